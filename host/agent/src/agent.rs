@@ -70,10 +70,10 @@ impl TokenScale {
     }
 
     /// Raises the factor if the provider counted more tokens than we estimated.
-    fn learn(&mut self, guessed: u64, counted: u64) {
+    fn learn(&mut self, estimated: u64, counted: u64) {
         // Estimates are never this far off: a higher count means that the provider counts something else.
-        let seen = counted.saturating_mul(1_000) / guessed.max(1);
-        self.0 = self.0.max(seen.min(4_000));
+        let ratio = counted.saturating_mul(1_000) / estimated.max(1);
+        self.0 = self.0.max(ratio.min(4_000));
     }
 }
 
@@ -94,7 +94,7 @@ impl Agent {
         conversation.answer_open_calls();
         self.model.name().clone_into(&mut conversation.model);
         let mut spent = TaskUsage::default();
-        let mut drawn = spent;
+        let mut settled = spent;
         let mut scale = TokenScale(1_000);
         if let Some(session_budget) = &self.session_budget {
             session_budget.open(&conversation.id, self.budget);
@@ -107,13 +107,13 @@ impl Agent {
             event_sink.conversation(conversation);
             let tools = self.specs(&self.pipeline.snapshot());
             let turn = match self
-                .turn(conversation, &mut spent, &mut scale, &tools, event_sink)
+                .run_turn(conversation, &mut spent, &mut scale, &tools, event_sink)
                 .await?
             {
                 Ok(turn) => turn,
                 Err(bound) => return Ok(TaskEnd::Bound(bound)),
             };
-            self.settle(conversation, &mut spent, &mut drawn);
+            self.settle(conversation, &mut spent, &mut settled);
             if turn.calls == 0 {
                 return Ok(match turn.stop {
                     StopReason::Finished => TaskEnd::Finished,
@@ -124,9 +124,11 @@ impl Agent {
             event_sink.conversation(conversation);
             let room = scale.down(self.budget.context_tokens);
             let room = room.saturating_sub(turn.before);
-            let short = self.call(conversation, &mut spent, room, event_sink).await;
-            self.settle(conversation, &mut spent, &mut drawn);
-            if short {
+            let hit_call_limit = self
+                .run_calls(conversation, &mut spent, room, event_sink)
+                .await;
+            self.settle(conversation, &mut spent, &mut settled);
+            if hit_call_limit {
                 return Ok(TaskEnd::Bound(BudgetLimit::ToolCalls));
             }
         }
@@ -146,20 +148,20 @@ impl Agent {
         &self,
         conversation: &mut Conversation,
         spent: &mut TaskUsage,
-        drawn: &mut TaskUsage,
+        settled: &mut TaskUsage,
     ) {
         let Some(session_budget) = &self.session_budget else {
             return;
         };
-        session_budget.spend(&conversation.id, &spent.since(drawn));
+        session_budget.spend(&conversation.id, &spent.since(settled));
         let side_usage = session_budget.take_side_usage(&conversation.id);
         spent.add(&side_usage);
         conversation.spent.add(&side_usage);
-        *drawn = *spent;
+        *settled = *spent;
     }
 
     /// Asks the model once and adds its answer to the conversation.
-    async fn turn(
+    async fn run_turn(
         &self,
         conversation: &mut Conversation,
         spent: &mut TaskUsage,
@@ -171,16 +173,17 @@ impl Agent {
         let mut room = scale
             .down(self.budget.context_tokens)
             .saturating_sub(before);
-        let mut shorter = 0;
-        let (reply, guessed) = loop {
+        let mut trims = 0;
+        let (reply, estimated) = loop {
             let Some(fitted) = trim_to_fit(&conversation.messages, room) else {
                 return Err(too_long());
             };
-            let guessed = before + fitted.tokens;
-            let most = match spent.answer_tokens_left(&self.budget, self.price, scale.up(guessed)) {
-                Ok(most) => most,
-                Err(bound) => return Ok(Err(bound)),
-            };
+            let estimated = before + fitted.tokens;
+            let max_tokens =
+                match spent.answer_tokens_left(&self.budget, self.price, scale.up(estimated)) {
+                    Ok(max_tokens) => max_tokens,
+                    Err(bound) => return Ok(Err(bound)),
+                };
             if fitted.left_out > 0 {
                 event_sink.handle_event(AgentEvent::LeftOut {
                     messages: fitted.left_out,
@@ -189,24 +192,24 @@ impl Agent {
             event_sink.handle_event(AgentEvent::Turn {
                 turn: spent.turns + 1,
             });
-            let ask = ModelRequest {
+            let request = ModelRequest {
                 system: &self.system,
                 messages: &fitted.messages,
                 tools,
-                max_tokens: most,
+                max_tokens,
                 session: &conversation.id,
             };
-            let asked = self.answer(
-                ask,
-                scale.up(guessed),
+            let reply = self.ask_with_retries(
+                request,
+                scale.up(estimated),
                 spent,
                 &mut conversation.spent,
                 event_sink,
             );
-            match asked.await {
-                Ok(reply) => break (reply, guessed),
-                Err(error) if error.is_too_long() && shorter < MAX_TRIMS => {
-                    shorter += 1;
+            match reply.await {
+                Ok(reply) => break (reply, estimated),
+                Err(error) if error.is_too_long() && trims < MAX_TRIMS => {
+                    trims += 1;
                     // Based on the sent size, not on the limit: a conversation smaller than the limit has to shrink as
                     // well.
                     room = fitted.tokens / 5 * 3;
@@ -215,7 +218,7 @@ impl Agent {
             }
         };
         if let Some(usage) = reply.usage {
-            scale.learn(guessed, usage.input);
+            scale.learn(estimated, usage.input);
         }
         let mut turn = append_reply(conversation, reply);
         turn.before = before;
@@ -223,34 +226,34 @@ impl Agent {
     }
 
     /// Gets the answer to one request and retries while that may help.
-    async fn answer(
+    async fn ask_with_retries(
         &self,
-        ask: ModelRequest<'_>,
+        request: ModelRequest<'_>,
         input: u64,
         spent: &mut TaskUsage,
-        all: &mut TaskUsage,
+        conversation_usage: &mut TaskUsage,
         event_sink: &dyn AgentEventSink,
     ) -> Result<ModelReply, ModelError> {
-        let mut again = 0;
+        let mut attempt = 0;
         loop {
             let start = Instant::now();
             let received = AtomicUsize::new(0);
-            let on = |text: &str| {
+            let on_text = |text: &str| {
                 received.fetch_add(text.len(), Ordering::Relaxed);
                 event_sink.handle_event(AgentEvent::Text { text });
             };
-            let left = spent.time_left(&self.budget);
-            let under_way = PendingReply {
-                books: [&mut *spent, &mut *all],
+            let time_left = spent.time_left(&self.budget);
+            let pending = PendingReply {
+                usages: [&mut *spent, &mut *conversation_usage],
                 input,
                 received: &received,
                 price: self.price,
                 start,
                 is_over: false,
             };
-            let answer = timeout(left, self.model.answer(ask, &on)).await;
-            under_way.finish();
-            let took = start.elapsed();
+            let answer = timeout(time_left, self.model.answer(request, &on_text)).await;
+            pending.finish();
+            let elapsed = start.elapsed();
             let late = || ModelError::Late {
                 provider: self.model.name().to_owned(),
             };
@@ -259,25 +262,25 @@ impl Agent {
                     let usage = reply
                         .usage
                         .unwrap_or_else(|| estimated_usage(input, &reply));
-                    spent.add_reply(usage, self.price, took);
-                    all.add_reply(usage, self.price, took);
+                    spent.add_reply(usage, self.price, elapsed);
+                    conversation_usage.add_reply(usage, self.price, elapsed);
                     event_sink.handle_event(AgentEvent::Answered { usage, spent });
                     return Ok(reply);
                 }
                 Err(error) => error,
             };
             let received = received.into_inner();
-            for spent in [&mut *spent, &mut *all] {
-                spent.add_time(took);
+            for spent in [&mut *spent, &mut *conversation_usage] {
+                spent.add_time(elapsed);
                 if received > 0 {
                     // The tokens sent are billed even if the answer fails.
                     spent.add_tokens(partial_usage(input, received), self.price);
                 }
             }
-            let wait = (error.is_passing() && again < self.budget.retries)
-                .then(|| retry::backoff(again, error.after()))
+            let wait = (error.is_transient() && attempt < self.budget.retries)
+                .then(|| retry::backoff(attempt, error.after()))
                 .flatten()
-                .filter(|wait| *wait + took < left);
+                .filter(|wait| *wait + elapsed < time_left);
             let Some(wait) = wait else {
                 return Err(error);
             };
@@ -288,14 +291,14 @@ impl Agent {
             });
             sleep(wait).await;
             spent.add_time(wait);
-            all.add_time(wait);
-            again += 1;
+            conversation_usage.add_time(wait);
+            attempt += 1;
         }
     }
 
     /// Makes the calls of the last answer; `room` is the token limit of the whole conversation. Returns true if the
     /// task's call limit did not cover all of them.
-    async fn call(
+    async fn run_calls(
         &self,
         conversation: &mut Conversation,
         spent: &mut TaskUsage,
@@ -307,22 +310,22 @@ impl Agent {
         };
         // The answer is always sent together with its results; older messages can be left out.
         let room = room.saturating_sub(last.estimate_tokens()) / RESULT_SHARE;
-        let round = CallBatch {
+        let batch = CallBatch {
             pipeline: &self.pipeline,
             parent: self.parent.as_ref(),
             events: event_sink,
             session: &conversation.id,
-            left: self.budget.tool_calls.saturating_sub(spent.tool_calls),
+            calls_left: self.budget.tool_calls.saturating_sub(spent.tool_calls),
             // Four characters are counted as one token.
-            room: usize::try_from(room.saturating_mul(4)).unwrap_or(usize::MAX),
+            max_chars: usize::try_from(room.saturating_mul(4)).unwrap_or(usize::MAX),
         };
-        let made = round.run(calls).await;
+        let outcome = batch.run(calls).await;
         for spent in [spent, &mut conversation.spent] {
-            spent.tool_calls = spent.tool_calls.saturating_add(made.made);
-            spent.add_time(made.time);
+            spent.tool_calls = spent.tool_calls.saturating_add(outcome.calls_made);
+            spent.add_time(outcome.time);
         }
-        conversation.messages.extend(made.results);
-        made.short
+        conversation.messages.extend(outcome.results);
+        outcome.hit_call_limit
     }
 
     /// The tools in the form in which the model gets them.
@@ -345,7 +348,7 @@ impl Agent {
 
 /// An answer in progress. If it is dropped, the tokens sent and received so far are still counted.
 struct PendingReply<'a> {
-    books: [&'a mut TaskUsage; 2],
+    usages: [&'a mut TaskUsage; 2],
     input: u64,
     /// Bytes of text received so far.
     received: &'a AtomicUsize,
@@ -367,13 +370,13 @@ impl Drop for PendingReply<'_> {
             return;
         }
         let usage = partial_usage(self.input, self.received.load(Ordering::Relaxed));
-        for spent in &mut self.books {
+        for spent in &mut self.usages {
             spent.add_reply(usage, self.price, self.start.elapsed());
         }
     }
 }
 
-/// The estimated usage of an answer of which `heard` bytes were received.
+/// The estimated usage of an answer of which `received` bytes were received.
 fn partial_usage(input: u64, received: usize) -> TokenUsage {
     TokenUsage {
         input,
@@ -426,8 +429,8 @@ fn estimated_usage(input: u64, reply: &ModelReply) -> TokenUsage {
 
 fn too_long() -> ToolError {
     let message = "the last message with its tool calls does not fit into `agent.contextTokens`";
-    let way = "raise `agent.contextTokens` if the model accepts more, or send a shorter message";
-    ToolError::limit_exceeded(message).with_remedies([way.to_owned()])
+    let remedy = "raise `agent.contextTokens` if the model accepts more, or send a shorter message";
+    ToolError::limit_exceeded(message).with_remedies([remedy.to_owned()])
 }
 
 fn millis(time: Duration) -> u64 {

@@ -41,9 +41,9 @@ pub(crate) struct CallBatch<'a> {
     /// The conversation's id.
     pub session: &'a str,
     /// Number of calls that the task has left.
-    pub left: u64,
+    pub calls_left: u64,
     /// Maximum number of characters of all results together.
-    pub room: usize,
+    pub max_chars: usize,
 }
 
 /// The outcome of a round of calls.
@@ -51,9 +51,9 @@ pub(crate) struct CallBatchResult {
     /// The results, one for each call, in their order.
     pub results: Vec<Message>,
     /// Number of calls made.
-    pub made: u64,
+    pub calls_made: u64,
     /// True if a call was skipped because the task's call limit was reached.
-    pub short: bool,
+    pub hit_call_limit: bool,
     /// Elapsed time, without the time spent waiting for the person.
     pub time: Duration,
 }
@@ -62,16 +62,16 @@ pub(crate) struct CallBatchResult {
 struct SingleCallResult {
     text: String,
     failed: bool,
-    took: Duration,
+    duration: Duration,
 }
 
 impl CallBatch<'_> {
     /// Runs the calls.
     pub(crate) async fn run(&self, calls: &[ToolCall]) -> CallBatchResult {
-        let left = usize::try_from(self.left).unwrap_or(usize::MAX);
-        let most = left.min(MAX_CALLS);
-        let (make, leave) = calls.split_at(calls.len().min(most));
-        let each = self.room / calls.len().max(1);
+        let calls_left = usize::try_from(self.calls_left).unwrap_or(usize::MAX);
+        let max_calls = calls_left.min(MAX_CALLS);
+        let (to_run, skipped) = calls.split_at(calls.len().min(max_calls));
+        let each = self.max_chars / calls.len().max(1);
         // Many results in little space are cut further each: the task would end if they did not fit.
         let shown = match each < SHORT_RESULT_CHARS {
             true => each
@@ -82,30 +82,30 @@ impl CallBatch<'_> {
         let start = Instant::now();
         let (stop, stopped) = watch::channel(false);
         // Boxed as trait objects: a worker's task makes calls itself, so the future type would be recursive.
-        let mut each: Vec<BoxFuture<'_, SingleCallResult>> = Vec::with_capacity(make.len());
-        for call in make {
+        let mut each: Vec<BoxFuture<'_, SingleCallResult>> = Vec::with_capacity(to_run.len());
+        for call in to_run {
             each.push(Box::pin(self.run_one(call, shown, stopped.clone())));
         }
         let each = stream::iter(each).buffered(MAX_PARALLEL_CALLS);
         let mut work = pin!(each.collect::<Vec<SingleCallResult>>());
-        let mut asked = self.events.stop_calls();
-        let ended = loop {
+        let mut stop_request = self.events.stop_calls();
+        let call_results = loop {
             tokio::select! {
-                ended = &mut work => break ended,
-                () = &mut asked, if !*stop.borrow() => {
+                call_results = &mut work => break call_results,
+                () = &mut stop_request, if !*stop.borrow() => {
                     stop.send_replace(true);
                 }
             }
         };
-        let wall = start.elapsed();
-        let short = left < calls.len() && left < MAX_CALLS;
-        let worked: Duration = ended.iter().map(|one| one.took).sum();
-        let mut results: Vec<Message> = make
+        let elapsed = start.elapsed();
+        let hit_call_limit = calls_left < calls.len() && calls_left < MAX_CALLS;
+        let total_time: Duration = call_results.iter().map(|result| result.duration).sum();
+        let mut results: Vec<Message> = to_run
             .iter()
-            .zip(ended)
-            .map(|(call, one)| result(call, one.text, one.failed))
+            .zip(call_results)
+            .map(|(call, one)| result_message(call, one.text, one.failed))
             .collect();
-        let why = match short {
+        let why = match hit_call_limit {
             true => {
                 "LIMIT_EXCEEDED: this call was not made, because the task has reached its limit of tool calls"
                     .to_owned()
@@ -114,22 +114,22 @@ impl CallBatch<'_> {
                 "LIMIT_EXCEEDED: this call was not made, because at most {MAX_CALLS} calls are made per answer; repeat it in the next answer if it is needed"
             ),
         };
-        for call in leave {
+        for call in skipped {
             self.events.handle_event(AgentEvent::Result {
                 id: &call.id,
                 name: &call.name,
                 outcome: None,
                 text: &why,
             });
-            results.push(result(call, why.clone(), true));
+            results.push(result_message(call, why.clone(), true));
         }
         CallBatchResult {
             results,
-            made: make.len() as u64,
-            short,
+            calls_made: to_run.len() as u64,
+            hit_call_limit,
             // Parallel calls take no longer than the wall time, and receipts do not include the time spent waiting for
             // the person.
-            time: wall.min(worked),
+            time: elapsed.min(total_time),
         }
     }
 
@@ -144,7 +144,7 @@ impl CallBatch<'_> {
             name: &call.name,
             arguments: &call.arguments,
         });
-        let (arguments, broken) = match call.parse_arguments() {
+        let (arguments, parse_error) = match call.parse_arguments() {
             Ok(arguments) => (arguments, None),
             // An invalid call goes through the pipeline as well, which records and rejects it.
             Err(error) => (Value::String(call.arguments.clone()), Some(error)),
@@ -156,20 +156,20 @@ impl CallBatch<'_> {
             conversation_id: Some(self.session.to_owned()),
             user: None,
         };
-        let mut wanted = Call::new(call.name.clone(), arguments, context);
-        wanted.observer = self.events.observer(call);
-        wanted.parent = self.parent.cloned();
+        let mut pipeline_call = Call::new(call.name.clone(), arguments, context);
+        pipeline_call.observer = self.events.observer(call);
+        pipeline_call.parent = self.parent.cloned();
         let outcome = tokio::select! {
             biased;
             _ = stopped.wait_for(|stopped| *stopped) => None,
-            outcome = self.pipeline.call(wanted) => Some(outcome),
+            outcome = self.pipeline.call(pipeline_call) => Some(outcome),
         };
         if let (Some(parent), Some(outcome)) = (self.parent, &outcome) {
             parent.record_read(outcome);
         }
-        let one = match &outcome {
+        let call_result = match &outcome {
             Some(outcome) => SingleCallResult {
-                text: match &broken {
+                text: match &parse_error {
                     Some(error) => format!(
                         "{}\nThe arguments are not valid JSON: {error}. Write one JSON object.",
                         render_outcome(outcome, shown)
@@ -177,26 +177,26 @@ impl CallBatch<'_> {
                     None => render_outcome(outcome, shown),
                 },
                 failed: !outcome.is_ok(),
-                took: Duration::try_from_secs_f64(outcome.receipt().duration_ms / 1_000.0)
+                duration: Duration::try_from_secs_f64(outcome.receipt().duration_ms / 1_000.0)
                     .unwrap_or_default(),
             },
             None => SingleCallResult {
                 text: "CANCELLED: the user stopped this call; it may be partly done".to_owned(),
                 failed: true,
-                took: Duration::ZERO,
+                duration: Duration::ZERO,
             },
         };
         self.events.handle_event(AgentEvent::Result {
             id: &call.id,
             name: &call.name,
             outcome: outcome.as_ref(),
-            text: &one.text,
+            text: &call_result.text,
         });
-        one
+        call_result
     }
 }
 
-fn result(call: &ToolCall, text: String, failed: bool) -> Message {
+fn result_message(call: &ToolCall, text: String, failed: bool) -> Message {
     Message::Tool {
         id: call.id.clone(),
         name: call.name.clone(),
@@ -208,13 +208,13 @@ fn result(call: &ToolCall, text: String, failed: bool) -> Message {
 /// Formats an outcome for the model, in at most about `shown` characters. Untrusted text stays between its marker
 /// lines even if it is cut.
 fn render_outcome(outcome: &Outcome, shown: usize) -> String {
-    let mut text = words(outcome);
+    let mut text = outcome_text(outcome);
     if text.len() > shown {
-        let whole = text.chars().count();
-        let kept = prefix(&text, shown);
-        if kept.len() < text.len() {
+        let total = text.chars().count();
+        let start = prefix(&text, shown);
+        if start.len() < text.len() {
             text = format!(
-                "{kept}\n[cut: {shown} of {whole} characters are shown; request a smaller part]"
+                "{start}\n[cut: {shown} of {total} characters are shown; request a smaller part]"
             );
         }
     }
@@ -236,7 +236,7 @@ fn render_outcome(outcome: &Outcome, shown: usize) -> String {
     text
 }
 
-fn words(outcome: &Outcome) -> String {
+fn outcome_text(outcome: &Outcome) -> String {
     let output = match outcome.result() {
         Ok(output) => output,
         Err(error) => {
@@ -246,17 +246,17 @@ fn words(outcome: &Outcome) -> String {
             };
         }
     };
-    let mut parts: Vec<String> = output.content.iter().map(part).collect();
-    let says_nothing = parts.iter().all(|part| part.trim().is_empty());
+    let mut parts: Vec<String> = output.content.iter().map(part_text).collect();
+    let is_blank = parts.iter().all(|part| part.trim().is_empty());
     match &output.structured {
-        Some(structured) if says_nothing => parts = vec![structured.to_string()],
-        None if says_nothing => parts = vec!["(done, no output)".to_owned()],
+        Some(structured) if is_blank => parts = vec![structured.to_string()],
+        None if is_blank => parts = vec!["(done, no output)".to_owned()],
         _ => {}
     }
     parts.join("\n")
 }
 
-fn part(part: &Content) -> String {
+fn part_text(part: &Content) -> String {
     let size = bytes(part.len() as u64);
     match part {
         Content::Text { text } => text.clone(),

@@ -41,11 +41,11 @@ impl Conversation {
     /// The text of the model's last answer.
     pub fn last_reply(&self) -> &str {
         let mut messages = self.messages.iter().rev();
-        let said = messages.find_map(|message| match message {
+        let reply = messages.find_map(|message| match message {
             Message::Assistant { text, .. } if !text.is_empty() => Some(text.as_str()),
             _ => None,
         });
-        said.unwrap_or_default()
+        reply.unwrap_or_default()
     }
 
     /// The taint label of a resumed conversation. Without a stored label it is the worst one.
@@ -65,14 +65,14 @@ impl Conversation {
         else {
             return;
         };
-        let has = |wanted: &str| {
+        let has_result = |call_id: &str| {
             after
                 .iter()
-                .any(|one| matches!(one, Message::Tool { id, .. } if id == wanted))
+                .any(|one| matches!(one, Message::Tool { id, .. } if id == call_id))
         };
         let missing: Vec<Message> = calls
             .iter()
-            .filter(|call| !has(&call.id))
+            .filter(|call| !has_result(&call.id))
             .map(|call| Message::Tool {
                 id: call.id.clone(),
                 name: call.name.clone(),

@@ -30,10 +30,10 @@ pub enum ModelError {
         /// The provider's message, masked.
         message: String,
         /// True if a retry may succeed.
-        passing: bool,
+        transient: bool,
     },
     /// The connection ended before the answer did.
-    #[error("the connection to {provider} broke in the middle of its answer{}", because(.why))]
+    #[error("the connection to {provider} broke in the middle of its answer{}", in_parentheses(.why))]
     Cut {
         /// The provider's name.
         provider: String,
@@ -78,7 +78,7 @@ fn asks_to_wait(after: Option<Duration>) -> String {
     }
 }
 
-fn because(why: &str) -> String {
+fn in_parentheses(why: &str) -> String {
     match why {
         "" => String::new(),
         why => format!(" ({why})"),
@@ -90,13 +90,13 @@ const RETRYABLE_STATUSES: [u16; 8] = [408, 409, 425, 429, 500, 502, 503, 504];
 
 impl ModelError {
     /// Returns true if a retry may succeed.
-    pub fn is_passing(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         match self {
             // Statuses from 520 up come from providers' front ends, such as 529 for overload.
             Self::Status { status, .. } => RETRYABLE_STATUSES.contains(status) || *status >= 520,
-            Self::Failed { passing, .. } => *passing,
+            Self::Failed { transient, .. } => *transient,
             Self::Cut { .. } => true,
-            Self::Net(error) => is_passing(error),
+            Self::Net(error) => is_transient(error),
             Self::Protocol { .. } | Self::Key(_) | Self::Unrecorded(_) | Self::Late { .. } => false,
         }
     }
@@ -149,7 +149,7 @@ impl ModelError {
     }
 }
 
-fn is_passing(error: &mimir_net::Error) -> bool {
+fn is_transient(error: &mimir_net::Error) -> bool {
     use mimir_net::Error;
     matches!(
         error,
@@ -168,7 +168,7 @@ impl From<ModelError> for ToolError {
             ModelError::Key(error) => error,
             ModelError::Net(error) => error.into(),
             error => {
-                let way: Option<String> = match &error {
+                let remedy: Option<String> = match &error {
                     ModelError::Status {
                         status: 401 | 403,
                         provider,
@@ -182,7 +182,7 @@ impl From<ModelError> for ToolError {
                     ),
                     _ => None,
                 };
-                Self::new(error.code(), error.to_string()).with_remedies(way)
+                Self::new(error.code(), error.to_string()).with_remedies(remedy)
             }
         }
     }
@@ -204,10 +204,10 @@ mod tests {
     #[test]
     fn error_status_decides_whether_to_retry() {
         for busy in [408, 429, 500, 502, 503, 504, 529] {
-            assert!(status(busy, "").is_passing(), "{busy}");
+            assert!(status(busy, "").is_transient(), "{busy}");
         }
         for wrong in [400, 401, 402, 403, 404, 413, 422] {
-            assert!(!status(wrong, "").is_passing(), "{wrong}");
+            assert!(!status(wrong, "").is_transient(), "{wrong}");
         }
         assert!(status(400, "This model's maximum context length is 8192 tokens").is_too_long());
         assert!(status(400, "prompt is too long: 210000 tokens > 200000 maximum").is_too_long());

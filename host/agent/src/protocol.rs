@@ -29,7 +29,7 @@ pub enum ReplyError {
         /// The provider's message.
         message: String,
         /// True if a retry may succeed.
-        passing: bool,
+        transient: bool,
     },
     /// The answer ended too early.
     Cut,
@@ -185,16 +185,16 @@ pub fn error_text(body: &Value) -> Option<String> {
 }
 
 /// The string at a JSON pointer of an event; empty if missing.
-fn text<'a>(value: &'a Value, place: &str) -> &'a str {
+fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value
-        .pointer(place)
+        .pointer(pointer)
         .and_then(Value::as_str)
         .unwrap_or_default()
 }
 
 /// The number at a JSON pointer of an event.
-fn number(value: &Value, place: &str) -> Option<u64> {
-    value.pointer(place).and_then(Value::as_u64)
+fn number(value: &Value, pointer: &str) -> Option<u64> {
+    value.pointer(pointer).and_then(Value::as_u64)
 }
 
 /// Checks that an answer may have one more call.

@@ -77,24 +77,24 @@ impl ModelProvider {
                     "no key for {}: the secret `{name}` is not set",
                     self.chosen.provider
                 );
-                let ways = [
+                let remedies = [
                     format!("store it with `mimir secrets set {name}`"),
                     format!(
                         "`secrets: {{{name}: {{env: {name}}}}}` in your settings reads it from that environment variable"
                     ),
                 ];
                 Err(ModelError::Key(
-                    ToolError::unavailable(message).with_remedies(ways),
+                    ToolError::unavailable(message).with_remedies(remedies),
                 ))
             }
         }
     }
 
     fn request(&self, ask: &ModelRequest<'_>) -> Result<Request<Full<Bytes>>, ModelError> {
-        let odd = |why: String| self.protocol_error(why);
+        let protocol_error = |why: String| self.protocol_error(why);
         let url = format!("{}{}", self.chosen.url, self.protocol.path());
         let body = self.protocol.request(&self.chosen.model, ask);
-        let body = serde_json::to_vec(&body).map_err(|error| odd(error.to_string()))?;
+        let body = serde_json::to_vec(&body).map_err(|error| protocol_error(error.to_string()))?;
         let mut request = Request::new(Full::new(Bytes::from(body)));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = mimir_net::uri(&url).map_err(ModelError::Net)?;
@@ -105,7 +105,7 @@ impl ModelProvider {
         for (name, value) in self.protocol.headers(key.as_deref()) {
             // The error does not include the value, which may be the secret.
             let mut value = HeaderValue::from_str(&value).map_err(|_| {
-                odd(format!(
+                protocol_error(format!(
                     "the secret has characters that the header {name} cannot hold"
                 ))
             })?;
@@ -123,12 +123,12 @@ impl ModelProvider {
     }
 
     /// Masks the secrets of a provider's message and puts it on one line.
-    fn mask_text(&self, words: &str) -> String {
-        let mut words = prefix(words, MAX_ERROR_CHARS).to_owned();
+    fn mask_text(&self, text: &str) -> String {
+        let mut text = prefix(text, MAX_ERROR_CHARS).to_owned();
         match self.vault.redactor() {
             Ok(redactor) => {
-                redactor.mask_text(&mut words);
-                visible(&words)
+                redactor.mask_text(&mut text);
+                visible(&text)
             }
             Err(_) => {
                 "its message is not shown, because the secrets to mask could not be read".to_owned()
@@ -165,14 +165,16 @@ impl ModelProvider {
         let mut events = SseStream::new(response.into_body());
         let mut reader = self.protocol.reader();
         while let Some(event) = events.next().await {
-            let event = event.map_err(|error| self.broken(&error))?;
+            let event = event.map_err(|error| self.stream_error(&error))?;
             let data = event.data.unwrap_or_default();
-            reader.event(&data, on).map_err(|fault| self.fault(fault))?;
+            reader
+                .event(&data, on)
+                .map_err(|fault| self.reply_error(fault))?;
             if reader.is_done() {
                 break;
             }
         }
-        reader.finish().map_err(|fault| self.fault(fault))
+        reader.finish().map_err(|fault| self.reply_error(fault))
     }
 
     /// Converts an answer with an error status.
@@ -185,10 +187,10 @@ impl ModelProvider {
             .collect()
             .await;
         let body = body.map(|body| body.to_bytes()).unwrap_or_default();
-        let said = serde_json::from_slice::<Value>(&body).ok();
-        let said = said.as_ref().and_then(protocol::error_text);
-        let said = said.unwrap_or_else(|| String::from_utf8_lossy(&body).into_owned());
-        let message = match self.mask_text(said.trim()) {
+        let body_text = serde_json::from_slice::<Value>(&body).ok();
+        let body_text = body_text.as_ref().and_then(protocol::error_text);
+        let body_text = body_text.unwrap_or_else(|| String::from_utf8_lossy(&body).into_owned());
+        let message = match self.mask_text(body_text.trim()) {
             none if none.is_empty() => "nothing more".to_owned(),
             words => words,
         };
@@ -201,18 +203,18 @@ impl ModelProvider {
     }
 
     /// Converts a broken stream: one of our limits was reached, or the connection failed.
-    fn broken(&self, error: &sse_stream::Error) -> ModelError {
+    fn stream_error(&self, error: &sse_stream::Error) -> ModelError {
         let provider = self.chosen.provider.clone();
         let sse_stream::Error::Body(inner) = error else {
             return self.protocol_error("its event stream is not valid".to_owned());
         };
         match inner.downcast_ref::<mimir_net::Error>() {
-            Some(ours @ (mimir_net::Error::Blocked(_) | mimir_net::Error::TooLarge { .. })) => {
-                ModelError::Net(ours.clone())
+            Some(error @ (mimir_net::Error::Blocked(_) | mimir_net::Error::TooLarge { .. })) => {
+                ModelError::Net(error.clone())
             }
-            Some(ours) => ModelError::Cut {
+            Some(error) => ModelError::Cut {
                 provider,
-                why: self.mask_text(&ours.to_string()),
+                why: self.mask_text(&error.to_string()),
             },
             None => ModelError::Cut {
                 provider,
@@ -221,13 +223,13 @@ impl ModelProvider {
         }
     }
 
-    fn fault(&self, fault: ReplyError) -> ModelError {
+    fn reply_error(&self, fault: ReplyError) -> ModelError {
         let provider = self.chosen.provider.clone();
         match fault {
-            ReplyError::Reported { message, passing } => ModelError::Failed {
+            ReplyError::Reported { message, transient } => ModelError::Failed {
                 provider,
                 message: self.mask_text(&message),
-                passing,
+                transient,
             },
             ReplyError::Cut => ModelError::Cut {
                 provider,

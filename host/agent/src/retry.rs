@@ -12,16 +12,16 @@ const MAX_DELAY: Duration = Duration::from_secs(30);
 /// Maximum wait that a provider may ask for: a person does not wait longer at a screen without news.
 const MAX_REQUESTED_DELAY: Duration = Duration::from_secs(120);
 
-/// The wait before retry number `again`, from 0; `None` if the provider asks for more than [`MAX_REQUESTED_DELAY`].
-pub(crate) fn backoff(again: u64, asked: Option<Duration>) -> Option<Duration> {
-    if let Some(asked) = asked {
-        return (asked <= MAX_REQUESTED_DELAY).then_some(asked);
+/// The wait before retry number `attempt`, from 0; `None` if the provider asks for more than [`MAX_REQUESTED_DELAY`].
+pub(crate) fn backoff(attempt: u64, requested: Option<Duration>) -> Option<Duration> {
+    if let Some(requested) = requested {
+        return (requested <= MAX_REQUESTED_DELAY).then_some(requested);
     }
-    let twice = u32::try_from(again.min(16)).unwrap_or(16);
-    let wait = FIRST_DELAY.saturating_mul(1 << twice).min(MAX_DELAY);
+    let doublings = u32::try_from(attempt.min(16)).unwrap_or(16);
+    let wait = FIRST_DELAY.saturating_mul(1 << doublings).min(MAX_DELAY);
     // Random jitter, so that clients that failed together do not retry together.
-    let chance = RandomState::new().hash_one(again) % 512;
-    let part = u32::try_from(chance).unwrap_or_default();
+    let jitter = RandomState::new().hash_one(attempt) % 512;
+    let part = u32::try_from(jitter).unwrap_or_default();
     Some(wait * 3 / 4 + wait * part / 1024)
 }
 

@@ -75,7 +75,7 @@ impl SessionBudget {
         all: AgentBudget,
         own: AgentBudget,
     ) -> Result<BudgetReservation, ToolError> {
-        self.take(session, all, |left| {
+        self.reserve(session, all, |left| {
             let half = AgentBudget {
                 turns: left.turns.div_ceil(2),
                 tool_calls: left.tool_calls.div_ceil(2),
@@ -85,11 +85,11 @@ impl SessionBudget {
                 ..all
             };
             let share = own.tightest(half);
-            let none = share.turns == 0
+            let is_empty = share.turns == 0
                 || share.tokens == 0
                 || share.time.is_zero()
                 || share.cost.is_some_and(|cost| cost <= 0.0);
-            (!none).then_some(share)
+            (!is_empty).then_some(share)
         })
     }
 
@@ -103,7 +103,7 @@ impl SessionBudget {
         input: u64,
         max_output: u64,
     ) -> Result<BudgetReservation, ToolError> {
-        self.take(session, all, |left| {
+        self.reserve(session, all, |left| {
             let request_budget = AgentBudget {
                 answer_tokens: max_output.min(all.answer_tokens),
                 ..*left
@@ -126,7 +126,7 @@ impl SessionBudget {
         })
     }
 
-    fn take(
+    fn reserve(
         &self,
         session: &str,
         all: AgentBudget,
@@ -141,7 +141,7 @@ impl SessionBudget {
             let remedy = "raise the limits in `agent`, or start a new session".to_owned();
             return Err(ToolError::limit_exceeded(message).with_remedies([remedy]));
         };
-        let taken = TaskUsage {
+        let reserved = TaskUsage {
             turns: budget.turns,
             tool_calls: budget.tool_calls,
             input_tokens: budget.tokens,
@@ -149,7 +149,7 @@ impl SessionBudget {
             time_ms: u64::try_from(budget.time.as_millis()).unwrap_or(u64::MAX),
             ..TaskUsage::default()
         };
-        state.apply(&AgentBudget::NOTHING, &taken);
+        state.apply(&AgentBudget::NOTHING, &reserved);
         Ok(BudgetReservation {
             session_budget: self.clone(),
             session: session.to_owned(),
@@ -185,9 +185,14 @@ impl SessionBudgetState {
 
 impl BudgetReservation {
     /// Sets the usage of the share to that of a single answer.
-    pub fn record_usage(&mut self, usage: TokenUsage, price: Option<TokenPrice>, took: Duration) {
+    pub fn record_usage(
+        &mut self,
+        usage: TokenUsage,
+        price: Option<TokenPrice>,
+        elapsed: Duration,
+    ) {
         self.spent = TaskUsage::default();
-        self.spent.add_reply(usage, price, took);
+        self.spent.add_reply(usage, price, elapsed);
     }
 }
 

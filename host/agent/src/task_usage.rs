@@ -77,11 +77,11 @@ impl TaskUsage {
         &mut self,
         usage: TokenUsage,
         price: Option<TokenPrice>,
-        took: Duration,
+        elapsed: Duration,
     ) {
         self.turns = self.turns.saturating_add(1);
         self.add_tokens(usage, price);
-        self.add_time(took);
+        self.add_time(elapsed);
     }
 
     /// Adds tokens and their cost.

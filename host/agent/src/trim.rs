@@ -34,13 +34,13 @@ pub(crate) fn trim_to_fit(all: &[Message], room: u64) -> Option<TrimmedConversat
     let mut messages: Vec<Option<Message>> = all.iter().cloned().map(Some).collect();
     let (mut total, mut left_out) = (total, 0);
     // The person's last message and the current round always stay.
-    let asked = all
+    let last_question = all
         .iter()
         .rposition(|one| matches!(one, Message::User { .. }));
-    let round = all
+    let last_reply = all
         .iter()
         .rposition(|one| matches!(one, Message::Assistant { .. }));
-    let newest = round.max(asked).unwrap_or_default();
+    let newest = last_reply.max(last_question).unwrap_or_default();
     for message in messages.iter_mut().take(newest).flatten() {
         if total <= room {
             break;
@@ -63,9 +63,9 @@ pub(crate) fn trim_to_fit(all: &[Message], room: u64) -> Option<TrimmedConversat
         let end = (at + 1..newest)
             .find(|&next| !matches!(all[next], Message::Tool { .. }))
             .unwrap_or(newest);
-        if Some(at) != asked {
-            for gone in messages[at..end].iter_mut().filter_map(Option::take) {
-                total -= gone.estimate_tokens();
+        if Some(at) != last_question {
+            for removed in messages[at..end].iter_mut().filter_map(Option::take) {
+                total -= removed.estimate_tokens();
                 left_out += 1;
             }
         }
@@ -74,9 +74,9 @@ pub(crate) fn trim_to_fit(all: &[Message], room: u64) -> Option<TrimmedConversat
     let mut messages: Vec<Message> = messages.into_iter().flatten().collect();
     // Some providers require that the first message is the user's.
     if !matches!(messages.first(), Some(Message::User { .. })) {
-        let begin = Message::user("[earlier messages are left out]");
-        total += begin.estimate_tokens();
-        messages.insert(0, begin);
+        let placeholder = Message::user("[earlier messages are left out]");
+        total += placeholder.estimate_tokens();
+        messages.insert(0, placeholder);
     }
     (total <= room).then_some(TrimmedConversation {
         messages: Cow::Owned(messages),

@@ -32,7 +32,7 @@ pub(crate) use session_approval::may_run;
 pub struct UserApprovalStore {
     store: ApprovalFile,
     lock: LockFile,
-    life: Option<SignedDuration>,
+    max_age: Option<SignedDuration>,
 }
 
 /// Length of the prefix of a workspace's hash that names its file.
@@ -40,34 +40,34 @@ const FILE_NAME_LENGTH: usize = 32;
 
 /// Path of this workspace's file of the given kind in the user's own folder, which no checkout can write to.
 pub fn user_state_path(
-    places: &UserDirs,
+    user_dirs: &UserDirs,
     workspace: &WorkspaceFolder,
     kind: &str,
 ) -> Option<PathBuf> {
     let root = workspace.root().as_os_str().as_encoded_bytes();
     let hash = format!("{:x}", Sha256::digest(root));
-    let folder = places.config.as_ref()?.join("workspaces");
+    let folder = user_dirs.config.as_ref()?.join("workspaces");
     Some(folder.join(format!("{}.{kind}", &hash[..FILE_NAME_LENGTH])))
 }
 
 impl UserApprovalStore {
     /// The approval store of this workspace. Files are read and created on first use. `None` on platforms that have no
     /// folder for the user's settings.
-    pub fn new(places: &UserDirs, workspace: &WorkspaceFolder) -> Option<Self> {
+    pub fn new(user_dirs: &UserDirs, workspace: &WorkspaceFolder) -> Option<Self> {
         Some(Self {
             store: ApprovalFile::new(
-                user_state_path(places, workspace, "json")?,
+                user_state_path(user_dirs, workspace, "json")?,
                 workspace.root(),
             ),
             lock: LockFile::new(workspace.lock()),
-            life: None,
+            max_age: None,
         })
     }
 
-    /// Limits the lifetime of every approval to `life`, even if it was given for longer.
+    /// Limits the lifetime of every approval to `max_age`, even if it was given for longer.
     #[must_use]
-    pub fn with_max_age(mut self, life: SignedDuration) -> Self {
-        self.life = Some(life);
+    pub fn with_max_age(mut self, max_age: SignedDuration) -> Self {
+        self.max_age = Some(max_age);
         self
     }
 
@@ -107,11 +107,11 @@ impl UserApprovalStore {
     /// Revokes a grant. Returns true if there was one. The user's record is removed first, so that the grant stays
     /// revoked even if the lock file is restored or cannot be read.
     pub fn revoke(&self, location: &str) -> Result<bool, ApprovalStoreError> {
-        let known = self
+        let record = self
             .store
             .change(|approvals| approvals.grants.remove(location))?;
-        let gone = self.lock.remove_grant(location)?;
-        Ok(known.is_some() || gone)
+        let was_removed = self.lock.remove_grant(location)?;
+        Ok(record.is_some() || was_removed)
     }
 }
 
@@ -119,12 +119,12 @@ impl ApprovalStore for UserApprovalStore {
     fn approvals(&self) -> Result<Vec<StoredApproval>, ApprovalStoreError> {
         let mut leases = self.store.read()?.leases;
         for lease in &mut leases {
-            let end = self
-                .life
-                .and_then(|life| lease.added_at.checked_add(life).ok());
-            lease.expires_at = match (lease.expires_at, end) {
-                (Some(one), Some(other)) => Some(one.min(other)),
-                (one, other) => one.or(other),
+            let latest = self
+                .max_age
+                .and_then(|max_age| lease.added_at.checked_add(max_age).ok());
+            lease.expires_at = match (lease.expires_at, latest) {
+                (Some(own), Some(latest)) => Some(own.min(latest)),
+                (own, latest) => own.or(latest),
             };
         }
         Ok(leases)
@@ -132,20 +132,20 @@ impl ApprovalStore for UserApprovalStore {
 
     fn store(&self, lease: StoredApproval) -> Result<(), ApprovalStoreError> {
         self.store.change(|approvals| {
-            approvals.leases.retain(|kept| kept.id != lease.id);
+            approvals.leases.retain(|stored| stored.id != lease.id);
             approvals.leases.push(lease);
         })
     }
 
     fn record_use(&self, id: &Fingerprint, at: Timestamp) {
-        let noted = self.store.change(|approvals| {
+        let result = self.store.change(|approvals| {
             let mut leases = approvals.leases.iter_mut();
             if let Some(lease) = leases.find(|lease| lease.id == *id) {
                 lease.last_used = Some(at);
             }
         });
-        if let Err(error) = noted {
-            tracing::debug!(%error, "the use of an approval is not noted");
+        if let Err(error) = result {
+            tracing::debug!(%error, "the use of an approval is not recorded");
         }
     }
 
@@ -163,18 +163,18 @@ impl ApprovalStore for UserApprovalStore {
     }
 
     fn listed_in_session(&self, session: &str) -> Result<Vec<Fingerprint>, ApprovalStoreError> {
-        let all = self.store.read()?.sessions.into_iter();
-        let of_it = all.filter(|listed| listed.is_for_session(session));
-        Ok(of_it.map(|listed| listed.lease.id).collect())
+        let sessions = self.store.read()?.sessions.into_iter();
+        let approvals = sessions.filter(|listed| listed.is_for_session(session));
+        Ok(approvals.map(|listed| listed.lease.id).collect())
     }
 
     fn end_session(&self, session: &str) {
-        let gone = self.store.change(|approvals| {
+        let result = self.store.change(|approvals| {
             approvals
                 .sessions
                 .retain(|listed| listed.process_may_run() && !listed.is_for_session(session));
         });
-        if let Err(error) = gone {
+        if let Err(error) = result {
             tracing::debug!(%error, "answers of a session that has ended are still listed");
         }
     }
@@ -188,7 +188,7 @@ impl ApprovalStore for UserApprovalStore {
 }
 
 /// Acquires the inter-process lock for changing a file.
-fn acquire_turn(path: &Path) -> Result<File, ApprovalStoreError> {
+fn lock_for_change(path: &Path) -> Result<File, ApprovalStoreError> {
     private_files::lock_for_change(path)
         .map_err(|error| failed(path, format_args!("cannot be changed: {error}")))
 }

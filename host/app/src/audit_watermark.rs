@@ -35,8 +35,8 @@ const MAX_SEEN_SIZE: u64 = 64 << 10;
 
 impl AuditWatermark {
     /// The stored log position of this workspace. Reads nothing until it is needed.
-    pub fn for_workspace(places: &UserDirs, workspace: &WorkspaceFolder) -> Self {
-        let approval_store = UserApprovalStore::new(places, workspace);
+    pub fn for_workspace(user_dirs: &UserDirs, workspace: &WorkspaceFolder) -> Self {
+        let approval_store = UserApprovalStore::new(user_dirs, workspace);
         Self {
             path: approval_store.map(|approval_store| approval_store.path().with_extension("head")),
             log: workspace.audit(),
@@ -46,12 +46,12 @@ impl AuditWatermark {
 
     /// Returns the writer of the log. It is created once.
     pub fn writer(&self, settings: AuditSettings) -> Arc<FileAuditSink> {
-        let made = || {
+        let create = || {
             // Read before the log is opened, so that lines which other processes write in between come after it.
-            let before = self.read();
-            (Arc::new(FileAuditSink::new(&self.log, settings)), before)
+            let position = self.read();
+            (Arc::new(FileAuditSink::new(&self.log, settings)), position)
         };
-        Arc::clone(&self.writer.get_or_init(made).0)
+        Arc::clone(&self.writer.get_or_init(create).0)
     }
 
     /// Returns the stored last line.
@@ -62,35 +62,40 @@ impl AuditWatermark {
 
     /// Stores the current hashes of the config files. Returns the files that differ from the last call; none on the
     /// first call.
-    pub fn changed_files(&self, now: &[(String, String)]) -> Vec<(String, String)> {
+    pub fn changed_files(&self, current: &[(String, String)]) -> Vec<(String, String)> {
         let Some(path) = self.path.as_ref().map(|path| path.with_extension("seen")) else {
             return Vec::new();
         };
-        let text: String = now
+        let text: String = current
             .iter()
             .map(|(file, digest)| format!("{digest} {file}\n"))
             .collect();
-        let before = files::read_text(&path, LinkPolicy::Follow, MAX_SEEN_SIZE).ok();
-        if before.as_deref() == Some(text.as_str()) {
+        let previous = files::read_text(&path, LinkPolicy::Follow, MAX_SEEN_SIZE).ok();
+        if previous.as_deref() == Some(text.as_str()) {
             return Vec::new();
         }
         let folder = path.parent().map_or(Ok(()), private_files::private_folder);
         let written = folder
             .and_then(|()| private_files::replace(&path, text.as_bytes(), FileReaders::Owner));
         if let Err(error) = written {
-            tracing::debug!(%error, "what the config files are now is not remembered");
+            tracing::debug!(%error, "the hashes of the config files are not stored");
         }
-        let Some(before) = before else {
+        let Some(previous) = previous else {
             return Vec::new();
         };
         let lines: Vec<&str> = text.lines().collect();
-        let changed = now.iter().zip(&lines);
-        let changed = changed.filter(|(_, line)| !before.lines().any(|old| old == **line));
+        let changed = current.iter().zip(&lines);
+        let changed = changed.filter(|(_, line)| {
+            !previous
+                .lines()
+                .any(|previous_file| previous_file == **line)
+        });
         let changed = changed.map(|(file, _)| file.clone());
-        let gone = before.lines().filter_map(|line| line.split_once(' '));
-        let gone = gone.filter(|(_, old)| !now.iter().any(|(file, _)| file == old));
-        let gone = gone.map(|(_, old)| (old.to_owned(), String::new()));
-        changed.chain(gone).collect()
+        let removed = previous.lines().filter_map(|line| line.split_once(' '));
+        let removed = removed
+            .filter(|(_, previous_file)| !current.iter().any(|(file, _)| file == previous_file));
+        let removed = removed.map(|(_, previous_file)| (previous_file.to_owned(), String::new()));
+        changed.chain(removed).collect()
     }
 
     /// The hint for a person who removed or truncated the log on purpose.
@@ -103,20 +108,20 @@ impl AuditWatermark {
     }
 
     /// Stores the position of the log, unless the log is not the one that the stored position belongs to.
-    fn note(&self, audit: &FileAuditSink, before: Option<LogHead>) -> io::Result<()> {
-        let (Some(path), Some((opened, now))) = (&self.path, audit.course()) else {
+    fn store_position(&self, audit: &FileAuditSink, previous: Option<LogHead>) -> io::Result<()> {
+        let (Some(path), Some((opened, current))) = (&self.path, audit.course()) else {
             return Ok(());
         };
-        if let Some(before) = before
-            && before != opened
-            && (opened.seq <= before.seq || !AuditLog::at(&self.log).snapshot()?.has(before)?)
+        if let Some(previous) = previous
+            && previous != opened
+            && (opened.seq <= previous.seq || !AuditLog::at(&self.log).snapshot()?.has(previous)?)
         {
             warn(format_args!(
                 "the audit log is not the one that was here before, or its end is missing; `mimir audit verify` shows details"
             ));
             return Ok(());
         }
-        if self.read().is_some_and(|known| known.seq >= now.seq) {
+        if self.read().is_some_and(|stored| stored.seq >= current.seq) {
             return Ok(());
         }
         if let Some(folder) = path.parent() {
@@ -130,16 +135,16 @@ impl AuditWatermark {
             options.mode(0o600);
         }
         // Written in place with a constant length, so that the file never contains a partial record.
-        files::open_with(path, LinkPolicy::Follow, &mut options)?.write_all(&now.encode())
+        files::open_with(path, LinkPolicy::Follow, &mut options)?.write_all(&current.encode())
     }
 }
 
 impl Drop for AuditWatermark {
     fn drop(&mut self) {
-        if let Some((audit, before)) = self.writer.get()
-            && let Err(error) = self.note(audit, *before)
+        if let Some((audit, position)) = self.writer.get()
+            && let Err(error) = self.store_position(audit, *position)
         {
-            tracing::debug!(%error, "where the audit log ends is not remembered");
+            tracing::debug!(%error, "the end of the audit log is not stored");
         }
     }
 }

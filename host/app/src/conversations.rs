@@ -33,12 +33,12 @@ const MAX_INPUT_LINE_CHARS: usize = 4_000;
 impl ConversationStore {
     /// The conversations of this workspace. Creates no folder until something is stored.
     pub fn for_workspace(
-        places: &UserDirs,
+        user_dirs: &UserDirs,
         workspace: &WorkspaceFolder,
         vault: Arc<dyn Vault>,
     ) -> Self {
         Self::new(
-            approval_store::user_state_path(places, workspace, "chats"),
+            approval_store::user_state_path(user_dirs, workspace, "chats"),
             vault,
         )
     }
@@ -50,8 +50,8 @@ impl ConversationStore {
     fn folder(&self) -> Result<&Path, ToolError> {
         self.folder.as_deref().ok_or_else(|| {
             let message = "this platform has no folder for your conversations";
-            let way = "set MIMIR_CONFIG_DIR".to_owned();
-            ToolError::unavailable(message).with_remedies([way])
+            let remedy = "set MIMIR_CONFIG_DIR".to_owned();
+            ToolError::unavailable(message).with_remedies([remedy])
         })
     }
 
@@ -66,7 +66,7 @@ impl ConversationStore {
             return Err(ToolError::limit_exceeded(message));
         }
         self.write(&format!("{}.json", conversation.id), &text)?;
-        self.tidy();
+        self.remove_oldest();
         Ok(())
     }
 
@@ -80,23 +80,25 @@ impl ConversationStore {
 
     /// Loads the conversation with this id or id prefix; without an id, the newest one.
     pub fn load(&self, id: Option<&str>) -> Result<Conversation, ToolError> {
-        let all = self.all();
-        let found = match id {
-            None => all.into_iter().next(),
+        let conversations = self.list();
+        let matches = match id {
+            None => conversations.into_iter().next(),
             Some(id) => {
-                let mut found = all.into_iter().filter(|known| known.1.starts_with(id));
-                match (found.next(), found.next()) {
+                let mut matches = conversations
+                    .into_iter()
+                    .filter(|known| known.1.starts_with(id));
+                match (matches.next(), matches.next()) {
                     (Some(_), Some(_)) => {
                         return Err(ToolError::invalid_input(format!(
                             "several conversations begin with `{}`",
                             visible(prefix(id, 64))
                         )));
                     }
-                    (one, _) => one,
+                    (only, _) => only,
                 }
             }
         };
-        let Some((_, id)) = found else {
+        let Some((_, id)) = matches else {
             let message = match id {
                 Some(id) => format!("unknown conversation `{}`", visible(prefix(id, 64))),
                 None => "no conversations here yet".to_owned(),
@@ -108,39 +110,40 @@ impl ConversationStore {
 
     fn read(&self, id: &str) -> Result<Conversation, ToolError> {
         let path = self.folder()?.join(format!("{id}.json"));
-        let bad = |why: &dyn std::fmt::Display| {
-            let place = visible(&path.display().to_string());
-            ToolError::unavailable(format!("{place} cannot be used: {why}"))
+        let unusable = |why: &dyn std::fmt::Display| {
+            let shown = visible(&path.display().to_string());
+            ToolError::unavailable(format!("{shown} cannot be used: {why}"))
         };
-        let text = private_files::read(&path, OwnerOnly::Reading).map_err(|error| bad(&error))?;
-        let text = text.ok_or_else(|| bad(&"it no longer exists"))?;
+        let text =
+            private_files::read(&path, OwnerOnly::Reading).map_err(|error| unusable(&error))?;
+        let text = text.ok_or_else(|| unusable(&"it no longer exists"))?;
         let mut conversation: Conversation =
-            serde_json::from_str(&text).map_err(|error| bad(&error))?;
+            serde_json::from_str(&text).map_err(|error| unusable(&error))?;
         id.clone_into(&mut conversation.id);
         Ok(conversation)
     }
 
     /// The stored conversations, most recently changed first.
-    fn all(&self) -> Vec<(SystemTime, String)> {
+    fn list(&self) -> Vec<(SystemTime, String)> {
         let entries = self.folder.iter().flat_map(std::fs::read_dir).flatten();
-        let mut all: Vec<(SystemTime, String)> = entries
+        let mut conversations: Vec<(SystemTime, String)> = entries
             .filter_map(|entry| {
                 let entry = entry.ok()?;
                 let name = entry.file_name().into_string().ok()?;
                 let id = name.strip_suffix(".json")?;
                 // Skips the input history and files that mimir did not write.
                 let meta = entry.metadata().ok()?;
-                let own = meta.is_file() && RequestId::is_valid(id);
-                own.then_some((meta.modified().ok()?, id.to_owned()))
+                let is_conversation = meta.is_file() && RequestId::is_valid(id);
+                is_conversation.then_some((meta.modified().ok()?, id.to_owned()))
             })
             .collect();
-        all.sort_by(|one, other| other.cmp(one));
-        all
+        conversations.sort_by(|one, other| other.cmp(one));
+        conversations
     }
 
     /// Removes all conversations but the newest [`MAX_CONVERSATIONS`].
-    fn tidy(&self) {
-        for (_, id) in self.all().into_iter().skip(MAX_CONVERSATIONS) {
+    fn remove_oldest(&self) {
+        for (_, id) in self.list().into_iter().skip(MAX_CONVERSATIONS) {
             // Files that cannot be read are kept: only the user should delete them.
             if let (Ok(_), Ok(folder)) = (self.read(&id), self.folder()) {
                 let _ = std::fs::remove_file(folder.join(format!("{id}.json")));
@@ -163,7 +166,7 @@ impl ConversationStore {
             return;
         };
         let from = lines.len().saturating_sub(MAX_INPUT_LINES);
-        let kept: Vec<String> = lines[from..]
+        let masked: Vec<String> = lines[from..]
             .iter()
             .map(|line| {
                 let mut line = prefix(line, MAX_INPUT_LINE_CHARS).to_owned();
@@ -171,7 +174,7 @@ impl ConversationStore {
                 line
             })
             .collect();
-        if let Ok(text) = serde_json::to_string(&kept) {
+        if let Ok(text) = serde_json::to_string(&masked) {
             let _ = self.write("typed.json", &text);
         }
     }

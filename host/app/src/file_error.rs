@@ -7,8 +7,8 @@ use mimir_core::{ToolError, ToolErrorCode};
 
 use crate::private_files::{self, FileReaders};
 
-/// Creates the error of a failed file operation. `doing` is the verb in "cannot … PATH".
-pub fn file_error(doing: &str, path: &Path, error: &io::Error) -> ToolError {
+/// Creates the error of a failed file operation. `action` is the verb in "cannot … PATH".
+pub fn file_error(action: &str, path: &Path, error: &io::Error) -> ToolError {
     let code = match error.kind() {
         io::ErrorKind::NotFound => ToolErrorCode::FileNotFound,
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
@@ -18,7 +18,7 @@ pub fn file_error(doing: &str, path: &Path, error: &io::Error) -> ToolError {
         _ => ToolErrorCode::ExecutionError,
     };
     let shown = mimir_core::text::visible(&path.display().to_string());
-    ToolError::new(code, format!("cannot {doing} {shown}: {error}"))
+    ToolError::new(code, format!("cannot {action} {shown}: {error}"))
 }
 
 /// Writes a file atomically. Creates its folder if needed.

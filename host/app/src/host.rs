@@ -170,8 +170,8 @@ impl HostBuilder {
         setup::check_separation(&workspace, &user_dirs)?;
         let settings = MergedSettings::read(&user_dirs, &workspace)?;
         let setup = HostSetup::from_parts(user_dirs, workspace, settings);
-        let made = setup.workspace.make_state();
-        made.map_err(|error| file_error("make", &setup.workspace.state(), &error))?;
+        let created = setup.workspace.make_state();
+        created.map_err(|error| file_error("make", &setup.workspace.state(), &error))?;
         let approver = self
             .approver
             .unwrap_or_else(|| Arc::new(UnattendedApprover));

@@ -36,13 +36,13 @@ pub trait Interface: Send + Sync {
         Arc::new(InProcessCompiler::default())
     }
 
-    /// Shows that something is being done, `doing` without a full stop.
-    fn progress(&self, doing: &str) -> Box<dyn Progress>;
+    /// Shows that something is being done, `description` without a full stop.
+    fn progress(&self, description: &str) -> Box<dyn Progress>;
 }
 
 static INSTALLED: OnceLock<Box<dyn Interface>> = OnceLock::new();
 
-/// Installs the receiver of messages. The first one stays.
+/// Installs the receiver of messages. Only the first call has an effect.
 pub fn install(interface: impl Interface + 'static) {
     let _ = INSTALLED.set(Box::new(interface));
 }
@@ -69,8 +69,10 @@ pub(crate) fn compile_handler() -> Option<CompileHandler> {
         .and_then(|interface| interface.compile_handler())
 }
 
-pub(crate) fn progress(doing: &str) -> Option<Box<dyn Progress>> {
-    INSTALLED.get().map(|interface| interface.progress(doing))
+pub(crate) fn progress(description: &str) -> Option<Box<dyn Progress>> {
+    INSTALLED
+        .get()
+        .map(|interface| interface.progress(description))
 }
 
 pub(crate) fn compiler() -> Arc<dyn ComponentCompiler> {

@@ -36,13 +36,13 @@ pub struct LiveSetup {
     policy: Policy,
     host: Arc<WasmHost>,
     scripts: ScriptFolder,
-    watched: SettingsWatcher,
+    watcher: SettingsWatcher,
     freshness: Arc<FreshnessCheck>,
     loaded: LoadedTools,
     /// The change counter of the servers' tools at the last check.
     servers: usize,
     /// Handle of the task that queries servers whose tools are not known yet.
-    asking: Option<AbortHandle>,
+    server_query: Option<AbortHandle>,
     /// Set to true once all components in the folder have been described.
     described: watch::Sender<bool>,
 }
@@ -54,7 +54,7 @@ pub enum SetupUpdate {
         /// The complete new state.
         snapshot: Box<PipelineSnapshot>,
         /// True if the config files could not be read before.
-        mended: bool,
+        recovered: bool,
     },
     /// A config file cannot be used: the previous settings stay in force.
     Broken(ToolError),
@@ -80,24 +80,24 @@ impl LiveSetup {
         self.loaded = toolbox.load().await;
         self.scripts.add_tools_to(&mut self.loaded);
         self.described.send_replace(self.loaded.undescribed == 0);
-        self.ask_servers();
-        self.prepare();
+        self.query_servers();
+        self.prepare_engine();
     }
 
     fn start(setup: HostSetup) -> Result<Self, ToolError> {
         disable_huge_pages();
         let host = setup.host();
         // Created before the grants are read, so that no change is missed.
-        let watched = SettingsWatcher::new(&setup.user_dirs, &setup.workspace, &setup.settings);
+        let watcher = SettingsWatcher::new(&setup.user_dirs, &setup.workspace, &setup.settings);
         Ok(Self {
             policy: setup.settings.policy()?,
             scripts: setup.scripts(Arc::clone(&host)),
             host,
-            freshness: Arc::new(FreshnessCheck::new(watched.files())),
-            watched,
+            freshness: Arc::new(FreshnessCheck::new(watcher.files())),
+            watcher,
             loaded: LoadedTools::default(),
             servers: 0,
-            asking: None,
+            server_query: None,
             described: watch::Sender::new(false),
             setup,
         })
@@ -122,9 +122,9 @@ impl LiveSetup {
     pub fn snapshot(&self) -> PipelineSnapshot {
         let mut tools = self.loaded.tools.clone();
         let mut quarantined = self.loaded.quarantined.clone();
-        let found = self.setup.servers.servers().known();
-        tools.extend(found.tools);
-        quarantined.extend(found.quarantined);
+        let known_servers = self.setup.servers.servers().known();
+        tools.extend(known_servers.tools);
+        quarantined.extend(known_servers.quarantined);
         let registry = self.setup.build_registry(tools, quarantined);
         self.setup.join_snapshot(self.policy.clone(), registry)
     }
@@ -137,18 +137,18 @@ impl LiveSetup {
     /// Checks all sources in the given interval and passes on updates, until the future is dropped.
     pub async fn follow<E>(
         &mut self,
-        every: Duration,
-        mut on: impl FnMut(&HostSetup, SetupUpdate) -> Result<(), E>,
+        interval: Duration,
+        mut handle_update: impl FnMut(&HostSetup, SetupUpdate) -> Result<(), E>,
     ) -> Result<(), E> {
         loop {
             let toolbox = self.toolbox();
             let reads_tools = self.reads_tools();
-            let found = Mutex::new(None);
-            let take = || found.lock().take();
-            let newer = AtomicBool::new(false);
-            let mut watch = pin!(toolbox.watch(every, |loaded| {
-                newer.store(true, Ordering::Release);
-                *found.lock() = Some(loaded);
+            let latest = Mutex::new(None);
+            let take_latest = || latest.lock().take();
+            let has_newer = AtomicBool::new(false);
+            let mut watch = pin!(toolbox.watch(interval, |loaded| {
+                has_newer.store(true, Ordering::Release);
+                *latest.lock() = Some(loaded);
             }));
             // Describing new components may take a while, and must not block the rest of the loop.
             let mut load = pin!(toolbox.load());
@@ -157,12 +157,12 @@ impl LiveSetup {
             let freshness = Arc::clone(&self.freshness);
             let following = freshness.register_follower();
             // First of the two checks that confirm a state, so that the first call does not wait for them.
-            let change = self.watched.check_for_change();
-            for news in self.apply_change(change, None) {
-                on(&self.setup, news)?;
+            let change = self.watcher.check_for_change();
+            for update in self.apply_change(change, None) {
+                handle_update(&self.setup, update)?;
             }
             while reads_tools == self.reads_tools() {
-                let (mut change, mut first) = (None, None);
+                let (mut change, mut initial) = (None, None);
                 tokio::select! {
                     // The watcher must have its first look before the folder is read, or changes in between would be
                     // missed.
@@ -170,24 +170,24 @@ impl LiveSetup {
                     () = &mut watch, if watching => watching = false,
                     loaded = &mut load, if loading => {
                         loading = false;
-                        first = Some(loaded);
+                        initial = Some(loaded);
                     }
                     // Changed tools of a server are taken up at once.
                     () = servers.changed() => {}
                     () = freshness.wait_for_request() => change = self.wait_until_settled().await,
-                    () = tokio::time::sleep(every) => {}
+                    () = tokio::time::sleep(interval) => {}
                 }
-                let mut tools = take();
-                change = change.or_else(|| self.watched.check_for_change());
+                let mut tools = take_latest();
+                change = change.or_else(|| self.watcher.check_for_change());
                 if let Some(loaded) = &mut tools {
                     self.scripts.add_tools_to(loaded);
                 }
-                if let Some(mut loaded) = first.filter(|_| !newer.load(Ordering::Acquire)) {
+                if let Some(mut loaded) = initial.filter(|_| !has_newer.load(Ordering::Acquire)) {
                     self.scripts.add_tools_to(&mut loaded);
                     tools = Some(loaded).filter(|loaded| !is_same(loaded, &self.loaded));
                 }
-                for news in self.apply_change(change, tools) {
-                    on(&self.setup, news)?;
+                for update in self.apply_change(change, tools) {
+                    handle_update(&self.setup, update)?;
                 }
                 if !loading {
                     self.described
@@ -206,11 +206,11 @@ impl LiveSetup {
 
     /// Checks the config files and grants until a change looks the same twice.
     async fn wait_until_settled(&mut self) -> Option<SettingsChange> {
-        if let Some(change) = self.watched.check_for_change() {
+        if let Some(change) = self.watcher.check_for_change() {
             return Some(change);
         }
         tokio::time::sleep(SETTLED).await;
-        self.watched.check_for_change()
+        self.watcher.check_for_change()
     }
 
     fn apply_change(
@@ -218,61 +218,64 @@ impl LiveSetup {
         change: Option<SettingsChange>,
         tools: Option<LoadedTools>,
     ) -> Vec<SetupUpdate> {
-        let mut news = Vec::new();
+        let mut updates = Vec::new();
         let mut differs = tools.is_some();
         let servers = self.setup.servers.servers().changes();
         differs |= std::mem::replace(&mut self.servers, servers) != servers;
         if let Some(loaded) = tools {
             self.loaded = loaded;
-            self.prepare();
+            self.prepare_engine();
         }
-        let mut mended = false;
+        let mut recovered = false;
         if let Some(change) = change {
-            mended = change.mended;
-            differs |= change.granted;
-            match change.read {
+            recovered = change.recovered;
+            differs |= change.grants_changed;
+            match change.settings {
                 Some(Ok((settings, policy))) => {
                     self.setup.servers.set(&settings);
                     (self.setup.settings, self.policy) = (settings, policy);
-                    self.ask_servers();
+                    self.query_servers();
                     differs = true;
                 }
-                Some(Err(error)) => news.push(SetupUpdate::Broken(error)),
+                Some(Err(error)) => updates.push(SetupUpdate::Broken(error)),
                 None => {}
             }
         }
         if differs {
             let snapshot = Box::new(self.snapshot());
-            news.push(SetupUpdate::Snapshot { snapshot, mended });
+            updates.push(SetupUpdate::Snapshot {
+                snapshot,
+                recovered,
+            });
         }
-        news
+        updates
     }
 
     /// Queries the servers whose tools are not known yet, in the background. Their tools are taken up like any other
     /// change. Failed servers are queried again after a pause.
-    fn ask_servers(&mut self) {
-        if let Some(before) = self.asking.take() {
-            before.abort();
+    fn query_servers(&mut self) {
+        if let Some(previous) = self.server_query.take() {
+            previous.abort();
         }
         let servers = Arc::clone(self.setup.servers.servers());
         if servers.known().unseen == 0 {
             return;
         }
-        let asking = tokio::spawn(async move {
-            let tell = |left_out: &Quarantined| {
-                let place = mimir_core::text::visible(&left_out.location);
+        let server_query = tokio::spawn(async move {
+            let warn_left_out = |left_out: &Quarantined| {
+                let location = mimir_core::text::visible(&left_out.location);
                 let reason = mimir_core::text::visible(&left_out.reason);
-                warn(format_args!("{place}: {reason}"));
+                warn(format_args!("{location}: {reason}"));
             };
             servers
-                .load_all(mimir_mcp::client::FAULT_RETRY_INTERVAL, tell)
+                .load_all(mimir_mcp::client::FAULT_RETRY_INTERVAL, warn_left_out)
                 .await;
         });
-        self.asking = Some(asking.abort_handle());
+        self.server_query = Some(server_query.abort_handle());
     }
 
     /// Prepares the script engine if there are scripts: the first start takes seconds, which no call should wait for.
-    fn prepare(&self) {
+    fn prepare_engine(&self) {
         if self.loaded.scripts.is_empty() {
             return;
         }
@@ -300,7 +303,7 @@ impl LiveSetup {
 fn disable_huge_pages() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
-        tracing::debug!(%error, "memory is taken in huge pages");
+        tracing::debug!(%error, "huge pages cannot be disabled");
     }
 }
 
@@ -310,9 +313,10 @@ fn is_same(one: &LoadedTools, other: &LoadedTools) -> bool {
     one.quarantined == other.quarantined
         && one.tools.len() == other.tools.len()
         && pairs.all(|(one, other)| {
-            let (from, theirs) = (&one.origin, &other.origin);
+            let (own_origin, other_origin) = (&one.origin, &other.origin);
             one.name() == other.name()
-                && (&from.location, &from.digest) == (&theirs.location, &theirs.digest)
+                && (&own_origin.location, &own_origin.digest)
+                    == (&other_origin.location, &other_origin.digest)
         })
 }
 

@@ -58,7 +58,7 @@ impl ModelFactory {
 
     /// The name of the provider of the configured model.
     pub fn provider(&self) -> Result<String, ToolError> {
-        Ok(self.chosen(None)?.provider)
+        Ok(self.resolve_model(None)?.provider)
     }
 
     /// Returns true if the settings choose no model, but name this provider.
@@ -67,29 +67,29 @@ impl ModelFactory {
         config.model.is_none() && config.providers.contains_key(provider)
     }
 
-    fn chosen(&self, wanted: Option<&str>) -> Result<ChosenModel, ToolError> {
+    fn resolve_model(&self, model_name: Option<&str>) -> Result<ChosenModel, ToolError> {
         self.settings
             .config
-            .chosen_model(wanted)
+            .chosen_model(model_name)
             .map_err(|message| {
-                let about =
+                let is_about_models =
                     |key: &&String| key.starts_with("model") || key.starts_with("providers");
-                let withheld = self.settings.withheld().iter().find(about);
-                let way = withheld.map(|key| {
+                let withheld = self.settings.withheld().iter().find(is_about_models);
+                let remedy = withheld.map(|key| {
                 format!(
                     "the project's settings have {key}, which is ignored until you run `mimir policy accept`"
                 )
             });
-                ToolError::invalid_input(message).with_remedies(way)
+                ToolError::invalid_input(message).with_remedies(remedy)
             })
     }
 
-    /// The configured model, or `wanted`.
+    /// The configured model, or `model_name`.
     pub fn model(
         &self,
-        wanted: Option<&str>,
+        model_name: Option<&str>,
     ) -> Result<(Arc<ModelProvider>, ChosenModel), ToolError> {
-        let chosen = self.chosen(wanted)?;
+        let chosen = self.resolve_model(model_name)?;
         if self.agent().max_cost.is_some() && chosen.price.is_none() {
             let (provider, model) = (&chosen.provider, &chosen.model);
             return Err(ToolError::invalid_input(format!(
@@ -108,8 +108,8 @@ impl ModelFactory {
 pub fn completer(setup: &HostSetup) -> ConfiguredModel {
     let config = &setup.settings.config;
     let name = config.chosen_model(None).map_err(|message| {
-        let way = "`model: PROVIDER/MODEL` in the settings names one".to_owned();
-        ToolError::unavailable(message).with_remedies([way])
+        let remedy = "`model: PROVIDER/MODEL` in the settings names one".to_owned();
+        ToolError::unavailable(message).with_remedies([remedy])
     });
     let shown = name.map(|chosen| format!("{}/{}", chosen.provider, chosen.model));
     let budget = config.agent.over(AgentBudget::default());

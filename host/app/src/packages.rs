@@ -48,8 +48,8 @@ const DIGEST: usize = 12;
 
 impl PackageStore {
     /// The store in the user's cache folder.
-    pub fn new(places: &UserDirs) -> Self {
-        let cache = places.cache.as_ref();
+    pub fn new(user_dirs: &UserDirs) -> Self {
+        let cache = user_dirs.cache.as_ref();
         Self {
             folder: cache.map(|cache| cache.join("mcp").join("packages")),
         }
@@ -68,16 +68,16 @@ impl PackageStore {
     }
 
     /// The folder of this package, installed or not.
-    fn place(&self, package: &McpPackage) -> Option<PathBuf> {
+    fn folder_of(&self, package: &McpPackage) -> Option<PathBuf> {
         let text = serde_json::to_vec(package).unwrap_or_default();
         let digest = format!("{:x}", Sha256::digest(text));
-        let plain = |c: char| match c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') {
+        let sanitize = |c: char| match c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') {
             true => c,
             false => '-',
         };
-        let name: String = package.name.chars().map(plain).collect();
+        let name: String = package.name.chars().map(sanitize).collect();
         let (registry, version) = (package.registry.as_str(), &package.version);
-        let version: String = version.chars().map(plain).collect();
+        let version: String = version.chars().map(sanitize).collect();
         let name = format!(
             "{registry}-{}-{version}-{}",
             name.trim_matches('-'),
@@ -88,22 +88,22 @@ impl PackageStore {
 
     /// The folder and the command line of a package, if it is installed.
     pub fn find(&self, package: &McpPackage) -> Option<(PathBuf, Vec<String>)> {
-        let folder = self.place(package)?;
+        let folder = self.folder_of(package)?;
         let text =
             private_files::read(&folder.join(RECORD), private_files::OwnerOnly::Writing).ok()??;
         let installed: InstalledPackage = serde_json::from_str(&text).ok()?;
         if installed.package != *package {
             return None;
         }
-        let words = installed
+        let command_line = installed
             .start
             .into_iter()
             .map(|word| match word.strip_prefix("./") {
-                Some(below) => folder.join(below).display().to_string(),
+                Some(relative) => folder.join(relative).display().to_string(),
                 None => word,
             });
-        let words = words.collect();
-        Some((folder, words))
+        let command_line = command_line.collect();
+        Some((folder, command_line))
     }
 
     /// Moves a staging folder into the store. If another process has installed the package meanwhile, that
@@ -128,15 +128,15 @@ impl PackageStore {
             private_files::FileReaders::Owner,
         )
         .map_err(|error| fault(&error))?;
-        let place = self
-            .place(package)
+        let folder = self
+            .folder_of(package)
             .ok_or_else(|| fault(&"this platform has no cache folder"))?;
         if self.find(package).is_some() {
             return Ok(());
         }
         // Incomplete: damaged, or left by another version of mimir.
-        let _ = std::fs::remove_dir_all(&place);
-        match std::fs::rename(staging, &place) {
+        let _ = std::fs::remove_dir_all(&folder);
+        match std::fs::rename(staging, &folder) {
             Err(_) if self.find(package).is_some() => Ok(()),
             renamed => renamed.map_err(|error| fault(&error)),
         }
@@ -157,49 +157,49 @@ impl PackageServerLauncher {
     pub fn new(
         programs: ProgramLauncher,
         store: PackageStore,
-        places: &UserDirs,
+        user_dirs: &UserDirs,
         workspace: &WorkspaceFolder,
     ) -> Self {
         Self {
             programs,
             store,
-            homes: approval_store::user_state_path(places, workspace, "homes"),
+            homes: approval_store::user_state_path(user_dirs, workspace, "homes"),
             root: workspace.root().to_owned(),
         }
     }
 
     /// The launch of an installed package: its program, read access to its folder, and a home folder of its own.
-    fn prepared(
+    fn prepare_launch(
         &self,
         mut launch: LaunchSpec,
         package: &McpPackage,
     ) -> Result<LaunchSpec, ToolError> {
         let server = launch.name.clone();
-        let Some((folder, mut words)) = self.store.find(package) else {
+        let Some((folder, mut command_line)) = self.store.find(package) else {
             let message = format!(
                 "the package {package} of the server `{server}` is not installed on this machine"
             );
-            let way = format!("`mimir mcp install {server}` downloads it");
-            return Err(ToolError::unavailable(message).with_remedies([way]));
+            let remedy = format!("`mimir mcp install {server}` downloads it");
+            return Err(ToolError::unavailable(message).with_remedies([remedy]));
         };
         let folders = launch.folders.clone().unwrap_or_default();
-        words.extend(
+        command_line.extend(
             launch
                 .args
                 .iter()
-                .map(|word| below_root(word, &folders, &self.root)),
+                .map(|word| resolve_workspace_argument(word, &folders, &self.root)),
         );
-        launch.args = words;
+        launch.args = command_line;
         match launch.sandbox.mode.unwrap_or_default() {
             SandboxMode::None => return Ok(launch),
             SandboxMode::Container => {
                 let message = format!(
                     "the package {package} of the server `{server}` does not run in a container"
                 );
-                let way = format!(
+                let remedy = format!(
                     "`sandbox: process` in mcp.servers.{server} starts it in the kernel's sandbox"
                 );
-                return Err(ToolError::unavailable(message).with_remedies([way]));
+                return Err(ToolError::unavailable(message).with_remedies([remedy]));
             }
             SandboxMode::Auto | SandboxMode::Process => {}
         }
@@ -231,9 +231,12 @@ impl PackageServerLauncher {
         }
         let home = self.home(&server)?;
         for (_, value) in &mut launch.environment {
-            in_home(value, &home);
+            expand_home(value, &home);
         }
-        launch.args.iter_mut().for_each(|word| in_home(word, &home));
+        launch
+            .args
+            .iter_mut()
+            .for_each(|word| expand_home(word, &home));
         if !launch.environment.iter().any(|(name, _)| name == "HOME") {
             launch
                 .environment
@@ -260,7 +263,7 @@ impl ProcessLauncher for PackageServerLauncher {
     fn launch(&self, launch: LaunchSpec) -> BoxFuture<'_, Result<LaunchedProgram, ToolError>> {
         Box::pin(async move {
             let launch = match launch.package.clone() {
-                Some(package) => self.prepared(launch, &package)?,
+                Some(package) => self.prepare_launch(launch, &package)?,
                 None => launch,
             };
             self.programs.launch(launch).await
@@ -269,36 +272,37 @@ impl ProcessLauncher for PackageServerLauncher {
 }
 
 /// Resolves `~/` at the start of a value to the server's own home folder.
-fn in_home(value: &mut String, home: &Path) {
-    if let Some(below) = value.strip_prefix("~/") {
-        *value = home.join(below).display().to_string();
+fn expand_home(value: &mut String, home: &Path) {
+    if let Some(relative) = value.strip_prefix("~/") {
+        *value = home.join(relative).display().to_string();
     }
 }
 
 /// Resolves `.` or a leading `./` in an argument to a path in the workspace, if it is in one of the folders that the
 /// server has access to.
-fn below_root(word: &str, folders: &[LaunchFolder], root: &Path) -> String {
+fn resolve_workspace_argument(word: &str, folders: &[LaunchFolder], root: &Path) -> String {
     let (option, value) = match word.split_once('=') {
         Some((option, value)) if option.starts_with('-') => (Some(option), value),
         _ => (None, word),
     };
-    let below = match value {
+    let relative = match value {
         "." => Some(""),
         value => value.strip_prefix("./"),
     };
-    let Some(below) = below.filter(|below| !below.split('/').any(|part| part == "..")) else {
+    let Some(relative) = relative.filter(|relative| !relative.split('/').any(|part| part == ".."))
+    else {
         return word.to_owned();
     };
-    let given = folders.iter().any(|folder| match folder.path.as_str() {
+    let is_accessible = folders.iter().any(|folder| match folder.path.as_str() {
         "." => true,
-        path => Path::new(below).starts_with(path),
+        path => Path::new(relative).starts_with(path),
     });
-    if !given {
+    if !is_accessible {
         return word.to_owned();
     }
-    let path = match below {
+    let path = match relative {
         "" => root.to_owned(),
-        below => root.join(below),
+        relative => root.join(relative),
     };
     match option {
         Some(option) => format!("{option}={}", path.display()),
@@ -328,7 +332,11 @@ mod tests {
             ("a", vec![folder(".")], "a"),
             ("x=./a", vec![folder(".")], "x=./a"),
         ] {
-            assert_eq!(below_root(word, &folders, root), given, "{word}");
+            assert_eq!(
+                resolve_workspace_argument(word, &folders, root),
+                given,
+                "{word}"
+            );
         }
     }
 }

@@ -102,11 +102,11 @@ pub enum FileReaders {
 
 /// Replaces a file atomically, through a temporary file next to it.
 pub fn replace(path: &Path, content: &[u8], readers: FileReaders) -> io::Result<()> {
-    let shown = |file: &File| match readers {
+    let finish = |file: &File| match readers {
         FileReaders::Owner => Ok(()),
-        FileReaders::Everybody => show(file),
+        FileReaders::Everybody => make_readable(file),
     };
-    write_and_rename(path, content, shown)
+    write_and_rename(path, content, finish)
 }
 
 /// Replaces a file of the user atomically, keeping its owner, group and permissions. A read-only file is refused. A
@@ -114,10 +114,12 @@ pub fn replace(path: &Path, content: &[u8], readers: FileReaders) -> io::Result<
 pub fn rewrite(path: &Path, content: &[u8]) -> io::Result<()> {
     match std::fs::symlink_metadata(path) {
         Ok(old) => {
-            writable(path, &old)?;
+            check_writable(path, &old)?;
             write_and_rename(path, content, |file| copy_permissions(&old, file))
         }
-        Err(error) if error.kind() == ErrorKind::NotFound => write_and_rename(path, content, show),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            write_and_rename(path, content, make_readable)
+        }
         Err(error) => Err(error),
     }
 }
@@ -136,33 +138,33 @@ fn write_and_rename(
 }
 
 #[cfg(unix)]
-fn show(file: &File) -> io::Result<()> {
+fn make_readable(file: &File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     file.set_permissions(std::fs::Permissions::from_mode(0o644))
 }
 
 #[cfg(not(unix))]
-fn show(_: &File) -> io::Result<()> {
+fn make_readable(_: &File) -> io::Result<()> {
     Ok(())
 }
 
 /// Refuses a read-only file, which a rename would replace regardless.
 #[cfg(unix)]
-fn writable(path: &Path, old: &Metadata) -> io::Result<()> {
+fn check_writable(path: &Path, old: &Metadata) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt as _;
-    let ours = || rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();
-    match old.mode() & 0o200 != 0 && ours() {
+    let has_access = || rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();
+    match old.mode() & 0o200 != 0 && has_access() {
         true => Ok(()),
         false => {
-            let place = mimir_core::text::visible(&path.display().to_string());
-            let way = format!("it is read-only; as its owner: chmod u+w '{place}'");
-            Err(io::Error::new(ErrorKind::PermissionDenied, way))
+            let shown = mimir_core::text::visible(&path.display().to_string());
+            let message = format!("it is read-only; as its owner: chmod u+w '{shown}'");
+            Err(io::Error::new(ErrorKind::PermissionDenied, message))
         }
     }
 }
 
 #[cfg(not(unix))]
-fn writable(_: &Path, old: &Metadata) -> io::Result<()> {
+fn check_writable(_: &Path, old: &Metadata) -> io::Result<()> {
     match old.permissions().readonly() {
         true => Err(io::Error::new(
             ErrorKind::PermissionDenied,

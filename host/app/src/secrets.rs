@@ -95,23 +95,23 @@ impl UserSecrets {
             }
             None => StoredSecret::Value(value.to_owned()),
         };
-        let place = location(&stored);
-        let old = self.change(|file| file.secrets.insert(name.to_owned(), stored))?;
+        let location = location(&stored);
+        let previous = self.change(|file| file.secrets.insert(name.to_owned(), stored))?;
         if let (Some(StoredSecret::Keyring), SecretLocation::File, Some(keyring)) =
-            (old, &place, &self.keyring)
+            (previous, &location, &self.keyring)
         {
             keyring.remove(name)?;
         }
-        Ok(place)
+        Ok(location)
     }
 
     /// Removes a value. Returns true if there was one.
     pub fn remove(&self, name: &str) -> Result<bool, ToolError> {
-        let old = self.change(|file| file.secrets.remove(name))?;
-        if let (Some(StoredSecret::Keyring), Some(keyring)) = (&old, &self.keyring) {
+        let previous = self.change(|file| file.secrets.remove(name))?;
+        if let (Some(StoredSecret::Keyring), Some(keyring)) = (&previous, &self.keyring) {
             keyring.remove(name)?;
         }
-        Ok(old.is_some())
+        Ok(previous.is_some())
     }
 
     /// The names of all secrets, each with its storage.
@@ -186,9 +186,9 @@ impl UserSecrets {
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut SecretsFile) -> T) -> Result<T, ToolError> {
-        let write_error = |doing: &str, error: std::io::Error| {
-            let place = mimir_core::text::visible(&self.path.display().to_string());
-            ToolError::unavailable(format!("{place}: cannot be {doing}: {error}"))
+        let write_error = |action: &str, error: std::io::Error| {
+            let shown = mimir_core::text::visible(&self.path.display().to_string());
+            ToolError::unavailable(format!("{shown}: cannot be {action}: {error}"))
         };
         let _lock = private_files::lock_for_change(&self.path)
             .map_err(|error| write_error("changed", error))?;

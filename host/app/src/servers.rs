@@ -43,8 +43,8 @@ pub struct WorkspaceServers {
 
 /// The parent of the empty folders that servers without `cwd` start in. Only mimir writes there; models cannot reach
 /// it.
-pub fn empty_folders(places: &UserDirs) -> PathBuf {
-    match &places.cache {
+pub fn empty_folders(user_dirs: &UserDirs) -> PathBuf {
+    match &user_dirs.cache {
         Some(cache) => cache.join("mcp").join("started"),
         None => std::env::temp_dir().join(format!("mimir-{}", std::process::id())),
     }
@@ -52,34 +52,35 @@ pub fn empty_folders(places: &UserDirs) -> PathBuf {
 
 impl WorkspaceServers {
     /// The servers of these settings. Reads and starts nothing. Requests of servers are recorded in the audit log of
-    /// `memory`.
+    /// `audit_watermark`.
     pub fn new(
-        places: &UserDirs,
+        user_dirs: &UserDirs,
         workspace: &WorkspaceFolder,
         settings: &MergedSettings,
-        memory: &Arc<AuditWatermark>,
+        audit_watermark: &Arc<AuditWatermark>,
     ) -> Self {
         let current = Arc::new(CurrentSettings::new(settings));
-        let seen = Arc::clone(&current);
+        let client_settings = Arc::clone(&current);
         let root = workspace.root().to_owned();
-        let vault = UserVault::new(UserSecrets::new(places), &settings.config);
-        let folder = places.cache.as_ref().map(|cache| cache.join("mcp"));
-        let programs = ProgramLauncher::new(&root, empty_folders(places));
+        let vault = UserVault::new(UserSecrets::new(user_dirs), &settings.config);
+        let folder = user_dirs.cache.as_ref().map(|cache| cache.join("mcp"));
+        let programs = ProgramLauncher::new(&root, empty_folders(user_dirs));
         let refused = RefusedHosts::default();
-        let programs = programs.with_proxies(proxies(memory, workspace, &current, &refused));
+        let programs =
+            programs.with_proxies(proxies(audit_watermark, workspace, &current, &refused));
         let servers = McpServers::new(ServerDeps {
             launcher: Arc::new(PackageServerLauncher::new(
                 programs,
-                PackageStore::new(places),
-                places,
+                PackageStore::new(user_dirs),
+                user_dirs,
                 workspace,
             )),
             vault: Arc::new(vault),
             store: Arc::new(ServerDescriptionCache { folder }),
-            logins: Arc::new(UserLogins::new(places)),
+            logins: Arc::new(UserLogins::new(user_dirs)),
             root: Arc::from(root.as_path()),
             refused,
-            client: Arc::new(move |url| client(&seen.get(), &root, url)),
+            client: Arc::new(move |url| client(&client_settings.get(), &root, url)),
         });
         servers.set(&settings.config);
         Self {
@@ -102,28 +103,28 @@ impl WorkspaceServers {
 
 /// Creates the proxies of servers that have network access.
 fn proxies(
-    memory: &Arc<AuditWatermark>,
+    audit_watermark: &Arc<AuditWatermark>,
     workspace: &WorkspaceFolder,
     current: &Arc<CurrentSettings>,
     refused: &RefusedHosts,
 ) -> Arc<mimir_process::ProxyFactory> {
-    // A weak reference: the audit position is written when the command drops `memory`, so a running server must not
+    // A weak reference: the audit position is written when the command drops `audit_watermark`, so a running server must not
     // hold it.
-    let (memory, root) = (Arc::downgrade(memory), workspace.root().to_owned());
+    let (audit_watermark, root) = (Arc::downgrade(audit_watermark), workspace.root().to_owned());
     let (current, refused) = (Arc::clone(current), refused.clone());
     Arc::new(move |launch| {
         let name = &launch.name;
         let declared = DeclaredNetwork {
-            who: format!("the server {name}"),
+            program: format!("the server {name}"),
             hosts: launch.hosts.clone(),
             registry: false,
             remedy: format!("add `{{host}}` to mcp.servers.{name}.network"),
             refused: Some((name.clone(), refused.clone())),
         };
-        let memory = memory
+        let audit_watermark = audit_watermark
             .upgrade()
             .ok_or_else(|| ToolError::unavailable("mimir is shutting down"))?;
-        let audit = memory.writer(current.get().config.audit);
+        let audit = audit_watermark.writer(current.get().config.audit);
         network_gate::proxy(declared, Arc::clone(&current), &root, audit)
     })
 }
@@ -154,13 +155,13 @@ pub fn client(
         ..RequestLimits::default()
     };
     let roots = TlsRoots::from_folder(root, &policy.roots(None))?;
-    let only = Arc::new(SingleOriginGate {
+    let authorizer = Arc::new(SingleOriginGate {
         origin,
         teams: policy.team_networks(None).collect(),
     });
     Ok(HttpClient::new(
         Arc::new(PolicyGuard::new(own)),
-        only,
+        authorizer,
         roots,
         limits,
         None,
@@ -176,19 +177,19 @@ struct SingleOriginGate {
 impl RequestAuthorizer for SingleOriginGate {
     fn authorize<'a>(
         &'a self,
-        ask: OutboundRequest<'a>,
+        request: OutboundRequest<'a>,
     ) -> BoxFuture<'a, Result<RequestPermit, ToolError>> {
         let verdicts = self.teams.iter();
-        let mut verdicts = verdicts.map(|team| team.judge(ask.target, ask.method.as_str()));
+        let mut verdicts = verdicts.map(|team| team.judge(request.target, request.method.as_str()));
         let refusal = verdicts.find_map(|verdict| verdict.refusal().cloned());
-        let own = ask.target.origin().to_string() == self.origin;
+        let is_own_origin = request.target.origin().to_string() == self.origin;
         Box::pin(std::future::ready(match refusal {
             Some(refusal) => Err(Error::Blocked(refusal).into()),
-            None if own => Ok(RequestPermit::Listed),
+            None if is_own_origin => Ok(RequestPermit::Listed),
             None => Err(ToolError::policy_denied(format!(
                 "a server at {} sends mimir to {}",
                 self.origin,
-                ask.target.origin()
+                request.target.origin()
             ))),
         }))
     }

@@ -74,19 +74,19 @@ pub struct MergedSettings {
 
 impl MergedSettings {
     /// Reads the files of team, user and workspace that exist.
-    pub fn read(places: &UserDirs, workspace: &WorkspaceFolder) -> Result<Self, ToolError> {
-        Self::find(places, workspace).map_err(|error| masked(error, Some(places)))
+    pub fn read(user_dirs: &UserDirs, workspace: &WorkspaceFolder) -> Result<Self, ToolError> {
+        Self::find(user_dirs, workspace).map_err(|error| mask_secrets(error, Some(user_dirs)))
     }
 
-    fn find(places: &UserDirs, workspace: &WorkspaceFolder) -> Result<Self, ToolError> {
+    fn find(user_dirs: &UserDirs, workspace: &WorkspaceFolder) -> Result<Self, ToolError> {
         let mut files = Vec::new();
-        let mut variables = environment::read(&places.variables)?;
-        for place in ConfigLocation::all_locations(places, workspace) {
-            if place.owner == ConfigOwner::Project {
+        let mut variables = environment::read(&user_dirs.variables)?;
+        for location in ConfigLocation::all_locations(user_dirs, workspace) {
+            if location.owner == ConfigOwner::Project {
                 // Inserted before the workspace's file, whose settings are compared with those of the person.
                 files.extend(variables.take());
             }
-            let Some(file) = ConfigFile::read(place)? else {
+            let Some(file) = ConfigFile::read(location)? else {
                 continue;
             };
             if file.owner.is_team() {
@@ -95,8 +95,8 @@ impl MergedSettings {
             }
             files.push(file);
         }
-        unknown_variables::warn_once(&places.variables, &files);
-        let withheld = accepted(&mut files, places, workspace)?;
+        unknown_variables::warn_once(&user_dirs.variables, &files);
+        let withheld = withheld_keys(&mut files, user_dirs, workspace)?;
         let config = merge::merge_layers(&files)?;
         Ok(Self {
             config,
@@ -107,30 +107,30 @@ impl MergedSettings {
 
     /// Reads the files with all their rules, and returns all errors instead of the first.
     pub fn read_all(
-        places: &UserDirs,
+        user_dirs: &UserDirs,
         workspace: &WorkspaceFolder,
     ) -> Result<Self, Vec<ToolError>> {
-        let each = ConfigLocation::all_locations(places, workspace).into_iter();
-        let faults: Vec<ToolError> = each
-            .filter_map(|place| {
-                let file = ConfigFile::read(place).transpose()?;
+        let locations = ConfigLocation::all_locations(user_dirs, workspace).into_iter();
+        let errors: Vec<ToolError> = locations
+            .filter_map(|location| {
+                let file = ConfigFile::read(location).transpose()?;
                 file.and_then(|file| merge::policy_of_file(&file)).err()
             })
-            .map(|error| masked(error, Some(places)))
+            .map(|error| mask_secrets(error, Some(user_dirs)))
             .collect();
-        if !faults.is_empty() {
-            return Err(faults);
+        if !errors.is_empty() {
+            return Err(errors);
         }
-        let read =
-            Self::read(places, workspace).and_then(|settings| settings.policy().map(|_| settings));
-        read.map_err(|error| vec![error])
+        let settings_or_error = Self::read(user_dirs, workspace)
+            .and_then(|settings| settings.policy().map(|_| settings));
+        settings_or_error.map_err(|error| vec![error])
     }
 
-    /// Checks that `text` would be a valid config file at that place.
-    fn check(place: &ConfigLocation, text: &str) -> Result<(), ToolError> {
-        let file = ConfigFile::parse(place.clone(), text);
+    /// Checks that `text` would be a valid config file at this location.
+    fn check(location: &ConfigLocation, text: &str) -> Result<(), ToolError> {
+        let file = ConfigFile::parse(location.clone(), text);
         let policy = file.and_then(|file| merge::policy_of_file(&file));
-        policy.map(drop).map_err(|error| masked(error, None))
+        policy.map(drop).map_err(|error| mask_secrets(error, None))
     }
 
     /// The workspace's own file, if it exists.
@@ -163,9 +163,13 @@ impl MergedSettings {
     /// The rules of the workspace's file whose text is hidden from models, because the user has not accepted it.
     pub fn unaccepted_texts(&self) -> Vec<String> {
         let file = self.project().filter(|file| file.unaccepted_text);
-        let words = file.map(ConfigFile::model_text_keys).unwrap_or_default();
-        let known = |word: &String| self.withheld.iter().any(|key| key.starts_with(word));
-        words.into_iter().filter(|word| !known(word)).collect()
+        let keys = file.map(ConfigFile::model_text_keys).unwrap_or_default();
+        let is_withheld = |key: &String| {
+            self.withheld
+                .iter()
+                .any(|withheld| withheld.starts_with(key))
+        };
+        keys.into_iter().filter(|key| !is_withheld(key)).collect()
     }
 
     /// The name of each file in messages, with the hash of its current content.
@@ -190,13 +194,13 @@ impl MergedSettings {
 
     /// The policy that the files define.
     pub fn policy(&self) -> Result<Policy, ToolError> {
-        merge::policy(self).map_err(|error| masked(error, None))
+        merge::policy(self).map_err(|error| mask_secrets(error, None))
     }
 }
 
 /// Masks stored secrets in an error that quotes a file.
-fn masked(mut error: ToolError, places: Option<&UserDirs>) -> ToolError {
-    let secrets = places.and_then(UserSecrets::new);
+fn mask_secrets(mut error: ToolError, user_dirs: Option<&UserDirs>) -> ToolError {
+    let secrets = user_dirs.and_then(UserSecrets::new);
     let values = secrets.and_then(|secrets| secrets.values(&BTreeMap::new()).ok());
     let redactor = Redactor::new().with_values(values.unwrap_or_default());
     redactor.mask_all([&mut error.message], error.details.as_mut());
@@ -205,17 +209,17 @@ fn masked(mut error: ToolError, places: Option<&UserDirs>) -> ToolError {
 
 /// Checks if the workspace's file weakens a restriction and, if so, if this user has accepted it. Returns the keys
 /// that are ignored.
-fn accepted(
+fn withheld_keys(
     files: &mut [ConfigFile],
-    places: &UserDirs,
+    user_dirs: &UserDirs,
     workspace: &WorkspaceFolder,
 ) -> Result<Vec<String>, ToolError> {
-    let last = files.split_last_mut();
-    let Some((file, below)) = last.filter(|(file, _)| file.owner == ConfigOwner::Project) else {
+    let split = files.split_last_mut();
+    let Some((file, below)) = split.filter(|(file, _)| file.owner == ConfigOwner::Project) else {
         return Ok(Vec::new());
     };
     let withheld = file.config.weakening_keys(&merge::merge_layers(below)?);
-    let approvals = UserApprovalStore::new(places, workspace).map(|store| store.read());
+    let approvals = UserApprovalStore::new(user_dirs, workspace).map(|store| store.read());
     let accepted = match approvals {
         Some(Ok(approvals)) => approvals.settings.contains(&file.digest()),
         Some(Err(error)) => {
@@ -241,34 +245,34 @@ impl ConfigFile {
         let own = each.map(|(name, tool)| (format!("tools.{name}.rules"), &tool.rules));
         let all =
             std::iter::once(("policy.rules".to_owned(), &self.config.policy.rules)).chain(own);
-        let mut words = Vec::new();
+        let mut keys = Vec::new();
         for (key, rules) in all {
             let with_text = rules.iter().enumerate();
             let with_text =
                 with_text.filter(|(_, rule)| rule.name.is_some() || rule.reason.is_some());
-            words.extend(with_text.map(|(at, _)| format!("{key}[{at}]")));
+            keys.extend(with_text.map(|(at, _)| format!("{key}[{at}]")));
         }
-        words
+        keys
     }
 
     /// Reads the file, if it exists.
-    fn read(place: ConfigLocation) -> Result<Option<Self>, ToolError> {
-        let text = place.text()?;
-        text.map(|text| Self::parse(place, &text)).transpose()
+    fn read(location: ConfigLocation) -> Result<Option<Self>, ToolError> {
+        let text = location.text()?;
+        text.map(|text| Self::parse(location, &text)).transpose()
     }
 
-    fn parse(place: ConfigLocation, text: &str) -> Result<Self, ToolError> {
-        let ConfigLocation { path, shown, owner } = place;
+    fn parse(location: ConfigLocation, text: &str) -> Result<Self, ToolError> {
+        let ConfigLocation { path, shown, owner } = location;
         let fault = |error: serde_yaml::Error| yaml_errors::explain(&shown, &error);
-        let plain = edit::strip_bom(text);
-        mimir_script::yaml::check_yaml(plain)
-            .map_err(|unfit| yaml_errors::yaml_shape_error(&shown, &unfit))?;
-        let mut value: Value = serde_yaml::from_str(plain).map_err(fault)?;
+        let yaml = edit::strip_bom(text);
+        mimir_script::yaml::check_yaml(yaml)
+            .map_err(|rejection| yaml_errors::yaml_shape_error(&shown, &rejection))?;
+        let mut value: Value = serde_yaml::from_str(yaml).map_err(fault)?;
         let had_null_tools = expand_null_tools(&mut value);
         let mut config = match value {
             // A file with comments only.
             Value::Null => Config::default(),
-            _ => match serde_yaml::from_str(plain) {
+            _ => match serde_yaml::from_str(yaml) {
                 Ok(config) => config,
                 // The error from the text, which has a line number.
                 Err(error) if had_null_tools => {
@@ -297,8 +301,8 @@ impl ConfigFile {
 
     /// Returns true if the file sets a key, such as `audit.keep`.
     fn sets(&self, key: &str) -> bool {
-        let found = key.split('.').try_fold(&self.value, |at, key| at.get(key));
-        found.is_some_and(|value| !value.is_null())
+        let value = key.split('.').try_fold(&self.value, |at, key| at.get(key));
+        value.is_some_and(|value| !value.is_null())
     }
 }
 
@@ -307,10 +311,10 @@ impl ConfigFile {
 fn expand_null_tools(value: &mut Value) -> bool {
     let tools = value.get_mut("tools").and_then(Value::as_mapping_mut);
     let tools = tools.into_iter().flat_map(|tools| tools.iter_mut());
-    let named = |key: &Value| key.as_str().is_some_and(|key| ToolName::new(key).is_ok());
+    let is_tool_name = |key: &Value| key.as_str().is_some_and(|key| ToolName::new(key).is_ok());
     let mut any = false;
-    for (_, said) in tools.filter(|(key, said)| said.is_null() && named(key)) {
-        *said = Value::Mapping(Mapping::new());
+    for (_, tool) in tools.filter(|(key, tool)| tool.is_null() && is_tool_name(key)) {
+        *tool = Value::Mapping(Mapping::new());
         any = true;
     }
     any
@@ -318,10 +322,10 @@ fn expand_null_tools(value: &mut Value) -> bool {
 
 /// The text of another YAML file without a byte order mark, if its structure is within the limits.
 pub fn check_yaml_text<'a>(shown: &str, text: &'a str) -> Result<&'a str, ToolError> {
-    let plain = edit::strip_bom(text);
-    mimir_script::yaml::check_yaml(plain)
-        .map_err(|unfit| yaml_errors::yaml_shape_error(shown, &unfit))?;
-    Ok(plain)
+    let yaml = edit::strip_bom(text);
+    mimir_script::yaml::check_yaml(yaml)
+        .map_err(|rejection| yaml_errors::yaml_shape_error(shown, &rejection))?;
+    Ok(yaml)
 }
 
 /// The line numbers of the keys.

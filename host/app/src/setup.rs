@@ -54,27 +54,27 @@ const WARNINGS: usize = 3;
 impl HostSetup {
     /// Finds the workspace and reads the config files.
     pub fn find(workspace: Option<&Path>) -> Result<Self, ToolError> {
-        let places = find_user_dirs();
+        let user_dirs = find_user_dirs();
         let workspace = find_workspace(workspace)?;
-        check_separation(&workspace, &places)?;
-        let settings = MergedSettings::read(&places, &workspace)?;
-        Ok(Self::from_parts(places, workspace, settings))
+        check_separation(&workspace, &user_dirs)?;
+        let settings = MergedSettings::read(&user_dirs, &workspace)?;
+        Ok(Self::from_parts(user_dirs, workspace, settings))
     }
 
-    /// Creates the setup from places, workspace and settings that were already read.
+    /// Creates the setup from folders, workspace and settings that were already read.
     pub fn from_parts(
-        places: UserDirs,
+        user_dirs: UserDirs,
         workspace: WorkspaceFolder,
         settings: MergedSettings,
     ) -> Self {
-        let memory = Arc::new(AuditWatermark::for_workspace(&places, &workspace));
+        let audit_watermark = Arc::new(AuditWatermark::for_workspace(&user_dirs, &workspace));
         Self {
-            servers: WorkspaceServers::new(&places, &workspace, &settings, &memory),
-            audit_watermark: memory,
+            servers: WorkspaceServers::new(&user_dirs, &workspace, &settings, &audit_watermark),
+            audit_watermark,
             budget: SessionBudget::default(),
             workspace,
             settings,
-            user_dirs: places,
+            user_dirs,
         }
     }
 
@@ -106,7 +106,7 @@ impl HostSetup {
         let host = self.host();
         let mut loaded = self.toolbox(Arc::clone(&host)).load().await;
         self.scripts(host).add_tools_to(&mut loaded);
-        add(&mut loaded, self.servers.servers().load().await);
+        add_server_tools(&mut loaded, self.servers.servers().load().await);
         self.build_registry(loaded.tools, loaded.quarantined)
     }
 
@@ -116,7 +116,7 @@ impl HostSetup {
         mut tools: Vec<Tool>,
         mut quarantined: Vec<Quarantined>,
     ) -> Registry {
-        self.prefix(&mut tools, &mut quarantined);
+        self.apply_prefixes(&mut tools, &mut quarantined);
         self.apply_grants(&mut tools);
         let models = models::ModelFactory::from_setup(self);
         self.workers()
@@ -133,16 +133,18 @@ impl HostSetup {
         let toolbox = self.toolbox(Arc::clone(&host)).known_only();
         let mut known = toolbox.load().await;
         self.scripts(Arc::clone(&host)).add_tools_to(&mut known);
-        add(&mut known, self.servers.servers().known());
+        add_server_tools(&mut known, self.servers.servers().known());
         // Custom tools take precedence over aliases of built-in tools.
-        let own = |tool: &Tool| {
+        let is_independent_built_in = |tool: &Tool| {
             let built_in = tool.source == ToolSource::BuiltIn;
             built_in && tool.name().as_str() == name && tool.definition.needs.tools.is_empty()
         };
         // A built-in or a known tool starts no servers and needs no search.
-        let theirs = |tool: &Tool| tool.source == ToolSource::Mcp && tool.name().as_str() == name;
-        let there = |tool: &Tool| own(tool) || theirs(tool);
-        if known.undescribed == 0 || known.tools.iter().any(there) {
+        let is_known_server_tool =
+            |tool: &Tool| tool.source == ToolSource::Mcp && tool.name().as_str() == name;
+        let is_sufficient =
+            |tool: &Tool| is_independent_built_in(tool) || is_known_server_tool(tool);
+        if known.undescribed == 0 || known.tools.iter().any(is_sufficient) {
             return (
                 self.build_registry(known.tools, known.quarantined),
                 known.undescribed == 0,
@@ -151,21 +153,24 @@ impl HostSetup {
         let mut loaded = self.toolbox(Arc::clone(&host)).load().await;
         self.scripts(host).add_tools_to(&mut loaded);
         let servers = self.servers.servers();
-        let ours = self.build_registry(loaded.tools.clone(), Vec::new());
+        let without_servers = self.build_registry(loaded.tools.clone(), Vec::new());
         let calls_others = |tool: &Arc<Tool>| !tool.definition.needs.tools.is_empty();
         // Only servers that could have a tool of this name are started, unless the tool itself can call other tools.
-        let found = match ours.get(name).is_some_and(calls_others) {
+        let server_tools = match without_servers.get(name).is_some_and(calls_others) {
             true => servers.load().await,
             false => servers.load_for(name).await,
         };
-        add(&mut loaded, found);
-        let all = loaded.undescribed == 0;
-        (self.build_registry(loaded.tools, loaded.quarantined), all)
+        add_server_tools(&mut loaded, server_tools);
+        let is_complete = loaded.undescribed == 0;
+        (
+            self.build_registry(loaded.tools, loaded.quarantined),
+            is_complete,
+        )
     }
 
     /// Adds the prefixes that the workspace configures to tool names. An unreadable lock file is ignored here, since
     /// reading the grants reports it.
-    fn prefix(&self, tools: &mut Vec<Tool>, quarantined: &mut Vec<Quarantined>) {
+    fn apply_prefixes(&self, tools: &mut Vec<Tool>, quarantined: &mut Vec<Quarantined>) {
         if tools.iter().all(|tool| tool.source != ToolSource::Custom) {
             return;
         }
@@ -182,8 +187,9 @@ impl HostSetup {
     pub fn apply_grants(&self, tools: &mut [Tool]) {
         self.settings.config.add_configured_needs(tools);
         // A foreign component cannot declare its needs, so it may have grants even if it counts as harmless.
-        let takes = |tool: &Tool| tool.trust == ToolTrust::Untrusted || grants::is_foreign(tool);
-        if !tools.iter().any(takes) {
+        let may_have_grants =
+            |tool: &Tool| tool.trust == ToolTrust::Untrusted || grants::is_foreign(tool);
+        if !tools.iter().any(may_have_grants) {
             return;
         }
         let Some(approval_store) = self.approvals() else {
@@ -195,11 +201,11 @@ impl HostSetup {
             .and_then(|lock| Ok((lock, approval_store.read()?)));
         match granted {
             Ok((lock, approvals)) => {
-                let counts = |location: &str, id: &str| {
-                    let known = approvals.grants.get(location);
-                    known.is_some_and(|known| known == id)
+                let is_own_grant = |location: &str, id: &str| {
+                    let recorded = approvals.grants.get(location);
+                    recorded.is_some_and(|recorded| recorded == id)
                 };
-                for line in grants::apply(&lock, tools, counts) {
+                for line in grants::apply(&lock, tools, is_own_grant) {
                     warn(line);
                 }
             }
@@ -226,12 +232,12 @@ impl HostSetup {
     /// Combines tools and rules. Warns about deny rules that match no tool, because a misspelled name forbids nothing.
     pub fn join_snapshot(&self, policy: Policy, registry: Registry) -> PipelineSnapshot {
         let tools: Vec<_> = registry.tools().iter().map(Arc::as_ref).collect();
-        let idle = policy.unused_denials(&tools);
-        for line in idle.iter().take(WARNINGS) {
+        let unused = policy.unused_denials(&tools);
+        for line in unused.iter().take(WARNINGS) {
             warn(line);
         }
-        if idle.len() > WARNINGS {
-            let more = idle.len() - WARNINGS;
+        if unused.len() > WARNINGS {
+            let more = unused.len() - WARNINGS;
             warn(format_args!(
                 "{more} more warnings like these; `mimir policy check` shows all"
             ));
@@ -255,12 +261,12 @@ impl HostSetup {
         if withheld.len() > WARNINGS {
             keys.push_str(&format!(" and {} more", withheld.len() - WARNINGS));
         }
-        let masks = match self.settings.config.masked_only.is_empty() {
+        let mask_note = match self.settings.config.masked_only.is_empty() {
             true => "",
             false => "; the values of its secrets are still masked",
         };
         warn(format_args!(
-            "{} may have come with a checkout, so these settings are ignored until you run `mimir policy accept`: {}{masks}",
+            "{} may have come with a checkout, so these settings are ignored until you run `mimir policy accept`: {}{mask_note}",
             file.shown,
             mimir_core::text::visible(&keys)
         ));
@@ -291,14 +297,14 @@ impl HostSetup {
     pub fn record_changes(&self) {
         for (file, digest) in self.audit_watermark.changed_files(&self.settings.digests()) {
             let detail = match digest.as_str() {
-                "" => "it was there before, and is not now".to_owned(),
+                "" => "it existed at the last run and does not exist now".to_owned(),
                 digest => format!("it has changed since the last run, sha256 {digest}"),
             };
             let event =
                 AuditEvent::new(EventKind::ConfigChange, SystemTime::now()).with_subject(&file);
             if let Err(error) = self.audit().record(&event.with_detail(&detail)) {
                 // Calls that cannot be recorded report it themselves.
-                tracing::debug!(%error, "a change of the config is not on record");
+                tracing::debug!(%error, "a change of the config is not recorded");
             }
         }
     }
@@ -343,7 +349,7 @@ impl HostSetup {
 }
 
 /// Adds the tools of servers to those of the tools folder.
-fn add(loaded: &mut LoadedTools, servers: ServerTools) {
+fn add_server_tools(loaded: &mut LoadedTools, servers: ServerTools) {
     loaded.tools.extend(servers.tools);
     loaded.quarantined.extend(servers.quarantined);
     loaded.undescribed += servers.unseen;
@@ -351,21 +357,24 @@ fn add(loaded: &mut LoadedTools, servers: ServerTools) {
 
 /// Refuses a workspace that contains the user's own settings or cache, such as the home folder: a tool with write
 /// access there could grant itself rights, or change the code that mimir runs.
-pub fn check_separation(workspace: &WorkspaceFolder, places: &UserDirs) -> Result<(), ToolError> {
+pub fn check_separation(
+    workspace: &WorkspaceFolder,
+    user_dirs: &UserDirs,
+) -> Result<(), ToolError> {
     let Ok(root) = workspace.root().canonicalize() else {
         return Ok(());
     };
-    let own = [&places.config, &places.cache, &places.named_team];
-    for place in own.into_iter().flatten().chain(&places.team) {
-        let there = place.ancestors().find_map(|path| path.canonicalize().ok());
-        if there.is_some_and(|there| there.starts_with(&root)) {
+    let user_paths = [&user_dirs.config, &user_dirs.cache, &user_dirs.named_team];
+    for path in user_paths.into_iter().flatten().chain(&user_dirs.team) {
+        let existing = path.ancestors().find_map(|path| path.canonicalize().ok());
+        if existing.is_some_and(|existing| existing.starts_with(&root)) {
             let shown = |path: &Path| mimir_core::text::visible(&path.display().to_string());
             return Err(ToolError::new(
                 ToolErrorCode::InvalidPath,
                 format!(
                     "{} cannot be a workspace: it contains mimir's own files in {}, which tools must not reach; name a folder below it with -C",
                     shown(&root),
-                    shown(place)
+                    shown(path)
                 ),
             ));
         }
@@ -375,22 +384,22 @@ pub fn check_separation(workspace: &WorkspaceFolder, places: &UserDirs) -> Resul
 
 /// The user's own folders. Warns about variables that are ignored.
 pub fn find_user_dirs() -> UserDirs {
-    let places = UserDirs::find();
-    for variable in &places.ignored {
+    let user_dirs = UserDirs::find();
+    for variable in &user_dirs.ignored {
         warn(format_args!(
             "{variable} is ignored: it is not an absolute path"
         ));
     }
-    places
+    user_dirs
 }
 
 /// The workspace. Warns about a folder that was skipped.
 pub fn find_workspace(named: Option<&Path>) -> Result<WorkspaceFolder, ToolError> {
     let workspace = WorkspaceFolder::find(named)?;
-    if let Some(dot) = workspace.passed_over() {
-        let dot = mimir_core::text::visible(&dot.display().to_string());
+    if let Some(mimir_dir) = workspace.skipped() {
+        let mimir_dir = mimir_core::text::visible(&mimir_dir.display().to_string());
         warn(format_args!(
-            "{dot} belongs to another user and is ignored; to use it, pass its folder with -C"
+            "{mimir_dir} belongs to another user and is ignored; to use it, pass its folder with -C"
         ));
     }
     Ok(workspace)

@@ -55,12 +55,12 @@ impl UndoStore {
 
     /// Reads all records, newest first.
     pub fn read_history(&self) -> Result<UndoHistory, ToolError> {
-        let mut found = UndoHistory::default();
+        let mut history = UndoHistory::default();
         let links = files::reject_links(&self.root, &self.folder);
         links.map_err(|e| file_error("read", &self.folder, &e))?;
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(found),
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(history),
             Err(e) => return Err(file_error("read", &self.folder, &e)),
         };
         for entry in entries {
@@ -71,18 +71,18 @@ impl UndoStore {
                 continue;
             }
             match self.read(&path) {
-                Ok(record) => found.records.push(record),
-                Err(why) => {
+                Ok(record) => history.records.push(record),
+                Err(problem) => {
                     let name = path.file_name().unwrap_or_default().to_string_lossy();
-                    found
+                    history
                         .unreadable
-                        .push(format!("{}: {why}", text::visible(&name)));
+                        .push(format!("{}: {problem}", text::visible(&name)));
                 }
             }
         }
         // Ids begin with the time in hex digits of fixed width.
-        found.records.sort_by(|a, b| b.id.cmp(&a.id));
-        Ok(found)
+        history.records.sort_by(|a, b| b.id.cmp(&a.id));
+        Ok(history)
     }
 
     fn read(&self, path: &std::path::Path) -> Result<UndoRecord, String> {
@@ -90,10 +90,10 @@ impl UndoStore {
             .file_name()
             .and_then(|name| name.to_str())
             .ok_or("its name is not Unicode")?;
-        let place =
+        let location =
             undo_path::UndoPath::resolve(&self.folder, name, false).map_err(|e| e.to_string())?;
         let mut content = Vec::new();
-        let file = place.open().map_err(|e| e.to_string())?;
+        let file = location.open().map_err(|e| e.to_string())?;
         file.take(MAX_RECORD_SIZE + 1)
             .read_to_end(&mut content)
             .map_err(|e| e.to_string())?;
@@ -113,20 +113,20 @@ impl UndoHistory {
     /// The record with this id or id prefix; without an id, the newest that was not undone.
     pub fn choose(&self, id: Option<&str>) -> Result<&UndoRecord, ToolError> {
         let Some(id) = id else {
-            let mut open = self.records.iter().filter(|record| record.undone.is_none());
+            let mut not_undone = self.records.iter().filter(|record| record.undone.is_none());
             let none = || ToolError::not_found("nothing to undo: no change is recorded");
-            return open.next().ok_or_else(none);
+            return not_undone.next().ok_or_else(none);
         };
         let records = self
             .records
             .iter()
             .filter(|record| record.id.starts_with(id));
         match *records.collect::<Vec<_>>().as_slice() {
-            [one] => match &one.undone {
-                None => Ok(one),
+            [record] => match &record.undone {
+                None => Ok(record),
                 Some(time) => Err(ToolError::new(
                     ToolErrorCode::AlreadyExists,
-                    format!("the change {} was already undone, at {time}", one.id),
+                    format!("the change {} was already undone, at {time}", record.id),
                 )),
             },
             [] => Err(ToolError::not_found(format!(

@@ -67,13 +67,15 @@ impl UserDirs {
             )
         };
         let relative =
-            |name: &&str| var(name).is_some_and(|it| !it.is_empty()) && dir(name).is_none();
+            |name: &&str| var(name).is_some_and(|value| !value.is_empty()) && dir(name).is_none();
         Self {
             config: dir(CONFIG).or(config),
             cache: dir(CACHE).or(cache),
-            team: team(dir("ProgramData")),
+            team: team_policy_paths(dir("ProgramData")),
             // Not checked here: an unusable path is an error later, so that the policy is not silently skipped.
-            named_team: var(TEAM).filter(|it| !it.is_empty()).map(PathBuf::from),
+            named_team: var(TEAM)
+                .filter(|value| !value.is_empty())
+                .map(PathBuf::from),
             ignored: [CONFIG, CACHE].into_iter().filter(relative).collect(),
             variables: Vec::new(),
         }
@@ -82,16 +84,16 @@ impl UserDirs {
 
 /// Paths at which an administrator stores a team policy. They are fixed where the platform allows it: a user who can
 /// set variables must not be able to bypass the policy.
-fn team(program_data: Option<PathBuf>) -> Vec<PathBuf> {
+fn team_policy_paths(program_data: Option<PathBuf>) -> Vec<PathBuf> {
     if cfg!(windows) {
         let base = program_data.unwrap_or_else(|| r"C:\ProgramData".into());
         return vec![base.join(r"mimir\team.yml")];
     }
-    let mut all = vec![PathBuf::from("/etc/mimir/team.yml")];
+    let mut paths = vec![PathBuf::from("/etc/mimir/team.yml")];
     if cfg!(target_os = "macos") {
-        all.push("/Library/Application Support/mimir/team.yml".into());
+        paths.push("/Library/Application Support/mimir/team.yml".into());
     }
-    all
+    paths
 }
 
 #[cfg(test)]

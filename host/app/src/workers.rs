@@ -40,7 +40,7 @@ const MAX_WORKERS: usize = 100;
 pub struct WorkspaceWorkers {
     folder: PathBuf,
     workspace: WorkspaceFolder,
-    places: UserDirs,
+    user_dirs: UserDirs,
 }
 
 /// The current file of a worker.
@@ -60,11 +60,11 @@ const NOT_ACCEPTED: &str = "(not accepted by the user yet: it cannot be called)"
 
 impl WorkspaceWorkers {
     /// The workers of this workspace. Nothing is read yet.
-    pub fn for_workspace(places: &UserDirs, workspace: &WorkspaceFolder) -> Self {
+    pub fn for_workspace(user_dirs: &UserDirs, workspace: &WorkspaceFolder) -> Self {
         Self {
             folder: workspace.root().join(FOLDER),
             workspace: workspace.clone(),
-            places: places.clone(),
+            user_dirs: user_dirs.clone(),
         }
     }
 
@@ -116,26 +116,26 @@ impl WorkspaceWorkers {
 
     /// Files that look like workers but are not used: those with the wrong extension and those above the limit.
     fn left_out(&self) -> Vec<Quarantined> {
-        let out = |file: String, reason: String| Quarantined {
+        let quarantined = |file: String, reason: String| Quarantined {
             location: visible(&format!("{FOLDER}/{file}")),
             code: ToolErrorCode::InvalidInput,
             reason,
         };
-        let others = self.stems(".yaml").into_iter().take(MAX_WORKERS);
-        let others = others.map(|stem| {
+        let wrong_extension = self.stems(".yaml").into_iter().take(MAX_WORKERS);
+        let wrong_extension = wrong_extension.map(|stem| {
             let why = "the file of a worker ends in .yml; rename it".to_owned();
-            out(format!("{stem}.yaml"), why)
+            quarantined(format!("{stem}.yaml"), why)
         });
-        let more = self
+        let above_limit = self
             .stems(".yml")
             .into_iter()
             .skip(MAX_WORKERS)
             .take(MAX_WORKERS);
-        let more = more.map(|stem| {
+        let above_limit = above_limit.map(|stem| {
             let why = format!("there are more than {MAX_WORKERS} workers; remove some");
-            out(format!("{stem}.yml"), why)
+            quarantined(format!("{stem}.yml"), why)
         });
-        others.chain(more).collect()
+        wrong_extension.chain(above_limit).collect()
     }
 
     /// The files that can be read, each with true if the user has accepted it.
@@ -145,8 +145,8 @@ impl WorkspaceWorkers {
         files
             .filter_map(|name| {
                 let file = self.file(&name).ok()?;
-                let is = accepted.contains(&file.digest);
-                Some((file, is))
+                let is_accepted = accepted.contains(&file.digest);
+                Some((file, is_accepted))
             })
             .collect()
     }
@@ -158,7 +158,7 @@ impl WorkspaceWorkers {
 
     /// The digests of the files that the user has accepted.
     fn accepted(&self) -> BTreeSet<String> {
-        let approval_store = UserApprovalStore::new(&self.places, &self.workspace);
+        let approval_store = UserApprovalStore::new(&self.user_dirs, &self.workspace);
         match approval_store.map(|approval_store| approval_store.read()) {
             Some(Ok(approvals)) => approvals.workers,
             Some(Err(error)) => {
@@ -225,16 +225,16 @@ impl WorkspaceWorkers {
             false => self.accepted(),
         };
         // A stored approval covers all worker files, since any worker may call another one.
-        let mut all = Sha256::new();
+        let mut hasher = Sha256::new();
         for name in names {
             match self.read(&name) {
                 Ok((worker, digest)) => {
-                    all.update(&digest);
+                    hasher.update(&digest);
                     let description = match accepted.contains(&digest) {
                         true => worker.description(),
                         false => NOT_ACCEPTED.to_owned(),
                     };
-                    all.update(&description);
+                    hasher.update(&description);
                     listed.insert(name.clone(), digest);
                     workers.push((name, description));
                 }
@@ -253,7 +253,7 @@ impl WorkspaceWorkers {
             models: models.clone(),
             listed,
         };
-        let digest = format!("{:x}", all.finalize());
+        let digest = format!("{:x}", hasher.finalize());
         match worker_call(Arc::new(registry), session_budget.clone(), &workers, digest) {
             Ok(tool) => tools.push(tool),
             Err(error) => tracing::error!(%error, "workers cannot be called"),
@@ -266,21 +266,22 @@ fn not_accepted(name: &str) -> ToolError {
     let message = format!(
         "the file of the worker `{name}`, {FOLDER}/{name}.yml, is new or changed and was not accepted"
     );
-    let way = "`mimir policy accept` shows the file and asks; it is for a person to run".to_owned();
-    ToolError::permission_denied(message).with_remedies([way])
+    let remedy =
+        "`mimir policy accept` shows the file and asks; it is for a person to run".to_owned();
+    ToolError::permission_denied(message).with_remedies([remedy])
 }
 
 /// Creates the agent runtime of this worker.
 pub fn agent_setup(
     models: &ModelFactory,
     worker: &Worker,
-    wanted: Option<&str>,
+    model_name: Option<&str>,
 ) -> Result<AgentSetup, ToolError> {
-    let own = worker.settings().model.as_deref();
-    if let (None, Some(own)) = (wanted, own) {
-        same_provider(models, worker, own)?;
+    let worker_model = worker.settings().model.as_deref();
+    if let (None, Some(worker_model)) = (model_name, worker_model) {
+        check_provider(models, worker, worker_model)?;
     }
-    let (model, chosen) = models.model(wanted.or(own))?;
+    let (model, chosen) = models.model(model_name.or(worker_model))?;
     let settings = models.agent();
     let instructions = [
         settings.instructions.as_deref(),
@@ -297,22 +298,26 @@ pub fn agent_setup(
 
 /// Refuses a model of another provider: a worker's file must not send workspace contents to a provider that the
 /// settings do not name.
-fn same_provider(models: &ModelFactory, worker: &Worker, own: &str) -> Result<(), ToolError> {
-    let provider = own.split('/').next().unwrap_or_default();
+fn check_provider(
+    models: &ModelFactory,
+    worker: &Worker,
+    worker_model: &str,
+) -> Result<(), ToolError> {
+    let provider = worker_model.split('/').next().unwrap_or_default();
     if models.names_only_provider(provider) {
         return Ok(());
     }
-    let asked = models.provider()?;
-    if provider == asked {
+    let configured = models.provider()?;
+    if provider == configured {
         return Ok(());
     }
     let message = format!(
-        "{}: the worker requests a model of `{}`, but `model` in the settings is one of `{asked}`; a worker must use the same provider",
+        "{}: the worker requests a model of `{}`, but `model` in the settings is one of `{configured}`; a worker must use the same provider",
         worker.at("model"),
         visible(prefix(provider, 64))
     );
-    let way = "`mimir run --worker NAME --model PROVIDER/MODEL` asks another one".to_owned();
-    Err(ToolError::invalid_input(message).with_remedies([way]))
+    let remedy = "`mimir run --worker NAME --model PROVIDER/MODEL` asks another one".to_owned();
+    Err(ToolError::invalid_input(message).with_remedies([remedy]))
 }
 
 /// The worker registry of a workspace, with the models of its settings.
@@ -332,8 +337,8 @@ impl WorkerRegistry for FileWorkerRegistry {
                 let name = visible(prefix(name, 64));
                 let message =
                     format!("the worker `{name}` has changed since the tools were listed");
-                let way = "try it again in a moment, or in a new session".to_owned();
-                Err(ToolError::unavailable(message).with_remedies([way]))
+                let remedy = "try it again in a moment, or in a new session".to_owned();
+                Err(ToolError::unavailable(message).with_remedies([remedy]))
             }
         }
     }

@@ -7,72 +7,72 @@ use mimir_core::files;
 use mimir_core::{ToolError, ToolErrorCode};
 
 /// The folder of mimir's files in a workspace.
-pub const DOT: &str = ".mimir";
+pub const MIMIR_DIR: &str = ".mimir";
 
 /// A folder that tools can access, with its absolute path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkspaceFolder {
     root: PathBuf,
-    made: bool,
-    passed_over: Option<PathBuf>,
+    has_mimir_dir: bool,
+    skipped: Option<PathBuf>,
 }
 
 impl WorkspaceFolder {
     /// Finds the workspace: the named folder, else the nearest folder upwards that has `.mimir`, else the current one.
     pub fn find(named: Option<&Path>) -> Result<Self, ToolError> {
-        let bad = |path: &Path, why: &str| {
-            let place = mimir_core::text::visible(&path.display().to_string());
+        let invalid = |path: &Path, why: &str| {
+            let shown = mimir_core::text::visible(&path.display().to_string());
             ToolError::new(
                 ToolErrorCode::InvalidPath,
-                format!("the workspace {place} {why}"),
+                format!("the workspace {shown} {why}"),
             )
         };
-        let here = std::env::current_dir().map_err(|e| {
+        let current_dir = std::env::current_dir().map_err(|e| {
             ToolError::new(
                 ToolErrorCode::InvalidPath,
                 format!("the current folder cannot be found: {e}"),
             )
         })?;
         let Some(named) = named else {
-            return Ok(Self::above(&here));
+            return Ok(Self::above(&current_dir));
         };
-        let root = here.join(named);
+        let root = current_dir.join(named);
         match std::fs::metadata(&root) {
             Ok(meta) if meta.is_dir() => {}
-            Ok(_) => return Err(bad(named, "is not a folder")),
-            Err(e) => return Err(bad(named, &format!("cannot be opened: {e}"))),
+            Ok(_) => return Err(invalid(named, "is not a folder")),
+            Err(e) => return Err(invalid(named, &format!("cannot be opened: {e}"))),
         }
         let root =
-            canonical_path(&root).map_err(|e| bad(named, &format!("cannot be opened: {e}")))?;
+            canonical_path(&root).map_err(|e| invalid(named, &format!("cannot be opened: {e}")))?;
         Ok(Self {
-            made: root.join(DOT).is_dir(),
+            has_mimir_dir: root.join(MIMIR_DIR).is_dir(),
             root,
-            passed_over: None,
+            skipped: None,
         })
     }
 
-    /// The nearest folder with `.mimir`, from `here` upwards. Skips one above `here` that belongs to another user,
+    /// The nearest folder with `.mimir`, from `start` upwards. Skips one above `start` that belongs to another user,
     /// because its config would act in this user's name.
-    fn above(here: &Path) -> Self {
-        let mut passed_over = None;
-        for folder in here.ancestors() {
-            let dot = folder.join(DOT);
-            if !dot.is_dir() {
+    fn above(start: &Path) -> Self {
+        let mut skipped = None;
+        for folder in start.ancestors() {
+            let mimir_dir = folder.join(MIMIR_DIR);
+            if !mimir_dir.is_dir() {
                 continue;
             }
-            if folder == here || is_ours(&dot) {
+            if folder == start || is_ours(&mimir_dir) {
                 return Self {
                     root: folder.to_owned(),
-                    made: true,
-                    passed_over,
+                    has_mimir_dir: true,
+                    skipped,
                 };
             }
-            passed_over.get_or_insert(dot);
+            skipped.get_or_insert(mimir_dir);
         }
         Self {
-            root: here.to_owned(),
-            made: false,
-            passed_over,
+            root: start.to_owned(),
+            has_mimir_dir: false,
+            skipped,
         }
     }
 
@@ -82,18 +82,18 @@ impl WorkspaceFolder {
     }
 
     /// Returns true if the workspace has `.mimir`.
-    pub fn is_made(&self) -> bool {
-        self.made
+    pub fn has_mimir_dir(&self) -> bool {
+        self.has_mimir_dir
     }
 
     /// A `.mimir` of another user that was skipped.
-    pub fn passed_over(&self) -> Option<&Path> {
-        self.passed_over.as_deref()
+    pub fn skipped(&self) -> Option<&Path> {
+        self.skipped.as_deref()
     }
 
     /// `.mimir`
     pub fn mimir_dir(&self) -> PathBuf {
-        self.root.join(DOT)
+        self.root.join(MIMIR_DIR)
     }
 
     /// `.mimir/config.yml`
@@ -148,13 +148,13 @@ impl WorkspaceFolder {
 
     /// A path relative to the workspace, for messages.
     pub fn display_path(&self, path: &Path) -> String {
-        let short = path.strip_prefix(&self.root).unwrap_or(path);
-        let short = if short.as_os_str().is_empty() {
+        let relative = path.strip_prefix(&self.root).unwrap_or(path);
+        let relative = if relative.as_os_str().is_empty() {
             Path::new(".")
         } else {
-            short
+            relative
         };
-        mimir_core::text::visible(&short.display().to_string())
+        mimir_core::text::visible(&relative.display().to_string())
     }
 }
 
@@ -169,9 +169,9 @@ fn canonical_path(path: &Path) -> io::Result<PathBuf> {
 
 /// Returns true if a folder belongs to this user or to the administrator.
 #[cfg(unix)]
-fn is_ours(dot: &Path) -> bool {
+fn is_ours(folder: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
-    std::fs::metadata(dot)
+    std::fs::metadata(folder)
         .is_ok_and(|meta| meta.uid() == 0 || meta.uid() == rustix::process::geteuid().as_raw())
 }
 
@@ -191,10 +191,10 @@ mod tests {
         let deep = root.join("a/b ä");
         std::fs::create_dir_all(&deep).unwrap();
         assert_eq!(WorkspaceFolder::above(&deep).root(), deep);
-        assert!(!WorkspaceFolder::above(&deep).is_made());
-        std::fs::create_dir(root.join(DOT)).unwrap();
+        assert!(!WorkspaceFolder::above(&deep).has_mimir_dir());
+        std::fs::create_dir(root.join(MIMIR_DIR)).unwrap();
         assert_eq!(WorkspaceFolder::above(&deep).root(), root);
-        std::fs::create_dir(root.join("a").join(DOT)).unwrap();
+        std::fs::create_dir(root.join("a").join(MIMIR_DIR)).unwrap();
         assert_eq!(WorkspaceFolder::above(&deep).root(), root.join("a"));
     }
 

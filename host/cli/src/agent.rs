@@ -36,11 +36,11 @@ pub struct AgentRuntime {
 }
 
 impl AgentRuntime {
-    /// Builds an agent for the configured model, or for `wanted`; with a worker's name, it has that worker's tools
+    /// Builds an agent for the configured model, or for `model_name`. With a worker's name, it has that worker's tools
     /// only.
     pub async fn new(
         setup: HostSetup,
-        wanted: Option<&str>,
+        model_name: Option<&str>,
         worker: Option<&str>,
         approve: ApproveMode,
         started: StartedCommand,
@@ -50,14 +50,14 @@ impl AgentRuntime {
         let worker = worker.map(|name| setup.workers().find(name)).transpose()?;
         let agent_setup = match &worker {
             Some(worker) => {
-                let agent_setup = workers::agent_setup(&models, worker, wanted)?;
+                let agent_setup = workers::agent_setup(&models, worker, model_name)?;
                 AgentSetup {
                     budget: worker.budget(agent_setup.budget),
                     ..agent_setup
                 }
             }
             None => {
-                let (model, chosen) = models.model(wanted)?;
+                let (model, chosen) = models.model(model_name)?;
                 let settings = models.agent();
                 AgentSetup {
                     model,
@@ -76,7 +76,7 @@ impl AgentRuntime {
         let live = LiveSetup::new(setup).await?;
         let setup = live.setup();
         let pipeline = setup.pipeline(live.snapshot(), approver(approve, started));
-        let own = match worker {
+        let agent_pipeline = match worker {
             Some(worker) => {
                 // A worker without its tools cannot do its job, so a missing tool is an error.
                 let missing = worker.missing(&pipeline.snapshot());
@@ -90,7 +90,7 @@ impl AgentRuntime {
         };
         let agent = Agent {
             model: agent_setup.model,
-            pipeline: own,
+            pipeline: agent_pipeline,
             system: agent_setup.system,
             budget: agent_setup.budget,
             price: agent_setup.price,
@@ -110,36 +110,37 @@ impl AgentRuntime {
         })
     }
 
-    /// The call context.
+    /// The agent's pipeline.
     pub fn pipeline(&self) -> &Pipeline {
         &self.agent.pipeline
     }
 
     /// Switches to another model.
-    pub fn set_model(&mut self, wanted: &str) -> Result<(), ToolError> {
-        let (model, chosen) = ModelFactory::from_setup(self.live.setup()).model(Some(wanted))?;
+    pub fn set_model(&mut self, model_name: &str) -> Result<(), ToolError> {
+        let (model, chosen) =
+            ModelFactory::from_setup(self.live.setup()).model(Some(model_name))?;
         (self.agent.model, self.agent.price) = (model, chosen.price);
         Ok(())
     }
 
-    /// Applies file changes at once; [`Self::following`] does so with a delay.
+    /// Applies file changes at once; [`Self::run_with_reload`] does so with a delay.
     pub async fn reload_now(&mut self) {
-        for news in self.live.catch_up().await {
-            self.updater.apply_update(self.live.setup(), news);
+        for update in self.live.catch_up().await {
+            self.updater.apply_update(self.live.setup(), update);
         }
     }
 
     /// Runs a future while following changes of tools, rules and grants.
     pub async fn run_with_reload<T>(&mut self, work: impl Future<Output = T>) -> CommandResult<T> {
-        let keeper = &self.updater;
-        let follow = self.live.follow(CHECK_INTERVAL, |setup, news| {
-            keeper.apply_update(setup, news);
+        let updater = &self.updater;
+        let follow = self.live.follow(CHECK_INTERVAL, |setup, update| {
+            updater.apply_update(setup, update);
             Ok(())
         });
         tokio::select! {
-            done = work => Ok(done),
+            output = work => Ok(output),
             // Following ends only with an error.
-            followed = follow => followed.and_then(|()| {
+            result = follow => result.and_then(|()| {
                 Err(ToolError::internal("following file changes failed").into())
             }),
         }

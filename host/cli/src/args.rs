@@ -1,4 +1,4 @@
-//! The command line: what clap parses is what the commands take.
+//! The command line, as clap parses it. The commands take these types directly.
 
 use std::path::PathBuf;
 
@@ -278,7 +278,7 @@ pub struct ChatArgs {
     #[arg(long, value_name = "ID", num_args = 0..=1)]
     #[expect(
         clippy::option_option,
-        reason = "without it, with it, and with the id of one"
+        reason = "absent, given without an ID, or given with an ID"
     )]
     pub resume: Option<Option<String>>,
     /// Model to use instead of the one in the settings

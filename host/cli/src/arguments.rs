@@ -12,6 +12,8 @@ use mimir::file_error::file_error;
 
 mod property_type;
 
+use property_type::PropertyType;
+
 /// Quotes a word for a POSIX shell if it has to be.
 pub fn quote_for_shell(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "/.-_=@:,+%".contains(c);
@@ -84,16 +86,16 @@ impl ArgumentInput {
             ));
         }
         let pairs: CommandResult<Vec<ArgumentPair>> =
-            words.iter().map(|word| ArgumentPair::read(word)).collect();
+            words.iter().map(|word| ArgumentPair::parse(word)).collect();
         Ok(ArgumentInput::Pairs(pairs?))
     }
 
-    /// Resolves the arguments of a call of `tool`; `None` stands for an unknown tool.
+    /// Resolves the arguments of a call of `tool`, or of an unknown tool.
     pub fn resolve(self, tool: Option<&Tool>) -> Result<Value, ToolError> {
         match self {
             ArgumentInput::Json(value) => Ok(value),
             ArgumentInput::Stdin => {
-                let text = bounded(io::stdin().lock(), "stdin")?;
+                let text = read_bounded(io::stdin().lock(), "stdin")?;
                 serde_json::from_str(&text).map_err(|e| {
                     let hint = if text.trim().is_empty() {
                         " (it is empty)"
@@ -107,7 +109,7 @@ impl ArgumentInput {
                 let schema =
                     tool.map_or(Value::Null, |tool| tool.definition.input_schema.to_value());
                 let name = tool.map_or("", |tool| tool.name().as_str());
-                object(name, pairs, &schema)
+                build_object(name, pairs, &schema)
             }
         }
     }
@@ -123,7 +125,7 @@ impl ArgumentPair {
         }
     }
 
-    fn read(word: &str) -> CommandResult<Self> {
+    fn parse(word: &str) -> CommandResult<Self> {
         let shown = || mimir_core::text::visible(mimir_core::text::prefix(word, 60));
         let Some((key, value)) = word
             .split_once('=')
@@ -162,10 +164,10 @@ impl ArgumentPair {
 }
 
 /// Builds an object from the pairs, with types from the schema.
-fn object(tool: &str, pairs: Vec<ArgumentPair>, schema: &Value) -> Result<Value, ToolError> {
+fn build_object(tool: &str, pairs: Vec<ArgumentPair>, schema: &Value) -> Result<Value, ToolError> {
     let mut object = Map::new();
     for ArgumentPair { key, value } in pairs {
-        let Some(kind) = property_type::PropertyType::of_property(schema, &key) else {
+        let Some(property_type) = PropertyType::of_property(schema, &key) else {
             let known = schema["properties"]
                 .as_object()
                 .into_iter()
@@ -179,16 +181,16 @@ fn object(tool: &str, pairs: Vec<ArgumentPair>, schema: &Value) -> Result<Value,
         };
         let value = match value {
             PairValue::Json(value) => value,
-            PairValue::Text(text) => kind.parse_value(text),
-            PairValue::File(path) => kind.parse_value(file(&path)?),
+            PairValue::Text(text) => property_type.parse_value(text),
+            PairValue::File(path) => property_type.parse_value(read_file(&path)?),
         };
         match object.get_mut(&key) {
             None => {
                 object.insert(key, value);
             }
-            Some(Value::Array(items)) if kind.is_array() => match value {
+            Some(Value::Array(items)) if property_type.is_array() => match value {
                 Value::Array(more) => items.extend(more),
-                one => items.push(one),
+                item => items.push(item),
             },
             Some(_) => {
                 let shown = mimir_core::text::visible(&key);
@@ -201,17 +203,17 @@ fn object(tool: &str, pairs: Vec<ArgumentPair>, schema: &Value) -> Result<Value,
     Ok(Value::Object(object))
 }
 
-fn file(path: &std::path::Path) -> Result<String, ToolError> {
+fn read_file(path: &std::path::Path) -> Result<String, ToolError> {
     if path.as_os_str() == "-" {
-        return bounded(io::stdin().lock(), "stdin");
+        return read_bounded(io::stdin().lock(), "stdin");
     }
     let open = File::open(path).map_err(|e| file_error("open", path, &e))?;
-    bounded(open, &path.display().to_string())
+    read_bounded(open, &path.display().to_string())
 }
 
-fn bounded(from: impl Read, name: &str) -> Result<String, ToolError> {
+fn read_bounded(reader: impl Read, name: &str) -> Result<String, ToolError> {
     let mut bytes = Vec::new();
-    let read = from.take(MAX_INPUT_BYTES + 1).read_to_end(&mut bytes);
+    let read = reader.take(MAX_INPUT_BYTES + 1).read_to_end(&mut bytes);
     read.map_err(|e| ToolError::execution(format!("cannot read {name}: {e}")))?;
     if bytes.len() as u64 > MAX_INPUT_BYTES {
         let most = mimir_core::text::bytes(MAX_INPUT_BYTES);
@@ -237,7 +239,7 @@ mod tests {
         let Ok(ArgumentInput::Pairs(pairs)) = words else {
             panic!("{words:?}");
         };
-        object("t", pairs, &schema)
+        build_object("t", pairs, &schema)
     }
 
     fn schema() -> Value {

@@ -42,13 +42,13 @@ fn main() -> ExitCode {
             };
         }
         Err(CliParseError::Usage { json, failure }) => {
-            return ended(ResultPrinter::new(json), Err(*failure)).into();
+            return finish(ResultPrinter::new(json), Err(*failure)).into();
         }
     };
-    log();
+    set_up_logging();
     mimir::interface::install(output::TerminalInterface);
     let printer = args.globals.printer();
-    let exit = ended(printer, run(args));
+    let exit = finish(printer, run(args));
     output::stderr_queue::flush();
     exit.into()
 }
@@ -71,12 +71,12 @@ fn run(args: CliArgs) -> CommandResult {
 }
 
 /// Prints the error and returns the exit code.
-fn ended(printer: ResultPrinter, result: CommandResult) -> ExitReason {
+fn finish(printer: ResultPrinter, result: CommandResult) -> ExitReason {
     match result {
         Ok(exit) => exit,
         Err(CommandFailure::Reported { error, exit }) => match printer.print_failure(&error) {
             Ok(()) => exit,
-            Err(failure) => ended(ResultPrinter::new(false), Err(failure)),
+            Err(failure) => finish(ResultPrinter::new(false), Err(failure)),
         },
         // The reader closed the pipe on purpose.
         Err(CommandFailure::Print(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
@@ -90,7 +90,7 @@ fn ended(printer: ResultPrinter, result: CommandResult) -> ExitReason {
 }
 
 /// Sets up logging. Warnings go to stderr; `MIMIR_LOG` (such as `debug`, or `mimir_wasm=trace`) shows more.
-fn log() {
+fn set_up_logging() {
     use std::io::IsTerminal;
     use tracing_subscriber::filter::{LevelFilter, Targets};
     use tracing_subscriber::layer::SubscriberExt as _;

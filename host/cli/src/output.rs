@@ -168,9 +168,9 @@ pub fn columns() -> Option<usize> {
     terminal_size::terminal_size().map(|(width, _)| usize::from(width.0))
 }
 
-/// Splits a line into parts of at most `room` columns, after a space if there is one. All characters are preserved. A
+/// Splits a line into parts of at most `width` columns, after a space if there is one. All characters are preserved. A
 /// character outside of ASCII counts as two columns, because terminals disagree on its width.
-pub fn wrapped(line: &str, room: usize) -> Vec<String> {
+pub fn wrapped(line: &str, width: usize) -> Vec<String> {
     let mut parts = Vec::new();
     let mut part = String::new();
     let mut used = 0;
@@ -180,29 +180,29 @@ pub fn wrapped(line: &str, room: usize) -> Vec<String> {
             c if c.is_control() => '\u{fffd}',
             c => c,
         };
-        if used + wide(c) > room {
+        if used + width_of(c) > width {
             // A break in the first third would leave a ragged column.
             let space = part.rfind(' ').filter(|at| at * 3 > part.len());
             let rest = space.map_or_else(String::new, |at| part.split_off(at + 1));
-            used = rest.chars().map(wide).sum();
+            used = rest.chars().map(width_of).sum();
             parts.push(std::mem::replace(&mut part, rest));
         }
         part.push(c);
-        used += wide(c);
+        used += width_of(c);
     }
     parts.push(part);
     parts
 }
 
-fn wide(c: char) -> usize {
+fn width_of(c: char) -> usize {
     if c.is_ascii() { 1 } else { 2 }
 }
 
 /// Wraps a line at the terminal width between words, and indents continuation lines by `indent` columns. Without a
 /// terminal the line is returned unchanged.
 pub fn indented(line: &str, indent: usize) -> String {
-    let room = columns().map_or(usize::MAX, |all| all.saturating_sub(indent).max(20));
-    let parts = wrapped(line, room);
+    let width = columns().map_or(usize::MAX, |columns| columns.saturating_sub(indent).max(20));
+    let parts = wrapped(line, width);
     let parts: Vec<&str> = parts.iter().map(|part| part.trim_end()).collect();
     parts.join(&format!("\n{:indent$}", ""))
 }
@@ -212,8 +212,8 @@ pub fn first_line(text: &str, width: Option<usize>) -> String {
     let line = mimir_core::text::visible(text.trim().lines().next().unwrap_or_default());
     match width {
         Some(width) if line.chars().count() > width => {
-            let kept: String = line.chars().take(width.saturating_sub(1)).collect();
-            format!("{}…", kept.trim_end())
+            let shortened: String = line.chars().take(width.saturating_sub(1)).collect();
+            format!("{}…", shortened.trim_end())
         }
         _ => line,
     }

@@ -44,7 +44,7 @@ pub fn lay_out(cache: Option<&Path>) -> Result<SdkLayout, ToolError> {
     for (name, content) in files::FILES {
         let path = root.join(name);
         // Repairs a layout that is incomplete or was modified.
-        if fs::read(&path).is_ok_and(|there| there == *content) {
+        if fs::read(&path).is_ok_and(|existing| existing == *content) {
             continue;
         }
         write_atomically(&path, content).map_err(|e| file_error("write", &path, &e))?;

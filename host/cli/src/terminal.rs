@@ -29,9 +29,9 @@ pub fn confirm(question: &str) -> std::io::Result<bool> {
         return Ok(false);
     }
     let _paused = crate::output::progress::pause();
-    let mut to = anstream::stderr();
-    write!(to, "{question} [y/N] > ")?;
-    to.flush()?;
+    let mut stderr = anstream::stderr();
+    write!(stderr, "{question} [y/N] > ")?;
+    stderr.flush()?;
     let line = read_line()?.unwrap_or_default();
     Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
 }
@@ -43,9 +43,9 @@ pub fn ask_for_answer(question: &str) -> std::io::Result<String> {
         return Ok(String::new());
     }
     let _paused = crate::output::progress::pause();
-    let mut to = anstream::stderr();
-    write!(to, "{question}")?;
-    to.flush()?;
+    let mut stderr = anstream::stderr();
+    write!(stderr, "{question}")?;
+    stderr.flush()?;
     Ok(read_line()?.unwrap_or_default().trim().to_lowercase())
 }
 
@@ -53,16 +53,16 @@ pub fn ask_for_answer(question: &str) -> std::io::Result<String> {
 pub fn print_paged(lines: &[String]) -> std::io::Result<()> {
     let (width, rows) = (width().max(1), height().saturating_sub(2).max(5));
     let mut used = 0;
-    let mut waits = has_person();
+    let mut pauses = has_person();
     for line in lines {
         let plain = anstream::adapter::strip_str(line).to_string();
-        let taken = plain.chars().count().div_ceil(width).max(1);
-        if waits && used + taken > rows {
+        let needed = plain.chars().count().div_ceil(width).max(1);
+        if pauses && used + needed > rows {
             // `s` shows the rest at once.
-            waits = ask_for_answer("-- Enter shows more, s all of it --")? != "s";
+            pauses = ask_for_answer("-- Enter shows more, s all of it --")? != "s";
             used = 0;
         }
-        used += taken;
+        used += needed;
         crate::output::note(line);
     }
     Ok(())
@@ -79,16 +79,16 @@ fn read_line() -> std::io::Result<Option<String>> {
 /// Reads a line without echoing it.
 pub fn read_hidden_line(prompt: &str) -> std::io::Result<String> {
     use std::io::Write as _;
-    let mut to = anstream::stderr();
-    write!(to, "{prompt}")?;
-    to.flush()?;
+    let mut stderr = anstream::stderr();
+    write!(stderr, "{prompt}")?;
+    stderr.flush()?;
     let hidden = EchoGuard::new()?;
     let read = read_line();
     drop(hidden);
-    writeln!(to)?;
+    writeln!(stderr)?;
     let mut line = read?.unwrap_or_default();
-    let kept = line.trim_end_matches(['\n', '\r']).len();
-    line.truncate(kept);
+    let length = line.trim_end_matches(['\n', '\r']).len();
+    line.truncate(length);
     Ok(line)
 }
 
@@ -103,9 +103,9 @@ impl EchoGuard {
     fn new() -> std::io::Result<Self> {
         use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
         let before = tcgetattr(std::io::stdin())?;
-        let mut now = before.clone();
-        now.local_modes.remove(LocalModes::ECHO);
-        tcsetattr(std::io::stdin(), OptionalActions::Flush, &now)?;
+        let mut hidden_mode = before.clone();
+        hidden_mode.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(std::io::stdin(), OptionalActions::Flush, &hidden_mode)?;
         Ok(Self { before })
     }
 

@@ -44,7 +44,7 @@ pub async fn run(globals: &GlobalOptions, setup: HostSetup) -> CommandResult {
         () = std::future::ready(()) => {}
     }
     let mut screen = BrowserScreen::open()?;
-    let ended = show(globals, &mut live, &mut screen, &mut browser, stop).await;
+    let ended = event_loop(globals, &mut live, &mut screen, &mut browser, stop).await;
     drop(screen);
     drop(held);
     browser.costs.save();
@@ -53,18 +53,18 @@ pub async fn run(globals: &GlobalOptions, setup: HostSetup) -> CommandResult {
     ended
 }
 
-async fn show(
+async fn event_loop(
     globals: &GlobalOptions,
     live: &mut LiveSetup,
     screen: &mut BrowserScreen,
     browser: &mut ToolBrowser,
     mut stop: Pin<&mut impl Future<Output = ExitReason>>,
 ) -> CommandResult {
-    let mut typed = BrowserScreen::events();
-    let (send, mut news) = tokio::sync::mpsc::unbounded_channel();
-    let mut follow = std::pin::pin!(live.follow(REFRESH_INTERVAL, move |_, what| {
+    let mut events = BrowserScreen::events();
+    let (send, mut updates) = tokio::sync::mpsc::unbounded_channel();
+    let mut follow = std::pin::pin!(live.follow(REFRESH_INTERVAL, move |_, update| {
         // The input channel closes only when this is dropped, too.
-        let _ = send.send(what);
+        let _ = send.send(update);
         Ok::<(), CommandFailure>(())
     }));
     loop {
@@ -72,11 +72,11 @@ async fn show(
         tokio::select! {
             exit = &mut stop => return Ok(exit),
             ended = &mut follow => ended?,
-            Some(what) = news.recv() => match what {
+            Some(update) = updates.recv() => match update {
                 SetupUpdate::Snapshot { snapshot, .. } => browser.set_snapshot(*snapshot),
                 SetupUpdate::Broken(error) => browser.set_message(&error.message),
             },
-            event = typed.recv() => match event {
+            event = events.recv() => match event {
                 Some(Event::Key(key)) => match keys::handle_key(browser, key) {
                     BrowserAction::Nothing => {}
                     BrowserAction::Leave => return Ok(ExitReason::Done),

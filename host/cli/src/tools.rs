@@ -34,19 +34,19 @@ pub use token_spending::TokenSpending;
 pub use tool_lookup::{is_file, is_named};
 pub use usage::{PastCall, ToolUsage};
 
-/// Runs a command and prints its result. `world` is the current state; switching a tool takes effect the next time
+/// Runs a command and prints its result. `snapshot` is the current state; switching a tool takes effect the next time
 /// that state is loaded.
 pub fn run(
     setup: &HostSetup,
     snapshot: &PipelineSnapshot,
     printer: ResultPrinter,
-    face: CommandSyntax,
+    syntax: CommandSyntax,
     command: ToolListCommand,
 ) -> CommandResult {
     let mut costs = TokenCosts::open(&setup.user_dirs);
     match command {
         ToolListCommand::List { format } => {
-            list(setup, snapshot, printer, face, &mut costs, format)?
+            list(setup, snapshot, printer, syntax, &mut costs, format)?
         }
         ToolListCommand::Enable { name } => {
             let tool = tool_lookup::find_tool(snapshot, &name)?;
@@ -60,8 +60,8 @@ pub fn run(
         }
         ToolListCommand::Info { name } => {
             let tool = tool_lookup::find_tool_or_file(snapshot, &name)?;
-            let beside = ToolDetails::for_tool(setup, tool, &mut costs);
-            info::print(printer, tool, &snapshot.policy, &beside)?;
+            let details = ToolDetails::for_tool(setup, tool, &mut costs);
+            info::print(printer, tool, &snapshot.policy, &details)?;
         }
         ToolListCommand::Tokens {
             format,
@@ -76,12 +76,12 @@ pub fn run(
         } => {
             let usage = ToolUsage::read(&setup.workspace)?;
             let advice = CostAdvice::analyze(snapshot, &mut costs, format, &usage);
-            printed::advice(printer, face, &advice)?;
+            printed::advice(printer, syntax, &advice)?;
         }
         ToolListCommand::Search { words } => {
             let words = words.join(" ");
-            let found = search::search(snapshot, &mut costs, &words);
-            printed::print_matches(printer, &words, &found)?;
+            let matches = search::search(snapshot, &mut costs, &words);
+            printed::print_matches(printer, &words, &matches)?;
         }
     }
     costs.save();
@@ -95,7 +95,7 @@ pub struct ToolDetails {
     /// Its last calls.
     pub calls: Vec<PastCall>,
     /// Data that its plugin stores between calls, if any.
-    pub kept: Option<PluginStorageInfo>,
+    pub stored: Option<PluginStorageInfo>,
 }
 
 /// Data that a plugin stores between calls.
@@ -113,7 +113,7 @@ impl ToolDetails {
         Self {
             costs: DefinitionFormat::ALL.map(|format| (format, costs.tool_cost(tool, format))),
             calls: last_calls(setup, tool),
-            kept: PluginStorageInfo::for_location(setup, &tool.origin.location),
+            stored: PluginStorageInfo::for_location(setup, &tool.origin.location),
         }
     }
 }
@@ -125,9 +125,9 @@ impl PluginStorageInfo {
         let values = PluginValues::new(root, location);
         let size = values.size().ok().filter(|size| size.values > 0)?;
         let folder = values.folder();
-        let below = folder.strip_prefix(root).unwrap_or(folder);
+        let relative = folder.strip_prefix(root).unwrap_or(folder);
         Some(Self {
-            folder: below.display().to_string(),
+            folder: relative.display().to_string(),
             size,
         })
     }
@@ -140,23 +140,23 @@ pub fn page(
     tool: &Tool,
     costs: &mut TokenCosts,
 ) -> CommandResult<Vec<String>> {
-    let beside = ToolDetails::for_tool(setup, tool, costs);
-    Ok(info::lines(tool, &snapshot.policy, &beside)?)
+    let details = ToolDetails::for_tool(setup, tool, costs);
+    Ok(info::lines(tool, &snapshot.policy, &details)?)
 }
 
 fn list(
     setup: &HostSetup,
     snapshot: &PipelineSnapshot,
     printer: ResultPrinter,
-    face: CommandSyntax,
+    syntax: CommandSyntax,
     costs: &mut TokenCosts,
     format: DefinitionFormat,
 ) -> CommandResult<()> {
-    let shown = setup.settings.config.tools.show_token_costs;
-    let costs = (shown || printer.is_json()).then_some(costs);
+    let shows_costs = setup.settings.config.tools.show_token_costs;
+    let costs = (shows_costs || printer.is_json()).then_some(costs);
     printed::list(
         printer,
-        face,
+        syntax,
         &ToolList::from_snapshot(snapshot, costs, format),
     )
 }

@@ -16,13 +16,13 @@ pub use yaml_file::schema;
 use yaml_file::{ScriptRuntime, YamlToolFile};
 
 /// Maximum length of a description in characters; plugins have the same limit.
-const DESCRIPTION_MAX: usize = 8_000;
+const MAX_DESCRIPTION_CHARS: usize = 8_000;
 
 /// Maximum number of command patterns in a file.
-const PATTERNS_MAX: usize = 100;
+const MAX_PATTERNS: usize = 100;
 
 /// Maximum token cost that a file can declare. No prompt has room for more.
-const TOKENS_MAX: u32 = 1_000_000;
+const MAX_TOKENS: u32 = 1_000_000;
 
 /// Error for an allowlist that would not be enforced.
 const UNBOUND: &str = "`allowlist` has no effect with `runtime: node`: commands that node starts are not checked. Leave it out, and \
@@ -101,14 +101,14 @@ pub fn check_all(place: &str, content: &str) -> Result<CheckedScript, Vec<ToolEr
         let message = "`description` is empty: describe what the tool does, because a model chooses it by that";
         wrong("description", message.to_owned());
     }
-    if description.chars().count() > DESCRIPTION_MAX {
-        let message = format!("`description` is longer than {DESCRIPTION_MAX} characters");
+    if description.chars().count() > MAX_DESCRIPTION_CHARS {
+        let message = format!("`description` is longer than {MAX_DESCRIPTION_CHARS} characters");
         wrong("description", message);
     }
-    if file.token_cost.is_some_and(|tokens| tokens > TOKENS_MAX) {
+    if file.token_cost.is_some_and(|tokens| tokens > MAX_TOKENS) {
         wrong(
             "tokenCost",
-            format!("`tokenCost` is out of range: expected at most {TOKENS_MAX}"),
+            format!("`tokenCost` is out of range: expected at most {MAX_TOKENS}"),
         );
     }
     let input_schema = match file.schema["type"] == "object" {
@@ -195,8 +195,8 @@ fn patterns(allowlist: Option<&[String]>) -> Result<Option<Vec<String>>, String>
     let Some(allowlist) = allowlist else {
         return Ok(None);
     };
-    if allowlist.len() > PATTERNS_MAX {
-        return Err(format!("`allowlist` has more than {PATTERNS_MAX} patterns"));
+    if allowlist.len() > MAX_PATTERNS {
+        return Err(format!("`allowlist` has more than {MAX_PATTERNS} patterns"));
     }
     let mut patterns = Vec::new();
     for written in allowlist {

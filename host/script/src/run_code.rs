@@ -59,7 +59,7 @@ pub(crate) fn run_code(engines: Vec<Arc<dyn CodeEngine>>) -> Result<Tool, Invali
     ];
     let imports: Vec<String> = imports.map(str::to_owned).into();
     // The tool is part of the binary: its digest covers its definition and the version.
-    let said = format!(
+    let identity = format!(
         "{} {} {}",
         env!("CARGO_PKG_VERSION"),
         definition.description,
@@ -69,7 +69,7 @@ pub(crate) fn run_code(engines: Vec<Arc<dyn CodeEngine>>) -> Result<Tool, Invali
         plugin: NAME.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         location: LOCATION.to_owned(),
-        digest: Sha256Digest::of_bytes(said.as_bytes()).to_string(),
+        digest: Sha256Digest::of_bytes(identity.as_bytes()).to_string(),
         speaks: true,
         proofs: proofs(&imports).iter().map(ToString::to_string).collect(),
         imports,
@@ -146,24 +146,24 @@ struct CodeRunResult {
 impl RunCode {
     async fn attempt(&self, call: &Approved) -> Result<RawResult, ToolError> {
         let request = RunCodeArgs::parse(call.arguments())?;
-        let way = request.backend;
+        let backend = request.backend;
         let snippet = request.snippet();
         check_snippet(&snippet)?;
         if snippet.session.is_some() && self.engine_for(snippet.language).is_none() {
             let message = "`session` needs an engine that runs Python in WebAssembly, which is not available here";
             return Err(ToolError::new(ToolErrorCode::Unavailable, message));
         }
-        let done = match way {
-            CodeBackend::Auto => self.first(call, &snippet).await?,
-            CodeBackend::Wasm => self.engine(call, &snippet).await?,
-            way => interpreter(call, &snippet, way).await?,
+        let done = match backend {
+            CodeBackend::Auto => self.run_in_first_backend(call, &snippet).await?,
+            CodeBackend::Wasm => self.run_in_engine(call, &snippet).await?,
+            backend => interpreter(call, &snippet, backend).await?,
         };
         let usage = done.ran.usage;
         let result = match done.ran.result {
             Ok(finished) => RunReport::new(&finished, done.by, done.note)
                 .in_session(done.ran.session)
                 .into_output(),
-            Err(error) => Err(stopped(error, done.by)),
+            Err(error) => Err(with_backend(error, done.by)),
         };
         let raw = match result {
             Ok(RunOutput { output, truncated }) => RawResult {
@@ -176,25 +176,25 @@ impl RunCode {
     }
 
     /// Runs code in the first backend that can: an engine, the interpreter of this machine, one in a container.
-    async fn first(
+    async fn run_in_first_backend(
         &self,
         call: &Approved,
         snippet: &CodeSnippet,
     ) -> Result<CodeRunResult, ToolError> {
         let language = snippet.language;
         if self.engine_for(language).is_some() {
-            return self.engine(call, snippet).await;
+            return self.run_in_engine(call, snippet).await;
         }
         let effects = call.effects();
         let mut why = vec![no_engine_message(language)];
-        for way in [CodeBackend::Process, CodeBackend::Container] {
-            match find_sandbox(&effects, language, way).await {
+        for backend in [CodeBackend::Process, CodeBackend::Container] {
+            match find_sandbox(&effects, language, backend).await {
                 Ok(_) => {
-                    let mut done = interpreter(call, snippet, way).await?;
+                    let mut done = interpreter(call, snippet, backend).await?;
                     done.note = why.join("; ");
                     return Ok(done);
                 }
-                Err(error) => why.push(format!("{}: {}", way.as_str(), error.message)),
+                Err(error) => why.push(format!("{}: {}", backend.as_str(), error.message)),
             }
         }
         Err(unavailable_error(language, &why))
@@ -206,7 +206,7 @@ impl RunCode {
         engines.find(|engine| engine.languages().contains(&language))
     }
 
-    async fn engine(
+    async fn run_in_engine(
         &self,
         call: &Approved,
         snippet: &CodeSnippet,
@@ -262,27 +262,28 @@ fn check_snippet(snippet: &CodeSnippet) -> Result<(), ToolError> {
 async fn find_sandbox(
     effects: &EffectGate,
     language: CodeLanguage,
-    way: CodeBackend,
+    backend: CodeBackend,
 ) -> Result<(&'static str, CommandTarget), ToolError> {
-    let place = way.place(language).unwrap_or_default();
-    let sandbox = effects.sandbox_name(place, language.interpreter()).await?;
-    Ok((sandbox, place))
+    let target = backend.place(language).unwrap_or_default();
+    let sandbox = effects.sandbox_name(target, language.interpreter()).await?;
+    Ok((sandbox, target))
 }
 
 /// Runs code with an interpreter, subject to the command policy.
 async fn interpreter(
     call: &Approved,
     snippet: &CodeSnippet,
-    way: CodeBackend,
+    backend: CodeBackend,
 ) -> Result<CodeRunResult, ToolError> {
     let effects = call.effects();
-    let (by, place) = find_sandbox(&effects, snippet.language, way).await?;
-    let result = effects.run_shown(snippet.command(place)?).await;
+    let (by, target) = find_sandbox(&effects, snippet.language, backend).await?;
+    let result = effects.run_shown(snippet.command(target)?).await;
     Ok(CodeRunResult {
         by,
         note: String::new(),
         ran: CodeResult {
-            result: result.map_err(|error| hint_missing_interpreter(error, snippet.language, way)),
+            result: result
+                .map_err(|error| hint_missing_interpreter(error, snippet.language, backend)),
             usage: ResourceUsage::default(),
             session: None,
         },
@@ -320,7 +321,7 @@ fn unavailable_error(language: CodeLanguage, why: &[String]) -> ToolError {
 }
 
 /// Adds the backend to a failure's details.
-fn stopped(mut error: ToolError, by: &str) -> ToolError {
+fn with_backend(mut error: ToolError, by: &str) -> ToolError {
     if let Some(Value::Object(details)) = &mut error.details
         && details.contains_key("output")
     {

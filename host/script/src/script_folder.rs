@@ -21,7 +21,7 @@ use crate::definition::{self, CheckedScript};
 use crate::run_code::run_code;
 
 /// Maximum size of a tool file in bytes.
-const FILE_MAX: u64 = 1 << 20;
+const MAX_FILE_SIZE: u64 = 1 << 20;
 
 /// Error for a symbolic link that leaves the workspace.
 const OUTSIDE: &str = "it is a link that leads out of the workspace: put the file itself there";
@@ -140,7 +140,7 @@ impl ScriptFolder {
         let inside = |real: &PathBuf| root.is_absolute() && real.starts_with(root);
         let read = path.canonicalize().and_then(|real| match inside(&real) {
             // Not a race worth closing: a process that can swap a folder for a link now can write the file, too.
-            true => files::read(&real, LinkPolicy::Refuse, FILE_MAX),
+            true => files::read(&real, LinkPolicy::Refuse, MAX_FILE_SIZE),
             false => Err(io::Error::new(io::ErrorKind::PermissionDenied, OUTSIDE)),
         });
         match read {
@@ -153,7 +153,7 @@ impl ScriptFolder {
             Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
                 let message = format!(
                     "it is larger than {} KiB, the limit for scripts",
-                    FILE_MAX >> 10
+                    MAX_FILE_SIZE >> 10
                 );
                 Err(ToolError::new(ToolErrorCode::LimitExceeded, message))
             }

@@ -1,12 +1,12 @@
 //! Detection of misspelt words: keys of a file, and members of the context.
 
 /// Maximum length of a word that is checked, in letters.
-const KEY_MAX: usize = 30;
+const MAX_KEY_LENGTH: usize = 30;
 
 /// Returns true if a word differs from a known one by at most a third of its letters.
 pub(crate) fn is_misspelt<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let plain = word.len() <= KEY_MAX && word.chars().all(fits);
+    let plain = word.len() <= MAX_KEY_LENGTH && word.chars().all(fits);
     let mut known = known.into_iter();
     plain && known.any(|one| distance(word.as_bytes(), one.as_bytes()) <= one.len() / 3)
 }

@@ -45,7 +45,7 @@ pub(crate) async fn python(tool: &ScriptBackend, call: &Approved) -> RawResult {
         usage,
     } = done;
     let result = result.and_then(|finished| match returned {
-        Some(told) => parse_python_result(&tool.path, &told),
+        Some(answer) => parse_python_result(&tool.path, &answer),
         None => Err(ended(&finished)),
     });
     RawResult {
@@ -55,31 +55,31 @@ pub(crate) async fn python(tool: &ScriptBackend, call: &Approved) -> RawResult {
     }
 }
 
-fn parse_python_result(place: &str, told: &Value) -> Result<ToolOutput, ToolError> {
-    if let Some(text) = told["text"].as_str() {
+fn parse_python_result(place: &str, answer: &Value) -> Result<ToolOutput, ToolError> {
+    if let Some(text) = answer["text"].as_str() {
         return Ok(output(text.to_owned()));
     }
-    let fault = &told["syntax"];
-    if fault.is_object() {
-        let line = fault["line"].as_u64().unwrap_or(1);
-        let said = text::visible(
-            fault["message"]
+    let syntax_error = &answer["syntax"];
+    if syntax_error.is_object() {
+        let line = syntax_error["line"].as_u64().unwrap_or(1);
+        let message = text::visible(
+            syntax_error["message"]
                 .as_str()
                 .unwrap_or("the code cannot be parsed"),
         );
-        let message = format!("{place}:{line}: {said}");
+        let message = format!("{place}:{line}: {message}");
         return Err(ToolError::new(ToolErrorCode::InvalidInput, message));
     }
-    let fault = &told["error"];
-    let said = fault["message"].as_str().unwrap_or("the tool failed");
-    let stack = fault["stack"].as_array().cloned().unwrap_or_default();
+    let failure = &answer["error"];
+    let message = failure["message"].as_str().unwrap_or("the tool failed");
+    let stack = failure["stack"].as_array().cloned().unwrap_or_default();
     let message = match stack.first().and_then(Value::as_str) {
-        Some(first) => format!("{said} (at {first})"),
-        None => said.to_owned(),
+        Some(first) => format!("{message} (at {first})"),
+        None => message.to_owned(),
     };
     // A denial by the host keeps its error code.
     let code =
-        serde_json::from_value(fault["code"].clone()).unwrap_or(ToolErrorCode::ExecutionError);
+        serde_json::from_value(failure["code"].clone()).unwrap_or(ToolErrorCode::ExecutionError);
     let error = ToolError::new(code, message);
     Err(match stack.is_empty() {
         true => error,
@@ -92,14 +92,14 @@ fn parse_python_result(place: &str, told: &Value) -> Result<ToolOutput, ToolErro
 pub(crate) async fn bash(tool: &ScriptBackend, call: &Approved) -> RawResult {
     let arguments = call.arguments().to_string();
     let mut environment = vec![("ARGS".to_owned(), arguments.clone())];
-    let named = call.arguments().as_object().into_iter().flatten();
-    for (name, value) in named {
-        let fits = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let arguments_object = call.arguments().as_object().into_iter().flatten();
+    for (name, value) in arguments_object {
+        let is_variable_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
         let value = match value {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        if fits && !value.contains('\0') {
+        if is_variable_name && !value.contains('\0') {
             environment.push((format!("ARG_{name}"), value));
         }
     }
@@ -148,15 +148,15 @@ async fn on_node(tool: &ScriptBackend, call: &Approved) -> Result<ToolOutput, To
     };
     let finished = call.effects().run(command).await?;
     let stdout = String::from_utf8_lossy(&finished.stdout.bytes).into_owned();
-    let Some((_, told)) = stdout.rsplit_once(MARK) else {
+    let Some((_, answer)) = stdout.rsplit_once(MARK) else {
         return Err(ended(&finished));
     };
-    let told: Value = serde_json::from_str(told.trim_end()).map_err(|_| ended(&finished))?;
-    match told["text"].as_str() {
+    let answer: Value = serde_json::from_str(answer.trim_end()).map_err(|_| ended(&finished))?;
+    match answer["text"].as_str() {
         Some(text) => Ok(output(text.to_owned())),
         None => {
-            let said = told["error"].as_str().unwrap_or("the tool failed");
-            Err(ToolError::new(ToolErrorCode::ExecutionError, said))
+            let message = answer["error"].as_str().unwrap_or("the tool failed");
+            Err(ToolError::new(ToolErrorCode::ExecutionError, message))
         }
     }
 }

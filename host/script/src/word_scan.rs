@@ -43,26 +43,29 @@ fn words(code: &str) -> WordSet {
     }
 }
 
-fn called(code: &str, pattern: &str) -> WordSet {
+fn captured_names(code: &str, pattern: &str) -> WordSet {
     let Ok(call) = Regex::new(pattern) else {
         return WordSet::new();
     };
-    let found = call.captures_iter(code).filter_map(|found| found.get(1));
-    found.map(|name| name.as_str().to_owned()).collect()
+    let names = call
+        .captures_iter(code)
+        .filter_map(|captures| captures.get(1));
+    names.map(|name| name.as_str().to_owned()).collect()
 }
 
 /// Returns the mentions in a Python tool, in the vocabulary of scripts.
 pub(crate) fn python_mentions(code: &str) -> CodeMentions {
     let mut words = words(code);
-    let has = |words: &WordSet, some: &[&str]| some.iter().any(|word| words.contains(*word));
-    if has(&words, &PYTHON_FILES) {
+    let contains_any =
+        |words: &WordSet, names: &[&str]| names.iter().any(|word| words.contains(*word));
+    if contains_any(&words, &PYTHON_FILES) {
         words.insert("fs".to_owned());
     }
-    let opens = !called(code, PYTHON_MODES).is_empty();
-    if opens || has(&words, &PYTHON_WRITES) || words.contains("write_file") {
+    let opens_for_writing = !captured_names(code, PYTHON_MODES).is_empty();
+    if opens_for_writing || contains_any(&words, &PYTHON_WRITES) || words.contains("write_file") {
         words.insert("writeFile".to_owned());
     }
-    if has(&words, &PYTHON_NET) {
+    if contains_any(&words, &PYTHON_NET) {
         words.insert("fetch".to_owned());
     }
     if words.contains("call") {
@@ -73,38 +76,40 @@ pub(crate) fn python_mentions(code: &str) -> CodeMentions {
         words.insert("executor".to_owned());
     }
     CodeMentions {
-        called: called(code, r#"\bcall\(\s*["'](\w+)["']"#),
+        called: captured_names(code, r#"\bcall\(\s*["'](\w+)["']"#),
         words,
     }
 }
 
 /// Returns the mentions in a bash tool, in the vocabulary of scripts.
 pub(crate) fn bash_mentions(code: &str) -> CodeMentions {
-    let mut found = words(code);
+    let mut words_in_code = words(code);
     // A shell always needs files.
-    let mut said = WordSet::from(["fs".to_owned()]);
-    let quiet = Regex::new(r"[0-9&]*>>?\s*(/dev/null|/tmp/\S*|&[0-9-])")
-        .map(|quiet| quiet.replace_all(code, "").into_owned());
-    let redirects = quiet.as_deref().unwrap_or(code).contains('>');
-    if redirects || BASH_WRITES.iter().any(|word| found.contains(*word)) || code.contains("sed -i")
+    let mut mentions = WordSet::from(["fs".to_owned()]);
+    let without_discarded = Regex::new(r"[0-9&]*>>?\s*(/dev/null|/tmp/\S*|&[0-9-])")
+        .map(|redirect| redirect.replace_all(code, "").into_owned());
+    let redirects = without_discarded.as_deref().unwrap_or(code).contains('>');
+    if redirects
+        || BASH_WRITES.iter().any(|word| words_in_code.contains(*word))
+        || code.contains("sed -i")
     {
-        said.insert("writeFile".to_owned());
+        mentions.insert("writeFile".to_owned());
     }
     for (command, word) in [
         (r"\bmimir-(exec)\b", "executor"),
         (r"\bmimir-(fetch)\b", "fetch"),
         (r"\bmimir-(storage)\b", "storage"),
     ] {
-        if !called(code, command).is_empty() {
-            said.insert(word.to_owned());
+        if !captured_names(code, command).is_empty() {
+            mentions.insert(word.to_owned());
         }
     }
-    if found.remove("mimir") {
-        said.insert("tools".to_owned());
+    if words_in_code.remove("mimir") {
+        mentions.insert("tools".to_owned());
     }
     CodeMentions {
-        called: called(code, r"\bmimir\s+([a-z][a-z0-9_]*)"),
-        words: said,
+        called: captured_names(code, r"\bmimir\s+([a-z][a-z0-9_]*)"),
+        words: mentions,
     }
 }
 

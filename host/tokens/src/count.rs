@@ -6,30 +6,32 @@ use tiktoken_rs::CoreBPE;
 
 /// Maximum length of a run of letters, of blanks or of other characters. The patterns of the tokenizer try a long run
 /// in many ways and give up on the longest, and no meaningful text has one.
-const RUN_MOST: usize = 512;
+const MAX_RUN_CHARS: usize = 512;
 
 /// Returns the number of tokens in `text`. A special token counts as the text that it consists of: it has no effect
 /// inside a description.
 pub fn count(text: &str) -> u32 {
-    let tokens = pieces(text).map(|piece| match tokenizer() {
+    let tokens = split_long_runs(text).map(|piece| match tokenizer() {
         Some(tokenizer) => tokenizer.count_ordinary(piece),
-        None => piece.len().div_ceil(TOKEN),
+        None => piece.len().div_ceil(BYTES_PER_TOKEN),
     });
     u32::try_from(tokens.sum::<usize>()).unwrap_or(u32::MAX)
 }
 
 /// Approximate number of bytes of English and JSON per token.
-const TOKEN: usize = 4;
+const BYTES_PER_TOKEN: usize = 4;
 
 /// Returns the tokenizer, created at the first use. Its tables are part of the program, so it is always available; if
 /// they could not be read, the count would be an estimate.
 fn tokenizer() -> Option<&'static CoreBPE> {
-    static MADE: OnceLock<Option<CoreBPE>> = OnceLock::new();
-    MADE.get_or_init(|| tiktoken_rs::o200k_base().ok()).as_ref()
+    static TOKENIZER: OnceLock<Option<CoreBPE>> = OnceLock::new();
+    TOKENIZER
+        .get_or_init(|| tiktoken_rs::o200k_base().ok())
+        .as_ref()
 }
 
 /// Returns the text in one piece, except that runs that are too long are split.
-fn pieces(text: &str) -> impl Iterator<Item = &str> {
+fn split_long_runs(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
         if rest.is_empty() {
@@ -44,10 +46,10 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
 fn end_of_piece(text: &str) -> usize {
     let (mut run, mut kind) = (0, None);
     for (at, character) in text.char_indices() {
-        let is = Some(CharRunKind::of(character));
-        run = if is == kind { run + 1 } else { 1 };
-        kind = is;
-        if run > RUN_MOST {
+        let current = Some(CharRunKind::of(character));
+        run = if current == kind { run + 1 } else { 1 };
+        kind = current;
+        if run > MAX_RUN_CHARS {
             return at;
         }
     }
@@ -107,11 +109,11 @@ mod tests {
     }
 
     #[test]
-    fn pieces_split_only_runs_that_are_too_long() {
+    fn only_runs_that_are_too_long_are_split() {
         let plain = "{\"type\":\"object\"} some words, and more".repeat(100);
-        assert_eq!(pieces(&plain).count(), 1);
-        let long = format!("a {} b", "ä".repeat(RUN_MOST * 2));
-        let cut: Vec<&str> = pieces(&long).collect();
+        assert_eq!(split_long_runs(&plain).count(), 1);
+        let long = format!("a {} b", "ä".repeat(MAX_RUN_CHARS * 2));
+        let cut: Vec<&str> = split_long_runs(&long).collect();
         assert_eq!((cut.len(), cut.concat()), (2, long.clone()));
     }
 }

@@ -14,13 +14,13 @@ const KEY: usize = 16;
 
 /// Digits of a count: no prompt has more tokens than that.
 const DIGITS: usize = 8;
-const MOST: u32 = 99_999_999;
+const MAX_COUNT: u32 = 99_999_999;
 
 /// Length of a line: the key in hex, a blank, the count with leading zeros, a newline.
 const LINE: usize = 2 * KEY + 1 + DIGITS + 1;
 
 /// Maximum number of stored lines. Beyond that, the older ones are dropped: they are counted again when needed.
-const LINES_MOST: usize = 20_000;
+const MAX_LINES: usize = 20_000;
 
 impl TokenCountKey {
     /// Returns the key of a text that is determined by exactly these parts.
@@ -57,9 +57,9 @@ pub struct TokenCountCache {
 impl TokenCountCache {
     /// Parses the stored text. Invalid text counts as empty.
     pub fn parse(text: String) -> Self {
-        let whole = text.len().is_multiple_of(LINE) && text.is_ascii();
+        let is_valid = text.len().is_multiple_of(LINE) && text.is_ascii();
         Self {
-            old: if whole { text } else { String::new() },
+            old: if is_valid { text } else { String::new() },
             new: BTreeMap::new(),
         }
     }
@@ -74,12 +74,12 @@ impl TokenCountCache {
         let at = lines
             .binary_search_by(|line| line[..2 * KEY].cmp(&hex))
             .ok()?;
-        read(&lines[at])
+        parse_line(&lines[at])
     }
 
     /// Adds a count.
     pub fn put(&mut self, key: TokenCountKey, count: u32) {
-        self.new.insert(key, count.min(MOST));
+        self.new.insert(key, count.min(MAX_COUNT));
     }
 
     /// Returns the text to store, if it has changed.
@@ -94,9 +94,9 @@ impl TokenCountCache {
             .collect();
         let mut lines: BTreeMap<&[u8], u32> = BTreeMap::new();
         let old = self.old.as_bytes().as_chunks::<LINE>().0;
-        if old.len() + self.new.len() <= LINES_MOST {
+        if old.len() + self.new.len() <= MAX_LINES {
             let old = old.iter();
-            lines.extend(old.filter_map(|line| Some((&line[..2 * KEY], read(line)?))));
+            lines.extend(old.filter_map(|line| Some((&line[..2 * KEY], parse_line(line)?))));
         }
         lines.extend(new.iter().map(|(hex, count)| (hex.as_slice(), *count)));
         let mut text = String::with_capacity(lines.len() * LINE);
@@ -108,7 +108,7 @@ impl TokenCountCache {
     }
 }
 
-fn read(line: &[u8; LINE]) -> Option<u32> {
+fn parse_line(line: &[u8; LINE]) -> Option<u32> {
     let hex = line[..2 * KEY].iter().all(u8::is_ascii_hexdigit);
     if !hex || line[2 * KEY] != b' ' || line[LINE - 1] != b'\n' {
         return None;
@@ -145,7 +145,7 @@ mod tests {
         book.put(key(7), 8);
         let book = TokenCountCache::parse(book.text().unwrap());
         let counts = [book.get(key(6)), book.get(key(7)), book.get(key(100))];
-        assert_eq!(counts, [Some(6), Some(8), Some(MOST)]);
+        assert_eq!(counts, [Some(6), Some(8), Some(MAX_COUNT)]);
     }
 
     #[test]
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn cache_is_limited_in_size() {
         let mut book = TokenCountCache::default();
-        for number in 0..LINES_MOST as u32 {
+        for number in 0..MAX_LINES as u32 {
             book.put(key(number), 1);
         }
         let mut book = TokenCountCache::parse(book.text().unwrap());

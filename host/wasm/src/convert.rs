@@ -15,7 +15,7 @@ use crate::bindings::{assessor, toolset, types};
 pub(crate) const GUEST_ROOT: &str = "/";
 
 /// Maximum length of a tool's own error kind, in characters.
-const NAME_MAX: usize = 64;
+const MAX_NAME: usize = 64;
 
 pub(crate) fn context(context: &CallContext) -> types::CallContext {
     types::CallContext {
@@ -117,7 +117,7 @@ pub(crate) fn error(error: types::Error) -> ToolError {
         E::Execution => ToolErrorCode::ExecutionError,
         E::Unavailable => ToolErrorCode::Unavailable,
         E::Other(name) => {
-            said = Some(text::visible(text::prefix(&name, NAME_MAX)));
+            said = Some(text::visible(text::prefix(&name, MAX_NAME)));
             ToolErrorCode::ExecutionError
         }
     };

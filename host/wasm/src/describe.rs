@@ -25,7 +25,7 @@ use crate::trap_errors::trap_error;
 
 mod definitions;
 
-use definitions::{NAME_MAX, definitions, line};
+use definitions::{MAX_NAME, definitions, line};
 
 /// The calling convention of a component.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -59,9 +59,9 @@ pub(crate) struct ComponentDescription {
 pub(crate) type DescriptionResult = Result<ComponentDescription, (ToolErrorCode, String)>;
 
 /// Version of the cached form, and part of its key: entries of other versions are ignored. Entries that cannot be
-/// parsed are ignored anyway; a new version is needed when old entries could be parsed but would be wrong: when a
-/// field of [`ComponentDescription`] changes its meaning, when `definitions` checks more or less, or when detection or lifting
-/// of components changes.
+/// parsed are ignored anyway; a new version is needed when old entries could be parsed but would be wrong: when a field
+/// of [`ComponentDescription`] changes its meaning, when `definitions` checks more or less, or when detection or
+/// lifting of components changes.
 pub(crate) const FORM: u32 = 6;
 
 /// Limits for getting a description: enough for a plugin that builds its schemas at run time.
@@ -240,8 +240,8 @@ async fn describe(
             let (tools, refused) = definitions(manifest.tools)?;
             Ok(ComponentDescription {
                 kind,
-                name: Some(line(&manifest.name, NAME_MAX)),
-                version: line(&manifest.version, NAME_MAX),
+                name: Some(line(&manifest.name, MAX_NAME)),
+                version: line(&manifest.version, MAX_NAME),
                 imports,
                 tools,
                 refused,

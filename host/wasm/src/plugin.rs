@@ -44,7 +44,7 @@ pub(crate) struct WasmPlugin {
 }
 
 /// Maximum size of a component's file. Language engines reach 40 MB.
-pub(crate) const FILE_MAX: u64 = 256 << 20;
+pub(crate) const MAX_FILE_SIZE: u64 = 256 << 20;
 
 impl ComponentBytes {
     /// Reads the component. The hashed bytes are the bytes that run.
@@ -55,7 +55,7 @@ impl ComponentBytes {
         match self {
             ComponentBytes::Bundled(bytes) => Ok((*bytes).into()),
             ComponentBytes::File(path) => {
-                let bytes = files::read(path, LinkPolicy::Follow, FILE_MAX);
+                let bytes = files::read(path, LinkPolicy::Follow, MAX_FILE_SIZE);
                 Ok(bytes.map_err(|error| read_error(place, &error))?.into())
             }
         }
@@ -68,9 +68,9 @@ impl ComponentBytes {
             ComponentBytes::File(path) => path,
         };
         let file = files::open(path, LinkPolicy::Follow);
-        let hashed = file.and_then(|file| Sha256Digest::of_reader(file.take(FILE_MAX + 1)));
+        let hashed = file.and_then(|file| Sha256Digest::of_reader(file.take(MAX_FILE_SIZE + 1)));
         match hashed.map_err(|error| read_error(place, &error))? {
-            (_, length) if length > FILE_MAX => {
+            (_, length) if length > MAX_FILE_SIZE => {
                 Err(read_error(place, &ErrorKind::FileTooLarge.into()))
             }
             (digest, _) => Ok(digest),
@@ -82,7 +82,7 @@ impl ComponentBytes {
 fn read_error(place: &str, error: &io::Error) -> WasmHostError {
     match error.kind() {
         ErrorKind::FileTooLarge => {
-            let most = mimir_core::text::bytes(FILE_MAX);
+            let most = mimir_core::text::bytes(MAX_FILE_SIZE);
             let message = format!("{place} is larger than {most}, the limit for components");
             WasmHostError::Component(message, ToolErrorCode::LimitExceeded)
         }

@@ -77,12 +77,12 @@ pub(crate) fn scan_known(
 ) -> io::Result<(FolderScan, FolderIndex)> {
     let names = list_names(folder)?;
     let index = || FolderIndex::read(cache, folder);
-    if names.entries.len() < SHARE {
+    if names.entries.len() < MIN_FILES_PER_THREAD {
         return Ok((names.scan(), index()));
     }
     std::thread::scope(|scope| {
         let index = scope.spawn(index);
-        Ok((names.scan(), joined(index)))
+        Ok((names.scan(), join_thread(index)))
     })
 }
 
@@ -95,30 +95,30 @@ struct FolderNames {
 }
 
 fn list_names(folder: &Path) -> io::Result<FolderNames> {
-    let mut found = FolderNames::default();
+    let mut names = FolderNames::default();
     let entries = match std::fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(names),
         other => other?,
     };
     for entry in entries {
         let entry = entry?;
         let name = entry.file_name().into_string();
-        let exact = name.is_ok();
-        let name = name.unwrap_or_else(|odd| odd.to_string_lossy().into_owned());
+        let is_unicode = name.is_ok();
+        let name = name.unwrap_or_else(|name| name.to_string_lossy().into_owned());
         if is_text(&name) && !name.starts_with('.') {
-            found.texts.push(name);
+            names.texts.push(name);
             continue;
         }
         if !(stem(&name).is_some() || is_script(&name)) || name.starts_with('.') {
             continue;
         }
-        if exact {
-            found.entries.push((name, entry));
+        if is_unicode {
+            names.entries.push((name, entry));
         } else {
-            found.unnamed.push(name);
+            names.unnamed.push(name);
         }
     }
-    Ok(found)
+    Ok(names)
 }
 
 /// Returns the name of a component's file without its extension, which some systems write in capitals.
@@ -173,8 +173,8 @@ impl FolderNames {
             texts,
             ..FolderScan::default()
         };
-        for ((name, _), look) in entries.into_iter().zip(stamps) {
-            match look {
+        for ((name, _), lookup) in entries.into_iter().zip(stamps) {
+            match lookup {
                 FileLookup::File(stamp) if is_script(&name) => {
                     scan.scripts.insert(name, stamp);
                 }
@@ -191,10 +191,10 @@ impl FolderNames {
 }
 
 /// Number of files per thread: for fewer files, starting another thread takes longer than it saves.
-const SHARE: usize = 200;
+const MIN_FILES_PER_THREAD: usize = 200;
 
 /// Maximum number of threads: more would wait for each other in the file system.
-const THREADS: usize = 4;
+const MAX_THREADS: usize = 4;
 
 /// Applies a function to each item, on several threads if there are many, and returns the results in order.
 pub(crate) fn map_in_parallel<T: Sync, R: Send>(
@@ -202,11 +202,11 @@ pub(crate) fn map_in_parallel<T: Sync, R: Send>(
     work: impl Fn(&T) -> R + Sync,
 ) -> Vec<R> {
     let part = |part: &[T]| part.iter().map(&work).collect::<Vec<R>>();
-    if all.len() < 2 * SHARE {
+    if all.len() < 2 * MIN_FILES_PER_THREAD {
         return part(all);
     }
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-    let parts = cores.min(THREADS).min(all.len() / SHARE);
+    let parts = cores.min(MAX_THREADS).min(all.len() / MIN_FILES_PER_THREAD);
     let (own, others) = all.split_at(all.len() / parts);
     let part = &part;
     std::thread::scope(|scope| {
@@ -214,14 +214,14 @@ pub(crate) fn map_in_parallel<T: Sync, R: Send>(
         let others: Vec<_> = others.map(|share| scope.spawn(|| part(share))).collect();
         let mut results = part(own);
         for other in others {
-            results.extend(joined(other));
+            results.extend(join_thread(other));
         }
         results
     })
 }
 
 /// Returns the result of a thread; resumes its panic if it panicked.
-fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+fn join_thread<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     match thread.join() {
         Ok(result) => result,
         Err(panic) => std::panic::resume_unwind(panic),
@@ -256,8 +256,8 @@ struct FolderIndexLine<'a> {
 impl FolderIndex {
     /// Reads the cached index of `folder`.
     pub(crate) fn read(cache: &ComponentCache, folder: &Path) -> Self {
-        let kept = cache.get(CacheEntryKind::Folder, &key(folder));
-        let entries = kept.and_then(entries);
+        let cached = cache.get(CacheEntryKind::Folder, &key(folder));
+        let entries = cached.and_then(entries);
         Self {
             entries: entries.unwrap_or_default(),
             changed: false,
@@ -412,7 +412,13 @@ mod tests {
 
     #[test]
     fn map_in_parallel_keeps_the_order() {
-        for count in [0, 1, 2 * SHARE - 1, 2 * SHARE, 10 * SHARE + 7] {
+        for count in [
+            0,
+            1,
+            2 * MIN_FILES_PER_THREAD - 1,
+            2 * MIN_FILES_PER_THREAD,
+            10 * MIN_FILES_PER_THREAD + 7,
+        ] {
             let all: Vec<usize> = (0..count).collect();
             let doubled = map_in_parallel(&all, |number| number * 2);
             assert_eq!(

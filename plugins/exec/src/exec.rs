@@ -148,9 +148,9 @@ fn started(job: u32, ports: &[u16]) -> Worded<Ran> {
 
 fn ran(finished: &Finished) -> Worded<Ran> {
     let [stdout, stderr] = [&finished.stdout, &finished.stderr].map(|bytes| report::plain(bytes));
-    let [stdout, stderr] = [&stdout, &stderr].map(|text| report::cut(text, report::STREAM_MAX));
+    let [stdout, stderr] = [&stdout, &stderr].map(|text| report::cut(text, report::MAX_STREAM));
     let combined = report::plain(&finished.combined);
-    let mut text = report::cut(&combined, report::TEXT_MAX).text;
+    let mut text = report::cut(&combined, report::MAX_TEXT).text;
     if text.is_empty() {
         text.push_str("(no output)");
     }

@@ -69,7 +69,7 @@ impl Tool for ExecOutput {
             }
             std::thread::sleep(LOOK_EVERY);
         };
-        let cut = report::cut(&report::plain(&piece.data), report::TEXT_MAX);
+        let cut = report::cut(&report::plain(&piece.data), report::MAX_TEXT);
         let mut text = String::new();
         if piece.missing > 0 {
             let note = format!(

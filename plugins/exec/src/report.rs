@@ -1,10 +1,10 @@
 //! Formatting of command output for a model: terminal codes are removed and the length is limited.
 
-/// Most characters of one stream in structured content.
-pub const STREAM_MAX: usize = 30_000;
+/// Maximum number of characters of one stream in structured content.
+pub const MAX_STREAM: usize = 30_000;
 
-/// Most characters of both streams as text: some 10,000 tokens, of which a model uses the ends.
-pub const TEXT_MAX: usize = 40_000;
+/// Maximum number of characters of both streams as text: some 10,000 tokens, of which a model uses the ends.
+pub const MAX_TEXT: usize = 40_000;
 
 /// A text after truncation.
 #[derive(Debug, Clone, PartialEq, Eq)]

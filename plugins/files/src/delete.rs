@@ -9,11 +9,11 @@ use crate::walk::{self, Kind};
 use crate::write::kept;
 use crate::{undo_record, words, yes};
 
-/// Most paths listed in a result.
-const NAMED_MAX: usize = 500;
+/// Maximum number of paths listed in a result.
+const MAX_LISTED_NAMES: usize = 500;
 
-/// Most entries that are counted for the approval prompt.
-const COUNTED_MAX: u64 = 10_000;
+/// Maximum number of entries that are counted for the approval prompt.
+const MAX_COUNTED: u64 = 10_000;
 
 /// Deletes a file, or a directory with everything in it.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -91,13 +91,13 @@ impl Tool for DeleteFile {
         };
         let deleted = victims
             .iter()
-            .take(NAMED_MAX)
+            .take(MAX_LISTED_NAMES)
             .map(|(place, _)| place.exact().to_owned())
             .collect();
         Ok(Json(Deleted {
             deleted,
             total,
-            truncated: total > NAMED_MAX,
+            truncated: total > MAX_LISTED_NAMES,
             backup: undo_record(cx, self.backup),
         })
         .worded(text))
@@ -110,8 +110,8 @@ impl Assess for DeleteFile {
             Err(error) => error.to_string(),
             Ok((place, Kind::Directory)) => match count(&place) {
                 0 => format!("deletes the empty directory {}", place.shown()),
-                COUNTED_MAX.. => format!(
-                    "deletes {} with more than {COUNTED_MAX} entries in it",
+                MAX_COUNTED.. => format!(
+                    "deletes {} with more than {MAX_COUNTED} entries in it",
                     place.shown()
                 ),
                 inside => {
@@ -164,7 +164,7 @@ fn count(folder: &Place) -> u64 {
     // Failing stops the walk early, as does an unreadable folder.
     let _ = walk::bottom_up(folder, Kind::Directory, &mut |place, _| {
         inside += u64::from(place != folder);
-        if inside < COUNTED_MAX {
+        if inside < MAX_COUNTED {
             Ok(())
         } else {
             Err(Error::limit_exceeded("enough"))
@@ -208,7 +208,7 @@ fn remove(victims: &[(Place, Kind)]) -> Result<()> {
         }
         let gone: Vec<&str> = victims[..done]
             .iter()
-            .take(NAMED_MAX)
+            .take(MAX_LISTED_NAMES)
             .map(|(place, _)| place.exact())
             .collect();
         return Err(match done {

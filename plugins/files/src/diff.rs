@@ -10,11 +10,11 @@ use serde::Serialize;
 /// Context lines around a change, as usual in diffs.
 const CONTEXT: usize = 3;
 
-/// Most lines of all hunks together: enough for a model to check an edit.
-pub const LINES_MAX: usize = 400;
+/// Maximum number of lines of all hunks together: enough for a model to check an edit.
+pub const MAX_LINES: usize = 400;
 
 /// Longest line in a diff, in characters.
-const LINE_MAX: usize = 500;
+const MAX_LINE: usize = 500;
 
 /// The difference between two texts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -96,7 +96,7 @@ impl<'a> Lines<'a> {
 
 fn shown(line: &str, mark: char) -> String {
     let text = line.trim_end_matches(['\n', '\r']);
-    match text.char_indices().nth(LINE_MAX) {
+    match text.char_indices().nth(MAX_LINE) {
         Some((cut, _)) => format!("{mark}{}…", &text[..cut]),
         None => format!("{mark}{text}"),
     }
@@ -163,7 +163,7 @@ pub fn diff(path: &str, old: &str, new: &str, spans: &[Span]) -> Diff {
         ..Diff::default()
     };
     let blocks = blocks(old, new, spans);
-    let mut room = LINES_MAX;
+    let mut room = MAX_LINES;
     // Changes whose context would touch share a hunk.
     for group in blocks.chunk_by(|a, b| a.gap(b) <= 2 * CONTEXT) {
         let Some((hunk, whole)) = fitting(old, new, group, room) else {
@@ -208,7 +208,7 @@ fn fitting(old: Lines<'_>, new: Lines<'_>, group: &[Block], room: usize) -> Opti
         return Some((hunk(old, new, &group[..fits], false), false));
     }
     // A single large change: its beginning is shown if nothing else is.
-    let first = group.first().filter(|_| room == LINES_MAX)?;
+    let first = group.first().filter(|_| room == MAX_LINES)?;
     let half = (room - 2 * CONTEXT) / 2;
     let part = Block {
         old: first.old.cut(old, half),

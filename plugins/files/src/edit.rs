@@ -15,10 +15,10 @@ mod matches;
 use matches::{Needle, Replaced};
 
 /// Maximum size of an edited file in bytes: old, new and normalised text are in memory at the same time.
-const BYTES_MAX: u64 = 16 << 20;
+const MAX_BYTES: u64 = 16 << 20;
 
 /// Maximum number of line numbers listed when a pattern is not unique.
-const LINES_NAMED_MAX: usize = 20;
+const MAX_LISTED_LINES: usize = 20;
 
 /// Replaces text in a file. The pattern must match exactly once, unless `all` is true; include enough of the lines
 /// around the place to make it unique.
@@ -76,8 +76,8 @@ impl Tool for EditFile {
         let Some(metadata) = metadata else {
             return Err(missing(&place));
         };
-        if metadata.len() > BYTES_MAX {
-            let (size, max_size) = (words::bytes(metadata.len()), words::bytes(BYTES_MAX));
+        if metadata.len() > MAX_BYTES {
+            let (size, max_size) = (words::bytes(metadata.len()), words::bytes(MAX_BYTES));
             return Err(Error::limit_exceeded(format_args!(
                 "`{place}` has {size}, but only files of at most {max_size} can be edited"
             )));
@@ -211,17 +211,17 @@ impl EditFile {
 
 fn ambiguous(needle: &Needle<'_>, text: &Text<'_>, place: &Place) -> Error {
     let (mut lines, mut line, mut at) = (Vec::new(), 1, 0);
-    for found in needle.ranges(&text.plain).take(LINES_NAMED_MAX + 1) {
+    for found in needle.ranges(&text.plain).take(MAX_LISTED_LINES + 1) {
         line += memchr::memchr_iter(b'\n', &text.plain.as_bytes()[at..found.start]).count();
         at = found.start;
         lines.push(line);
     }
-    let more = if lines.len() > LINES_NAMED_MAX {
+    let more = if lines.len() > MAX_LISTED_LINES {
         " and more"
     } else {
         ""
     };
-    lines.truncate(LINES_NAMED_MAX);
+    lines.truncate(MAX_LISTED_LINES);
     let named = lines
         .iter()
         .map(usize::to_string)

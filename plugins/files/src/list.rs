@@ -7,11 +7,11 @@ use crate::place::Place;
 use crate::walk::{self, Kind};
 use crate::words;
 
-/// Most entries in one result: as much as a model can read, and few enough to query each.
-const SHOWN_MAX: usize = 1_000;
+/// Maximum number of entries in one result: as much as a model can read, and few enough to query each.
+const MAX_SHOWN: usize = 1_000;
 
-/// Most entries that are counted in a recursive listing; a larger tree is reported as having more.
-const COUNTED_MAX: u64 = 200_000;
+/// Maximum number of entries that are counted in a recursive listing; a larger tree is reported as having more.
+const MAX_COUNTED: u64 = 200_000;
 
 /// Lists a directory, with the type, size and time of the last change of each entry.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -167,12 +167,12 @@ impl ListDirectory {
             };
             listing.total += 1;
             let place = folder.join(&name);
-            let mut entry = match listing.entries.len() < SHOWN_MAX {
+            let mut entry = match listing.entries.len() < MAX_SHOWN {
                 true => Entry::at(&place, &name, kind),
                 false => None,
             };
             if self.recursive && kind == Kind::Directory {
-                if listing.total > COUNTED_MAX {
+                if listing.total > MAX_COUNTED {
                     listing.entries.extend(entry);
                     listing.truncated = true;
                     return Ok(());

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 use mimir_sdk::{Context, Error, Result, text};
 
-/// Most symbolic links that are followed to a file.
-const LINKS_MAX: usize = 16;
+/// Maximum number of symbolic links that are followed to a file.
+const MAX_LINKS: usize = 16;
 
 /// Longest path in bytes: the limit of Linux.
-const PATH_MAX: usize = 4096;
+const MAX_PATH: usize = 4096;
 
 /// A path inside the workspace. [`Place::new`] is the only way to get one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,9 +34,9 @@ impl Place {
             return Err(Error::invalid_path("the path has a NUL character in it"));
         }
         let said = text::brief(written);
-        if written.len() > PATH_MAX {
+        if written.len() > MAX_PATH {
             return Err(Error::invalid_path(format_args!(
-                "`{said}` has {} bytes, and no path has more than {PATH_MAX}",
+                "`{said}` has {} bytes, and no path has more than {MAX_PATH}",
                 written.len()
             )));
         }
@@ -151,7 +151,7 @@ impl Place {
     /// The real path of the file: symbolic links are followed as long as they stay inside the workspace.
     pub fn follow(&self) -> Result<Self> {
         let mut place = self.clone();
-        for _ in 0..LINKS_MAX {
+        for _ in 0..MAX_LINKS {
             match place.look()? {
                 Some(metadata) if metadata.is_symlink() => {
                     let target =

@@ -11,11 +11,12 @@ use crate::place::Place;
 use crate::walk::Kind;
 use crate::words;
 
-/// Most bytes in one result. Data and its text form together stay well below the 16 MiB that a host captures.
-const BYTES_MAX: u64 = 4 << 20;
+/// Maximum number of bytes in one result. Data and its text form together stay well below the 16 MiB that a host
+/// captures.
+const MAX_BYTES: u64 = 4 << 20;
 
-/// Most lines suggested for one call after a request for too many: line numbers make short lines several times as
-/// long.
+/// Maximum number of lines suggested for one call after a request for too many: line numbers make short lines several
+/// times as long.
 const LINES_OFFERED: usize = 100_000;
 
 /// Bytes per read: few host calls, and little memory for the largest file.
@@ -143,15 +144,15 @@ impl Tool for ReadFile {
 impl ReadFile {
     fn whole(&self, place: &Place, metadata: &Metadata) -> Result<FileContent> {
         let failed = |error| place.failed(&error);
-        let size = metadata.len().min(BYTES_MAX);
+        let size = metadata.len().min(MAX_BYTES);
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
         // One more byte than allowed, because the file may have grown.
         File::open(place.path())
             .map_err(failed)?
-            .take(BYTES_MAX + 1)
+            .take(MAX_BYTES + 1)
             .read_to_end(&mut bytes)
             .map_err(failed)?;
-        if bytes.len() as u64 > BYTES_MAX {
+        if bytes.len() as u64 > MAX_BYTES {
             bytes.pop();
             return Err(too_large(place, metadata, &bytes, 1));
         }
@@ -203,7 +204,7 @@ impl ReadFile {
                     None => (rest, false),
                 };
                 if line >= start {
-                    if (wanted.len() + piece.len()) as u64 > BYTES_MAX {
+                    if (wanted.len() + piece.len()) as u64 > MAX_BYTES {
                         return Err(too_large(place, metadata, &wanted, start));
                     }
                     wanted.extend_from_slice(piece);
@@ -247,7 +248,7 @@ impl ReadFile {
 
 /// Error for content over the limit, with a call that works. `part` is the text that fits, from the line `start` on.
 fn too_large(place: &Place, metadata: &Metadata, part: &[u8], start: u64) -> Error {
-    let (size, most) = (words::bytes(metadata.len()), words::bytes(BYTES_MAX));
+    let (size, most) = (words::bytes(metadata.len()), words::bytes(MAX_BYTES));
     let fit = memchr::memchr_iter(b'\n', part).take(LINES_OFFERED).count() as u64;
     // A character cut at the end is not an encoding error.
     let broken = std::str::from_utf8(part).is_err_and(|error| error.error_len().is_some());

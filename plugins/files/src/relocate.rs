@@ -9,12 +9,12 @@ use crate::walk::{self, Kind};
 use crate::write::{missing_parents, within_new};
 use crate::{undo_record, words};
 
-/// Most bytes that the host records of a move for `mimir undo`. Of a larger move it records only the paths: it loses
-/// nothing, and moving back undoes it. It must not overwrite anything then.
-const UNDO_BYTES_MAX: u64 = 64 << 20;
+/// Maximum number of bytes that the host records of a move for `mimir undo`. Of a larger move it records only the
+/// paths: it loses nothing, and moving back undoes it. It must not overwrite anything then.
+const MAX_UNDO_BYTES: u64 = 64 << 20;
 
-/// Most paths that the host records of a move.
-const UNDO_PATHS_MAX: usize = 2_000;
+/// Maximum number of paths that the host records of a move.
+const MAX_UNDO_PATHS: usize = 2_000;
 
 /// Moves or renames a file or directory.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -154,7 +154,7 @@ impl MoveFile {
 /// Returns true if the host records everything that moves.
 fn is_undoable(from: &Place, kind: Kind, source: &Metadata) -> Result<bool> {
     if kind != Kind::Directory {
-        return Ok(source.len() <= UNDO_BYTES_MAX && recordable(from, kind));
+        return Ok(source.len() <= MAX_UNDO_BYTES && recordable(from, kind));
     }
     let (mut paths, mut bytes, mut enough) = (0, 0, false);
     let walked = walk::bottom_up(from, kind, &mut |place, kind| {
@@ -162,7 +162,7 @@ fn is_undoable(from: &Place, kind: Kind, source: &Metadata) -> Result<bool> {
             bytes += place.look()?.map_or(0, |metadata| metadata.len());
         }
         paths += 1;
-        enough = bytes > UNDO_BYTES_MAX || paths > UNDO_PATHS_MAX || !recordable(place, kind);
+        enough = bytes > MAX_UNDO_BYTES || paths > MAX_UNDO_PATHS || !recordable(place, kind);
         if enough {
             Err(Error::limit_exceeded("enough"))
         } else {

@@ -8,11 +8,11 @@ use crate::repository::{Repository, left_out, not_entered};
 use crate::tool::Report;
 use crate::words::Words;
 
-/// Most characters of a diff in a result; the line counts of all files are always included.
-const PATCH_MAX: usize = 40_000;
+/// Maximum number of characters of a diff in a result; the line counts of all files are always included.
+const MAX_PATCH: usize = 40_000;
 
-/// Most files in structured content.
-const FILES_MAX: usize = 500;
+/// Maximum number of files in structured content.
+const MAX_FILES: usize = 500;
 
 /// Options whose output is not a patch and is shown as git writes it.
 const SUMMARIES: [&str; 5] = [
@@ -113,7 +113,7 @@ pub fn shown(changes: &Changes, patch: &str) -> String {
         "{} {files}, {} lines added, {} removed\n",
         changes.total, changes.added, changes.removed
     );
-    match patch.char_indices().nth(PATCH_MAX) {
+    match patch.char_indices().nth(MAX_PATCH) {
         None => head + patch,
         Some((end, _)) => {
             let end = patch[..end].rfind('\n').map_or(end, |end| end + 1);
@@ -148,7 +148,7 @@ pub fn parse(output: &[u8]) -> Changes {
         changes.total += 1;
         changes.added += added.unwrap_or(0);
         changes.removed += removed.unwrap_or(0);
-        if changes.files.len() < FILES_MAX {
+        if changes.files.len() < MAX_FILES {
             changes.files.push(Change {
                 path: path.to_owned(),
                 from,
@@ -196,7 +196,7 @@ mod tests {
     fn git_diff_patch_is_cut_at_a_line() {
         let patch = "+line of a patch\n".repeat(5_000);
         let shown = shown(&Changes::default(), &patch);
-        assert!(shown.len() < PATCH_MAX + 200);
+        assert!(shown.len() < MAX_PATCH + 200);
         let last = shown.lines().last().unwrap();
         let kept = shown.lines().filter(|line| line.starts_with('+')).count();
         assert!(

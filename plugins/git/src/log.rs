@@ -11,7 +11,7 @@ use crate::words::Words;
 /// Default number of commits in a log.
 const USUAL: &str = "-n30";
 
-/// Most commits in a log, even if more are requested.
+/// Maximum number of commits in a log, even if more are requested.
 const MAX_COMMITS: usize = 1000;
 
 /// Fields end with NUL, commits with a record separator; neither can be in a message.

@@ -13,7 +13,7 @@ use crate::repository::Repository;
 /// Files per query, because the answer is held in memory too.
 const AT_ONCE: usize = 4_000;
 
-/// Most files listed in a message.
+/// Maximum number of files listed in a message.
 const NAMED: usize = 10;
 
 /// Error code for files that need a filter.

@@ -84,8 +84,8 @@ const HIDDEN: &str = "mimir.hidden";
 /// Time limit of a run: enough for a large repository on a slow disk.
 const TIMEOUT: Duration = Duration::from_secs(50);
 
-/// Most characters of git's output in a message.
-const WORDS_MAX: usize = 600;
+/// Maximum number of characters of git's output in a message.
+const MAX_WORDS: usize = 600;
 
 impl Repository {
     /// Opens the repository of the workspace.
@@ -189,8 +189,8 @@ impl Repository {
     }
 }
 
-/// Most files that a comparison excludes one by one: each costs a run of git.
-const HIDDEN_MAX: usize = 50;
+/// Maximum number of files that a comparison excludes one by one: each costs a run of git.
+const MAX_HIDDEN: usize = 50;
 
 impl Repository {
     /// Runs a comparison that skips tracked files that no tool may read, such as a committed `.env`. Returns the
@@ -204,7 +204,7 @@ impl Repository {
                 Err(error) => error,
             };
             match unread(error.message()) {
-                Some(path) if hidden.len() < HIDDEN_MAX && !hidden.contains(&path) => {
+                Some(path) if hidden.len() < MAX_HIDDEN && !hidden.contains(&path) => {
                     wanted.push(format!(":(top,exclude,literal){path}"));
                     hidden.push(path);
                 }
@@ -349,7 +349,7 @@ fn failure(code: i32, said: &str) -> Error {
     let said = said.trim();
     let end = said
         .char_indices()
-        .nth(WORDS_MAX)
+        .nth(MAX_WORDS)
         .map_or(said.len(), |(at, _)| at);
     let said = &said[..end];
     let is = |words: &str| said.contains(words);

@@ -10,8 +10,8 @@ use crate::repository::{Repository, left_out, not_entered};
 use crate::tool::Report;
 use crate::words::Words;
 
-/// Most files in a result; `total` counts the rest too.
-const ENTRIES_MAX: usize = 500;
+/// Maximum number of files in a result; `total` counts the rest too.
+const MAX_ENTRIES: usize = 500;
 
 /// The state of the working tree.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -140,7 +140,7 @@ fn parse(output: &[u8]) -> Status {
         };
         if let Some(entry) = entry {
             status.total += 1;
-            if status.files.len() < ENTRIES_MAX {
+            if status.files.len() < MAX_ENTRIES {
                 status.files.push(entry);
             }
         }
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn git_status_counts_omitted_files() {
-        let output: String = (0..ENTRIES_MAX + 7).map(|n| format!("? f{n}\0")).collect();
+        let output: String = (0..MAX_ENTRIES + 7).map(|n| format!("? f{n}\0")).collect();
         let status = parse(output.as_bytes());
         assert!(status.text().ends_with("\n… and 7 more"));
     }

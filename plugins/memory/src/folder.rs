@@ -13,13 +13,13 @@ use crate::name::Name;
 pub(crate) const FOLDER: &str = ".mimir/memory";
 
 /// Maximum size of a memory in bytes: as much as a model can read.
-pub(crate) const FILE_MAX: u64 = 256 << 10;
+pub(crate) const MAX_FILE_SIZE: u64 = 256 << 10;
 
 /// Maximum number of memories. Each search reads them all.
-pub(crate) const FILES_MAX: usize = 400;
+pub(crate) const MAX_FILES: usize = 400;
 
 /// Maximum size of all memories together, in bytes.
-pub(crate) const TOTAL_MAX: u64 = 8 << 20;
+pub(crate) const MAX_TOTAL: u64 = 8 << 20;
 
 /// Lock file of the call that is saving.
 const LOCK_FILE: &str = ".turn";
@@ -82,7 +82,7 @@ impl Folder {
             let meta = fs::symlink_metadata(entry.path());
             let meta = meta
                 .ok()
-                .filter(|meta| meta.is_file() && meta.len() <= FILE_MAX);
+                .filter(|meta| meta.is_file() && meta.len() <= MAX_FILE_SIZE);
             match (Name::of_file(&file), meta) {
                 (Some(name), Some(meta)) => listing.entries.push(Entry {
                     name,
@@ -107,11 +107,11 @@ impl Folder {
                 "`{name}` is not a regular file; links and folders in {FOLDER} are not read"
             )));
         }
-        if meta.len() > FILE_MAX {
+        if meta.len() > MAX_FILE_SIZE {
             return Err(Error::limit_exceeded(format_args!(
                 "`{name}` has {} KB, but a memory may have at most {} KB; split it",
                 meta.len().div_ceil(1 << 10),
-                FILE_MAX >> 10
+                MAX_FILE_SIZE >> 10
             )));
         }
         let bytes = fs::read(&path).map_err(failed)?;

@@ -159,7 +159,7 @@ fn all(folder: &Folder, store: &impl Store) -> Result<Worded<Got>> {
     Ok(Json(got).worded(text))
 }
 
-/// Most names that are listed when a memory does not exist, which helps with typos.
+/// Maximum number of names that are listed when a memory does not exist, which helps with typos.
 const NEAR: usize = 8;
 
 fn missing(name: &Name, folder: &Folder, store: &impl Store) -> Result<Error> {

@@ -21,12 +21,12 @@ use vectors::Vectors;
 /// Passages per request, across memories. Providers accept some hundred; their vectors take some megabytes.
 const AT_ONCE: usize = 128;
 
-/// Most passages that one search sends for vectors. The rest is left to the next search, so that one after many
-/// changes still ends in time.
-const NEW_PASSAGES_MAX: usize = 1_024;
+/// Maximum number of passages that one search sends for vectors. The rest is left to the next search, so that one after
+/// many changes still ends in time.
+const MAX_NEW_PASSAGES: usize = 1_024;
 
-/// Most bytes of a stored value, without its header.
-const VALUE_MAX: usize = (1 << 20) - 64;
+/// Maximum number of bytes of a stored value, without its header.
+const MAX_VALUE: usize = (1 << 20) - 64;
 
 /// Number of nearest passages that are ranked: the rest is hardly related.
 const NEAREST: usize = 40;
@@ -52,7 +52,7 @@ pub(crate) fn ask(
     let query = send::embed(settings, transport, &[query])?.remove(0);
     // Limits the passages of a memory: vectors that cannot be stored would be computed again by each search, and slow
     // ones would leave no time for other memories.
-    let most = (VALUE_MAX / query.len().max(1)).min(NEW_PASSAGES_MAX);
+    let most = (MAX_VALUE / query.len().max(1)).min(MAX_NEW_PASSAGES);
     let mut cut = 0;
     let mut known: Vec<Option<Vec<i8>>> = vec![None; passages.len()];
     let mut missing: Vec<(usize, Vec<usize>)> = Vec::new();
@@ -75,7 +75,7 @@ pub(crate) fn ask(
     }
     let (mut made, mut left) = (0, 0);
     missing.retain(|(_, own)| {
-        let fits = made == 0 || made + own.len() <= NEW_PASSAGES_MAX;
+        let fits = made == 0 || made + own.len() <= MAX_NEW_PASSAGES;
         if fits {
             made += own.len();
         } else {

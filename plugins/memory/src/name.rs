@@ -4,8 +4,8 @@ use std::fmt;
 
 use mimir_sdk::{Error, Result, text};
 
-/// Most bytes of a name, because lists show it.
-const NAME_MAX: usize = 80;
+/// Maximum number of bytes of a name, because lists show it.
+const MAX_NAME: usize = 80;
 
 /// Extension of a memory's file.
 const ENDING: &str = ".md";
@@ -22,14 +22,14 @@ impl Name {
     pub(crate) fn parse(written: &str) -> Result<Self> {
         let name = written.strip_suffix(ENDING).unwrap_or(written);
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        let fits = (1..=NAME_MAX).contains(&name.len())
+        let fits = (1..=MAX_NAME).contains(&name.len())
             && name.chars().all(plain)
             && name.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
             && !name.ends_with('.')
             && !name.contains("..");
         if !fits || is_device(name) {
             return Err(Error::invalid_input(format_args!(
-                "`{}` is not a valid memory name: use 1 to {NAME_MAX} letters, digits, `-`, `_` and single dots, such as `build-notes`",
+                "`{}` is not a valid memory name: use 1 to {MAX_NAME} letters, digits, `-`, `_` and single dots, such as `build-notes`",
                 text::brief(written)
             )));
         }
@@ -111,7 +111,7 @@ mod tests {
             "x:y",
             "~x",
             "a*",
-            &"x".repeat(NAME_MAX + 1),
+            &"x".repeat(MAX_NAME + 1),
         ] {
             let error = Name::parse(written).unwrap_err();
             assert!(

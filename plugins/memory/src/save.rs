@@ -2,7 +2,7 @@
 
 use mimir_sdk::prelude::*;
 
-use crate::folder::{FILE_MAX, FILES_MAX, FOLDER, Folder, TOTAL_MAX};
+use crate::folder::{FOLDER, Folder, MAX_FILE_SIZE, MAX_FILES, MAX_TOTAL};
 use crate::name::Name;
 use crate::shown::{counted, lines};
 use crate::store::{Host, Store};
@@ -138,11 +138,11 @@ fn ended(text: &str) -> String {
 
 /// Checks the size limits, and that no other memory has a name that some file systems treat as equal.
 fn fits(folder: &Folder, name: &Name, old: Option<&str>, content: &str) -> Result<()> {
-    if content.len() as u64 > FILE_MAX {
+    if content.len() as u64 > MAX_FILE_SIZE {
         return Err(Error::limit_exceeded(format_args!(
             "`{name}` would have {} KB, and a memory has at most {}; use another name, or replace it by something shorter",
             content.len().div_ceil(1 << 10),
-            FILE_MAX >> 10
+            MAX_FILE_SIZE >> 10
         )));
     }
     let listing = folder.list()?;
@@ -157,17 +157,17 @@ fn fits(folder: &Folder, name: &Name, old: Option<&str>, content: &str) -> Resul
         )));
     }
     let count = listing.entries.len() + listing.invalid;
-    if old.is_none() && count >= FILES_MAX {
+    if old.is_none() && count >= MAX_FILES {
         return Err(Error::limit_exceeded(format_args!(
-            "there are {count} memories, and at most {FILES_MAX}; add to one of them, or ask your user to remove some from {FOLDER}"
+            "there are {count} memories, and at most {MAX_FILES}; add to one of them, or ask your user to remove some from {FOLDER}"
         )));
     }
     let all: u64 = listing.entries.iter().map(|entry| entry.size).sum();
     let after = all + content.len() as u64 - old.map_or(0, |old| old.len() as u64).min(all);
-    if after > TOTAL_MAX {
+    if after > MAX_TOTAL {
         return Err(Error::limit_exceeded(format_args!(
             "all memories have at most {} MB; ask your user to remove some from {FOLDER}",
-            TOTAL_MAX >> 20
+            MAX_TOTAL >> 20
         )));
     }
     Ok(())

@@ -16,7 +16,7 @@ use crate::store::{Host, Store};
 use crate::words_of;
 
 /// Maximum size of a query in bytes.
-const QUERY_MAX: usize = 2_000;
+const MAX_QUERY: usize = 2_000;
 
 /// Lines and bytes of a snippet: enough to judge if the memory is worth reading.
 const SNIPPET_LINES: usize = 8;
@@ -129,9 +129,9 @@ impl MemorySearch {
                 "the query is empty: expected words to search for",
             ));
         }
-        if query.len() > QUERY_MAX {
+        if query.len() > MAX_QUERY {
             return Err(Error::invalid_input(format_args!(
-                "the query has {} bytes, but at most {QUERY_MAX} are allowed; use fewer words",
+                "the query has {} bytes, but at most {MAX_QUERY} are allowed; use fewer words",
                 query.len()
             )));
         }

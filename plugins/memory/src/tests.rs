@@ -1,6 +1,6 @@
 use mimir_sdk::{Code, Error, Result};
 
-use crate::folder::{FILE_MAX, FILES_MAX};
+use crate::folder::{MAX_FILE_SIZE, MAX_FILES};
 use crate::get::{Content, MemoryGet};
 use crate::kit::{Endpoint, Workspace};
 use crate::meaning::Settings;
@@ -146,14 +146,14 @@ fn memory_errors_have_a_code_and_message() {
 #[test]
 fn memory_size_and_count_are_limited() {
     let workspace = Workspace::new();
-    let most = "x".repeat(FILE_MAX as usize - 1);
+    let most = "x".repeat(MAX_FILE_SIZE as usize - 1);
     workspace.save("long", &most, Mode::Append).unwrap();
     let (error, said) = code(workspace.save("long", "more", Mode::Append));
     assert_eq!(error, Code::LimitExceeded, "{said}");
-    assert_eq!(workspace.text("long.md").len() as u64, FILE_MAX);
+    assert_eq!(workspace.text("long.md").len() as u64, MAX_FILE_SIZE);
     // A shorter one fits.
     workspace.save("long", "less", Mode::Replace).unwrap();
-    for number in 1..FILES_MAX {
+    for number in 1..MAX_FILES {
         workspace.put(&format!("m{number}.md"), "x\n");
     }
     let (error, said) = code(workspace.save("new", "x", Mode::Append));

@@ -6,10 +6,10 @@ use mimir_sdk::prelude::*;
 use mimir_sdk::{pieces, text};
 
 /// Longest line in a result, in bytes: enough to recognise it, even in a minified file.
-const LINE_MAX: usize = 400;
+const MAX_LINE: usize = 400;
 
-/// Most characters of all lines together. Data and text each stay below the limit of hosts.
-const TOTAL_MAX: usize = 60_000;
+/// Maximum number of characters of all lines together. Data and text each stay below the limit of hosts.
+const MAX_TOTAL: usize = 60_000;
 
 /// The result of a search.
 #[derive(Debug, Default, Serialize, JsonSchema)]
@@ -56,7 +56,7 @@ pub struct Hit {
 pub fn line(bytes: &[u8], at: usize) -> String {
     let text = String::from_utf8_lossy(bytes);
     let text = text.trim_end_matches(['\n', '\r']);
-    let part = pieces::excerpt(text, at, LINE_MAX);
+    let part = pieces::excerpt(text, at, MAX_LINE);
     let before = if part.start > 0 { "…" } else { "" };
     let after = if part.end < text.len() { "…" } else { "" };
     format!("{before}{}{after}", &text[part])
@@ -66,7 +66,7 @@ impl Found {
     /// Adds to the size of the result. Returns false once the limit is reached.
     pub fn has_room(&mut self, more: usize) -> bool {
         self.size += more;
-        self.truncated |= self.size > TOTAL_MAX;
+        self.truncated |= self.size > MAX_TOTAL;
         !self.truncated
     }
 

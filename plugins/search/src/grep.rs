@@ -94,11 +94,11 @@ fn matcher(search: &FileSearch) -> Result<RegexMatcher> {
 }
 
 /// Longest explanation of an invalid expression, in characters. It repeats the expression.
-const WHY_MAX: usize = 400;
+const MAX_REASON_CHARS: usize = 400;
 
 fn cut(why: &str) -> &str {
     why.char_indices()
-        .nth(WHY_MAX)
+        .nth(MAX_REASON_CHARS)
         .map_or(why, |(end, _)| &why[..end])
 }
 

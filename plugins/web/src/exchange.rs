@@ -8,11 +8,11 @@ use url::Url;
 
 use crate::http::{Request, Response, Transport};
 
-/// Most redirects that are followed. Servers need one or two.
+/// Maximum number of redirects that are followed. Servers need one or two.
 pub(crate) const REDIRECTS: usize = 5;
 
-/// Most bytes of a decompressed body: half as much again as the host allows compressed.
-const UNPACKED_MAX: u64 = 16 << 20;
+/// Maximum number of bytes of a decompressed body: half as much again as the host allows compressed.
+const MAX_UNPACKED: u64 = 16 << 20;
 
 /// Headers that may be sent to another origin, because they do not identify the sender.
 const HARMLESS: [&str; 4] = ["accept", "accept-language", "accept-encoding", "user-agent"];
@@ -185,13 +185,13 @@ fn unpack(response: &mut Response) -> Result<()> {
 
 fn unpacked(packed: impl Read) -> Result<Vec<u8>> {
     let mut all = Vec::new();
-    let mut limited = packed.take(UNPACKED_MAX + 1);
+    let mut limited = packed.take(MAX_UNPACKED + 1);
     limited.read_to_end(&mut all).map_err(|_| {
         let message = "the answer cannot be unpacked; send the header `accept-encoding: identity`";
         of_kind("invalid-encoding", Error::network(message))
     })?;
-    if all.len() as u64 > UNPACKED_MAX {
-        let most = UNPACKED_MAX >> 20;
+    if all.len() as u64 > MAX_UNPACKED {
+        let most = MAX_UNPACKED >> 20;
         let message = format_args!(
             "the answer unpacks to more than {most} MiB, the most that web_fetch unpacks whatever the settings; ask for less of it"
         );

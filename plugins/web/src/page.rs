@@ -138,12 +138,12 @@ fn language(node: &dom::Handle) -> Option<String> {
             .or_else(|| class.strip_prefix("lang-"))
     })?;
     let plain = |c: char| c.is_ascii_alphanumeric() || "+-_#.".contains(c);
-    let known = name.chars().all(plain) && name.len() <= LANGUAGE_MAX;
+    let known = name.chars().all(plain) && name.len() <= MAX_LANGUAGE;
     known.then(|| name.to_owned())
 }
 
 /// Longest name of a language.
-const LANGUAGE_MAX: usize = 20;
+const MAX_LANGUAGE: usize = 20;
 
 /// Text as one line, with single spaces.
 fn one_line(text: &str) -> String {

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::fmt::Write;
 
 /// Longest text that a message repeats, in characters: enough to recognise it.
-const BRIEF_MAX: usize = 100;
+const MAX_BRIEF_CHARS: usize = 100;
 
 /// Formats a name or a path for use in a line: as it is, or as a JSON string if it could be mistaken for something
 /// else. That applies to line ends and other control characters, characters that hide or reorder what follows, spaces
@@ -54,9 +54,9 @@ pub fn name(name: &str) -> Cow<'_, str> {
 /// assert_eq!(mimir_sdk::text::brief(&"x".repeat(1_000_000)).chars().count(), 101);
 /// ```
 pub fn brief(text: &str) -> Cow<'_, str> {
-    let half = BRIEF_MAX / 2;
+    let half = MAX_BRIEF_CHARS / 2;
     // A text never has fewer bytes than characters.
-    if text.len() <= BRIEF_MAX || text.chars().nth(BRIEF_MAX).is_none() {
+    if text.len() <= MAX_BRIEF_CHARS || text.chars().nth(MAX_BRIEF_CHARS).is_none() {
         return name(text);
     }
     let head = text.char_indices().nth(half).map_or(0, |(at, _)| at);
@@ -126,8 +126,8 @@ mod tests {
         let long = format!("start{}end", "ä".repeat(200));
         let brief_of = brief(&long);
         assert!(brief_of.starts_with("start") && brief_of.ends_with("end"));
-        assert_eq!(brief_of.chars().count(), BRIEF_MAX + 1);
-        let short = "ä".repeat(BRIEF_MAX);
+        assert_eq!(brief_of.chars().count(), MAX_BRIEF_CHARS + 1);
+        let short = "ä".repeat(MAX_BRIEF_CHARS);
         assert_eq!(brief(&short), short);
         assert!(brief(&format!("\n{long}")).starts_with("\"\\nstart"));
     }

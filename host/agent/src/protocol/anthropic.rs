@@ -50,17 +50,17 @@ pub(super) fn request(model: &str, ask: &ModelRequest<'_>) -> Value {
 
 fn blocks(message: &Message) -> (&'static str, Vec<Value>) {
     match message {
-        Message::User { text } => ("user", vec![words(text)]),
+        Message::User { text } => ("user", vec![text_block(text)]),
         Message::Assistant { text, calls } => {
             let mut blocks = Vec::new();
             if !text.trim().is_empty() {
-                blocks.push(words(text));
+                blocks.push(text_block(text));
             }
             blocks.extend(calls.iter().map(|call| {
                 json!({ "type": "tool_use", "id": id(&call.id), "name": call.name, "input": call.arguments_object() })
             }));
             if blocks.is_empty() {
-                blocks.push(words("(nothing)"));
+                blocks.push(text_block("(nothing)"));
             }
             ("assistant", blocks)
         }
@@ -72,7 +72,7 @@ fn blocks(message: &Message) -> (&'static str, Vec<Value>) {
         } => {
             let block = json!({
                 "type": "tool_result", "tool_use_id": id(call),
-                "content": [words(text)], "is_error": failed,
+                "content": [text_block(text)], "is_error": failed,
             });
             ("user", vec![block])
         }
@@ -80,7 +80,7 @@ fn blocks(message: &Message) -> (&'static str, Vec<Value>) {
 }
 
 /// Builds a text block. The API rejects empty ones.
-fn words(text: &str) -> Value {
+fn text_block(text: &str) -> Value {
     let text = match text.trim().is_empty() {
         true => "(nothing)",
         false => text,
@@ -90,8 +90,10 @@ fn words(text: &str) -> Value {
 
 /// Replaces characters that this API does not accept in ids. Calls of other providers' models may have them.
 fn id(id: &str) -> String {
-    let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    id.chars().map(|c| if fine(c) { c } else { '_' }).collect()
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    id.chars()
+        .map(|c| if is_allowed(c) { c } else { '_' })
+        .collect()
 }
 
 /// Parses the events of an answer.
@@ -113,19 +115,20 @@ impl AnthropicReader {
                 check_call_limit(&self.reply)?;
                 self.calls.insert(at, self.reply.calls.len());
                 let input = event.pointer("/content_block/input");
-                let whole = input.filter(|input| input.as_object().is_some_and(|o| !o.is_empty()));
+                let initial_input =
+                    input.filter(|input| input.as_object().is_some_and(|o| !o.is_empty()));
                 self.reply.calls.push(ToolCall {
                     id: text(event, "/content_block/id").to_owned(),
                     name: text(event, "/content_block/name").to_owned(),
-                    arguments: whole.map(Value::to_string).unwrap_or_default(),
+                    arguments: initial_input.map(Value::to_string).unwrap_or_default(),
                     extra: None,
                 });
             }
             "content_block_delta" => match text(event, "/delta/type") {
                 "text_delta" => {
-                    let words = text(event, "/delta/text");
-                    self.reply.text.push_str(words);
-                    on(words);
+                    let delta = text(event, "/delta/text");
+                    self.reply.text.push_str(delta);
+                    on(delta);
                 }
                 "input_json_delta" => {
                     if let Some(&call) = self.calls.get(&at) {
@@ -148,7 +151,10 @@ impl AnthropicReader {
                 let kind = text(event, "/error/type");
                 return Err(ReplyError::Reported {
                     message: error_text(event).unwrap_or_default(),
-                    passing: matches!(kind, "overloaded_error" | "api_error" | "rate_limit_error"),
+                    transient: matches!(
+                        kind,
+                        "overloaded_error" | "api_error" | "rate_limit_error"
+                    ),
                 });
             }
             _ => {}
@@ -159,13 +165,13 @@ impl AnthropicReader {
     /// Adds the token counts of an event. Tokens read from the provider's cache count as sent.
     fn count(&mut self, usage: Option<&Value>) {
         let Some(usage) = usage else { return };
-        let of = |place: &str| number(usage, place);
-        if let Some(input) = of("/input_tokens") {
-            let kept = of("/cache_creation_input_tokens").unwrap_or_default()
-                + of("/cache_read_input_tokens").unwrap_or_default();
-            self.usage.input = self.usage.input.max(input + kept);
+        let tokens_at = |pointer: &str| number(usage, pointer);
+        if let Some(input) = tokens_at("/input_tokens") {
+            let cached = tokens_at("/cache_creation_input_tokens").unwrap_or_default()
+                + tokens_at("/cache_read_input_tokens").unwrap_or_default();
+            self.usage.input = self.usage.input.max(input + cached);
         }
-        if let Some(output) = of("/output_tokens") {
+        if let Some(output) = tokens_at("/output_tokens") {
             self.usage.output = self.usage.output.max(output);
         }
         self.reply.usage = Some(self.usage);

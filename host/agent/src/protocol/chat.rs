@@ -16,11 +16,11 @@ pub(super) fn request(model: &str, ask: &ModelRequest<'_>, own: bool) -> Value {
         "stream": true,
         "stream_options": { "include_usage": true },
     });
-    let most = match own {
+    let limit_key = match own {
         true => "max_completion_tokens",
         false => "max_tokens",
     };
-    body[most] = ask.max_tokens.into();
+    body[limit_key] = ask.max_tokens.into();
     if !ask.tools.is_empty() {
         let tools = ask.tools.iter().map(|tool| {
             json!({
@@ -68,7 +68,7 @@ fn call(call: &ToolCall) -> Value {
 pub(super) struct ChatReader {
     reply: ModelReply,
     /// The provider's index of each call.
-    places: Vec<u64>,
+    indexes: Vec<u64>,
     /// True after a finish reason; the token usage follows it.
     ended: bool,
     /// True after the end marker. Some providers send only that.
@@ -81,7 +81,7 @@ impl ChatReader {
             let message = error_text(chunk).unwrap_or_default();
             return Err(ReplyError::Reported {
                 message,
-                passing: true,
+                transient: true,
             });
         }
         if let (Some(input), Some(output)) = (
@@ -93,11 +93,11 @@ impl ChatReader {
         let Some(choice) = chunk.pointer("/choices/0") else {
             return Ok(());
         };
-        for place in ["/delta/content", "/delta/refusal"] {
-            let words = text(choice, place);
-            if !words.is_empty() {
-                self.reply.text.push_str(words);
-                on(words);
+        for pointer in ["/delta/content", "/delta/refusal"] {
+            let delta = text(choice, pointer);
+            if !delta.is_empty() {
+                self.reply.text.push_str(delta);
+                on(delta);
             }
         }
         let calls = choice
@@ -119,19 +119,19 @@ impl ChatReader {
     fn call(&mut self, part: &Value, at: u64) -> Result<(), ReplyError> {
         let place = number(part, "/index").unwrap_or(at);
         let id = text(part, "/id");
-        let known = self.places.iter().rposition(|known| *known == place);
+        let known = self.indexes.iter().rposition(|known| *known == place);
         // Some providers give every call index 0 and distinguish them by id.
         let known = known.filter(|&at| id.is_empty() || self.reply.calls[at].id == id);
         let at = match known {
             Some(at) => at,
             None => {
                 check_call_limit(&self.reply)?;
-                self.places.push(place);
+                self.indexes.push(place);
                 self.reply.calls.push(ToolCall {
                     id: id.to_owned(),
                     ..ToolCall::default()
                 });
-                self.places.len() - 1
+                self.indexes.len() - 1
             }
         };
         let call = &mut self.reply.calls[at];

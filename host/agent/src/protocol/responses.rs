@@ -11,7 +11,7 @@ use crate::model::{ModelReply, ModelRequest, StopReason, TokenUsage};
 pub(super) fn request(model: &str, ask: &ModelRequest<'_>) -> Value {
     let mut input = Vec::new();
     for message in ask.messages {
-        items(message, &mut input);
+        push_items(message, &mut input);
     }
     let mut body = json!({
         "model": model,
@@ -35,7 +35,7 @@ pub(super) fn request(model: &str, ask: &ModelRequest<'_>) -> Value {
     body
 }
 
-fn items(message: &Message, input: &mut Vec<Value>) {
+fn push_items(message: &Message, input: &mut Vec<Value>) {
     match message {
         Message::User { text } => input.push(json!({ "role": "user", "content": text })),
         Message::Assistant { text, calls } => {
@@ -66,9 +66,9 @@ impl ResponsesReader {
     pub(super) fn event(&mut self, event: &Value, on: TextCallback<'_>) -> Result<(), ReplyError> {
         match text(event, "/type") {
             "response.output_text.delta" | "response.refusal.delta" => {
-                let words = text(event, "/delta");
-                self.reply.text.push_str(words);
-                on(words);
+                let delta = text(event, "/delta");
+                self.reply.text.push_str(delta);
+                on(delta);
             }
             // The complete item follows its fragments, which are ignored.
             "response.output_item.done" if text(event, "/item/type") == "function_call" => {
@@ -97,13 +97,13 @@ impl ResponsesReader {
                 let code = text(event, "/response/error/code");
                 return Err(ReplyError::Reported {
                     message: text(event, "/response/error/message").to_owned(),
-                    passing: matches!(code, "server_error" | "rate_limit_exceeded"),
+                    transient: matches!(code, "server_error" | "rate_limit_exceeded"),
                 });
             }
             "error" => {
                 return Err(ReplyError::Reported {
                     message: error_text(event).unwrap_or_default(),
-                    passing: true,
+                    transient: true,
                 });
             }
             _ => {}

@@ -124,7 +124,7 @@ fn responses_events_are_joined_into_a_reply() {
     let failed = json!({"type": "response.failed", "response": {"error": {"code": "server_error", "message": "later"}}});
     let said = ReplyError::Reported {
         message: "later".into(),
-        passing: true,
+        transient: true,
     };
     assert_eq!(read(ProviderApi::Responses, &[failed]).0, Err(said));
     let long = json!({"type": "response.incomplete", "response": {"incomplete_details": {"reason": "max_output_tokens"}}});
@@ -174,7 +174,7 @@ fn anthropic_events_are_joined_into_a_reply() {
         json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
     let said = ReplyError::Reported {
         message: "Overloaded".into(),
-        passing: true,
+        transient: true,
     };
     assert_eq!(read(ProviderApi::Anthropic, &[busy]).0, Err(said));
 }

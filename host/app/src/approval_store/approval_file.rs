@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::private_files::{self, FileReaders, OwnerOnly};
 
-use super::{SessionApproval, acquire_turn, failed, write};
+use super::{SessionApproval, failed, lock_for_change, write};
 
 /// The decisions of a user about a workspace.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ pub struct WorkspaceApprovals {
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub workers: BTreeSet<String>,
     /// The id of the grant in the project's lock that this user gave, by plugin location.
-    #[serde(deserialize_with = "grants")]
+    #[serde(deserialize_with = "deserialize_grants")]
     pub grants: BTreeMap<String, String>,
     /// Approvals that do not end with a session.
     pub leases: Vec<StoredApproval>,
@@ -33,8 +33,10 @@ pub struct WorkspaceApprovals {
 
 /// Reads the grants. Earlier versions stored a list without locations, in which revoked or replaced grants remained.
 /// Such a list is dropped, and the plugins must be granted again.
-fn grants<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
-    match serde_json::Value::deserialize(from)? {
+fn deserialize_grants<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, String>, D::Error> {
+    match serde_json::Value::deserialize(deserializer)? {
         serde_json::Value::Array(_) => Ok(BTreeMap::new()),
         grants => serde_json::from_value(grants).map_err(serde::de::Error::custom),
     }
@@ -92,7 +94,7 @@ impl ApprovalFile {
         &self,
         change: impl FnOnce(&mut WorkspaceApprovals) -> T,
     ) -> Result<T, ApprovalStoreError> {
-        let _turn = acquire_turn(&self.path)?;
+        let _lock = lock_for_change(&self.path)?;
         let mut approvals = self.read()?;
         approvals.workspace.clone_from(&self.workspace);
         let result = change(&mut approvals);

@@ -9,7 +9,7 @@ use mimir_core::grants::{LOCK_VERSION, ToolsLock};
 
 use crate::private_files::FileReaders;
 
-use super::{acquire_turn, failed, write};
+use super::{failed, lock_for_change, write};
 
 /// The lock file.
 pub struct LockFile {
@@ -49,15 +49,15 @@ impl LockFile {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(ToolsLock::default()),
             Err(error) => return Err(unreadable(&error)),
         };
-        mimir_script::yaml::check_yaml(&text).map_err(|unfit| unreadable(&unfit))?;
+        mimir_script::yaml::check_yaml(&text).map_err(|rejection| unreadable(&rejection))?;
         let lock: ToolsLock = serde_yaml::from_str(&text).map_err(|error| {
-            let way_out = match text.lines().any(|line| line.starts_with("<<<<<<<")) {
+            let remedy = match text.lines().any(|line| line.starts_with("<<<<<<<")) {
                 true => "it has unresolved merge conflicts: keep one of each pair",
                 false => "restore the last good version",
             };
             let error = mimir_core::name_suggestions::with_nearest_name(&error.to_string());
             unreadable(&format_args!(
-                "{error}; {way_out}, or remove the file and grant again with `mimir tools trust NAME`"
+                "{error}; {remedy}, or remove the file and grant again with `mimir tools trust NAME`"
             ))
         })?;
         if lock.version != LOCK_VERSION {
@@ -75,8 +75,8 @@ impl LockFile {
         if !self.read()?.plugins.contains_key(location) {
             return Ok(false);
         }
-        let gone = self.change(|lock| lock.plugins.remove(location))?;
-        Ok(gone.is_some())
+        let removed = self.change(|lock| lock.plugins.remove(location))?;
+        Ok(removed.is_some())
     }
 
     /// Reads, changes and writes the file while no other process does.
@@ -90,7 +90,7 @@ impl LockFile {
         // A checkout may contain these folders as links that point anywhere.
         files::reject_links(folder.parent().unwrap_or(Path::new("")), &state)
             .map_err(|error| failed(&self.path, format_args!("cannot be changed: {error}")))?;
-        let _turn = acquire_turn(&state.join("tools.lock"))?;
+        let _lock = lock_for_change(&state.join("tools.lock"))?;
         let mut lock = self.read()?;
         let result = change(&mut lock);
         let body = serde_yaml::to_string(&lock).map_err(|error| failed(&self.path, error))?;

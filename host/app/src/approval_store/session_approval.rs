@@ -21,10 +21,10 @@ pub struct SessionApproval {
 /// Length of the hash prefix, enough to tell the sessions of one process apart.
 const ID_LENGTH: usize = 16;
 
-fn name(session: &str) -> String {
-    let mut name = format!("{:x}", Sha256::digest(session));
-    name.truncate(ID_LENGTH);
-    name
+fn session_hash(session: &str) -> String {
+    let mut hash = format!("{:x}", Sha256::digest(session));
+    hash.truncate(ID_LENGTH);
+    hash
 }
 
 impl SessionApproval {
@@ -32,14 +32,14 @@ impl SessionApproval {
     pub fn in_this_process(session: &str, lease: &StoredApproval) -> Self {
         Self {
             process: std::process::id(),
-            session: name(session),
+            session: session_hash(session),
             lease: lease.clone(),
         }
     }
 
     /// Returns true if the approval belongs to this session of this process.
     pub fn is_for_session(&self, session: &str) -> bool {
-        self.process == std::process::id() && self.session == name(session)
+        self.process == std::process::id() && self.session == session_hash(session)
     }
 
     /// Returns true if both are the same approval in the same session.

@@ -18,9 +18,9 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 /// Compares the watched files with their last read state, and wakes the reader.
 pub struct FreshnessCheck {
     files: Arc<WatchedFiles>,
-    wanted: Notify,
+    requested: Notify,
     /// Number of times that the files were read.
-    looked: watch::Sender<u64>,
+    read_count: watch::Sender<u64>,
     /// Number of loops that read the files. Calls do not wait while it is 0.
     followers: AtomicUsize,
 }
@@ -33,8 +33,8 @@ impl FreshnessCheck {
     pub fn new(files: Arc<WatchedFiles>) -> Self {
         Self {
             files,
-            wanted: Notify::new(),
-            looked: watch::Sender::default(),
+            requested: Notify::new(),
+            read_count: watch::Sender::default(),
             followers: AtomicUsize::new(0),
         }
     }
@@ -47,14 +47,14 @@ impl FreshnessCheck {
 
     /// Completes when a call waits for the files to be read.
     pub async fn wait_for_request(&self) {
-        self.wanted.notified().await;
+        self.requested.notified().await;
     }
 
     async fn wait(&self) {
-        let mut looked = self.looked.subscribe();
+        let mut read_count = self.read_count.subscribe();
         while self.files.changed() && self.followers.load(Ordering::Relaxed) > 0 {
-            self.wanted.notify_one();
-            if looked.changed().await.is_err() {
+            self.requested.notify_one();
+            if read_count.changed().await.is_err() {
                 return;
             }
         }
@@ -64,7 +64,7 @@ impl FreshnessCheck {
 impl ReloadFollower<'_> {
     /// Resumes the calls that waited for the files to be read.
     pub fn mark_read(&self) {
-        self.0.looked.send_modify(|times| *times += 1);
+        self.0.read_count.send_modify(|count| *count += 1);
     }
 }
 

@@ -15,29 +15,32 @@ use super::{LiveSetup, SetupUpdate};
 pub struct PipelineUpdater {
     pipeline: Pipeline,
     /// The settings that the pipeline was created with.
-    made_with: Config,
+    initial_config: Config,
 }
 
 impl PipelineUpdater {
     /// Keeps `pipeline`, which was created from `live`, up to date while [`LiveSetup::follow`] runs.
     pub fn new(pipeline: Pipeline, live: &LiveSetup) -> Self {
-        let made_with = live.setup().settings.config.clone();
+        let initial_config = live.setup().settings.config.clone();
         pipeline.set_refresh(live.freshness());
         Self {
             pipeline,
-            made_with,
+            initial_config,
         }
     }
 
     /// Applies an update, reports it where the person needs to know, and records it in the audit log.
-    pub fn apply_update(&self, setup: &HostSetup, news: SetupUpdate) {
-        match news {
-            SetupUpdate::Snapshot { snapshot, mended } => {
+    pub fn apply_update(&self, setup: &HostSetup, update: SetupUpdate) {
+        match update {
+            SetupUpdate::Snapshot {
+                snapshot,
+                recovered,
+            } => {
                 self.pipeline.replace(*snapshot);
-                if mended {
+                if recovered {
                     note("the config files are valid again and in force");
                 }
-                for key in restart_settings(&self.made_with, &setup.settings.config) {
+                for key in restart_settings(&self.initial_config, &setup.settings.config) {
                     warn(format_args!(
                         "the change of `{key}` takes effect at the next start"
                     ));
@@ -60,15 +63,15 @@ impl PipelineUpdater {
 }
 
 /// The settings whose changes only take effect at the next start.
-pub(super) fn restart_settings(old: &Config, now: &Config) -> Vec<&'static str> {
+pub(super) fn restart_settings(old: &Config, new: &Config) -> Vec<&'static str> {
     let differs = [
-        ("audit", old.audit != now.audit),
-        ("approvals", old.approvals != now.approvals),
-        ("sandbox", old.sandbox != now.sandbox),
-        ("secrets", old.secrets != now.secrets),
-        ("model", old.model != now.model),
-        ("providers", old.providers != now.providers),
-        ("agent", old.agent != now.agent),
+        ("audit", old.audit != new.audit),
+        ("approvals", old.approvals != new.approvals),
+        ("sandbox", old.sandbox != new.sandbox),
+        ("secrets", old.secrets != new.secrets),
+        ("model", old.model != new.model),
+        ("providers", old.providers != new.providers),
+        ("agent", old.agent != new.agent),
     ];
     let differs = differs.into_iter().filter(|(_, differs)| *differs);
     differs.map(|(key, _)| key).collect()

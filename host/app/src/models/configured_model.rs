@@ -18,8 +18,8 @@ pub struct ConfiguredModel {
     name: Result<String, ToolError>,
     budget: AgentBudget,
     session_budget: SessionBudget,
-    make: Box<ModelBuilderFn>,
-    made: OnceLock<(Arc<ModelProvider>, Option<TokenPrice>)>,
+    build: Box<ModelBuilderFn>,
+    built: OnceLock<(Arc<ModelProvider>, Option<TokenPrice>)>,
 }
 
 /// System prompt of a tool's query.
@@ -31,23 +31,23 @@ impl ConfiguredModel {
         name: Result<String, ToolError>,
         budget: AgentBudget,
         session_budget: SessionBudget,
-        make: impl Fn() -> Result<(Arc<ModelProvider>, ChosenModel), ToolError> + Send + Sync + 'static,
+        build: impl Fn() -> Result<(Arc<ModelProvider>, ChosenModel), ToolError> + Send + Sync + 'static,
     ) -> Self {
         Self {
             name,
             budget,
             session_budget,
-            make: Box::new(make),
-            made: OnceLock::new(),
+            build: Box::new(build),
+            built: OnceLock::new(),
         }
     }
 
     fn model(&self) -> Result<&(Arc<ModelProvider>, Option<TokenPrice>), ToolError> {
-        match self.made.get() {
-            Some(made) => Ok(made),
+        match self.built.get() {
+            Some(built) => Ok(built),
             None => {
-                let (provider, chosen) = (self.make)()?;
-                Ok(self.made.get_or_init(|| (provider, chosen.price)))
+                let (provider, chosen) = (self.build)()?;
+                Ok(self.built.get_or_init(|| (provider, chosen.price)))
             }
         }
     }
@@ -72,32 +72,35 @@ impl LanguageModel for ConfiguredModel {
             let (model, price) = self.model()?;
             let messages = [Message::user(prompt)];
             let input = tokens(SYSTEM) + tokens(prompt);
-            let share = self.session_budget.reserve_question(
+            let reservation = self.session_budget.reserve_question(
                 session,
                 self.budget,
                 *price,
                 input,
                 most.into(),
             );
-            let mut share = share?;
-            let ask = ModelRequest {
+            let mut reservation = reservation?;
+            let request = ModelRequest {
                 system: SYSTEM,
                 messages: &messages,
                 tools: &[],
-                max_tokens: share.budget.answer_tokens,
+                max_tokens: reservation.budget.answer_tokens,
                 session,
             };
             // The input is charged before the reply arrives, so that a cancelled query is charged, too.
             let start = Instant::now();
             let sent = TokenUsage { input, output: 0 };
-            share.record_usage(sent, *price, Duration::ZERO);
-            let reply = model.answer(ask, &|_| {}).await.map_err(ToolError::from)?;
-            let guess = TokenUsage {
+            reservation.record_usage(sent, *price, Duration::ZERO);
+            let reply = model
+                .answer(request, &|_| {})
+                .await
+                .map_err(ToolError::from)?;
+            let estimate = TokenUsage {
                 input,
                 output: tokens(&reply.text),
             };
-            let usage = reply.usage.unwrap_or(guess);
-            share.record_usage(usage, *price, start.elapsed());
+            let usage = reply.usage.unwrap_or(estimate);
+            reservation.record_usage(usage, *price, start.elapsed());
             Ok(reply.text)
         })
     }

@@ -119,14 +119,14 @@ impl<'a> PackageInstaller<'a> {
                 "the registry now delivers a different build of {pinned}: expected {}, got {} with {}; nothing was installed",
                 pinned.integrity, package.version, package.integrity
             );
-            let way =
+            let remedy =
                 "if you trust the new build, `mimir mcp remove NAME` and `mimir mcp add` it again";
-            return Err(ToolError::permission_denied(message).with_remedies([way.to_owned()]));
+            return Err(ToolError::permission_denied(message).with_remedies([remedy.to_owned()]));
         }
         if let Some(pinned) = &download.pinned
             && !download.other_dependencies
         {
-            self.same_dependencies(pinned, &tree)?;
+            self.check_dependencies(pinned, &tree)?;
         }
         tree.save(&self.setup.user_dirs)?;
         self.store.install_staged(staging.path(), &package, start)?;
@@ -134,18 +134,22 @@ impl<'a> PackageInstaller<'a> {
     }
 
     /// Refuses dependencies other than the pinned ones. Pins of older versions have no dependencies recorded.
-    fn same_dependencies(&self, pinned: &McpPackage, tree: &PackageTree) -> Result<(), ToolError> {
+    fn check_dependencies(&self, pinned: &McpPackage, tree: &PackageTree) -> Result<(), ToolError> {
         let digest = tree.digest();
-        let Some(before) = pinned.dependencies.as_ref().filter(|it| **it != digest) else {
+        let Some(expected) = pinned
+            .dependencies
+            .as_ref()
+            .filter(|dependencies| **dependencies != digest)
+        else {
             return Ok(());
         };
-        let known = PackageTree::load(&self.setup.user_dirs, before);
+        let recorded = PackageTree::load(&self.setup.user_dirs, expected);
         let message = format!(
-            "the dependencies of {pinned} have changed since it was trusted: {}; expected {before}, got {digest}; nothing was installed",
-            tree.difference(known.as_ref())
+            "the dependencies of {pinned} have changed since it was trusted: {}; expected {expected}, got {digest}; nothing was installed",
+            tree.difference(recorded.as_ref())
         );
-        let way = "`mimir mcp trust NAME` starts the server with them in its sandbox, shows its descriptions, and accepts them if you confirm";
-        Err(ToolError::permission_denied(message).with_remedies([way.to_owned()]))
+        let remedy = "`mimir mcp trust NAME` starts the server with them in its sandbox, shows its descriptions, and accepts them if you confirm";
+        Err(ToolError::permission_denied(message).with_remedies([remedy.to_owned()]))
     }
 
     /// Returns true if a package is installed.
@@ -163,9 +167,9 @@ impl<'a> PackageInstaller<'a> {
         now.difference(read(before).as_ref())
     }
 
-    fn declared(&self, hosts: Vec<HostPattern>, what: &str) -> DeclaredNetwork {
+    fn declared_network(&self, hosts: Vec<HostPattern>, package: &str) -> DeclaredNetwork {
         DeclaredNetwork {
-            who: format!("the download of {what}"),
+            program: format!("the download of {package}"),
             hosts,
             registry: true,
             remedy: "only the configured registry is reached while a package is downloaded"
@@ -175,8 +179,8 @@ impl<'a> PackageInstaller<'a> {
     }
 
     /// Fetches the text at a URL of the registry, without the installer.
-    pub(super) async fn fetch_text(&self, url: &str, what: &str) -> Result<String, ToolError> {
-        let declared = self.declared(vec![super::registry::host(url)?], what);
+    pub(super) async fn fetch_text(&self, url: &str, package: &str) -> Result<String, ToolError> {
+        let declared = self.declared_network(vec![super::registry::host(url)?], package);
         let (plain, _) = split_userinfo(url);
         let setup = self.setup;
         let audit = setup.audit();
@@ -186,12 +190,12 @@ impl<'a> PackageInstaller<'a> {
             setup.workspace.root(),
             audit,
         )?;
-        let fetched = client.get(&plain).await.map_err(ToolError::from)?;
-        match fetched.status.is_success() {
-            true => Ok(String::from_utf8_lossy(&fetched.body).into_owned()),
+        let response = client.get(&plain).await.map_err(ToolError::from)?;
+        match response.status.is_success() {
+            true => Ok(String::from_utf8_lossy(&response.body).into_owned()),
             false => Err(ToolError::new(
                 ToolErrorCode::Network,
-                format!("HTTP {}", fetched.status),
+                format!("HTTP {}", response.status),
             )),
         }
     }
@@ -214,8 +218,8 @@ impl InstallRun<'_> {
     pub(super) fn check_credentials(&self, configured: &InstallerConfig) -> Result<(), ToolError> {
         if configured.has_credentials() && self.download.install_scripts {
             let message = "the URL of the configured registry contains a password, which install scripts could read";
-            let way = "leave out --install-scripts, or take the password out of the URL";
-            return Err(ToolError::permission_denied(message).with_remedies([way.to_owned()]));
+            let remedy = "leave out --install-scripts, or take the password out of the URL";
+            return Err(ToolError::permission_denied(message).with_remedies([remedy.to_owned()]));
         }
         Ok(())
     }
@@ -223,10 +227,10 @@ impl InstallRun<'_> {
     /// Runs a program of the installation until it exits. Without hosts it has no network access.
     pub(super) async fn run_program(
         &self,
-        words: Vec<String>,
+        command_line: Vec<String>,
         environment: Vec<(String, String)>,
         hosts: Vec<HostPattern>,
-        doing: &str,
+        action: &str,
     ) -> Result<(), ToolError> {
         let setup = self.installer.setup;
         let base = &setup.settings.config.sandbox;
@@ -234,25 +238,25 @@ impl InstallRun<'_> {
             SandboxMode::None => SandboxMode::None,
             _ => SandboxMode::Process,
         };
-        let bare = mode == SandboxMode::None;
+        let is_unsandboxed = mode == SandboxMode::None;
         let mut environment = environment;
-        if !bare {
+        if !is_unsandboxed {
             // A registry on this machine is also reached through the proxy, because the sandbox has its own loopback.
             for name in ["no_proxy", "NO_PROXY", "npm_config_noproxy"] {
                 environment.push((name.to_owned(), String::new()));
             }
         }
-        let shown = words
+        let program = command_line
             .first()
             .map_or("", |word| word.rsplit('/').next().unwrap_or_default())
             .to_owned();
         let launch = LaunchSpec {
             name: self.describe_package().to_owned(),
-            args: words,
+            args: command_line,
             environment,
             sandbox: SandboxSettings {
                 mode: Some(mode),
-                network_access: (!bare && !hosts.is_empty()).then_some(true),
+                network_access: (!is_unsandboxed && !hosts.is_empty()).then_some(true),
                 ..SandboxSettings::default()
             },
             hosts: hosts.clone(),
@@ -266,7 +270,9 @@ impl InstallRun<'_> {
             Arc::clone(&self.installer.current),
             setup.workspace.root().to_owned(),
         );
-        let declared = self.installer.declared(hosts, self.describe_package());
+        let declared = self
+            .installer
+            .declared_network(hosts, self.describe_package());
         let audit = setup.audit();
         let programs = programs.with_proxies(Arc::new(move |_: &LaunchSpec| {
             network_gate::proxy(declared.clone(), Arc::clone(&current), &root, audit.clone())
@@ -274,44 +280,54 @@ impl InstallRun<'_> {
         let progress = if self.installer.quiet {
             None
         } else {
-            interface::progress(&format!("{doing} {}", self.describe_package()))
+            interface::progress(&format!("{action} {}", self.describe_package()))
         };
         let LaunchedProgram {
             stdin,
             stdout,
             stderr,
-            handle: mut hold,
+            mut handle,
         } = programs.launch(launch).await?;
         drop(stdin);
-        let (out, err, ended) = tokio::join!(
-            lines(stdout, progress.as_deref()),
-            lines(stderr, progress.as_deref()),
-            hold.wait()
+        let (stdout_lines, stderr_lines, exit_code) = tokio::join!(
+            read_last_lines(stdout, progress.as_deref()),
+            read_last_lines(stderr, progress.as_deref()),
+            handle.wait()
         );
         drop(progress);
-        match ended? {
+        match exit_code? {
             0 => Ok(()),
-            code => Err(self.failed(&shown, code, if err.is_empty() { out } else { err })),
+            code => Err(self.install_error(
+                &program,
+                code,
+                if stderr_lines.is_empty() {
+                    stdout_lines
+                } else {
+                    stderr_lines
+                },
+            )),
         }
     }
 
-    fn failed(&self, program: &str, code: i32, lines: Vec<String>) -> ToolError {
-        let words = visible(prefix(&lines.join(" / "), MAX_ERROR_CHARS));
-        let what = self.describe_package();
+    fn install_error(&self, program: &str, code: i32, lines: Vec<String>) -> ToolError {
+        let output = visible(prefix(&lines.join(" / "), MAX_ERROR_CHARS));
+        let package = self.describe_package();
         let message = format!(
-            "{what} could not be installed: `{program}` ended with the exit code {code}: {words}"
+            "{package} could not be installed: `{program}` ended with the exit code {code}: {output}"
         );
-        let mut ways = Vec::new();
-        let lower = words.to_lowercase();
-        let built = [
+        let mut remedies = Vec::new();
+        let lowercase = output.to_lowercase();
+        let build_failures = [
             "no matching distribution",
             "install script",
             "node-gyp",
             "only-binary",
             "no binary",
         ];
-        if !self.download.install_scripts && built.iter().any(|part| lower.contains(part)) {
-            ways.push(
+        if !self.download.install_scripts
+            && build_failures.iter().any(|part| lowercase.contains(part))
+        {
+            remedies.push(
                 "if it, or a package that it needs, has to be built here: --install-scripts lets packages run programs while they are installed, in the sandbox"
                     .to_owned(),
             );
@@ -326,19 +342,19 @@ impl InstallRun<'_> {
                 "certificate",
             ]
             .iter()
-            .any(|part| lower.contains(part))
+            .any(|part| lowercase.contains(part))
         {
-            ways.push(
+            remedies.push(
                 "only the configured registry is reached, and without the credentials of your own npm or pip settings; `--sandbox none` downloads with all your rights"
                     .to_owned(),
             );
         }
-        ToolError::execution(message).with_remedies(ways)
+        ToolError::execution(message).with_remedies(remedies)
     }
 }
 
 /// Returns the last lines of a stream. Each line advances the progress.
-async fn lines(
+async fn read_last_lines(
     stream: Box<dyn AsyncRead + Send + Sync + Unpin>,
     progress: Option<&dyn Progress>,
 ) -> Vec<String> {
@@ -357,10 +373,10 @@ async fn lines(
         if text.is_empty() {
             continue;
         }
-        let fetched = text.contains("http fetch")
+        let is_progress = text.contains("http fetch")
             || text.starts_with("Downloading")
             || text.starts_with("Collecting");
-        if fetched {
+        if is_progress {
             if let Some(progress) = progress {
                 progress.step();
             }
@@ -369,12 +385,12 @@ async fn lines(
         if last.len() == ERROR_LINES {
             last.remove(0);
         }
-        last.push(masked(text));
+        last.push(mask_line(text));
     }
 }
 
 /// Removes user and password from the URLs in a line.
-fn masked(line: &str) -> String {
+fn mask_line(line: &str) -> String {
     let words = line.split(' ').map(|word| split_userinfo(word).0);
     let line = words.collect::<Vec<String>>().join(" ");
     let mut line = line;
@@ -387,7 +403,7 @@ struct StagingFolder(PathBuf);
 
 impl StagingFolder {
     fn new(root: &Path) -> Result<Self, ToolError> {
-        remove_left(root);
+        remove_abandoned(root);
         let number = NEXT_STAGING.fetch_add(1, Ordering::Relaxed);
         let path = root.join(format!("{STAGING}{}-{number}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
@@ -408,7 +424,7 @@ impl Drop for StagingFolder {
 }
 
 /// Removes the staging folders of interrupted downloads.
-fn remove_left(root: &Path) {
+fn remove_abandoned(root: &Path) {
     for entry in root.read_dir().into_iter().flatten().flatten() {
         let name = entry.file_name();
         let Some(rest) = name.to_str().and_then(|name| name.strip_prefix(STAGING)) else {

@@ -27,13 +27,14 @@ pub(super) async fn install(
     let staging = run.staging_folder;
     write(&staging.join("package.json"), "{\"private\": true}\n")?;
     let request = &run.download.request;
-    let mut words: Vec<String> = ["npm", "install", "--save-exact", "--omit=dev", "--prefix"]
-        .map(str::to_owned)
-        .to_vec();
-    words.push(staging.display().to_string());
-    words.push("--".to_owned());
-    words.push(request.requirement.clone());
-    words.extend(request.with.iter().cloned());
+    let mut command_line: Vec<String> =
+        ["npm", "install", "--save-exact", "--omit=dev", "--prefix"]
+            .map(str::to_owned)
+            .to_vec();
+    command_line.push(staging.display().to_string());
+    command_line.push("--".to_owned());
+    command_line.push(request.requirement.clone());
+    command_line.extend(request.with.iter().cloned());
     let cache = staging.join(".npm");
     let mut environment = configured.variables.clone();
     for (key, value) in [
@@ -51,12 +52,17 @@ pub(super) async fn install(
     ] {
         environment.push((format!("npm_config_{key}"), value));
     }
-    run.run_program(words, environment, configured.hosts()?, "downloading")
-        .await?;
+    run.run_program(
+        command_line,
+        environment,
+        configured.hosts()?,
+        "downloading",
+    )
+    .await?;
     let _ = std::fs::remove_dir_all(&cache);
     write(&staging.join(PRELOAD_NAME), PRELOAD)?;
-    let name = name_of(&request.requirement);
-    let lock = read(&staging.join("node_modules/.package-lock.json"))?;
+    let name = package_name(&request.requirement);
+    let lock = read_json(&staging.join("node_modules/.package-lock.json"))?;
     let entry = &lock["packages"][format!("node_modules/{name}")];
     let text = |key: &str| {
         entry[key].as_str().map(str::to_owned).ok_or_else(|| {
@@ -65,13 +71,13 @@ pub(super) async fn install(
             ))
         })
     };
-    let below = format!("node_modules/{name}");
-    let (program, file) = program(
-        &read(&staging.join(&below).join("package.json"))?,
+    let package_folder = format!("node_modules/{name}");
+    let (program, file) = find_program(
+        &read_json(&staging.join(&package_folder).join("package.json"))?,
         name,
         request.program.as_deref(),
     )?;
-    let file = format!("./{below}/{}", file.trim_start_matches("./"));
+    let file = format!("./{package_folder}/{}", file.trim_start_matches("./"));
     let start = match is_script_of_node(&staging.join(&file)) {
         true => vec!["node".to_owned(), file],
         false => vec![file],
@@ -93,12 +99,12 @@ pub(super) async fn install(
 /// The packages of the folder's lock file, which also lists those for other platforms, or the installed ones if npm
 /// wrote no lock file.
 fn tree(staging: &Path, installed: &Value) -> PackageTree {
-    let whole = read(&staging.join("package-lock.json")).ok();
-    let whole = whole.filter(|lock| lock["packages"].is_object());
-    let lock = whole.as_ref().unwrap_or(installed);
+    let lock_file = read_json(&staging.join("package-lock.json")).ok();
+    let lock_file = lock_file.filter(|lock| lock["packages"].is_object());
+    let lock = lock_file.as_ref().unwrap_or(installed);
     let packages = lock["packages"].as_object().into_iter().flatten();
-    let packages = packages.filter_map(|(place, entry)| {
-        let name = place.strip_prefix("node_modules/")?;
+    let packages = packages.filter_map(|(path, entry)| {
+        let name = path.strip_prefix("node_modules/")?;
         let text = |key: &str| entry[key].as_str();
         let digest = text("integrity").or(text("resolved")).unwrap_or_default();
         Some((name, text("version").unwrap_or_default(), digest))
@@ -107,7 +113,7 @@ fn tree(staging: &Path, installed: &Value) -> PackageTree {
 }
 
 /// The name in a requirement such as `@scope/name@^1`.
-fn name_of(requirement: &str) -> &str {
+fn package_name(requirement: &str) -> &str {
     let after_scope = requirement.find('/').map_or(1, |slash| slash + 1);
     let at = requirement
         .get(after_scope..)
@@ -118,13 +124,13 @@ fn name_of(requirement: &str) -> &str {
 }
 
 /// The program of a package and its file: the requested one, the only one, or the one with the package's name.
-fn program(
+fn find_program(
     package: &Value,
     name: &str,
-    wanted: Option<&str>,
+    requested: Option<&str>,
 ) -> Result<(String, String), ToolError> {
     let short = name.rsplit('/').next().unwrap_or(name);
-    let all: Vec<(String, String)> = match &package["bin"] {
+    let programs: Vec<(String, String)> = match &package["bin"] {
         Value::String(file) => vec![(short.to_owned(), file.clone())],
         Value::Object(map) => {
             let each = map
@@ -134,18 +140,18 @@ fn program(
         }
         _ => Vec::new(),
     };
-    let same_file = all
+    let same_file = programs
         .iter()
-        .all(|(_, file)| Some(file) == all.first().map(|(_, file)| file));
-    let found = match wanted {
-        Some(wanted) => all.iter().find(|(name, _)| name == wanted),
-        None if same_file => all.first(),
-        None => all.iter().find(|(name, _)| name == short),
+        .all(|(_, file)| Some(file) == programs.first().map(|(_, file)| file));
+    let selected = match requested {
+        Some(requested) => programs.iter().find(|(name, _)| name == requested),
+        None if same_file => programs.first(),
+        None => programs.iter().find(|(name, _)| name == short),
     };
-    let found = found
+    let selected = selected
         .filter(|(_, file)| !file.starts_with('/') && !file.split('/').any(|part| part == ".."));
-    found.cloned().ok_or_else(|| {
-        let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
+    selected.cloned().ok_or_else(|| {
+        let names: Vec<&str> = programs.iter().map(|(name, _)| name.as_str()).collect();
         let message = match names.is_empty() {
             true => format!("the package {name} has no program to start"),
             false => format!(
@@ -153,10 +159,10 @@ fn program(
                 names.join(", ")
             ),
         };
-        let ways = names
+        let remedy = names
             .first()
             .map(|first| format!("name one of them: `npx -p {name} {first}`"));
-        ToolError::invalid_input(mimir_core::text::visible(&message)).with_remedies(ways)
+        ToolError::invalid_input(mimir_core::text::visible(&message)).with_remedies(remedy)
     })
 }
 
@@ -172,14 +178,16 @@ fn is_script_of_node(file: &Path) -> bool {
     !first.starts_with("#!") || first.contains("node")
 }
 
-fn read(file: &Path) -> Result<Value, ToolError> {
+fn read_json(file: &Path) -> Result<Value, ToolError> {
     let fault = |why: String| {
         let file = file
             .file_name()
             .unwrap_or_default()
             .to_string_lossy()
             .into_owned();
-        ToolError::execution(format!("npm has written no readable {file}: {why}"))
+        ToolError::execution(format!(
+            "cannot read {file}, which npm should have written: {why}"
+        ))
     };
     let text = std::fs::read_to_string(file).map_err(|error| fault(error.to_string()))?;
     serde_json::from_str(&text).map_err(|error| fault(error.to_string()))
@@ -190,7 +198,7 @@ fn read(file: &Path) -> Result<Value, ToolError> {
 pub(super) fn update_preload(preload: &Path) -> Result<bool, ToolError> {
     let failed = |action: &str, error: &std::io::Error| file_error(action, preload, error);
     match std::fs::read(preload) {
-        Ok(present) if present == PRELOAD.as_bytes() => return Ok(true),
+        Ok(existing) if existing == PRELOAD.as_bytes() => return Ok(true),
         Ok(_) => {}
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(failed("read", &error)),
@@ -232,14 +240,14 @@ mod tests {
             ("@s/a@^1.2", "@s/a"),
             ("a-b.c@latest", "a-b.c"),
         ] {
-            assert_eq!(name_of(requirement), name);
+            assert_eq!(package_name(requirement), name);
         }
     }
 
     #[test]
     fn npm_program_is_the_one_that_npx_would_start() {
         let of = |bin: Value, wanted: Option<&str>| {
-            program(&json!({ "bin": bin }), "@s/srv", wanted).map(|(name, _)| name)
+            find_program(&json!({ "bin": bin }), "@s/srv", wanted).map(|(name, _)| name)
         };
         assert_eq!(of(json!("x.js"), None).unwrap(), "srv");
         assert_eq!(of(json!({"other": "x.js"}), None).unwrap(), "other");

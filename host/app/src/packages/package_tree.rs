@@ -44,8 +44,8 @@ impl PackageTree {
     }
 
     /// Stores the list under its digest.
-    pub fn save(&self, places: &UserDirs) -> Result<(), ToolError> {
-        let Some(file) = file(places, &self.digest()) else {
+    pub fn save(&self, user_dirs: &UserDirs) -> Result<(), ToolError> {
+        let Some(file) = list_path(user_dirs, &self.digest()) else {
             return Ok(());
         };
         let written = match file.parent() {
@@ -64,39 +64,39 @@ impl PackageTree {
     }
 
     /// Reads the list with this digest. `None` if it is not stored on this machine or is damaged.
-    pub fn load(places: &UserDirs, digest: &str) -> Option<Self> {
-        let file = file(places, digest)?;
+    pub fn load(user_dirs: &UserDirs, digest: &str) -> Option<Self> {
+        let file = list_path(user_dirs, digest)?;
         let text = private_files::read(&file, private_files::OwnerOnly::Writing).ok()??;
         let tree = Self(text.lines().map(str::to_owned).collect());
         (tree.digest() == digest).then_some(tree)
     }
 
-    /// A description of the changes since `before`.
-    pub fn difference(&self, before: Option<&Self>) -> String {
-        let Some(before) = before else {
+    /// A description of the changes since `previous`.
+    pub fn difference(&self, previous: Option<&Self>) -> String {
+        let Some(previous) = previous else {
             return format!(
                 "{} packages in all; the list of those before is not on this machine",
                 self.0.len()
             );
         };
         let name = |line: &String| visible(line.split(' ').next().unwrap_or_default());
-        let new = self.0.difference(&before.0).map(name);
-        let gone = before.0.difference(&self.0).map(name);
-        let new = new.map(|name| format!("now {name}"));
-        let gone = gone.map(|name| format!("no longer {name}"));
-        let all: Vec<String> = new.chain(gone).collect();
-        let named = all.iter().take(MAX_NAMED_PACKAGES).cloned();
-        let rest = all.len().saturating_sub(MAX_NAMED_PACKAGES);
+        let added = self.0.difference(&previous.0).map(name);
+        let removed = previous.0.difference(&self.0).map(name);
+        let added = added.map(|name| format!("now {name}"));
+        let removed = removed.map(|name| format!("no longer {name}"));
+        let changes: Vec<String> = added.chain(removed).collect();
+        let named = changes.iter().take(MAX_NAMED_PACKAGES).cloned();
+        let rest = changes.len().saturating_sub(MAX_NAMED_PACKAGES);
         let rest = (rest > 0).then(|| format!("and {rest} more"));
         named.chain(rest).collect::<Vec<String>>().join(", ")
     }
 }
 
 /// Path of a list's file; `None` if the digest has another form.
-fn file(places: &UserDirs, digest: &str) -> Option<PathBuf> {
+fn list_path(user_dirs: &UserDirs, digest: &str) -> Option<PathBuf> {
     let hex = digest.strip_prefix(SHA256)?;
-    let good = hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let folder = places.config.as_ref().filter(|_| good)?;
+    let is_valid = hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let folder = user_dirs.config.as_ref().filter(|_| is_valid)?;
     Some(folder.join("package-trees").join(format!("{hex}.txt")))
 }
 
@@ -107,18 +107,18 @@ mod tests {
     #[test]
     fn package_tree_is_stored_and_its_difference_described() {
         let folder = tempfile::tempdir().unwrap();
-        let places = UserDirs {
+        let user_dirs = UserDirs {
             config: Some(folder.path().to_owned()),
             ..UserDirs::default()
         };
         let tree = |version| PackageTree::new([("a", "1", "x"), ("b", version, "y")].into_iter());
         let (old, new) = (tree("1"), tree("2"));
         assert_ne!(old.digest(), new.digest());
-        old.save(&places).unwrap();
-        let read = PackageTree::load(&places, &old.digest());
+        old.save(&user_dirs).unwrap();
+        let read = PackageTree::load(&user_dirs, &old.digest());
         assert_eq!(read.as_ref(), Some(&old));
-        assert_eq!(PackageTree::load(&places, &new.digest()), None);
-        assert_eq!(PackageTree::load(&places, "sha256-../x"), None);
+        assert_eq!(PackageTree::load(&user_dirs, &new.digest()), None);
+        assert_eq!(PackageTree::load(&user_dirs, "sha256-../x"), None);
         assert_eq!(new.difference(read.as_ref()), "now b@2, no longer b@1");
     }
 }

@@ -20,25 +20,27 @@ const INTERPRETER: &str = "venv/bin/python";
 pub(super) async fn install(
     run: &InstallRun<'_>,
 ) -> Result<(McpPackage, Vec<String>, PackageTree), ToolError> {
-    let asked = registry::output(
+    let python_path = registry::output(
         "python3",
         &["-I", "-c", "import sys; print(sys.executable)"],
     )
     .await;
-    let python = asked.map(|path| path.trim().to_owned()).map_err(|why| {
-        let message =
-            format!("packages of PyPI need Python 3, and `python3` cannot be started: {why}");
-        ToolError::unavailable(message).with_remedies([
-            "install Python 3.10 or newer, so that `python3` is on the PATH".to_owned(),
-        ])
-    })?;
+    let python = python_path
+        .map(|path| path.trim().to_owned())
+        .map_err(|why| {
+            let message =
+                format!("packages of PyPI need Python 3, and `python3` cannot be started: {why}");
+            ToolError::unavailable(message).with_remedies([
+                "install Python 3.10 or newer, so that `python3` is on the PATH".to_owned(),
+            ])
+        })?;
     let configured = registry::python(&python).await;
     run.check_credentials(&configured)?;
     let request = &run.download.request;
-    let hosts = hosts(run, &configured, name_of(&request.requirement)).await?;
+    let hosts = hosts(run, &configured, package_name(&request.requirement)).await?;
     let staging = run.staging_folder;
     let report = staging.join("report.json");
-    let mut words = pip(run, &python, &configured, &hosts).await?;
+    let mut command_line = pip(run, &python, &configured, &hosts).await?;
     let install = [
         "install",
         "--no-cache-dir",
@@ -47,21 +49,21 @@ pub(super) async fn install(
         "off",
         "--report",
     ];
-    words.extend(install.map(str::to_owned));
-    words.push(report.display().to_string());
+    command_line.extend(install.map(str::to_owned));
+    command_line.push(report.display().to_string());
     if !run.download.install_scripts {
         // Building a source distribution would run the package's own programs.
-        words.push("--only-binary=:all:".to_owned());
+        command_line.push("--only-binary=:all:".to_owned());
     }
-    words.push("--".to_owned());
-    words.push(request.requirement.clone());
-    words.extend(request.with.iter().cloned());
-    run.run_program(words, variables(&configured), hosts, "downloading")
+    command_line.push("--".to_owned());
+    command_line.push(request.requirement.clone());
+    command_line.extend(request.with.iter().cloned());
+    run.run_program(command_line, variables(&configured), hosts, "downloading")
         .await?;
     let text = std::fs::read_to_string(&report)
         .map_err(|error| crate::file_error::file_error("read", &report, &error))?;
     let report: Value = serde_json::from_str(&text).unwrap_or_default();
-    let (name, version, integrity) = pinned(&report, name_of(&request.requirement))?;
+    let (name, version, integrity) = pinned_package(&report, package_name(&request.requirement))?;
     let program = request.program.clone().unwrap_or_else(|| name.clone());
     let file = format!("./venv/bin/{program}");
     if !staging.join(&file).is_file() {
@@ -85,9 +87,9 @@ pub(super) async fn install(
 /// The packages of pip's report.
 fn tree(report: &Value) -> PackageTree {
     let installed = report["install"].as_array().into_iter().flatten();
-    let packages = installed.map(|one| {
-        let text = |key: &str| one["metadata"][key].as_str().unwrap_or_default();
-        let info = &one["download_info"]["archive_info"];
+    let packages = installed.map(|entry| {
+        let text = |key: &str| entry["metadata"][key].as_str().unwrap_or_default();
+        let info = &entry["download_info"]["archive_info"];
         let digest = info["hashes"]["sha256"].as_str().or(info["hash"].as_str());
         (text("name"), text("version"), digest.unwrap_or_default())
     });
@@ -111,9 +113,9 @@ async fn pip(
             .collect::<Vec<String>>()
     };
     let version = registry::output(python, &["-I", "-m", "pip", "--version"]).await;
-    if version.is_ok_and(|said| installs_elsewhere(&said)) {
-        let words = owned(&[python, "-I", "-m", "venv", "--without-pip", &folder]);
-        run.run_program(words, Vec::new(), Vec::new(), "preparing")
+    if version.is_ok_and(|version| installs_elsewhere(&version)) {
+        let command_line = owned(&[python, "-I", "-m", "venv", "--without-pip", &folder]);
+        run.run_program(command_line, Vec::new(), Vec::new(), "preparing")
             .await?;
         return Ok(owned(&[
             python,
@@ -124,18 +126,20 @@ async fn pip(
             &interpreter,
         ]));
     }
-    let own = owned(&[&interpreter, "-I", "-m", "pip"]);
-    let words = owned(&[python, "-I", "-m", "venv", &folder]);
-    let made = run
-        .run_program(words, Vec::new(), Vec::new(), "preparing")
+    let venv_pip = owned(&[&interpreter, "-I", "-m", "pip"]);
+    let command_line = owned(&[python, "-I", "-m", "venv", &folder]);
+    let created = run
+        .run_program(command_line, Vec::new(), Vec::new(), "preparing")
         .await;
-    let Err(error) = made else { return Ok(own) };
+    let Err(error) = created else {
+        return Ok(venv_pip);
+    };
     if registry::output("uv", &["--version"]).await.is_err() {
-        let way = "install pip for Python (`apt install python3-pip`, or python3-venv), or uv";
-        return Err(error.with_remedies([way.to_owned()]));
+        let remedy = "install pip for Python (`apt install python3-pip`, or python3-venv), or uv";
+        return Err(error.with_remedies([remedy.to_owned()]));
     }
     let _ = std::fs::remove_dir_all(&folder);
-    let words = owned(&[
+    let command_line = owned(&[
         "uv",
         "venv",
         "--seed",
@@ -147,9 +151,9 @@ async fn pip(
     let mut variables = variables(configured);
     let index = configured.urls.first().cloned().unwrap_or_default();
     variables.push(("UV_DEFAULT_INDEX".to_owned(), index));
-    run.run_program(words, variables, hosts.to_vec(), "preparing")
+    run.run_program(command_line, variables, hosts.to_vec(), "preparing")
         .await?;
-    Ok(own)
+    Ok(venv_pip)
 }
 
 /// Returns true if this version of pip can install for another interpreter and report what it installed. 22.3 can, but
@@ -212,8 +216,8 @@ fn origins(page: &str) -> BTreeSet<String> {
     origins.collect()
 }
 
-/// The package name in a requirement such as `pkg[extra]>=1`, normalized.
-fn name_of(requirement: &str) -> &str {
+/// The package name in a requirement such as `pkg[extra]>=1`, as it is written there.
+fn package_name(requirement: &str) -> &str {
     let end = requirement.find(['=', '<', '>', '!', '~', '[', ' ', ';']);
     requirement
         .get(..end.unwrap_or(requirement.len()))
@@ -221,26 +225,26 @@ fn name_of(requirement: &str) -> &str {
 }
 
 /// The normalized form of a name that indexes compare.
-fn normal(name: &str) -> String {
+fn normalize_name(name: &str) -> String {
     name.to_ascii_lowercase().replace(['_', '.'], "-")
 }
 
 /// The entry of pip's report for a name: the name, the version and the digest of the file.
-fn pinned(report: &Value, name: &str) -> Result<(String, String, String), ToolError> {
+fn pinned_package(report: &Value, name: &str) -> Result<(String, String, String), ToolError> {
     let fault = || {
         let message =
             format!("pip did not report the installed version of {name}, so it cannot be pinned");
         ToolError::execution(message)
     };
     let installed = report["install"].as_array().ok_or_else(fault)?;
-    let is_it = |one: &&Value| {
-        one["metadata"]["name"]
+    let is_package = |entry: &&Value| {
+        entry["metadata"]["name"]
             .as_str()
-            .is_some_and(|theirs| normal(theirs) == normal(name))
+            .is_some_and(|reported_name| normalize_name(reported_name) == normalize_name(name))
     };
-    let one = installed.iter().find(is_it).ok_or_else(fault)?;
+    let entry = installed.iter().find(is_package).ok_or_else(fault)?;
     let text = |value: &Value| value.as_str().map(str::to_owned).ok_or_else(fault);
-    let info = &one["download_info"]["archive_info"];
+    let info = &entry["download_info"]["archive_info"];
     let digest = match info["hashes"]["sha256"].as_str() {
         Some(digest) => digest.to_owned(),
         // Format of older versions of pip.
@@ -250,16 +254,16 @@ fn pinned(report: &Value, name: &str) -> Result<(String, String, String), ToolEr
             .map(str::to_owned)
             .ok_or_else(fault)?,
     };
-    let metadata = &one["metadata"];
+    let metadata = &entry["metadata"];
     Ok((
-        normal(&text(&metadata["name"])?),
+        normalize_name(&text(&metadata["name"])?),
         text(&metadata["version"])?,
         format!("sha256-{digest}"),
     ))
 }
 
 /// The error for a missing program. It lists the available ones.
-fn no_program(staging: &Path, name: &str, wanted: &str) -> ToolError {
+fn no_program(staging: &Path, name: &str, requested: &str) -> ToolError {
     let entries = staging
         .join("venv/bin")
         .read_dir()
@@ -267,18 +271,18 @@ fn no_program(staging: &Path, name: &str, wanted: &str) -> ToolError {
         .flatten()
         .flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let usual = ["python", "pip", "activate", "Activate"];
+    let standard = ["python", "pip", "activate", "Activate"];
     let mut names: Vec<String> = names
-        .filter(|name| !usual.iter().any(|usual| name.starts_with(usual)))
+        .filter(|name| !standard.iter().any(|standard| name.starts_with(standard)))
         .collect();
     names.sort();
     names.truncate(20);
     let message = format!(
-        "the package {name} has no program `{wanted}`; available: {}",
+        "the package {name} has no program `{requested}`; available: {}",
         names.join(", ")
     );
-    let way = format!("name the program: `uvx --from {name} PROGRAM`");
-    ToolError::invalid_input(mimir_core::text::visible(&message)).with_remedies([way])
+    let remedy = format!("name the program: `uvx --from {name} PROGRAM`");
+    ToolError::invalid_input(mimir_core::text::visible(&message)).with_remedies([remedy])
 }
 
 #[cfg(test)]
@@ -303,7 +307,7 @@ mod tests {
             {"metadata": {"name": "mcp", "version": "2"}, "download_info": {"archive_info": {"hashes": {"sha256": "bb"}}}},
             {"metadata": {"name": "My_Server", "version": "1.0"}, "download_info": {"archive_info": {"hashes": {"sha256": "aa"}}}},
         ]});
-        let found = pinned(&report, name_of("my-server[x]>=1")).unwrap();
+        let found = pinned_package(&report, package_name("my-server[x]>=1")).unwrap();
         assert_eq!(
             found,
             (
@@ -312,7 +316,7 @@ mod tests {
                 "sha256-aa".to_owned()
             )
         );
-        assert!(pinned(&report, "other").is_err());
+        assert!(pinned_package(&report, "other").is_err());
         assert!(installs_elsewhere("pip 24.0 from /x (python 3.11)"));
         assert!(!installs_elsewhere("pip 20.3.4 from /x") && !installs_elsewhere(""));
     }

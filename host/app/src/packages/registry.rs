@@ -86,11 +86,11 @@ pub(super) async fn npm() -> Result<InstallerConfig, ToolError> {
             "`npm config list --json` does not print JSON: {error}"
         ))
     })?;
-    Ok(of_npm(&config))
+    Ok(parse_npm_config(&config))
 }
 
-fn of_npm(config: &BTreeMap<String, Value>) -> InstallerConfig {
-    let mut all = InstallerConfig::default();
+fn parse_npm_config(config: &BTreeMap<String, Value>) -> InstallerConfig {
+    let mut installer = InstallerConfig::default();
     let text = |key: &str| {
         config
             .get(key)
@@ -98,8 +98,9 @@ fn of_npm(config: &BTreeMap<String, Value>) -> InstallerConfig {
             .filter(|text| !text.is_empty())
     };
     if let Some(url) = text("registry") {
-        all.urls.push(url.to_owned());
-        all.variables
+        installer.urls.push(url.to_owned());
+        installer
+            .variables
             .push(("npm_config_registry".to_owned(), url.to_owned()));
     }
     for (key, value) in config {
@@ -107,17 +108,19 @@ fn of_npm(config: &BTreeMap<String, Value>) -> InstallerConfig {
             && key.ends_with(":registry")
             && let Some(url) = value.as_str()
         {
-            all.urls.push(url.to_owned());
-            all.variables
+            installer.urls.push(url.to_owned());
+            installer
+                .variables
                 .push((format!("npm_config_{key}"), url.to_owned()));
         }
     }
-    all.certificates = text("cafile").map(str::to_owned);
-    if let Some(path) = &all.certificates {
-        all.variables
+    installer.certificates = text("cafile").map(str::to_owned);
+    if let Some(path) = &installer.certificates {
+        installer
+            .variables
             .push(("npm_config_cafile".to_owned(), path.clone()));
     }
-    all
+    installer
 }
 
 /// Reads the configuration of pip and uv; `python` is the interpreter that pip runs with.
@@ -125,58 +128,64 @@ pub(super) async fn python(python: &str) -> InstallerConfig {
     let listed = output(python, &["-I", "-m", "pip", "config", "list"])
         .await
         .unwrap_or_default();
-    of_python(&listed, |name| std::env::var(name).ok())
+    parse_pip_config(&listed, |name| std::env::var(name).ok())
 }
 
-fn of_python(listed: &str, variable: impl Fn(&str) -> Option<String>) -> InstallerConfig {
-    let set = |names: &[&str]| {
+fn parse_pip_config(listed: &str, variable: impl Fn(&str) -> Option<String>) -> InstallerConfig {
+    let variable_value = |names: &[&str]| {
         let mut values = names.iter().filter_map(|name| variable(name));
         values.find(|value| !value.trim().is_empty())
     };
     // `global.index-url='https://…'`
-    let of_pip = |key: &str| {
+    let pip_setting = |key: &str| {
         let lines = listed.lines().filter_map(|line| line.split_once('='));
         let mut values = lines.filter(|(name, _)| name.rsplit('.').next() == Some(key));
         values
             .next_back()
             .map(|(_, value)| value.trim().trim_matches('\'').to_owned())
     };
-    let index = set(&["UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"])
+    let index = variable_value(&["UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"])
         // uv allows named indexes: `name=https://…`
         .map(|value| match value.split_once("=http") {
             Some((name, rest)) if !name.contains(':') => format!("http{rest}"),
             _ => value,
         })
-        .or_else(|| of_pip("index-url"))
+        .or_else(|| pip_setting("index-url"))
         .unwrap_or_else(|| PYTHON_INDEX.to_owned());
-    let extra =
-        set(&["UV_EXTRA_INDEX_URL", "PIP_EXTRA_INDEX_URL"]).or_else(|| of_pip("extra-index-url"));
+    let extra = variable_value(&["UV_EXTRA_INDEX_URL", "PIP_EXTRA_INDEX_URL"])
+        .or_else(|| pip_setting("extra-index-url"));
     let extra = extra.unwrap_or_default().replace("\\n", " ");
-    let mut all = InstallerConfig::default();
-    all.variables
+    let mut installer = InstallerConfig::default();
+    installer
+        .variables
         .push(("PIP_INDEX_URL".to_owned(), index.clone()));
-    all.urls.push(index);
+    installer.urls.push(index);
     if !extra.trim().is_empty() {
-        all.variables
+        installer
+            .variables
             .push(("PIP_EXTRA_INDEX_URL".to_owned(), extra.clone()));
-        all.urls.extend(extra.split_whitespace().map(str::to_owned));
+        installer
+            .urls
+            .extend(extra.split_whitespace().map(str::to_owned));
     }
-    all.certificates = set(&["PIP_CERT"]).or_else(|| of_pip("cert"));
-    if let Some(path) = &all.certificates {
-        all.variables.push(("PIP_CERT".to_owned(), path.clone()));
+    installer.certificates = variable_value(&["PIP_CERT"]).or_else(|| pip_setting("cert"));
+    if let Some(path) = &installer.certificates {
+        installer
+            .variables
+            .push(("PIP_CERT".to_owned(), path.clone()));
     }
-    all
+    installer
 }
 
 /// Runs a program of this machine and returns its standard output if it succeeds.
 pub(super) async fn output(program: &str, arguments: &[&str]) -> Result<String, String> {
-    let asked = Command::new(program)
+    let child = Command::new(program)
         .args(arguments)
         .current_dir(Path::new("/"))
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output();
-    let output = tokio::time::timeout(CONFIG_TIMEOUT, asked)
+    let output = tokio::time::timeout(CONFIG_TIMEOUT, child)
         .await
         .map_err(|_| format!("it took longer than {} s", CONFIG_TIMEOUT.as_secs()))?
         .map_err(|error| error.to_string())?;
@@ -197,7 +206,7 @@ mod tests {
             "registry": "https://npm.example/a/", "@own:registry": "http://10.0.0.1:4873/",
             "cafile": "/etc/own.pem", "user-agent": "npm",
         });
-        let all = of_npm(&serde_json::from_value(config).unwrap());
+        let all = parse_npm_config(&serde_json::from_value(config).unwrap());
         let hosts: Vec<String> = all
             .hosts()
             .unwrap()
@@ -219,10 +228,10 @@ mod tests {
     #[test]
     fn pypi_index_prefers_uv_variables_over_pip_config() {
         let none = |_: &str| None;
-        assert_eq!(of_python("", none).urls, [PYTHON_INDEX]);
+        assert_eq!(parse_pip_config("", none).urls, [PYTHON_INDEX]);
         let listed =
             "global.cert='/etc/own.pem'\nglobal.index-url='https://me:pw@py.example/simple'\n";
-        let all = of_python(listed, none);
+        let all = parse_pip_config(listed, none);
         assert_eq!(all.urls, ["https://me:pw@py.example/simple"]);
         assert_eq!(all.certificates.as_deref(), Some("/etc/own.pem"));
         assert!(all.has_credentials());
@@ -233,6 +242,9 @@ mod tests {
         let set = |name: &str| {
             (name == "UV_DEFAULT_INDEX").then(|| "own=https://uv.example/simple".to_owned())
         };
-        assert_eq!(of_python(listed, set).urls, ["https://uv.example/simple"]);
+        assert_eq!(
+            parse_pip_config(listed, set).urls,
+            ["https://uv.example/simple"]
+        );
     }
 }

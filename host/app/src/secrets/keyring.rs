@@ -19,13 +19,13 @@ pub use system::SystemKeyring;
 const SERVICE: &str = "mimir";
 
 /// The error of a keyring that refused an operation, with its own message if there is one.
-fn refused(what: &str, said: &str) -> ToolError {
-    let said = mimir_core::text::visible(mimir_core::text::prefix(said.trim(), 200));
+fn refused(problem: &str, message: &str) -> ToolError {
+    let message = mimir_core::text::visible(mimir_core::text::prefix(message.trim(), 200));
     fault(&format!(
-        "{what}: {said}; `mimir secrets set NAME --file` stores it in a file"
+        "{problem}: {message}; `mimir secrets set NAME --file` stores it in a file"
     ))
 }
 
-fn fault(what: &str) -> ToolError {
-    ToolError::unavailable(format!("the keyring {what}"))
+fn fault(problem: &str) -> ToolError {
+    ToolError::unavailable(format!("the keyring {problem}"))
 }

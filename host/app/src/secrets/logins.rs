@@ -18,7 +18,7 @@ use crate::user_dirs::UserDirs;
 pub struct UserLogins {
     secrets: Option<UserSecrets>,
     /// Folder of the lock files that serialize the renewal of each login.
-    turns: Option<PathBuf>,
+    lock_folder: Option<PathBuf>,
 }
 
 /// Prefix of the names of logins in a keyring. Names of secrets cannot contain a colon.
@@ -26,10 +26,13 @@ const PREFIX: &str = "login:";
 
 impl UserLogins {
     /// The logins of this user. Nothing is read until it is needed.
-    pub fn new(places: &UserDirs) -> Self {
+    pub fn new(user_dirs: &UserDirs) -> Self {
         Self {
-            secrets: UserSecrets::new(places),
-            turns: places.config.as_ref().map(|folder| folder.join("logins")),
+            secrets: UserSecrets::new(user_dirs),
+            lock_folder: user_dirs
+                .config
+                .as_ref()
+                .map(|folder| folder.join("logins")),
         }
     }
 
@@ -66,10 +69,10 @@ impl UserSecrets {
                 "the login `{name}` is damaged, so it cannot be masked; `mimir mcp logout {server}` removes it"
             ))
         })?;
-        let named = values
+        let pairs = values
             .into_iter()
             .map(|value| (format!("{PREFIX}{key}"), value));
-        Ok(named.collect())
+        Ok(pairs.collect())
     }
 
     fn login(&self, key: &str, stored: StoredSecret) -> Result<String, ToolError> {
@@ -127,8 +130,8 @@ impl LoginStore for UserLogins {
         if secrets.read()?.logins.is_empty() {
             return Ok(());
         }
-        let old = secrets.change(|file| file.logins.remove(key))?;
-        if let (Some(StoredSecret::Keyring), Some(keyring)) = (&old, &secrets.keyring) {
+        let previous = secrets.change(|file| file.logins.remove(key))?;
+        if let (Some(StoredSecret::Keyring), Some(keyring)) = (&previous, &secrets.keyring) {
             keyring.remove(&format!("{PREFIX}{key}"))?;
         }
         Ok(())
@@ -144,17 +147,17 @@ impl LoginStore for UserLogins {
     }
 
     fn turn(&self, key: &str) -> Result<Box<dyn Send>, ToolError> {
-        let Some(folder) = &self.turns else {
+        let Some(folder) = &self.lock_folder else {
             return Ok(Box::new(()));
         };
         // Hashed, because a server's name may contain characters that are not valid in a file name.
         let hash = format!("{:x}", Sha256::digest(key));
         let file = folder.join(&hash[..16]);
-        let turn = private_files::lock_for_change(&file).map_err(|error| {
-            let place = mimir_core::text::visible(&file.display().to_string());
-            ToolError::unavailable(format!("{place}: cannot be locked: {error}"))
+        let lock = private_files::lock_for_change(&file).map_err(|error| {
+            let shown = mimir_core::text::visible(&file.display().to_string());
+            ToolError::unavailable(format!("{shown}: cannot be locked: {error}"))
         })?;
-        Ok(Box::new(turn))
+        Ok(Box::new(lock))
     }
 }
 
@@ -174,7 +177,7 @@ mod tests {
     fn logins(folder: &Path) -> UserLogins {
         UserLogins {
             secrets: Some(secrets(folder)),
-            turns: Some(folder.join("logins")),
+            lock_folder: Some(folder.join("logins")),
         }
     }
 
@@ -227,9 +230,9 @@ mod tests {
             let logins = logins(folder.path());
             let (tell, told) = std::sync::mpsc::channel();
             std::thread::spawn(move || {
-                let turn = logins.turn(key).unwrap();
+                let lock = logins.turn(key).unwrap();
                 tell.send(()).unwrap();
-                drop(turn);
+                drop(lock);
             });
             told
         };

@@ -17,7 +17,7 @@ pub struct UserVault {
     settings: BTreeMap<String, SecretSettings>,
     /// Secrets that are masked but not given to any tool.
     masked: BTreeMap<String, SecretSettings>,
-    known: Mutex<Option<(SecretsFileStamp, Redactor)>>,
+    cached: Mutex<Option<(SecretsFileStamp, Redactor)>>,
 }
 
 /// Modification time and length of the file; `None` if there is no file.
@@ -38,7 +38,7 @@ impl UserVault {
             secrets,
             settings,
             masked,
-            known: Mutex::default(),
+            cached: Mutex::default(),
         }
     }
 }
@@ -58,24 +58,24 @@ impl Vault for UserVault {
         let Some(secrets) = &self.secrets else {
             return Ok(Redactor::new().with_values(variables(&self.masked)));
         };
-        let now = stamp(secrets.path()).map_err(|error| {
-            let place = mimir_core::text::visible(&secrets.path().display().to_string());
-            VaultError(format!("{place} cannot be examined: {error}"))
+        let current = stamp(secrets.path()).map_err(|error| {
+            let shown = mimir_core::text::visible(&secrets.path().display().to_string());
+            VaultError(format!("{shown} cannot be examined: {error}"))
         })?;
-        let mut known = self.known.lock();
-        if let Some((then, redactor)) = &*known
-            && *then == now
+        let mut cached = self.cached.lock();
+        if let Some((cached_stamp, redactor)) = &*cached
+            && *cached_stamp == current
         {
             return Ok(redactor.clone());
         }
-        let redactor = match (now, self.masked.is_empty()) {
+        let redactor = match (current, self.masked.is_empty()) {
             (None, true) => Redactor::new(),
             _ => {
                 let values = secrets.values(&self.masked);
                 Redactor::new().with_values(values.map_err(|error| VaultError(error.message))?)
             }
         };
-        *known = Some((now, redactor.clone()));
+        *cached = Some((current, redactor.clone()));
         Ok(redactor)
     }
 

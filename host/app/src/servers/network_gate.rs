@@ -66,7 +66,7 @@ const LIMITS: RequestLimits = RequestLimits {
 #[derive(Debug, Clone)]
 pub struct DeclaredNetwork {
     /// The program, as the audit log names it: `the server x`.
-    pub who: String,
+    pub program: String,
     /// The allowed hosts. An empty list allows those of `network.allowedHosts`.
     pub hosts: Vec<HostPattern>,
     /// True if the hosts are those of a registry that npm or pip is configured with: they may resolve to any address.
@@ -147,30 +147,30 @@ impl ProgramNetworkGate {
         ))
     }
 
-    fn judge(&self, ask: &OutboundRequest<'_>) -> Result<(), String> {
+    fn judge(&self, request: &OutboundRequest<'_>) -> Result<(), String> {
         let hosts = &self.declared.hosts;
         let teams = self.teams.lock();
         let verdicts = teams.iter();
-        let mut verdicts = verdicts.map(|team| team.judge(ask.target, ask.method.as_str()));
+        let mut verdicts = verdicts.map(|team| team.judge(request.target, request.method.as_str()));
         if let Some(refusal) = verdicts.find_map(|verdict| verdict.refusal().cloned()) {
             return Err(Error::Blocked(refusal).to_string());
         }
-        let lets = match hosts.is_empty() {
-            true => ask.verdict.is_allowed(),
-            false => hosts.iter().any(|host| host.matches(ask.target)),
+        let is_allowed = match hosts.is_empty() {
+            true => request.verdict.is_allowed(),
+            false => hosts.iter().any(|host| host.matches(request.target)),
         };
-        match lets {
+        match is_allowed {
             true => Ok(()),
             false => Err(format!(
                 "{} has no access to the host `{}`",
-                self.declared.who,
-                ask.target.host()
+                self.declared.program,
+                request.target.host()
             )),
         }
     }
 
-    /// Keeps a refusal for the server's call.
-    fn keep(&self, target: &RequestTarget, error: ToolError) {
+    /// Stores a refusal, so that the result of the server's call names it.
+    fn store_refusal(&self, target: &RequestTarget, error: ToolError) {
         if let Some((server, refused)) = &self.declared.refused {
             refused.add(server, target.host().to_string(), error);
         }
@@ -179,7 +179,7 @@ impl ProgramNetworkGate {
     fn record(&self, target: &RequestTarget, method: &str, refusal: Option<ToolErrorCode>) {
         let event = AuditEvent::new(EventKind::Effect, SystemTime::now())
             .with_subject(&target.origin().to_string())
-            .with_detail(&format!("{method} by {}", self.declared.who));
+            .with_detail(&format!("{method} by {}", self.declared.program));
         let event = AuditEvent {
             ok: refusal.is_none(),
             code: refusal,
@@ -214,13 +214,13 @@ impl DeclaredNetwork {
 
 impl RequestAuthorizer for ProgramNetworkGate {
     fn reload_policy(&self) {
-        let now = self.current.generation.load(Ordering::Acquire);
-        if self.generation.swap(now, Ordering::AcqRel) == now {
+        let generation = self.current.generation.load(Ordering::Acquire);
+        if self.generation.swap(generation, Ordering::AcqRel) == generation {
             return;
         }
         let settings = self.current.get();
-        let read = self.declared.policy(&settings);
-        match read.and_then(|policy| Ok((policy, self.declared.teams(&settings)?))) {
+        let policy = self.declared.policy(&settings);
+        match policy.and_then(|policy| Ok((policy, self.declared.teams(&settings)?))) {
             Ok((policy, teams)) => {
                 self.guard.set(policy);
                 *self.teams.lock() = teams;
@@ -231,18 +231,18 @@ impl RequestAuthorizer for ProgramNetworkGate {
 
     fn authorize<'a>(
         &'a self,
-        ask: OutboundRequest<'a>,
+        request: OutboundRequest<'a>,
     ) -> BoxFuture<'a, Result<RequestPermit, ToolError>> {
-        let judged = self.judge(&ask);
-        let refusal = judged.is_err().then_some(ToolErrorCode::PolicyDenied);
-        self.record(ask.target, ask.method.as_str(), refusal);
-        Box::pin(std::future::ready(match judged {
+        let verdict = self.judge(&request);
+        let refusal = verdict.is_err().then_some(ToolErrorCode::PolicyDenied);
+        self.record(request.target, request.method.as_str(), refusal);
+        Box::pin(std::future::ready(match verdict {
             Ok(()) => Ok(RequestPermit::Listed),
             Err(why) => {
                 let remedy = &self.declared.remedy;
-                let remedy = remedy.replace("{host}", &ask.target.host().to_string());
+                let remedy = remedy.replace("{host}", &request.target.host().to_string());
                 let error = ToolError::policy_denied(why).with_remedies([remedy]);
-                self.keep(ask.target, error.clone());
+                self.store_refusal(request.target, error.clone());
                 Err(error)
             }
         }))
@@ -258,8 +258,8 @@ impl ProxyRefusalHandler for ProgramNetworkGate {
     ) -> BoxFuture<'a, Error> {
         self.record(target, method.as_str(), Some(error.code()));
         if matches!(error, Error::Blocked(_)) {
-            let kept = ToolError::policy_denied(&error);
-            self.keep(target, kept);
+            let refusal = ToolError::policy_denied(&error);
+            self.store_refusal(target, refusal);
         }
         Box::pin(std::future::ready(error))
     }

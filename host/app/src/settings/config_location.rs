@@ -60,22 +60,25 @@ const MAX_FILE_SIZE: u64 = 1 << 20;
 
 impl ConfigLocation {
     /// All locations, strongest first: team, user, workspace.
-    pub fn all_locations(places: &UserDirs, workspace: &WorkspaceFolder) -> Vec<Self> {
-        let machine = places.team.iter().map(|path| (path, ConfigOwner::Machine));
+    pub fn all_locations(user_dirs: &UserDirs, workspace: &WorkspaceFolder) -> Vec<Self> {
+        let machine = user_dirs
+            .team
+            .iter()
+            .map(|path| (path, ConfigOwner::Machine));
         // The machine's file is not listed twice.
-        let named = places.named_team.iter();
-        let named = named.filter(|path| !places.team.contains(path));
+        let named = user_dirs.named_team.iter();
+        let named = named.filter(|path| !user_dirs.team.contains(path));
         let named = named.map(|path| (path, ConfigOwner::NamedTeam));
-        let user = places.config.as_ref().map(|dir| dir.join("config.yml"));
+        let user = user_dirs.config.as_ref().map(|dir| dir.join("config.yml"));
         let own = workspace.config();
         machine
             .chain(named)
             .chain(user.iter().map(|path| (path, ConfigOwner::User)))
             .chain([(&own, ConfigOwner::Project)])
-            .map(|(path, whose)| ConfigLocation {
+            .map(|(path, owner)| ConfigLocation {
                 path: path.clone(),
                 shown: workspace.display_path(path),
-                owner: whose,
+                owner,
             })
             .collect()
     }
@@ -87,19 +90,15 @@ impl ConfigLocation {
 
     /// Reads the file; `None` if it does not exist. A file that `MIMIR_TEAM_POLICY` names must exist.
     pub fn text(&self) -> Result<Option<String>, ToolError> {
-        let Self {
-            path,
-            shown,
-            owner: whose,
-        } = self;
+        let Self { path, shown, owner } = self;
         let fault = |code, text| Err(ToolError::new(code, format!("{shown}: {text}")));
-        if *whose == ConfigOwner::NamedTeam && !path.is_absolute() {
+        if *owner == ConfigOwner::NamedTeam && !path.is_absolute() {
             let text = "MIMIR_TEAM_POLICY is not an absolute path; set it to the absolute path of a team policy, or unset it";
             return fault(ToolErrorCode::InvalidInput, text.to_owned());
         }
         match self.open() {
             Ok(text) => Ok(Some(text)),
-            Err(e) if is_missing(&e) && *whose == ConfigOwner::NamedTeam => fault(
+            Err(e) if is_missing(&e) && *owner == ConfigOwner::NamedTeam => fault(
                 ToolErrorCode::FileNotFound,
                 "MIMIR_TEAM_POLICY names this file and it is not there; put it there or unset the variable".to_owned(),
             ),
@@ -120,7 +119,7 @@ impl ConfigLocation {
     fn open(&self) -> io::Result<String> {
         let file = files::open(&self.path, LinkPolicy::Follow)?;
         if self.owner == ConfigOwner::Machine {
-            closed(&self.path, &file)?;
+            check_not_writable_by_others(&self.path, &file)?;
         }
         files::text(files::read_open(&file, MAX_FILE_SIZE)?)
     }
@@ -132,17 +131,17 @@ fn is_missing(error: &io::Error) -> bool {
 
 /// Refuses a team file that another user than an administrator or this user could have written, or replaced in its
 /// folder.
-fn closed(path: &Path, file: &File) -> io::Result<()> {
+fn check_not_writable_by_others(path: &Path, file: &File) -> io::Result<()> {
     let real = path.canonicalize()?;
     let folder = real.parent().unwrap_or(Path::new("/"));
-    for (place, meta) in [
+    for (item, meta) in [
         (path, file.metadata()?),
         (folder, std::fs::metadata(folder)?),
     ] {
         if let Some((fault, command)) = open_to_others(&meta) {
-            let place = visible(&place.display().to_string());
+            let item = visible(&item.display().to_string());
             return Err(io::Error::other(format!(
-                "the team policy is not trusted, because {place} {fault}; as an administrator, run: {command} '{place}'"
+                "the team policy is not trusted, because {item} {fault}; as an administrator, run: {command} '{item}'"
             )));
         }
     }

@@ -30,11 +30,11 @@ impl ConfigSchema {
     /// The schema of the whole file.
     pub fn root(&self) -> SchemaNode<'_> {
         let mut forms = Vec::new();
-        self.unfold(&self.0, MAX_REFERENCES, &mut forms);
+        self.collect_forms(&self.0, MAX_REFERENCES, &mut forms);
         SchemaNode { forms }
     }
 
-    fn unfold<'a>(&'a self, schema: &'a Value, depth: usize, forms: &mut Vec<&'a Value>) {
+    fn collect_forms<'a>(&'a self, schema: &'a Value, depth: usize, forms: &mut Vec<&'a Value>) {
         if depth == 0 {
             return;
         }
@@ -42,11 +42,11 @@ impl ConfigSchema {
         let name = schema["$ref"].as_str();
         let name = name.and_then(|name| name.strip_prefix("#/$defs/"));
         if let Some(name) = name {
-            self.unfold(&self.0["$defs"][name], depth - 1, forms);
+            self.collect_forms(&self.0["$defs"][name], depth - 1, forms);
         }
         for kind in ["anyOf", "oneOf", "allOf"] {
             for form in schema[kind].as_array().into_iter().flatten() {
-                self.unfold(form, depth - 1, forms);
+                self.collect_forms(form, depth - 1, forms);
             }
         }
     }
@@ -57,10 +57,10 @@ impl ConfigSchema {
             .forms
             .iter()
             .find_map(|form| form["properties"].get(key));
-        let chosen = || node.chosen();
-        let schema = named.or_else(chosen)?;
+        let of_map = || node.map_value_schema();
+        let schema = named.or_else(of_map)?;
         let mut forms = Vec::new();
-        self.unfold(schema, MAX_REFERENCES, &mut forms);
+        self.collect_forms(schema, MAX_REFERENCES, &mut forms);
         Some(SchemaNode { forms })
     }
 
@@ -73,13 +73,13 @@ impl ConfigSchema {
             node = below.ok_or_else(|| {
                 let near = did_you_mean(part, node.names());
                 let shown = visible(mimir_core::text::prefix(key, 200));
-                let place = match path.is_empty() {
+                let context = match path.is_empty() {
                     true => String::new(),
                     false => format!(" under `{}`", path.join(".")),
                 };
                 let part = visible(mimir_core::text::prefix(part, 64));
                 ToolError::not_found(format!(
-                    "unknown key `{shown}`: `{part}` is unknown{place}.{near} `mimir config schema` lists all keys."
+                    "unknown key `{shown}`: `{part}` is unknown{context}.{near} `mimir config schema` lists all keys."
                 ))
             })?;
             path.push(part.to_owned());
@@ -107,14 +107,14 @@ impl<'a> SchemaNode<'a> {
         stated.find(|value| !value.is_null())
     }
 
-    fn chosen(&self) -> Option<&'a Value> {
+    fn map_value_schema(&self) -> Option<&'a Value> {
         let mut maps = self.forms.iter().map(|form| &form["additionalProperties"]);
         maps.find(|schema| schema.is_object())
     }
 
     /// Returns true if the keys are names that a person chooses.
     pub fn is_map(&self) -> bool {
-        self.chosen().is_some()
+        self.map_value_schema().is_some()
     }
 
     /// Returns true if the value has no keys.

@@ -43,15 +43,15 @@ impl ConfigSchema {
                 AuditFailureMode::Refuse => "refuse",
                 AuditFailureMode::Run => "run",
             }),
-            ["limits", key] => limits()[*key].take(),
-            ["agent", key] => agent()[*key].take(),
-            _ => self.stated(path)?,
+            ["limits", key] => default_limits()[*key].take(),
+            ["agent", key] => default_agent_budget()[*key].take(),
+            _ => self.schema_default(path)?,
         };
         (!value.is_null()).then_some(value)
     }
 
     /// The default that the schema gives for a key without children.
-    fn stated(&self, path: &[String]) -> Option<Value> {
+    fn schema_default(&self, path: &[String]) -> Option<Value> {
         let mut node = self.root();
         for part in path {
             node = self.below(&node, part)?;
@@ -60,11 +60,11 @@ impl ConfigSchema {
     }
 }
 
-fn limits() -> Value {
+fn default_limits() -> Value {
     serde_json::to_value(LimitSettings::from(Limits::default())).unwrap_or_default()
 }
 
-fn agent() -> Value {
+fn default_agent_budget() -> Value {
     let budget = AgentBudget::default();
     json!({
         "maxTurns": budget.turns,
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn config_defaults_match_the_effective_values() {
-        let set = json!({ "limits": limits(), "agent": agent() });
+        let set = json!({ "limits": default_limits(), "agent": default_agent_budget() });
         let set: Config = serde_json::from_value(set).unwrap();
         assert_eq!(set.limits(), Config::default().limits());
         assert_eq!(set.agent.over(AgentBudget::NOTHING), AgentBudget::default());

@@ -32,10 +32,10 @@ impl ConfigEdit {
     }
 
     /// Instructions for making the edit by hand.
-    fn by_hand(&self) -> String {
+    fn manual_instructions(&self) -> String {
         match self {
             Self::Set(path, value) => {
-                let block = nested(path, &plain(value));
+                let block = nested(path, &to_yaml(value));
                 format!("write this into it:\n{}", text_of(&block).trim_end())
             }
             Self::Remove(path) => format!("remove `{}` from it", visible(&path.join("."))),
@@ -45,7 +45,7 @@ impl ConfigEdit {
     /// Applies the edit to a parsed value.
     fn apply(&self, value: &mut Value) {
         let (path, wanted) = match self {
-            Self::Set(path, wanted) => (path, Some(plain(wanted))),
+            Self::Set(path, wanted) => (path, Some(to_yaml(wanted))),
             Self::Remove(path) => (path, None),
         };
         let Some((last, outer)) = path.split_last() else {
@@ -103,11 +103,11 @@ impl ConfigEdit {
                 continue;
             }
             // Aliases are not followed, because their target is used elsewhere, too.
-            let block = nested(&path[at + 1..], &plain(wanted?));
-            return put(&map, key, &block);
+            let block = nested(&path[at + 1..], &to_yaml(wanted?));
+            return set_value(&map, key, &block);
         }
         match wanted {
-            Some(wanted) => put(&map, last, &plain(wanted)),
+            Some(wanted) => set_value(&map, last, &to_yaml(wanted)),
             None => map.remove(last.as_str()).map(drop),
         }
     }
@@ -125,18 +125,18 @@ pub fn strip_bom(text: &str) -> &str {
 /// Applies edits to a text. A block that a removal leaves empty is removed too, unless it contains comments.
 pub fn apply_edits(text: &str, edits: &[ConfigEdit]) -> Result<String, ToolError> {
     let comments = |text: &str| text.matches('#').count();
-    match edited_with(text, edits, true) {
+    match try_edits(text, edits, true) {
         Ok(after) if comments(&after) >= comments(text) => Ok(after),
-        _ => edited_with(text, edits, false),
+        _ => try_edits(text, edits, false),
     }
 }
 
-fn edited_with(text: &str, edits: &[ConfigEdit], prune: bool) -> Result<String, ToolError> {
+fn try_edits(text: &str, edits: &[ConfigEdit], prune: bool) -> Result<String, ToolError> {
     let mut wanted = read(text)?;
-    let unsure = || {
-        let by_hand: Vec<String> = edits.iter().map(ConfigEdit::by_hand).collect();
+    let unsupported = || {
+        let instructions: Vec<String> = edits.iter().map(ConfigEdit::manual_instructions).collect();
         let message = "the config file has a form that mimir cannot edit";
-        ToolError::invalid_input(format!("{message}; {}", by_hand.join("; ")))
+        ToolError::invalid_input(format!("{message}; {}", instructions.join("; ")))
     };
     let mark = if strip_bom(text) == text {
         ""
@@ -144,7 +144,7 @@ fn edited_with(text: &str, edits: &[ConfigEdit], prune: bool) -> Result<String, 
         BYTE_ORDER_MARK
     };
     let text = strip_bom(text);
-    let file = YamlFile::from_str(text).map_err(|_| unsure())?;
+    let file = YamlFile::from_str(text).map_err(|_| unsupported())?;
     for edit in &merge_new_blocks(&wanted, edits) {
         let edit = if prune {
             edit.with_emptied_blocks(&wanted)
@@ -152,18 +152,18 @@ fn edited_with(text: &str, edits: &[ConfigEdit], prune: bool) -> Result<String, 
             edit.clone()
         };
         edit.apply(&mut wanted);
-        edit.write(&file).ok_or_else(unsure)?;
+        edit.write(&file).ok_or_else(unsupported)?;
     }
     let mut after = format!("{mark}{file}");
     if wanted.as_mapping().is_some_and(Mapping::is_empty) {
-        without_empty_root(&mut after);
+        remove_empty_root(&mut after);
     }
     if !after.ends_with('\n') {
         after.push_str(if text.contains("\r\n") { "\r\n" } else { "\n" });
     }
     match read(&after) {
         Ok(now) if now == wanted => Ok(after),
-        _ => Err(unsure()),
+        _ => Err(unsupported()),
     }
 }
 
@@ -218,11 +218,11 @@ fn set_below(whole: &mut serde_json::Value, path: &[String], value: serde_json::
 }
 
 fn read(text: &str) -> Result<Value, ToolError> {
-    let plain = strip_bom(text);
-    mimir_script::yaml::check_yaml(plain).map_err(|unfit| {
-        ToolError::invalid_input(format!("the config file cannot be read: {unfit}"))
+    let yaml = strip_bom(text);
+    mimir_script::yaml::check_yaml(yaml).map_err(|rejection| {
+        ToolError::invalid_input(format!("the config file cannot be read: {rejection}"))
     })?;
-    let value = serde_yaml::from_str(plain).map_err(|error| {
+    let value = serde_yaml::from_str(yaml).map_err(|error| {
         ToolError::invalid_input(format!("the config file cannot be read: {error}"))
     })?;
     Ok(match value {
@@ -231,7 +231,7 @@ fn read(text: &str) -> Result<Value, ToolError> {
     })
 }
 
-fn put(map: &yaml_edit::Mapping, key: &str, value: &Value) -> Option<()> {
+fn set_value(map: &yaml_edit::Mapping, key: &str, value: &Value) -> Option<()> {
     let value = YamlFile::from_str(&text_of(value)).ok()?.ensure_document();
     if let Some(value) = value.as_mapping() {
         map.set(key, value);
@@ -250,9 +250,9 @@ fn mapping_at<'a>(value: &'a Value, path: &[String]) -> Option<&'a Mapping> {
 }
 
 /// Removes the `{}` that stands for a mapping without keys, because keys that a person adds below it would be invalid.
-fn without_empty_root(text: &mut String) {
-    let kept = text.trim_end();
-    if let Some(before) = kept.strip_suffix("{}")
+fn remove_empty_root(text: &mut String) {
+    let trimmed = text.trim_end();
+    if let Some(before) = trimmed.strip_suffix("{}")
         && (before.is_empty() || before.ends_with('\n'))
     {
         text.truncate(before.len());
@@ -271,7 +271,7 @@ fn nested(path: &[String], value: &Value) -> Value {
 }
 
 /// Converts JSON to a YAML value.
-fn plain(value: &serde_json::Value) -> Value {
+fn to_yaml(value: &serde_json::Value) -> Value {
     serde_yaml::to_value(value).unwrap_or_default()
 }
 

@@ -4,7 +4,8 @@
 //! Two underscores separate the keys, and a key is written in upper snake case: `timeMs` is `TIME_MS`. Upper case in
 //! the name of a tool, or another chosen name, is read as lower case; names of secrets are read as they are. A value
 //! is YAML, or plain text. A variable with two underscores that matches no key is an error, as in a file, and so is a
-//! non-empty variable with the name of a block. Other unknown variables only cause a warning (`strays`).
+//! non-empty variable with the name of a block. Other unknown variables only cause a
+//! warning (see `unknown_variables`).
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -26,8 +27,10 @@ const SECRETS: &str = "secrets";
 
 /// The variables of a process that may be settings, in the order of their names.
 pub fn variables(all: impl Iterator<Item = (OsString, OsString)>) -> Vec<(String, OsString)> {
-    let named = all.filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
-    let mut ours: Vec<_> = named.filter(|(name, _)| name.starts_with(PREFIX)).collect();
+    let unicode = all.filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+    let mut ours: Vec<_> = unicode
+        .filter(|(name, _)| name.starts_with(PREFIX))
+        .collect();
     ours.sort();
     ours
 }
@@ -38,17 +41,17 @@ pub fn read(variables: &[(String, OsString)]) -> Result<Option<ConfigFile>, Tool
         return Ok(None);
     }
     let keys = ConfigSchema::default();
-    let mut together = Value::Null;
-    let mut named = Vec::new();
+    let mut merged = Value::Null;
+    let mut used = Vec::new();
     for (variable, value) in variables {
-        let meant = resolve_variable(&keys, variable)?;
-        if matches!(meant, VariableMeaning::Nothing) {
+        let meaning = resolve_variable(&keys, variable)?;
+        if matches!(meaning, VariableMeaning::Nothing) {
             continue;
         }
         let text = value
             .to_str()
             .ok_or_else(|| fault(variable, "it is not UTF-8"))?;
-        let path = match meant {
+        let path = match meaning {
             VariableMeaning::Nothing => continue,
             VariableMeaning::Key(path) => path,
             VariableMeaning::Block { .. } if is_empty(text) => continue,
@@ -60,21 +63,21 @@ pub fn read(variables: &[(String, OsString)]) -> Result<Option<ConfigFile>, Tool
             }
         };
         let value = setting(&path, text).map_err(|message| fault(variable, &message))?;
-        together = merge::merge_values(together, value);
-        named.push(variable.as_str());
+        merged = merge::merge_values(merged, value);
+        used.push(variable.as_str());
     }
-    if named.is_empty() {
+    if used.is_empty() {
         return Ok(None);
     }
-    let names = named.join(", ");
-    let config = serde_yaml::from_value(together.clone())
+    let names = used.join(", ");
+    let config = serde_yaml::from_value(merged.clone())
         .map_err(|error| fault(&names, &error.to_string()))?;
     let shown = format!("the environment ({names})");
     Ok(Some(ConfigFile {
         path: PathBuf::from(&shown),
         shown,
         config,
-        value: together,
+        value: merged,
         // Variables have no line numbers.
         text: "".into(),
         unaccepted: false,
@@ -108,14 +111,14 @@ pub enum VariableMeaning {
 /// Finds the meaning of a variable.
 pub fn resolve_variable(keys: &ConfigSchema, variable: &str) -> Result<VariableMeaning, ToolError> {
     let rest = variable.strip_prefix(PREFIX).unwrap_or(variable);
-    let deep = rest.contains("__");
+    let is_nested = rest.contains("__");
     let mut path: Vec<String> = Vec::new();
     let mut node = keys.root();
     for part in rest.split("__") {
         let key = key(&node, &path, part);
         let below = key.as_ref().and_then(|key| keys.below(&node, key));
         let (Some(key), Some(below)) = (key, below) else {
-            if !deep {
+            if !is_nested {
                 return Ok(VariableMeaning::Nothing);
             }
             let wanted = part.to_lowercase();
@@ -130,7 +133,7 @@ pub fn resolve_variable(keys: &ConfigSchema, variable: &str) -> Result<VariableM
         path.push(key);
         node = below;
     }
-    if deep || node.is_leaf() {
+    if is_nested || node.is_leaf() {
         return Ok(VariableMeaning::Key(path));
     }
     // A block is not set by one variable, because a name without `__` may belong to another program.
@@ -167,12 +170,12 @@ fn key(node: &SchemaNode<'_>, path: &[String], part: &str) -> Option<String> {
 /// `blockPrivateIPs` as `BLOCK_PRIVATE_IPS`.
 pub fn as_variable(key: &str) -> String {
     let mut name = String::new();
-    let mut small = false;
+    let mut after_lowercase = false;
     for character in key.chars() {
-        if small && character.is_ascii_uppercase() {
+        if after_lowercase && character.is_ascii_uppercase() {
             name.push('_');
         }
-        small = !character.is_ascii_uppercase();
+        after_lowercase = !character.is_ascii_uppercase();
         name.push(character.to_ascii_uppercase());
     }
     name
@@ -185,13 +188,13 @@ fn setting(path: &[String], text: &str) -> Result<Value, String> {
             Value::Mapping(Mapping::from_iter([(Value::String(key.clone()), inner)]))
         })
     };
-    let fits = |value: Value| {
+    let parse = |value: Value| {
         let whole = whole(value);
-        let read: Result<Config, _> = serde_yaml::from_value(whole.clone());
-        read.map(|_| whole).map_err(|error| error.to_string())
+        let config: Result<Config, _> = serde_yaml::from_value(whole.clone());
+        config.map(|_| whole).map_err(|error| error.to_string())
     };
     let parsed: Value = serde_yaml::from_str(text).unwrap_or_else(|_| text.into());
-    fits(parsed).or_else(|error| fits(text.into()).map_err(|_| error))
+    parse(parsed).or_else(|error| parse(text.into()).map_err(|_| error))
 }
 
 #[cfg(test)]

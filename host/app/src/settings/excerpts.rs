@@ -14,9 +14,9 @@ impl ConfigFile {
         let lines = key_lines::key_lines(&self.text);
         let mut all: Vec<(String, Vec<String>)> = Vec::new();
         for key in keys {
-            let key = block(key);
-            let place = format!("{} ({})", visible(key), self.key_location(&lines, key));
-            if all.iter().any(|(known, _)| *known == place) {
+            let key = shown_key(key);
+            let heading = format!("{} ({})", visible(key), self.key_location(&lines, key));
+            if all.iter().any(|(known, _)| *known == heading) {
                 continue;
             }
             let text = find(&self.value, key).map(serde_yaml::to_string);
@@ -25,7 +25,7 @@ impl ConfigFile {
                 // The key is listed even if its value cannot be shown, so that it is not taken for empty.
                 Some(Err(_)) | None => vec![format!("see {}", self.shown)],
             };
-            all.push((place, text));
+            all.push((heading, text));
         }
         all
     }
@@ -40,7 +40,7 @@ impl ConfigFile {
 }
 
 /// The key to show: for a mode, the list next to it that the mode switches on.
-fn block(key: &str) -> &str {
+fn shown_key(key: &str) -> &str {
     let key = match key.strip_prefix("secrets.") {
         // A secret's name may contain any characters.
         Some(_) => key,

@@ -10,16 +10,16 @@ use serde_yaml::Value;
 
 /// Makes the paths in these settings relative to `folder`. Returns true if there were any.
 pub fn anchor_file_paths(settings: &mut Value, folder: &Path) -> bool {
-    let mut found = network(settings.get_mut("network"), folder);
+    let mut found = anchor_extra_roots(settings.get_mut("network"), folder);
     if let Some(Value::Mapping(tools)) = settings.get_mut("tools") {
         for (_, tool) in tools.iter_mut() {
-            found |= network(tool.get_mut("network"), folder);
+            found |= anchor_extra_roots(tool.get_mut("network"), folder);
         }
     }
     found
 }
 
-fn network(block: Option<&mut Value>, folder: &Path) -> bool {
+fn anchor_extra_roots(block: Option<&mut Value>, folder: &Path) -> bool {
     let roots = block.and_then(|block| block.get_mut("extraRoots"));
     let Some(Value::Sequence(roots)) = roots else {
         return false;
@@ -27,9 +27,9 @@ fn network(block: Option<&mut Value>, folder: &Path) -> bool {
     let mut found = false;
     for root in roots {
         // A path that is not valid Unicode could not be written back.
-        let whole = root.as_str().map(|root| folder.join(root));
-        if let Some(whole) = whole.as_deref().and_then(Path::to_str) {
-            *root = whole.into();
+        let anchored = root.as_str().map(|root| folder.join(root));
+        if let Some(anchored) = anchored.as_deref().and_then(Path::to_str) {
+            *root = anchored.into();
             found = true;
         }
     }

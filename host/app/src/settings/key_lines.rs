@@ -30,18 +30,18 @@ pub fn key_lines(text: &str) -> BTreeMap<String, u64> {
                 None => {}
             },
             Event::MappingStart(..) => {
-                let prefix = value(&mut open, &mut lines, line);
+                let prefix = record_value(&mut open, &mut lines, line);
                 open.push(YamlParserLevel::Mapping { prefix, key: None });
             }
             Event::SequenceStart(..) => {
-                let prefix = value(&mut open, &mut lines, line);
+                let prefix = record_value(&mut open, &mut lines, line);
                 open.push(YamlParserLevel::Sequence { prefix, next: 0 });
             }
             Event::MappingEnd | Event::SequenceEnd => {
                 open.pop();
             }
             Event::Alias(_) => {
-                value(&mut open, &mut lines, line);
+                record_value(&mut open, &mut lines, line);
             }
             _ => {}
         }
@@ -73,7 +73,11 @@ impl YamlParserLevel {
     }
 }
 
-fn value(open: &mut [YamlParserLevel], lines: &mut BTreeMap<String, u64>, line: u64) -> String {
+fn record_value(
+    open: &mut [YamlParserLevel],
+    lines: &mut BTreeMap<String, u64>,
+    line: u64,
+) -> String {
     let path = open
         .last_mut()
         .map_or_else(String::new, YamlParserLevel::value);

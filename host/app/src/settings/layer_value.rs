@@ -30,11 +30,11 @@ impl MergedSettings {
         };
         let mut files: Vec<&ConfigFile> = self.files.iter().collect();
         files.sort_by_key(rank);
-        let said = files.into_iter().filter_map(|file| {
+        let values = files.into_iter().filter_map(|file| {
             let value = path
                 .iter()
                 .try_fold(&file.value, |at, key| at.get(key.as_str()))?;
-            let waits = |withheld: &String| {
+            let covers_key = |withheld: &String| {
                 let withheld = withheld.split(": ").next().unwrap_or(withheld);
                 is_within(&key, withheld) || is_within(withheld, &key)
             };
@@ -42,10 +42,11 @@ impl MergedSettings {
                 owner: file.owner,
                 place: file.key_location(&key_lines::key_lines(&file.text), &key),
                 value: value.clone(),
-                withheld: file.owner == ConfigOwner::Project && self.withheld.iter().any(waits),
+                withheld: file.owner == ConfigOwner::Project
+                    && self.withheld.iter().any(covers_key),
             })
         });
-        said.filter(|said| !said.value.is_null()).collect()
+        values.filter(|layer| !layer.value.is_null()).collect()
     }
 }
 

@@ -20,7 +20,7 @@ pub fn merge_layers(files: &[ConfigFile]) -> Result<Config, ToolError> {
         config.under_team(&team.config, |key| team.sets(key));
     }
     // No other file can override a file that refuses to run without an audit log.
-    if files.iter().any(says_refuse) {
+    if files.iter().any(sets_refuse) {
         config.audit.on_failure = AuditFailureMode::Refuse;
     }
     Ok(config)
@@ -31,9 +31,11 @@ fn below_teams(files: &[ConfigFile]) -> Result<Config, ToolError> {
         [] => return Ok(Config::default()),
         [one] => one.config.clone(),
         many => {
-            let merged = stacked(many).into_iter().fold(Value::Null, |below, file| {
-                merge_values(below, file.value.clone())
-            });
+            let merged = by_precedence(many)
+                .into_iter()
+                .fold(Value::Null, |below, file| {
+                    merge_values(below, file.value.clone())
+                });
             match merged {
                 Value::Null => Config::default(),
                 merged => serde_yaml::from_value(merged).map_err(|e| {
@@ -43,8 +45,8 @@ fn below_teams(files: &[ConfigFile]) -> Result<Config, ToolError> {
         }
     };
     // These blocks are taken from one file as a whole, so that a provider never gets the key of another file.
-    let above = stacked(files);
-    let last = |sets: fn(&Config) -> bool| above.iter().rfind(|file| sets(&file.config));
+    let ascending = by_precedence(files);
+    let last = |sets: fn(&Config) -> bool| ascending.iter().rfind(|file| sets(&file.config));
     if let Some(file) = last(|config| config.web_search.is_some()) {
         config.web_search.clone_from(&file.config.web_search);
     }
@@ -54,14 +56,14 @@ fn below_teams(files: &[ConfigFile]) -> Result<Config, ToolError> {
     }
     // Model providers, for the same reason.
     for (name, provider) in &mut config.providers {
-        let blocks = above.iter();
+        let blocks = ascending.iter();
         let blocks = blocks.filter_map(|file| file.config.providers.get(name));
         *provider = ProviderSettings::merge(blocks);
     }
-    let servers: Vec<_> = above.iter().map(|file| &file.config.mcp).collect();
+    let servers: Vec<_> = ascending.iter().map(|file| &file.config.mcp).collect();
     config.mcp.merge_files(&servers);
     for (name, settings) in &mut config.tools.each {
-        settings.deny = gathered(files, |file| {
+        settings.deny = union_of_lists(files, |file| {
             file.tools.each.get(name).map(|tool| tool.deny.as_slice())
         });
     }
@@ -74,19 +76,19 @@ fn below_teams(files: &[ConfigFile]) -> Result<Config, ToolError> {
 }
 
 /// The files in ascending precedence: environment variables override all others.
-fn stacked(files: &[ConfigFile]) -> Vec<&ConfigFile> {
-    let of_run = |file: &&ConfigFile| file.owner == ConfigOwner::Environment;
-    let (run, others): (Vec<_>, Vec<_>) = files.iter().partition(of_run);
-    others.into_iter().chain(run).collect()
+fn by_precedence(files: &[ConfigFile]) -> Vec<&ConfigFile> {
+    let is_environment = |file: &&ConfigFile| file.owner == ConfigOwner::Environment;
+    let (environment, others): (Vec<_>, Vec<_>) = files.iter().partition(is_environment);
+    others.into_iter().chain(environment).collect()
 }
 
 /// Returns true if the file sets the value explicitly, not by default.
-fn says_refuse(file: &ConfigFile) -> bool {
+fn sets_refuse(file: &ConfigFile) -> bool {
     file.value["audit"]["onFailure"].as_str() == Some("refuse")
 }
 
 /// The union of a list over all files.
-fn gathered<'a>(
+fn union_of_lists<'a>(
     files: &'a [ConfigFile],
     list: impl Fn(&'a Config) -> Option<&'a [String]>,
 ) -> Vec<String> {
@@ -130,25 +132,25 @@ pub fn policy_of_file(file: &ConfigFile) -> Result<PolicyFile, ToolError> {
         shown,
         text,
         unaccepted,
-        unaccepted_text: strange,
-        owner: whose,
+        unaccepted_text: has_unaccepted_text,
+        owner,
         ..
     } = file;
     let text = Arc::clone(text);
     let source = RuleSource::new(shown.as_str(), move || key_lines::key_lines(&text));
-    let mut rules = PolicyFile::new(config, source).map_err(|e| bad(&e))?;
-    if *strange {
+    let mut rules = PolicyFile::new(config, source).map_err(|e| policy_error(&e))?;
+    if *has_unaccepted_text {
         rules = rules.with_untrusted_text();
     }
     if *unaccepted {
         rules = rules.unaccepted();
     }
-    if whose.is_team() {
+    if owner.is_team() {
         rules = rules.as_team();
     }
     Ok(rules)
 }
 
-fn bad(error: &PolicyError) -> ToolError {
+fn policy_error(error: &PolicyError) -> ToolError {
     ToolError::invalid_input(error)
 }

@@ -17,14 +17,14 @@ use super::{ConfigLocation, MergedSettings};
 
 /// The config files, and the records of accepted settings and grants that affect them.
 pub struct SettingsWatcher {
-    places: UserDirs,
+    user_dirs: UserDirs,
     workspace: WorkspaceFolder,
     files: Arc<WatchedFiles>,
     /// Metadata of the files at the last check, if it differed from that of the last read.
     unsettled: Option<Vec<Option<ConfigFileStamp>>>,
     /// True if a file was so recent when it was read that a later change may not show in its metadata.
-    young: bool,
-    said: SettingsContent,
+    was_recent: bool,
+    content: SettingsContent,
     grants: String,
 }
 
@@ -55,11 +55,11 @@ impl WatchedFiles {
 /// A change of the settings or grants.
 pub struct SettingsChange {
     /// The new settings, or the error of reading them; `None` if they are unchanged.
-    pub read: Option<Result<(MergedSettings, Policy), ToolError>>,
+    pub settings: Option<Result<(MergedSettings, Policy), ToolError>>,
     /// True if they could not be read before.
-    pub mended: bool,
+    pub recovered: bool,
     /// True if the grants have changed.
-    pub granted: bool,
+    pub grants_changed: bool,
 }
 
 /// The last read state, for comparison: path, digest and acceptance of each file, or the error.
@@ -79,13 +79,17 @@ const TIMESTAMP_RESOLUTION: Duration = Duration::from_secs(2);
 
 impl SettingsWatcher {
     /// Watches the files that `settings` were read from.
-    pub fn new(places: &UserDirs, workspace: &WorkspaceFolder, settings: &MergedSettings) -> Self {
-        let approvals = UserApprovalStore::new(places, workspace)
+    pub fn new(
+        user_dirs: &UserDirs,
+        workspace: &WorkspaceFolder,
+        settings: &MergedSettings,
+    ) -> Self {
+        let approvals = UserApprovalStore::new(user_dirs, workspace)
             .map(|approval_store| approval_store.path().to_owned());
-        let configs = ConfigLocation::all_locations(places, workspace).into_iter();
-        let paths = configs.map(|place| place.path).chain(approvals);
+        let configs = ConfigLocation::all_locations(user_dirs, workspace).into_iter();
+        let paths = configs.map(|location| location.path).chain(approvals);
         let mut watched = Self {
-            places: places.clone(),
+            user_dirs: user_dirs.clone(),
             workspace: workspace.clone(),
             // Left empty, so that the first check reads the files: `settings` may be slightly out of date.
             files: Arc::new(WatchedFiles {
@@ -93,8 +97,8 @@ impl SettingsWatcher {
                 seen: Mutex::default(),
             }),
             unsettled: None,
-            young: false,
-            said: Ok(settings_content(settings)),
+            was_recent: false,
+            content: Ok(settings_content(settings)),
             grants: String::new(),
         };
         watched.grants = watched.grants();
@@ -107,14 +111,14 @@ impl SettingsWatcher {
         let now = self.files.stamps();
         if now == *self.files.seen() {
             self.unsettled = None;
-            if !self.young {
+            if !self.was_recent {
                 return None;
             }
         } else if self.unsettled.as_ref() != Some(&now) {
             self.unsettled = Some(now);
             return None;
         }
-        self.young = now.iter().flatten().any(ConfigFileStamp::is_young);
+        self.was_recent = now.iter().flatten().any(ConfigFileStamp::is_recent);
         *self.files.seen() = now;
         self.unsettled = None;
         self.read()
@@ -127,25 +131,25 @@ impl SettingsWatcher {
 
     fn read(&mut self) -> Option<SettingsChange> {
         let grants = self.grants();
-        let granted = grants != self.grants;
+        let grants_changed = grants != self.grants;
         self.grants = grants;
-        let read = MergedSettings::read(&self.places, &self.workspace)
+        let settings = MergedSettings::read(&self.user_dirs, &self.workspace)
             .and_then(|settings| settings.policy().map(|policy| (settings, policy)));
-        let now = match &read {
+        let now = match &settings {
             Ok((settings, _)) => Ok(settings_content(settings)),
             Err(error) => Err(error.message.clone()),
         };
-        let before = std::mem::replace(&mut self.said, now);
-        let read = (before != self.said).then_some(read);
-        (read.is_some() || granted).then(|| SettingsChange {
-            mended: before.is_err() && self.said.is_ok(),
-            read,
-            granted,
+        let before = std::mem::replace(&mut self.content, now);
+        let settings = (before != self.content).then_some(settings);
+        (settings.is_some() || grants_changed).then(|| SettingsChange {
+            recovered: before.is_err() && self.content.is_ok(),
+            settings,
+            grants_changed,
         })
     }
 
     fn approval_store(&self) -> Option<UserApprovalStore> {
-        UserApprovalStore::new(&self.places, &self.workspace)
+        UserApprovalStore::new(&self.user_dirs, &self.workspace)
     }
 
     /// A digest of the current grants. The recorded use of an approval changes the file, too, but not the digest.
@@ -185,9 +189,9 @@ impl ConfigFileStamp {
         })
     }
 
-    fn is_young(&self) -> bool {
+    fn is_recent(&self) -> bool {
         let age = self.modified.map(|time| time.elapsed());
-        // A time in the future never ages, so it is not young.
+        // A time in the future never ages, so it is not recent.
         matches!(age, Some(Ok(age)) if age < TIMESTAMP_RESOLUTION)
     }
 }
@@ -201,14 +205,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(folder.path().join("work/.mimir")).unwrap();
         let workspace = WorkspaceFolder::find(Some(&folder.path().join("work"))).unwrap();
-        let places = UserDirs {
+        let user_dirs = UserDirs {
             config: Some(folder.path().join("user")),
             ..UserDirs::default()
         };
         let path = workspace.config();
         std::fs::write(&path, config).unwrap();
-        let settings = MergedSettings::read(&places, &workspace).unwrap();
-        let watched = SettingsWatcher::new(&places, &workspace, &settings);
+        let settings = MergedSettings::read(&user_dirs, &workspace).unwrap();
+        let watched = SettingsWatcher::new(&user_dirs, &workspace, &settings);
         (folder, path, watched)
     }
 
@@ -227,12 +231,12 @@ mod tests {
         assert!(settled(&mut watched).is_none(), "it says what it said");
         std::fs::write(&path, "policy: {deny: [git, exec]}\n").unwrap();
         let change = settled(&mut watched).unwrap();
-        let (settings, _) = change.read.unwrap().unwrap();
+        let (settings, _) = change.settings.unwrap().unwrap();
         assert_eq!(settings.config.policy.deny, ["git", "exec"]);
-        assert!(!change.mended && !change.granted);
+        assert!(!change.recovered && !change.grants_changed);
         assert!(watched.check_for_change().is_none());
         std::fs::write(&path, "polcy: {}\n").unwrap();
-        let broken = settled(&mut watched).unwrap().read.unwrap();
+        let broken = settled(&mut watched).unwrap().settings.unwrap();
         assert!(broken.unwrap_err().message.contains("unknown key"));
         for _ in 0..3 {
             assert!(watched.check_for_change().is_none(), "it was told");
@@ -242,13 +246,13 @@ mod tests {
             "policy: {rules: [{decision: deny, match: [{}], noMatch: [{}]}]}\n",
         )
         .unwrap();
-        let broken = settled(&mut watched).unwrap().read.unwrap();
+        let broken = settled(&mut watched).unwrap().settings.unwrap();
         assert!(broken.is_err(), "another fault is told anew");
         std::fs::write(&path, "policy: {deny: [git, exec]}\n").unwrap();
-        let mended = settled(&mut watched).unwrap();
-        assert!(mended.mended && mended.read.unwrap().is_ok());
+        let recovered = settled(&mut watched).unwrap();
+        assert!(recovered.recovered && recovered.settings.unwrap().is_ok());
         std::fs::remove_file(&path).unwrap();
-        let gone = settled(&mut watched).unwrap().read.unwrap().unwrap();
+        let gone = settled(&mut watched).unwrap().settings.unwrap().unwrap();
         assert!(gone.0.files.is_empty());
     }
 
@@ -278,12 +282,12 @@ mod tests {
         let (_folder, _path, mut watched) = watched("tools: {git: {approval: allow}}\n");
         assert!(settled(&mut watched).is_none());
         let approval_store = watched.approval_store().unwrap();
-        let digest = watched.said.clone().unwrap()[0].1.clone();
+        let digest = watched.content.clone().unwrap()[0].1.clone();
         approval_store
             .change(|approvals| approvals.settings.insert(digest))
             .unwrap();
         let accepted = settled(&mut watched).unwrap();
-        assert!(accepted.read.unwrap().unwrap().0.withheld().is_empty());
+        assert!(accepted.settings.unwrap().unwrap().0.withheld().is_empty());
         approval_store
             .change(|approvals| approvals.workspace.clear())
             .unwrap();
@@ -292,6 +296,6 @@ mod tests {
             .change(|approvals| approvals.grants.insert("x".to_owned(), "y".to_owned()))
             .unwrap();
         let granted = settled(&mut watched).unwrap();
-        assert!(granted.granted && granted.read.is_none());
+        assert!(granted.grants_changed && granted.settings.is_none());
     }
 }

@@ -31,75 +31,85 @@ const MAX_DEPTH: usize = 4;
 /// Warns about unknown variables, once per process. A variable that a config file mentions, such as that of a secret,
 /// is in use.
 pub fn warn_once(variables: &[(String, OsString)], files: &[ConfigFile]) {
-    static TOLD: Once = Once::new();
-    TOLD.call_once(|| find_unknown(variables, files).iter().for_each(warn));
+    static WARNED: Once = Once::new();
+    WARNED.call_once(|| find_unknown(variables, files).iter().for_each(warn));
 }
 
 fn find_unknown(variables: &[(String, OsString)], files: &[ConfigFile]) -> Vec<String> {
-    let other = |name: &str| {
+    let is_candidate = |name: &str| {
         !OTHER_VARIABLES.contains(&name)
-            && !TEST_PREFIXES.iter().any(|aside| name.starts_with(aside))
+            && !TEST_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
     };
-    let named = |name: &str| {
+    let is_mentioned = |name: &str| {
         let in_file = files.iter().any(|file| file.text.contains(name));
         in_file || variables.iter().any(|(_, value)| value == name)
     };
     let names = variables.iter().map(|(name, _)| name.as_str());
-    let names: Vec<&str> = names.filter(|name| other(name) && !named(name)).collect();
+    let names: Vec<&str> = names
+        .filter(|name| is_candidate(name) && !is_mentioned(name))
+        .collect();
     if names.is_empty() {
         return Vec::new();
     }
-    let keys = ConfigSchema::default();
-    let is_stray =
-        |name: &&str| matches!(resolve_variable(&keys, name), Ok(VariableMeaning::Nothing));
-    let strays = names.into_iter().filter(is_stray);
-    strays.map(|name| describe_unknown(&keys, name)).collect()
+    let schema = ConfigSchema::default();
+    let has_no_meaning = |name: &&str| {
+        matches!(
+            resolve_variable(&schema, name),
+            Ok(VariableMeaning::Nothing)
+        )
+    };
+    let unknown = names.into_iter().filter(has_no_meaning);
+    unknown
+        .map(|name| describe_unknown(&schema, name))
+        .collect()
 }
 
-fn describe_unknown(keys: &ConfigSchema, stray: &str) -> String {
+fn describe_unknown(schema: &ConfigSchema, variable: &str) -> String {
     let mut known = Vec::new();
-    collect_variables(keys, &keys.root(), PREFIX, MAX_DEPTH, &mut known);
+    collect_variables(schema, &schema.root(), PREFIX, MAX_DEPTH, &mut known);
     known.extend(
         OTHER_VARIABLES[..OTHER_VARIABLES.len() - 1]
             .iter()
             .map(|name| (*name).to_owned()),
     );
-    let near = nearest(stray, known.iter().map(String::as_str));
+    let near = nearest(variable, known.iter().map(String::as_str));
     let near = near.first().map(|near| (*near).to_owned());
-    let near = split_variable(keys, stray).or(near);
-    let stray = visible(prefix(stray, 200));
+    let near = split_variable(schema, variable).or(near);
+    let variable = visible(prefix(variable, 200));
     match near {
         Some(near) => {
-            format!("{stray} is not used: it is not a setting; the closest one is {near}")
+            format!("{variable} is not used: it is not a setting; the closest one is {near}")
         }
-        None => format!("{stray} is not used: it is not a setting"),
+        None => format!("{variable} is not used: it is not a setting"),
     }
 }
 
 /// The closest valid name with one or two `_` doubled; the settings of a tool need two.
-fn split_variable(keys: &ConfigSchema, stray: &str) -> Option<String> {
-    let stray = stray.strip_prefix(PREFIX).filter(|rest| rest.len() < 100)?;
-    let places: Vec<usize> = stray.match_indices('_').map(|(at, _)| at).collect();
-    let parted = |places: &[usize]| {
-        let mut name = stray.to_owned();
-        for at in places.iter().rev() {
+fn split_variable(schema: &ConfigSchema, variable: &str) -> Option<String> {
+    let variable = variable
+        .strip_prefix(PREFIX)
+        .filter(|rest| rest.len() < 100)?;
+    let underscores: Vec<usize> = variable.match_indices('_').map(|(at, _)| at).collect();
+    let with_doubled = |underscores: &[usize]| {
+        let mut name = variable.to_owned();
+        for at in underscores.iter().rev() {
             name.insert(*at, '_');
         }
         let name = format!("{PREFIX}{name}");
-        matches!(resolve_variable(keys, &name), Ok(VariableMeaning::Key(_))).then_some(name)
+        matches!(resolve_variable(schema, &name), Ok(VariableMeaning::Key(_))).then_some(name)
     };
-    let after = |first: usize| places.iter().filter(move |at| **at > first);
-    let mut pairs = places
+    let after = |first: usize| underscores.iter().filter(move |at| **at > first);
+    let mut pairs = underscores
         .iter()
         .flat_map(|first| after(*first).map(|second| [*first, *second]));
-    let both = pairs.find_map(|pair| parted(&pair));
-    both.or_else(|| places.iter().find_map(|at| parted(&[*at])))
+    let both = pairs.find_map(|pair| with_doubled(&pair));
+    both.or_else(|| underscores.iter().find_map(|at| with_doubled(&[*at])))
 }
 
 /// Collects the variables of all settings in a block, except those under names that a person chooses, such as a
 /// tool's.
 fn collect_variables(
-    keys: &ConfigSchema,
+    schema: &ConfigSchema,
     node: &SchemaNode<'_>,
     before: &str,
     depth: usize,
@@ -107,10 +117,10 @@ fn collect_variables(
 ) {
     for key in node.names() {
         let name = format!("{before}{}", as_variable(key));
-        match keys.below(node, key) {
+        match schema.below(node, key) {
             Some(below) if below.is_leaf() => all.push(name),
             Some(below) if depth > 1 => {
-                collect_variables(keys, &below, &format!("{name}__"), depth - 1, all);
+                collect_variables(schema, &below, &format!("{name}__"), depth - 1, all);
             }
             _ => {}
         }
@@ -138,7 +148,7 @@ mod tests {
 
     #[test]
     fn unknown_variables_are_reported_with_the_nearest_name() {
-        for (stray, near) in [
+        for (variable, near) in [
             ("MIMIR_PROFLE", "MIMIR_PROFILE"),
             ("MIMIR_MODLE", "MIMIR_MODEL"),
             ("MIMIR_AGENT_MAX_TURNS", "MIMIR_AGENT__MAX_TURNS"),
@@ -154,9 +164,9 @@ mod tests {
             ),
             ("MIMIR_CONFIG_DRI", "MIMIR_CONFIG_DIR"),
         ] {
-            let told = of(&[stray]);
+            let told = of(&[variable]);
             let wanted =
-                format!("{stray} is not used: it is not a setting; the closest one is {near}");
+                format!("{variable} is not used: it is not a setting; the closest one is {near}");
             assert_eq!(told, [wanted]);
         }
     }

@@ -22,12 +22,12 @@ pub fn change_config(
     user: bool,
     changes: impl FnOnce(&str) -> Result<Vec<ConfigEdit>, ToolError>,
 ) -> Result<String, ToolError> {
-    let whose = if user {
+    let owner = if user {
         ConfigOwner::User
     } else {
         ConfigOwner::Project
     };
-    match attempt(setup, &setup.settings, whose, changes)? {
+    match try_change(setup, &setup.settings, owner, changes)? {
         WriteOutcome::Done(shown) => Ok(shown),
         WriteOutcome::Changed(shown) => Err(changed_meanwhile(&shown)),
     }
@@ -41,16 +41,16 @@ const MAX_ATTEMPTS: usize = 100;
 /// new content.
 pub fn retry_change(
     setup: &HostSetup,
-    whose: ConfigOwner,
+    owner: ConfigOwner,
     changes: impl Fn(&str) -> Result<Vec<ConfigEdit>, ToolError>,
 ) -> Result<String, ToolError> {
-    let mut written = attempt(setup, &setup.settings, whose, &changes)?;
+    let mut written = try_change(setup, &setup.settings, owner, &changes)?;
     for _ in 1..MAX_ATTEMPTS {
         if let WriteOutcome::Done(shown) = written {
             return Ok(shown);
         }
         let settings = MergedSettings::read(&setup.user_dirs, &setup.workspace)?;
-        written = attempt(setup, &settings, whose, &changes)?;
+        written = try_change(setup, &settings, owner, &changes)?;
     }
     match written {
         WriteOutcome::Done(shown) => Ok(shown),
@@ -70,60 +70,57 @@ enum WriteOutcome {
     Changed(String),
 }
 
-fn attempt(
+fn try_change(
     setup: &HostSetup,
     settings: &MergedSettings,
-    whose: ConfigOwner,
+    owner: ConfigOwner,
     changes: impl FnOnce(&str) -> Result<Vec<ConfigEdit>, ToolError>,
 ) -> Result<WriteOutcome, ToolError> {
-    let mut places = ConfigLocation::all_locations(&setup.user_dirs, &setup.workspace).into_iter();
-    let Some(place) = places.find(|place| place.owner == whose) else {
+    let mut locations =
+        ConfigLocation::all_locations(&setup.user_dirs, &setup.workspace).into_iter();
+    let Some(location) = locations.find(|location| location.owner == owner) else {
         let message = "this platform has no folder for your own settings; set MIMIR_CONFIG_DIR";
         return Err(ToolError::unavailable(message));
     };
-    if whose == ConfigOwner::Project {
-        setup.workspace.check_no_links(&place.path)?;
+    if owner == ConfigOwner::Project {
+        setup.workspace.check_no_links(&location.path)?;
     }
-    let folder = place.path.parent().unwrap_or(&place.path);
+    let folder = location.path.parent().unwrap_or(&location.path);
     std::fs::create_dir_all(folder).map_err(|error| file_error("make", folder, &error))?;
-    let turn = match whose {
+    let lock_path = match owner {
         ConfigOwner::Project => setup.workspace.state_path("config")?,
-        _ => place.path.clone(),
+        _ => location.path.clone(),
     };
-    let turn =
-        private_files::lock_for_change(&turn).map_err(|error| file_error("lock", &turn, &error))?;
-    let before = place.text()?;
-    let known = settings.files.iter().find(|file| file.owner == whose);
-    if before.as_deref().map(digest) != known.map(super::ConfigFile::digest) {
-        return Ok(WriteOutcome::Changed(place.shown));
+    let lock = private_files::lock_for_change(&lock_path)
+        .map_err(|error| file_error("lock", &lock_path, &error))?;
+    let before = location.text()?;
+    let read_before = settings.files.iter().find(|file| file.owner == owner);
+    if before.as_deref().map(digest) != read_before.map(super::ConfigFile::digest) {
+        return Ok(WriteOutcome::Changed(location.shown));
     }
     let before = before.unwrap_or_default();
     let after = apply_edits(&before, &changes(&before)?)?;
     if after == before {
-        return Ok(WriteOutcome::Done(place.shown));
+        return Ok(WriteOutcome::Done(location.shown));
     }
-    MergedSettings::check(&place, &after)?;
-    let path = target_file(setup, &place)?;
+    MergedSettings::check(&location, &after)?;
+    let path = target_file(setup, &location)?;
     private_files::rewrite(&path, after.as_bytes())
         .map_err(|error| file_error("write", &path, &error))?;
-    if whose == ConfigOwner::Project {
-        accept(setup, settings, &place, &after)?;
+    if owner == ConfigOwner::Project {
+        accept(setup, settings, &location, &after)?;
     }
-    drop(turn);
-    Ok(WriteOutcome::Done(place.shown))
+    drop(lock);
+    Ok(WriteOutcome::Done(location.shown))
 }
 
 /// The file to write, with links resolved. A workspace's file may come from a checkout, so it must not lead out of the
 /// workspace.
-fn target_file(setup: &HostSetup, place: &ConfigLocation) -> Result<PathBuf, ToolError> {
-    if !place.path.is_symlink() {
-        return Ok(place.path.clone());
+fn target_file(setup: &HostSetup, location: &ConfigLocation) -> Result<PathBuf, ToolError> {
+    if !location.path.is_symlink() {
+        return Ok(location.path.clone());
     }
-    let ConfigLocation {
-        path,
-        shown,
-        owner: whose,
-    } = place;
+    let ConfigLocation { path, shown, owner } = location;
     let real = path.canonicalize().map_err(|error| {
         ToolError::new(
             ToolErrorCode::FileNotFound,
@@ -131,8 +128,8 @@ fn target_file(setup: &HostSetup, place: &ConfigLocation) -> Result<PathBuf, Too
         )
     })?;
     let root = setup.workspace.root();
-    let inside = || root.canonicalize().is_ok_and(|root| real.starts_with(root));
-    if *whose == ConfigOwner::Project && !inside() {
+    let is_inside = || root.canonicalize().is_ok_and(|root| real.starts_with(root));
+    if *owner == ConfigOwner::Project && !is_inside() {
         let real = visible(&real.display().to_string());
         return Err(ToolError::permission_denied(format!(
             "nothing is written through {shown}: it is a link to {real}, outside of the workspace; edit the target directly, or replace the link by a file"
@@ -145,7 +142,7 @@ fn target_file(setup: &HostSetup, place: &ConfigLocation) -> Result<PathBuf, Too
 fn accept(
     setup: &HostSetup,
     settings: &MergedSettings,
-    place: &ConfigLocation,
+    location: &ConfigLocation,
     after: &str,
 ) -> Result<(), ToolError> {
     if !(settings.withheld().is_empty() && settings.unaccepted_texts().is_empty()) {
@@ -161,7 +158,7 @@ fn accept(
     });
     changed.map_err(ToolError::unavailable)?;
     let event =
-        AuditEvent::new(EventKind::ConfigChange, SystemTime::now()).with_subject(&place.shown);
+        AuditEvent::new(EventKind::ConfigChange, SystemTime::now()).with_subject(&location.shown);
     setup.record_event(&event.with_detail(&format!("changed by hand, sha256 {digest}")));
     Ok(())
 }

@@ -6,27 +6,27 @@ use mimir_core::name_suggestions::with_nearest_name;
 /// The error with file, line and column, and the closest name if a key or value is unknown.
 pub fn explain(file: &str, error: &serde_yaml::Error) -> ToolError {
     let mut message = error.to_string();
-    let mut place = file.to_owned();
+    let mut position = file.to_owned();
     if let Some(at) = error.location() {
-        place = format!("{file}:{}:{}", at.line(), at.column());
+        position = format!("{file}:{}:{}", at.line(), at.column());
         let tail = format!(" at line {} column {}", at.line(), at.column());
         message = message.replace(&tail, "");
     }
     let message = mimir_core::text::visible(mimir_core::text::prefix(
-        &plain(&with_nearest_name(&message)),
+        &rewrite_message(&with_nearest_name(&message)),
         500,
     ));
-    ToolError::invalid_input(format!("{place}: {message}"))
+    ToolError::invalid_input(format!("{position}: {message}"))
 }
 
 /// The error for a file whose structure exceeds the limits.
-pub fn yaml_shape_error(file: &str, unfit: &mimir_script::yaml::YamlRejection) -> ToolError {
-    ToolError::invalid_input(format!("{file}:{unfit}"))
+pub fn yaml_shape_error(file: &str, rejection: &mimir_script::yaml::YamlRejection) -> ToolError {
+    ToolError::invalid_input(format!("{file}:{rejection}"))
 }
 
 /// Rewrites a message of the YAML parser without type names.
-fn plain(message: &str) -> String {
-    for (said, better) in [
+fn rewrite_message(message: &str) -> String {
+    for (fragment, better) in [
         (
             "found character that cannot start any token",
             "a value begins with a tab or a reserved character: indent with spaces, and quote a value that begins with @ or `",
@@ -40,15 +40,15 @@ fn plain(message: &str) -> String {
             "a number is too large: the largest is 18446744073709551615",
         ),
     ] {
-        if message.contains(said) {
+        if message.contains(fragment) {
             return better.to_owned();
         }
     }
-    wrong_type(message).unwrap_or_else(|| message.to_owned())
+    rewrite_type_error(message).unwrap_or_else(|| message.to_owned())
 }
 
 /// Rewrites `PATH: invalid type: FOUND, expected EXPECTED` as a sentence.
-fn wrong_type(message: &str) -> Option<String> {
+fn rewrite_type_error(message: &str) -> Option<String> {
     let (path, rest) = match message.split_once("invalid type: ") {
         Some((path, rest)) => (path.trim_end_matches(": "), rest),
         None => return None,

@@ -20,12 +20,12 @@ impl UndoStore {
             mode_of(&copy, &change.before)
         };
         let mut modes: Vec<Option<u32>> = changes.map(mode_before).collect();
-        for (from, to) in moved(record) {
-            let arrival = &record.changes[to];
-            let now = UndoPath::resolve(&self.root, &arrival.path, false).ok();
-            let mode = now.and_then(|place| mode_of(&place, &record.changes[from].before));
+        for (from, to) in move_pairs(record) {
+            let target = &record.changes[to];
+            let now = UndoPath::resolve(&self.root, &target.path, false).ok();
+            let mode = now.and_then(|path| mode_of(&path, &record.changes[from].before));
             // A file that replaced another one got that one's permissions.
-            let bits = match arrival.before {
+            let bits = match target.before {
                 PathState::Absent => 0o777,
                 _ => OWNER_BITS,
             };
@@ -36,26 +36,32 @@ impl UndoStore {
 }
 
 /// The permissions of an item, if it has the kind of the recorded state.
-fn mode_of(place: &UndoPath, was: &PathState) -> Option<u32> {
-    match (place.kind().ok()?, was) {
+fn mode_of(path: &UndoPath, recorded: &PathState) -> Option<u32> {
+    match (path.kind().ok()?, recorded) {
         (PathKind::File, PathState::File { .. })
-        | (PathKind::Directory, PathState::Directory { .. }) => place.mode(),
+        | (PathKind::Directory, PathState::Directory { .. }) => path.mode(),
         _ => None,
     }
 }
 
 /// The pairs of changes that are the two sides of a move. The sources are recorded in order, the targets in reverse.
-fn moved(record: &UndoRecord) -> Vec<(usize, usize)> {
-    let gone = |change: &&super::UndoChange| change.after == PathState::Absent;
-    let count = record
+fn move_pairs(record: &UndoRecord) -> Vec<(usize, usize)> {
+    let is_removal = |change: &&super::UndoChange| change.after == PathState::Absent;
+    let first_removal = record
         .changes
         .iter()
-        .take_while(|change| !gone(change))
+        .take_while(|change| !is_removal(change))
         .count();
-    let left = record.changes.iter().skip(count).take_while(gone).count();
+    let removals = record
+        .changes
+        .iter()
+        .skip(first_removal)
+        .take_while(is_removal)
+        .count();
     let last = record.changes.len();
-    let pairs = (count..count + left).zip((count + left..last).rev());
-    if last - count == 2 * left {
+    let pairs =
+        (first_removal..first_removal + removals).zip((first_removal + removals..last).rev());
+    if last - first_removal == 2 * removals {
         pairs.collect()
     } else {
         Vec::new()

@@ -18,8 +18,8 @@ pub struct UndoRecord {
     /// The changes, in the order in which they were made.
     pub changes: Vec<UndoChange>,
     /// The changes that cannot be undone; `changes` has the others.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unkept: Option<UnrecordedChanges>,
+    #[serde(default, rename = "unkept", skip_serializing_if = "Option::is_none")]
+    pub unrecorded: Option<UnrecordedChanges>,
     /// Time of the undo.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undone: Option<String>,
@@ -28,15 +28,18 @@ pub struct UndoRecord {
 impl UndoRecord {
     /// Time since the change; `None` if its time is invalid or in the future.
     pub fn age(&self, now: Timestamp) -> Option<Duration> {
-        let made: Timestamp = self.time.parse().ok()?;
-        Duration::try_from(now.duration_since(made)).ok()
+        let time: Timestamp = self.time.parse().ok()?;
+        Duration::try_from(now.duration_since(time)).ok()
     }
 
     /// The changed paths.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         let changed = self.changes.iter().map(|change| change.path.as_str());
-        let unkept = self.unkept.iter().flat_map(|unkept| &unkept.paths);
-        changed.chain(unkept.map(String::as_str))
+        let unrecorded = self
+            .unrecorded
+            .iter()
+            .flat_map(|unrecorded| &unrecorded.paths);
+        changed.chain(unrecorded.map(String::as_str))
     }
 }
 

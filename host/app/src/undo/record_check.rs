@@ -19,8 +19,9 @@ pub fn is_logged(record: &UndoRecord, log: &AuditLog) -> io::Result<bool> {
     let mut found = false;
     log.snapshot()?.lines(|line| {
         // Only lines that contain the id are parsed.
-        let near = std::str::from_utf8(line.bytes).is_ok_and(|line| line.contains(&record.id));
-        if near && let Some(entry) = AuditEntry::read(line.bytes) {
+        let mentions_id =
+            std::str::from_utf8(line.bytes).is_ok_and(|line| line.contains(&record.id));
+        if mentions_id && let Some(entry) = AuditEntry::read(line.bytes) {
             let tool = entry.text("tool");
             found |= entry.text("event") == EventKind::Call.as_str()
                 && entry.text("id") == record.id
@@ -73,7 +74,7 @@ fn leads_outside(path: &str, target: &str) -> bool {
         .filter(|part| !matches!(*part, "" | "."))
         .count()
         - 1;
-    let mut down = false;
+    let mut descended = false;
     if target.starts_with(['/', '\\']) || target.contains(':') {
         return true;
     }
@@ -81,9 +82,9 @@ fn leads_outside(path: &str, target: &str) -> bool {
         match part {
             "" | "." => {}
             // A directory on the way may be a link itself.
-            ".." if down || depth == 0 => return true,
+            ".." if descended || depth == 0 => return true,
             ".." => depth -= 1,
-            _ => down = true,
+            _ => descended = true,
         }
     }
     false

@@ -35,7 +35,7 @@ pub struct RestoredPath {
     /// State before the call.
     pub before: PathState,
     /// The outcome.
-    pub became: RestoreResult,
+    pub result: RestoreResult,
     /// Path of the copy of the replaced item, relative to the folder of the backups.
     pub copy: Option<String>,
 }
@@ -77,12 +77,12 @@ impl UndoStore {
                 }
             };
             if is_same(&now, &change.before) {
-                done.push(became(change, RestoreResult::Unchanged, None));
+                done.push(restored_path(change, RestoreResult::Unchanged, None));
                 continue;
             }
             if !is_same(&now, &change.after) {
                 changed.push(change.path.as_str());
-                if stands_in_the_way(&now, &change.before) {
+                if is_blocking(&now, &change.before) {
                     blocked.push(change.path.as_str());
                 }
             }
@@ -92,7 +92,7 @@ impl UndoStore {
         if !changed.is_empty() && !force {
             let message = format!(
                 "changed since the call, not restored: {}; `mimir undo {} --force` restores it anyway",
-                named(&changed),
+                list_paths(&changed),
                 record.id
             );
             return Err(ToolError::new(ToolErrorCode::AlreadyExists, message)
@@ -101,17 +101,17 @@ impl UndoStore {
         if !blocked.is_empty() {
             let message = format!(
                 "another item has replaced {}, so nothing is restored; move it away and undo again",
-                named(&blocked)
+                list_paths(&blocked)
             );
             return Err(ToolError::new(ToolErrorCode::AlreadyExists, message)
                 .with_details(json!({ "blocked": blocked })));
         }
         let modes = self.recorded_modes(&record);
         for (number, change) in &todo {
-            let kept = self.back_up_current(&record, *number);
-            match kept.and_then(|copy| Ok((self.put_back(change, modes[*number])?, copy))) {
-                Ok((as_told, copy)) => done.push(became(change, as_told, copy)),
-                Err(error) => return Err(cannot(change, &error, &done)),
+            let backup = self.back_up_current(&record, *number);
+            match backup.and_then(|copy| Ok((self.put_back(change, modes[*number])?, copy))) {
+                Ok((result, copy)) => done.push(restored_path(change, result, copy)),
+                Err(error) => return Err(restore_error(change, &error, &done)),
             }
         }
         // Permissions of folders are restored last and inner ones first, because they may forbid access to the folder.
@@ -119,8 +119,8 @@ impl UndoStore {
         for (number, change) in &todo {
             if let (PathState::Directory { .. }, Some(mode)) = (&change.before, modes[*number]) {
                 UndoPath::resolve(&self.root, &change.path, false)
-                    .and_then(|place| place.set_mode(mode))
-                    .map_err(|error| cannot(change, &error, &done))?;
+                    .and_then(|path| path.set_mode(mode))
+                    .map_err(|error| restore_error(change, &error, &done))?;
             }
         }
         record.undone = Some(now());
@@ -131,12 +131,12 @@ impl UndoStore {
     fn mark(&self, record: &UndoRecord) -> Result<(), ToolError> {
         let path = self.folder.join(format!("{}.json", record.id));
         // Records are pruned by modification time, which an undo must not renew.
-        let age = path.metadata().and_then(|meta| meta.modified());
+        let modified = path.metadata().and_then(|meta| meta.modified());
         let written = serde_json::to_vec(record)
             .map_err(io::Error::from)
             .and_then(|json| write_atomically(&path, &json));
-        if let (Ok(age), Ok(file)) = (age, File::options().write(true).open(&path)) {
-            let _ = file.set_modified(age);
+        if let (Ok(modified), Ok(file)) = (modified, File::options().write(true).open(&path)) {
+            let _ = file.set_modified(modified);
         }
         written.map_err(|e| {
             ToolError::execution(format!(
@@ -163,8 +163,8 @@ impl UndoStore {
             return Ok(None);
         }
         // An interrupted undo may have stored copies already.
-        for again in 0.. {
-            let name = format!("{}/undone-{number}-{again}", record.id);
+        for attempt in 0.. {
+            let name = format!("{}/undone-{number}-{attempt}", record.id);
             let copy = UndoPath::resolve(&self.folder, &name, true)?;
             if copy.kind()? == PathKind::Absent {
                 place.hard_link_to(&copy)?;
@@ -243,11 +243,11 @@ impl UndoStore {
         let Some(backup) = backup else {
             return Err(fault("was not kept"));
         };
-        let found = UndoPath::resolve(&self.folder, backup, false)
+        let current = UndoPath::resolve(&self.folder, backup, false)
             .and_then(|place| place.open())
             .and_then(sha256);
-        match found {
-            Ok(found) if Some(&found) == expected.as_ref() => Ok(()),
+        match current {
+            Ok(current) if Some(&current) == expected.as_ref() => Ok(()),
             Ok(_) => Err(fault("is damaged")),
             Err(e) => Err(fault(&format!("cannot be read: {e}"))),
         }
@@ -285,17 +285,17 @@ impl UndoStore {
     }
 }
 
-fn became(change: &UndoChange, became: RestoreResult, copy: Option<String>) -> RestoredPath {
+fn restored_path(change: &UndoChange, result: RestoreResult, copy: Option<String>) -> RestoredPath {
     RestoredPath {
         path: change.path.clone(),
         before: change.before.clone(),
-        became,
+        result,
         copy,
     }
 }
 
 /// Returns true if a folder would replace another item, or another item a folder.
-fn stands_in_the_way(now: &PathState, before: &PathState) -> bool {
+fn is_blocking(now: &PathState, before: &PathState) -> bool {
     match (now, before) {
         (PathState::Absent, _) | (_, PathState::Absent) => false,
         (now, before) => {
@@ -305,7 +305,7 @@ fn stands_in_the_way(now: &PathState, before: &PathState) -> bool {
     }
 }
 
-fn named(paths: &[&str]) -> String {
+fn list_paths(paths: &[&str]) -> String {
     let shown = paths.iter().take(MAX_NAMED_FILES);
     let shown: Vec<String> = shown.map(|path| text::visible(path)).collect();
     match paths.len().saturating_sub(MAX_NAMED_FILES) {
@@ -315,7 +315,7 @@ fn named(paths: &[&str]) -> String {
 }
 
 /// The error of an undo that stopped halfway. It can be repeated.
-fn cannot(change: &UndoChange, error: &io::Error, done: &[RestoredPath]) -> ToolError {
+fn restore_error(change: &UndoChange, error: &io::Error, done: &[RestoredPath]) -> ToolError {
     use io::ErrorKind as K;
     let code = match error.kind() {
         K::StorageFull | K::QuotaExceeded | K::FileTooLarge => ToolErrorCode::LimitExceeded,

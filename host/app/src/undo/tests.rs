@@ -76,7 +76,7 @@ impl Scene {
                     after,
                 })
                 .collect(),
-            unkept: None,
+            unrecorded: None,
             undone: None,
         };
         let path = self.backups.folder.join(format!("{id}.json"));
@@ -88,7 +88,7 @@ impl Scene {
 fn told(restored: &[RestoredPath]) -> Vec<(&str, RestoreResult)> {
     restored
         .iter()
-        .map(|path| (path.path.as_str(), path.became))
+        .map(|path| (path.path.as_str(), path.result))
         .collect()
 }
 

@@ -43,7 +43,7 @@ fn split_path(path: &str) -> io::Result<Vec<&str>> {
 }
 
 /// Refuses anything but a regular file, since tools do not write pipes or devices.
-fn regular(file: File) -> io::Result<File> {
+fn require_regular_file(file: File) -> io::Result<File> {
     if file.metadata()?.is_file() {
         Ok(file)
     } else {
@@ -55,7 +55,7 @@ fn regular(file: File) -> io::Result<File> {
 }
 
 /// A unique name for an unfinished file.
-fn unfinished() -> String {
+fn temporary_name() -> String {
     use std::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let nanos = std::time::SystemTime::now()
@@ -81,7 +81,7 @@ mod unix {
     };
     use rustix::io::Errno;
 
-    use super::{PathKind, regular, split_path, unfinished};
+    use super::{PathKind, require_regular_file, split_path, temporary_name};
 
     /// The location of a file that may not exist yet: an open folder and a name in it.
     #[derive(Debug)]
@@ -131,14 +131,16 @@ mod unix {
         pub fn open(&self) -> io::Result<File> {
             // Non-blocking, because opening a pipe would wait for a writer.
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-            regular(openat(&self.folder, self.name.as_str(), flags, Mode::empty())?.into())
+            require_regular_file(
+                openat(&self.folder, self.name.as_str(), flags, Mode::empty())?.into(),
+            )
         }
 
         /// Writes a file atomically.
         ///
         /// Keeps the permissions of a file that it replaces. A new file gets `mode`, or access for the owner only.
         pub fn write_file(&self, content: &mut dyn Read, mode: Option<u32>) -> io::Result<()> {
-            let name = unfinished();
+            let name = temporary_name();
             let mode = match statat(&self.folder, self.name.as_str(), AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(stat) if FileType::from_raw_mode(stat.st_mode).is_file() => {
                     Some(Mode::from_raw_mode(stat.st_mode))
@@ -245,7 +247,7 @@ mod portable {
     use std::io::{self, Read};
     use std::path::{Path, PathBuf};
 
-    use super::{PathKind, regular, split_path, unfinished};
+    use super::{PathKind, require_regular_file, split_path, temporary_name};
 
     /// The location of a file that may not exist yet.
     #[derive(Debug)]
@@ -288,12 +290,12 @@ mod portable {
         /// Opens the file for reading.
         pub fn open(&self) -> io::Result<File> {
             refuse_link(&self.path)?;
-            regular(File::open(&self.path)?)
+            require_regular_file(File::open(&self.path)?)
         }
 
         /// Writes a file atomically.
         pub fn write_file(&self, content: &mut dyn Read, _mode: Option<u32>) -> io::Result<()> {
-            let unfinished = self.folder.join(unfinished());
+            let unfinished = self.folder.join(temporary_name());
             let done = File::create_new(&unfinished)
                 .and_then(|mut file| io::copy(content, &mut file).and_then(|_| file.sync_all()))
                 .and_then(|()| fs::rename(&unfinished, &self.path));

@@ -22,15 +22,16 @@ pub struct ConversationSaver {
 
 impl ConversationSaver {
     /// Creates a saver for the conversations of this agent.
-    pub fn for_agent(bench: &AgentRuntime) -> Self {
+    pub fn for_agent(runtime: &AgentRuntime) -> Self {
         Self {
-            conversations: bench.conversations.clone(),
-            pipeline: bench.pipeline().clone(),
+            conversations: runtime.conversations.clone(),
+            pipeline: runtime.pipeline().clone(),
             failed: AtomicBool::new(false),
         }
     }
 
-    /// Saves the current state of a conversation, before its session ends. The first failure is reported on stderr.
+    /// Saves the current state of a conversation. Call it before the session ends. The first failure is reported on
+    /// stderr.
     pub fn save(&self, conversation: &Conversation) {
         let mut conversation = conversation.clone();
         conversation.read = Some(self.pipeline.session_label(&conversation.id));

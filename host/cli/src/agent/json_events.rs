@@ -9,33 +9,33 @@ use serde::Serialize;
 /// Prints events as lines of JSON on stdout.
 #[derive(Default)]
 pub struct JsonEventWriter {
-    /// First write error: the reader is gone.
-    broken: Mutex<Option<io::Error>>,
+    /// First write error. It usually means that the reader is gone.
+    write_error: Mutex<Option<io::Error>>,
 }
 
 impl JsonEventWriter {
     /// Prints a line.
-    pub fn line<T: Serialize>(&self, line: &T) {
-        let printed = serde_json::to_string(line)
+    pub fn write_line<T: Serialize>(&self, line: &T) {
+        let written = serde_json::to_string(line)
             .map_err(io::Error::from)
             .and_then(|text| {
                 let mut out = io::stdout().lock();
                 out.write_all(format!("{text}\n").as_bytes())?;
                 out.flush()
             });
-        if let Err(error) = printed {
-            self.broken.lock().get_or_insert(error);
+        if let Err(error) = written {
+            self.write_error.lock().get_or_insert(error);
         }
     }
 
     /// Returns an error if a line could not be printed.
     pub fn finish(self) -> io::Result<()> {
-        self.broken.into_inner().map_or(Ok(()), Err)
+        self.write_error.into_inner().map_or(Ok(()), Err)
     }
 }
 
 impl AgentEventSink for JsonEventWriter {
     fn handle_event(&self, event: AgentEvent<'_>) {
-        self.line(&event);
+        self.write_line(&event);
     }
 }

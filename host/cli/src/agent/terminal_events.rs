@@ -9,35 +9,35 @@ use mimir_agent::{AgentEvent, AgentEventSink, ToolCall};
 use mimir_core::call::CallObserver;
 use mimir_core::text::{prefix, sanitize, visible};
 use mimir_core::{BoxFuture, Outcome};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::output::stderr_queue::is_output_held;
 use crate::output::{BAD, FAINT, GOOD, STRONG, WARN, note, styled};
 use crate::terminal::{CallWatcher, is_question_open};
 
-/// Most characters of arguments, and of an error message, on a line.
+/// Maximum number of characters of arguments, and of an error message, on a line.
 const MAX_LINE_CHARS: usize = 100;
 
-/// State of the shown task.
+/// Prints the events of a task on the terminal.
 pub struct TerminalEventSink {
     /// True if text is printed as it streams in; otherwise only the final answer is printed, at the end.
     streams: bool,
     /// True if the last text did not end with a line end.
-    open: Mutex<bool>,
+    is_line_open: Mutex<bool>,
     watchers: Mutex<HashMap<String, Arc<CallWatcher>>>,
-    under_way: AtomicUsize,
+    running_calls: AtomicUsize,
     stop: Notify,
 }
 
 impl TerminalEventSink {
-    /// Streams text on a terminal. A file or another program gets only the final answer.
+    /// Creates a sink that streams text if stdout is a terminal. A file or another program gets only the final answer.
     pub fn new() -> Self {
         Self {
             streams: io::stdout().is_terminal(),
-            open: Mutex::new(false),
+            is_line_open: Mutex::new(false),
             watchers: Mutex::default(),
-            under_way: AtomicUsize::new(0),
+            running_calls: AtomicUsize::new(0),
             stop: Notify::new(),
         }
     }
@@ -49,7 +49,7 @@ impl TerminalEventSink {
 
     /// Cancels the running calls. Returns true if there were any.
     pub fn stop_calls(&self) -> bool {
-        let any = self.under_way.load(Ordering::Relaxed) > 0;
+        let any = self.running_calls.load(Ordering::Relaxed) > 0;
         if any {
             self.stop.notify_waiters();
         }
@@ -58,12 +58,12 @@ impl TerminalEventSink {
 
     /// Ends an unfinished line.
     pub fn end_line(&self) {
-        let mut open = lock(&self.open);
-        if std::mem::take(&mut *open) {
+        let mut is_line_open = self.is_line_open.lock();
+        if std::mem::take(&mut *is_line_open) {
             let mut out = anstream::stdout();
             let _ = out.write_all(b"\n").and_then(|()| out.flush());
         }
-        drop(open);
+        drop(is_line_open);
         if !is_output_held() && is_question_open() {
             note("");
         }
@@ -71,22 +71,22 @@ impl TerminalEventSink {
 
     /// Ends all progress output, including that of dropped calls.
     pub fn close(&self) {
-        for (_, watcher) in lock(&self.watchers).drain() {
+        for (_, watcher) in self.watchers.lock().drain() {
             watcher.finish();
         }
         self.end_line();
     }
 
-    fn words(&self, text: &str) {
+    fn print_text(&self, text: &str) {
         if !self.streams || text.is_empty() {
             return;
         }
         // Escapes the model's text, so that it cannot control the terminal.
         let text = sanitize(text.to_owned());
         let mut out = anstream::stdout();
-        // A closed stdout is no error: the task ends by itself.
+        // A closed stdout is not an error here: the task ends by itself.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-        *lock(&self.open) = !text.ends_with('\n');
+        *self.is_line_open.lock() = !text.ends_with('\n');
     }
 
     fn print_note(&self, line: impl std::fmt::Display) {
@@ -94,30 +94,30 @@ impl TerminalEventSink {
         note(line);
     }
 
-    fn result(&self, name: &str, outcome: Option<&Outcome>, text: &str) {
+    fn print_result(&self, name: &str, outcome: Option<&Outcome>, text: &str) {
         let name = visible(prefix(name, MAX_LINE_CHARS));
         let Some(outcome) = outcome else {
             let text = visible(prefix(text, MAX_LINE_CHARS));
             return self.print_note(format_args!("{} {name}: {text}", styled(WARN, "✗")));
         };
-        let took = outcome.receipt().duration_ms;
+        let duration = outcome.receipt().duration_ms;
         match outcome.result() {
             Ok(output) => {
                 let size = mimir_core::text::bytes(outcome.receipt().bytes_out);
                 let tokens = outcome.receipt().tokens;
-                let facts = format!("{took:.0} ms, {size}, ~{tokens} tokens");
+                let summary = format!("{duration:.0} ms, {size}, ~{tokens} tokens");
                 // The tool ran, but the command that it ran may have failed.
                 match output.exit_code.filter(|code| *code != 0) {
                     Some(code) => self.print_note(format_args!(
                         "{} {name} {} {}",
                         styled(WARN, "✗"),
                         styled(WARN, format_args!("exit code {code}")),
-                        styled(FAINT, facts)
+                        styled(FAINT, summary)
                     )),
                     None => self.print_note(format_args!(
                         "{} {name} {}",
                         styled(GOOD, "✓"),
-                        styled(FAINT, facts)
+                        styled(FAINT, summary)
                     )),
                 }
             }
@@ -134,21 +134,17 @@ impl TerminalEventSink {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
-}
-
 impl AgentEventSink for TerminalEventSink {
     fn handle_event(&self, event: AgentEvent<'_>) {
         match event {
-            AgentEvent::Text { text } => self.words(text),
+            AgentEvent::Text { text } => self.print_text(text),
             AgentEvent::Turn { .. } | AgentEvent::Answered { .. } => self.end_line(),
             AgentEvent::Again {
                 because,
                 after_ms,
                 received,
             } => {
-                let lost = if received {
+                let discarded = if received {
                     "; its partial answer is discarded"
                 } else {
                     ""
@@ -159,7 +155,7 @@ impl AgentEventSink for TerminalEventSink {
                     seconds => format!("in {seconds} s"),
                 };
                 self.print_note(format_args!(
-                    "{} {because}{lost}; trying again {when}",
+                    "{} {because}{discarded}; trying again {when}",
                     styled(WARN, "retry:")
                 ));
             }
@@ -170,7 +166,7 @@ impl AgentEventSink for TerminalEventSink {
             AgentEvent::Call {
                 name, arguments, ..
             } => {
-                self.under_way.fetch_add(1, Ordering::Relaxed);
+                self.running_calls.fetch_add(1, Ordering::Relaxed);
                 let arguments = visible(arguments);
                 let shown = prefix(&arguments, MAX_LINE_CHARS);
                 let cut = if shown.len() < arguments.len() {
@@ -191,18 +187,20 @@ impl AgentEventSink for TerminalEventSink {
                 outcome,
                 text,
             } => {
-                if let Some(watcher) = lock(&self.watchers).remove(id) {
-                    self.under_way.fetch_sub(1, Ordering::Relaxed);
+                if let Some(watcher) = self.watchers.lock().remove(id) {
+                    self.running_calls.fetch_sub(1, Ordering::Relaxed);
                     watcher.finish();
                 }
-                self.result(name, outcome, text);
+                self.print_result(name, outcome, text);
             }
         }
     }
 
     fn observer(&self, call: &ToolCall) -> Arc<dyn CallObserver> {
         let watcher = Arc::new(CallWatcher::new(prefix(&call.name, MAX_LINE_CHARS)));
-        lock(&self.watchers).insert(call.id.clone(), Arc::clone(&watcher));
+        self.watchers
+            .lock()
+            .insert(call.id.clone(), Arc::clone(&watcher));
         watcher
     }
 

@@ -276,7 +276,7 @@ pub struct ServerTrust {
 }
 
 impl ServerTrust {
-    /// Writes the options that make this value, each with a blank before it.
+    /// The command line options for this value, each with a space before it.
     pub fn options(&self) -> String {
         let mut options = match &self.allow {
             AllowedTools::Reads => String::new(),

@@ -31,9 +31,9 @@ impl CliArgs {
         let args = Self::try_parse_from(&words).map_err(|error| usage_error(error, &words))?;
         match args.command {
             Some(CliCommand::Help { words }) if matches!(HelpPage::find(&words), Ok(None)) => {
-                Err(printed(words, "--help"))
+                Err(clap_output(words, "--help"))
             }
-            Some(CliCommand::Version) => Err(printed(Vec::new(), "--version")),
+            Some(CliCommand::Version) => Err(clap_output(Vec::new(), "--version")),
             // A caller that asks for JSON wants a result; the help text is not one.
             None if args.globals.json => Err(CliParseError::Usage {
                 json: true,
@@ -47,7 +47,7 @@ impl CliArgs {
 }
 
 /// The text that clap prints for a command with `--help` or `--version`.
-fn printed(command: Vec<String>, flag: &str) -> CliParseError {
+fn clap_output(command: Vec<String>, flag: &str) -> CliParseError {
     let words = std::iter::once("mimir".to_owned()).chain(command);
     match CliArgs::try_parse_from(words.chain([flag.to_owned()])) {
         Err(error) => CliParseError::Clap(error),
@@ -60,15 +60,15 @@ fn printed(command: Vec<String>, flag: &str) -> CliParseError {
 
 /// Returns a usage error as JSON if that was requested, and everything else as clap prints it.
 fn usage_error(error: clap::Error, args: &[OsString]) -> CliParseError {
-    // clap failed before it parsed `--json`, so look for it in the raw words; after `--` it would not be an option.
+    // clap failed before it parsed `--json`, so look for it in the raw words. After `--` it is not an option.
     let mut words = args.iter().take_while(|word| *word != "--");
     if !error.use_stderr() || !words.any(|word| word == "--json") {
         return CliParseError::Clap(error);
     }
     let message = match error.kind() {
         // clap prints the help here, whose first line does not say what is wrong.
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => incomplete(args),
-        _ => sentence(&error.render().to_string()),
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => missing_subcommand(args),
+        _ => one_line_message(&error.render().to_string()),
     };
     CliParseError::Usage {
         json: true,
@@ -76,8 +76,8 @@ fn usage_error(error: clap::Error, args: &[OsString]) -> CliParseError {
     }
 }
 
-/// Says which subcommand is missing.
-fn incomplete(args: &[OsString]) -> String {
+/// The error that lists the subcommands of an incomplete command line.
+fn missing_subcommand(args: &[OsString]) -> String {
     let root = <CliArgs as CommandFactory>::command();
     let words = args.iter().skip(1).filter_map(|word| word.to_str());
     let command = words.fold(&root, |at, word| at.find_subcommand(word).unwrap_or(at));
@@ -90,14 +90,14 @@ fn incomplete(args: &[OsString]) -> String {
 }
 
 /// clap's error message on one line, without the usage text that follows.
-pub(super) fn sentence(rendered: &str) -> String {
-    let wrong = rendered.split("\n\nUsage:").next().unwrap_or(rendered);
-    let wrong = wrong
+pub(super) fn one_line_message(rendered: &str) -> String {
+    let message = rendered.split("\n\nUsage:").next().unwrap_or(rendered);
+    let message = message
         .split("\n\nFor more information")
         .next()
-        .unwrap_or(wrong);
-    let wrong = wrong.strip_prefix("error: ").unwrap_or(wrong);
-    let words: Vec<&str> = wrong.split_whitespace().collect();
+        .unwrap_or(message);
+    let message = message.strip_prefix("error: ").unwrap_or(message);
+    let words: Vec<&str> = message.split_whitespace().collect();
     words.join(" ")
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueHint};
 use mimir_core::ToolError;
 
-use super::parse::sentence;
+use super::parse::one_line_message;
 use super::{DefinitionFormat, ToolLanguage};
 
 mod add;
@@ -134,8 +134,9 @@ struct ToolsLine {
 impl ToolListCommand {
     /// Parses the arguments of `/tools` in a chat.
     pub fn parse(arguments: &str) -> Result<Self, ToolError> {
-        let line = ToolsLine::try_parse_from(arguments.split_whitespace())
-            .map_err(|error| ToolError::invalid_input(sentence(&error.render().to_string())))?;
+        let line = ToolsLine::try_parse_from(arguments.split_whitespace()).map_err(|error| {
+            ToolError::invalid_input(one_line_message(&error.render().to_string()))
+        })?;
         match line.command {
             None => Ok(Self::default()),
             Some(ToolsCommand::ToolList(command)) => Ok(command),

@@ -20,18 +20,18 @@ const MAX_DEPTH: u32 = 8;
 impl PropertyType {
     /// Returns the types of the property `key`; `None` if the schema has no such property and allows no others.
     pub fn of_property(schema: &Value, key: &str) -> Option<Self> {
-        let mut kind = Self::default();
+        let mut types = Self::default();
         if let Some(property) = schema["properties"].get(key) {
-            kind.add(schema, property, MAX_DEPTH);
-            return Some(kind);
+            types.add(schema, property, MAX_DEPTH);
+            return Some(types);
         }
         match &schema["additionalProperties"] {
             Value::Bool(false) => None,
             Value::Object(_) => {
-                kind.add(schema, &schema["additionalProperties"], MAX_DEPTH);
-                Some(kind)
+                types.add(schema, &schema["additionalProperties"], MAX_DEPTH);
+                Some(types)
             }
-            _ => Some(kind),
+            _ => Some(types),
         }
     }
 

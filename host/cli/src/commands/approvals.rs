@@ -24,28 +24,31 @@ pub fn run(globals: &GlobalOptions, command: &ApprovalsCommand) -> CommandResult
         ApprovalsCommand::List => {
             let mut sessions = approval_store.read()?.sessions;
             sessions.retain(SessionApproval::process_may_run);
-            let life = setup.settings.policy()?.approval_lifetime();
-            let leases = approval_store.with_max_age(life).approvals()?;
+            let lifetime = setup.settings.policy()?.approval_lifetime();
+            let leases = approval_store.with_max_age(lifetime).approvals()?;
             approvals::list(printer, &leases, &sessions, Timestamp::now())?;
             Ok(ExitReason::Done)
         }
         ApprovalsCommand::Revoke { ids, .. } => {
-            let gone = approval_store.change(|approvals| take(approvals, ids))??;
+            let revoked = approval_store.change(|approvals| revoke(approvals, ids))??;
             let event = AuditEvent::new(EventKind::Revoke, SystemTime::now());
-            setup.record_event(&event.with_detail(&format!("{gone} remembered approvals")));
-            printer.print_done(&json!({ "revoked": gone }), format_args!("revoked {gone}"))
+            setup.record_event(&event.with_detail(&format!("{revoked} remembered approvals")));
+            printer.print_done(
+                &json!({ "revoked": revoked }),
+                format_args!("revoked {revoked}"),
+            )
         }
     }
 }
 
 /// Revokes the approvals with these ids, or all if none is given; each id must match exactly one.
-fn take(approvals: &mut WorkspaceApprovals, ids: &[String]) -> Result<usize, ToolError> {
+fn revoke(approvals: &mut WorkspaceApprovals, ids: &[String]) -> Result<usize, ToolError> {
     approvals.sessions.retain(SessionApproval::process_may_run);
     let sessions = approvals.sessions.iter().map(|listed| &listed.lease);
     let known: BTreeSet<&str> = approvals.leases.iter().chain(sessions).map(id_of).collect();
     for id in ids {
-        let found = known.iter().filter(|known| known.starts_with(id.as_str()));
-        let fault = match found.count() {
+        let matches = known.iter().filter(|known| known.starts_with(id.as_str()));
+        let fault = match matches.count() {
             1 => continue,
             0 => "no approval",
             _ => "several approvals",
@@ -55,13 +58,15 @@ fn take(approvals: &mut WorkspaceApprovals, ids: &[String]) -> Result<usize, Too
             "{fault} with an id that begins with `{id}`; `mimir approvals list` shows them"
         )));
     }
-    let stays = |lease: &StoredApproval| {
-        let mut named = ids.iter();
-        !ids.is_empty() && !named.any(|id| id_of(lease).starts_with(id.as_str()))
+    let is_retained = |lease: &StoredApproval| {
+        let mut prefixes = ids.iter();
+        !ids.is_empty() && !prefixes.any(|id| id_of(lease).starts_with(id.as_str()))
     };
     let before = approvals.leases.len() + approvals.sessions.len();
-    approvals.leases.retain(stays);
-    approvals.sessions.retain(|listed| stays(&listed.lease));
+    approvals.leases.retain(is_retained);
+    approvals
+        .sessions
+        .retain(|listed| is_retained(&listed.lease));
     Ok(before - approvals.leases.len() - approvals.sessions.len())
 }
 

@@ -23,8 +23,8 @@ pub async fn run(globals: &GlobalOptions, command: AuditCommand) -> CommandResul
     let log = AuditLog::at(workspace.audit());
     match command {
         AuditCommand::Verify { head } => {
-            let memory = AuditWatermark::for_workspace(&setup::find_user_dirs(), &workspace);
-            check(&log, printer, head.as_deref(), &memory)
+            let watermark = AuditWatermark::for_workspace(&setup::find_user_dirs(), &workspace);
+            verify_log(&log, printer, head.as_deref(), &watermark)
         }
         AuditCommand::Show(filter) => show(&log, printer, &filter),
         AuditCommand::Tail { lines, follow } => tail(&log, printer, lines, follow).await,
@@ -36,20 +36,20 @@ fn unreadable(log: &AuditLog) -> impl Fn(io::Error) -> CommandFailure {
     |error| file_error("read the audit log", log.path(), &error).into()
 }
 
-fn check(
+fn verify_log(
     log: &AuditLog,
     printer: ResultPrinter,
-    noted: Option<&str>,
-    memory: &AuditWatermark,
+    noted_head: Option<&str>,
+    watermark: &AuditWatermark,
 ) -> CommandResult {
     // In this order, because other processes may append after the watermark is read.
-    let remembered = memory.read();
+    let remembered = watermark.read();
     let snapshot = log.snapshot().map_err(unreadable(log))?;
-    let report = verify(&snapshot, noted, remembered).map_err(unreadable(log))?;
+    let report = verify(&snapshot, noted_head, remembered).map_err(unreadable(log))?;
     audit::report(printer, &report)?;
     let mut findings = report.findings.iter();
     if findings.any(|finding| finding.fault == ChainFault::Forgotten) {
-        note(format_args!("  {}", memory.remedy()));
+        note(format_args!("  {}", watermark.remedy()));
     }
     Ok(ExitReason::done_if(report.ok))
 }
@@ -57,14 +57,16 @@ fn check(
 fn show(log: &AuditLog, printer: ResultPrinter, filter: &AuditFilter) -> CommandResult {
     let snapshot = log.snapshot().map_err(unreadable(log))?;
     let since = filter.since.map(|since| since.to_time(SystemTime::now()));
-    let mut records = EventPrinter::begin(printer)?;
+    let mut event_printer = EventPrinter::begin(printer)?;
     let mut printed = Ok(());
-    let mut foreign = 0_u64;
+    let mut skipped = 0_u64;
     let read = snapshot.lines(|line| {
         match AuditEntry::read(line.bytes) {
-            Some(entry) if matches_filter(&entry, filter, since) => printed = records.add(&entry),
+            Some(entry) if matches_filter(&entry, filter, since) => {
+                printed = event_printer.add(&entry)
+            }
             Some(_) => {}
-            None => foreign += 1,
+            None => skipped += 1,
         }
         match printed {
             Ok(()) => ControlFlow::Continue(()),
@@ -73,36 +75,36 @@ fn show(log: &AuditLog, printer: ResultPrinter, filter: &AuditFilter) -> Command
     });
     printed?;
     read.map_err(unreadable(log))?;
-    records.end()?;
-    left_out(foreign);
+    event_printer.end()?;
+    warn_skipped_lines(skipped);
     Ok(ExitReason::Done)
 }
 
-fn left_out(foreign: u64) {
-    if foreign > 0 {
+fn warn_skipped_lines(skipped: u64) {
+    if skipped > 0 {
         warn(format_args!(
-            "skipped {foreign} lines that do not belong to the log; `mimir audit verify` lists them"
+            "skipped {skipped} lines that do not belong to the log; `mimir audit verify` lists them"
         ));
     }
 }
 
 /// Resolves an alias of a built-in tool, because the log has names only.
-fn canonical(alias: &str) -> Option<&'static str> {
+fn built_in_name(alias: &str) -> Option<&'static str> {
     let mut aliases = mimir_builtins::ALL
         .iter()
         .flat_map(|built_in| built_in.aliases);
-    let found = aliases.find(|(_, known)| *known == alias);
-    found.map(|(name, _)| *name)
+    let alias_entry = aliases.find(|(_, known)| *known == alias);
+    alias_entry.map(|(name, _)| *name)
 }
 
 fn matches_filter(entry: &AuditEntry, filter: &AuditFilter, since: Option<SystemTime>) -> bool {
-    let about = |tool: &String| {
+    let is_about = |tool: &String| {
         let texts = [entry.text("tool"), entry.text("subject")];
         texts
             .iter()
-            .any(|text| text == tool || Some(text.as_str()) == canonical(tool))
+            .any(|text| text == tool || Some(text.as_str()) == built_in_name(tool))
     };
-    filter.tool.as_ref().is_none_or(about)
+    filter.tool.as_ref().is_none_or(is_about)
         && filter
             .decision
             .is_none_or(|decision| entry.text("decision") == decision.as_str())
@@ -151,7 +153,7 @@ fn print(printer: ResultPrinter, lines: &[Vec<u8>]) -> CommandResult<()> {
         .filter_map(|line| AuditEntry::read(line))
         .collect();
     audit::entries(printer, &entries)?;
-    left_out((lines.len() - entries.len()) as u64);
+    warn_skipped_lines((lines.len() - entries.len()) as u64);
     Ok(())
 }
 

@@ -24,9 +24,9 @@ pub async fn run(globals: &GlobalOptions, args: CallArgs) -> CommandResult {
     let input = ArgumentInput::parse(args.arguments)?;
     let mut setup = HostSetup::find(globals.workspace.as_deref())?;
     // A plugin that is not cached must be compiled for its definition, which may take a while.
-    let (mut registry, mut all) = tokio::select! {
-        found = setup.registry_for(&args.tool) => found,
-        exit = wait_for_interrupt() => return Err(cancelled(printer, exit)),
+    let (mut registry, mut has_all_tools) = tokio::select! {
+        loaded = setup.registry_for(&args.tool) => loaded,
+        exit = wait_for_interrupt() => return Err(cancellation(printer, exit)),
     };
     let tool = registry.get(&args.tool).cloned();
     let arguments = input
@@ -35,27 +35,30 @@ pub async fn run(globals: &GlobalOptions, args: CallArgs) -> CommandResult {
             ToolErrorCode::LimitExceeded => CommandFailure::from(error),
             _ => CommandFailure::with_exit(error, ExitReason::Usage),
         })?;
-    if !all && arguments.get("tools").is_some() && tool.as_deref().is_some_and(Tool::runs_code) {
+    if !has_all_tools
+        && arguments.get("tools").is_some()
+        && tool.as_deref().is_some_and(Tool::runs_code)
+    {
         // Code may name tools of servers, but servers are not started for all code.
         registry = tokio::select! {
             registry = setup.registry() => registry,
-            exit = wait_for_interrupt() => return Err(cancelled(printer, exit)),
+            exit = wait_for_interrupt() => return Err(cancellation(printer, exit)),
         };
-        all = true;
+        has_all_tools = true;
     }
     if let (Some(timeout), Some(tool)) = (args.timeout, &tool) {
         setup.settings.limit_tool_time(tool, timeout);
     }
     if tool.is_none() && !printer.is_json() {
         // The name may be missing because its file was skipped.
-        let named = registry
+        let matching = registry
             .quarantined()
             .iter()
             .filter(|left_out| is_named(left_out, &args.tool));
-        named.for_each(tools::quarantined);
+        matching.for_each(tools::quarantined);
     }
     let policy = setup.settings.policy()?;
-    let snapshot = match all {
+    let snapshot = match has_all_tools {
         true => setup.join_snapshot(policy, registry),
         false => PipelineSnapshot { registry, policy },
     };
@@ -69,9 +72,9 @@ pub async fn run(globals: &GlobalOptions, args: CallArgs) -> CommandResult {
         outcome = pipeline.call(call) => outcome,
         // Dropping the call stops the tool and records it as cancelled.
         exit = wait_for_interrupt() => {
-            end_soon(exit);
+            exit_soon(exit);
             watcher.finish();
-            return Err(cancelled(printer, exit));
+            return Err(cancellation(printer, exit));
         }
     };
     watcher.finish();
@@ -79,7 +82,7 @@ pub async fn run(globals: &GlobalOptions, args: CallArgs) -> CommandResult {
         note("");
     }
     let exit = exit_reason(&outcome, tool.as_deref());
-    let hints = !printer.is_json() && outcome.result().is_err_and(is_about_path);
+    let shows_path_base = !printer.is_json() && outcome.result().is_err_and(is_about_path);
     // A reader that does not read must not delay cancellation.
     let (printed, done) = tokio::sync::oneshot::channel();
     let outcome = Arc::new(outcome);
@@ -95,13 +98,13 @@ pub async fn run(globals: &GlobalOptions, args: CallArgs) -> CommandResult {
         // No thread is available: print the result anyway.
         Err(_) => outcome::print(printer, &outcome)?,
     }
-    if hints {
+    if shows_path_base {
         note_path_base(&setup.workspace);
     }
     Ok(exit)
 }
 
-fn cancelled(printer: ResultPrinter, exit: ExitReason) -> CommandFailure {
+fn cancellation(printer: ResultPrinter, exit: ExitReason) -> CommandFailure {
     if !printer.is_json() {
         // The terminal has written `^C` at the start of the line.
         note("");
@@ -116,32 +119,32 @@ fn cancelled(printer: ResultPrinter, exit: ExitReason) -> CommandFailure {
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Exits after a moment, even if the remaining output is not read.
-fn end_soon(exit: ExitReason) {
+fn exit_soon(exit: ExitReason) {
     let _ = std::thread::Builder::new().spawn(move || {
         std::thread::sleep(CANCEL_TIMEOUT);
         std::process::exit(i32::from(exit.number()));
     });
 }
 
-/// Call context of this command line: each process is a session.
+/// A call from the command line. Each process is a session of its own.
 pub fn new_call(tool: String, arguments: Value) -> Call {
     Call::new(tool, arguments, CallContext::new_session(SystemTime::now()))
 }
 
 /// Prints the folder that paths are relative to, if the current folder is not the workspace root.
 fn note_path_base(workspace: &WorkspaceFolder) {
-    let here = std::env::current_dir().and_then(|here| here.canonicalize());
-    let (Ok(here), Ok(root)) = (here, workspace.root().canonicalize()) else {
+    let current = std::env::current_dir().and_then(|current| current.canonicalize());
+    let (Ok(current), Ok(root)) = (current, workspace.root().canonicalize()) else {
         return;
     };
-    if let Ok(below) = here.strip_prefix(&root)
-        && !below.as_os_str().is_empty()
+    if let Ok(relative) = current.strip_prefix(&root)
+        && !relative.as_os_str().is_empty()
     {
-        let [root, below] =
-            [workspace.root(), below].map(|path| visible(&path.display().to_string()));
+        let [root, relative] =
+            [workspace.root(), relative].map(|path| visible(&path.display().to_string()));
         note(styled(
             FAINT,
-            format_args!("  paths are relative to {root}; the current folder is {below}"),
+            format_args!("  paths are relative to {root}; the current folder is {relative}"),
         ));
     }
 }

@@ -24,10 +24,10 @@ mod slash_commands;
 use line_editor::{ChatInput, LineEditor};
 use slash_commands::{ChatFlow, SlashCommand};
 
-/// Most characters shown of the last message in a resumed conversation.
+/// Maximum number of characters shown of the last message in a resumed conversation.
 const MAX_RESUMED_CHARS: usize = 200;
 
-/// Chats until the person leaves.
+/// Chats until the person ends it.
 pub async fn run(globals: &GlobalOptions, args: ChatArgs) -> CommandResult {
     let printer = globals.printer();
     if printer.is_json() {
@@ -36,7 +36,7 @@ pub async fn run(globals: &GlobalOptions, args: ChatArgs) -> CommandResult {
         ));
     }
     let setup = HostSetup::find(globals.workspace.as_deref())?;
-    let mut bench = AgentRuntime::new(
+    let mut runtime = AgentRuntime::new(
         setup,
         args.model.as_deref(),
         None,
@@ -44,28 +44,28 @@ pub async fn run(globals: &GlobalOptions, args: ChatArgs) -> CommandResult {
         StartedCommand::Chat,
     )
     .await?;
-    let mut talk = match &args.resume {
-        Some(id) => resumed(&bench, id.as_deref())?,
-        None => new_conversation(&bench.agent),
+    let mut conversation = match &args.resume {
+        Some(id) => resume_conversation(&runtime, id.as_deref())?,
+        None => new_conversation(&runtime.agent),
     };
     // Before the line editor saves the handling of Ctrl-C, because it restores that after each line.
-    let _hears = listen_for_ctrl_c()?;
-    let typist = LineEditor::new(bench.conversations.read_input_history())?;
-    greet(&bench.agent);
-    let exit = talking(globals, &mut bench, &mut talk, &typist).await;
-    bench
+    let _ctrl_c = listen_for_ctrl_c()?;
+    let editor = LineEditor::new(runtime.conversations.read_input_history())?;
+    greet(&runtime.agent);
+    let exit = chat_loop(globals, &mut runtime, &mut conversation, &editor).await;
+    runtime
         .conversations
-        .save_input_history(&typist.input_history());
-    if !talk.messages.is_empty() {
-        ConversationSaver::for_agent(&bench).save(&talk);
-        note(styled(FAINT, usage_line(&talk)));
-        let id = &talk.id;
+        .save_input_history(&editor.input_history());
+    if !conversation.messages.is_empty() {
+        ConversationSaver::for_agent(&runtime).save(&conversation);
+        note(styled(FAINT, usage_line(&conversation)));
+        let id = &conversation.id;
         note(styled(
             FAINT,
             format_args!("use `mimir chat --resume {id}` to continue"),
         ));
     }
-    bench.pipeline().end_session(&talk.id);
+    runtime.pipeline().end_session(&conversation.id);
     exit
 }
 
@@ -75,14 +75,17 @@ fn greet(agent: &Agent) {
     note(format_args!("{} {help}", styled(STRONG, model)));
 }
 
-fn resumed(bench: &AgentRuntime, id: Option<&str>) -> Result<Conversation, ToolError> {
-    let mut talk = bench.conversations.load(id)?;
-    bench
+fn resume_conversation(
+    runtime: &AgentRuntime,
+    id: Option<&str>,
+) -> Result<Conversation, ToolError> {
+    let mut conversation = runtime.conversations.load(id)?;
+    runtime
         .pipeline()
-        .restore_session_label(&talk.id, &talk.restored_label());
-    talk.answer_open_calls();
-    let count = talk.messages.len();
-    let said = talk
+        .restore_session_label(&conversation.id, &conversation.restored_label());
+    conversation.answer_open_calls();
+    let count = conversation.messages.len();
+    let last_message = conversation
         .messages
         .iter()
         .rev()
@@ -90,28 +93,31 @@ fn resumed(bench: &AgentRuntime, id: Option<&str>) -> Result<Conversation, ToolE
             Message::User { text } => Some(text),
             _ => None,
         });
-    let said = said.map_or_else(String::new, |text| {
+    let last_message = last_message.map_or_else(String::new, |text| {
         format!(
             "; your last message: {}",
             visible(prefix(text, MAX_RESUMED_CHARS))
         )
     });
-    note(styled(FAINT, format_args!("{count} messages{said}")));
-    Ok(talk)
+    note(styled(
+        FAINT,
+        format_args!("{count} messages{last_message}"),
+    ));
+    Ok(conversation)
 }
 
-async fn talking(
+async fn chat_loop(
     globals: &GlobalOptions,
-    bench: &mut AgentRuntime,
-    talk: &mut Conversation,
-    typist: &LineEditor,
+    runtime: &mut AgentRuntime,
+    conversation: &mut Conversation,
+    editor: &LineEditor,
 ) -> CommandResult {
     loop {
-        typist.set_completions(slash_commands::completions(bench.pipeline()));
-        let line = bench
+        editor.set_completions(slash_commands::completions(runtime.pipeline()));
+        let line = runtime
             .run_with_reload(async {
                 tokio::select! {
-                    typed = typist.read_line() => Ok(typed),
+                    typed = editor.read_line() => Ok(typed),
                     exit = wait_for_termination() => Err(exit),
                 }
             })
@@ -131,16 +137,16 @@ async fn talking(
                         continue;
                     }
                 };
-                match slash_commands::carry_out(globals, bench, talk, command).await {
-                    Ok(ChatFlow::Talk) => {}
-                    Ok(ChatFlow::Leave) => return Ok(ExitReason::Done),
+                match slash_commands::run_command(globals, runtime, conversation, command).await {
+                    Ok(ChatFlow::Continue) => {}
+                    Ok(ChatFlow::End) => return Ok(ExitReason::Done),
                     Err(CommandFailure::Reported { error, .. }) => print_error(&error),
                     Err(failure @ CommandFailure::Print(_)) => return Err(failure),
                 }
             }
             None => {
-                talk.messages.push(Message::user(line));
-                if let Some(exit) = run_turn(bench, talk).await? {
+                conversation.messages.push(Message::user(line));
+                if let Some(exit) = run_turn(runtime, conversation).await? {
                     return Ok(exit);
                 }
             }
@@ -158,28 +164,28 @@ enum TurnInterrupt {
 
 /// Runs a turn of the agent. Returns the exit code if the program has to end.
 async fn run_turn(
-    bench: &mut AgentRuntime,
-    talk: &mut Conversation,
+    runtime: &mut AgentRuntime,
+    conversation: &mut Conversation,
 ) -> CommandResult<Option<ExitReason>> {
-    let agent = bench.agent.clone();
-    let shown = TerminalEventSink::new();
-    let face = SavingEventSink {
-        events: &shown,
-        saver: ConversationSaver::for_agent(bench),
+    let agent = runtime.agent.clone();
+    let terminal_sink = TerminalEventSink::new();
+    let event_sink = SavingEventSink {
+        events: &terminal_sink,
+        saver: ConversationSaver::for_agent(runtime),
     };
-    let ended = bench
-        .run_with_reload(run_agent(&agent, talk, &shown, &face))
+    let result = runtime
+        .run_with_reload(run_agent(&agent, conversation, &terminal_sink, &event_sink))
         .await?;
-    shown.close();
-    talk.answer_open_calls();
-    agent.absorb_side_usage(talk);
-    face.saver.save(talk);
-    match ended {
-        Ok(Ok(ended)) => {
-            if !shown.streams() {
-                last(talk)?;
+    terminal_sink.close();
+    conversation.answer_open_calls();
+    agent.absorb_side_usage(conversation);
+    event_sink.saver.save(conversation);
+    match result {
+        Ok(Ok(task_end)) => {
+            if !terminal_sink.streams() {
+                print_final_answer(conversation)?;
             }
-            print_ending(ended);
+            print_ending(task_end);
         }
         Ok(Err(error)) => print_error(&error),
         Err(TurnInterrupt::Turn) => note(styled(FAINT, "stopped")),
@@ -190,18 +196,18 @@ async fn run_turn(
 
 async fn run_agent(
     agent: &Agent,
-    talk: &mut Conversation,
-    shown: &TerminalEventSink,
-    face: &SavingEventSink<'_>,
+    conversation: &mut Conversation,
+    terminal_sink: &TerminalEventSink,
+    event_sink: &SavingEventSink<'_>,
 ) -> Result<Result<TaskEnd, ToolError>, TurnInterrupt> {
-    let mut task = pin!(agent.run_task(talk, face));
+    let mut task = pin!(agent.run_task(conversation, event_sink));
     loop {
         tokio::select! {
             biased;
-            ended = &mut task => return Ok(ended),
+            result = &mut task => return Ok(result),
             exit = wait_for_interrupt() => match exit {
                 // The first Ctrl-C cancels the running calls.
-                ExitReason::Interrupted if shown.stop_calls() => {}
+                ExitReason::Interrupted if terminal_sink.stop_calls() => {}
                 ExitReason::Interrupted => return Err(TurnInterrupt::Turn),
                 exit => return Err(TurnInterrupt::All(exit)),
             },
@@ -231,8 +237,8 @@ async fn wait_for_termination() -> ExitReason {
 }
 
 /// Prints the final answer, unless it was streamed.
-fn last(talk: &Conversation) -> CommandResult<()> {
-    let Some(Message::Assistant { text, .. }) = talk.messages.last() else {
+fn print_final_answer(conversation: &Conversation) -> CommandResult<()> {
+    let Some(Message::Assistant { text, .. }) = conversation.messages.last() else {
         return Ok(());
     };
     let text = mimir_core::text::sanitize(text.clone());

@@ -19,17 +19,17 @@ mod key;
 /// Prints the schema or the paths of config files, or checks them.
 pub async fn run(globals: &GlobalOptions, command: ConfigCommand) -> CommandResult {
     let printer = globals.printer();
-    let places = setup::find_user_dirs;
+    let user_dirs = setup::find_user_dirs;
     let workspace = || setup::find_workspace(globals.workspace.as_deref());
     match command {
         ConfigCommand::Schema => printer.print_json(&Config::schema())?,
         ConfigCommand::Path => {
-            let places = places();
-            let variables = environment::read(&places.variables)?;
-            let variables = variables.as_ref().map(|said| said.shown.as_str());
-            paths(
+            let user_dirs = user_dirs();
+            let variables = environment::read(&user_dirs.variables)?;
+            let variables = variables.as_ref().map(|settings| settings.shown.as_str());
+            print_paths(
                 printer,
-                &ConfigLocation::all_locations(&places, &workspace()?),
+                &ConfigLocation::all_locations(&user_dirs, &workspace()?),
                 variables,
             )?;
         }
@@ -40,48 +40,48 @@ pub async fn run(globals: &GlobalOptions, command: ConfigCommand) -> CommandResu
         ConfigCommand::Unset { key, user } => {
             return key::set(globals, &key, None, user);
         }
-        ConfigCommand::Check => return checked(printer, places(), workspace()?).await,
+        ConfigCommand::Check => return check_all(printer, user_dirs(), workspace()?).await,
     }
     Ok(ExitReason::Done)
 }
 
-async fn checked(
+async fn check_all(
     printer: ResultPrinter,
-    places: UserDirs,
+    user_dirs: UserDirs,
     workspace: WorkspaceFolder,
 ) -> CommandResult {
-    let read = MergedSettings::read_all(&places, &workspace);
+    let read = MergedSettings::read_all(&user_dirs, &workspace);
     let mut warnings = Vec::new();
     if let Ok(settings) = &read {
-        let setup = HostSetup::from_parts(places, workspace, settings.clone());
+        let setup = HostSetup::from_parts(user_dirs, workspace, settings.clone());
         let snapshot = setup.load_snapshot().await?;
         warnings = super::doctor::unknown_names(settings, &snapshot.registry);
     }
-    check(printer, &read, &warnings)?;
+    print_check(printer, &read, &warnings)?;
     Ok(match read {
         Ok(_) => ExitReason::Done,
         Err(_) => ExitReason::Usage,
     })
 }
 
-fn paths(
+fn print_paths(
     printer: ResultPrinter,
-    all: &[ConfigLocation],
+    locations: &[ConfigLocation],
     variables: Option<&str>,
 ) -> CommandResult<()> {
-    let row = |place: &ConfigLocation| {
-        let path = place.path.display().to_string();
-        json!({ "layer": place.owner.as_str(), "path": path, "exists": place.exists() })
+    let row = |location: &ConfigLocation| {
+        let path = location.path.display().to_string();
+        json!({ "layer": location.owner.as_str(), "path": path, "exists": location.exists() })
     };
-    let rows: Vec<_> = all.iter().map(row).collect();
+    let rows: Vec<_> = locations.iter().map(row).collect();
     printer.print_result(&json!({ "files": rows, "environment": variables }), |out| {
         if let Some(variables) = variables {
             writeln!(out, "{:8} {variables}", "run")?;
         }
-        for place in all {
-            let path = visible(&place.path.display().to_string());
-            let layer = place.owner.as_str();
-            match place.exists() {
+        for location in locations {
+            let path = visible(&location.path.display().to_string());
+            let layer = location.owner.as_str();
+            match location.exists() {
                 true => writeln!(out, "{layer:8} {path}")?,
                 false => writeln!(out, "{layer:8} {path} {}", styled(FAINT, "(not there)"))?,
             }
@@ -90,7 +90,7 @@ fn paths(
     })
 }
 
-fn check(
+fn print_check(
     printer: ResultPrinter,
     read: &Result<MergedSettings, Vec<ToolError>>,
     warnings: &[DoctorFinding],

@@ -17,16 +17,16 @@ pub use checks::unknown_names;
 pub async fn run(globals: &GlobalOptions) -> CommandResult {
     let printer = globals.printer();
     let workspace = setup::find_workspace(globals.workspace.as_deref())?;
-    let places = setup::find_user_dirs();
+    let user_dirs = setup::find_user_dirs();
     let mut findings = vec![checks::program(), checks::workspace(&workspace)];
     // A broken config is a finding here, and must not hide the others.
-    let settings = MergedSettings::read(&places, &workspace)
+    let settings = MergedSettings::read(&user_dirs, &workspace)
         .and_then(|settings| settings.policy().map(|_| settings));
-    findings.push(checks::config(&settings, &places));
+    findings.push(checks::config(&settings, &user_dirs));
     if let Ok(settings) = &settings {
-        findings.push(checks::team(settings, &places));
+        findings.push(checks::team(settings, &user_dirs));
     }
-    let setup = HostSetup::from_parts(places, workspace, settings.unwrap_or_default());
+    let setup = HostSetup::from_parts(user_dirs, workspace, settings.unwrap_or_default());
     let host = setup.host();
     let facts = host.facts();
     findings.push(checks::engine(&facts));

@@ -14,12 +14,12 @@ use mimir::workspace::WorkspaceFolder;
 /// Types of `context`.
 pub const TYPES: &str = include_str!("../../../../sdk/typescript/mimir.d.ts");
 
-/// Path of the types, below `.mimir`. Files that editors find by path may be committed.
+/// Names of the files in `.mimir`. Editors find them by path, so they may be committed.
 const SCHEMA_FILE: &str = "tool.schema.json";
 const TYPES_FILE: &str = "mimir.d.ts";
 
 /// First line of a tool in `.mimir/tools`, which language servers look for.
-pub const LINE: &str = "# yaml-language-server: $schema=../tool.schema.json\n";
+pub const SCHEMA_COMMENT: &str = "# yaml-language-server: $schema=../tool.schema.json\n";
 
 /// Prints the schema of a tool in a YAML file.
 pub fn schema(printer: ResultPrinter) -> CommandResult {
@@ -36,21 +36,21 @@ pub fn types(printer: ResultPrinter) -> CommandResult {
 /// Writes both files of this version into `.mimir`. Returns their paths, and whether each was new.
 pub fn write_editor_files(workspace: &WorkspaceFolder) -> Result<Vec<(String, bool)>, ToolError> {
     let schema = serde_json::to_string_pretty(&mimir_script::schema()).unwrap_or_default() + "\n";
-    let mut done = Vec::new();
+    let mut written = Vec::new();
     for (name, text) in [(SCHEMA_FILE, schema.as_str()), (TYPES_FILE, TYPES)] {
         let path = workspace.mimir_dir().join(name);
         workspace.check_no_links(&path)?;
         let is_new =
             write_if_changed(&path, text).map_err(|error| file_error("write", &path, &error))?;
-        done.push((workspace.display_path(&path), is_new));
+        written.push((workspace.display_path(&path), is_new));
     }
-    Ok(done)
+    Ok(written)
 }
 
 /// Writes a file unless it has this content already. A link at the path is replaced.
 fn write_if_changed(path: &Path, text: &str) -> io::Result<bool> {
     let most = text.len() as u64;
-    if read_text(path, LinkPolicy::Refuse, most).is_ok_and(|there| there == text) {
+    if read_text(path, LinkPolicy::Refuse, most).is_ok_and(|existing| existing == text) {
         return Ok(false);
     }
     mimir::file_error::write_atomically(path, text.as_bytes()).map(|()| true)

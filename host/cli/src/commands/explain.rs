@@ -33,8 +33,8 @@ struct ExplainReport<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     network: Option<&'a RequestPreview>,
     /// Steps that would let the call through.
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    way_out: &'a [String],
+    #[serde(rename = "wayOut", skip_serializing_if = "<[String]>::is_empty")]
+    remedies: &'a [String],
     /// Rights that the tool could use but was not granted, with the command that grants them.
     #[serde(skip_serializing_if = "Option::is_none")]
     ungranted: Option<&'a str>,
@@ -64,11 +64,11 @@ pub async fn run(globals: &GlobalOptions, tool: &str, arguments: Vec<String>) ->
         commands: explanation.evaluation.commands(),
         lease: explanation.stored_approval.as_ref().map(|lease| &lease.id),
         network: explanation.network.as_ref(),
-        way_out: &explanation.remedies,
+        remedies: &explanation.remedies,
         ungranted: ungranted.as_deref(),
     };
     printer.print_result(&explained, |out| {
-        text(out, &explanation)?;
+        print_explanation(out, &explanation)?;
         match &ungranted {
             Some(line) => writeln!(out, "  {line}"),
             None => Ok(()),
@@ -77,36 +77,36 @@ pub async fn run(globals: &GlobalOptions, tool: &str, arguments: Vec<String>) ->
     Ok(ExitReason::Done)
 }
 
-fn text(out: &mut dyn Write, explanation: &CallExplanation) -> io::Result<()> {
+fn print_explanation(out: &mut dyn Write, explanation: &CallExplanation) -> io::Result<()> {
     let evaluation = &explanation.evaluation;
-    let word = |decision: Decision| match decision {
+    let styled_decision = |decision: Decision| match decision {
         Decision::Allow => styled(GOOD, decision.as_str()),
         Decision::Ask => styled(WARN, decision.as_str()),
         Decision::Deny => styled(BAD, decision.as_str()),
     };
-    writeln!(out, "{}", word(evaluation.decision()))?;
+    writeln!(out, "{}", styled_decision(evaluation.decision()))?;
     for verdict in evaluation.commands() {
         let command = mimir_core::text::visible(&verdict.command);
-        writeln!(out, "  {}: `{command}`", word(verdict.decision))?;
+        writeln!(out, "  {}: `{command}`", styled_decision(verdict.decision))?;
     }
     if !evaluation.commands().is_empty() {
         writeln!(out, "why")?;
     }
     for reason in evaluation.reasons() {
-        let place = match reason.source.as_str() {
+        let source_suffix = match reason.source.as_str() {
             "" => String::new(),
             source => format!("; {source}"),
         };
-        let line = format!("{} ({}{place})", reason.text, reason.rule);
+        let line = format!("{} ({}{source_suffix})", reason.text, reason.rule);
         writeln!(
             out,
             "  {}: {}",
-            word(reason.decision),
+            styled_decision(reason.decision),
             mimir_core::text::visible(&line)
         )?;
     }
     if let Some(network) = &explanation.network {
-        request(out, network)?;
+        print_request(out, network)?;
     }
     if let Some(lease) = &explanation.stored_approval {
         let id = lease.id.short();
@@ -125,8 +125,8 @@ fn text(out: &mut dyn Write, explanation: &CallExplanation) -> io::Result<()> {
     Ok(())
 }
 
-/// Describes the network request of a call. Nothing of it was sent.
-fn request(out: &mut dyn Write, network: &RequestPreview) -> io::Result<()> {
+/// Prints the network request of a call, which was not sent.
+fn print_request(out: &mut dyn Write, network: &RequestPreview) -> io::Result<()> {
     let visible = mimir_core::text::visible;
     let RequestPreview {
         method, url, port, ..
@@ -142,9 +142,9 @@ fn request(out: &mut dyn Write, network: &RequestPreview) -> io::Result<()> {
         writeln!(out, "  listed as {}", visible(pattern))?;
     }
     match &network.addresses {
-        Some(all) => {
-            let all: Vec<String> = all.iter().map(ToString::to_string).collect();
-            writeln!(out, "  at {}, without asking DNS", all.join(", "))
+        Some(addresses) => {
+            let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+            writeln!(out, "  at {}, without asking DNS", addresses.join(", "))
         }
         None => writeln!(
             out,

@@ -146,16 +146,16 @@ fn index(printer: ResultPrinter) -> CommandResult<()> {
 
 /// Prints a topic: with a pager on a terminal, plain in a pipe.
 fn show(printer: ResultPrinter, topic: &Topic) -> CommandResult<()> {
-    let text = with_options(topic);
-    if !printer.is_json() && io::stdout().is_terminal() && paged(&text) {
+    let text = page_with_options(topic);
+    if !printer.is_json() && io::stdout().is_terminal() && show_in_pager(&text) {
         return Ok(());
     }
     let value = json!({ "topic": topic.name, "text": text });
     printer.print_result(&value, |out| out.write_all(text.as_bytes()))
 }
 
-/// The page; where a command has the same name, its `--help` follows, so that one lookup shows both.
-fn with_options(topic: &Topic) -> String {
+/// The page of a topic, followed by the `--help` of the command with the same name, if there is one.
+fn page_with_options(topic: &Topic) -> String {
     let mut root = CliArgs::command();
     root.build();
     match root.find_subcommand_mut(topic.name) {
@@ -168,11 +168,11 @@ fn with_options(topic: &Topic) -> String {
     }
 }
 
-/// The pager if `$PAGER` names none: it quits at once if the text fits on the screen, and leaves it there.
+/// The pager if `$PAGER` is not set: it quits at once if the text fits on the screen, and leaves the text there.
 const PAGER: &str = "less -FRX";
 
 /// Shows the text with the pager of the user. Returns false if no pager can be started.
-fn paged(text: &str) -> bool {
+fn show_in_pager(text: &str) -> bool {
     let pager = std::env::var("PAGER").unwrap_or_else(|_| PAGER.to_owned());
     let mut words = pager.split_whitespace();
     let Some(program) = words.next() else {

@@ -35,46 +35,46 @@ struct InitReport {
 /// Creates the missing parts of `.mimir`, and reports them.
 pub fn run(globals: &GlobalOptions) -> CommandResult {
     let printer = globals.printer();
-    let made = make(globals.workspace.as_deref())?;
-    printer.print_result(&made, |out| made.text(out))?;
+    let report = create_workspace(globals.workspace.as_deref())?;
+    printer.print_result(&report, |out| report.print(out))?;
     Ok(ExitReason::Done)
 }
 
-fn make(named: Option<&Path>) -> Result<InitReport, ToolError> {
+fn create_workspace(named: Option<&Path>) -> Result<InitReport, ToolError> {
     // Without -C, uses the current folder even if a parent is a workspace, because that is where the person ran it.
     let here = Path::new(".");
     let workspace = WorkspaceFolder::find(Some(named.unwrap_or(here)))?;
-    let mut made = InitReport {
+    let mut report = InitReport {
         workspace: mimir_core::text::visible(&workspace.root().display().to_string()),
         made: Vec::new(),
         kept: Vec::new(),
     };
-    let dot = workspace.mimir_dir();
+    let mimir_dir = workspace.mimir_dir();
     for folder in [workspace.tools(), workspace.state()] {
         workspace.check_no_links(&folder.join("file"))?;
     }
     for folder in [workspace.tools(), workspace.state()] {
         let is_new = !folder.is_dir();
         std::fs::create_dir_all(&folder).map_err(|e| file_error("make", &folder, &e))?;
-        made.note(is_new, workspace.display_path(&folder) + "/");
+        report.add(is_new, workspace.display_path(&folder) + "/");
     }
-    let path = dot.join(".gitignore");
+    let path = mimir_dir.join(".gitignore");
     let is_new = write_ignore(&path).map_err(|e| file_error("write", &path, &e))?;
-    made.note(is_new, workspace.display_path(&path));
+    report.add(is_new, workspace.display_path(&path));
     for (path, text) in [
         (workspace.config(), TEMPLATE),
         (workspace.state().join(".gitignore"), "*\n"),
     ] {
         let is_new = write_new(&path, text).map_err(|e| file_error("write", &path, &e))?;
-        made.note(is_new, workspace.display_path(&path));
+        report.add(is_new, workspace.display_path(&path));
     }
     for (shown, is_new) in editor_support::write_editor_files(&workspace)? {
-        made.note(is_new, shown);
+        report.add(is_new, shown);
     }
-    let path = dot.join(SCHEMA);
+    let path = mimir_dir.join(SCHEMA);
     let is_new = write_schema(&path).map_err(|e| file_error("write", &path, &e))?;
-    made.note(is_new, workspace.display_path(&path));
-    Ok(made)
+    report.add(is_new, workspace.display_path(&path));
+    Ok(report)
 }
 
 /// Writes the schema of this version if the file differs. It is not meant to be edited by hand.
@@ -93,13 +93,13 @@ fn write_schema(path: &Path) -> io::Result<bool> {
 /// Size limit: a longer file is not a schema of ours.
 const MAX_SCHEMA_SIZE: u64 = 4 << 20;
 
-/// Writes a `.gitignore` for state files. The default text of a workspace without setup ignores itself.
+/// Writes a `.gitignore` for state files. Replaces the one of a workspace that was never set up, which ignores itself.
 fn write_ignore(path: &Path) -> io::Result<bool> {
     if write_new(path, GITIGNORE)? {
         return Ok(true);
     }
-    let there = files::read(path, LinkPolicy::Refuse, MAX_GITIGNORE_SIZE);
-    if there.is_ok_and(|there| there == files::OWN_IGNORE.as_bytes()) {
+    let existing = files::read(path, LinkPolicy::Refuse, MAX_GITIGNORE_SIZE);
+    if existing.is_ok_and(|existing| existing == files::OWN_IGNORE.as_bytes()) {
         return private_files::replace(path, GITIGNORE.as_bytes(), FileReaders::Everybody)
             .map(|()| true);
     }
@@ -110,7 +110,7 @@ fn write_ignore(path: &Path) -> io::Result<bool> {
 const MAX_GITIGNORE_SIZE: u64 = 4096;
 
 impl InitReport {
-    fn note(&mut self, is_new: bool, shown: String) {
+    fn add(&mut self, is_new: bool, shown: String) {
         if is_new {
             self.made.push(shown);
         } else {
@@ -118,7 +118,7 @@ impl InitReport {
         }
     }
 
-    fn text(&self, out: &mut dyn Write) -> io::Result<()> {
+    fn print(&self, out: &mut dyn Write) -> io::Result<()> {
         for path in &self.made {
             writeln!(out, "{} {path}", styled(GOOD, "made"))?;
         }
@@ -177,10 +177,10 @@ mod tests {
     #[test]
     fn init_run_twice_keeps_existing_files() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(make(Some(dir.path())).unwrap().made.len(), 8);
+        assert_eq!(create_workspace(Some(dir.path())).unwrap().made.len(), 8);
         let config = dir.path().join(".mimir/config.yml");
         std::fs::write(&config, "profile: compact\n").unwrap();
-        assert_eq!(make(Some(dir.path())).unwrap().kept.len(), 8);
+        assert_eq!(create_workspace(Some(dir.path())).unwrap().kept.len(), 8);
         assert_eq!(
             std::fs::read_to_string(config).unwrap(),
             "profile: compact\n"
@@ -188,7 +188,7 @@ mod tests {
         let schema = dir.path().join(".mimir").join(SCHEMA);
         std::fs::write(&schema, "of another version").unwrap();
         assert_eq!(
-            make(Some(dir.path())).unwrap().made,
+            create_workspace(Some(dir.path())).unwrap().made,
             [".mimir/config.schema.json"]
         );
         let schema: serde_json::Value =

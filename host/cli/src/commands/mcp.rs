@@ -82,10 +82,10 @@ fn describe_server(server: &McpServerSettings) -> String {
 fn list(globals: &GlobalOptions) -> CommandResult {
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
-    let found = setup.servers.servers().known();
+    let known_servers = setup.servers.servers().known();
     let tools = |name: &str| {
         let location = format!("mcp:{name}");
-        let tools = found.tools.iter();
+        let tools = known_servers.tools.iter();
         tools
             .filter(|tool| tool.origin.location == location)
             .count()
@@ -98,7 +98,7 @@ fn list(globals: &GlobalOptions) -> CommandResult {
     let rows: Vec<Value> = servers
         .iter()
         .map(|(name, server)| {
-            let known = tools(name);
+            let tool_count = tools(name);
             json!({
                 "name": name,
                 "command": server.command,
@@ -106,7 +106,7 @@ fn list(globals: &GlobalOptions) -> CommandResult {
                 "args": secret_detection::mask_words(&server.args),
                 "url": server.url.as_deref().map(secret_detection::mask_text),
                 "enabled": server.is_enabled(),
-                "tools": (known > 0).then_some(known),
+                "tools": (tool_count > 0).then_some(tool_count),
                 "login": logins.get(name),
             })
         })
@@ -129,8 +129,8 @@ fn list(globals: &GlobalOptions) -> CommandResult {
         }
         Ok(())
     })?;
-    let waiting = setup.settings.withheld().iter();
-    for key in waiting.filter(|key| key.starts_with("mcp.servers.")) {
+    let withheld = setup.settings.withheld().iter();
+    for key in withheld.filter(|key| key.starts_with("mcp.servers.")) {
         note(styled(
             WARN,
             format_args!(
@@ -145,14 +145,14 @@ fn list(globals: &GlobalOptions) -> CommandResult {
 async fn test(globals: &GlobalOptions, name: &str) -> CommandResult {
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
-    let Some(tried) = setup.servers.servers().test(name).await else {
+    let Some(report) = setup.servers.servers().test(name).await else {
         return Err(unknown_server(&setup, name));
     };
-    let mut tried = tried?;
-    setup.apply_grants(&mut tried.found.tools);
+    let mut report = report?;
+    setup.apply_grants(&mut report.found.tools);
     let ServerTools {
         tools, quarantined, ..
-    } = tried.found;
+    } = report.found;
     let registry = Registry::new(tools, quarantined);
     let rows: Vec<Value> = registry
         .tools()
@@ -168,7 +168,7 @@ async fn test(globals: &GlobalOptions, name: &str) -> CommandResult {
             })
         })
         .collect();
-    let (own, version) = (visible(&tried.server.0), visible(&tried.server.1));
+    let (own, version) = (visible(&report.server.0), visible(&report.server.1));
     let login = setup.servers.servers().login(name)?;
     let origin = registry.tools().first().map(|tool| &tool.origin);
     let digest = origin.map(|origin| &origin.digest);
@@ -179,11 +179,11 @@ async fn test(globals: &GlobalOptions, name: &str) -> CommandResult {
         "tools": rows,
         "listed": listed,
         "quarantined": registry.quarantined(),
-        "tookMs": tried.took.as_millis(),
+        "tookMs": report.took.as_millis(),
         "login": login,
     });
     printer.print_result(&value, |out| {
-        let took = tried.took.as_secs_f32();
+        let took = report.took.as_secs_f32();
         writeln!(
             out,
             "{} {own} {version}, ready after {took:.1} s",
@@ -207,14 +207,14 @@ async fn test(globals: &GlobalOptions, name: &str) -> CommandResult {
             }
         }
         for entry in listed.iter().filter(|entry| !entry.is_seen) {
-            let words = format!("not trusted, and not shown: {}", visible(&entry.words));
-            writeln!(out, "  {}", styled(WARN, words))?;
+            let line = format!("not trusted, and not shown: {}", visible(&entry.words));
+            writeln!(out, "  {}", styled(WARN, line))?;
         }
         for left_out in registry.quarantined() {
-            let place = visible(&left_out.location);
+            let location = visible(&left_out.location);
             writeln!(
                 out,
-                "  {} {place}: {}",
+                "  {} {location}: {}",
                 styled(BAD, "left out:"),
                 visible(&left_out.reason)
             )?;
@@ -256,16 +256,16 @@ fn unknown(setup: &HostSetup, name: &str) -> ToolError {
         let message = format!("the server `{shown}` is switched off (mcp.servers.{shown}.enabled)");
         return ToolError::unavailable(message);
     }
-    let waits = setup.settings.withheld().iter();
-    let place = format!("mcp.servers.{name}");
-    if waits
+    let withheld = setup.settings.withheld().iter();
+    let key_prefix = format!("mcp.servers.{name}");
+    if withheld
         .into_iter()
-        .any(|key| key.split(": ").next() == Some(place.as_str()))
+        .any(|key| key.split(": ").next() == Some(key_prefix.as_str()))
     {
         let message =
             format!("the server `{shown}` is in the project's settings, which are not accepted");
-        let way = "`mimir policy accept` shows and accepts them";
-        return ToolError::policy_denied(message).with_remedies([way.to_owned()]);
+        let remedy = "`mimir policy accept` shows and accepts them";
+        return ToolError::policy_denied(message).with_remedies([remedy.to_owned()]);
     }
     let near = mimir_core::name_suggestions::did_you_mean(name, servers.keys().map(String::as_str));
     ToolError::not_found(format!(
@@ -293,53 +293,56 @@ fn import_all(
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let known = &setup.settings.config.mcp.servers;
-    let asked = |name: &String| names.contains(name);
+    let is_named = |name: &String| names.contains(name);
     let import::ImportScan {
-        servers: mut all,
+        servers: mut scanned,
         unread,
     } = import::find_servers(setup.workspace.root(), from);
-    all.retain(|found| names.is_empty() || asked(&found.name));
+    scanned.retain(|found| names.is_empty() || is_named(&found.name));
     // Files of the person come first, whatever the agent.
-    all.sort_by_key(|found| !found.own);
+    scanned.sort_by_key(|found| !found.own);
     let others = |at: usize| {
-        all.iter()
+        scanned
+            .iter()
             .enumerate()
             .filter(move |(other, _)| *other != at)
     };
     let clashes = |at: usize, found: &import::ImportedServer| {
         let mut same = others(at).filter(|(_, other)| other.name == found.name);
         let first = same.clone().all(|(other, _)| other > at);
-        same.next().is_some() && !(first && asked(&found.name))
+        same.next().is_some() && !(first && is_named(&found.name))
     };
-    let clashes: Vec<bool> = all
+    let clashes: Vec<bool> = scanned
         .iter()
         .enumerate()
         .map(|(at, found)| clashes(at, found))
         .collect();
-    let mut new: Vec<&mut import::ImportedServer> = all
+    let mut new: Vec<&mut import::ImportedServer> = scanned
         .iter_mut()
         .filter(|found| found.fault.is_none() && !known.contains_key(&found.name))
         .collect();
     import::rename_conflicting(&mut new, &server_card::secrets_of(known.values()));
-    for (place, why) in &unread {
+    for (file, why) in &unread {
         note(styled(
             BAD,
-            format_args!("{}: {}", visible(place), visible(why)),
+            format_args!("{}: {}", visible(file), visible(why)),
         ));
     }
     let mut servers: Vec<(String, Value)> = Vec::new();
     let mut rows = Vec::new();
-    for (found, clashes) in all.into_iter().zip(clashes) {
+    for (found, clashes) in scanned.into_iter().zip(clashes) {
         let name = &found.name;
-        let there = known.contains_key(name) || servers.iter().any(|(other, _)| other == name);
+        let is_known = known.contains_key(name) || servers.iter().any(|(other, _)| other == name);
         let fault = found.fault.clone().or_else(|| {
             // A server from a checkout must not take a name of the person's own, and `--yes` alone must not accept it.
             if clashes {
-                let way = match asked(name) {
+                let hint = match is_named(name) {
                     true => "the one above takes precedence",
                     false => "name it to import it; your own takes precedence over the project's",
                 };
-                return Some(format!("several files define a server of this name: {way}"));
+                return Some(format!(
+                    "several files define a server of this name: {hint}"
+                ));
             }
             (yes && !found.own && from.is_none()).then(|| {
                 "it is in a project file: `--yes` imports it only together with `--from AGENT`"
@@ -347,12 +350,12 @@ fn import_all(
             })
         });
         let card = server_card::block_lines(&found.block);
-        let taken = fault.is_none() && !there;
+        let is_imported = fault.is_none() && !is_known;
         rows.push(json!({
             "name": name,
             "from": found.place,
-            "taken": taken,
-            "there": there,
+            "taken": is_imported,
+            "there": is_known,
             "fault": fault,
             "hints": found.hints(),
             "card": card,
@@ -362,7 +365,7 @@ fn import_all(
             visible(name),
             styled(FAINT, visible(&found.place))
         );
-        match (&fault, there) {
+        match (&fault, is_known) {
             (_, true) => note(format_args!("{line} {}", styled(FAINT, "is there already"))),
             (Some(fault), _) => note(format_args!("{line} {}", styled(BAD, visible(fault)))),
             (None, false) => note(line),
@@ -370,7 +373,7 @@ fn import_all(
         for line in &card {
             note(format_args!("    {line}"));
         }
-        if taken {
+        if is_imported {
             for hint in found.hints() {
                 note(styled(WARN, format_args!("    {}", visible(&hint))));
             }
@@ -401,7 +404,7 @@ fn import_all(
         let imported: Vec<&String> = servers.iter().map(|(name, _)| name).collect();
         let unread: Vec<Value> = unread
             .iter()
-            .map(|(place, why)| json!({ "from": place, "fault": why }))
+            .map(|(file, why)| json!({ "from": file, "fault": why }))
             .collect();
         printer.print_json(&json!({ "imported": imported, "found": rows, "unread": unread }))?;
     }

@@ -17,7 +17,7 @@ use mimir::setup::HostSetup;
 use mimir::workers::WorkerFile;
 
 /// Prints the settings under these keys, so that a person sees what they accept.
-fn show(file: &ConfigFile, keys: &[String]) {
+fn print_excerpts(file: &ConfigFile, keys: &[String]) {
     for (place, lines) in file.excerpts(keys) {
         note(format_args!("  {place}"));
         for line in lines {
@@ -27,7 +27,7 @@ fn show(file: &ConfigFile, keys: &[String]) {
 }
 
 /// Prints the file of a worker in full: all of it is either instructions for a model or a permission.
-fn show_worker(file: &WorkerFile) {
+fn print_worker(file: &WorkerFile) {
     note(format_args!("  {}", file.shown));
     for line in file.text.lines() {
         note(format_args!("    {}", visible(line)));
@@ -35,7 +35,7 @@ fn show_worker(file: &WorkerFile) {
 }
 
 /// Valid worker files, each with true if it is accepted. If `report_errors` is true, warns about the other files.
-fn workers_of(setup: &HostSetup, report_errors: bool) -> Vec<(WorkerFile, bool)> {
+fn valid_workers(setup: &HostSetup, report_errors: bool) -> Vec<(WorkerFile, bool)> {
     let workers = setup.workers();
     let mut files = workers.files();
     files.retain(|(file, _)| match workers.fault(file) {
@@ -51,7 +51,10 @@ fn workers_of(setup: &HostSetup, report_errors: bool) -> Vec<(WorkerFile, bool)>
 }
 
 /// Hashes of the files to accept.
-fn state(setup: &HostSetup, workers: &[(WorkerFile, bool)]) -> (Option<String>, BTreeSet<String>) {
+fn current_digests(
+    setup: &HostSetup,
+    workers: &[(WorkerFile, bool)],
+) -> (Option<String>, BTreeSet<String>) {
     let file = setup.settings.project().map(ConfigFile::digest);
     let workers = workers.iter().map(|(worker, _)| worker.digest.clone());
     (file, workers.collect())
@@ -63,7 +66,7 @@ pub fn run(globals: &GlobalOptions, yes: bool) -> CommandResult {
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let approval_store = setup.require_approvals()?;
     let file = setup.settings.project();
-    let workers = workers_of(&setup, true);
+    let workers = valid_workers(&setup, true);
     if file.is_none() && workers.is_empty() {
         let place = setup.workspace.display_path(&setup.workspace.config());
         return Err(ToolError::not_found(format!(
@@ -73,26 +76,26 @@ pub fn run(globals: &GlobalOptions, yes: bool) -> CommandResult {
     }
     let withheld = setup.settings.withheld();
     let unaccepted_texts = setup.settings.unaccepted_texts();
-    let new: Vec<&WorkerFile> = workers
+    let new_workers: Vec<&WorkerFile> = workers
         .iter()
         .filter(|(_, accepted)| !accepted)
         .map(|(file, _)| file)
         .collect();
-    let nothing = withheld.is_empty() && unaccepted_texts.is_empty() && new.is_empty();
+    let nothing = withheld.is_empty() && unaccepted_texts.is_empty() && new_workers.is_empty();
     if !nothing && !yes {
         if let Some(file) = file.filter(|_| !withheld.is_empty()) {
             note(format_args!("{} would take effect:", file.shown));
-            show(file, withheld);
+            print_excerpts(file, withheld);
         }
         if let Some(file) = file.filter(|_| !unaccepted_texts.is_empty()) {
             note("models would see the reasons of these rules:");
-            show(file, &unaccepted_texts);
+            print_excerpts(file, &unaccepted_texts);
         }
-        if !new.is_empty() {
+        if !new_workers.is_empty() {
             note(
                 "agents would follow the instructions in these files, and models could call them:",
             );
-            new.iter().for_each(|worker| show_worker(worker));
+            new_workers.iter().for_each(|worker| print_worker(worker));
         }
         if !terminal::confirm("Do you accept this?")? {
             let error = ToolError::approval_denied(
@@ -101,27 +104,29 @@ pub fn run(globals: &GlobalOptions, yes: bool) -> CommandResult {
             return Err(error.into());
         }
     }
-    let shown_state = state(&setup, &workers);
-    let now = HostSetup::find(globals.workspace.as_deref())?;
-    if state(&now, &workers_of(&now, false)) != shown_state {
-        let what = match file {
+    let shown_digests = current_digests(&setup, &workers);
+    let current = HostSetup::find(globals.workspace.as_deref())?;
+    if current_digests(&current, &valid_workers(&current, false)) != shown_digests {
+        let changed = match file {
             Some(file) => file.shown.as_str(),
             None => "a worker",
         };
         return Err(ToolError::invalid_input(format!(
-            "{what} changed in the meantime, so nothing was accepted; run `mimir policy accept` again"
+            "{changed} changed in the meantime, so nothing was accepted; run `mimir policy accept` again"
         )).into());
     }
-    let (digest, all) = shown_state;
+    let (digest, worker_digests) = shown_digests;
     approval_store.change(|approvals| {
         // Only one state of each file is accepted: an older one must not come back unseen.
         approvals.settings = digest.iter().cloned().collect();
-        approvals.workers = all;
+        approvals.workers = worker_digests;
     })?;
     let config = file.zip(digest.as_ref());
     let config = config.map(|(file, digest)| (file.shown.as_str(), digest));
-    let called = new.iter().map(|file| (file.shown.as_str(), &file.digest));
-    for (shown, digest) in config.into_iter().chain(called) {
+    let accepted_workers = new_workers
+        .iter()
+        .map(|file| (file.shown.as_str(), &file.digest));
+    for (shown, digest) in config.into_iter().chain(accepted_workers) {
         let event = AuditEvent::new(EventKind::ConfigChange, SystemTime::now()).with_subject(shown);
         setup.record_event(&event.with_detail(&format!("accepted as it is now, sha256 {digest}")));
     }

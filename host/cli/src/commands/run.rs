@@ -25,28 +25,28 @@ const MAX_TASK_SIZE: u64 = 16 << 20;
 /// Has an agent work on a task.
 pub async fn run(globals: &GlobalOptions, args: RunArgs) -> CommandResult {
     let printer = globals.printer();
-    let task = task(&args.task);
+    let task = read_task(&args.task);
     if !printer.is_json() {
-        return shown(globals, &task?, args).await;
+        return run_on_terminal(globals, &task?, args).await;
     }
     let lines = JsonEventWriter::default();
-    let mut talk = Conversation::default();
+    let mut conversation = Conversation::default();
     let ended = match task {
-        Ok(task) => attempt(globals, &args, &task, &mut talk, &lines).await,
+        Ok(task) => run_task(globals, &args, &task, &mut conversation, &lines).await,
         Err(failure) => Err(failure),
     };
-    let exit = exit(&ended);
+    let exit = exit_reason(&ended);
     let mut end = json!({ "event": "end", "ok": exit == ExitReason::Done });
-    if !talk.id.is_empty() {
-        end["conversation"] = talk.id.as_str().into();
-        end["spent"] = json!(talk.spent);
+    if !conversation.id.is_empty() {
+        end["conversation"] = conversation.id.as_str().into();
+        end["spent"] = json!(conversation.spent);
     }
     match &ended {
         Ok(ended) => {
-            end["text"] = talk.last_reply().into();
+            end["text"] = conversation.last_reply().into();
             end["ended"] = ending_word(*ended).into();
             if let TaskEnd::Bound(bound) = ended {
-                let message = format!("the task reached its limit of {bound} (`{}`)", bound.key());
+                let message = format!("the task reached {bound} (`{}`)", bound.key());
                 end["error"] = json!(ToolError::limit_exceeded(message));
             }
         }
@@ -58,42 +58,42 @@ pub async fn run(globals: &GlobalOptions, args: RunArgs) -> CommandResult {
         }
         Err(CommandFailure::Print(_)) => return ended.map(|_| exit),
     }
-    lines.line(&end);
+    lines.write_line(&end);
     lines.finish()?;
     Ok(exit)
 }
 
-async fn shown(globals: &GlobalOptions, task: &str, args: RunArgs) -> CommandResult {
-    let shown = TerminalEventSink::new();
-    let mut talk = Conversation::default();
-    let ended = attempt(globals, &args, task, &mut talk, &shown).await;
-    shown.close();
-    let exit = exit(&ended);
-    if ended.is_err() && talk.spent.tokens() > 0 {
-        note(styled(FAINT, usage_line(&talk)));
+async fn run_on_terminal(globals: &GlobalOptions, task: &str, args: RunArgs) -> CommandResult {
+    let terminal_sink = TerminalEventSink::new();
+    let mut conversation = Conversation::default();
+    let ended = run_task(globals, &args, task, &mut conversation, &terminal_sink).await;
+    terminal_sink.close();
+    let exit = exit_reason(&ended);
+    if ended.is_err() && conversation.spent.tokens() > 0 {
+        note(styled(FAINT, usage_line(&conversation)));
     }
     let ended = ended?;
-    if !shown.streams() {
+    if !terminal_sink.streams() {
         ResultPrinter::new(false).print_result(&(), |out| {
-            let text = sanitize(talk.last_reply().to_owned());
+            let text = sanitize(conversation.last_reply().to_owned());
             writeln!(out, "{}", text.trim_end())
         })?;
     }
     print_ending(ended);
-    note(styled(FAINT, usage_line(&talk)));
+    note(styled(FAINT, usage_line(&conversation)));
     Ok(exit)
 }
 
 /// Runs the task until it ends or is cancelled. The conversation is saved in both cases.
-async fn attempt(
+async fn run_task(
     globals: &GlobalOptions,
     args: &RunArgs,
     task: &str,
-    talk: &mut Conversation,
-    face: &dyn mimir_agent::AgentEventSink,
+    conversation: &mut Conversation,
+    events: &dyn mimir_agent::AgentEventSink,
 ) -> CommandResult<TaskEnd> {
     let setup = HostSetup::find(globals.workspace.as_deref())?;
-    let mut bench = AgentRuntime::new(
+    let mut runtime = AgentRuntime::new(
         setup,
         args.model.as_deref(),
         args.worker.as_deref(),
@@ -101,53 +101,53 @@ async fn attempt(
         StartedCommand::Run,
     )
     .await?;
-    let agent = bench.agent.clone();
-    let saving = SavingEventSink {
-        events: face,
-        saver: ConversationSaver::for_agent(&bench),
+    let agent = runtime.agent.clone();
+    let saving_sink = SavingEventSink {
+        events,
+        saver: ConversationSaver::for_agent(&runtime),
     };
-    *talk = new_conversation(&agent);
-    talk.messages.push(Message::user(task));
+    *conversation = new_conversation(&agent);
+    conversation.messages.push(Message::user(task));
     let work = async {
         tokio::select! {
-            ended = agent.run_task(talk, &saving) => ended.map_err(CommandFailure::from),
+            ended = agent.run_task(conversation, &saving_sink) => ended.map_err(CommandFailure::from),
             exit = wait_for_interrupt() => Err(CommandFailure::with_exit(
                 ToolError::new(ToolErrorCode::Cancelled, "the task was cancelled"),
                 exit,
             )),
         }
     };
-    let ended = bench.run_with_reload(work).await?;
-    talk.answer_open_calls();
-    agent.absorb_side_usage(talk);
-    saving.saver.save(talk);
-    bench.pipeline().end_session(&talk.id);
+    let ended = runtime.run_with_reload(work).await?;
+    conversation.answer_open_calls();
+    agent.absorb_side_usage(conversation);
+    saving_sink.saver.save(conversation);
+    runtime.pipeline().end_session(&conversation.id);
     match ended {
-        Ok(TaskEnd::Finished) if is_silent(talk) => Err(silent().into()),
+        Ok(TaskEnd::Finished) if is_empty_answer(conversation) => Err(empty_answer().into()),
         ended => ended,
     }
 }
 
 /// Returns true if the model returned neither text nor calls.
-fn is_silent(talk: &Conversation) -> bool {
-    talk.messages.iter().all(|message| match message {
+fn is_empty_answer(conversation: &Conversation) -> bool {
+    conversation.messages.iter().all(|message| match message {
         Message::Assistant { text, calls } => text.trim().is_empty() && calls.is_empty(),
         _ => true,
     })
 }
 
-fn silent() -> ToolError {
+fn empty_answer() -> ToolError {
     let message = "the model returned an empty answer without tool calls";
-    let ways = [
+    let remedies = [
         "rephrase the task, or use another model with `--model PROVIDER/MODEL`",
         "raise `agent.maxAnswerTokens` if the model reasons before it answers",
     ];
-    ToolError::unavailable(message).with_remedies(ways.map(str::to_owned))
+    ToolError::unavailable(message).with_remedies(remedies.map(str::to_owned))
 }
 
-fn task(words: &str) -> CommandResult<String> {
-    let mut task = words.to_owned();
-    if words == "-" {
+fn read_task(argument: &str) -> CommandResult<String> {
+    let mut task = argument.to_owned();
+    if argument == "-" {
         task.clear();
         let read = std::io::stdin()
             .lock()
@@ -168,7 +168,7 @@ fn task(words: &str) -> CommandResult<String> {
     Ok(task)
 }
 
-fn exit(ended: &CommandResult<TaskEnd>) -> ExitReason {
+fn exit_reason(ended: &CommandResult<TaskEnd>) -> ExitReason {
     match ended {
         Ok(TaskEnd::Finished) => ExitReason::Done,
         Ok(TaskEnd::Length | TaskEnd::Bound(_)) => ExitReason::Limit,
@@ -194,15 +194,15 @@ pub fn print_ending(ended: TaskEnd) {
         TaskEnd::Length => warn("the answer was truncated at `agent.maxAnswerTokens`"),
         TaskEnd::Withheld => warn("the provider stopped the answer"),
         TaskEnd::Bound(bound) => warn(format_args!(
-            "stopped: the task reached its limit of {bound}; raise `{}` in the settings to continue",
+            "stopped: the task reached {bound}; raise `{}` in the settings to continue",
             bound.key()
         )),
     }
 }
 
 /// Usage of a conversation, on a line.
-pub fn usage_line(talk: &Conversation) -> String {
-    let spent = &talk.spent;
+pub fn usage_line(conversation: &Conversation) -> String {
+    let spent = &conversation.spent;
     let cost = match spent.cost {
         Some(cost) => format!(", {cost:.4} in all"),
         None => String::new(),
@@ -219,7 +219,7 @@ pub fn usage_line(talk: &Conversation) -> String {
     };
     format!(
         "{}: {} {answers}, {} {calls}, {} + {} tokens{cost}",
-        mimir_core::text::visible(&talk.model),
+        mimir_core::text::visible(&conversation.model),
         spent.turns,
         spent.tool_calls,
         spent.input_tokens,

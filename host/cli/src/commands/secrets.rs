@@ -41,13 +41,13 @@ pub fn run(globals: &GlobalOptions, command: &SecretsCommand) -> CommandResult {
                     "a value shorter than {LONG_MIN} bytes is masked only as a separate word, and not in encoded form"
                 ));
             }
-            let place = describe_location(&secrets.set(name, &value, *in_file)?, &secrets);
+            let location = describe_location(&secrets.set(name, &value, *in_file)?, &secrets);
             setup.record_event(
                 &AuditEvent::new(EventKind::SecretSet, SystemTime::now()).with_subject(name),
             );
             printer.print_done(
-                &json!({ "set": name, "place": place }),
-                format_args!("stored `{name}` in {place}"),
+                &json!({ "set": name, "place": location }),
+                format_args!("stored `{name}` in {location}"),
             )
         }
         SecretsCommand::Remove { name } => {
@@ -73,7 +73,7 @@ fn list(setup: &HostSetup, printer: ResultPrinter, secrets: &UserSecrets) -> Com
     let all = secrets.list(&setup.settings.config.secrets)?;
     let rows: Vec<_> = all
         .iter()
-        .map(|(name, place)| json!({ "name": name, "place": describe_location(place, secrets) }))
+        .map(|(name, location)| json!({ "name": name, "place": describe_location(location, secrets) }))
         .collect();
     printer.print_result(&json!({ "secrets": rows }), |out| {
         if all.is_empty() {
@@ -83,17 +83,17 @@ fn list(setup: &HostSetup, printer: ResultPrinter, secrets: &UserSecrets) -> Com
                 styled(FAINT, "no secrets; `mimir secrets set NAME` stores one")
             );
         }
-        for (name, place) in &all {
-            let place = describe_location(place, secrets);
-            writeln!(out, "{}  {}", styled(STRONG, name), styled(FAINT, place))?;
+        for (name, location) in &all {
+            let location = describe_location(location, secrets);
+            writeln!(out, "{}  {}", styled(STRONG, name), styled(FAINT, location))?;
         }
         Ok(())
     })?;
     Ok(ExitReason::Done)
 }
 
-fn describe_location(place: &SecretLocation, secrets: &UserSecrets) -> String {
-    match place {
+fn describe_location(location: &SecretLocation, secrets: &UserSecrets) -> String {
+    match location {
         SecretLocation::File => mimir_core::text::visible(&secrets.path().display().to_string()),
         SecretLocation::Keyring => "the keyring".to_owned(),
         SecretLocation::Variable(name) => format!("the variable {name}"),
@@ -114,7 +114,7 @@ fn read(name: &str) -> CommandResult<String> {
         .read_to_end(&mut bytes)?;
     let mut value = String::from_utf8(bytes)
         .map_err(|_| ToolError::invalid_input("the value is not valid UTF-8"))?;
-    let kept = value.trim_end_matches(['\n', '\r']).len();
-    value.truncate(kept);
+    let length = value.trim_end_matches(['\n', '\r']).len();
+    value.truncate(length);
     Ok(value)
 }

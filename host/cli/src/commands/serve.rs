@@ -45,7 +45,7 @@ async fn stdio(globals: &GlobalOptions) -> CommandResult {
     // If this fails, no call can be recorded, and each call reports it.
     let _ = setup.workspace.make_state();
     let mut live = LiveSetup::new_uncompiled(setup).await?;
-    let (server, keeper) = build_server(&live);
+    let (server, updater) = build_server(&live);
     let exit = Mutex::new(ExitReason::Done);
     let stop = async {
         tokio::select! {
@@ -55,7 +55,7 @@ async fn stdio(globals: &GlobalOptions) -> CommandResult {
             () = line.hung_up() => {}
         }
     };
-    let follow = keep_updated(&mut live, &keeper, &server);
+    let follow = keep_updated(&mut live, &updater, &server);
     let ended = tokio::select! {
         ended = server.serve(reader, writer, stop) => ended,
         followed = follow => return followed.map(|()| ExitReason::Done),
@@ -79,8 +79,8 @@ async fn http(globals: &GlobalOptions, address: SocketAddr, args: ServeArgs) -> 
     options.identity = identity(&setup, args, &url);
     let _ = setup.workspace.make_state();
     let mut live = LiveSetup::new_uncompiled(setup).await?;
-    options.figures = Some(crate::serve::cache_figures(live.host()));
-    let (server, keeper) = build_server(&live);
+    options.figures = Some(crate::serve::cache_metrics(live.host()));
+    let (server, updater) = build_server(&live);
     let http = server.http(options)?;
     note(format_args!("mimir serves MCP at {url}"));
     let exit = Mutex::new(ExitReason::Done);
@@ -89,7 +89,7 @@ async fn http(globals: &GlobalOptions, address: SocketAddr, args: ServeArgs) -> 
     let serve = listen(listener, router, async {
         let _ = is_stopped.await;
     });
-    let follow = keep_updated(&mut live, &keeper, &server);
+    let follow = keep_updated(&mut live, &updater, &server);
     let ended = async {
         *exit.lock() = ended_by(wait_for_interrupt().await);
         http.close(SHUTDOWN_TIMEOUT).await;
@@ -112,7 +112,7 @@ fn ended_by(signal: ExitReason) -> ExitReason {
     }
 }
 
-/// Authorization of clients.
+/// Options of the HTTP server: its host names, and the token that clients need.
 fn options(setup: &HostSetup, ip: IpAddr, args: &ServeArgs) -> CommandResult<HttpOptions> {
     let mut hosts = args.hosts.clone();
     let named = args.resource.is_some();
@@ -167,34 +167,38 @@ fn identity(setup: &HostSetup, args: ServeArgs, url: &str) -> Option<IdentityOpt
     })
 }
 
-/// A server over the current tools, and a guard that keeps it up to date.
+/// A server over the current tools, and the updater that keeps its pipeline up to date.
 fn build_server(live: &LiveSetup) -> (ToolServer, PipelineUpdater) {
     let setup = live.setup();
     let pipeline = setup.pipeline(live.snapshot(), remote_approver());
-    let asking = ApprovalOptions {
+    let approval_options = ApprovalOptions {
         next: remote_approver(),
         timeout: Some(setup.approval_timeout()),
         clock: Arc::new(SystemClock),
     };
     let servers = Some(Arc::clone(setup.servers.servers()));
-    let server =
-        ToolServer::with_servers(pipeline.clone(), asking, Arc::new(print_refusal), servers)
-            .waiting_for(live.described());
+    let server = ToolServer::with_servers(
+        pipeline.clone(),
+        approval_options,
+        Arc::new(print_refusal),
+        servers,
+    )
+    .waiting_for(live.described());
     (server, PipelineUpdater::new(pipeline, live))
 }
 
 /// Keeps a server up to date for as long as it runs.
 async fn keep_updated(
     live: &mut LiveSetup,
-    keeper: &PipelineUpdater,
+    updater: &PipelineUpdater,
     server: &ToolServer,
 ) -> CommandResult<()> {
-    let on = |setup: &HostSetup, news| {
-        keeper.apply_update(setup, news);
+    let apply = |setup: &HostSetup, update| {
+        updater.apply_update(setup, update);
         server.refresh();
         Ok(())
     };
-    live.follow(CHECK_INTERVAL, on).await
+    live.follow(CHECK_INTERVAL, apply).await
 }
 
 /// Prints hints that the calling model must not see: steps that would allow the call.

@@ -42,7 +42,7 @@ pub async fn run(globals: &GlobalOptions, args: ToolsAddArgs) -> CommandResult {
                  use the digest that the author publishes",
             ));
         }
-        None => read(&args.file)?,
+        None => read_component(&args.file)?,
     };
     let digest = format!("{:x}", Sha256::digest(&bytes));
     if let Some(expected) = args.digest.as_ref().filter(|expected| **expected != digest) {
@@ -58,22 +58,22 @@ pub async fn run(globals: &GlobalOptions, args: ToolsAddArgs) -> CommandResult {
             "the file name must be valid UTF-8 and not begin with a dot: the installed file gets the same name",
         ));
     };
-    let to = setup.workspace.tools().join(format!("{stem}.wasm"));
-    setup.workspace.check_no_links(&to)?;
-    let shown = setup.workspace.display_path(&to);
-    let old = match files::read(&to, LinkPolicy::Follow, MAX_COMPONENT_SIZE) {
-        Ok(old) => Some(old),
+    let target = setup.workspace.tools().join(format!("{stem}.wasm"));
+    setup.workspace.check_no_links(&target)?;
+    let shown = setup.workspace.display_path(&target);
+    let previous = match files::read(&target, LinkPolicy::Follow, MAX_COMPONENT_SIZE) {
+        Ok(previous) => Some(previous),
         Err(error) if error.kind() == ErrorKind::NotFound => None,
-        Err(error) => return Err(file_error("replace", &to, &error).into()),
+        Err(error) => return Err(file_error("replace", &target, &error).into()),
     };
-    if old.is_some() && !args.force {
+    if previous.is_some() && !args.force {
         return Err(ToolError::new(
             ToolErrorCode::AlreadyExists,
             format!("{shown} already exists; use --force to replace it"),
         )
         .into());
     }
-    write(&to, &bytes)?;
+    write_component(&target, &bytes)?;
     if let Some(prefix) = &args.prefix {
         let location = shown.replace('\\', "/");
         set_prefix(&setup.require_approvals()?, &location, prefix)?;
@@ -85,9 +85,9 @@ pub async fn run(globals: &GlobalOptions, args: ToolsAddArgs) -> CommandResult {
         !left_out.location.contains(" (") && is_file(&left_out.location, &name)
     };
     if let Some(left_out) = registry.quarantined().iter().find(is_whole_file) {
-        match &old {
-            Some(old) => write(&to, old)?,
-            None => std::fs::remove_file(&to).map_err(|e| file_error("remove", &to, &e))?,
+        match &previous {
+            Some(previous) => write_component(&target, previous)?,
+            None => std::fs::remove_file(&target).map_err(|e| file_error("remove", &target, &e))?,
         }
         let message = format!("nothing was added: {}", left_out.reason);
         return Err(ToolError::new(left_out.code, message).into());
@@ -98,9 +98,13 @@ pub async fn run(globals: &GlobalOptions, args: ToolsAddArgs) -> CommandResult {
         .filter(|tool| is_file(&tool.origin.location, &name))
         .collect();
     let names: Vec<&str> = tools.iter().map(|tool| tool.name().as_str()).collect();
-    let verb = if old.is_some() { "replaced" } else { "added" };
+    let action = if previous.is_some() {
+        "replaced"
+    } else {
+        "added"
+    };
     let event = AuditEvent::new(EventKind::ConfigChange, SystemTime::now()).with_subject(&shown);
-    setup.record_event(&event.with_detail(&format!("{verb}, sha256 {digest}")));
+    setup.record_event(&event.with_detail(&format!("{action}, sha256 {digest}")));
     if printer.is_json() {
         printer.print_json(&json!({ "added": shown, "digest": digest, "tools": names }))?;
         return Ok(ExitReason::Done);
@@ -135,10 +139,10 @@ pub async fn run(globals: &GlobalOptions, args: ToolsAddArgs) -> CommandResult {
 fn is_left_out_of(location: &str, file: &str) -> bool {
     location
         .split_once(" (")
-        .is_some_and(|(place, _)| is_file(place, file))
+        .is_some_and(|(file_location, _)| is_file(file_location, file))
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, ToolError> {
+fn read_component(path: &Path) -> Result<Vec<u8>, ToolError> {
     let failed = |error| file_error("read", path, &error);
     let file = std::fs::File::open(path).map_err(failed)?;
     let mut bytes = Vec::new();
@@ -154,12 +158,12 @@ fn read(path: &Path) -> Result<Vec<u8>, ToolError> {
 }
 
 /// Writes atomically, so that other processes never see a partial file.
-fn write(to: &Path, bytes: &[u8]) -> Result<(), ToolError> {
-    let created = match to.parent() {
+fn write_component(target: &Path, bytes: &[u8]) -> Result<(), ToolError> {
+    let created = match target.parent() {
         Some(folder) => std::fs::create_dir_all(folder),
         None => Ok(()),
     };
     created
-        .and_then(|()| private_files::replace(to, bytes, FileReaders::Owner))
-        .map_err(|error| file_error("write", to, &error))
+        .and_then(|()| private_files::replace(target, bytes, FileReaders::Owner))
+        .map_err(|error| file_error("write", target, &error))
 }

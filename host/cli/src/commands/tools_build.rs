@@ -31,48 +31,48 @@ struct BuildReport {
 pub async fn run(globals: &GlobalOptions, dir: &Path) -> CommandResult {
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
-    let made = tokio::select! {
-        made = component_of(&setup, dir, printer.is_json()) => made?,
+    let built = tokio::select! {
+        built = build_component(&setup, dir, printer.is_json()) => built?,
         // Dropping the future stops the compiler.
         exit = wait_for_interrupt() => {
             let error = ToolError::new(ToolErrorCode::Cancelled, "the build was stopped");
             return Err(CommandFailure::with_exit(error, exit));
         }
     };
-    let (name, content) = made;
+    let (name, content) = built;
     let target = setup.workspace.tools().join(name);
     setup.workspace.check_no_links(&target)?;
     let file = setup.workspace.display_path(&target).replace('\\', "/");
-    let is_ours = |location: &str| {
+    let is_in_file = |location: &str| {
         location == file
             || location
                 .strip_prefix(&file)
                 .is_some_and(|rest| rest.starts_with(" ("))
     };
-    let before = match target.exists() {
-        true => names(&tools_of_file(&setup.registry().await, &is_ours)),
+    let previous_names = match target.exists() {
+        true => names(&tools_of_file(&setup.registry().await, &is_in_file)),
         false => Vec::new(),
     };
     mimir::file_error::write_atomically(&target, &content)
         .map_err(|e| file_error("write", &target, &e))?;
 
     let snapshot = setup.load_snapshot().await?;
-    let tools = tools_of_file(&snapshot.registry, &is_ours);
-    let now = names(&tools);
-    let stays = |name: &String| now.contains(name);
-    if !before.is_empty() && !before.iter().any(stays) {
-        let gone = before.join(", ");
+    let tools = tools_of_file(&snapshot.registry, &is_in_file);
+    let current_names = names(&tools);
+    let still_exists = |name: &String| current_names.contains(name);
+    if !previous_names.is_empty() && !previous_names.iter().any(still_exists) {
+        let lost = previous_names.join(", ");
         note(format_args!(
-            "the previous content of {file} is gone, with its tools: {gone}"
+            "the previous content of {file} is gone, with its tools: {lost}"
         ));
     }
-    let built = BuildReport {
+    let report = BuildReport {
         bytes: content.len() as u64,
-        tools: now,
+        tools: current_names,
         file: file.clone(),
     };
-    printer.print_result(&built, |out| {
-        let size = mimir_core::text::bytes(built.bytes);
+    printer.print_result(&report, |out| {
+        let size = mimir_core::text::bytes(report.bytes);
         writeln!(out, "{} {file} ({size})", styled(GOOD, "built"))?;
         for tool in &tools {
             writeln!(
@@ -95,7 +95,7 @@ pub async fn run(globals: &GlobalOptions, dir: &Path) -> CommandResult {
         .registry
         .quarantined()
         .iter()
-        .filter(|left_out| is_ours(&left_out.location))
+        .filter(|left_out| is_in_file(&left_out.location))
         .collect();
     for left_out in &left_out {
         quarantined(left_out);
@@ -107,10 +107,10 @@ pub async fn run(globals: &GlobalOptions, dir: &Path) -> CommandResult {
 }
 
 /// The tools in a file.
-fn tools_of_file<'a>(registry: &'a Registry, is_ours: &dyn Fn(&str) -> bool) -> Vec<&'a Tool> {
+fn tools_of_file<'a>(registry: &'a Registry, is_in_file: &dyn Fn(&str) -> bool) -> Vec<&'a Tool> {
     let tools = registry.tools().iter().map(AsRef::as_ref);
     tools
-        .filter(|tool: &&Tool| is_ours(&tool.origin.location))
+        .filter(|tool: &&Tool| is_in_file(&tool.origin.location))
         .collect()
 }
 
@@ -119,8 +119,8 @@ fn names(tools: &[&Tool]) -> Vec<String> {
     names.collect()
 }
 
-/// Name and bytes of a component.
-async fn component_of(
+/// Builds the plugin in a folder. Returns the file name and the bytes of its component.
+async fn build_component(
     setup: &HostSetup,
     dir: &Path,
     is_json: bool,
@@ -192,14 +192,14 @@ fn add_target(dir: &Path) -> Result<(), ToolError> {
 
 /// Returns true if the compiler used in `dir` has the target; `None` without a compiler.
 pub fn has_target(dir: &Path) -> Option<bool> {
-    let asked = Command::new("rustc")
+    let rustc_output = Command::new("rustc")
         .args(["--print", "target-libdir", "--target", TARGET])
         .current_dir(dir)
         .stderr(Stdio::null())
         .output()
         .ok()?;
-    let folder = String::from_utf8(asked.stdout).unwrap_or_default();
-    Some(asked.status.success() && Path::new(folder.trim()).is_dir())
+    let folder = String::from_utf8(rustc_output.stdout).unwrap_or_default();
+    Some(rustc_output.status.success() && Path::new(folder.trim()).is_dir())
 }
 
 /// Runs cargo and finds the component in its output. Cargo's messages and progress go to stderr as they arrive; in
@@ -240,13 +240,13 @@ async fn compile(dir: &Path, is_json: bool) -> Result<PathBuf, ToolError> {
     let stderr = child.stderr.take();
     let messages = async {
         match stderr {
-            Some(stderr) => passed_on(stderr).await,
+            Some(stderr) => forward_lines(stderr).await,
             None => Vec::new(),
         }
     };
-    let (made, messages) = tokio::join!(child.wait_with_output(), messages);
-    let made = made.map_err(|e| fault(&format!("cannot read cargo's output: {e}")))?;
-    if !made.status.success() {
+    let (output, messages) = tokio::join!(child.wait_with_output(), messages);
+    let output = output.map_err(|e| fault(&format!("cannot read cargo's output: {e}")))?;
+    if !output.status.success() {
         let error = fault("cargo could not build the plugin; its messages are above");
         return Err(match is_json {
             true => error.with_details(json!({ "messages": messages })),
@@ -257,7 +257,7 @@ async fn compile(dir: &Path, is_json: bool) -> Result<PathBuf, ToolError> {
         .join("Cargo.toml")
         .canonicalize()
         .map_err(|e| file_error("find", dir, &e))?;
-    component(&made.stdout, &manifest).ok_or_else(|| {
+    find_component(&output.stdout, &manifest).ok_or_else(|| {
         fault("the build produced no component: Cargo.toml needs `[lib] crate-type = [\"cdylib\"]`")
     })
 }
@@ -266,7 +266,7 @@ async fn compile(dir: &Path, is_json: bool) -> Result<PathBuf, ToolError> {
 const COMPILER_LINES: usize = 100;
 
 /// Copies the compiler's lines to stderr as they arrive, and returns the last ones.
-async fn passed_on(stderr: impl tokio::io::AsyncRead + Unpin) -> Vec<String> {
+async fn forward_lines(stderr: impl tokio::io::AsyncRead + Unpin) -> Vec<String> {
     let mut last = VecDeque::new();
     let mut lines = tokio::io::BufReader::new(stderr).split(b'\n');
     while let Ok(Some(line)) = lines.next_segment().await {
@@ -281,25 +281,26 @@ async fn passed_on(stderr: impl tokio::io::AsyncRead + Unpin) -> Vec<String> {
 }
 
 /// Finds the `.wasm` file of the package with this manifest in cargo's messages.
-fn component(messages: &[u8], manifest: &Path) -> Option<PathBuf> {
+fn find_component(messages: &[u8], manifest: &Path) -> Option<PathBuf> {
     let lines = messages.split(|byte| *byte == b'\n');
     let artifacts = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
     artifacts
         .filter(|message| message["reason"] == "compiler-artifact")
         .filter(|message| {
-            let of = message["manifest_path"]
+            let manifest_of_artifact = message["manifest_path"]
                 .as_str()
                 .and_then(|path| Path::new(path).canonicalize().ok());
-            of.as_deref() == Some(manifest)
+            manifest_of_artifact.as_deref() == Some(manifest)
         })
         .filter_map(|message| {
             let files = message["filenames"]
                 .as_array()?
                 .iter()
                 .filter_map(Value::as_str);
-            files
-                .map(PathBuf::from)
-                .find(|file| file.extension().is_some_and(|end| end == "wasm"))
+            files.map(PathBuf::from).find(|file| {
+                file.extension()
+                    .is_some_and(|extension| extension == "wasm")
+            })
         })
         .next_back()
 }
@@ -323,9 +324,9 @@ mod tests {
             "not json".to_owned(),
         ];
         assert_eq!(
-            component(messages.join("\n").as_bytes(), &manifest),
+            find_component(messages.join("\n").as_bytes(), &manifest),
             Some("/x/hello.wasm".into())
         );
-        assert_eq!(component(b"", &manifest), None);
+        assert_eq!(find_component(b"", &manifest), None);
     }
 }

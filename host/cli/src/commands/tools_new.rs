@@ -29,7 +29,7 @@ const FILES: [TemplateFile; 4] = [
 ];
 
 /// Reserved names: those of Cargo, of crates that every plugin uses, and of types in the template.
-const TAKEN: [&str; 34] = [
+const RESERVED_NAMES: [&str; 34] = [
     "alloc",
     "approval",
     "assess",
@@ -90,10 +90,10 @@ pub async fn run(
 ) -> CommandResult {
     let printer = globals.printer();
     let names = PluginNames::parse(name)?;
-    let there = HostSetup::find(globals.workspace.as_deref())?
+    let registry = HostSetup::find(globals.workspace.as_deref())?
         .registry()
         .await;
-    if let Some(tool) = there.get(&names.tool) {
+    if let Some(tool) = registry.get(&names.tool) {
         return Err(CommandFailure::with_exit(
             name_taken(&names, tool),
             ExitReason::Usage,
@@ -109,9 +109,9 @@ pub async fn run(
         .map_err(|error| CommandFailure::with_exit(error, ExitReason::Usage))?;
     if lang == ToolLanguage::Rust {
         // An editor may open the plugin before its first build.
-        let places = setup::find_user_dirs();
+        let user_dirs = setup::find_user_dirs();
         let pointed =
-            sdk::lay_out(places.cache.as_deref()).and_then(|sdk| sdk::point_to(&folder, &sdk));
+            sdk::lay_out(user_dirs.cache.as_deref()).and_then(|sdk| sdk::point_to(&folder, &sdk));
         if let Err(error) = pointed {
             warn(format_args!(
                 "plain cargo will not find the SDK: {}",
@@ -119,25 +119,25 @@ pub async fn run(
             ));
         }
     }
-    let new = NewPluginReport {
+    let report = NewPluginReport {
         folder: mimir_core::text::visible(&folder.display().to_string()),
         files: files.iter().map(|(path, _)| *path).collect(),
         tool: names.tool,
     };
-    printer.print_result(&new, |out| text(out, &new))?;
+    printer.print_result(&report, |out| print_report(out, &report))?;
     Ok(ExitReason::Done)
 }
 
-/// Only the first of two tools with the same name is used.
+/// The error for a name that a tool already has: only the first of two tools with the same name is used.
 fn name_taken(names: &PluginNames, tool: &Tool) -> ToolError {
-    let (name, found) = (&names.tool, tool.name());
+    let (name, existing) = (&names.tool, tool.name());
     let place = &tool.origin.location;
-    let what = match found.as_str() == name {
+    let relation = match existing.as_str() == name {
         true => "the name",
         false => "an alias",
     };
     let mut message = format!(
-        "`{name}` is taken: it is {what} of the tool `{found}` ({place}); choose another name"
+        "`{name}` is taken: it is {relation} of the tool `{existing}` ({place}); choose another name"
     );
     if tool.source == ToolSource::Custom {
         message.push_str(&format!(", or remove {place} first"));
@@ -145,21 +145,21 @@ fn name_taken(names: &PluginNames, tool: &Tool) -> ToolError {
     ToolError::new(ToolErrorCode::AlreadyExists, message)
 }
 
-fn text(out: &mut dyn Write, new: &NewPluginReport) -> io::Result<()> {
+fn print_report(out: &mut dyn Write, report: &NewPluginReport) -> io::Result<()> {
     writeln!(
         out,
         "{} {} with the tool `{}`",
         styled(GOOD, "made"),
-        new.folder,
-        new.tool
+        report.folder,
+        report.tool
     )?;
-    for file in &new.files {
+    for file in &report.files {
         writeln!(out, "  {file}")?;
     }
-    let folder = if new.folder.contains([' ', '\'', '"', '$', '\\']) {
-        format!("'{}'", new.folder.replace('\'', r"'\''"))
+    let folder = if report.folder.contains([' ', '\'', '"', '$', '\\']) {
+        format!("'{}'", report.folder.replace('\'', r"'\''"))
     } else {
-        new.folder.clone()
+        report.folder.clone()
     };
     writeln!(
         out,
@@ -168,7 +168,7 @@ fn text(out: &mut dyn Write, new: &NewPluginReport) -> io::Result<()> {
             STRONG,
             format_args!(
                 "mimir tools build {folder} && mimir call {} name=you",
-                new.tool
+                report.tool
             )
         )
     )
@@ -205,7 +205,7 @@ struct PluginNames {
     /// `word_count`: tool, and function.
     tool: String,
     /// `WordCount`: argument type.
-    kind: String,
+    type_name: String,
 }
 
 /// Reserved file names on Windows, whatever the extension.
@@ -219,39 +219,39 @@ fn is_device(name: &str) -> bool {
 impl PluginNames {
     fn parse(name: &str) -> CommandResult<Self> {
         let shown = mimir_core::text::visible(mimir_core::text::prefix(name, 80));
-        let bad = |why: &str| {
+        let invalid = |why: &str| {
             CommandFailure::usage(format!("`{shown}` cannot be the name of a plugin: {why}"))
         };
         let package = name.to_ascii_lowercase();
         if !package.starts_with(|c: char| c.is_ascii_lowercase()) {
-            return Err(bad("it must begin with a letter"));
+            return Err(invalid("it must begin with a letter"));
         }
         if !package
             .chars()
             .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-')
         {
-            return Err(bad(
+            return Err(invalid(
                 "use letters, digits, `_` and `-`; --dir says where it goes",
             ));
         }
         let tool = package.replace('-', "_");
         if ToolName::new(&tool).is_err() {
-            return Err(bad("it has more than 64 characters"));
+            return Err(invalid("it has more than 64 characters"));
         }
         if KEYWORDS.contains(&tool.as_str()) {
-            return Err(bad(&format!("it is a Rust keyword; try `{tool}_tool`")));
+            return Err(invalid(&format!("it is a Rust keyword; try `{tool}_tool`")));
         }
         if is_device(&tool) {
-            return Err(bad(&format!(
+            return Err(invalid(&format!(
                 "it is a reserved device name on Windows; try `{tool}_tool`"
             )));
         }
-        if TAKEN.contains(&tool.as_str()) {
-            return Err(bad(&format!(
+        if RESERVED_NAMES.contains(&tool.as_str()) {
+            return Err(invalid(&format!(
                 "Cargo or the SDK uses that name; try `{tool}_tool`"
             )));
         }
-        let kind = tool
+        let type_name = tool
             .split('_')
             .filter(|part| !part.is_empty())
             .map(capital)
@@ -259,7 +259,7 @@ impl PluginNames {
         Ok(Self {
             package,
             tool,
-            kind,
+            type_name,
         })
     }
 
@@ -281,7 +281,7 @@ impl PluginNames {
             .replace("{{package}}", &self.package);
         filled
             .replace("{{tool}}", &self.tool)
-            .replace("{{Kind}}", &self.kind)
+            .replace("{{Kind}}", &self.type_name)
     }
 }
 
@@ -301,7 +301,7 @@ mod tests {
             (
                 names.package.as_str(),
                 names.tool.as_str(),
-                names.kind.as_str()
+                names.type_name.as_str()
             ),
             ("word-count2", "word_count2", "WordCount2")
         );
@@ -317,7 +317,7 @@ mod tests {
                 .fill(FILES[1].1)
                 .contains("Some(\"x_2\")")
         );
-        for bad in [
+        for invalid in [
             "con",
             "COM1",
             "lpt9",
@@ -334,7 +334,7 @@ mod tests {
             "mimir-sdk",
             &"x".repeat(65),
         ] {
-            assert!(PluginNames::parse(bad).is_err(), "{bad}");
+            assert!(PluginNames::parse(invalid).is_err(), "{invalid}");
         }
         assert!(PluginNames::parse("com10").is_ok() && PluginNames::parse("console").is_ok());
     }

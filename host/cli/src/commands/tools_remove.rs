@@ -24,17 +24,17 @@ pub async fn run(globals: &GlobalOptions, name: &str, yes: bool) -> CommandResul
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let approval_store = setup.require_approvals()?;
-    let location = match broken(&setup, name) {
+    let location = match find_installed_file(&setup, name) {
         Some(location) => location,
         None => find_location(&setup, &approval_store, name).await?,
     };
     let file = setup.workspace.root().join(&location);
     if !location.starts_with(TOOLS) {
-        let way = match location.starts_with("mcp:") {
+        let advice = match location.starts_with("mcp:") {
             true => "use `mimir mcp remove` to remove its server",
             false => "use `mimir tools disable` to switch it off",
         };
-        let message = format!("{location} is not a file in .mimir/tools; {way}");
+        let message = format!("{location} is not a file in .mimir/tools; {advice}");
         return Err(ToolError::invalid_input(message).into());
     }
     if !yes
@@ -47,9 +47,9 @@ pub async fn run(globals: &GlobalOptions, name: &str, yes: bool) -> CommandResul
         ))
         .into());
     }
-    let failed = |what: &Path, error: std::io::Error| {
-        let what = setup.workspace.display_path(what);
-        let message = format!("cannot remove {what}: {error}");
+    let failed = |path: &Path, error: std::io::Error| {
+        let path = setup.workspace.display_path(path);
+        let message = format!("cannot remove {path}: {error}");
         CommandFailure::from(ToolError::permission_denied(message))
     };
     // The grant goes first: without it, the file cannot run unasked.
@@ -62,16 +62,16 @@ pub async fn run(globals: &GlobalOptions, name: &str, yes: bool) -> CommandResul
         Err(error) => return Err(failed(&file, error)),
     };
     set_prefix(&approval_store, &location, "")?;
-    let kept = tools::PluginStorageInfo::for_location(&setup, &location);
-    if let Some(kept) = &kept {
-        let folder = setup.workspace.root().join(&kept.folder);
+    let stored = tools::PluginStorageInfo::for_location(&setup, &location);
+    if let Some(stored) = &stored {
+        let folder = setup.workspace.root().join(&stored.folder);
         std::fs::remove_dir_all(&folder).map_err(|error| failed(&folder, error))?;
     }
-    if !removed && !revoked && kept.is_none() {
+    if !removed && !revoked && stored.is_none() {
         let message = format!("{location} does not exist and has no grant");
         return Err(ToolError::not_found(message).into());
     }
-    let values = kept.map_or(0, |kept| kept.size.values);
+    let values = stored.map_or(0, |stored| stored.size.values);
     printer.print_done(
         &json!({ "removed": location, "revoked": revoked, "values": values }),
         format_args!("removed {location}, its grant and its data in {FOLDER}"),
@@ -79,18 +79,18 @@ pub async fn run(globals: &GlobalOptions, name: &str, yes: bool) -> CommandResul
 }
 
 /// Finds the file of that name, valid or not, so that broken tools can be removed, too.
-fn broken(setup: &HostSetup, name: &str) -> Option<String> {
+fn find_installed_file(setup: &HostSetup, name: &str) -> Option<String> {
     let entries = std::fs::read_dir(setup.workspace.root().join(TOOLS)).ok()?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut places: Vec<String> = names
+    let mut locations: Vec<String> = names
         .map(|file| format!("{TOOLS}{file}"))
-        .filter(|place| tools::is_file(place, name))
+        .filter(|location| tools::is_file(location, name))
         .collect();
-    places.sort_unstable();
-    match places.len() {
-        1 => places.pop(),
-        _ => places
+    locations.sort_unstable();
+    match locations.len() {
+        1 => locations.pop(),
+        _ => locations
             .into_iter()
-            .find(|place| place.ends_with(&format!("/{name}"))),
+            .find(|location| location.ends_with(&format!("/{name}"))),
     }
 }

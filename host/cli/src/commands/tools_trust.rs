@@ -34,7 +34,7 @@ pub async fn trust(globals: &GlobalOptions, mut args: ToolsTrustArgs) -> Command
         return grant_rights(&setup, &approval_store, printer, &args, &args.name).await;
     };
     // All of its tools may be skipped because of their names, so the prefix is written before the plugin is looked up.
-    let location = location(&setup.registry().await, &args.name)?;
+    let location = plugin_location(&setup.registry().await, &args.name)?;
     let previous = named_rights::set_prefix(&approval_store, &location, prefix)?;
     let granted = grant_rights(&setup, &approval_store, printer, &args, &location).await;
     if granted.is_err() {
@@ -52,7 +52,7 @@ async fn grant_rights(
     name: &str,
 ) -> CommandResult {
     let registry = setup.registry().await;
-    let mut plugin = plugin(&registry, name)?;
+    let mut plugin = find_plugin(&registry, name)?;
     let Some(tool) = plugin.first() else {
         return Err(CommandFailure::usage("the plugin has no tools"));
     };
@@ -67,19 +67,19 @@ async fn grant_rights(
     let named = named_rights::named_rights(setup, approval_store, args, tool)?;
     if tool.trust == ToolTrust::Harmless && named.is_empty() {
         if args.prefix.is_some() {
-            return renamed(printer, &location, &plugin);
+            return print_renamed(printer, &location, &plugin);
         }
-        let can_name = match grants::takes_files(tool) {
+        let hint = match grants::takes_files(tool) {
             true => "; grant folders with `--read DIR` or `--write DIR`",
             false => "",
         };
         return Err(CommandFailure::usage(format!(
-            "`{}` requests no rights and needs no grant{can_name}",
+            "`{}` requests no rights and needs no grant{hint}",
             tool.name()
         )));
     }
     for tool in plugin.iter_mut().filter(|tool| grants::is_foreign(tool)) {
-        // The form shown to a person.
+        // These needs are shown to the person.
         Arc::make_mut(tool).definition.needs = grants::retain_nameable(tool, named.clone());
     }
     let Some(tool) = plugin.first() else {
@@ -117,17 +117,17 @@ async fn grant_rights(
     } else {
         let lock = setup.workspace.display_path(approval_store.lock().path());
         note(format_args!("granted {location}, in {lock}"));
-        still_asks(&plugin);
+        note_remaining_questions(&plugin);
     }
     Ok(ExitReason::Done)
 }
 
 /// Lists tools that ask before each call anyway, and how to change that.
-fn still_asks(plugin: &[Arc<Tool>]) {
-    let asking = plugin
+fn note_remaining_questions(plugin: &[Arc<Tool>]) {
+    let still_asking = plugin
         .iter()
         .filter(|tool| tool.source != ToolSource::Mcp && tool.definition.approval == Decision::Ask);
-    for tool in asking {
+    for tool in still_asking {
         let name = tool.name();
         note(format_args!(
             "`{name}` still asks before each call, as its author requires; use `mimir config set tools.{name}.approval allow` to change that"
@@ -135,8 +135,8 @@ fn still_asks(plugin: &[Arc<Tool>]) {
     }
 }
 
-/// Renames the tools of a plugin that needs no rights.
-fn renamed(printer: ResultPrinter, location: &str, plugin: &[Arc<Tool>]) -> CommandResult {
+/// Prints the new names of a plugin's tools. The plugin needs no rights, so nothing is granted.
+fn print_renamed(printer: ResultPrinter, location: &str, plugin: &[Arc<Tool>]) -> CommandResult {
     let names: Vec<&str> = plugin.iter().map(|tool| tool.name().as_str()).collect();
     printer.print_done(
         &json!({ "named": location, "tools": names }),
@@ -145,13 +145,13 @@ fn renamed(printer: ResultPrinter, location: &str, plugin: &[Arc<Tool>]) -> Comm
 }
 
 /// Location of the named plugin, also if all of its tools are skipped.
-fn location(registry: &Registry, name: &str) -> CommandResult<String> {
+fn plugin_location(registry: &Registry, name: &str) -> CommandResult<String> {
     let mut left_out = registry.quarantined().iter();
-    let found = left_out.find_map(|left_out| {
+    let skipped = left_out.find_map(|left_out| {
         let location = left_out.location.split(" (").next()?;
         is_file(location, name).then(|| location.to_owned())
     });
-    match (plugin(registry, name), found) {
+    match (find_plugin(registry, name), skipped) {
         (Ok(tools), _) if !tools.is_empty() => Ok(tools[0].origin.location.clone()),
         (_, Some(location)) => Ok(location),
         (other, None) => other.and(Err(CommandFailure::usage("the plugin has no tools"))),
@@ -194,16 +194,16 @@ pub(super) async fn find_location(
         return Ok(location.clone());
     }
     let registry = setup.registry().await;
-    let plugin = plugin(&registry, name)?;
+    let plugin = find_plugin(&registry, name)?;
     let location = plugin.first().map(|tool| tool.origin.location.clone());
     Ok(location.unwrap_or_default())
 }
 
 /// All tools of the plugin with this name: a tool's name, an alias, or the file name.
-fn plugin(registry: &Registry, name: &str) -> CommandResult<Vec<Arc<Tool>>> {
+fn find_plugin(registry: &Registry, name: &str) -> CommandResult<Vec<Arc<Tool>>> {
     let tools = registry.tools().iter();
-    let mut of_file = tools.filter(|tool| is_file(&tool.origin.location, name));
-    let tool = match (registry.get(name), of_file.next()) {
+    let mut tools_of_file = tools.filter(|tool| is_file(&tool.origin.location, name));
+    let tool = match (registry.get(name), tools_of_file.next()) {
         (Some(tool), _) | (None, Some(tool)) => tool,
         (None, None) => registry
             .find(name)

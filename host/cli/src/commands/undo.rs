@@ -27,21 +27,21 @@ pub fn run(globals: &GlobalOptions, args: &UndoArgs) -> CommandResult {
     }
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let backups = UndoStore::for_workspace(&setup.workspace);
-    let found = backups.read_history()?;
+    let history = backups.read_history()?;
     let usage = |error| match &args.id {
         Some(_) => CommandFailure::with_exit(error, ExitReason::Usage),
         None => CommandFailure::from(error),
     };
-    let record = found.choose(args.id.as_deref()).map_err(usage)?;
+    let record = history.choose(args.id.as_deref()).map_err(usage)?;
     let age = record.age(Timestamp::now());
     if args.id.is_none() {
         // The newest change may be among those.
-        undo::unreadable(&found);
+        undo::unreadable(&history);
     }
-    if let Some(unkept) = &record.unkept
+    if let Some(unrecorded) = &record.unrecorded
         && (record.changes.is_empty() || !args.force)
     {
-        return Err(cannot(record, age, &unkept.why).into());
+        return Err(cannot_undo(record, age, &unrecorded.why).into());
     }
     if args.id.is_none() && !args.yes && age.is_none_or(|age| age > MAX_AGE) {
         return Err(too_old(record, age).into());
@@ -56,7 +56,7 @@ pub fn run(globals: &GlobalOptions, args: &UndoArgs) -> CommandResult {
     if args.id.is_none() && !logged {
         return Err(unlogged(record).into());
     }
-    let mut event = event(record);
+    let mut event = undo_event(record);
     let start = Instant::now();
     let restored = backups.restore(record.clone(), args.force, logged);
     event.duration_ms = Some(start.elapsed().as_secs_f64() * 1000.0);
@@ -75,7 +75,7 @@ pub fn run(globals: &GlobalOptions, args: &UndoArgs) -> CommandResult {
 }
 
 /// Event of undoing a call: it has the call's id, and its own session.
-fn event(record: &UndoRecord) -> AuditEvent {
+fn undo_event(record: &UndoRecord) -> AuditEvent {
     let now = SystemTime::now();
     let mut event = AuditEvent::new(EventKind::Undo, now)
         .with_context(&CallContext::new_session(now))
@@ -84,15 +84,16 @@ fn event(record: &UndoRecord) -> AuditEvent {
     event
 }
 
-/// The newest change can't be undone, or only in part, and undoing an older one instead would be a surprise.
-fn cannot(record: &UndoRecord, age: Option<Duration>, why: &str) -> ToolError {
+/// The error for a change that can't be undone, or only in part. No older change is undone in its place, which would be
+/// a surprise.
+fn cannot_undo(record: &UndoRecord, age: Option<Duration>, why: &str) -> ToolError {
     let id = mimir_core::text::visible(&record.id);
-    let part = match record.changes.len() {
+    let hint = match record.changes.len() {
         0 => String::new(),
         count => format!("; `mimir undo {id} --force` takes back the {count} other paths"),
     };
     ToolError::unavailable(format!(
-        "the change of {} by {} ({}, {}) can't be taken back, because {}; nothing was taken back, and `mimir undo --list` shows the changes that can be, with their IDs{part}",
+        "the change of {} by {} ({}, {}) can't be taken back, because {}; nothing was taken back, and `mimir undo --list` shows the changes that can be, with their IDs{hint}",
         undo::paths(record),
         mimir_core::text::visible(&record.tool),
         id,
@@ -101,7 +102,7 @@ fn cannot(record: &UndoRecord, age: Option<Duration>, why: &str) -> ToolError {
     ))
 }
 
-/// A record without a matching call in the log. It may have come with a checkout.
+/// The error for a record without a matching call in the log. It may have come with a checkout.
 fn unlogged(record: &UndoRecord) -> ToolError {
     let id = mimir_core::text::visible(&record.id);
     ToolError::approval_denied(format!(

@@ -33,7 +33,9 @@ pub fn list(
         .iter()
         .map(|(lease, process)| row(lease, *process, now))
         .collect();
-    printer.print_result(&json!({ "approvals": rows }), |out| text(out, &all, now))
+    printer.print_result(&json!({ "approvals": rows }), |out| {
+        print_text(out, &all, now)
+    })
 }
 
 fn row(lease: &StoredApproval, process: Option<u32>, now: Timestamp) -> serde_json::Value {
@@ -49,7 +51,7 @@ fn row(lease: &StoredApproval, process: Option<u32>, now: Timestamp) -> serde_js
     row
 }
 
-fn text(
+fn print_text(
     out: &mut dyn Write,
     all: &[(&StoredApproval, Option<u32>)],
     now: Timestamp,

@@ -15,10 +15,10 @@ pub fn report(printer: ResultPrinter, report: &VerifyReport) -> CommandResult<()
         match report.first {
             None if report.ok => writeln!(out, "The log is empty.")?,
             None => writeln!(out, "{} the log is empty", styled(BAD, "✗"))?,
-            Some(first) => summary(out, report, first)?,
+            Some(first) => print_summary(out, report, first)?,
         }
-        for found in &report.findings {
-            finding(out, found)?;
+        for finding in &report.findings {
+            print_finding(out, finding)?;
         }
         if report.more > 0 {
             writeln!(out, "  and {} more", report.more)?;
@@ -37,15 +37,15 @@ pub fn report(printer: ResultPrinter, report: &VerifyReport) -> CommandResult<()
     })
 }
 
-fn summary(out: &mut dyn Write, report: &VerifyReport, first: u64) -> io::Result<()> {
-    let (mark, word) = match report.ok {
+fn print_summary(out: &mut dyn Write, report: &VerifyReport, first: u64) -> io::Result<()> {
+    let (mark, verdict) = match report.ok {
         true => (styled(GOOD, "✓"), "the log is intact"),
         false => (styled(BAD, "✗"), "the log was changed or is damaged"),
     };
     let VerifyReport { lines, files, .. } = report;
     writeln!(
         out,
-        "{mark} {word}: {lines} {} from line {first} on, in {files} {}",
+        "{mark} {verdict}: {lines} {} from line {first} on, in {files} {}",
         plural(*lines, "line", "lines"),
         plural(*files as u64, "file", "files")
     )
@@ -58,19 +58,19 @@ fn plural<'a>(count: u64, one: &'a str, many: &'a str) -> &'a str {
     }
 }
 
-fn finding(out: &mut dyn Write, found: &VerifyFinding) -> io::Result<()> {
-    let style = if found.fault.is_bad() { BAD } else { WARN };
-    let place = match (&found.file, found.line) {
+fn print_finding(out: &mut dyn Write, finding: &VerifyFinding) -> io::Result<()> {
+    let style = if finding.fault.is_bad() { BAD } else { WARN };
+    let place = match (&finding.file, finding.line) {
         (Some(file), Some(line)) => format!("{}:{line}", visible(file)),
         _ => "-".to_owned(),
     };
-    let seq = found.seq.map(|seq| format!(" (line {seq} of the log)"));
+    let seq = finding.seq.map(|seq| format!(" (line {seq} of the log)"));
     writeln!(
         out,
         "  {} {place}{}: {}",
-        styled(style, format_args!("{:<10}", found.fault.as_str())),
+        styled(style, format_args!("{:<10}", finding.fault.as_str())),
         seq.unwrap_or_default(),
-        visible(&found.text)
+        visible(&finding.text)
     )
 }
 
@@ -158,9 +158,9 @@ fn line(out: &mut dyn Write, entry: &AuditEntry) -> io::Result<()> {
         entry.text("event")
     )?;
     for name in ["decision", "answer"] {
-        let said = entry.text(name);
-        if !said.is_empty() {
-            write!(out, " {said}")?;
+        let value = entry.text(name);
+        if !value.is_empty() {
+            write!(out, " {value}")?;
         }
     }
     match (value["ok"].as_bool(), entry.text("code")) {

@@ -79,7 +79,7 @@ pub fn print(printer: ResultPrinter, findings: &[DoctorFinding]) -> CommandResul
         version: env!("CARGO_PKG_VERSION"),
         findings,
     };
-    printer.print_result(&report, |out| text(out, findings))
+    printer.print_result(&report, |out| print_text(out, findings))
 }
 
 /// Returns true if nothing failed.
@@ -92,7 +92,7 @@ pub fn all_good(findings: &[DoctorFinding]) -> bool {
 /// Columns before the text of a finding.
 const INDENT: usize = 15;
 
-fn text(out: &mut dyn Write, findings: &[DoctorFinding]) -> io::Result<()> {
+fn print_text(out: &mut dyn Write, findings: &[DoctorFinding]) -> io::Result<()> {
     for finding in findings {
         let mark = match finding.health {
             CheckHealth::Good => styled(GOOD, "✓"),

@@ -22,10 +22,10 @@ pub fn show(plugin: &[Arc<Tool>], without: &[NeedKind]) {
     ));
     note(styled(FAINT, format_args!("sha256 {}", origin.digest)));
     if let Some(changes) = plugin.iter().find_map(|tool| tool.changes.as_ref()) {
-        changed(changes, without);
+        show_changes(changes, without);
     }
     if first.source == ToolSource::Mcp {
-        return server(plugin);
+        return show_server(plugin);
     }
     for tool in plugin {
         let mut needs = tool.definition.needs.clone();
@@ -49,7 +49,7 @@ pub fn show(plugin: &[Arc<Tool>], without: &[NeedKind]) {
 }
 
 /// Shows a server and its tools, with the texts that a model would read.
-fn server(plugin: &[Arc<Tool>]) {
+fn show_server(plugin: &[Arc<Tool>]) {
     let origin = plugin.first().map(|tool| &tool.origin);
     for line in origin.iter().flat_map(|origin| &origin.imports) {
         note(format_args!("It is {}", visible(line)));
@@ -67,7 +67,7 @@ fn server(plugin: &[Arc<Tool>]) {
 }
 
 /// Shows changes since the grant, and the rights that it withheld.
-fn changed(changes: &GrantChanges, without: &[NeedKind]) {
+fn show_changes(changes: &GrantChanges, without: &[NeedKind]) {
     if changes.lines.is_empty() {
         note("It was rebuilt since it was granted, and requests the same rights as before.");
     } else {

@@ -58,8 +58,8 @@ struct ToolInfo<'a> {
     cost: Option<TokenCost>,
     token_costs: BTreeMap<&'static str, u32>,
     last_calls: &'a [PastCall],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    kept: Option<&'a PluginStorageInfo>,
+    #[serde(rename = "kept", skip_serializing_if = "Option::is_none")]
+    stored: Option<&'a PluginStorageInfo>,
 }
 
 #[derive(Serialize)]
@@ -71,7 +71,7 @@ struct ToolLimitsInfo {
 }
 
 impl<'a> ToolInfo<'a> {
-    fn new(tool: &'a Tool, policy: &Policy, beside: &'a ToolDetails) -> Self {
+    fn new(tool: &'a Tool, policy: &Policy, details: &'a ToolDetails) -> Self {
         let definition = &tool.definition;
         let origin = &tool.origin;
         let Limits {
@@ -118,18 +118,18 @@ impl<'a> ToolInfo<'a> {
                 fuel,
                 memory_bytes: memory,
             },
-            kept: beside.kept.as_ref(),
-            cost: beside
+            stored: details.stored.as_ref(),
+            cost: details
                 .costs
                 .iter()
                 .find(|(format, _)| *format == DefinitionFormat::Openai)
                 .map(|(_, cost)| *cost),
-            token_costs: beside
+            token_costs: details
                 .costs
                 .iter()
                 .map(|(format, cost)| (format.as_str(), cost.tokens))
                 .collect(),
-            last_calls: &beside.calls,
+            last_calls: &details.calls,
         }
     }
 }
@@ -139,36 +139,36 @@ pub fn print(
     printer: ResultPrinter,
     tool: &Tool,
     policy: &Policy,
-    beside: &ToolDetails,
+    details: &ToolDetails,
 ) -> CommandResult<()> {
-    let info = ToolInfo::new(tool, policy, beside);
-    printer.print_result(&info, |out| text(out, tool, &info))
+    let info = ToolInfo::new(tool, policy, details);
+    printer.print_result(&info, |out| print_text(out, tool, &info))
 }
 
 /// Formats the description as lines, without colours.
-pub fn lines(tool: &Tool, policy: &Policy, beside: &ToolDetails) -> io::Result<Vec<String>> {
+pub fn lines(tool: &Tool, policy: &Policy, details: &ToolDetails) -> io::Result<Vec<String>> {
     let mut out = anstream::StripStream::new(Vec::new());
-    text(&mut out, tool, &ToolInfo::new(tool, policy, beside))?;
-    let all = String::from_utf8_lossy(&out.into_inner()).into_owned();
-    Ok(all.lines().map(str::to_owned).collect())
+    print_text(&mut out, tool, &ToolInfo::new(tool, policy, details))?;
+    let text = String::from_utf8_lossy(&out.into_inner()).into_owned();
+    Ok(text.lines().map(str::to_owned).collect())
 }
 
-fn text(out: &mut dyn Write, tool: &Tool, info: &ToolInfo<'_>) -> io::Result<()> {
+fn print_text(out: &mut dyn Write, tool: &Tool, info: &ToolInfo<'_>) -> io::Result<()> {
     let mut title = styled(STRONG, info.name);
-    if let Some(words) = info.title {
-        title.push_str(&format!(" — {}", visible(words)));
+    if let Some(display_name) = info.title {
+        title.push_str(&format!(" — {}", visible(display_name)));
     }
     writeln!(out, "Tool: {title}")?;
-    let mut words = info.description.trim().lines();
-    let first = visible(words.next().unwrap_or_default());
+    let mut description = info.description.trim().lines();
+    let first = visible(description.next().unwrap_or_default());
     writeln!(out, "Description: {first}")?;
-    for line in words {
+    for line in description {
         writeln!(out, "  {}", visible(line))?;
     }
-    let mut fact = |name: &str, value: &str| writeln!(out, "{name} {value}");
+    let mut print_field = |name: &str, value: &str| writeln!(out, "{name} {value}");
     if !info.aliases.is_empty() {
         let names: Vec<&str> = info.aliases.iter().map(ToolName::as_str).collect();
-        fact("Aliases:", &names.join(", "))?;
+        print_field("Aliases:", &names.join(", "))?;
     }
     let enabled = match &info.refusal {
         None => styled(GOOD, "Yes"),
@@ -179,24 +179,24 @@ fn text(out: &mut dyn Write, tool: &Tool, info: &ToolInfo<'_>) -> io::Result<()>
             visible(&reason.source)
         ),
     };
-    fact(
+    print_field(
         "Source:",
         &format!("{} {}", tool.source.badge(), visible(info.location)),
     )?;
-    fact("Enabled:", &enabled)?;
-    fact("Token Cost:", &cost(info))?;
-    fact(
+    print_field("Enabled:", &enabled)?;
+    print_field("Token Cost:", &cost(info))?;
+    print_field(
         "Plugin:",
         &format!("{} {}", visible(info.plugin), visible(info.version)),
     )?;
-    fact("Digest:", &format!("sha256 {}", info.digest))?;
-    fact("Group:", info.group)?;
-    fact("Risk:", info.risk)?;
-    fact("Hints:", &hints(info.hints))?;
-    fact("Approval:", &approval(tool))?;
+    print_field("Digest:", &format!("sha256 {}", info.digest))?;
+    print_field("Group:", info.group)?;
+    print_field("Risk:", info.risk)?;
+    print_field("Hints:", &hints(info.hints))?;
+    print_field("Approval:", &approval(tool))?;
     let limits = &info.limits;
     let memory = mimir_core::text::bytes(limits.memory_bytes);
-    fact(
+    print_field(
         "Limits:",
         &format!(
             "{} ms, {memory} of memory, {} million units of fuel",
@@ -232,9 +232,12 @@ fn text(out: &mut dyn Write, tool: &Tool, info: &ToolInfo<'_>) -> io::Result<()>
             "nothing: they rule out no access",
         )?;
     }
-    if let Some(kept) = info.kept {
-        let bytes = mimir_core::text::bytes(kept.size.bytes);
-        let line = format!("{} values, {bytes}, in {}", kept.size.values, kept.folder);
+    if let Some(stored) = info.stored {
+        let bytes = mimir_core::text::bytes(stored.size.bytes);
+        let line = format!(
+            "{} values, {bytes}, in {}",
+            stored.size.values, stored.folder
+        );
         list(out, "Stores between calls", &[line], "")?;
     }
     let calls: Vec<String> = info.last_calls.iter().map(call).collect();
@@ -305,14 +308,14 @@ fn hints(hints: ToolHints) -> String {
         (hints.idempotent, "idempotent"),
         (hints.open_world, "open-world"),
     ];
-    let set: Vec<&str> = all
+    let active: Vec<&str> = all
         .into_iter()
         .filter_map(|(is, name)| is.then_some(name))
         .collect();
-    if set.is_empty() {
+    if active.is_empty() {
         "none".to_owned()
     } else {
-        set.join(", ")
+        active.join(", ")
     }
 }
 

@@ -14,10 +14,10 @@ use super::{BAD, FAINT, ResultPrinter, STRONG, note, styled, warn};
 /// Prints an outcome: text parts to stdout, everything else to stderr.
 pub fn print(printer: ResultPrinter, outcome: &Outcome) -> CommandResult<()> {
     if printer.is_json() {
-        let way_out = outcome.result().err().map(|error| &*error.remedies);
+        let remedies = outcome.result().err().map(|error| &*error.remedies);
         return printer.print_json(&PrintedOutcome {
             outcome,
-            way_out: way_out.unwrap_or_default(),
+            remedies: remedies.unwrap_or_default(),
         });
     }
     match outcome.result() {
@@ -30,7 +30,7 @@ pub fn print(printer: ResultPrinter, outcome: &Outcome) -> CommandResult<()> {
                 note(format_args!("{} exit code {code}", styled(BAD, "failed:")));
             }
         }
-        Err(failed) => error(failed)?,
+        Err(failure) => error(failure)?,
     }
     if outcome.truncated() {
         warn(
@@ -47,8 +47,8 @@ pub fn print(printer: ResultPrinter, outcome: &Outcome) -> CommandResult<()> {
 struct PrintedOutcome<'a> {
     #[serde(flatten)]
     outcome: &'a Outcome,
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    way_out: &'a [String],
+    #[serde(rename = "wayOut", skip_serializing_if = "<[String]>::is_empty")]
+    remedies: &'a [String],
 }
 
 /// Text parts; without any, the structured result.
@@ -74,7 +74,7 @@ fn text(out: &mut dyn Write, output: &ToolOutput) -> io::Result<()> {
 
 /// Describes content that a terminal cannot show.
 fn print_unshown_part(part: &Content) {
-    let (what, mime_type) = match part {
+    let (description, mime_type) = match part {
         Content::Text { .. } => return,
         Content::Image { mime_type, .. } => ("an image".to_owned(), mime_type),
         Content::Audio { mime_type, .. } => ("audio".to_owned(), mime_type),
@@ -89,7 +89,7 @@ fn print_unshown_part(part: &Content) {
     let kind = mimir_core::text::visible(mime_type);
     note(styled(
         FAINT,
-        format_args!("+ {what} ({kind}, {size}); use --json to get it"),
+        format_args!("+ {description} ({kind}, {size}); use --json to get it"),
     ));
 }
 
@@ -98,20 +98,20 @@ pub fn error(error: &ToolError) -> CommandResult<()> {
     note(format_args!(
         "{} {} [{}]",
         styled(BAD, "error:"),
-        sentence(error),
+        short_message(error),
         error.code
     ));
     for line in details(error) {
         note(format_args!("  {line}"));
     }
-    stack(error);
-    written(error);
+    print_stack(error);
+    print_output(error);
     print_remedies(&error.remedies);
     Ok(())
 }
 
-/// Frames of a failed script, innermost first; empty if the message already has the only one.
-fn stack(error: &ToolError) {
+/// Prints the frames of a failed script, innermost first, unless there is only one, which the message has already.
+fn print_stack(error: &ToolError) {
     let frames = error.details.as_ref().map(|details| &details["stack"]);
     let frames = frames
         .and_then(Value::as_array)
@@ -124,11 +124,11 @@ fn stack(error: &ToolError) {
     }
 }
 
-/// Number of output lines shown of a stopped command: they tell what it was doing.
+/// Number of output lines shown of a stopped command: they show what it was doing.
 const MAX_OUTPUT_LINES: usize = 40;
 
 /// Prints the output of a stopped command.
-fn written(error: &ToolError) {
+fn print_output(error: &ToolError) {
     let output = error.details.as_ref().map(|details| &details["output"]);
     let lines: Vec<&str> = output
         .and_then(Value::as_str)
@@ -137,13 +137,13 @@ fn written(error: &ToolError) {
         return;
     }
     note(styled(STRONG, "its output"));
-    let before = lines.len().saturating_sub(MAX_OUTPUT_LINES);
-    if before > 0 {
+    let hidden = lines.len().saturating_sub(MAX_OUTPUT_LINES);
+    if hidden > 0 {
         note(format_args!(
-            "  … {before} earlier lines; use --json to see them"
+            "  … {hidden} earlier lines; use --json to see them"
         ));
     }
-    for line in &lines[before..] {
+    for line in &lines[hidden..] {
         note(format_args!("  {}", mimir_core::text::visible(line)));
     }
 }
@@ -159,7 +159,7 @@ pub fn print_remedies(lines: &[String]) {
 }
 
 /// Message without the parts that the details repeat, such as one failure per line.
-fn sentence(error: &ToolError) -> &str {
+fn short_message(error: &ToolError) -> &str {
     match (failures(error), error.message.split_once(':')) {
         (Some(_), Some((before, _))) => before,
         _ => &error.message,
@@ -214,7 +214,7 @@ mod tests {
     fn error_output_has_a_line_for_each_failure() {
         let error = ToolError::invalid_input("the arguments must match the schema: /n: is wrong; /: has more")
             .with_details(json!({"failures": [{"path": "/n", "message": "is wrong"}, {"path": "", "message": "has more"}]}));
-        assert_eq!(sentence(&error), "the arguments must match the schema");
+        assert_eq!(short_message(&error), "the arguments must match the schema");
         assert_eq!(details(&error), ["/n: is wrong", "/: has more"]);
     }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use super::stderr_queue::is_output_held;
 
@@ -31,7 +31,7 @@ pub fn suspend<T>(write: impl FnOnce() -> T) -> T {
 
 /// Removes the progress lines from the terminal until the guard is dropped.
 pub fn pause() -> ProgressPause {
-    let mut pauses = lock(&PAUSES);
+    let mut pauses = PAUSES.lock();
     *pauses += 1;
     if let Some(lines) = LINES.get() {
         let _ = lines.clear();
@@ -45,7 +45,7 @@ pub struct ProgressPause(());
 
 impl Drop for ProgressPause {
     fn drop(&mut self) {
-        let mut pauses = lock(&PAUSES);
+        let mut pauses = PAUSES.lock();
         *pauses -= 1;
         if let Some(lines) = LINES.get().filter(|_| *pauses == 0) {
             lines.set_draw_target(ProgressDrawTarget::stderr());
@@ -55,7 +55,7 @@ impl Drop for ProgressPause {
 
 /// Adds a line, drawn unless a question is open.
 fn add_bar(bar: ProgressBar) -> ProgressBar {
-    let pauses = lock(&PAUSES);
+    let pauses = PAUSES.lock();
     let lines = LINES.get_or_init(MultiProgress::new);
     if *pauses > 0 {
         lines.set_draw_target(ProgressDrawTarget::hidden());
@@ -83,14 +83,14 @@ impl ProgressLine {
             return None;
         }
         let state: Arc<Mutex<ProgressLineState>> = Arc::default();
-        let later = Arc::clone(&state);
+        let delayed_state = Arc::clone(&state);
         // Without the thread only the line is missing, so an error is ignored.
         let _ = std::thread::Builder::new().spawn(move || {
             std::thread::sleep(SHOW_DELAY);
-            let mut state = lock(&later);
+            let mut state = delayed_state.lock();
             if !state.is_over && state.bar.is_none() && !is_output_held() {
                 let bar = ProgressBar::new_spinner().with_message(message);
-                let bar = add_bar(styled(bar, "{spinner} {msg} {elapsed}"));
+                let bar = add_bar(with_template(bar, "{spinner} {msg} {elapsed}"));
                 bar.enable_steady_tick(FRAME_INTERVAL);
                 state.bar = Some(bar);
             }
@@ -106,7 +106,7 @@ impl ProgressLine {
         if self.start.elapsed() < SHOW_DELAY || is_output_held() {
             return;
         }
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let bar = state
             .bar
             .get_or_insert_with(|| add_bar(ProgressBar::new_spinner()));
@@ -129,7 +129,7 @@ impl ProgressLine {
 
 impl Drop for ProgressLine {
     fn drop(&mut self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.is_over = true;
         if let Some(bar) = state.bar.take() {
             bar.finish_and_clear();
@@ -137,13 +137,9 @@ impl Drop for ProgressLine {
     }
 }
 
-fn styled(bar: ProgressBar, template: &str) -> ProgressBar {
+fn with_template(bar: ProgressBar, template: &str) -> ProgressBar {
     match ProgressStyle::with_template(template) {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }

@@ -8,8 +8,8 @@ use super::{FAINT, WARN, styled};
 /// Levels of a schema that are shown one by one; what is deeper is shown as JSON.
 const MAX_DEPTH: usize = 6;
 
-/// The text of a tool: its title, its description, and all texts of its schemas. Control characters were written out
-/// when the words came in.
+/// The text of a tool: its title, its description, and all texts of its schemas. Control characters were escaped when
+/// the text was received.
 pub fn tool_texts(tool: &Tool) -> Vec<String> {
     let definition = &tool.definition;
     let mut lines = Vec::new();
@@ -21,9 +21,9 @@ pub fn tool_texts(tool: &Tool) -> Vec<String> {
         ("takes", Some(&definition.input_schema)),
         ("gives", definition.output_schema.as_ref()),
     ];
-    for (which, schema) in schemas {
+    for (direction, schema) in schemas {
         if let Some(schema) = schema {
-            walk(which, &schema.to_value(), MAX_DEPTH, &mut lines);
+            walk(direction, &schema.to_value(), MAX_DEPTH, &mut lines);
         }
     }
     lines
@@ -31,15 +31,15 @@ pub fn tool_texts(tool: &Tool) -> Vec<String> {
 
 /// The lines with colours: descriptions are dimmed, warnings stand out.
 pub fn shown(tool: &Tool) -> Vec<String> {
-    let words = tool_texts(tool).into_iter();
-    let words = words.map(|line| styled(FAINT, mimir_core::text::visible(&line)));
+    let lines = tool_texts(tool).into_iter();
+    let lines = lines.map(|line| styled(FAINT, mimir_core::text::visible(&line)));
     let flags = tool.flags.iter();
     let flags =
         flags.map(|flag| styled(WARN, format_args!("! {}", mimir_core::text::visible(flag))));
-    words.chain(flags).collect()
+    lines.chain(flags).collect()
 }
 
-/// The words of a prompt, or of a resource, as the server wrote them.
+/// The text of a prompt, or of a resource, as the server wrote it.
 pub fn entry_texts(kind: &str, entry: &Value) -> Vec<String> {
     let name = entry["name"]
         .as_str()
@@ -53,10 +53,10 @@ pub fn entry_texts(kind: &str, entry: &Value) -> Vec<String> {
     lines
 }
 
-/// The schemas that a line names already, or that say nothing.
+/// Schema keys that have a line of their own, or no text.
 const KNOWN: [&str; 5] = ["type", "description", "properties", "items", "required"];
 
-fn walk(at: &str, schema: &Value, levels: usize, lines: &mut Vec<String>) {
+fn walk(path: &str, schema: &Value, levels: usize, lines: &mut Vec<String>) {
     let Value::Object(map) = schema else { return };
     let properties = map.get("properties").and_then(Value::as_object);
     let required = map.get("required").and_then(Value::as_array);
@@ -66,32 +66,34 @@ fn walk(at: &str, schema: &Value, levels: usize, lines: &mut Vec<String>) {
         .filter_map(Value::as_str)
         .collect();
     if levels == MAX_DEPTH {
-        let says = map
+        let description = map
             .get("description")
             .map(|words| format!(": {}", plain(words)));
-        let more = more(map);
-        if says.is_some() || !more.is_empty() {
-            lines.push(format!("  {at}{}{more}", says.unwrap_or_default()));
+        let rest = other_keys(map);
+        if description.is_some() || !rest.is_empty() {
+            lines.push(format!("  {path}{}{rest}", description.unwrap_or_default()));
         }
     }
     for (name, property) in properties.into_iter().flatten() {
-        let place = format!("{at} {name}");
-        let must = if required.contains(&name.as_str()) {
+        let property_path = format!("{path} {name}");
+        let requirement = if required.contains(&name.as_str()) {
             ", required"
         } else {
             ""
         };
-        line(&place, must, property, lines);
-        deeper(&place, property, levels, lines);
+        line(&property_path, requirement, property, lines);
+        deeper(&property_path, property, levels, lines);
     }
     if let Some(items) = map.get("items") {
-        let place = format!("{at}[]");
+        let property_path = format!("{path}[]");
         if items.get("description").is_some()
-            || items.as_object().is_some_and(|map| !more(map).is_empty())
+            || items
+                .as_object()
+                .is_some_and(|map| !other_keys(map).is_empty())
         {
-            line(&place, "", items, lines);
+            line(&property_path, "", items, lines);
         }
-        deeper(&place, items, levels, lines);
+        deeper(&property_path, items, levels, lines);
     }
     // Required words that are no property are words all the same.
     let others = required
@@ -99,38 +101,38 @@ fn walk(at: &str, schema: &Value, levels: usize, lines: &mut Vec<String>) {
         .filter(|name| !properties.is_some_and(|all| all.contains_key(*name)));
     let others: Vec<&str> = others.collect();
     if !others.is_empty() {
-        lines.push(format!("  {at}, required: {}", others.join(", ")));
+        lines.push(format!("  {path}, required: {}", others.join(", ")));
     }
 }
 
 /// A property in one line: its type, its description, and the rest of its schema.
-fn line(place: &str, must: &str, schema: &Value, lines: &mut Vec<String>) {
+fn line(path: &str, requirement: &str, schema: &Value, lines: &mut Vec<String>) {
     let kind = match &schema["type"] {
         Value::String(kind) => kind.clone(),
         Value::Null => "any".to_owned(),
         other => other.to_string(),
     };
-    let says = match &schema["description"] {
+    let description = match &schema["description"] {
         Value::Null => String::new(),
         words => format!(": {}", plain(words)),
     };
-    let more = schema.as_object().map(more).unwrap_or_default();
-    lines.push(format!("  {place} ({kind}{must}){says}{more}"));
+    let rest = schema.as_object().map(other_keys).unwrap_or_default();
+    lines.push(format!("  {path} ({kind}{requirement}){description}{rest}"));
 }
 
 /// The parts of a schema that its line does not have already.
-fn more(map: &serde_json::Map<String, Value>) -> String {
-    let said = map.iter().filter(|(key, value)| {
+fn other_keys(map: &serde_json::Map<String, Value>) -> String {
+    let others = map.iter().filter(|(key, value)| {
         // A known dialect and a boolean have no text of the server in them.
         let dialect = *key == "$schema" && value.as_str().is_some_and(is_dialect);
         !KNOWN.contains(&key.as_str()) && !value.is_boolean() && !dialect
     });
-    let said: Vec<String> = said
+    let others: Vec<String> = others
         .map(|(key, value)| format!("{key}: {}", plain(value)))
         .collect();
-    match said.is_empty() {
+    match others.is_empty() {
         true => String::new(),
-        false => format!(" [{}]", said.join("; ")),
+        false => format!(" [{}]", others.join("; ")),
     }
 }
 
@@ -150,10 +152,10 @@ fn is_dialect(uri: &str) -> bool {
     rest.is_some_and(|rest| DIALECTS.contains(&rest.strip_suffix('#').unwrap_or(rest)))
 }
 
-fn deeper(place: &str, schema: &Value, levels: usize, lines: &mut Vec<String>) {
+fn deeper(path: &str, schema: &Value, levels: usize, lines: &mut Vec<String>) {
     match levels {
-        1 => lines.push(format!("  {place}: {schema}")),
-        levels => walk(place, schema, levels - 1, lines),
+        1 => lines.push(format!("  {path}: {schema}")),
+        levels => walk(path, schema, levels - 1, lines),
     }
 }
 

@@ -12,12 +12,12 @@ use parking_lot::{Mutex, MutexGuard};
 static QUEUE: OnceLock<SyncSender<StderrChunk>> = OnceLock::new();
 
 enum StderrChunk {
-    Words(Vec<u8>),
+    Bytes(Vec<u8>),
     /// Signals that everything before it has been written.
     Flush(SyncSender<()>),
 }
 
-/// Queue length in chunks: far more than a client that reads lets pile up.
+/// Queue length in chunks: far more than accumulate while a client reads.
 const QUEUE_CAPACITY: usize = 512;
 
 /// Time to wait for a reader when the program exits.
@@ -25,17 +25,17 @@ const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Makes stderr non-blocking from now on.
 pub fn detach_stderr() {
-    let (way, pieces) = sync_channel(QUEUE_CAPACITY);
-    if QUEUE.set(way).is_ok() {
-        std::thread::spawn(move || write(&pieces));
+    let (sender, chunks) = sync_channel(QUEUE_CAPACITY);
+    if QUEUE.set(sender).is_ok() {
+        std::thread::spawn(move || write(&chunks));
     }
 }
 
-fn write(pieces: &Receiver<StderrChunk>) {
-    for piece in pieces {
-        match piece {
-            StderrChunk::Words(words) => {
-                let _ = anstream::stderr().write_all(&words);
+fn write(chunks: &Receiver<StderrChunk>) {
+    for chunk in chunks {
+        match chunk {
+            StderrChunk::Bytes(bytes) => {
+                let _ = anstream::stderr().write_all(&bytes);
             }
             StderrChunk::Flush(done) => {
                 let _ = done.try_send(());
@@ -46,12 +46,12 @@ fn write(pieces: &Receiver<StderrChunk>) {
 
 /// Writes output that is still held back, and waits for queued output if stderr is being read.
 pub fn flush() {
-    // A question that nobody waits for any more may still be open.
+    // A question that was abandoned may still be open.
     let held = lock_held_output().take();
     let _ = StderrQueue.write_all(&held.unwrap_or_default());
-    let Some(way) = QUEUE.get() else { return };
+    let Some(sender) = QUEUE.get() else { return };
     let (done, is_done) = sync_channel(1);
-    if way.try_send(StderrChunk::Flush(done)).is_ok() {
+    if sender.try_send(StderrChunk::Flush(done)).is_ok() {
         let _ = is_done.recv_timeout(FLUSH_TIMEOUT);
     }
 }
@@ -70,7 +70,7 @@ impl StderrHold {
     pub fn has_output(&self) -> bool {
         lock_held_output()
             .as_ref()
-            .is_some_and(|words| !words.is_empty())
+            .is_some_and(|bytes| !bytes.is_empty())
     }
 }
 
@@ -91,8 +91,8 @@ fn lock_held_output() -> MutexGuard<'static, Option<Vec<u8>>> {
 
 impl Drop for StderrHold {
     fn drop(&mut self) {
-        let words = lock_held_output().take();
-        let _ = StderrQueue.write_all(&words.unwrap_or_default());
+        let bytes = lock_held_output().take();
+        let _ = StderrQueue.write_all(&bytes.unwrap_or_default());
     }
 }
 
@@ -101,19 +101,19 @@ impl Drop for StderrHold {
 pub struct StderrQueue;
 
 impl Write for StderrQueue {
-    fn write(&mut self, words: &[u8]) -> io::Result<usize> {
-        if let Some(kept) = &mut *lock_held_output() {
-            let room = MAX_HELD_BYTES.saturating_sub(kept.len());
-            kept.extend_from_slice(&words[..words.len().min(room)]);
-            return Ok(words.len());
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some(held_output) = &mut *lock_held_output() {
+            let room = MAX_HELD_BYTES.saturating_sub(held_output.len());
+            held_output.extend_from_slice(&bytes[..bytes.len().min(room)]);
+            return Ok(bytes.len());
         }
         match QUEUE.get() {
-            Some(way) => {
-                let _ = way.try_send(StderrChunk::Words(words.to_vec()));
+            Some(sender) => {
+                let _ = sender.try_send(StderrChunk::Bytes(bytes.to_vec()));
             }
-            None => super::progress::suspend(|| anstream::stderr().write_all(words))?,
+            None => super::progress::suspend(|| anstream::stderr().write_all(bytes))?,
         }
-        Ok(words.len())
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -13,7 +13,7 @@ mod tokens;
 
 pub use tokens::{advice, spending};
 
-/// Reader of the output: decides how commands are written.
+/// The place in which the output is read, which decides how commands are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandSyntax {
     /// In a shell.
@@ -40,8 +40,12 @@ const SOURCE_WIDTH: usize = 12;
 const MIN_DESCRIPTION_WIDTH: usize = 30;
 
 /// Prints the list; skipped files go to stderr.
-pub fn list(printer: ResultPrinter, face: CommandSyntax, list: &ToolList<'_>) -> CommandResult<()> {
-    printer.print_result(list, |out| text(out, face, list))?;
+pub fn list(
+    printer: ResultPrinter,
+    syntax: CommandSyntax,
+    list: &ToolList<'_>,
+) -> CommandResult<()> {
+    printer.print_result(list, |out| print_list(out, syntax, list))?;
     if !printer.is_json() {
         for left_out in list.quarantined {
             quarantined(left_out);
@@ -50,18 +54,18 @@ pub fn list(printer: ResultPrinter, face: CommandSyntax, list: &ToolList<'_>) ->
     Ok(())
 }
 
-fn text(out: &mut dyn Write, face: CommandSyntax, list: &ToolList<'_>) -> io::Result<()> {
+fn print_list(out: &mut dyn Write, syntax: CommandSyntax, list: &ToolList<'_>) -> io::Result<()> {
     writeln!(out, "Available Tools:\n")?;
     let mut unlisted = Vec::new();
     let marks = SwitchMarks::new();
-    let room = room();
+    let width = description_width();
     for row in &list.tools {
         if row.enabled && !row.listed {
             unlisted.push(row.name.as_str());
             continue;
         }
         // One write per line, because each write is scanned for colours.
-        out.write_all(line(row, &marks, room).as_bytes())?;
+        out.write_all(line(row, &marks, width).as_bytes())?;
     }
     if list.tools.is_empty() {
         writeln!(out, "  (none)")?;
@@ -76,21 +80,21 @@ fn text(out: &mut dyn Write, face: CommandSyntax, list: &ToolList<'_>) -> io::Re
         );
         writeln!(out, "\n{}", styled(FAINT, line))?;
     }
-    usage(out, face)
+    usage(out, syntax)
 }
 
-fn line(row: &ToolRow<'_>, marks: &SwitchMarks, room: Option<usize>) -> String {
+fn line(row: &ToolRow<'_>, marks: &SwitchMarks, width: Option<usize>) -> String {
     let mark = marks.for_state(row.enabled);
     let (name, badge) = (row.name.as_str(), row.source.badge());
     let tail = match row.cost {
         Some(cost) => format!("~{} tokens", cost.tokens),
-        None => first_line(row.description, room),
+        None => first_line(row.description, width),
     };
     format!("{mark} {name:<NAME_WIDTH$} {badge:<SOURCE_WIDTH$} {tail}\n")
 }
 
-fn usage(out: &mut dyn Write, face: CommandSyntax) -> io::Result<()> {
-    let command = face.command();
+fn usage(out: &mut dyn Write, syntax: CommandSyntax) -> io::Result<()> {
+    let command = syntax.command();
     writeln!(out, "\nUsage:")?;
     for (rest, about) in [
         ("enable <name> ", "Enable a tool"),
@@ -122,9 +126,10 @@ impl SwitchMarks {
     }
 }
 
-fn room() -> Option<usize> {
-    columns().map(|all| {
-        all.saturating_sub(NAME_WIDTH + SOURCE_WIDTH + 4)
+fn description_width() -> Option<usize> {
+    columns().map(|columns| {
+        columns
+            .saturating_sub(NAME_WIDTH + SOURCE_WIDTH + 4)
             .max(MIN_DESCRIPTION_WIDTH)
     })
 }
@@ -133,7 +138,7 @@ fn room() -> Option<usize> {
 pub fn print_switched(printer: ResultPrinter, switched: &SwitchReport) -> CommandResult<()> {
     let marks = SwitchMarks::new();
     let name = &switched.name;
-    let (mark, word) = match switched.enabled {
+    let (mark, state) = match switched.enabled {
         true => (marks.for_state(true), "enabled"),
         false => (marks.for_state(false), "disabled"),
     };
@@ -143,7 +148,7 @@ pub fn print_switched(printer: ResultPrinter, switched: &SwitchReport) -> Comman
         (_, false) if switched.refused.is_some() => {
             writeln!(out, "{mark} Still refused: {name} (+0 tokens)")
         }
-        (false, _) => writeln!(out, "Tool already {word}: {name}"),
+        (false, _) => writeln!(out, "Tool already {state}: {name}"),
         (true, true) => writeln!(out, "{mark} Enabled tool: {name} ({sign}{tokens} tokens)"),
         (true, false) => writeln!(out, "{mark} Disabled tool: {name} ({sign}{tokens} tokens)"),
     })
@@ -152,20 +157,20 @@ pub fn print_switched(printer: ResultPrinter, switched: &SwitchReport) -> Comman
 /// Prints search results.
 pub fn print_matches(
     printer: ResultPrinter,
-    words: &str,
-    found: &[ToolMatch<'_>],
+    query: &str,
+    matches: &[ToolMatch<'_>],
 ) -> CommandResult<()> {
-    let result = serde_json::json!({ "tools": found });
+    let result = serde_json::json!({ "tools": matches });
     printer.print_result(&result, |out| {
-        if found.is_empty() {
-            let words = mimir_core::text::visible(words);
-            return writeln!(out, "No tool matches: {words}");
+        if matches.is_empty() {
+            let query = mimir_core::text::visible(query);
+            return writeln!(out, "No tool matches: {query}");
         }
         let marks = SwitchMarks::new();
-        for tool in found {
+        for tool in matches {
             let mark = marks.for_state(tool.enabled);
             let (name, badge) = (tool.name.as_str(), tool.source.badge());
-            let about = first_line(tool.description, room());
+            let about = first_line(tool.description, description_width());
             writeln!(
                 out,
                 "{mark} {name:<NAME_WIDTH$} {badge:<SOURCE_WIDTH$} {about}"
@@ -177,12 +182,12 @@ pub fn print_matches(
 
 /// A skipped file, and the reason.
 pub fn quarantined(left_out: &Quarantined) {
-    let place = mimir_core::text::visible(&left_out.location);
+    let location = mimir_core::text::visible(&left_out.location);
     let reason = mimir_core::text::visible(&left_out.reason);
     note(format_args!(
         "{} {} [{}]\n  {reason}",
         styled(WARN, "left out:"),
-        styled(STRONG, place),
+        styled(STRONG, location),
         left_out.code
     ));
 }

@@ -11,34 +11,34 @@ use mimir::undo::{FOLDER, PathState, RestoreResult, RestoredPath, UndoHistory, U
 
 use super::{FAINT, GOOD, ResultPrinter, columns, first_line, styled, warn};
 
-/// Most paths shown on a line.
+/// Maximum number of paths shown on a line.
 const MAX_PATHS: usize = 3;
 
 /// Prints the records, newest first.
-pub fn list(printer: ResultPrinter, found: &UndoHistory) -> CommandResult<()> {
-    let rows: Vec<_> = found
+pub fn list(printer: ResultPrinter, history: &UndoHistory) -> CommandResult<()> {
+    let rows: Vec<_> = history
         .records
         .iter()
         .map(|record| {
             let paths: Vec<&str> = record.paths().collect();
-            let unkept = record.unkept.as_ref().map(|unkept| &unkept.why);
+            let unrecorded = record.unrecorded.as_ref().map(|unrecorded| &unrecorded.why);
             let mut row = json!({ "id": record.id, "tool": record.tool, "time": record.time, "undone": record.undone, "paths": paths });
-            if let Some(why) = unkept {
+            if let Some(why) = unrecorded {
                 row["unkept"] = why.as_str().into();
             }
             row
         })
         .collect();
-    printer.print_result(&json!({ "changes": rows }), |out| text(out, found))?;
-    unreadable(found);
+    printer.print_result(&json!({ "changes": rows }), |out| print_list(out, history))?;
+    unreadable(history);
     Ok(())
 }
 
-fn text(out: &mut dyn Write, found: &UndoHistory) -> io::Result<()> {
-    if found.records.is_empty() {
+fn print_list(out: &mut dyn Write, history: &UndoHistory) -> io::Result<()> {
+    if history.records.is_empty() {
         return writeln!(out, "Nothing can be taken back.");
     }
-    for record in &found.records {
+    for record in &history.records {
         let line = format!(
             "{}  {}  {:<14} {}",
             visible(&record.id),
@@ -47,7 +47,7 @@ fn text(out: &mut dyn Write, found: &UndoHistory) -> io::Result<()> {
             paths(record)
         );
         let line = first_line(&line, columns());
-        let done = match (&record.undone, &record.unkept) {
+        let state = match (&record.undone, &record.unrecorded) {
             (None, None) => {
                 writeln!(out, "{line}")?;
                 continue;
@@ -55,7 +55,7 @@ fn text(out: &mut dyn Write, found: &UndoHistory) -> io::Result<()> {
             (Some(_), _) => "taken back",
             (None, Some(_)) => "can't be taken back",
         };
-        writeln!(out, "{}", styled(FAINT, format_args!("{line} ({done})")))?;
+        writeln!(out, "{}", styled(FAINT, format_args!("{line} ({state})")))?;
     }
     Ok(())
 }
@@ -91,8 +91,8 @@ pub fn ago(age: Option<Duration>) -> String {
 }
 
 /// Warns of unreadable records.
-pub fn unreadable(found: &UndoHistory) {
-    for line in &found.unreadable {
+pub fn unreadable(history: &UndoHistory) {
+    for line in &history.unreadable {
         warn(format_args!("left out: {line}"));
     }
 }
@@ -104,8 +104,8 @@ pub fn print_restored(
     age: Option<Duration>,
     paths: &[RestoredPath],
 ) -> CommandResult<()> {
-    let of = |wanted: &[RestoreResult]| -> Vec<&str> {
-        let paths = paths.iter().filter(|path| wanted.contains(&path.became));
+    let paths_with = |results: &[RestoreResult]| -> Vec<&str> {
+        let paths = paths.iter().filter(|path| results.contains(&path.result));
         paths.map(|path| path.path.as_str()).collect()
     };
     let copy = |path: &RestoredPath| {
@@ -117,9 +117,9 @@ pub fn print_restored(
         "id": record.id,
         "tool": record.tool,
         "time": record.time,
-        "restored": of(&[RestoreResult::Restored, RestoreResult::Removed]),
-        "kept": of(&[RestoreResult::LeftInPlace]),
-        "asBefore": of(&[RestoreResult::Unchanged]),
+        "restored": paths_with(&[RestoreResult::Restored, RestoreResult::Removed]),
+        "kept": paths_with(&[RestoreResult::LeftInPlace]),
+        "asBefore": paths_with(&[RestoreResult::Unchanged]),
         "copies": copies,
     });
     printer.print_result(&value, |out| {
@@ -132,14 +132,14 @@ pub fn print_restored(
             ago(age)
         )?;
         for path in paths {
-            let what = match (path.became, &path.before) {
+            let result = match (path.result, &path.before) {
                 (RestoreResult::Restored, _) => "restored",
                 (RestoreResult::Removed, _) => "removed",
                 (RestoreResult::LeftInPlace, _) => "left in place, because it is not empty:",
                 (RestoreResult::Unchanged, PathState::Absent) => "was already gone:",
                 (RestoreResult::Unchanged, _) => "was already there:",
             };
-            writeln!(out, "  {what} {}", visible(&path.path))?;
+            writeln!(out, "  {result} {}", visible(&path.path))?;
         }
         if !copies.is_empty() {
             let copies = paths.iter().filter(|path| path.copy.is_some()).count();

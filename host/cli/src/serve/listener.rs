@@ -53,37 +53,37 @@ async fn listen_with_limits(
     router: Router,
     stopped: impl Future<Output = ()>,
 ) {
-    let slots = Arc::new(Semaphore::new(limits.connections as usize));
-    let (ending, ends) = watch::channel(false);
+    let permits = Arc::new(Semaphore::new(limits.connections as usize));
+    let (end_sender, end_receiver) = watch::channel(false);
     let mut stopped = std::pin::pin!(stopped);
     loop {
-        let slot = Arc::clone(&slots).acquire_owned();
-        let next = async { (slot.await, listener.accept().await) };
-        let (slot, accepted) = tokio::select! {
+        let permit = Arc::clone(&permits).acquire_owned();
+        let next = async { (permit.await, listener.accept().await) };
+        let (permit, accepted) = tokio::select! {
             next = next => next,
             () = &mut stopped => break,
         };
-        let (Ok(slot), Ok((stream, _))) = (slot, accepted) else {
+        let (Ok(permit), Ok((stream, _))) = (permit, accepted) else {
             sleep(ACCEPT_RETRY_DELAY).await;
             continue;
         };
-        let answered = connection(limits, stream, router.clone(), ends.clone());
+        let connection = connection(limits, stream, router.clone(), end_receiver.clone());
         tokio::spawn(async move {
-            answered.await;
-            drop(slot);
+            connection.await;
+            drop(permit);
         });
     }
     drop(listener);
-    let _ = ending.send(true);
+    let _ = end_sender.send(true);
     // Connections that have been accepted.
-    let _ = slots.acquire_many(limits.connections).await;
+    let _ = permits.acquire_many(limits.connections).await;
 }
 
 async fn connection(
     limits: ConnectionLimits,
     stream: TcpStream,
     router: Router,
-    mut ends: watch::Receiver<bool>,
+    mut end_receiver: watch::Receiver<bool>,
 ) {
     // A response is several small writes, which Nagle's algorithm would delay by 40 ms a call.
     let _ = stream.set_nodelay(true);
@@ -98,7 +98,7 @@ async fn connection(
     let mut served = std::pin::pin!(served);
     let done = tokio::select! {
         done = &mut served => done,
-        () = wait_until_ended(&mut ends) => {
+        () = wait_until_ended(&mut end_receiver) => {
             served.as_mut().graceful_shutdown();
             served.await
         }
@@ -108,21 +108,21 @@ async fn connection(
     }
 }
 
-async fn wait_until_ended(ends: &mut watch::Receiver<bool>) {
-    let _ = ends.wait_for(|ends| *ends).await;
+async fn wait_until_ended(end_receiver: &mut watch::Receiver<bool>) {
+    let _ = end_receiver.wait_for(|has_ended| *has_ended).await;
 }
 
 /// A body that must arrive in time, or fails.
 struct TimedBody {
     body: Incoming,
-    until: Pin<Box<Sleep>>,
+    deadline: Pin<Box<Sleep>>,
 }
 
 impl TimedBody {
     fn new(body: Incoming, time: Duration) -> Self {
         Self {
             body,
-            until: Box::pin(sleep(time)),
+            deadline: Box::pin(sleep(time)),
         }
     }
 }
@@ -138,7 +138,7 @@ impl Body for TimedBody {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
-        match self.until.as_mut().poll(context) {
+        match self.deadline.as_mut().poll(context) {
             Poll::Ready(()) => {
                 let late = io::Error::new(
                     io::ErrorKind::TimedOut,

@@ -9,15 +9,15 @@ use mimir_mcp::{MetricFamily, MetricSource};
 use mimir_wasm::{CacheState, WasmHost};
 
 /// Returns the current metrics of this host's cache.
-pub fn cache_figures(host: &Arc<WasmHost>) -> MetricSource {
+pub fn cache_metrics(host: &Arc<WasmHost>) -> MetricSource {
     let host = Arc::clone(host);
-    Arc::new(move || collect_figures(&host))
+    Arc::new(move || collect_metrics(&host))
 }
 
-fn collect_figures(host: &WasmHost) -> Vec<MetricFamily> {
+fn collect_metrics(host: &WasmHost) -> Vec<MetricFamily> {
     let counts = host.code_counts();
     let value = |count: u64| count as f64;
-    let looks = MetricFamily {
+    let lookups = MetricFamily {
         name: "mimir_code_cache_lookups_total",
         help: "Lookups of compiled code in the cache, by result: mapped and read are hits.",
         kind: Counter,
@@ -27,8 +27,8 @@ fn collect_figures(host: &WasmHost) -> Vec<MetricFamily> {
             (Some(("result", "missed")), value(counts.missed)),
         ],
     };
-    let mut figures = vec![
-        looks,
+    let mut metrics = vec![
+        lookups,
         MetricFamily::one(
             "mimir_code_cache_loaded_bytes_total",
             Counter,
@@ -55,18 +55,18 @@ fn collect_figures(host: &WasmHost) -> Vec<MetricFamily> {
         CacheState::Off | CacheState::Bad { .. } => None,
     };
     if let Some((entries, bytes)) = size {
-        figures.push(MetricFamily::one(
+        metrics.push(MetricFamily::one(
             "mimir_cache_entries",
             Gauge,
             value(entries),
             "Entries in the cache folder: compiled code and component metadata.",
         ));
-        figures.push(MetricFamily::one(
+        metrics.push(MetricFamily::one(
             "mimir_cache_bytes",
             Gauge,
             value(bytes),
             "Size of the cache folder in bytes.",
         ));
     }
-    figures
+    metrics
 }

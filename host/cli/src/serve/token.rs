@@ -28,8 +28,8 @@ const MIN_TOKEN_LENGTH: usize = 16;
 const MAX_FILE_SIZE: u64 = 4096;
 
 /// Reads the token of this user's servers, or creates one.
-pub fn load_or_create(places: &UserDirs) -> Result<ServeToken, ToolError> {
-    let Some(folder) = &places.config else {
+pub fn load_or_create(user_dirs: &UserDirs) -> Result<ServeToken, ToolError> {
+    let Some(folder) = &user_dirs.config else {
         return Err(ToolError::unavailable(
             "cannot store the token without a user config folder; set MIMIR_CONFIG_DIR",
         ));
@@ -53,10 +53,12 @@ pub fn load_or_create(places: &UserDirs) -> Result<ServeToken, ToolError> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let word = mimir_mcp::random_token()
                 .ok_or_else(|| ToolError::unavailable("cannot get random bytes from the system"))?;
-            let kept = private_files::private_folder(folder).and_then(|()| {
+            let written = private_files::private_folder(folder).and_then(|()| {
                 private_files::replace(&file, format!("{word}\n").as_bytes(), FileReaders::Owner)
             });
-            kept.map_err(|error| ToolError::unavailable(format!("cannot write {shown}: {error}")))?;
+            written.map_err(|error| {
+                ToolError::unavailable(format!("cannot write {shown}: {error}"))
+            })?;
             Ok(ServeToken {
                 word,
                 file,

@@ -57,9 +57,9 @@ pub fn render_card(card: &Card, width: usize) -> RenderedCard {
     quote(&mut arguments, &card.arguments, width);
 
     let mut tail = Vec::new();
-    for fact in card.sections() {
-        tail.push(format!("  {}", fact.title));
-        for line in &fact.lines {
+    for section in card.sections() {
+        tail.push(format!("  {}", section.title));
+        for line in &section.lines {
             quote(&mut tail, line, width);
         }
     }
@@ -74,11 +74,11 @@ pub fn render_card(card: &Card, width: usize) -> RenderedCard {
 /// Puts the gutter before a text, broken to the width.
 fn quote(lines: &mut Vec<String>, text: &str, width: usize) {
     let gutter = styled(FAINT, GUTTER.trim_end());
-    let room = width
+    let text_width = width
         .saturating_sub(GUTTER.chars().count() + 1)
         .max(NARROWEST);
     for line in text.lines() {
-        for part in wrapped(line, room) {
+        for part in wrapped(line, text_width) {
             lines.push(format!("{gutter} {part}"));
         }
     }

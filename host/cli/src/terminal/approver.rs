@@ -28,7 +28,7 @@ pub enum StartedCommand {
 }
 
 impl StartedCommand {
-    /// Tells how to allow a call when no person could be asked.
+    /// The hint on how to allow a call when no person could be asked.
     fn remedy(self) -> &'static str {
         match self {
             Self::Call => "use `--approve always` to allow this call",
@@ -42,12 +42,12 @@ impl StartedCommand {
 
 /// Returns the approver for `--approve`.
 pub fn approver(approve: ApproveMode, started: StartedCommand) -> Arc<dyn Approver> {
-    let nobody = |because| Arc::new(AbsentApprover { because, started });
+    let absent = |reason| Arc::new(AbsentApprover { reason, started });
     match approve {
         ApproveMode::Always => Arc::new(AlwaysApprover),
-        ApproveMode::Never => nobody("`--approve never` refuses every question"),
+        ApproveMode::Never => absent("`--approve never` refuses every question"),
         ApproveMode::Ask if has_person() => Arc::new(TerminalApprover(Mutex::new(()))),
-        ApproveMode::Ask => nobody("No terminal is available to ask on"),
+        ApproveMode::Ask => absent("No terminal is available to ask on"),
     }
 }
 
@@ -60,7 +60,7 @@ impl Approver for AlwaysApprover {
     }
 }
 
-/// Cannot ask here; a person may repeat the call on a terminal.
+/// The approver of a server whose client cannot ask its user.
 pub fn remote_approver() -> Arc<dyn Approver> {
     Arc::new(RemoteApprover)
 }
@@ -85,16 +85,16 @@ impl Approver for RemoteApprover {
 
 /// Refuses the call, because no person can be asked.
 struct AbsentApprover {
-    because: &'static str,
+    reason: &'static str,
     started: StartedCommand,
 }
 
 impl Approver for AbsentApprover {
     fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
-        let because = self.because;
+        let reason = self.reason;
         let remedy = match card.changes.is_empty() {
-            true => format!("{because}; {}", self.started.remedy()),
-            false => format!("{because}, and a person has to see what has changed"),
+            true => format!("{reason}; {}", self.started.remedy()),
+            false => format!("{reason}, and a person has to see what has changed"),
         };
         Box::pin(std::future::ready(ApprovalAnswer::Unattended { remedy }))
     }
@@ -107,27 +107,27 @@ impl Approver for TerminalApprover {
     fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
             let _turn = self.0.lock().await;
-            let drawn = approval_card::render_card(card, width());
+            let card_lines = approval_card::render_card(card, width());
             // Reads the line on a thread, so that Ctrl-C is handled while it waits.
             let arguments = card.arguments.clone();
-            let offers = CardAnswers {
+            let answers = CardAnswers {
                 lasting: card.always.is_some(),
                 edit: card.editable,
             };
             // Dropped with this future, which tells the thread that the answer is no longer wanted.
-            let wanted = PromptGuard::default();
-            let watch = wanted.watch();
-            let asked = move || {
+            let guard = PromptGuard::default();
+            let watch = guard.watch();
+            let ask_person = move || {
                 let _paused = pause();
                 // Results of other calls appear once the question is answered, and not between it and its answer.
-                let held = hold_output();
-                let answer = converse(&drawn, &arguments, offers, height(), &watch);
-                if held.has_output() && is_question_open() {
+                let hold = hold_output();
+                let answer = converse(&card_lines, &arguments, answers, height(), &watch);
+                if hold.has_output() && is_question_open() {
                     let _ = writeln!(anstream::stderr());
                 }
                 answer
             };
-            let answer = tokio::task::spawn_blocking(asked);
+            let answer = tokio::task::spawn_blocking(ask_person);
             match answer.await {
                 Ok(Ok(answer)) => answer,
                 Ok(Err(error)) => ApprovalAnswer::Unattended {
@@ -190,22 +190,26 @@ impl CardAnswers {
 
 /// Shows the card and reads the answer.
 fn converse(
-    drawn: &RenderedCard,
+    card_lines: &RenderedCard,
     arguments: &str,
-    offers: CardAnswers,
+    answers: CardAnswers,
     height: usize,
     watch: &PromptWatch,
 ) -> io::Result<ApprovalAnswer> {
     // stderr is not locked while waiting, so that cancelling the call can print a message.
-    let mut to = anstream::stderr();
-    let most = height.saturating_sub(ROWS_BESIDE).max(4);
-    let cut = drawn.arguments.len() > most;
-    show(&mut to, drawn, if cut { most } else { usize::MAX })?;
+    let mut out = anstream::stderr();
+    let max_lines = height.saturating_sub(ROWS_BESIDE).max(4);
+    let is_cut = card_lines.arguments.len() > max_lines;
+    show(
+        &mut out,
+        card_lines,
+        if is_cut { max_lines } else { usize::MAX },
+    )?;
     forget_typed_ahead();
-    let view = if cut { ", [v]iew all" } else { "" };
+    let view = if is_cut { ", [v]iew all" } else { "" };
     loop {
-        write!(to, "{}{view} > ", offers.question())?;
-        to.flush()?;
+        write!(out, "{}{view} > ", answers.question())?;
+        out.flush()?;
         OPEN.store(true, Ordering::Relaxed);
         let line = watch.read_line();
         if matches!(line, Ok(PromptLine::Unwanted)) {
@@ -214,17 +218,17 @@ fn converse(
         }
         OPEN.store(false, Ordering::Relaxed);
         let PromptLine::Typed(line) = line? else {
-            writeln!(to)?;
+            writeln!(out)?;
             return Ok(ApprovalAnswer::No);
         };
         match line.trim().to_lowercase().as_str() {
             "y" | "yes" | "once" => return Ok(ApprovalAnswer::Once),
-            "s" | "session" if offers.lasting => return Ok(ApprovalAnswer::Session),
-            "a" | "always" if offers.lasting => return Ok(ApprovalAnswer::Always),
+            "s" | "session" if answers.lasting => return Ok(ApprovalAnswer::Session),
+            "a" | "always" if answers.lasting => return Ok(ApprovalAnswer::Always),
             "n" | "no" | "" => return Ok(ApprovalAnswer::No),
-            "e" | "edit" if offers.edit => {
+            "e" | "edit" if answers.edit => {
                 OPEN.store(true, Ordering::Relaxed);
-                let edited = argument_editor::edit_arguments(&mut to, arguments, watch);
+                let edited = argument_editor::edit_arguments(&mut out, arguments, watch);
                 if matches!(edited, Ok(EditedArguments::Unwanted)) {
                     return Ok(ApprovalAnswer::No);
                 }
@@ -232,30 +236,34 @@ fn converse(
                 match edited? {
                     EditedArguments::Other(edited) => return Ok(ApprovalAnswer::Edit(edited)),
                     EditedArguments::Same | EditedArguments::Unwanted => {
-                        writeln!(to, "The arguments are unchanged.")?;
+                        writeln!(out, "The arguments are unchanged.")?;
                     }
                 }
             }
-            "v" | "view" if cut => show(&mut to, drawn, usize::MAX)?,
-            _ => writeln!(to, "{}", offers.reminder())?,
+            "v" | "view" if is_cut => show(&mut out, card_lines, usize::MAX)?,
+            _ => writeln!(out, "{}", answers.reminder())?,
         }
     }
 }
 
-fn show(to: &mut dyn Write, drawn: &RenderedCard, most: usize) -> io::Result<()> {
-    for line in &drawn.head {
-        writeln!(to, "{line}")?;
+fn show(out: &mut dyn Write, card_lines: &RenderedCard, max_lines: usize) -> io::Result<()> {
+    for line in &card_lines.head {
+        writeln!(out, "{line}")?;
     }
-    for line in drawn.arguments.iter().take(most) {
-        writeln!(to, "{line}")?;
+    for line in card_lines.arguments.iter().take(max_lines) {
+        writeln!(out, "{line}")?;
     }
-    if drawn.arguments.len() > most {
-        writeln!(to, "  … {} more lines", drawn.arguments.len() - most)?;
+    if card_lines.arguments.len() > max_lines {
+        writeln!(
+            out,
+            "  … {} more lines",
+            card_lines.arguments.len() - max_lines
+        )?;
     }
-    for line in &drawn.tail {
-        writeln!(to, "{line}")?;
+    for line in &card_lines.tail {
+        writeln!(out, "{line}")?;
     }
-    to.flush()
+    out.flush()
 }
 
 /// Discards input that was typed or pasted before the question came up.
@@ -299,9 +307,9 @@ mod tests {
                 "Please answer y or n. Calls like this one are asked about every time.",
             ),
         ] {
-            let offers = CardAnswers { lasting, edit };
+            let answers = CardAnswers { lasting, edit };
             assert_eq!(
-                (offers.question(), offers.reminder()),
+                (answers.question(), answers.reminder()),
                 (question.into(), reminder.into())
             );
         }

@@ -22,30 +22,30 @@ pub(super) enum EditedArguments {
 
 /// Lets the person edit the arguments.
 pub(super) fn edit_arguments(
-    to: &mut dyn Write,
-    now: &str,
+    out: &mut dyn Write,
+    current: &str,
     watch: &PromptWatch,
 ) -> io::Result<EditedArguments> {
-    let mut text = now.to_owned();
+    let mut text = current.to_owned();
     loop {
-        let written = match editor() {
-            Some(editor) => edited(&editor, &text, watch)?,
-            None => typed(to, watch)?,
+        let edited = match editor() {
+            Some(editor) => edit_in_program(&editor, &text, watch)?,
+            None => read_typed(out, watch)?,
         };
-        let Some(written) = written else {
+        let Some(edited) = edited else {
             return Ok(EditedArguments::Unwanted);
         };
-        text = written;
-        if text.trim().is_empty() || text.trim() == now.trim() {
+        text = edited;
+        if text.trim().is_empty() || text.trim() == current.trim() {
             return Ok(EditedArguments::Same);
         }
         match serde_json::from_str::<Value>(&text) {
             Ok(value) if value.is_object() => return Ok(EditedArguments::Other(value)),
-            Ok(_) => writeln!(to, "The arguments must be a JSON object.")?,
-            Err(error) => writeln!(to, "Not valid JSON: {error}.")?,
+            Ok(_) => writeln!(out, "The arguments must be a JSON object.")?,
+            Err(error) => writeln!(out, "Not valid JSON: {error}.")?,
         }
-        write!(to, "[e]dit again, or leave unchanged [n] > ")?;
-        to.flush()?;
+        write!(out, "[e]dit again, or leave unchanged [n] > ")?;
+        out.flush()?;
         let line = match watch.read_line()? {
             PromptLine::Typed(line) => line,
             PromptLine::Closed => return Ok(EditedArguments::Same),
@@ -59,8 +59,8 @@ pub(super) fn edit_arguments(
 
 /// The person's editor, from `VISUAL` or `EDITOR`.
 fn editor() -> Option<String> {
-    let named = |name| std::env::var(name).ok();
-    let editor = named("VISUAL").or_else(|| named("EDITOR"))?;
+    let variable = |name| std::env::var(name).ok();
+    let editor = variable("VISUAL").or_else(|| variable("EDITOR"))?;
     (!editor.trim().is_empty()).then_some(editor)
 }
 
@@ -68,7 +68,7 @@ fn editor() -> Option<String> {
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Returns the text that the editor saved; `None` if the answer is no longer wanted.
-fn edited(editor: &str, text: &str, watch: &PromptWatch) -> io::Result<Option<String>> {
+fn edit_in_program(editor: &str, text: &str, watch: &PromptWatch) -> io::Result<Option<String>> {
     // The suffix `.json` turns on syntax support in editors; only this user can read the file.
     let mut file = tempfile::Builder::new()
         .prefix("mimir-")
@@ -83,15 +83,15 @@ fn edited(editor: &str, text: &str, watch: &PromptWatch) -> io::Result<Option<St
     // `EDITOR` may contain arguments, as in `code --wait`.
     let mut words = editor.split_whitespace();
     let mut command = Command::new(words.next().unwrap_or_default());
-    let before = EditorTerminalMode::save();
+    let terminal_mode = EditorTerminalMode::save();
     let mut child = command.args(words).arg(&path).spawn()?;
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break status;
         }
         if watch.is_over() {
-            let by_itself = end(&mut child);
-            before.restore(by_itself);
+            let exited = stop(&mut child);
+            terminal_mode.restore(exited);
             return Ok(None);
         }
         std::thread::sleep(POLL_INTERVAL);
@@ -106,44 +106,44 @@ fn edited(editor: &str, text: &str, watch: &PromptWatch) -> io::Result<Option<St
 #[cfg(unix)]
 const KILL_DELAY: Duration = Duration::from_millis(500);
 
-/// Stops an editor and its child processes. Returns true if it exited by itself after the request.
+/// Stops an editor and its child processes. Returns true if the editor exited by itself after the request.
 #[cfg(unix)]
-fn end(child: &mut Child) -> bool {
+fn stop(child: &mut Child) -> bool {
     use rustix::process::{Pid, Signal, kill_process, test_kill_process};
-    let mut all = vec![child.id()];
+    let mut pids = vec![child.id()];
     let mut at = 0;
-    while let Some(id) = all.get(at) {
-        all.extend(children(*id));
+    while let Some(id) = pids.get(at) {
+        pids.extend(children(*id));
         at += 1;
     }
-    let ids = all.into_iter();
-    let all: Vec<Pid> = ids
+    let ids = pids.into_iter();
+    let pids: Vec<Pid> = ids
         .filter_map(|id| i32::try_from(id).ok().and_then(Pid::from_raw))
         .collect();
-    for pid in &all {
+    for pid in &pids {
         let _ = kill_process(*pid, Signal::TERM);
     }
     let start = std::time::Instant::now();
-    let mut by_itself = false;
+    let mut exited = false;
     loop {
         // The process exists until it is waited for.
-        by_itself |= matches!(child.try_wait(), Ok(Some(_)));
-        if !all.iter().any(|pid| test_kill_process(*pid).is_ok()) {
-            return by_itself;
+        exited |= matches!(child.try_wait(), Ok(Some(_)));
+        if !pids.iter().any(|pid| test_kill_process(*pid).is_ok()) {
+            return exited;
         }
         if start.elapsed() >= KILL_DELAY {
-            for pid in &all {
+            for pid in &pids {
                 let _ = kill_process(*pid, Signal::KILL);
             }
             let _ = child.wait();
-            return by_itself;
+            return exited;
         }
         std::thread::sleep(POLL_INTERVAL);
     }
 }
 
 #[cfg(not(unix))]
-fn end(child: &mut Child) -> bool {
+fn stop(child: &mut Child) -> bool {
     let _ = child.kill().and_then(|()| child.wait());
     false
 }
@@ -154,7 +154,7 @@ fn children(id: u32) -> Vec<u32> {
     let threads = std::fs::read_dir(format!("/proc/{id}/task"));
     let threads = threads.into_iter().flatten().flatten();
     let child_lists =
-        threads.filter_map(|one| std::fs::read_to_string(one.path().join("children")).ok());
+        threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
     let child_lists: Vec<String> = child_lists.collect();
     child_lists
         .iter()
@@ -178,25 +178,25 @@ impl EditorTerminalMode {
     }
 
     /// Restores the mode. An editor that was killed has not left the alternate screen either.
-    fn restore(&self, by_itself: bool) {
+    fn restore(&self, exited: bool) {
         #[cfg(unix)]
         if let Some(modes) = &self.modes {
             use rustix::termios::{OptionalActions, tcsetattr};
             let _ = tcsetattr(io::stdin(), OptionalActions::Flush, modes);
         }
-        if !by_itself {
-            let mut to = anstream::stderr();
+        if !exited {
+            let mut out = anstream::stderr();
             // Leaves the alternate screen, shows the cursor, resets colours.
-            let _ = to.write_all(b"\x1b[?1049l\x1b[?25h\x1b[?2004l\x1b[0m");
-            let _ = to.flush();
+            let _ = out.write_all(b"\x1b[?1049l\x1b[?25h\x1b[?2004l\x1b[0m");
+            let _ = out.flush();
         }
     }
 }
 
 /// Reads typed text up to an empty line; `None` if the answer is no longer wanted.
-fn typed(to: &mut dyn Write, watch: &PromptWatch) -> io::Result<Option<String>> {
-    writeln!(to, "Type the arguments as JSON, then an empty line.")?;
-    to.flush()?;
+fn read_typed(out: &mut dyn Write, watch: &PromptWatch) -> io::Result<Option<String>> {
+    writeln!(out, "Type the arguments as JSON, then an empty line.")?;
+    out.flush()?;
     let mut text = String::new();
     loop {
         match watch.read_line()? {

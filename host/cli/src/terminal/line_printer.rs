@@ -47,11 +47,11 @@ impl LinePrinter {
         };
         drop(lines);
         // The thread ends once all is written; if it is blocked by a reader, it is abandoned.
-        let read = !matches!(
+        let was_read = !matches!(
             done.recv_timeout(FLUSH_TIMEOUT),
             Err(mpsc::RecvTimeoutError::Timeout)
         );
-        if read && state.dropped > 0 {
+        if was_read && state.dropped > 0 {
             note(format_args!(
                 "({} lines were dropped because stderr was not read)",
                 state.dropped
@@ -62,10 +62,10 @@ impl LinePrinter {
 
 impl PrinterThread {
     fn start() -> Self {
-        let (lines, all) = mpsc::sync_channel::<Box<dyn FnOnce() + Send>>(QUEUE_CAPACITY);
+        let (lines, queue) = mpsc::sync_channel::<Box<dyn FnOnce() + Send>>(QUEUE_CAPACITY);
         let (ended, done) = mpsc::channel();
         std::thread::spawn(move || {
-            all.into_iter().for_each(|print| print());
+            queue.into_iter().for_each(|print| print());
             drop(ended);
         });
         Self { lines, done }

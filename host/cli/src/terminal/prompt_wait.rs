@@ -14,16 +14,16 @@ use super::read_line;
 #[derive(Debug, Default)]
 pub(super) struct PromptGuard(Arc<PromptState>);
 
-/// Tells whether the answer is still wanted.
+/// Checks if the answer is still wanted.
 #[derive(Debug, Clone)]
 pub(super) struct PromptWatch(Arc<PromptState>);
 
 #[derive(Debug, Default)]
 struct PromptState {
-    over: AtomicBool,
+    is_over: AtomicBool,
     /// True while another program, such as an editor, uses the terminal.
     lent: Mutex<bool>,
-    back: Condvar,
+    returned: Condvar,
 }
 
 impl PromptState {
@@ -42,12 +42,12 @@ pub(super) struct LentTerminal<'a>(&'a PromptState);
 impl Drop for LentTerminal<'_> {
     fn drop(&mut self) {
         *self.0.lent() = false;
-        self.0.back.notify_all();
+        self.0.returned.notify_all();
     }
 }
 
 impl PromptGuard {
-    /// Notified when this is dropped.
+    /// A watch that reports when this guard is dropped.
     pub(super) fn watch(&self) -> PromptWatch {
         PromptWatch(Arc::clone(&self.0))
     }
@@ -55,11 +55,11 @@ impl PromptGuard {
 
 impl Drop for PromptGuard {
     fn drop(&mut self) {
-        self.0.over.store(true, Ordering::Release);
+        self.0.is_over.store(true, Ordering::Release);
         // Restores the terminal for the next reader.
         let mut lent = self.0.lent();
         self.0
-            .back
+            .returned
             .wait_while_for(&mut lent, |lent| *lent, FOREGROUND_TIMEOUT);
     }
 }
@@ -78,7 +78,7 @@ pub(super) enum PromptLine {
 impl PromptWatch {
     /// Returns true if the answer is no longer wanted.
     pub(super) fn is_over(&self) -> bool {
-        self.0.over.load(Ordering::Acquire)
+        self.0.is_over.load(Ordering::Acquire)
     }
 
     /// Lends the terminal to a program, as long as the answer is wanted.

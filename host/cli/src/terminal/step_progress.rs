@@ -14,15 +14,15 @@ pub struct StepProgress {
 }
 
 impl StepProgress {
-    /// Starts the line; `doing` describes the work, without a full stop.
-    pub fn begin(doing: &str) -> Self {
-        let doing = mimir_core::text::visible(doing);
+    /// Starts the line; `description` describes the work, without a full stop.
+    pub fn begin(description: &str) -> Self {
+        let description = mimir_core::text::visible(description);
         if !std::io::stderr().is_terminal() {
-            note(format_args!("{doing} …"));
+            note(format_args!("{description} …"));
         }
         Self {
-            line: ProgressLine::spinner(doing.clone()),
-            message: format!("requests, {doing}"),
+            line: ProgressLine::spinner(description.clone()),
+            message: format!("requests, {description}"),
             steps: AtomicU64::new(0),
         }
     }

@@ -40,8 +40,8 @@ pub fn draw_browser(frame: &mut Frame<'_>, browser: &mut ToolBrowser) {
     };
     browser.height = usize::from(body.height);
     let lines = match &mut browser.page {
-        Some(page) => read(page, body),
-        None => list(browser, body, style),
+        Some(page) => page_lines(page, body),
+        None => list_lines(browser, body, style),
     };
     frame.render_widget(Paragraph::new(lines), body);
 }
@@ -54,16 +54,16 @@ fn title(browser: &ToolBrowser) -> Line<'static> {
     let on = browser.items.iter().filter(|item| item.enabled).count();
     let tokens = browser.items.iter().filter(|item| item.listed);
     let tokens: u64 = tokens.map(|item| u64::from(item.tokens)).sum();
-    let words = format!(
+    let text = format!(
         "Tools: {on} of {} on, ~{tokens} tokens",
         browser.items.len()
     );
-    Line::styled(words, strong)
+    Line::styled(text, strong)
 }
 
 fn footer(browser: &ToolBrowser, width: u16) -> Line<'static> {
-    if !browser.said.is_empty() {
-        return Line::raw(browser.said.clone());
+    if !browser.message.is_empty() {
+        return Line::raw(browser.message.clone());
     }
     if browser.typing {
         return Line::raw(format!("/{}_", browser.filter));
@@ -84,10 +84,10 @@ fn footer(browser: &ToolBrowser, width: u16) -> Line<'static> {
     }
 }
 
-pub(super) fn list(
+pub(super) fn list_lines(
     browser: &mut ToolBrowser,
     body: Rect,
-    looks: BrowserStyles,
+    styles: BrowserStyles,
 ) -> Vec<Line<'static>> {
     let height = usize::from(body.height);
     // Scroll only as far as needed to keep the selected tool visible.
@@ -96,23 +96,24 @@ pub(super) fn list(
     if browser.shown.is_empty() {
         return vec![Line::raw("  (none)")];
     }
-    let seen = browser
+    let visible = browser
         .shown
         .iter()
         .enumerate()
         .skip(browser.top)
         .take(height);
-    let seen = seen.filter_map(|(at, number)| Some((at, browser.items.get(*number)?)));
-    seen.map(|(at, item)| line(item, at == browser.selected, body.width, looks))
+    let visible = visible.filter_map(|(at, number)| Some((at, browser.items.get(*number)?)));
+    visible
+        .map(|(at, item)| line(item, at == browser.selected, body.width, styles))
         .collect()
 }
 
-fn line(item: &BrowserItem, selected: bool, width: u16, looks: BrowserStyles) -> Line<'static> {
+fn line(item: &BrowserItem, selected: bool, width: u16, styles: BrowserStyles) -> Line<'static> {
     let (mark, mut style) = match (item.enabled, item.listed) {
-        (true, true) => ("✓", looks.on),
+        (true, true) => ("✓", styles.on),
         // Callable, but not shown to models under this profile.
         (true, false) => ("·", Style::new()),
-        (false, _) => ("✗", looks.off),
+        (false, _) => ("✗", styles.off),
     };
     let room = usize::from(width);
     let mut rest = String::from(" ");
@@ -120,8 +121,12 @@ fn line(item: &BrowserItem, selected: bool, width: u16, looks: BrowserStyles) ->
     match width {
         0..MIN_WIDTH_TOKENS => rest.push_str(&cut(name, room.saturating_sub(4))),
         MIN_WIDTH_TOKENS..MIN_WIDTH_BADGE => {
-            let most = room.saturating_sub(4 + 8);
-            rest.push_str(&format!("{:<most$} {:>7}", cut(name, most), tokens(item)));
+            let name_width = room.saturating_sub(4 + 8);
+            rest.push_str(&format!(
+                "{:<name_width$} {:>7}",
+                cut(name, name_width),
+                tokens(item)
+            ));
         }
         _ => {
             let (name, badge) = (cut(name, NAME_WIDTH), item.source.badge());
@@ -151,54 +156,54 @@ fn tokens(item: &BrowserItem) -> String {
 }
 
 /// Cuts a name to the width. Names are ASCII.
-fn cut(name: &str, room: usize) -> String {
-    match name.len() > room {
+fn cut(name: &str, width: usize) -> String {
+    match name.len() > width {
         true => format!(
             "{}…",
-            mimir_core::text::prefix(name, room.saturating_sub(1))
+            mimir_core::text::prefix(name, width.saturating_sub(1))
         ),
         false => name.to_owned(),
     }
 }
 
-fn read(page: &mut ToolPage, body: Rect) -> Vec<Line<'static>> {
+fn page_lines(page: &mut ToolPage, body: Rect) -> Vec<Line<'static>> {
     let (width, height) = (usize::from(body.width).max(1), usize::from(body.height));
     let lines: Vec<String> = page
         .lines
         .iter()
-        .flat_map(|line| folded(line, width))
+        .flat_map(|line| wrap(line, width))
         .collect();
     page.top = page.top.min(lines.len().saturating_sub(height));
-    let seen = lines.into_iter().skip(page.top).take(height);
-    seen.map(Line::raw).collect()
+    let visible = lines.into_iter().skip(page.top).take(height);
+    visible.map(Line::raw).collect()
 }
 
 /// Breaks a line into parts that fit, between words if possible.
-fn folded(line: &str, width: usize) -> Vec<String> {
-    let mut pieces = Vec::new();
-    let mut piece = String::new();
+fn wrap(line: &str, width: usize) -> Vec<String> {
+    let mut parts = Vec::new();
+    let mut part = String::new();
     let mut used = 0;
     for word in line.split_inclusive(' ') {
         let length = Line::raw(word.trim_end()).width();
         if used > 0 && used + length > width {
-            pieces.push(std::mem::take(&mut piece));
+            parts.push(std::mem::take(&mut part));
             used = 0;
         }
         for character in word.chars() {
             let size = Span::raw(character.to_string()).width();
             if used + size > width && character != ' ' {
-                pieces.push(std::mem::take(&mut piece));
+                parts.push(std::mem::take(&mut part));
                 used = 0;
             }
-            piece.push(character);
+            part.push(character);
             used += size;
         }
     }
-    pieces.push(piece);
-    pieces
+    parts.push(part);
+    parts
 }
 
-/// Returns the styles; all are plain if colours are off.
+/// Styles of the list; all are plain if colours are off.
 #[derive(Clone, Copy)]
 pub(super) struct BrowserStyles {
     on: Style,

@@ -32,10 +32,10 @@ pub fn handle_key(browser: &mut ToolBrowser, key: KeyEvent) -> BrowserAction {
     }
     browser.clear_message();
     if browser.page.is_some() {
-        return page(browser, key.code);
+        return handle_page_key(browser, key.code);
     }
     if browser.typing {
-        return typed(browser, key.code);
+        return handle_filter_key(browser, key.code);
     }
     match key.code {
         KeyCode::Char('q') => return BrowserAction::Leave,
@@ -68,7 +68,7 @@ fn movement(browser: &ToolBrowser, code: KeyCode) -> Option<isize> {
     })
 }
 
-fn page(browser: &mut ToolBrowser, code: KeyCode) -> BrowserAction {
+fn handle_page_key(browser: &mut ToolBrowser, code: KeyCode) -> BrowserAction {
     match code {
         KeyCode::Char('q') | KeyCode::Esc | KeyCode::Enter | KeyCode::Left => browser.page = None,
         KeyCode::Char(' ') => return BrowserAction::Switch,
@@ -82,7 +82,7 @@ fn page(browser: &mut ToolBrowser, code: KeyCode) -> BrowserAction {
     BrowserAction::Nothing
 }
 
-fn typed(browser: &mut ToolBrowser, code: KeyCode) -> BrowserAction {
+fn handle_filter_key(browser: &mut ToolBrowser, code: KeyCode) -> BrowserAction {
     let mut filter = browser.filter.clone();
     match code {
         KeyCode::Enter | KeyCode::Down | KeyCode::Up => browser.typing = false,

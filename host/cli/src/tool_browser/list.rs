@@ -30,7 +30,7 @@ pub struct ToolBrowser {
     /// The open page.
     pub page: Option<ToolPage>,
     /// Message on the last line.
-    pub said: String,
+    pub message: String,
 }
 
 /// A tool in the list.
@@ -68,7 +68,7 @@ impl ToolBrowser {
             filter: String::new(),
             typing: false,
             page: None,
-            said: String::new(),
+            message: String::new(),
         };
         browser.refresh();
         browser
@@ -76,7 +76,7 @@ impl ToolBrowser {
 
     /// Shows another snapshot. The selection stays if the tool still exists.
     pub fn set_snapshot(&mut self, snapshot: PipelineSnapshot) {
-        let before = self.snapshot.registry.tools().len();
+        let previous_count = self.snapshot.registry.tools().len();
         let selected = self.current().map(|item| item.name.clone());
         self.snapshot = snapshot;
         self.refresh();
@@ -87,22 +87,23 @@ impl ToolBrowser {
                 .position(|at| self.items[*at].name == *name)
             {
                 Some(at) => self.selected = at,
-                None => self.gone(name),
+                None => self.report_removed(name),
             }
         }
-        let read = self.page.as_ref().map(|page| page.name.clone());
-        if let Some(name) = read.filter(|name| self.snapshot.registry.get(name.as_str()).is_none())
+        let open_page_name = self.page.as_ref().map(|page| page.name.clone());
+        if let Some(name) =
+            open_page_name.filter(|name| self.snapshot.registry.get(name.as_str()).is_none())
         {
             self.page = None;
-            self.gone(&name);
+            self.report_removed(&name);
         }
-        let now = self.snapshot.registry.tools().len();
-        if now > before {
-            self.set_message(&format!("{} more", now - before));
+        let count = self.snapshot.registry.tools().len();
+        if count > previous_count {
+            self.set_message(&format!("{} more", count - previous_count));
         }
     }
 
-    fn gone(&mut self, name: &ToolName) {
+    fn report_removed(&mut self, name: &ToolName) {
         self.set_message(&format!("{name} is gone"));
     }
 
@@ -125,14 +126,16 @@ impl ToolBrowser {
     fn apply_filter(&mut self) {
         let words = self.filter.to_lowercase();
         let words: Vec<&str> = words.split_whitespace().collect();
-        let found = |item: &BrowserItem| words.iter().all(|word| item.text.contains(word));
-        let all = self.items.iter().enumerate();
-        let all = all.filter(|(_, item)| found(item));
+        let matches = |item: &BrowserItem| words.iter().all(|word| item.text.contains(word));
+        let filtered = self.items.iter().enumerate();
+        let filtered = filtered.filter(|(_, item)| matches(item));
         // Matches in the name come before matches in the description.
-        let named = |item: &BrowserItem| words.iter().all(|word| item.name.as_str().contains(word));
-        let (named, others): (Vec<_>, Vec<_>) = all.partition(|(_, item)| named(item));
-        let both = named.into_iter().chain(others);
-        self.shown = both.map(|(at, _)| at).collect();
+        let name_matches =
+            |item: &BrowserItem| words.iter().all(|word| item.name.as_str().contains(word));
+        let (name_matches, others): (Vec<_>, Vec<_>) =
+            filtered.partition(|(_, item)| name_matches(item));
+        let sorted = name_matches.into_iter().chain(others);
+        self.shown = sorted.map(|(at, _)| at).collect();
         self.move_selection(0);
     }
 
@@ -161,25 +164,25 @@ impl ToolBrowser {
     }
 
     /// Shows a message on the last line.
-    pub fn set_message(&mut self, words: &str) {
-        self.said = visible(words);
+    pub fn set_message(&mut self, message: &str) {
+        self.message = visible(message);
     }
 
     /// Clears the message.
     pub fn clear_message(&mut self) {
-        self.said.clear();
+        self.message.clear();
     }
 
     /// Switches the selected tool, and shows the result.
     pub fn switch(&mut self, globals: &GlobalOptions) {
-        let said = match self.switched(globals) {
-            Ok(said) => said,
+        let message = match self.try_switch(globals) {
+            Ok(message) => message,
             Err(failure) => failure.to_string(),
         };
-        self.set_message(&said);
+        self.set_message(&message);
     }
 
-    fn switched(&mut self, globals: &GlobalOptions) -> CommandResult<String> {
+    fn try_switch(&mut self, globals: &GlobalOptions) -> CommandResult<String> {
         let Some(tool) = self.tool() else {
             return Ok(String::new());
         };
@@ -195,7 +198,7 @@ impl ToolBrowser {
         self.snapshot.policy = setup.settings.policy()?;
         let tool = self.snapshot.registry.find(name.as_str())?;
         let (snapshot, costs) = (&self.snapshot, &mut self.costs);
-        let switched = match enabled {
+        let report = match enabled {
             true => tools::disable(&setup, snapshot, tool, false, costs)?,
             false => tools::enable(&setup, snapshot, tool, costs)?,
         };
@@ -203,19 +206,19 @@ impl ToolBrowser {
             .settings
             .policy()?;
         self.refresh();
-        let word = if switched.enabled { "on" } else { "off" };
-        Ok(format!("{name} is {word} ({:+} tokens)", switched.tokens))
+        let state = if report.enabled { "on" } else { "off" };
+        Ok(format!("{name} is {state} ({:+} tokens)", report.tokens))
     }
 
     /// Opens the page of the selected tool.
     pub fn open_page(&mut self, globals: &GlobalOptions) {
-        match self.opened(globals) {
+        match self.load_page(globals) {
             Ok(page) => self.page = page,
             Err(failure) => self.set_message(&failure.to_string()),
         }
     }
 
-    fn opened(&mut self, globals: &GlobalOptions) -> CommandResult<Option<ToolPage>> {
+    fn load_page(&mut self, globals: &GlobalOptions) -> CommandResult<Option<ToolPage>> {
         let Some(name) = self.current().map(|item| item.name.clone()) else {
             return Ok(None);
         };
@@ -232,8 +235,8 @@ impl ToolBrowser {
 
 /// Returns true if the tool's file was removed but the snapshot still has it.
 fn is_gone(setup: &HostSetup, tool: &Tool) -> bool {
-    let place = setup.workspace.root().join(&tool.origin.location);
-    tool.source == ToolSource::Custom && !place.exists()
+    let file = setup.workspace.root().join(&tool.origin.location);
+    tool.source == ToolSource::Custom && !file.exists()
 }
 
 impl BrowserItem {

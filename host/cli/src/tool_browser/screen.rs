@@ -86,10 +86,10 @@ fn restore() {
 fn restore_in_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let before = std::panic::take_hook();
+        let previous_hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             restore();
-            before(info);
+            previous_hook(info);
         }));
     });
 }

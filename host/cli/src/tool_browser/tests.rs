@@ -72,6 +72,6 @@ fn tool_browser_draws_at_any_size() {
 fn tool_browser_formats_only_the_visible_tools() {
     let mut browser = browser(1_000);
     browser.move_selection(700);
-    let lines = draw::list(&mut browser, Rect::new(0, 1, 80, 22), BrowserStyles::find());
+    let lines = draw::list_lines(&mut browser, Rect::new(0, 1, 80, 22), BrowserStyles::find());
     assert_eq!(lines.len(), 22);
 }

@@ -62,7 +62,7 @@ pub struct UnusedTool<'a> {
     pub tokens: u32,
 }
 
-/// Most descriptions listed, and the minimum cost to be listed: a sentence or two are fine.
+/// Maximum number of descriptions listed, and the minimum cost to be listed: a sentence or two are fine.
 const MAX_COSTLY_TOOLS: usize = 5;
 const MIN_COSTLY_TOKENS: u32 = 60;
 
@@ -90,13 +90,13 @@ impl<'a> CostAdvice<'a> {
                 description_tokens: costs.text_tokens(&tool.definition.description),
                 tokens: *tokens,
             })
-            .filter(|wordy| wordy.description_tokens >= MIN_COSTLY_TOKENS)
+            .filter(|description| description.description_tokens >= MIN_COSTLY_TOKENS)
             .collect();
-        descriptions.sort_by_key(|wordy| std::cmp::Reverse(wordy.description_tokens));
+        descriptions.sort_by_key(|description| std::cmp::Reverse(description.description_tokens));
         descriptions.truncate(MAX_COSTLY_TOOLS);
-        let idle = tools.iter().filter(|_| usage.calls > 0);
-        let idle = idle.filter(|(tool, _)| !usage.called.contains(tool.name().as_str()));
-        let mut unused: Vec<UnusedTool<'a>> = idle
+        let uncalled = tools.iter().filter(|_| usage.calls > 0);
+        let uncalled = uncalled.filter(|(tool, _)| !usage.called.contains(tool.name().as_str()));
+        let mut unused: Vec<UnusedTool<'a>> = uncalled
             .map(|(tool, tokens)| UnusedTool {
                 name: tool.name(),
                 tokens: *tokens,
@@ -119,25 +119,25 @@ fn find_similar<'a>(tools: &[(&'a Tool, u32)]) -> Vec<SimilarTools<'a>> {
         .iter()
         .map(|(tool, _)| words_of(&tool.definition.description).into_iter().collect())
         .collect();
-    let mut found = Vec::new();
-    for (at, (one, tokens)) in tools.iter().enumerate() {
-        for (before, (other, fewer)) in tools[..at].iter().enumerate() {
-            if !is_alike(&words[at], &words[before]) {
+    let mut similar = Vec::new();
+    for (at, (tool, tokens)) in tools.iter().enumerate() {
+        for (other_at, (other, other_tokens)) in tools[..at].iter().enumerate() {
+            if !is_alike(&words[at], &words[other_at]) {
                 continue;
             }
-            let (name, other, tokens) = match tokens > fewer {
-                true => (one.name(), other.name(), *tokens),
-                false => (other.name(), one.name(), *fewer),
+            let (name, other, tokens) = match tokens > other_tokens {
+                true => (tool.name(), other.name(), *tokens),
+                false => (other.name(), tool.name(), *other_tokens),
             };
-            found.push(SimilarTools {
+            similar.push(SimilarTools {
                 name,
                 other,
                 tokens,
             });
         }
     }
-    found.sort_by_key(|pair| std::cmp::Reverse(pair.tokens));
-    found
+    similar.sort_by_key(|pair| std::cmp::Reverse(pair.tokens));
+    similar
 }
 
 fn is_alike(one: &BTreeSet<String>, other: &BTreeSet<String>) -> bool {

@@ -60,10 +60,10 @@ impl<'a> ToolList<'a> {
                 ToolRow::from_tool(tool, snapshot, cost)
             })
             .collect();
-        let spent = tools.iter().filter(|row| row.listed);
-        let spent = spent.filter_map(|row| row.cost);
+        let costs_of_listed = tools.iter().filter(|row| row.listed);
+        let costs_of_listed = costs_of_listed.filter_map(|row| row.cost);
         Self {
-            total_tokens: costs.map(|_| spent.map(|cost| u64::from(cost.tokens)).sum()),
+            total_tokens: costs.map(|_| costs_of_listed.map(|cost| u64::from(cost.tokens)).sum()),
             tools,
             quarantined: snapshot.registry.quarantined(),
         }

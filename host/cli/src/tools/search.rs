@@ -40,14 +40,14 @@ pub fn search<'a>(
         .collect();
     // A stable sort, so that equal scores stay in alphabetical order.
     scored.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
-    let found = scored.into_iter().map(|(_, tool)| ToolMatch {
+    let matches = scored.into_iter().map(|(_, tool)| ToolMatch {
         name: tool.name(),
         source: tool.source,
         enabled: snapshot.policy.refusal(tool).is_none(),
         cost: costs.tool_cost(tool, DefinitionFormat::Openai),
         description: &tool.definition.description,
     });
-    found.collect()
+    matches.collect()
 }
 
 /// Words of a text, in lower case.
@@ -69,17 +69,17 @@ pub(super) fn score(tool: &Tool, words: &[String]) -> usize {
     let title = definition.title.as_deref().unwrap_or_default();
     let about = definition.description.to_lowercase();
     let title = title.to_lowercase();
-    let each = words.iter().map(|word| {
-        let part = names
+    let scores = words.iter().map(|word| {
+        let is_name_part = names
             .iter()
             .any(|name| name.split('_').any(|part| part == word));
-        let inside = names.iter().any(|name| name.contains(word.as_str()));
-        8 * usize::from(part)
-            + 4 * usize::from(inside)
+        let is_in_name = names.iter().any(|name| name.contains(word.as_str()));
+        8 * usize::from(is_name_part)
+            + 4 * usize::from(is_in_name)
             + 2 * usize::from(title.contains(word.as_str()))
             + usize::from(about.contains(word.as_str()))
     });
-    let each: Vec<usize> = each.collect();
-    let hits = each.iter().filter(|score| **score > 0).count();
-    each.iter().sum::<usize>() * hits
+    let scores: Vec<usize> = scores.collect();
+    let hits = scores.iter().filter(|score| **score > 0).count();
+    scores.iter().sum::<usize>() * hits
 }

@@ -44,16 +44,16 @@ pub fn enable(
     let name = tool.name();
     let refusal = snapshot.policy.refusal(tool);
     let files = setup.settings.files.iter();
-    let off: Vec<(&ConfigFile, String)> = files
-        .filter_map(|file| Some((file, disabling_name(file, tool, false)?)))
+    let files_off: Vec<(&ConfigFile, String)> = files
+        .filter_map(|file| Some((file, name_set_to(file, tool, false)?)))
         .collect();
-    let team_says_off = off.iter().any(|(file, _)| file.owner.is_team());
-    if team_says_off || setup.settings.is_denied_by_team(tool)? {
+    let is_off_by_team = files_off.iter().any(|(file, _)| file.owner.is_team());
+    if is_off_by_team || setup.settings.is_denied_by_team(tool)? {
         return Err(command_refusal(format!(
             "Cannot enable tool: {name} (enforced by enterprise policy)"
         )));
     }
-    if let Some((file, _)) = off
+    if let Some((file, _)) = files_off
         .iter()
         .find(|(file, _)| file.owner == ConfigOwner::Environment)
     {
@@ -63,11 +63,11 @@ pub fn enable(
         )));
     }
     let mut files = Vec::new();
-    let left_off = tool.off && off.is_empty() && !snapshot.policy.is_enabled(tool);
-    if left_off {
+    let was_off = tool.off && files_off.is_empty() && !snapshot.policy.is_enabled(tool);
+    if was_off {
         files.push(set(setup, ConfigOwner::Project, tool, true)?);
     }
-    for (file, key) in &off {
+    for (file, key) in &files_off {
         let edit = ConfigEdit::set_key(&["tools", key, "enabled"], true);
         files.push(settings::retry_change(setup, file.owner, |_| {
             Ok(vec![edit.clone()])
@@ -76,7 +76,7 @@ pub fn enable(
     match refusal {
         None => {}
         // Conflicting `enabled` keys in files were handled above; this is a different rule.
-        Some(reason) if off.is_empty() && !left_off => {
+        Some(reason) if files_off.is_empty() && !was_off => {
             return Err(command_refusal(format!(
                 "Cannot enable tool: {name} ({}: {}); `mimir policy check` reads the rules again once that is changed",
                 reason.source, reason.text
@@ -112,7 +112,11 @@ pub fn disable(
     costs: &mut TokenCosts,
 ) -> CommandResult<SwitchReport> {
     let name = tool.name();
-    if tool.source == ToolSource::Teams || setup.settings.team().any(|file| says(file, tool, true))
+    if tool.source == ToolSource::Teams
+        || setup
+            .settings
+            .team()
+            .any(|file| is_set_to(file, tool, true))
     {
         return Err(command_refusal(format!(
             "Cannot disable tool: {name} (enforced by enterprise policy)"
@@ -122,12 +126,12 @@ pub fn disable(
     let mut files = Vec::new();
     let tokens = -cost(&snapshot.policy, tool, costs);
     if changed {
-        let whose = if user {
+        let owner = if user {
             ConfigOwner::User
         } else {
             ConfigOwner::Project
         };
-        files.push(set(setup, whose, tool, false)?);
+        files.push(set(setup, owner, tool, false)?);
     }
     Ok(SwitchReport {
         name: name.clone(),
@@ -140,13 +144,13 @@ pub fn disable(
 }
 
 /// Writes the key into a file, under the name that the file already uses for the tool.
-fn set(setup: &HostSetup, whose: ConfigOwner, tool: &Tool, enabled: bool) -> CommandResult<String> {
+fn set(setup: &HostSetup, owner: ConfigOwner, tool: &Tool, enabled: bool) -> CommandResult<String> {
     let mut known = setup.settings.files.iter();
-    let file = known.find(|file| file.owner == whose);
-    let key = file.and_then(|file| key(file, tool));
+    let file = known.find(|file| file.owner == owner);
+    let key = file.and_then(|file| name_in_file(file, tool));
     let key = key.unwrap_or_else(|| tool.name().to_string());
     let edit = ConfigEdit::set_key(&["tools", &key, "enabled"], enabled);
-    let changed = settings::retry_change(setup, whose, |_| Ok(vec![edit.clone()]));
+    let changed = settings::retry_change(setup, owner, |_| Ok(vec![edit.clone()]));
     changed.map_err(CommandFailure::from)
 }
 
@@ -158,20 +162,20 @@ fn cost(policy: &Policy, tool: &Tool, costs: &mut TokenCosts) -> i64 {
     }
 }
 
-fn says(file: &ConfigFile, tool: &Tool, enabled: bool) -> bool {
-    disabling_name(file, tool, enabled).is_some()
+fn is_set_to(file: &ConfigFile, tool: &Tool, enabled: bool) -> bool {
+    name_set_to(file, tool, enabled).is_some()
 }
 
-/// Key of the tool in this file.
-fn disabling_name(file: &ConfigFile, tool: &Tool, enabled: bool) -> Option<String> {
+/// Name under which this file sets `enabled` of the tool to this value.
+fn name_set_to(file: &ConfigFile, tool: &Tool, enabled: bool) -> Option<String> {
     let each = file.config.tools.each.iter();
     let mut own = each.filter(|(name, _)| tool.answers_to(name));
-    let found = own.find(|(_, settings)| settings.enabled == Some(enabled));
-    found.map(|(name, _)| name.clone())
+    let setting = own.find(|(_, settings)| settings.enabled == Some(enabled));
+    setting.map(|(name, _)| name.clone())
 }
 
 /// Name that this file already uses for the tool.
-fn key(file: &ConfigFile, tool: &Tool) -> Option<String> {
+fn name_in_file(file: &ConfigFile, tool: &Tool) -> Option<String> {
     let mut names = file.config.tools.each.keys();
     names.find(|name| tool.answers_to(name)).cloned()
 }

@@ -35,8 +35,8 @@ const FILE: &str = "tokens-o200k-1.txt";
 
 impl TokenCosts {
     /// Loads the counts of this user.
-    pub fn open(places: &UserDirs) -> Self {
-        let path = places.cache.as_ref().map(|cache| cache.join(FILE));
+    pub fn open(user_dirs: &UserDirs) -> Self {
+        let path = user_dirs.cache.as_ref().map(|cache| cache.join(FILE));
         Self {
             cache: TokenCountCache::parse(path.as_deref().map(read).unwrap_or_default()),
             path,
@@ -51,35 +51,36 @@ impl TokenCosts {
                 stated: true,
             },
             None => TokenCost {
-                tokens: self.counted(tool, format),
+                tokens: self.count_definition(tool, format),
                 stated: false,
             },
         }
     }
 
-    fn counted(&mut self, tool: &Tool, format: DefinitionFormat) -> u32 {
-        let said = &tool.definition;
-        let (name, schema) = (tool.name().as_str(), said.input_schema.as_str());
-        let written = || tool_definition(tool, format).to_string();
+    fn count_definition(&mut self, tool: &Tool, format: DefinitionFormat) -> u32 {
+        let definition = &tool.definition;
+        let (name, schema) = (tool.name().as_str(), definition.input_schema.as_str());
+        let text = || tool_definition(tool, format).to_string();
         // Only definitions in this set are built.
-        let parts =
-            |format| TokenCountKey::from_parts([format, name, said.description.as_str(), schema]);
+        let key = |format| {
+            TokenCountKey::from_parts([format, name, definition.description.as_str(), schema])
+        };
         match format {
-            DefinitionFormat::Openai => self.known(parts("openai"), written),
-            DefinitionFormat::Anthropic => self.known(parts("anthropic"), written),
+            DefinitionFormat::Openai => self.cached_or_counted(key("openai"), text),
+            DefinitionFormat::Anthropic => self.cached_or_counted(key("anthropic"), text),
             // This format has more content: titles, hints, the output schema.
-            DefinitionFormat::Mcp => self.text_tokens(&written()),
+            DefinitionFormat::Mcp => self.text_tokens(&text()),
         }
     }
 
     /// Counts the tokens of a text.
     pub fn text_tokens(&mut self, text: &str) -> u32 {
-        self.known(TokenCountKey::from_parts(["text", text]), || {
+        self.cached_or_counted(TokenCountKey::from_parts(["text", text]), || {
             text.to_owned()
         })
     }
 
-    fn known(&mut self, key: TokenCountKey, text: impl FnOnce() -> String) -> u32 {
+    fn cached_or_counted(&mut self, key: TokenCountKey, text: impl FnOnce() -> String) -> u32 {
         if let Some(tokens) = self.cache.get(key) {
             return tokens;
         }

@@ -70,14 +70,16 @@ impl<'a> TokenSpending<'a> {
             })
             .collect();
         // A stable sort, so that equal costs stay in alphabetical order.
-        tools.sort_by_key(|spent| std::cmp::Reverse(spent.cost.tokens));
+        tools.sort_by_key(|spending| std::cmp::Reverse(spending.cost.tokens));
         let sources = SOURCES.into_iter().filter_map(|source| {
-            let own = tools.iter().filter(|spent| spent.source == source);
-            let own: Vec<u64> = own.map(|spent| u64::from(spent.cost.tokens)).collect();
-            (!own.is_empty()).then(|| SourceSpending {
+            let costs = tools.iter().filter(|spending| spending.source == source);
+            let costs: Vec<u64> = costs
+                .map(|spending| u64::from(spending.cost.tokens))
+                .collect();
+            (!costs.is_empty()).then(|| SourceSpending {
                 source,
-                tools: own.len(),
-                tokens: own.iter().sum(),
+                tools: costs.len(),
+                tokens: costs.iter().sum(),
             })
         });
         let sources: Vec<SourceSpending> = sources.collect();

@@ -30,16 +30,19 @@ pub fn find_tool_or_file<'a>(
         return Ok(tool);
     }
     // A file name stands for its tools.
-    let of_file: Vec<_> = registry
+    let tools_of_file: Vec<_> = registry
         .tools()
         .iter()
         .filter(|tool| is_file(&tool.origin.location, name))
         .collect();
-    if let [tool] = of_file.as_slice() {
+    if let [tool] = tools_of_file.as_slice() {
         return Ok(*tool);
     }
-    if !of_file.is_empty() {
-        let names: Vec<&str> = of_file.iter().map(|tool| tool.name().as_str()).collect();
+    if !tools_of_file.is_empty() {
+        let names: Vec<&str> = tools_of_file
+            .iter()
+            .map(|tool| tool.name().as_str())
+            .collect();
         return Err(CommandFailure::usage(format!(
             "this file has several tools: {}",
             names.join(", ")

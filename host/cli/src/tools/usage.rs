@@ -88,7 +88,7 @@ impl ToolUsage {
     }
 }
 
-/// Calls `each` with every recorded call of the tool, or of all tools if `None`, oldest first.
+/// Calls `each` with every recorded call of the tool, or of all tools if the name is empty, oldest first.
 fn each_call(
     workspace: &WorkspaceFolder,
     tool: &str,

@@ -16,7 +16,7 @@ use crate::spelling::is_misspelt;
 pub(super) fn unreadable_file_errors(
     place: &str,
     content: &str,
-    places: &FilePositions,
+    positions: &FilePositions,
     error: &serde_yaml::Error,
 ) -> Vec<ToolError> {
     let mut faults = vec![yaml_reader_error(place, error)];
@@ -25,7 +25,8 @@ pub(super) fn unreadable_file_errors(
     };
     let line = error.location().map(|at| at.line());
     let unknown = file.keys().filter(|key| !KEYS.contains(&key.as_str()));
-    let mut unknown: Vec<(usize, &String)> = unknown.map(|key| (places.line(key), key)).collect();
+    let mut unknown: Vec<(usize, &String)> =
+        unknown.map(|key| (positions.line(key), key)).collect();
     unknown.sort_unstable();
     for (at, key) in unknown {
         if line != Some(at) {
@@ -47,67 +48,68 @@ pub(super) fn unreadable_file_errors(
         _ => return faults,
     };
     if let Some(code) = file.get("code").and_then(Value::as_str)
-        && let Err(found) = compile::compile(code, typed)
+        && let Err(faults_in_code) = compile::compile(code, typed)
     {
-        let found = found.into_iter();
-        faults.extend(found.map(|fault| code_error(place, places, fault)));
+        let faults_in_code = faults_in_code.into_iter();
+        faults.extend(faults_in_code.map(|fault| code_error(place, positions, fault)));
     }
     faults
 }
 
 /// Converts an error of the YAML reader to a fault with its position.
 fn yaml_reader_error(place: &str, error: &serde_yaml::Error) -> ToolError {
-    let said = error.to_string();
+    let message = error.to_string();
     let message = match error.location() {
         Some(at) => {
             let tail = format!(" at line {} column {}", at.line(), at.column());
-            let said = said.strip_suffix(&tail).unwrap_or(&said);
+            let message = message.strip_suffix(&tail).unwrap_or(&message);
             format!(
                 "{place}:{}:{}: {}",
                 at.line(),
                 at.column(),
-                redact_yaml_message(said)
+                redact_yaml_message(message)
             )
         }
-        None => format!("{place}: {}", redact_yaml_message(&said)),
+        None => format!("{place}: {}", redact_yaml_message(&message)),
     };
     ToolError::new(ToolErrorCode::InvalidInput, text::visible(&message))
 }
 
 /// Returns the message of the YAML reader without content of the file, which may be a secret that was linked or copied
 /// to the wrong place. An unknown key is quoted only if it resembles a known one.
-fn redact_yaml_message(said: &str) -> String {
-    if said.starts_with("missing field ") || said.starts_with("duplicate field ") {
-        return said.to_owned();
+fn redact_yaml_message(message: &str) -> String {
+    if message.starts_with("missing field ") || message.starts_with("duplicate field ") {
+        return message.to_owned();
     }
     // The part after `expected` is this program's text, not the file's.
-    let (found, expected) = match said.rfind(", expected ") {
-        Some(at) => said.split_at(at),
-        None => (said, ""),
+    let (before_expected, expected) = match message.rfind(", expected ") {
+        Some(at) => message.split_at(at),
+        None => (message, ""),
     };
-    let quoted = found.find(['`', '"']).and_then(|open| {
-        let close = found.rfind(found[open..].chars().next()?)?;
+    let quoted = before_expected.find(['`', '"']).and_then(|open| {
+        let close = before_expected.rfind(before_expected[open..].chars().next()?)?;
         (close > open).then_some((open, close))
     });
     let Some((open, close)) = quoted else {
-        return said.to_owned();
+        return message.to_owned();
     };
-    let word = &found[open + 1..close];
+    let word = &before_expected[open + 1..close];
     let known = expected.split('`').skip(1).step_by(2);
     if expected.contains("`permissions`")
-        && let Some(said) = misplaced(word)
+        && let Some(message) = misplaced(word)
     {
-        return said;
+        return message;
     }
     if is_misspelt(word, known) {
-        return with_nearest_name(said);
+        return with_nearest_name(message);
     }
-    let said = format!(
+    let message = format!(
         "{}{}{expected}",
-        found[..open].trim_end(),
-        &found[close + 1..]
+        before_expected[..open].trim_end(),
+        &before_expected[close + 1..]
     );
-    said.replacen("unknown field", "unknown key", 1)
+    message
+        .replacen("unknown field", "unknown key", 1)
         .replacen("unknown variant", "unknown value", 1)
 }
 
@@ -117,8 +119,8 @@ fn misplaced(key: &str) -> Option<String> {
     known.then(|| format!("unknown key `{key}`. Did you mean `permissions.{key}`?"))
 }
 
-pub(super) fn code_error(place: &str, places: &FilePositions, fault: CodeFault) -> ToolError {
-    let at = places.code_position(fault.line, fault.column);
+pub(super) fn code_error(place: &str, positions: &FilePositions, fault: CodeFault) -> ToolError {
+    let at = positions.code_position(fault.line, fault.column);
     let message = format!("{place}:{at}: {}", fault.message);
     ToolError::new(fault.code, text::visible(&message))
 }

@@ -10,10 +10,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Maximum length of a stream in structured content, in characters: as in `exec`.
-const STREAM_MAX: usize = 30_000;
+const MAX_STREAM: usize = 30_000;
 
 /// Maximum length of both streams as text, in characters: about 10,000 tokens, of which a model mostly uses the ends.
-const TEXT_MAX: usize = 40_000;
+const MAX_TEXT: usize = 40_000;
 
 /// Result of running code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -51,9 +51,9 @@ pub(super) struct RunOutput {
 
 impl RunReport {
     pub(super) fn new(finished: &CommandOutput, by: &str, note: String) -> Self {
-        let (stdout, cut_out) = truncated_text(&finished.stdout, STREAM_MAX);
-        let (stderr, cut_err) = truncated_text(&finished.stderr, STREAM_MAX);
-        let (mut text, _) = truncated_text(&finished.combined, TEXT_MAX);
+        let (stdout, cut_out) = truncated_text(&finished.stdout, MAX_STREAM);
+        let (stderr, cut_err) = truncated_text(&finished.stderr, MAX_STREAM);
+        let (mut text, _) = truncated_text(&finished.combined, MAX_TEXT);
         if text.is_empty() {
             text.push_str("(no output)");
         }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use super::compiler::{self, CompileError};
 use crate::engine::MemoryAddressing;
-use crate::plugin::FILE_MAX;
+use crate::plugin::MAX_FILE_SIZE;
 
 /// The argument that turns a program into a compiler. The addressing mode and the bytes of memory follow.
 pub(super) const ARGUMENT: &str = "__compile-component";
@@ -107,7 +107,7 @@ fn read_component() -> io::Result<Vec<u8>> {
     let mut length = [0; 8];
     stdin.read_exact(&mut length)?;
     let length = u64::from_le_bytes(length);
-    if length > FILE_MAX {
+    if length > MAX_FILE_SIZE {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
     let mut bytes = Vec::new();

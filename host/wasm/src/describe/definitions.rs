@@ -15,11 +15,11 @@ use crate::error::WasmHostError;
 const MAX_TOOLS: usize = 256;
 
 /// Maximum lengths of the texts in a definition, in characters. A model reads every description in every prompt.
-pub(super) const NAME_MAX: usize = 64;
-const DESCRIPTION_MAX: usize = 8_000;
-const TEXT_MAX: usize = 500;
-const SCHEMA_MAX: usize = 200_000;
-const NEEDS_MAX: usize = 100;
+pub(super) const MAX_NAME: usize = 64;
+const MAX_DESCRIPTION: usize = 8_000;
+const MAX_TEXT: usize = 500;
+const MAX_SCHEMA: usize = 200_000;
+const MAX_NEEDS: usize = 100;
 
 /// The tools of a manifest: the valid ones, and the skipped ones with the reasons.
 pub(super) type SortedDefinitions = (Vec<ToolDefinition>, Vec<(String, String)>);
@@ -47,7 +47,7 @@ pub(super) fn definitions(
     let mut seen = HashSet::new();
     let (mut good, mut refused) = (Vec::new(), Vec::new());
     for tool in tools {
-        let name = line(&tool.name, NAME_MAX);
+        let name = line(&tool.name, MAX_NAME);
         if !seen.insert(tool.name.clone()) {
             refused.push((
                 name,
@@ -69,21 +69,21 @@ fn definition(tool: types::Definition) -> Result<ToolDefinition, String> {
         format!("its {what} has {length} characters; the limit is {most}")
     };
     let length = tool.description.chars().count();
-    if length > DESCRIPTION_MAX {
-        return Err(long("description", length, DESCRIPTION_MAX));
+    if length > MAX_DESCRIPTION {
+        return Err(long("description", length, MAX_DESCRIPTION));
     }
     if tool.description.trim().is_empty() {
         return Err("it has no description, so no model could choose it".to_owned());
     }
     let schema = |what: &str, text: &str| {
-        if text.len() > SCHEMA_MAX {
-            return Err(long(what, text.len(), SCHEMA_MAX));
+        if text.len() > MAX_SCHEMA {
+            return Err(long(what, text.len(), MAX_SCHEMA));
         }
         Schema::parse(text).map_err(|error| format!("its {what} is {error}"))
     };
     Ok(ToolDefinition {
         name,
-        title: tool.title.map(|title| line(&title, TEXT_MAX)),
+        title: tool.title.map(|title| line(&title, MAX_TEXT)),
         description: text::sanitize(tool.description),
         group: convert::group(tool.group),
         input_schema: schema("input schema", &tool.input_schema)?,
@@ -107,8 +107,8 @@ fn needs(mut needs: Needs) -> Result<Needs, String> {
         + needs.secrets.len()
         + needs.variables.len()
         + needs.tools.len();
-    if count > NEEDS_MAX {
-        return Err(format!("it has {count} needs; the limit is {NEEDS_MAX}"));
+    if count > MAX_NEEDS {
+        return Err(format!("it has {count} needs; the limit is {MAX_NEEDS}"));
     }
     for need in &mut needs.files {
         let trimmed = need.path.trim_end_matches('/');
@@ -117,13 +117,13 @@ fn needs(mut needs: Needs) -> Result<Needs, String> {
                 .split('/')
                 .all(|part| !part.is_empty() && part != "." && part != "..");
         if !inside || need.path.contains(['\\', '\0', ':']) {
-            let shown = line(&need.path, TEXT_MAX);
+            let shown = line(&need.path, MAX_TEXT);
             return Err(format!(
                 "it needs the directory `{shown}`: write a path below the workspace, such as `data`, or `.` for all of it"
             ));
         }
         need.path = trimmed.to_owned();
-        need.reason = line(&need.reason, TEXT_MAX);
+        need.reason = line(&need.reason, MAX_TEXT);
     }
     for need in &mut needs.hosts {
         const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
@@ -135,17 +135,17 @@ fn needs(mut needs: Needs) -> Result<Needs, String> {
             let near = did_you_mean(method, METHODS);
             return Err(format!(
                 "it needs `{}`, which is not a valid HTTP method.{near}",
-                line(method, NAME_MAX)
+                line(method, MAX_NAME)
             ));
         }
         need.pattern()
             .map_err(|error| format!("it needs a host, but {error}"))?;
-        need.reason = line(&need.reason, TEXT_MAX);
+        need.reason = line(&need.reason, MAX_TEXT);
     }
     for need in &needs.secrets {
         let host: Result<HostPattern, _> = need.host.parse();
         host.map_err(|error| {
-            let name = line(&need.name, NAME_MAX);
+            let name = line(&need.name, MAX_NAME);
             format!("it needs the secret `{name}` for a host, but {error}")
         })?;
     }
@@ -155,7 +155,7 @@ fn needs(mut needs: Needs) -> Result<Needs, String> {
         .map(|n| &mut n.reason)
         .chain(needs.secrets.iter_mut().map(|n| &mut n.reason))
     {
-        *reason = line(reason, TEXT_MAX);
+        *reason = line(reason, MAX_TEXT);
     }
     Ok(needs)
 }

@@ -41,7 +41,7 @@ pub fn content_digest(root: &Path, path: &str) -> Option<String> {
 }
 
 /// Maximum length of a text in bytes: as much as one call can edit.
-const TEXT_MAX: u64 = 16 << 20;
+const MAX_TEXT: u64 = 16 << 20;
 
 /// Reads the text file at a path below `root`, following links inside of it. `None` if it is missing, not text, too
 /// long or hidden by a rule.
@@ -54,7 +54,7 @@ pub fn read_text(root: &Path, path: &str, rules: &PathRules) -> Option<String> {
     if rules.check(&real).against_reading().is_some() {
         return None;
     }
-    files::read_text(&root.join(real), LinkPolicy::Refuse, TEXT_MAX).ok()
+    files::read_text(&root.join(real), LinkPolicy::Refuse, MAX_TEXT).ok()
 }
 
 /// Normalizes a path, without `.` and `..`; `None` if it leads out.

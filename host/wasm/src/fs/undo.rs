@@ -45,10 +45,10 @@ use state::{
 };
 
 /// Maximum number of bytes copied for one call.
-const BYTES_MAX: u64 = 100 << 20;
+const MAX_BYTES: u64 = 100 << 20;
 
 /// Maximum number of paths recorded for one call.
-const PATHS_MAX: usize = 10_000;
+const MAX_PATHS: usize = 10_000;
 
 /// Reason recorded for changes of a call that turned copies off.
 const DECLINED: &str = "no backup was wanted (`backup: false`)";
@@ -124,15 +124,15 @@ struct RecordDocument<'a> {
     id: &'a str,
     tool: &'a str,
     time: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unkept: Option<UnkeptPaths<'a>>,
+    #[serde(rename = "unkept", skip_serializing_if = "Option::is_none")]
+    unrecorded: Option<UnrecordedPaths<'a>>,
     /// The last field, because [`RecordFile`] appends to it.
     changes: &'a [RecordedChange],
 }
 
 /// Changes that cannot be undone.
 #[derive(Debug, Serialize)]
-struct UnkeptPaths<'a> {
+struct UnrecordedPaths<'a> {
     /// The reason, as the end of a sentence that begins with "it can't be taken back, because".
     why: &'a str,
     paths: Vec<&'a str>,
@@ -145,7 +145,7 @@ struct RecordedChange {
     after: RecordedState,
     /// The reason why it cannot be undone.
     #[serde(skip)]
-    unkept: Option<String>,
+    obstacle: Option<String>,
 }
 
 /// Records to be pruned.
@@ -195,7 +195,7 @@ impl UndoRecorder {
             if recording.known.contains(path) {
                 return Ok(());
             }
-            let unread = RecordedState::of_file(None, None);
+            let unknown_state = RecordedState::of_file(None, None);
             match find(shared, path) {
                 Ok(StateLookup::State(state)) => return recording.add(shared, path, state),
                 Ok(StateLookup::File(file, meta)) => match recording.copy_of(file, &meta, path) {
@@ -205,19 +205,19 @@ impl UndoRecorder {
                         return recording.add_unrecordable(shared, path, state, why);
                     }
                 },
-                Err(why) => return recording.add_unrecordable(shared, path, unread, why),
+                Err(why) => return recording.add_unrecordable(shared, path, unknown_state, why),
             }
         };
         let id = copy.target.id.clone();
-        let made = tokio::task::spawn_blocking(move || copy.copy()).await;
-        let made = made.unwrap_or_else(|error| Err(io::Error::other(error)));
+        let copied = tokio::task::spawn_blocking(move || copy.copy()).await;
+        let copied = copied.unwrap_or_else(|error| Err(io::Error::other(error)));
         let mut recording = self.lock();
         let recording = match &mut *recording {
             Some(recording) if recording.target.id == id => recording,
             // The call ended meanwhile.
             _ => return Err(no_call(path)),
         };
-        match made {
+        match copied {
             Ok(state) => {
                 if let RecordedState::File { size, .. } = &state {
                     recording.bytes += size;
@@ -314,7 +314,7 @@ impl UndoRecording {
 
     /// Returns true if there is no room for a path. Files that agents obey have to be reported in any case.
     fn is_full(&self, path: &str) -> bool {
-        self.changes.len() >= PATHS_MAX && !is_obeyed_path(path)
+        self.changes.len() >= MAX_PATHS && !is_obeyed_path(path)
     }
 
     /// Adds a change that can be undone, unless the call needs no copies.
@@ -347,7 +347,7 @@ impl UndoRecording {
         match self.target.copies {
             UndoCopies::Required(otherwise) => Err(not_recorded(path, why, otherwise)),
             // The first path over the limit stands for all.
-            _ if self.changes.len() > PATHS_MAX => {
+            _ if self.changes.len() > MAX_PATHS => {
                 self.known.insert(path.to_owned());
                 Ok(())
             }
@@ -362,13 +362,13 @@ impl UndoRecording {
         shared: &Arc<MountState>,
         path: &str,
         before: RecordedState,
-        unkept: Option<String>,
+        obstacle: Option<String>,
     ) -> Result<(), FsFault> {
         let change = RecordedChange {
             path: path.to_owned(),
             before,
             after: RecordedState::Absent,
-            unkept,
+            obstacle,
         };
         if let Err(error) = self.append(&change) {
             if let UndoCopies::Required(otherwise) = self.target.copies {
@@ -396,7 +396,7 @@ impl UndoRecording {
             id: &self.target.id,
             tool: &self.target.tool,
             time: &self.time,
-            unkept: None,
+            unrecorded: None,
             changes,
         }
     }
@@ -408,8 +408,8 @@ impl UndoRecording {
         meta: &fs::Metadata,
         path: &str,
     ) -> Result<BackupCopy, Unrecordable> {
-        let room = BYTES_MAX - self.bytes;
-        if self.target.copies == UndoCopies::Declined || meta.len() > room {
+        let bytes_left = MAX_BYTES - self.bytes;
+        if self.target.copies == UndoCopies::Declined || meta.len() > bytes_left {
             return Err(too_large());
         }
         if self.is_full(path) {
@@ -422,7 +422,7 @@ impl UndoRecording {
             meta: meta.clone(),
             target: self.target.clone(),
             name,
-            room,
+            max_bytes: bytes_left,
             over: Arc::clone(&self.over),
         })
     }
@@ -435,14 +435,14 @@ impl UndoRecording {
         self.over.store(true, Ordering::Relaxed);
         let mut changes = std::mem::take(&mut self.changes);
         changes.retain_mut(|(shared, change)| self.has_changed(shared, change));
-        let made = changes.iter().map(|(_, change)| change);
-        let made = made.filter(|change| {
+        let created = changes.iter().map(|(_, change)| change);
+        let created = created.filter(|change| {
             matches!(
                 change.after,
                 RecordedState::File { .. } | RecordedState::Link { .. }
             )
         });
-        let obeyed = made.filter(|change| is_obeyed_path(&change.path));
+        let obeyed = created.filter(|change| is_obeyed_path(&change.path));
         self.obeyed = obeyed.map(|change| change.path.clone()).collect();
         let folder = &self.target.folder;
         // Closed before it is replaced.
@@ -457,14 +457,18 @@ impl UndoRecording {
             return None;
         }
         let changes = changes.into_iter().map(|(_, change)| change);
-        let (unkept, kept): (Vec<_>, Vec<_>) = changes.partition(|one| one.unkept.is_some());
-        let unkept = unkept.first().map(|first| UnkeptPaths {
-            why: first.unkept.as_deref().unwrap_or_default(),
-            paths: unkept.iter().map(|one| one.path.as_str()).collect(),
+        let (unrecorded, recorded): (Vec<_>, Vec<_>) =
+            changes.partition(|change| change.obstacle.is_some());
+        let unrecorded = unrecorded.first().map(|first| UnrecordedPaths {
+            why: first.obstacle.as_deref().unwrap_or_default(),
+            paths: unrecorded
+                .iter()
+                .map(|change| change.path.as_str())
+                .collect(),
         });
         let record = RecordDocument {
-            unkept,
-            ..self.document(&kept)
+            unrecorded,
+            ..self.document(&recorded)
         };
         if let Err(error) = self.save(&record) {
             tracing::warn!(%error, "the record for `mimir undo` cannot be written");

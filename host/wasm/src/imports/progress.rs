@@ -7,7 +7,7 @@ use crate::bindings::progress::Host;
 use crate::store_state::StoreState;
 
 /// Maximum length of a report's message, in characters: one line of a terminal.
-const MESSAGE_MAX: usize = 200;
+const MAX_MESSAGE: usize = 200;
 
 impl Host for StoreState {
     async fn report(
@@ -18,7 +18,7 @@ impl Host for StoreState {
     ) -> wasmtime::Result<()> {
         if self.reports > 0 {
             self.reports -= 1;
-            let message = message.map(|message| text::visible(text::prefix(&message, MESSAGE_MAX)));
+            let message = message.map(|message| text::visible(text::prefix(&message, MAX_MESSAGE)));
             self.observer.progress(CallProgress {
                 done,
                 total,

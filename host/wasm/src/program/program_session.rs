@@ -35,10 +35,10 @@ use crate::trap_errors::trap_error;
 const MAX_SESSIONS: usize = 4;
 
 /// Time that a session waits for the next call.
-const IDLE: Duration = Duration::from_secs(600);
+const MAX_IDLE_TIME: Duration = Duration::from_secs(600);
 
 /// The program that the engine runs for a session.
-const LOOP: &str = "import mimir\nmimir.serve()\n";
+const SESSION_CODE: &str = "import mimir\nmimir.serve()\n";
 
 /// The sessions of one engine, the most recently used one last.
 #[derive(Default)]
@@ -118,16 +118,17 @@ impl SessionInput {
     /// peak memory use. Returns the code, with its limits and observer, or `None` if the session is over.
     pub(super) async fn next_job(
         &mut self,
-        done: Option<i32>,
+        exit_code: Option<i32>,
         (left, memory): (u64, u64),
     ) -> Option<(Value, ScriptEffects, Arc<dyn CallObserver>, u64)> {
-        if let (Some(now), Some(code)) = (self.running.take(), done) {
+        if let (Some(running), Some(code)) = (self.running.take(), exit_code) {
             self.sink.flush_lines();
             self.sink.clear_observer();
-            let finished = self.sink.finish(code, now.start.elapsed());
-            let fuel = now.fuel.saturating_sub(left);
+            let finished = self.sink.finish(code, running.start.elapsed());
+            let fuel = running.fuel.saturating_sub(left);
             // The caller may be gone.
-            now.reply
+            running
+                .reply
                 .send(JobOutcome {
                     finished,
                     fuel,
@@ -135,7 +136,9 @@ impl SessionInput {
                 })
                 .ok();
         }
-        let job = tokio::time::timeout(IDLE, self.jobs.recv()).await.ok()??;
+        let job = tokio::time::timeout(MAX_IDLE_TIME, self.jobs.recv())
+            .await
+            .ok()??;
         self.sink.reset(Arc::clone(&job.observer));
         self.running = Some(RunningJob {
             reply: job.reply,
@@ -153,18 +156,18 @@ impl ProgramSessions {
 
     fn end(&self, key: &SessionKey) {
         let mut all = self.lock();
-        if let Some(at) = all.iter().position(|kept| kept.key == *key) {
-            all.remove(at).inspect(|kept| kept.task.abort());
+        if let Some(at) = all.iter().position(|session| session.key == *key) {
+            all.remove(at).inspect(|session| session.task.abort());
         }
     }
 
     /// Returns the names of an owner's sessions.
-    fn names(&self, whose: &str) -> Vec<String> {
+    fn names(&self, owner: &str) -> Vec<String> {
         let all = self.lock();
         let own = all
             .iter()
-            .filter(|kept| kept.key.0 == whose && !kept.jobs.is_closed());
-        own.map(|kept| kept.key.1.clone()).collect()
+            .filter(|session| session.key.0 == owner && !session.jobs.is_closed());
+        own.map(|session| session.key.1.clone()).collect()
     }
 }
 
@@ -172,15 +175,15 @@ impl ProgramSessions {
 struct SessionGuard<'a> {
     sessions: &'a ProgramSessions,
     key: SessionKey,
-    whole: bool,
+    completed: bool,
 }
 
 impl Drop for SessionGuard<'_> {
     fn drop(&mut self) {
-        if self.whole {
+        if self.completed {
             let mut all = self.sessions.lock();
-            if let Some(kept) = all.iter_mut().find(|kept| kept.key == self.key) {
-                kept.busy = false;
+            if let Some(session) = all.iter_mut().find(|session| session.key == self.key) {
+                session.busy = false;
             }
         } else {
             self.sessions.end(&self.key);
@@ -198,7 +201,7 @@ impl ProgramEngine {
         state: &ScriptState,
     ) -> (ProgramOutcome, Option<CodeSession>) {
         match self.attempt_in_session(call, name, program, state).await {
-            Ok(done) => done,
+            Ok(outcome) => outcome,
             Err(error) => (error.into(), None),
         }
     }
@@ -211,9 +214,9 @@ impl ProgramEngine {
         state: &ScriptState,
     ) -> Result<(ProgramOutcome, Option<CodeSession>), ToolError> {
         self.ready_for(call).await?;
-        let whose = call.context().session_id.clone();
-        let key = (whose.clone(), name.to_owned());
-        let ((jobs, sink, last, watch), fresh) = self.take(call, &key, state)?;
+        let owner = call.context().session_id.clone();
+        let key = (owner.clone(), name.to_owned());
+        let ((jobs, sink, last, watch), is_new) = self.take(call, &key, state)?;
         if let Some(quota) = &watch.quota {
             quota.renew(call.limits().new_file_bytes, call.limits().new_files);
         }
@@ -224,7 +227,7 @@ impl ProgramEngine {
         let mut guard = SessionGuard {
             sessions: &self.sessions,
             key,
-            whole: false,
+            completed: false,
         };
         let start = Instant::now();
         let timeout = program.timeout;
@@ -241,14 +244,14 @@ impl ProgramEngine {
             jobs.send(job).await.ok();
             answer.await
         }));
-        let ended = call.deadline().run_until(work).await;
+        let outcome = call.deadline().run_until(work).await;
         let mut usage = mimir_core::backend::ResourceUsage::default();
-        let result = match ended {
-            Ok(Some(Ok(ended))) => {
-                guard.whole = true;
-                usage.fuel = Some(ended.fuel);
-                usage.peak_memory = Some(ended.memory);
-                Ok(ended.finished)
+        let result = match outcome {
+            Ok(Some(Ok(outcome))) => {
+                guard.completed = true;
+                usage.fuel = Some(outcome.fuel);
+                usage.peak_memory = Some(outcome.memory);
+                Ok(outcome.finished)
             }
             Ok(Some(Err(_))) => {
                 sink.flush_lines();
@@ -263,7 +266,7 @@ impl ProgramEngine {
             }
             Ok(None) | Err(_) => Err(with_output(timeout_error(call.limits(), timeout), &sink)),
         };
-        let whole = guard.whole;
+        let completed = guard.completed;
         drop(guard);
         let obeyed = match scope {
             Some(scope) => {
@@ -275,9 +278,9 @@ impl ProgramEngine {
         let result = report_obeyed(call, result, obeyed);
         let session = CodeSession {
             name: name.to_owned(),
-            fresh,
-            ended: !whole,
-            open: self.sessions.names(&whose),
+            fresh: is_new,
+            ended: !completed,
+            open: self.sessions.names(&owner),
         };
         let done = ProgramOutcome {
             result,
@@ -295,8 +298,8 @@ impl ProgramEngine {
         state: &ScriptState,
     ) -> Result<(SessionHandle, bool), ToolError> {
         let mut all = self.sessions.lock();
-        all.retain(|kept| !kept.jobs.is_closed());
-        if let Some(at) = all.iter().position(|kept| kept.key == *key) {
+        all.retain(|session| !session.jobs.is_closed());
+        if let Some(at) = all.iter().position(|session| session.key == *key) {
             if all[at].busy {
                 let message = format!(
                     "the session `{}` is running code; wait until it has finished",
@@ -304,32 +307,33 @@ impl ProgramEngine {
                 );
                 return Err(ToolError::new(ToolErrorCode::Unavailable, message));
             }
-            let same = all[at].rights == *call.rights() && all[at].paths.ptr_eq(call.paths());
-            let found = all.remove(at);
-            if let Some(mut kept) = found {
-                if same {
-                    kept.busy = true;
-                    let handed = kept.handle();
-                    all.push_back(kept);
-                    return Ok((handed, false));
+            let has_same_access =
+                all[at].rights == *call.rights() && all[at].paths.ptr_eq(call.paths());
+            let existing = all.remove(at);
+            if let Some(mut session) = existing {
+                if has_same_access {
+                    session.busy = true;
+                    let handle = session.handle();
+                    all.push_back(session);
+                    return Ok((handle, false));
                 }
                 // It could still access files that this call may not.
-                kept.task.abort();
+                session.task.abort();
             }
         }
         if all.len() >= MAX_SESSIONS {
-            let Some(at) = all.iter().position(|kept| !kept.busy) else {
+            let Some(at) = all.iter().position(|session| !session.busy) else {
                 let message = format!(
                     "{MAX_SESSIONS} sessions are running code, which is the limit; wait until one has finished"
                 );
                 return Err(ToolError::new(ToolErrorCode::LimitExceeded, message));
             };
-            all.remove(at).inspect(|kept| kept.task.abort());
+            all.remove(at).inspect(|session| session.task.abort());
         }
-        let kept = self.begin_session(call, key, state)?;
-        let handed = kept.handle();
-        all.push_back(kept);
-        Ok((handed, true))
+        let session = self.begin_session(call, key, state)?;
+        let handle = session.handle();
+        all.push_back(session);
+        Ok((handle, true))
     }
 
     fn begin_session(
@@ -342,18 +346,18 @@ impl ProgramEngine {
         let sink = ProgramOutput::without_observer(&limits);
         let tmp = TemporaryFolder::new()?;
         let watch = backend::workspace_tracking(&limits, UndoRecorder::default());
-        let (jobs, seats) = mpsc::channel(1);
-        let mut asks = ProgramHost::for_call(call, &self.host, &state.0);
-        asks.seat = Some(SessionInput {
-            jobs: seats,
+        let (jobs, job_receiver) = mpsc::channel(1);
+        let mut host = ProgramHost::for_call(call, &self.host, &state.0);
+        host.seat = Some(SessionInput {
+            jobs: job_receiver,
             sink: sink.clone(),
             running: None,
         });
         let program = ProgramRequest {
-            code: LOOP.to_owned(),
+            code: SESSION_CODE.to_owned(),
             ..ProgramRequest::default()
         };
-        let guest = self.call_options(call, asks, program, sink.clone(), (&tmp, &watch))?;
+        let guest = self.call_options(call, host, program, sink.clone(), (&tmp, &watch))?;
         let last = ExitSlot::default();
         let (engine, ending) = (Arc::clone(self), Arc::clone(&last));
         let task = tokio::spawn(async move {

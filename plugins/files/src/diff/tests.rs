@@ -166,7 +166,7 @@ fn diff_of_long_changes_is_cut_and_still_applies() {
         let diff = of(&text, pattern, with);
         let lines: usize = diff.hunks.iter().map(|hunk| hunk.lines.len()).sum();
         assert!(
-            diff.truncated && lines > 100 && lines <= LINES_MAX,
+            diff.truncated && lines > 100 && lines <= MAX_LINES,
             "{lines}"
         );
         for hunk in &diff.hunks {

@@ -9,19 +9,19 @@ use crate::diff::{self, Span};
 use crate::words;
 
 /// Largest result, in bytes: the old text and both with their original line ends are in memory at the same time.
-const RESULT_MAX: usize = 32 << 20;
+const MAX_RESULT: usize = 32 << 20;
 
 /// Upper bound for the expanded text of one match. It overestimates where groups are small.
-const EXPANDED_MAX: usize = 3 * RESULT_MAX;
+const MAX_EXPANDED: usize = 3 * MAX_RESULT;
 
-/// Most changed positions that are tracked: a diff shows fewer lines than that.
-const SPANS_MAX: usize = diff::LINES_MAX + 1;
+/// Maximum number of changed positions that are tracked: a diff shows fewer lines than that.
+const MAX_SPANS: usize = diff::MAX_LINES + 1;
 
-/// Most lines that are compared to find a near match, to bound the cost of a hint.
-const COMPARED_MAX: usize = 1_000_000;
+/// Maximum number of lines that are compared to find a near match, to bound the cost of a hint.
+const MAX_COMPARED: usize = 1_000_000;
 
-/// Most line numbers listed in a hint.
-const NAMED_MAX: usize = 20;
+/// Maximum number of line numbers listed in a hint.
+const MAX_HINT_LINES: usize = 20;
 
 /// Pattern to search for.
 pub enum Needle<'p> {
@@ -68,7 +68,7 @@ impl<'p> Needle<'p> {
     /// the first group.
     pub fn replace(&self, old: &str, replacement: &str) -> Result<Replaced> {
         let mut new = Replaced {
-            text: String::with_capacity(old.len() + replacement.len().min(RESULT_MAX)),
+            text: String::with_capacity(old.len() + replacement.len().min(MAX_RESULT)),
             count: 0,
             spans: Vec::new(),
         };
@@ -81,14 +81,14 @@ impl<'p> Needle<'p> {
             let text = &mut new.text;
             text.push_str(&old[at..range.start]);
             let from = text.len();
-            if from.saturating_add(most) > EXPANDED_MAX {
+            if from.saturating_add(most) > MAX_EXPANDED {
                 return Err(too_large());
             }
             match captures {
                 Some(captures) => captures.expand(replacement, text),
                 None => text.push_str(replacement),
             }
-            if text.len() > RESULT_MAX {
+            if text.len() > MAX_RESULT {
                 return Err(too_large());
             }
             at = range.end;
@@ -112,7 +112,7 @@ impl<'p> Needle<'p> {
             _ => self.ranges(old).try_for_each(|range| put(range, None))?,
         }
         new.text.push_str(&old[at..]);
-        if new.text.len() > RESULT_MAX {
+        if new.text.len() > MAX_RESULT {
             return Err(too_large());
         }
         Ok(new)
@@ -120,7 +120,7 @@ impl<'p> Needle<'p> {
 }
 
 fn too_large() -> Error {
-    let most = words::bytes(RESULT_MAX as u64);
+    let most = words::bytes(MAX_RESULT as u64);
     Error::limit_exceeded(format_args!(
         "the file would have more than {most}, so nothing was changed; replace less"
     ))
@@ -131,7 +131,7 @@ impl Replaced {
     /// limit.
     fn remember(&mut self, old: &str, span: Span) {
         self.count += 1;
-        let full = self.spans.len() == SPANS_MAX;
+        let full = self.spans.len() == MAX_SPANS;
         match self.spans.last_mut() {
             Some(last) if full || same_line(old, last.old.end, span.old.start) => {
                 last.old.end = span.old.end;
@@ -171,7 +171,7 @@ fn mixed(text: &str, pattern: &str) -> Option<String> {
         .skip(first - 1)
         .take(ends(&wanted))
         .filter(|(line, _)| line.ends_with("\r\n"))
-        .take(NAMED_MAX)
+        .take(MAX_HINT_LINES)
         .map(|(_, number)| number.to_string())
         .collect();
     Some(match crlf.as_slice() {
@@ -188,7 +188,7 @@ fn near(text: &str, pattern: &str) -> Option<usize> {
     let mut wanted = pattern.trim().lines().map(str::trim);
     let first = wanted.next()?;
     let (mut rest, mut number, mut compared) = (text, 0, 0);
-    while !rest.is_empty() && compared < COMPARED_MAX {
+    while !rest.is_empty() && compared < MAX_COMPARED {
         number += 1;
         let (line, after) = rest.split_once('\n').unwrap_or((rest, ""));
         if line.trim() == first {

@@ -52,14 +52,14 @@ fn list_sorts_names_and_omits_hidden_ones() {
 #[test]
 fn list_of_a_large_directory_is_truncated_and_counted() {
     let workspace = Workspace::new();
-    for number in 0..SHOWN_MAX + 5 {
+    for number in 0..MAX_SHOWN + 5 {
         workspace.put(&format!("many/{number:05}"), b"");
     }
     for recursive in [false, true] {
         let listing = list(&workspace, "many", recursive, false);
         assert_eq!(
             (listing.value.entries.len(), listing.value.total),
-            (SHOWN_MAX, SHOWN_MAX as u64 + 5)
+            (MAX_SHOWN, MAX_SHOWN as u64 + 5)
         );
         assert!(listing.value.truncated && listing.text.contains("1000 of 1,005 entries"));
     }

@@ -20,7 +20,7 @@ fn paths_are_relative_and_stay_inside() {
         "\\\\host\\x",
         "C:/x",
         "a\0b",
-        &"x/".repeat(PATH_MAX),
+        &"x/".repeat(MAX_PATH),
     ] {
         assert_eq!(
             *place(bad).unwrap_err().code(),
@@ -36,8 +36,8 @@ fn path_display_quotes_forged_names_and_shortens_long_ones() {
     let forged = Place::new(&cx, "a\nread_file: ok").unwrap();
     assert_eq!(forged.exact(), "a\nread_file: ok");
     assert_eq!(forged.shown(), r#""a\nread_file: ok""#);
-    let long = Place::new(&cx, &"x".repeat(PATH_MAX)).unwrap();
-    assert_eq!(long.shown().len(), PATH_MAX);
+    let long = Place::new(&cx, &"x".repeat(MAX_PATH)).unwrap();
+    assert_eq!(long.shown().len(), MAX_PATH);
     assert!(long.to_string().len() < 120, "{long}");
     let error = place(&format!("/{}", "x".repeat(1_000_000))).unwrap_err();
     assert!(error.message().len() < 300, "{error}");

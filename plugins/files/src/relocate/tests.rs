@@ -107,7 +107,7 @@ fn move_asks_only_when_overwriting() {
 fn move_too_large_for_backup_warns_and_never_overwrites() {
     let workspace = Workspace::with(&[("b.txt", "old")]);
     let big = std::fs::File::create(workspace.root().join("big")).unwrap();
-    big.set_len(UNDO_BYTES_MAX + 1).unwrap();
+    big.set_len(MAX_UNDO_BYTES + 1).unwrap();
     assert_eq!(
         *tool("big", "b.txt", true)
             .run(&workspace.cx())

@@ -70,9 +70,9 @@ struct File {
     data: Vec<u8>,
 }
 
-/// Most headers in the result, and most characters of each.
-const HEADERS_MAX: usize = 60;
-const HEADER_MAX: usize = 500;
+/// Maximum number of headers in the result, and of characters of each.
+const MAX_HEADERS: usize = 60;
+const MAX_HEADER: usize = 500;
 
 /// Headers that are shown in the text form of the result.
 const TOLD: [&str; 6] = [
@@ -88,7 +88,7 @@ const TOLD: [&str; 6] = [
 pub(super) fn headers(all: &[(String, String)]) -> BTreeMap<String, String> {
     let mut map: BTreeMap<String, String> = BTreeMap::new();
     for (name, value) in all {
-        if map.len() == HEADERS_MAX && !map.contains_key(name) {
+        if map.len() == MAX_HEADERS && !map.contains_key(name) {
             continue;
         }
         let whole = map.entry(name.clone()).or_default();
@@ -98,7 +98,7 @@ pub(super) fn headers(all: &[(String, String)]) -> BTreeMap<String, String> {
         whole.push_str(value);
     }
     for value in map.values_mut() {
-        if let Some((end, _)) = value.char_indices().nth(HEADER_MAX) {
+        if let Some((end, _)) = value.char_indices().nth(MAX_HEADER) {
             value.truncate(end);
             value.push('…');
         }

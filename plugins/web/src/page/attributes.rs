@@ -3,16 +3,16 @@
 use mimir_sdk::{Code, Error, Result};
 
 /// Maximum number of attributes of one tag. Real pages have a few dozen at most.
-const ATTRIBUTES_MAX: usize = 1_000;
+const MAX_ATTRIBUTES: usize = 1_000;
 
 /// Refuses a page that would take too long to parse.
 pub fn check(html: &str) -> Result<()> {
     let count = most(html);
-    match count > ATTRIBUTES_MAX {
+    match count > MAX_ATTRIBUTES {
         true => Err(Error::new(
             Code::LimitExceeded,
             format!(
-                "a tag of the page has {count} attributes, and the limit for reading a page is {ATTRIBUTES_MAX}; use `format: raw`"
+                "a tag of the page has {count} attributes, and the limit for reading a page is {MAX_ATTRIBUTES}; use `format: raw`"
             ),
         )),
         false => Ok(()),
@@ -97,9 +97,9 @@ mod tests {
             let names: Vec<String> = (0..count).map(|at| format!("a{at}")).collect();
             format!("<p>x</p><div {}>y</div>", names.join(between))
         };
-        assert!(check(&page(ATTRIBUTES_MAX, " ")).is_ok());
+        assert!(check(&page(MAX_ATTRIBUTES, " ")).is_ok());
         for between in [" ", "/", "=1 ", "='' ", "=\">\" ", "\n"] {
-            let error = check(&page(ATTRIBUTES_MAX + 1, between)).unwrap_err();
+            let error = check(&page(MAX_ATTRIBUTES + 1, between)).unwrap_err();
             assert!(
                 error.message().contains("`format: raw`"),
                 "{between:?}: {error}"

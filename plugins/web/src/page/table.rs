@@ -12,9 +12,9 @@ use htmd::element_handler::{ElementHandler, HandlerResult, Handlers};
 
 use super::dom::{self, Handle};
 
-/// Most columns that a cell spans in addition to its own. A page may claim a thousand in every cell, and the output
-/// must not grow by that.
-const SPAN_MAX: usize = 32;
+/// Maximum number of columns that a cell spans in addition to its own. A page may claim a thousand in every cell, and
+/// the output must not grow by that.
+const MAX_SPAN: usize = 32;
 
 /// Elements that only layout tables contain, unless the table names its rows or columns.
 const BLOCKS: [&str; 13] = [
@@ -169,8 +169,8 @@ impl Table {
                     next += 1;
                 }
                 let (at, rows) = (next, span(cell, "rowspan", usize::MAX));
-                next += span(cell, "colspan", SPAN_MAX);
-                if rows > 1 && at < SPAN_MAX {
+                next += span(cell, "colspan", MAX_SPAN);
+                if rows > 1 && at < MAX_SPAN {
                     taken.resize(taken.len().max(next), 0);
                     taken[at..next].fill(rows - 1);
                 }

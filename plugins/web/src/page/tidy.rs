@@ -49,7 +49,7 @@ const FURNITURE: [&str; 11] = [
 
 /// Deepest nesting of the result. Deeper elements are reduced to their text, because the writers of the tree are
 /// recursive.
-const DEPTH_MAX: usize = 200;
+const MAX_DEPTH: usize = 200;
 
 /// Least text of a main part, in characters. A page with less is built by scripts, or marks something else as main.
 const MIN_MAIN_TEXT: usize = 200;
@@ -94,7 +94,7 @@ fn main_part(body: &Handle) -> Option<Handle> {
 fn prune(root: &Handle, base: &Url) {
     let mut stack = vec![(Rc::clone(root), 0)];
     while let Some((node, depth)) = stack.pop() {
-        if depth >= DEPTH_MAX {
+        if depth >= MAX_DEPTH {
             flatten(&node);
             continue;
         }

@@ -10,9 +10,9 @@ use crate::exchange;
 use crate::http::{Request, Transport};
 use crate::page;
 
-/// Most characters of a title and of a snippet: enough to choose by.
-const TITLE_MAX: usize = 200;
-const SNIPPET_MAX: usize = 600;
+/// Maximum number of characters of a title and of a snippet: enough to choose by.
+const MAX_TITLE: usize = 200;
+const MAX_SNIPPET: usize = 600;
 
 /// Queries the provider.
 pub(super) fn search(
@@ -190,14 +190,14 @@ fn hits(answer: &Value, results: &str, fields: &Fields, count: usize) -> Hits {
             let text = at(item, path).and_then(Value::as_str);
             plain(text.unwrap_or_default(), &url, most)
         };
-        let title = words(&fields.title, TITLE_MAX);
+        let title = words(&fields.title, MAX_TITLE);
         Some(Hit {
             title: if title.is_empty() {
                 url.to_string()
             } else {
                 title
             },
-            snippet: words(&fields.snippet, SNIPPET_MAX),
+            snippet: words(&fields.snippet, MAX_SNIPPET),
             url: url.to_string(),
         })
     });

@@ -20,8 +20,8 @@ impl SystemKeyring {
     pub fn find() -> Option<Self> {
         std::env::var_os("DBUS_SESSION_BUS_ADDRESS")?;
         let path = std::env::var_os("PATH")?;
-        let mut places = std::env::split_paths(&path);
-        places
+        let mut folders = std::env::split_paths(&path);
+        folders
             .any(|folder| folder.is_absolute() && folder.join(PROGRAM).is_file())
             .then_some(Self { program: PROGRAM })
     }
@@ -30,20 +30,20 @@ impl SystemKeyring {
     pub fn set(&self, name: &str, value: &str) -> Result<(), ToolError> {
         let label = format!("--label=mimir: {name}");
         let output = self.run(&["store", &label, "service", SERVICE, "name", name], value)?;
-        done(&output, "did not accept the value")
+        check_status(&output, "did not accept the value")
     }
 
     /// Reads the value under a name.
     pub fn get(&self, name: &str) -> Result<String, ToolError> {
         let output = self.run(&["lookup", "service", SERVICE, "name", name], "")?;
-        done(&output, "did not return the value")?;
+        check_status(&output, "did not return the value")?;
         String::from_utf8(output.stdout).map_err(|_| fault("returned a value that is not text"))
     }
 
     /// Removes the value under a name.
     pub fn remove(&self, name: &str) -> Result<(), ToolError> {
         let output = self.run(&["clear", "service", SERVICE, "name", name], "")?;
-        done(&output, "did not remove the value")
+        check_status(&output, "did not remove the value")
     }
 
     fn run(&self, arguments: &[&str], input: &str) -> Result<Output, ToolError> {
@@ -59,16 +59,16 @@ impl SystemKeyring {
             match stdin.write_all(input.as_bytes()) {
                 // The program closed its stdin because it needs no input.
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
-                other => other.map_err(failed)?,
+                result => result.map_err(failed)?,
             }
         }
         child.wait_with_output().map_err(failed)
     }
 }
 
-fn done(output: &Output, what: &str) -> Result<(), ToolError> {
+fn check_status(output: &Output, action: &str) -> Result<(), ToolError> {
     if output.status.success() {
         return Ok(());
     }
-    Err(refused(what, &String::from_utf8_lossy(&output.stderr)))
+    Err(refused(action, &String::from_utf8_lossy(&output.stderr)))
 }

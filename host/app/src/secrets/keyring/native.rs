@@ -27,23 +27,23 @@ impl SystemKeyring {
 
     /// Stores a value under a name. Windows accepts at most 2,560 bytes.
     pub fn set(&self, name: &str, value: &str) -> Result<(), ToolError> {
-        let set = self.entry(name).and_then(|entry| entry.set_password(value));
-        set.map_err(|error| refused("did not accept the value", &describe_error(&error)))
+        let result = self.entry(name).and_then(|entry| entry.set_password(value));
+        result.map_err(|error| refused("did not accept the value", &describe_error(&error)))
     }
 
     /// Reads the value under a name.
     pub fn get(&self, name: &str) -> Result<String, ToolError> {
-        let got = self.entry(name).and_then(|entry| entry.get_password());
-        got.map_err(|error| refused("did not return the value", &describe_error(&error)))
+        let value = self.entry(name).and_then(|entry| entry.get_password());
+        value.map_err(|error| refused("did not return the value", &describe_error(&error)))
     }
 
     /// Removes the value under a name. A missing value is not an error.
     pub fn remove(&self, name: &str) -> Result<(), ToolError> {
-        let removed = self.entry(name).and_then(|entry| entry.delete_credential());
-        match removed {
+        let result = self.entry(name).and_then(|entry| entry.delete_credential());
+        match result {
             Err(Error::NoEntry) => Ok(()),
-            other => {
-                other.map_err(|error| refused("did not remove the value", &describe_error(&error)))
+            result => {
+                result.map_err(|error| refused("did not remove the value", &describe_error(&error)))
             }
         }
     }

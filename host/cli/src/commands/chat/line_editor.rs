@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
@@ -30,58 +30,55 @@ pub(super) enum ChatInput {
 
 /// The line editor.
 pub(super) struct LineEditor {
-    asks: SyncSender<oneshot::Sender<ChatInput>>,
-    before: SavedTerminalMode,
+    requests: SyncSender<oneshot::Sender<ChatInput>>,
+    terminal_mode: SavedTerminalMode,
     /// True while a line is being edited: the terminal is in raw mode.
     waiting: AtomicBool,
-    words: Arc<Mutex<Vec<String>>>,
-    typed: Arc<Mutex<Vec<String>>>,
+    completions: Arc<Mutex<Vec<String>>>,
+    history: Arc<Mutex<Vec<String>>>,
 }
 
 /// The prompt.
 const PROMPT: &str = "> ";
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
-}
-
 impl LineEditor {
     /// Starts with the history of earlier input.
-    pub(super) fn new(before: Vec<String>) -> CommandResult<Self> {
-        let (asks, asked) = sync_channel(1);
-        let words = Arc::<Mutex<Vec<String>>>::default();
-        let typed = Arc::new(Mutex::new(before));
-        let (known, kept) = (Arc::clone(&words), Arc::clone(&typed));
-        std::thread::Builder::new().spawn(move || read(&asked, known, &kept))?;
+    pub(super) fn new(earlier_input: Vec<String>) -> CommandResult<Self> {
+        let (requests, received) = sync_channel(1);
+        let completions = Arc::<Mutex<Vec<String>>>::default();
+        let history = Arc::new(Mutex::new(earlier_input));
+        let (editor_completions, editor_history) = (Arc::clone(&completions), Arc::clone(&history));
+        std::thread::Builder::new()
+            .spawn(move || read_lines(&received, editor_completions, &editor_history))?;
         Ok(Self {
-            asks,
-            before: SavedTerminalMode::save(),
+            requests,
+            terminal_mode: SavedTerminalMode::save(),
             waiting: AtomicBool::new(false),
-            words,
-            typed,
+            completions,
+            history,
         })
     }
 
     /// Sets the candidates for completion.
-    pub(super) fn set_completions(&self, words: Vec<String>) {
-        *lock(&self.words) = words;
+    pub(super) fn set_completions(&self, completions: Vec<String>) {
+        *self.completions.lock() = completions;
     }
 
     /// Reads a line.
     pub(super) async fn read_line(&self) -> ChatInput {
         let (answer, answered) = oneshot::channel();
         self.waiting.store(true, Ordering::Relaxed);
-        if self.asks.send(answer).is_err() {
+        if self.requests.send(answer).is_err() {
             return ChatInput::End;
         }
-        let typed = answered.await.unwrap_or(ChatInput::End);
+        let input = answered.await.unwrap_or(ChatInput::End);
         self.waiting.store(false, Ordering::Relaxed);
-        typed
+        input
     }
 
     /// All input, oldest first.
     pub(super) fn input_history(&self) -> Vec<String> {
-        lock(&self.typed).clone()
+        self.history.lock().clone()
     }
 }
 
@@ -89,7 +86,7 @@ impl Drop for LineEditor {
     fn drop(&mut self) {
         // The program may end while a line is edited, so restore the terminal.
         if self.waiting.load(Ordering::Relaxed) {
-            self.before.restore();
+            self.terminal_mode.restore();
         }
     }
 }
@@ -131,34 +128,35 @@ impl SavedTerminalMode {
 }
 
 /// Reads a line on each request.
-fn read(
-    asked: &Receiver<oneshot::Sender<ChatInput>>,
-    words: Arc<Mutex<Vec<String>>>,
-    typed: &Mutex<Vec<String>>,
+fn read_lines(
+    requests: &Receiver<oneshot::Sender<ChatInput>>,
+    completions: Arc<Mutex<Vec<String>>>,
+    history: &Mutex<Vec<String>>,
 ) {
     let config = Config::builder()
         .completion_type(CompletionType::List)
         .auto_add_history(false)
         .build();
-    let history = MemHistory::with_config(&config);
-    let mut editor = match Editor::<ChatLineHelper, MemHistory>::with_history(config, history) {
-        Ok(editor) => editor,
-        Err(error) => {
-            note(format_args!("cannot use the terminal: {error}"));
-            return;
-        }
-    };
-    editor.set_helper(Some(ChatLineHelper(words)));
-    for line in lock(typed).iter() {
+    let editor_history = MemHistory::with_config(&config);
+    let mut editor =
+        match Editor::<ChatLineHelper, MemHistory>::with_history(config, editor_history) {
+            Ok(editor) => editor,
+            Err(error) => {
+                note(format_args!("cannot use the terminal: {error}"));
+                return;
+            }
+        };
+    editor.set_helper(Some(ChatLineHelper(completions)));
+    for line in history.lock().iter() {
         let _ = editor.add_history_entry(line);
     }
-    for answer in asked {
+    for answer in requests {
         let line = match editor.readline(PROMPT) {
             Ok(line) if line.trim().is_empty() => ChatInput::Nothing,
             Ok(line) => {
                 let line = line.replace("\\\n", "\n");
                 let _ = editor.add_history_entry(&line);
-                lock(typed).push(line.clone());
+                history.lock().push(line.clone());
                 ChatInput::Line(line)
             }
             Err(ReadlineError::Interrupted) => {
@@ -198,7 +196,7 @@ impl ChatLineHelper {
             true => start == 0 && known.starts_with(word),
             false => word.len() >= MIN_COMPLETION_PREFIX && known.starts_with(word),
         };
-        let known = lock(&self.0);
+        let known = self.0.lock();
         (start, known.iter().filter(fits).cloned().collect())
     }
 }
@@ -238,13 +236,13 @@ mod tests {
     #[test]
     fn chat_completes_slash_commands_and_tool_names() {
         let known = ["/tools", "/clear", "read_file", "write_file", "git"];
-        let words = ChatLineHelper(Arc::new(Mutex::new(known.map(str::to_owned).to_vec())));
-        let of = |line: &str| words.complete_word(line, line.len());
+        let helper = ChatLineHelper(Arc::new(Mutex::new(known.map(str::to_owned).to_vec())));
+        let of = |line: &str| helper.complete_word(line, line.len());
         assert_eq!(of("/t"), (0, vec!["/tools".to_owned()]));
         assert_eq!(of("use rea"), (4, vec!["read_file".to_owned()]));
         assert_eq!(of("é wri"), (3, vec!["write_file".to_owned()]));
         assert_eq!(of("see /t"), (4, vec![]), "a command begins a line");
         assert_eq!(of("g"), (0, vec![]));
-        assert_eq!(words.complete_word("read_file x", 3).1, ["read_file"]);
+        assert_eq!(helper.complete_word("read_file x", 3).1, ["read_file"]);
     }
 }

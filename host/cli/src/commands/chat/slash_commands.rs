@@ -31,11 +31,13 @@ pub(super) enum SlashCommand {
     Quit,
 }
 
-/// Argument syntax of a command.
+/// The state of the chat after a command.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ChatFlow {
-    Talk,
-    Leave,
+    /// The chat goes on.
+    Continue,
+    /// The person ended the chat.
+    End,
 }
 
 /// The commands and their help texts.
@@ -64,7 +66,7 @@ impl SlashCommand {
     pub(super) fn parse(line: &str) -> Option<Result<Self, ToolError>> {
         let line = line.trim();
         let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        // Neither a path nor a text of several lines is a command.
+        // A path is not a command, and neither is a text of several lines.
         if !name.starts_with('/') || name[1..].contains('/') || line.contains('\n') {
             return None;
         }
@@ -108,10 +110,10 @@ pub(super) fn completions(pipeline: &Pipeline) -> Vec<String> {
 }
 
 /// Runs the command.
-pub(super) async fn carry_out(
+pub(super) async fn run_command(
     globals: &GlobalOptions,
-    bench: &mut AgentRuntime,
-    talk: &mut Conversation,
+    runtime: &mut AgentRuntime,
+    conversation: &mut Conversation,
     command: SlashCommand,
 ) -> CommandResult<ChatFlow> {
     let printer = ResultPrinter::new(false);
@@ -119,10 +121,10 @@ pub(super) async fn carry_out(
         SlashCommand::Tools(command) => {
             // Tools are switched in the config files as they are now, and the change applies at once.
             let setup = HostSetup::find(globals.workspace.as_deref())?;
-            let snapshot = bench.pipeline().snapshot();
-            let done = tools::run(&setup, &snapshot, printer, CommandSyntax::Chat, command);
-            bench.reload_now().await;
-            done?;
+            let snapshot = runtime.pipeline().snapshot();
+            let result = tools::run(&setup, &snapshot, printer, CommandSyntax::Chat, command);
+            runtime.reload_now().await;
+            result?;
         }
         SlashCommand::Approvals => {
             approvals::run(globals, &ApprovalsCommand::List)?;
@@ -134,32 +136,32 @@ pub(super) async fn carry_out(
             };
             audit::run(globals, command).await?;
         }
-        SlashCommand::Cost => note(usage_line(talk)),
-        SlashCommand::Model(None) => note(visible(bench.agent.model.name())),
-        SlashCommand::Model(Some(wanted)) => {
-            bench.set_model(&wanted)?;
+        SlashCommand::Cost => note(usage_line(conversation)),
+        SlashCommand::Model(None) => note(visible(runtime.agent.model.name())),
+        SlashCommand::Model(Some(model_name)) => {
+            runtime.set_model(&model_name)?;
             note(format_args!(
                 "now using {}",
-                styled(STRONG, visible(bench.agent.model.name()))
+                styled(STRONG, visible(runtime.agent.model.name()))
             ));
         }
         SlashCommand::Clear => {
-            if !talk.messages.is_empty() {
-                ConversationSaver::for_agent(bench).save(talk);
-                bench.pipeline().end_session(&talk.id);
+            if !conversation.messages.is_empty() {
+                ConversationSaver::for_agent(runtime).save(conversation);
+                runtime.pipeline().end_session(&conversation.id);
             }
-            *talk = new_conversation(&bench.agent);
+            *conversation = new_conversation(&runtime.agent);
             note("started a new conversation, without the context of the old one");
         }
         SlashCommand::Help => {
-            for (name, does) in ALL {
+            for (name, description) in ALL {
                 let name = styled(STRONG, format_args!("{name:11}"));
-                note(format_args!("{name} {}", indented(does, 12)));
+                note(format_args!("{name} {}", indented(description, 12)));
             }
         }
-        SlashCommand::Quit => return Ok(ChatFlow::Leave),
+        SlashCommand::Quit => return Ok(ChatFlow::End),
     }
-    Ok(ChatFlow::Talk)
+    Ok(ChatFlow::Continue)
 }
 
 #[cfg(test)]

@@ -18,76 +18,80 @@ pub fn get(globals: &GlobalOptions, key: &str) -> CommandResult {
     let keys = ConfigSchema::default();
     let path = keys.path(key).map_err(usage)?;
     let setup = HostSetup::find(globals.workspace.as_deref())?;
-    let said = setup.settings.layer_values(&path);
-    let counting = said.iter().find(|said| !said.withheld);
-    let default = match counting {
+    let layer_values = setup.settings.layer_values(&path);
+    let effective = layer_values.iter().find(|layer| !layer.withheld);
+    let default = match effective {
         Some(_) => None,
         None => keys.default_of(&path),
     };
-    let from = counting.map(|said| said.owner.as_str());
-    let layers: Vec<Value> = said.iter().map(layer).collect();
+    let from = effective.map(|layer| layer.owner.as_str());
+    let layers: Vec<Value> = layer_values.iter().map(layer_json).collect();
     let result = json!({
         "key": path.join("."),
-        "value": counting.map(|said| plain(&said.value)).or(default.clone()),
+        "value": effective.map(|layer| to_json(&layer.value)).or(default.clone()),
         "from": from.or(default.as_ref().map(|_| "default")),
         "layers": layers,
     });
     printer.print_result(&result, |out| {
-        let Some(first) = counting else {
-            for line in default.iter().flat_map(written) {
+        let Some(first) = effective else {
+            for line in default.iter().flat_map(yaml_lines) {
                 writeln!(out, "{line}")?;
             }
-            let words = match default {
+            let note = match default {
                 Some(_) => format!("default: {} is not set", path.join(".")),
                 None => format!("{} is not set", path.join(".")),
             };
-            writeln!(out, "{}", styled(FAINT, words))?;
-            return said.iter().try_for_each(|said| print_overruled(out, said));
+            writeln!(out, "{}", styled(FAINT, note))?;
+            return layer_values
+                .iter()
+                .try_for_each(|layer| print_other_layer(out, layer));
         };
-        for line in written(&first.value) {
+        for line in yaml_lines(&first.value) {
             writeln!(out, "{line}")?;
         }
         let from = format!("{}: {}", first.owner.as_str(), visible(&first.place));
         writeln!(out, "{}", styled(FAINT, from))?;
-        let mut others = said.iter().filter(|other| !std::ptr::eq(*other, first));
-        others.try_for_each(|other| print_overruled(out, other))
+        let mut others = layer_values
+            .iter()
+            .filter(|other| !std::ptr::eq(*other, first));
+        others.try_for_each(|other| print_other_layer(out, other))
     })?;
     Ok(ExitReason::Done)
 }
 
 /// An overridden layer.
-fn print_overruled(out: &mut dyn io::Write, said: &LayerValue) -> io::Result<()> {
-    let lines = written(&said.value).join(" ");
-    let place = visible(&said.place);
-    let whose = said.owner.as_str();
-    match said.withheld {
+fn print_other_layer(out: &mut dyn io::Write, layer: &LayerValue) -> io::Result<()> {
+    let lines = yaml_lines(&layer.value).join(" ");
+    let place = visible(&layer.place);
+    let owner = layer.owner.as_str();
+    match layer.withheld {
         true => {
             let waits = styled(WARN, "waits for `mimir policy accept`:");
-            writeln!(out, "{waits} {lines} ({whose}: {place})")
+            writeln!(out, "{waits} {lines} ({owner}: {place})")
         }
         false => writeln!(
             out,
-            "{} {lines} ({whose}: {place})",
+            "{} {lines} ({owner}: {place})",
             styled(FAINT, "beside it:")
         ),
     }
 }
 
-fn layer(said: &LayerValue) -> Value {
+fn layer_json(layer: &LayerValue) -> Value {
     json!({
-        "layer": said.owner.as_str(),
-        "place": said.place,
-        "value": plain(&said.value),
-        "withheld": said.withheld,
+        "layer": layer.owner.as_str(),
+        "place": layer.place,
+        "value": to_json(&layer.value),
+        "withheld": layer.withheld,
     })
 }
 
-fn plain(value: &serde_yaml::Value) -> Value {
+fn to_json(value: &serde_yaml::Value) -> Value {
     serde_json::to_value(value).unwrap_or_default()
 }
 
 /// Formats a value as YAML lines without terminal control characters.
-fn written<T: serde::Serialize>(value: &T) -> Vec<String> {
+fn yaml_lines<T: serde::Serialize>(value: &T) -> Vec<String> {
     let text = serde_yaml::to_string(value).unwrap_or_default();
     text.trim_end().lines().map(visible).collect()
 }
@@ -97,7 +101,7 @@ pub fn set(globals: &GlobalOptions, key: &str, value: Option<&str>, user: bool) 
     let printer = globals.printer();
     let path = ConfigSchema::default().path(key).map_err(usage)?;
     let setup = HostSetup::find(globals.workspace.as_deref())?;
-    let whose = if user {
+    let owner = if user {
         ConfigOwner::User
     } else {
         ConfigOwner::Project
@@ -105,15 +109,15 @@ pub fn set(globals: &GlobalOptions, key: &str, value: Option<&str>, user: bool) 
     let edit = match value {
         Some(text) => ConfigEdit::Set(path.clone(), read(text)?),
         None => {
-            let said = setup.settings.layer_values(&path);
-            if !said.iter().any(|said| said.owner == whose) {
+            let layer_values = setup.settings.layer_values(&path);
+            if !layer_values.iter().any(|layer| layer.owner == owner) {
                 let message = format!("{} is not set there", path.join("."));
                 return Err(usage(ToolError::not_found(message)));
             }
             ConfigEdit::Remove(path.clone())
         }
     };
-    let file = settings::retry_change(&setup, whose, |_| Ok(vec![edit.clone()]))?;
+    let file = settings::retry_change(&setup, owner, |_| Ok(vec![edit.clone()]))?;
     let result = json!({ "ok": true, "key": path.join("."), "file": file });
     printer.print_result(&result, |out| {
         let done = if value.is_some() {
@@ -128,20 +132,24 @@ pub fn set(globals: &GlobalOptions, key: &str, value: Option<&str>, user: bool) 
             path.join(".")
         )
     })?;
-    overruled(&setup, &path, whose)?;
+    warn_overriding_layers(&setup, &path, owner)?;
     Ok(ExitReason::Done)
 }
 
 /// Warns of layers that override the new value.
-fn overruled(setup: &HostSetup, path: &[String], whose: ConfigOwner) -> CommandResult<()> {
+fn warn_overriding_layers(
+    setup: &HostSetup,
+    path: &[String],
+    owner: ConfigOwner,
+) -> CommandResult<()> {
     let settings = settings::MergedSettings::read(&setup.user_dirs, &setup.workspace)?;
-    let said = settings.layer_values(path);
-    let above = said.iter().take_while(|said| said.owner != whose);
-    for said in above {
+    let layer_values = settings.layer_values(path);
+    let overriding = layer_values.iter().take_while(|layer| layer.owner != owner);
+    for layer in overriding {
         crate::output::note(format_args!(
             "{} has another value and overrides it ({})",
-            visible(&said.place),
-            said.owner.as_str()
+            visible(&layer.place),
+            layer.owner.as_str()
         ));
     }
     Ok(())

@@ -54,7 +54,7 @@ fn kernel() -> String {
 /// Checks the workspace.
 pub fn workspace(workspace: &WorkspaceFolder) -> DoctorFinding {
     let root = workspace.root().display().to_string();
-    if workspace.is_made() {
+    if workspace.has_mimir_dir() {
         DoctorFinding::good("workspace", root)
     } else {
         let text = format!("{root}, which has no .mimir: default settings, no custom tools");
@@ -63,8 +63,8 @@ pub fn workspace(workspace: &WorkspaceFolder) -> DoctorFinding {
 }
 
 /// Checks the config files.
-pub fn config(settings: &Result<MergedSettings, ToolError>, places: &UserDirs) -> DoctorFinding {
-    let user = match &places.config {
+pub fn config(settings: &Result<MergedSettings, ToolError>, user_dirs: &UserDirs) -> DoctorFinding {
+    let user = match &user_dirs.config {
         Some(dir) => format!("your own would be {}", dir.join("config.yml").display()),
         None => "no user config folder (HOME is not set)".to_owned(),
     };
@@ -74,11 +74,13 @@ pub fn config(settings: &Result<MergedSettings, ToolError>, places: &UserDirs) -
         own.map(|file| file.path.display().to_string()).collect()
     };
     match settings {
-        Ok(settings) if own(settings).is_empty() && places.config.is_none() => DoctorFinding::fair(
-            "config",
-            format!("no file, all defaults; {user}"),
-            "set MIMIR_CONFIG_DIR to an absolute path",
-        ),
+        Ok(settings) if own(settings).is_empty() && user_dirs.config.is_none() => {
+            DoctorFinding::fair(
+                "config",
+                format!("no file, all defaults; {user}"),
+                "set MIMIR_CONFIG_DIR to an absolute path",
+            )
+        }
         Ok(settings) if own(settings).is_empty() => {
             DoctorFinding::good("config", format!("no file, all defaults; {user}"))
         }
@@ -99,18 +101,18 @@ pub fn config(settings: &Result<MergedSettings, ToolError>, places: &UserDirs) -
     }
 }
 
-/// Finds the team's policy file that applies.
-pub fn team(settings: &MergedSettings, places: &UserDirs) -> DoctorFinding {
-    let there: Vec<&str> = settings.team().map(|file| file.shown.as_str()).collect();
-    let text = match (there.is_empty(), places.team.first()) {
-        (false, _) => format!("{}, above all other settings", there.join(" and ")),
+/// Reports the team's policy files that apply.
+pub fn team(settings: &MergedSettings, user_dirs: &UserDirs) -> DoctorFinding {
+    let files: Vec<&str> = settings.team().map(|file| file.shown.as_str()).collect();
+    let text = match (files.is_empty(), user_dirs.team.first()) {
+        (false, _) => format!("{}, above all other settings", files.join(" and ")),
         (true, Some(place)) => format!("none; it would be {}", place.display()),
         (true, None) => "none".to_owned(),
     };
     DoctorFinding::good("team policy", text)
 }
 
-/// Checks that approvals and grants can be stored and read.
+/// Checks that approvals and grants can be read and stored.
 pub fn approval_store(setup: &HostSetup) -> DoctorFinding {
     let Some(approval_store) = setup.approvals() else {
         return DoctorFinding::fair(
@@ -173,7 +175,7 @@ pub fn engine(facts: &EngineFacts) -> DoctorFinding {
 
 /// Checks the cache of compiled code.
 pub fn cache(facts: &EngineFacts) -> DoctorFinding {
-    let place = facts
+    let folder = facts
         .cache_dir
         .as_ref()
         .map(|dir| dir.display().to_string())
@@ -185,15 +187,15 @@ pub fn cache(facts: &EngineFacts) -> DoctorFinding {
             "set MIMIR_CACHE_DIR to a folder",
         ),
         CacheState::Absent => {
-            DoctorFinding::good("cache", format!("{place} (created when needed)"))
+            DoctorFinding::good("cache", format!("{folder} (created when needed)"))
         }
         CacheState::Good { entries, bytes } => DoctorFinding::good(
             "cache",
-            format!("{place} ({entries} entries, {})", text::bytes(*bytes)),
+            format!("{folder} ({entries} entries, {})", text::bytes(*bytes)),
         ),
         CacheState::Bad { why } => DoctorFinding::bad(
             "cache",
-            format!("{place} is not used: {why}"),
+            format!("{folder} is not used: {why}"),
             "code in it is executed, so only you may have write access: chown it to you, chmod 0700, or set MIMIR_CACHE_DIR to another folder",
         ),
     }
@@ -278,7 +280,7 @@ pub fn audit(setup: &HostSetup) -> DoctorFinding {
         }
         Err(why) => return unwritable(&shown, &why),
     };
-    if is_cut(&path, setup.audit_watermark.read()) {
+    if is_truncated(&path, setup.audit_watermark.read()) {
         let text = format!(
             "{text}; the log was replaced, or its end is missing (see `mimir audit verify`)"
         );
@@ -292,7 +294,7 @@ pub fn audit(setup: &HostSetup) -> DoctorFinding {
 }
 
 /// Returns true if the line remembered as the last one is missing.
-fn is_cut(path: &Path, remembered: Option<LogHead>) -> bool {
+fn is_truncated(path: &Path, remembered: Option<LogHead>) -> bool {
     let has = |head| AuditLog::at(path).snapshot().and_then(|log| log.has(head));
     // Another check reports an unreadable log.
     remembered.is_some_and(|head| !has(head).unwrap_or(true))
@@ -401,12 +403,12 @@ pub fn sandboxes(setup: &HostSetup) -> Vec<DoctorFinding> {
             ),
         ),
     };
-    let each = survey_sandboxes(settings).map(|(name, gives)| {
-        let use_of_it = if used == Some(name) { "" } else { "not used; " };
-        let text = match gives {
-            Ok(gives) => format!("{name}: {use_of_it}{}", gives.join("; ")),
+    let each = survey_sandboxes(settings).map(|(name, features)| {
+        let usage_note = if used == Some(name) { "" } else { "not used; " };
+        let text = match features {
+            Ok(features) => format!("{name}: {usage_note}{}", features.join("; ")),
             // An unused sandbox needs no fix.
-            Err(fault) => format!("{name}: {use_of_it}{fault}"),
+            Err(fault) => format!("{name}: {usage_note}{fault}"),
         };
         DoctorFinding::good("sandboxes", text)
     });

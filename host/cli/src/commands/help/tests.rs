@@ -378,7 +378,7 @@ fn help_of_a_topic_shows_the_command_of_that_name() {
     let Ok(Some(HelpPage::Topic(undo))) = find("undo") else {
         panic!("not a topic");
     };
-    let text = super::with_options(undo);
+    let text = super::page_with_options(undo);
     assert!(
         text.starts_with("# Undo") && text.contains("--force"),
         "{text}"
@@ -386,6 +386,6 @@ fn help_of_a_topic_shows_the_command_of_that_name() {
     let Ok(Some(HelpPage::Topic(files))) = find("files") else {
         panic!("not a topic");
     };
-    assert_eq!(super::with_options(files), files.text);
+    assert_eq!(super::page_with_options(files), files.text);
     assert!(matches!(find("serve"), Ok(None)));
 }

@@ -59,10 +59,10 @@ pub async fn add(globals: &GlobalOptions, args: &McpAddArgs) -> CommandResult {
     let server: McpServerSettings =
         serde_json::from_value(block.clone()).map_err(ToolError::invalid_input)?;
     server.check(&args.name).map_err(ToolError::invalid_input)?;
-    let asks = terminal::has_person() && !printer.is_json() && !args.no_start;
+    let is_interactive = terminal::has_person() && !printer.is_json() && !args.no_start;
     let mut choice = args.trust.clone();
-    let candidate = match asks || args.approve.is_some() {
-        true => started(&setup, &args.name, &server).await?,
+    let candidate = match is_interactive || args.approve.is_some() {
+        true => start_candidate(&setup, &args.name, &server).await?,
         false => None,
     };
     if let Some(candidate) = &candidate {
@@ -88,13 +88,13 @@ pub async fn add(globals: &GlobalOptions, args: &McpAddArgs) -> CommandResult {
             }
         }
     }
-    let more = candidate
+    let trust_edits = candidate
         .as_ref()
         .map(|candidate| candidate.edits(&choice))
         .unwrap_or_default();
     let file = settings::change_config(&setup, args.user, |text| {
         let mut edits = server_edits::add_servers(text, &[(args.name.clone(), block.clone())])?;
-        edits.extend(more);
+        edits.extend(trust_edits);
         Ok(edits)
     })?;
     if let Some(candidate) = &candidate {
@@ -129,7 +129,7 @@ pub async fn add(globals: &GlobalOptions, args: &McpAddArgs) -> CommandResult {
 }
 
 /// Starts a server with settings that are not saved yet. Returns `None` if it requires a login first.
-async fn started(
+async fn start_candidate(
     setup: &HostSetup,
     name: &str,
     server: &McpServerSettings,
@@ -164,10 +164,10 @@ async fn started(
             Ok(None)
         }
         Some(Err(error)) => {
-            let before = error.remedies.to_vec();
+            let existing = error.remedies.to_vec();
             let remedy = "nothing was added; `--no-start` adds it without starting it".to_owned();
             Err(error
-                .with_remedies(before.into_iter().chain([remedy]))
+                .with_remedies(existing.into_iter().chain([remedy]))
                 .into())
         }
         None => Ok(None),
@@ -190,8 +190,8 @@ pub async fn install(
     let installer = PackageInstaller::new(&setup, printer.is_json());
     let package = match &server.package {
         Some(package) => {
-            let again = PackageDownload::reinstall(package, server.sandbox);
-            let installed = installer.install(&again).await.map_err(|error| {
+            let download = PackageDownload::reinstall(package, server.sandbox);
+            let installed = installer.install(&download).await.map_err(|error| {
                 let remedies = error.remedies.iter().cloned();
                 let remedies: Vec<String> = remedies
                     .map(|remedy| remedy.replace("NAME", name))
@@ -276,10 +276,12 @@ pub async fn trust(
     let Some(server) = servers.get(name).filter(|server| server.is_enabled()) else {
         return Err(super::unknown(&setup, name).into());
     };
-    let renewed = renewed(&setup, printer, server).await?;
-    let server = renewed.as_ref().map_or(server, |renewed| &renewed.server);
-    let candidate = match &renewed {
-        Some(_) => started(&setup, name, server).await?,
+    let renewed_package = renew_package(&setup, printer, server).await?;
+    let server = renewed_package
+        .as_ref()
+        .map_or(server, |renewed_package| &renewed_package.server);
+    let candidate = match &renewed_package {
+        Some(_) => start_candidate(&setup, name, server).await?,
         None => match setup.servers.servers().test(name).await {
             Some(test) => {
                 let mut test = test?;
@@ -305,7 +307,9 @@ pub async fn trust(
                     .iter()
                     .map(|line| format!("  {line}")),
             );
-            let changed = renewed.as_ref().map(|renewed| &renewed.difference);
+            let changed = renewed_package
+                .as_ref()
+                .map(|renewed_package| &renewed_package.difference);
             lines.extend(
                 changed.map(|it| styled(WARN, format_args!("  depends on other packages: {it}"))),
             );
@@ -323,7 +327,10 @@ pub async fn trust(
         }
     };
     let mut edits = candidate.edits(&choice);
-    let package = server.package.as_ref().filter(|_| renewed.is_some());
+    let package = server
+        .package
+        .as_ref()
+        .filter(|_| renewed_package.is_some());
     let user = match package {
         Some(_) => is_in_user_file(&setup, name, user)?,
         None => user,
@@ -348,7 +355,7 @@ struct RenewedPackage {
 
 /// Downloads the package of a server if it is not on this machine. Returns the updated server if the dependencies have
 /// changed.
-async fn renewed(
+async fn renew_package(
     setup: &HostSetup,
     printer: ResultPrinter,
     server: &McpServerSettings,
@@ -398,13 +405,13 @@ fn sandbox(block: &Value) -> Option<SandboxMode> {
 
 /// Block of a server in the file.
 fn server_block(setup: &HostSetup, name: &str, user: bool) -> CommandResult<Value> {
-    let mut found = None;
+    let mut block = None;
     // Makes no changes: uses the parser of edits.
     settings::change_config(setup, user, |text| {
-        found = server_edits::block(text, name)?;
+        block = server_edits::block(text, name)?;
         Ok(Vec::new())
     })?;
-    found.ok_or_else(|| {
+    block.ok_or_else(|| {
         let message = format!("the server `{}` is not in this file", visible(name));
         let remedy =
             "use `--user` for your user settings; without it, the project's settings are used";

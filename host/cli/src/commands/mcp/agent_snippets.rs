@@ -124,14 +124,15 @@ fn snippet(agent: CodingAgent, root: &str) -> AgentSnippet {
             } })),
         ),
     };
-    let adds = match agent {
+    let add_command = match agent {
         CodingAgent::Claude => Some("claude mcp add mimir --"),
         CodingAgent::Codex => Some("codex mcp add mimir --"),
         CodingAgent::Gemini => Some("gemini mcp add mimir"),
         CodingAgent::Qwen => Some("qwen mcp add mimir"),
         _ => None,
     };
-    let command = adds.map(|adds| format!("{adds} mimir serve -C {}", quote_for_shell(root)));
+    let command = add_command
+        .map(|add_command| format!("{add_command} mimir serve -C {}", quote_for_shell(root)));
     AgentSnippet {
         file,
         text,

@@ -28,7 +28,7 @@ use server_block::BlockContext;
 pub struct ImportedServer {
     /// Its name, with characters that are valid here.
     pub name: String,
-    /// The file.
+    /// The file that contains it.
     pub place: String,
     /// True if the file is the person's own and did not come with the project.
     pub own: bool,
@@ -53,14 +53,14 @@ pub struct ImportScan {
 impl ImportedServer {
     /// Hints for the person.
     pub fn hints(&self) -> Vec<String> {
-        let mut all = self.hints.clone();
-        for kept in &self.secrets {
-            let hint = kept.hint();
-            if !all.contains(&hint) {
-                all.push(hint);
+        let mut hints = self.hints.clone();
+        for secret in &self.secrets {
+            let hint = secret.hint();
+            if !hints.contains(&hint) {
+                hints.push(hint);
             }
         }
-        all
+        hints
     }
 }
 
@@ -82,7 +82,7 @@ pub fn find_servers(workspace: &Path, from: Option<CodingAgent>) -> ImportScan {
         .filter(|agent| from.is_none_or(|from| from == *agent));
     let mut all = ImportScan::default();
     for agent in agents {
-        for (path, own) in places(agent, workspace, home.as_deref()) {
+        for (path, own) in settings_files(agent, workspace, home.as_deref()) {
             let place = path.display().to_string();
             let read = match files::read_text(&path, LinkPolicy::Follow, MAX_FILE_SIZE) {
                 Ok(text) => formats::parse_file(&path, &text, workspace),
@@ -106,7 +106,7 @@ pub fn find_servers(workspace: &Path, from: Option<CodingAgent>) -> ImportScan {
             // It would start mimir from mimir.
             let blocks = blocks.iter().filter(|(_, block)| !is_mimir(block));
             all.servers
-                .extend(blocks.map(|(name, block)| imported(name, block, &from)));
+                .extend(blocks.map(|(name, block)| import_server(name, block, &from)));
         }
     }
     all
@@ -133,7 +133,11 @@ fn is_absent(error: &std::io::Error) -> bool {
 }
 
 /// Settings files of an agent, and whether each is the person's own; those take precedence over the project's.
-fn places(agent: CodingAgent, workspace: &Path, home: Option<&Path>) -> Vec<(PathBuf, bool)> {
+fn settings_files(
+    agent: CodingAgent,
+    workspace: &Path,
+    home: Option<&Path>,
+) -> Vec<(PathBuf, bool)> {
     let project = |rest: &str| Some((workspace.join(rest), false));
     // A file in the workspace belongs to the project, even if the home folder is there, too.
     let user = |rest: &str| {
@@ -166,32 +170,32 @@ fn places(agent: CodingAgent, workspace: &Path, home: Option<&Path>) -> Vec<(Pat
     all.into_iter().flatten().collect()
 }
 
-fn imported(theirs: &str, block: &Value, from: &BlockContext<'_>) -> ImportedServer {
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    let name: String = theirs
+fn import_server(original_name: &str, block: &Value, context: &BlockContext<'_>) -> ImportedServer {
+    let is_valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let name: String = original_name
         .chars()
-        .map(|c| if fits(c) { c } else { '-' })
+        .map(|c| if is_valid(c) { c } else { '-' })
         .take(40)
         .collect();
-    let mut words = PlaceholderExpander {
-        workspace: from.workspace,
-        home: from.home,
+    let mut expander = PlaceholderExpander {
+        workspace: context.workspace,
+        home: context.home,
         variable: &|name| std::env::var(name).ok(),
-        inputs: from.inputs,
-        file: from.place,
+        inputs: context.inputs,
+        file: context.place,
         server: &name,
         here: ".".to_owned(),
-        is_here: false,
+        uses_here: false,
         hints: Vec::new(),
         secrets: Vec::new(),
     };
-    let (mut ours, mut fault) = match server_block::convert_block(block, from, &mut words) {
-        Ok(ours) => (ours, None),
-        Err((ours, fault)) => (ours, Some(fault)),
+    let (mut block, mut fault) = match server_block::convert_block(block, context, &mut expander) {
+        Ok(block) => (block, None),
+        Err((block, fault)) => (block, Some(fault)),
     };
-    let (hints, secrets) = (words.hints, words.secrets);
-    server_card::set_workspace_root(&mut ours, from.workspace);
-    let checked = serde_json::from_value::<McpServerSettings>(ours.clone())
+    let (hints, secrets) = (expander.hints, expander.secrets);
+    server_card::set_workspace_root(&mut block, context.workspace);
+    let checked = serde_json::from_value::<McpServerSettings>(block.clone())
         .map_err(|error| error.to_string());
     let checked = checked.and_then(|server| server.check(&name).map_err(|error| error.to_string()));
     if let (None, Err(error)) = (&fault, checked) {
@@ -199,9 +203,9 @@ fn imported(theirs: &str, block: &Value, from: &BlockContext<'_>) -> ImportedSer
     }
     ImportedServer {
         name,
-        place: from.place.to_owned(),
-        own: from.own,
-        block: ours,
+        place: context.place.to_owned(),
+        own: context.own,
+        block,
         fault,
         hints,
         secrets,

@@ -41,7 +41,7 @@ pub async fn log_in(
         return Err(unknown_server(&setup, name));
     };
     let plan = plan?;
-    tell(plan.facts());
+    print_details(plan.facts());
     let mut redirect = RedirectListener::open(plan.port()).await?;
     let pending = plan.begin(&redirect.uri).await?;
     let page = visible(pending.url());
@@ -53,15 +53,15 @@ pub async fn log_in(
         FAINT,
         "If the browser is on another machine, its last page does not load: paste that page's address here.",
     ));
-    show(browser.as_deref(), pending.url());
-    let mut pasted = lines();
+    open_browser(browser.as_deref(), pending.url());
+    let mut pasted = read_stdin_lines();
     let answer = tokio::select! {
-        answer = first(&pending, &mut redirect.requests, &mut pasted) => answer,
+        answer = wait_for_answer(&pending, &mut redirect.requests, &mut pasted) => answer,
         exit = wait_for_interrupt() => return Ok(exit),
         () = tokio::time::sleep(timeout) => {
             let message = format!("no login within {} s", timeout.as_secs());
-            let way = format!("run `mimir mcp login {}` to start again", visible(name));
-            return Err(ToolError::new(ToolErrorCode::Timeout, message).with_remedies([way]).into());
+            let remedy = format!("run `mimir mcp login {}` to start again", visible(name));
+            return Err(ToolError::new(ToolErrorCode::Timeout, message).with_remedies([remedy]).into());
         }
     };
     let (answer, browser) = answer;
@@ -138,50 +138,50 @@ pub fn line(login: &LoginSummary) -> String {
 }
 
 /// Prints facts that the person needs before the page opens.
-fn tell(facts: &LoginDetails) {
+fn print_details(details: &LoginDetails) {
     let shown = |text: &str| visible(text);
     note(format_args!(
         "{} is the server at {}",
-        styled(STRONG, shown(&facts.server)),
-        shown(&facts.url)
+        styled(STRONG, shown(&details.server)),
+        shown(&details.url)
     ));
     note(format_args!(
         "  {} logs you in, and gets the code that comes back",
-        styled(STRONG, shown(&facts.issuer))
+        styled(STRONG, shown(&details.issuer))
     ));
-    if let Some(before) = &facts.before {
+    if let Some(before) = &details.before {
         warn(format_args!(
             "this has changed since the last login, which was with {}",
             shown(before)
         ));
     }
-    for also in &facts.also {
-        note(format_args!("  it does so at {} too", shown(also)));
+    for also in &details.also {
+        note(format_args!("  it also logs you in at {}", shown(also)));
     }
-    let scopes = match &facts.scopes[..] {
-        [] => "what it gives by itself".to_owned(),
+    let scopes = match &details.scopes[..] {
+        [] => "its default scopes".to_owned(),
         scopes => shown(&scopes.join(", ")),
     };
     note(format_args!(
         "  mimir asks for {scopes}, for {}",
-        shown(&facts.resource)
+        shown(&details.resource)
     ));
-    let known = match facts.registration {
-        RegistrationKind::Settings => "mimir is there the client of the server's settings",
+    let registration = match details.registration {
+        RegistrationKind::Settings => "mimir uses the client ID from the server's settings",
         RegistrationKind::Document => {
-            "mimir is there what the document of the server's settings says"
+            "mimir uses the client metadata document from the server's settings"
         }
-        RegistrationKind::Registered => "mimir registers itself there for this",
+        RegistrationKind::Registered => "mimir registers itself there as a client",
     };
-    note(format_args!("  {known}"));
+    note(format_args!("  {registration}"));
 }
 
 /// Starts a browser, if one was named.
-fn show(named: Option<&str>, url: &str) {
+fn open_browser(named: Option<&str>, url: &str) {
     let named = named.map(str::to_owned);
     let from_variable = || {
-        let all = std::env::var("BROWSER").ok()?;
-        all.split(':').next().map(str::to_owned)
+        let browsers = std::env::var("BROWSER").ok()?;
+        browsers.split(':').next().map(str::to_owned)
     };
     let program = named.or_else(from_variable);
     let Some(program) = program.filter(|program| !program.is_empty()) else {
@@ -202,7 +202,7 @@ fn show(named: Option<&str>, url: &str) {
 }
 
 /// Reads typed or pasted lines, on a thread that does not delay the exit of the program.
-fn lines() -> mpsc::Receiver<String> {
+fn read_stdin_lines() -> mpsc::Receiver<String> {
     let (send, lines) = mpsc::channel(1);
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
@@ -219,8 +219,8 @@ type LoginAnswer = (
     Option<tokio::sync::oneshot::Sender<RedirectPage>>,
 );
 
-/// Waits for the first valid answer to this login, and the browser that requests it.
-async fn first(
+/// Waits for the first valid answer to this login. Returns it with the reply channel of the browser, if it came from one.
+async fn wait_for_answer(
     pending: &PendingLogin,
     requests: &mut mpsc::Receiver<RedirectRequest>,
     pasted: &mut mpsc::Receiver<String>,

@@ -30,7 +30,7 @@ pub fn pinned_block(
     root: &Path,
 ) -> Value {
     let mut block = block.clone();
-    let (args, named) = in_workspace(args, root);
+    let (args, named_folders) = rewrite_workspace_paths(args, root);
     if let Some(map) = block.as_object_mut() {
         // A package starts in its own folder and does not run workspace code.
         for key in ["command", "args", "cwd", "workspaceCode"] {
@@ -41,7 +41,7 @@ pub fn pinned_block(
             map.insert("args".into(), args.into());
         }
         let folders = if folders.is_empty() {
-            named
+            named_folders
         } else {
             folders.to_vec()
         };
@@ -53,7 +53,7 @@ pub fn pinned_block(
 }
 
 /// Rewrites arguments that are workspace paths to begin with `./`, and collects their folders.
-fn in_workspace(args: Vec<String>, root: &Path) -> (Vec<String>, Vec<String>) {
+fn rewrite_workspace_paths(args: Vec<String>, root: &Path) -> (Vec<String>, Vec<String>) {
     let mut folders: Vec<String> = Vec::new();
     let args = args.into_iter().map(|word| {
         let (option, value) = match word.split_once('=') {
@@ -62,36 +62,37 @@ fn in_workspace(args: Vec<String>, root: &Path) -> (Vec<String>, Vec<String>) {
             }
             _ => (None, word.clone()),
         };
-        let Some((below, folder)) = below(&value, root) else {
+        let Some((relative, folder)) = resolve_workspace_path(&value, root) else {
             return word;
         };
         if !folders.contains(&folder) {
             folders.push(folder);
         }
         match option {
-            Some(option) => format!("{option}={below}"),
-            None => below,
+            Some(option) => format!("{option}={relative}"),
+            None => relative,
         }
     });
     let args = args.collect();
     // A folder inside another one needs no mount of its own.
-    let all = folders.clone();
+    let all_folders = folders.clone();
     folders.retain(|folder| {
-        !all.iter()
+        !all_folders
+            .iter()
             .any(|other| other != folder && (other == "." || Path::new(folder).starts_with(other)))
     });
     (args, folders)
 }
 
 /// Resolves an argument that names a workspace path: its relative spelling, and the folder that contains it.
-fn below(word: &str, root: &Path) -> Option<(String, String)> {
+fn resolve_workspace_path(word: &str, root: &Path) -> Option<(String, String)> {
     // A plain word that happens to be a file name is not a path.
     if !word.contains(['.', '/']) || word.starts_with('-') || word.contains("://") {
         return None;
     }
     let path = root.join(word);
     let real = path.canonicalize().ok()?;
-    let below = real.strip_prefix(root.canonicalize().ok()?).ok()?;
+    let relative = real.strip_prefix(root.canonicalize().ok()?).ok()?;
     let text = |path: &Path| -> Option<String> {
         let parts: Option<Vec<&str>> = path
             .components()
@@ -103,19 +104,19 @@ fn below(word: &str, root: &Path) -> Option<(String, String)> {
         Some(parts?.join("/"))
     };
     let folder = if real.is_dir() {
-        below
+        relative
     } else {
-        below.parent()?
+        relative.parent()?
     };
     let folder = match text(folder)?.as_str() {
         "" => ".".to_owned(),
         folder => folder.to_owned(),
     };
-    let below = match text(below)?.as_str() {
+    let relative = match text(relative)?.as_str() {
         "" => ".".to_owned(),
-        below => format!("./{below}"),
+        relative => format!("./{relative}"),
     };
-    Some((below, folder))
+    Some((relative, folder))
 }
 
 #[cfg(test)]
@@ -130,7 +131,7 @@ mod tests {
         std::fs::write(root.join("docs/a.db"), "").unwrap();
         std::fs::write(root.join("start"), "").unwrap();
         let of = |words: &[&str]| {
-            in_workspace(words.iter().map(|word| (*word).to_owned()).collect(), root)
+            rewrite_workspace_paths(words.iter().map(|word| (*word).to_owned()).collect(), root)
         };
         let here = root.display().to_string();
         for (words, args, folders) in [

@@ -1,7 +1,7 @@
 //! Detects credentials in command arguments, URLs, variables and headers, so that servers are shown without them and
 //! plain-text secrets are not imported.
 //!
-//! Out of scope: handling of what is found.
+//! Out of scope: storing or replacing the credentials.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use mimir_core::text::visible;
 /// Replacement of a credential.
 const MASK: &str = "[REDACTED]";
 
-/// Unbroken run of letters and digits from which on a text counts as a credential.
+/// Minimum length of an unbroken run of letters and digits that counts as a credential.
 const MIN_OPAQUE_LENGTH: usize = 16;
 
 /// Words in names of secret values.
@@ -55,17 +55,17 @@ pub fn is_secret_name(name: &str) -> bool {
         return false;
     }
     let mut word = String::new();
-    let mut small = false;
+    let mut after_lowercase = false;
     let mut words = Vec::new();
     for c in name.chars() {
-        let begins = !c.is_ascii_alphanumeric() || (c.is_ascii_uppercase() && small);
-        if begins {
+        let starts_word = !c.is_ascii_alphanumeric() || (c.is_ascii_uppercase() && after_lowercase);
+        if starts_word {
             words.push(std::mem::take(&mut word));
         }
         if c.is_ascii_alphanumeric() {
             word.push(c.to_ascii_lowercase());
         }
-        small = c.is_ascii_lowercase() || c.is_ascii_digit();
+        after_lowercase = c.is_ascii_lowercase() || c.is_ascii_digit();
     }
     words.push(word);
     words.retain(|word| !word.is_empty());
@@ -85,22 +85,24 @@ pub fn is_secret_name(name: &str) -> bool {
 
 /// Returns true if the value of a variable or header is or contains a secret.
 pub fn value_has_secret(name: &str, value: &str) -> bool {
-    let found = Redactor::new().find(format!("{name}={value}").as_bytes());
+    let findings = Redactor::new().find(format!("{name}={value}").as_bytes());
     let in_value = |end: usize| end > name.len() + 1;
-    (is_secret_name(name) && is_value(value))
-        || found.iter().any(|one| in_value(one.end) && !is_path(value))
-        || !places(value).is_empty()
+    (is_secret_name(name) && is_secret_value(value))
+        || findings
+            .iter()
+            .any(|finding| in_value(finding.end) && !is_path(value))
+        || !credential_ranges(value).is_empty()
 }
 
 /// Command arguments with secrets masked.
 pub fn mask_words<'a>(words: impl IntoIterator<Item = &'a String>) -> Vec<String> {
-    let mut before = None;
+    let mut previous = None;
     let each = words.into_iter().map(|word| {
-        let shown = match is_given(before, word) {
+        let shown = match is_option_value(previous, word) {
             true => MASK.to_owned(),
             false => mask_text(word),
         };
-        before = Some(word.as_str());
+        previous = Some(word.as_str());
         shown
     });
     each.collect()
@@ -108,26 +110,26 @@ pub fn mask_words<'a>(words: impl IntoIterator<Item = &'a String>) -> Vec<String
 
 /// Returns true if one of the command arguments is or contains a secret.
 pub fn words_have_secret<'a>(words: impl IntoIterator<Item = &'a str>) -> bool {
-    let mut before = None;
+    let mut previous = None;
     words.into_iter().any(|word| {
-        let before = before.replace(word);
-        is_given(before, word) || text_has_secret(word)
+        let previous = previous.replace(word);
+        is_option_value(previous, word) || text_has_secret(word)
     })
 }
 
 /// Returns true if an argument or a URL contains a secret.
 pub fn text_has_secret(text: &str) -> bool {
-    !places(text).is_empty()
+    !credential_ranges(text).is_empty()
 }
 
 /// An argument or a URL with secrets masked.
 pub fn mask_text(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut at = 0;
-    for place in places(text) {
-        shown.push_str(&text[at..place.start]);
+    for range in credential_ranges(text) {
+        shown.push_str(&text[at..range.start]);
         shown.push_str(MASK);
-        at = place.end;
+        at = range.end;
     }
     shown.push_str(&text[at..]);
     mask_secrets(&shown)
@@ -141,25 +143,25 @@ pub fn mask_secrets(text: &str) -> String {
 }
 
 /// Returns true if an argument is the value of the secret option before it.
-fn is_given(before: Option<&str>, word: &str) -> bool {
-    let named = before.is_some_and(|option| {
+fn is_option_value(previous: Option<&str>, word: &str) -> bool {
+    let named = previous.is_some_and(|option| {
         option.starts_with('-') && !option.contains(['=', ':', ' ']) && is_secret_name(option)
     });
-    named && !word.starts_with('-') && is_value(word)
+    named && !word.starts_with('-') && is_secret_value(word)
 }
 
 /// Returns true if a value in a secret's position is a real secret: not a reference, not a path.
-fn is_value(value: &str) -> bool {
+fn is_secret_value(value: &str) -> bool {
     let value = value.trim();
     let bare = match value.split_once(' ') {
         Some((scheme, rest)) if is_scheme(scheme) => rest.trim(),
         _ => value,
     };
     let reference = bare.starts_with("${") && bare.find('}') == Some(bare.len() - 1);
-    let none = NO_SECRET_VALUES
+    let is_absent = NO_SECRET_VALUES
         .iter()
-        .any(|none| bare.eq_ignore_ascii_case(none));
-    !(reference || none || is_path(bare))
+        .any(|word| bare.eq_ignore_ascii_case(word));
+    !(reference || is_absent || is_path(bare))
 }
 
 /// Returns true if a value is an absolute path, not a key that begins with `/`.
@@ -191,24 +193,24 @@ fn is_opaque(part: &str) -> bool {
 }
 
 /// Ranges of credentials in a text, in order and without overlaps.
-fn places(text: &str) -> Vec<Range<usize>> {
-    let mut all: Vec<Range<usize>> = Redactor::new()
+fn credential_ranges(text: &str) -> Vec<Range<usize>> {
+    let mut ranges: Vec<Range<usize>> = Redactor::new()
         .find(text.as_bytes())
         .into_iter()
-        .map(|found| found.start..found.end)
+        .map(|finding| finding.start..finding.end)
         .collect();
-    logins(text, &mut all);
-    pairs(text, &mut all);
-    all.retain(|one| text.get(one.clone()).is_some_and(|part| !part.is_empty()));
-    all.sort_by_key(|one| one.start);
-    let mut apart: Vec<Range<usize>> = Vec::new();
-    for one in all {
-        match apart.last_mut() {
-            Some(last) if one.start < last.end => last.end = last.end.max(one.end),
-            _ => apart.push(one),
+    add_url_credentials(text, &mut ranges);
+    add_named_values(text, &mut ranges);
+    ranges.retain(|range| text.get(range.clone()).is_some_and(|part| !part.is_empty()));
+    ranges.sort_by_key(|range| range.start);
+    let mut merged: Vec<Range<usize>> = Vec::new();
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if range.start < last.end => last.end = last.end.max(range.end),
+            _ => merged.push(range),
         }
     }
-    apart
+    merged
 }
 
 /// End of a word in a text of several.
@@ -216,37 +218,39 @@ fn is_end(c: char) -> bool {
     c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>')
 }
 
-/// Logins in URLs, and path segments that are credentials.
-fn logins(text: &str, all: &mut Vec<Range<usize>>) {
+/// Adds the ranges of logins in URLs, and of path segments that are credentials.
+fn add_url_credentials(text: &str, ranges: &mut Vec<Range<usize>>) {
     for (scheme, _) in text.match_indices("://") {
         let from = scheme + 3;
         let rest = &text[from..];
         let rest = &rest[..rest.find(is_end).unwrap_or(rest.len())];
-        let place = &rest[..rest.find(['/', '?', '#', ';']).unwrap_or(rest.len())];
-        if let Some((login, _)) = place.rsplit_once('@') {
-            all.push(from..from + login.len());
+        let authority = &rest[..rest.find(['/', '?', '#', ';']).unwrap_or(rest.len())];
+        if let Some((login, _)) = authority.rsplit_once('@') {
+            ranges.push(from..from + login.len());
         }
-        let mut at = from + place.len();
-        for part in rest[place.len()..].split(['/', '?', '#', ';', '&', '=']) {
+        let mut at = from + authority.len();
+        for part in rest[authority.len()..].split(['/', '?', '#', ';', '&', '=']) {
             if is_opaque(part) {
-                all.push(at..at + part.len());
+                ranges.push(at..at + part.len());
             }
             at += part.len() + 1;
         }
     }
 }
 
-/// Values of secret names: `name=value`, `Name: value`, `Bearer value`.
-fn pairs(text: &str, all: &mut Vec<Range<usize>>) {
+/// Adds the ranges of values with a secret name: `name=value`, `Name: value`, `Bearer value`.
+fn add_named_values(text: &str, ranges: &mut Vec<Range<usize>>) {
     let in_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    let mut begins = None;
+    let mut start = None;
     for (at, c) in text.char_indices() {
         if in_name(c) {
-            begins.get_or_insert(at);
+            start.get_or_insert(at);
             continue;
         }
-        let Some(begin) = begins.take() else { continue };
-        let name = &text[begin..at];
+        let Some(name_start) = start.take() else {
+            continue;
+        };
+        let name = &text[name_start..at];
         let rest = &text[at + c.len_utf8()..];
         let from = at + c.len_utf8();
         let value = match c {
@@ -261,16 +265,16 @@ fn pairs(text: &str, all: &mut Vec<Range<usize>>) {
             }
             ' ' if name.eq_ignore_ascii_case("bearer") => {
                 let word = &rest[..rest.find(is_end).unwrap_or(rest.len())];
-                if word.len() >= 8 && is_value(word) {
-                    all.push(from..from + word.len());
+                if word.len() >= 8 && is_secret_value(word) {
+                    ranges.push(from..from + word.len());
                 }
                 continue;
             }
             _ => continue,
         };
-        if is_secret_name(name) && is_value(value) {
+        if is_secret_name(name) && is_secret_value(value) {
             let space = value.len() - value.trim_start().len();
-            all.push(from + space..from + value.trim_end().len());
+            ranges.push(from + space..from + value.trim_end().len());
         }
     }
 }

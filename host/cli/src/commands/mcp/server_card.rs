@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::secret_detection;
 use crate::arguments::quote_for_shell;
 
-/// Most characters on a line; a longer line is marked as cut.
+/// Maximum number of characters on a line; a longer line is marked as cut.
 const MAX_LINE_CHARS: usize = 400;
 
 /// Describes a settings block; empty if the block is not a valid server.
@@ -30,10 +30,9 @@ pub fn server_lines(server: &McpServerSettings) -> Vec<String> {
     let mut lines = Vec::new();
     if server.command.is_some() || server.package.is_some() {
         let words = server.command.iter().chain(&server.args);
-        // Header values are shown here only if they are not secrets.
         let words = secret_detection::mask_words(words);
         let words: Vec<String> = words.iter().map(|word| quote_for_shell(word)).collect();
-        let bare = server.sandbox == Some(SandboxMode::None);
+        let is_unsandboxed = server.sandbox == Some(SandboxMode::None);
         match &server.package {
             Some(package) => {
                 let words = [std::slice::from_ref(&package.program), &words[..]].concat();
@@ -44,7 +43,7 @@ pub fn server_lines(server: &McpServerSettings) -> Vec<String> {
                         "its install scripts were run in the sandbox of the download".to_owned(),
                     );
                 }
-                if !bare {
+                if !is_unsandboxed {
                     lines.push("in a sandbox, with a home of its own".to_owned());
                 }
             }
@@ -56,14 +55,14 @@ pub fn server_lines(server: &McpServerSettings) -> Vec<String> {
                 });
             }
         }
-        if bare {
+        if is_unsandboxed {
             lines.push("without a sandbox: with all of your rights".to_owned());
-            lines.extend(passed_on());
+            lines.extend(inherited_variable_lines());
         } else {
-            lines.push(network(server));
+            lines.push(network_line(server));
         }
         let folders = server.launch_folders().unwrap_or_default();
-        for folder in folders.iter().filter(|_| !bare) {
+        for folder in folders.iter().filter(|_| !is_unsandboxed) {
             let may = if folder.writable {
                 "read and change"
             } else {
@@ -74,7 +73,7 @@ pub fn server_lines(server: &McpServerSettings) -> Vec<String> {
                 path => format!("may {may} {} of the workspace", quote_for_shell(path)),
             });
         }
-        if server.package.is_some() && folders.is_empty() && !bare {
+        if server.package.is_some() && folders.is_empty() && !is_unsandboxed {
             lines.push("no access to the workspace".to_owned());
         }
         for mount in &server.bind_mounts {
@@ -93,7 +92,9 @@ pub fn server_lines(server: &McpServerSettings) -> Vec<String> {
             }
         }));
         for (name, value) in &server.env {
-            lines.extend(secrets(value).map(|it| format!("your secret {it} goes to it as {name}")));
+            lines.extend(
+                secret_names(value).map(|it| format!("your secret {it} goes to it as {name}")),
+            );
         }
         let open = server.sandbox == Some(SandboxMode::None)
             || server.env.values().any(|value| value.contains("${"));
@@ -118,19 +119,19 @@ pub fn server_lines(server: &McpServerSettings) -> Vec<String> {
                 true => format!("sent the header {name}, with a value that is not shown"),
                 false => format!("sent the header {name}: {value}"),
             });
-            lines.extend(secrets(value).map(|it| format!("your secret {it} goes to {host}")));
+            lines.extend(secret_names(value).map(|it| format!("your secret {it} goes to {host}")));
         }
     }
     if let Some(oauth) = &server.oauth {
         if let Some(issuer) = &oauth.issuer {
-            lines.push(format!("logged in at by {issuer} alone"));
+            lines.push(format!("its only authorization server is {issuer}"));
         }
         if let Some(client) = oauth
             .client_id
             .as_ref()
             .or(oauth.client_metadata_url.as_ref())
         {
-            lines.push(format!("logged in at as the client {client}"));
+            lines.push(format!("logs in with the client ID {client}"));
         }
         let to = oauth.issuer.as_deref().unwrap_or_default();
         let named = oauth.secret_name();
@@ -139,11 +140,14 @@ pub fn server_lines(server: &McpServerSettings) -> Vec<String> {
     if !server.is_enabled() {
         lines.push("switched off".to_owned());
     }
-    lines.into_iter().map(|line| shown(&line)).collect()
+    lines
+        .into_iter()
+        .map(|line| printable_line(&line))
+        .collect()
 }
 
 /// Network access from its sandbox.
-fn network(server: &McpServerSettings) -> String {
+fn network_line(server: &McpServerSettings) -> String {
     match (server.network.is_empty(), server.network_access) {
         (false, _) => {
             let hosts: Vec<&str> = server.network.iter().map(String::as_str).collect();
@@ -158,8 +162,8 @@ fn network(server: &McpServerSettings) -> String {
 }
 
 /// Network variables of this machine that a program without a sandbox gets.
-fn passed_on() -> Vec<String> {
-    let (given, kept): (Vec<_>, Vec<_>) = inherited_env::variables()
+fn inherited_variable_lines() -> Vec<String> {
+    let (passed, withheld): (Vec<_>, Vec<_>) = inherited_env::variables()
         .into_iter()
         .partition(|variable| variable.value.is_some());
     let names = |all: Vec<inherited_env::AmbientVariable>| {
@@ -167,13 +171,13 @@ fn passed_on() -> Vec<String> {
         names.join(", ")
     };
     let mut lines = Vec::new();
-    if !given.is_empty() {
-        lines.push(format!("given your variables {}", names(given)));
+    if !passed.is_empty() {
+        lines.push(format!("given your variables {}", names(passed)));
     }
-    if !kept.is_empty() {
+    if !withheld.is_empty() {
         lines.push(format!(
             "not given your variables {}, which hold credentials: `--env` gives one by name",
-            names(kept)
+            names(withheld)
         ));
     }
     lines
@@ -199,7 +203,11 @@ pub fn secrets_of<'a>(servers: impl Iterator<Item = &'a McpServerSettings>) -> B
     let mut all = BTreeSet::new();
     for server in servers {
         let values = server.env.values().chain(server.headers.values());
-        all.extend(values.flat_map(|value| secrets(value)).map(str::to_owned));
+        all.extend(
+            values
+                .flat_map(|value| secret_names(value))
+                .map(str::to_owned),
+        );
         let login = server.oauth.as_ref().and_then(|oauth| oauth.secret_name());
         all.extend(login.map(str::to_owned));
     }
@@ -207,7 +215,7 @@ pub fn secrets_of<'a>(servers: impl Iterator<Item = &'a McpServerSettings>) -> B
 }
 
 /// Makes a line printable, and marks it if it is cut.
-fn shown(line: &str) -> String {
+fn printable_line(line: &str) -> String {
     let line = secret_detection::mask_secrets(line);
     let head = prefix(&line, MAX_LINE_CHARS);
     match head.len() < line.len() {
@@ -220,7 +228,7 @@ fn shown(line: &str) -> String {
 }
 
 /// Names of secrets in a value.
-fn secrets(value: &str) -> impl Iterator<Item = &str> {
+fn secret_names(value: &str) -> impl Iterator<Item = &str> {
     let parts = value.split("${").skip(1);
     parts.filter_map(|part| part.split_once('}').map(|(name, _)| name))
 }

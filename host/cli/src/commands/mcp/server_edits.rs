@@ -9,10 +9,10 @@ use mimir::settings::ConfigEdit;
 
 /// Edits that add these servers to a file.
 pub fn add_servers(text: &str, servers: &[(String, Value)]) -> Result<Vec<ConfigEdit>, ToolError> {
-    let before = read(text)?;
+    let config = read(text)?;
     let mut edits = Vec::new();
     for (name, block) in servers {
-        if before.mcp.servers.contains_key(name) {
+        if config.mcp.servers.contains_key(name) {
             check_name_is_free(name)?;
         }
         let server: McpServerSettings =
@@ -58,7 +58,7 @@ fn read(text: &str) -> Result<Config, ToolError> {
     let bad = |error: &dyn std::fmt::Display| {
         ToolError::invalid_input(format!("cannot read the config file: {error}"))
     };
-    mimir_script::yaml::check_yaml(text).map_err(|unfit| bad(&unfit))?;
+    mimir_script::yaml::check_yaml(text).map_err(|fault| bad(&fault))?;
     let bad = |error: serde_yaml::Error| bad(&error);
     match serde_yaml::from_str(text).map_err(bad)? {
         serde_yaml::Value::Null => Ok(Config::default()),

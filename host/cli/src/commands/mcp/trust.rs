@@ -29,7 +29,7 @@ pub enum Reach {
 }
 
 impl Reach {
-    fn words(self) -> &'static str {
+    fn describe(self) -> &'static str {
         match self {
             Self::Confined => "reaches only a folder of its own",
             Self::Reads => "only reads, it says",
@@ -43,13 +43,13 @@ pub struct TrustCandidate {
     pub tools: Vec<(Arc<Tool>, Reach)>,
     /// True if its sandbox has no network access, so that it cannot leak data.
     offline: bool,
-    tried: ServerTestReport,
+    report: ServerTestReport,
 }
 
 impl TrustCandidate {
     /// Classifies the tools of a server that was just tested.
     pub fn new(
-        tried: ServerTestReport,
+        report: ServerTestReport,
         settings: &McpServerSettings,
         base: Option<SandboxMode>,
     ) -> Self {
@@ -60,14 +60,14 @@ impl TrustCandidate {
             true => Reach::Reads,
             false => Reach::Writes,
         };
-        let tools = tried.found.tools.iter();
+        let tools = report.found.tools.iter();
         let tools = tools
             .map(|tool| (Arc::new(tool.clone()), reach(tool)))
             .collect();
         Self {
             tools,
             offline,
-            tried,
+            report,
         }
     }
 
@@ -80,7 +80,7 @@ impl TrustCandidate {
 
     /// Describes the server in lines.
     fn card(&self) -> Vec<String> {
-        let (name, version) = &self.tried.server;
+        let (name, version) = &self.report.server;
         let mut lines = vec![format!(
             "It calls itself {} {}, and has {} tools. Models would read:",
             visible(name),
@@ -92,7 +92,7 @@ impl TrustCandidate {
             lines.push(format!(
                 "{} {}",
                 styled(STRONG, tool.name()),
-                styled(FAINT, format_args!("({})", reach.words()))
+                styled(FAINT, format_args!("({})", reach.describe()))
             ));
             lines.extend(
                 server_text::shown(tool)
@@ -100,7 +100,7 @@ impl TrustCandidate {
                     .map(|line| format!("  {line}")),
             );
         }
-        let described = &self.tried.described;
+        let described = &self.report.described;
         let kinds = [
             ("prompt", &described.prompts),
             ("resource", &described.resources),
@@ -116,7 +116,7 @@ impl TrustCandidate {
                 );
             }
         }
-        for left_out in &self.tried.found.quarantined {
+        for left_out in &self.report.found.quarantined {
             lines.push(styled(
                 WARN,
                 format_args!(
@@ -129,8 +129,8 @@ impl TrustCandidate {
         lines
     }
 
-    /// Returns true if a tool runs without asking under this answer.
-    fn runs(tool: &Tool, reach: Reach, allow: &AllowedTools) -> bool {
+    /// Returns true if a tool runs without asking, given the person's choice.
+    fn runs_unasked(tool: &Tool, reach: Reach, allow: &AllowedTools) -> bool {
         match allow {
             AllowedTools::All => true,
             AllowedTools::Nothing => false,
@@ -157,13 +157,13 @@ impl TrustCandidate {
         let runs: Vec<&str> = self
             .tools
             .iter()
-            .filter(|(tool, reach)| Self::runs(tool, *reach, allow))
+            .filter(|(tool, reach)| Self::runs_unasked(tool, *reach, allow))
             .map(|(tool, _)| tool.name().as_str())
             .collect();
         let asks: Vec<&str> = self
             .tools
             .iter()
-            .filter(|(tool, reach)| !Self::runs(tool, *reach, allow))
+            .filter(|(tool, reach)| !Self::runs_unasked(tool, *reach, allow))
             .map(|(tool, _)| tool.name().as_str())
             .collect();
         let listed = |names: &[&str]| match names.is_empty() {
@@ -218,15 +218,15 @@ impl TrustCandidate {
 
     /// Edits of the settings for this answer.
     pub fn edits(&self, rights: &ServerTrust) -> Vec<ConfigEdit> {
-        // A server's own claims do not matter: only its sandbox or a person may give its tools what a session has
-        // read, and only a person may call its results own data. A package without network still returns the texts
-        // that its author wrote into it.
+        // The server's own claims do not count. Its tools get what a session has read only if its sandbox has no
+        // network or a person allows it, and only a person may declare its results own data: a package without
+        // network still returns texts that its author wrote.
         let accepts = self.offline || rights.accept_untrusted;
         let mut edits = Vec::new();
         for (tool, reach) in self
             .tools
             .iter()
-            .filter(|(tool, reach)| Self::runs(tool, *reach, &rights.allow))
+            .filter(|(tool, reach)| Self::runs_unasked(tool, *reach, &rights.allow))
         {
             let name = tool.name().as_str();
             edits.push(ConfigEdit::set_key(&["tools", name, "approval"], "allow"));
@@ -267,7 +267,7 @@ impl TrustCandidate {
         let runs = self
             .tools
             .iter()
-            .filter(|(tool, reach)| Self::runs(tool, *reach, &rights.allow))
+            .filter(|(tool, reach)| Self::runs_unasked(tool, *reach, &rights.allow))
             .count();
         note(format_args!(
             "trusted as it is now: {runs} of its {} tools run without asking",

@@ -62,18 +62,18 @@ pub async fn download_component(
         limits,
         None,
     );
-    let fetched = client.get(url).await?;
-    if !fetched.status.is_success() {
+    let response = client.get(url).await?;
+    if !response.status.is_success() {
         return Err(ToolError::new(
             ToolErrorCode::Network,
             format!(
                 "{} answered {} instead of a file",
-                fetched.target.origin(),
-                fetched.status
+                response.target.origin(),
+                response.status
             ),
         ));
     }
-    Ok(fetched.body.into())
+    Ok(response.body.into())
 }
 
 /// File name in a URL.

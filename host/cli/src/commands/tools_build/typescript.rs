@@ -30,8 +30,8 @@ pub fn file(path: &Path) -> Option<PathBuf> {
         let mut files = NAMES.iter().map(|name| path.join(name));
         return files.find(|file| file.is_file());
     }
-    let end = path.extension().and_then(|end| end.to_str());
-    matches!(end, Some("ts" | "mts" | "js" | "mjs")).then(|| path.to_owned())
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    matches!(extension, Some("ts" | "mts" | "js" | "mjs")).then(|| path.to_owned())
 }
 
 /// Builds the plugin: its component and its file name.
@@ -44,9 +44,9 @@ pub async fn component(setup: &HostSetup, file: &Path) -> CommandResult<(PathBuf
         let bundler = text::visible(&bundler.display().to_string());
         note(format_args!("its imports were bundled by {bundler}"));
     }
-    for (tool, own) in &built.tools {
-        if tool != own {
-            note(format_args!("`{own}` is the tool `{tool}`"));
+    for (tool, export) in &built.tools {
+        if tool != export {
+            note(format_args!("`{export}` is the tool `{tool}`"));
         }
     }
     let name = format!("{}.wasm", source.name);
@@ -62,23 +62,23 @@ fn source(file: &Path) -> CommandResult<PluginSource> {
     let text = String::from_utf8(content)
         .map_err(|_| ToolError::invalid_input(format!("{place} is not UTF-8")))?;
     let package = package(file);
-    let said = |key: &str| {
+    let field = |key: &str| {
         let text = package[key].as_str().map(str::trim);
         text.filter(|text| !text.is_empty()).map(str::to_owned)
     };
-    let end = file.extension().and_then(|end| end.to_str());
+    let extension = file.extension().and_then(|extension| extension.to_str());
     Ok(PluginSource {
-        typed: matches!(end, Some("ts" | "mts")),
-        name: name(file, said("name")),
-        version: said("version").unwrap_or_else(|| VERSION.to_owned()),
-        description: said("description"),
+        typed: matches!(extension, Some("ts" | "mts")),
+        name: name(file, field("name")),
+        version: field("version").unwrap_or_else(|| VERSION.to_owned()),
+        description: field("description"),
         path: file.to_owned(),
         place,
         text,
     })
 }
 
-/// Reads the `package.json` next to the file; `None` if there is none.
+/// Reads the `package.json` next to the file; null if it does not exist or is not valid.
 fn package(file: &Path) -> Value {
     let path = file.with_file_name("package.json");
     let content = files::read(&path, LinkPolicy::Follow, MAX_FILE_SIZE).unwrap_or_default();
@@ -91,21 +91,27 @@ fn name(file: &Path, package: Option<String>) -> String {
         let stem = path.file_stem().unwrap_or_default();
         stem.to_string_lossy().into_owned()
     };
-    let own = stem(file);
-    let plain = NAMES.iter().any(|name| file.ends_with(name));
+    let stem_of_file = stem(file);
+    let is_generic = NAMES.iter().any(|name| file.ends_with(name));
     let folder = file.canonicalize().ok();
     let folder = folder.as_deref().and_then(Path::parent);
-    let name = match plain {
-        false => own,
+    let name = match is_generic {
+        false => stem_of_file,
         true => package
             .or_else(|| folder.map(stem).filter(|name| !name.is_empty()))
-            .unwrap_or(own),
+            .unwrap_or(stem_of_file),
     };
     let name = name.rsplit('/').next().unwrap_or_default();
-    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let is_valid = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let name: String = name
         .chars()
-        .map(|c| if fits(c) { c.to_ascii_lowercase() } else { '_' })
+        .map(|c| {
+            if is_valid(c) {
+                c.to_ascii_lowercase()
+            } else {
+                '_'
+            }
+        })
         .take(64)
         .collect();
     match name.trim_matches('_') {

@@ -35,11 +35,11 @@ pub fn run(
 ) -> CommandResult {
     let printer = globals.printer();
     let workspace = setup::find_workspace(globals.workspace.as_deref())?;
-    let (folder, line) = match dir {
+    let (folder, header) = match dir {
         Some(dir) => (dir.to_owned(), ""),
         None => {
             editor_support::write_editor_files(&workspace)?;
-            (workspace.tools(), editor_support::LINE)
+            (workspace.tools(), editor_support::SCHEMA_COMMENT)
         }
     };
     let path: PathBuf = folder.join(format!("{}.yml", names.tool));
@@ -64,23 +64,23 @@ pub fn run(
         .replace("{{tool}}", &names.tool)
         .replace("{{runtime}}", runtime)
         .replace("{{code}}\n", &code.replace("  \n", "\n"));
-    mimir::file_error::write_atomically(&path, format!("{line}{text}").as_bytes())
+    mimir::file_error::write_atomically(&path, format!("{header}{text}").as_bytes())
         .map_err(|error| file_error("write", &path, &error))?;
-    let new = NewScriptReport {
+    let report = NewScriptReport {
         tool: names.tool.clone(),
         file: shown,
     };
-    printer.print_result(&new, |out| {
+    printer.print_result(&report, |out| {
         writeln!(
             out,
             "{} {} with the tool `{}`",
             styled(GOOD, "made"),
-            new.file,
-            new.tool
+            report.file,
+            report.tool
         )?;
         let next = format!(
             "mimir tools check {} && mimir call {} name=you",
-            new.file, new.tool
+            report.file, report.tool
         );
         writeln!(out, "\nNext: {}", styled(STRONG, next))
     })?;

@@ -53,7 +53,7 @@ pub fn named_rights(
             }
         }
     }
-    let now = Needs {
+    let named_now = Needs {
         files,
         hosts: args.hosts.iter().map(grants::named_host).collect(),
         secrets: args.secrets.clone(),
@@ -61,39 +61,39 @@ pub fn named_rights(
         config: args.config.iter().cloned().collect(),
         ..Needs::default()
     };
-    check(tool, &now)?;
-    let mut named = before(approval_store, tool);
-    if !now.files.is_empty() {
-        named.files = now.files;
+    check_imports(tool, &named_now)?;
+    let mut rights = previously_named(approval_store, tool);
+    if !named_now.files.is_empty() {
+        rights.files = named_now.files;
     }
-    if !now.hosts.is_empty() {
-        named.hosts = now.hosts;
+    if !named_now.hosts.is_empty() {
+        rights.hosts = named_now.hosts;
     }
-    if !now.secrets.is_empty() {
-        named.secrets = now.secrets;
+    if !named_now.secrets.is_empty() {
+        rights.secrets = named_now.secrets;
     }
-    if !now.environment.is_empty() {
-        named.environment = now.environment;
+    if !named_now.environment.is_empty() {
+        rights.environment = named_now.environment;
     }
-    if !now.config.is_empty() {
-        named.config = now.config;
+    if !named_now.config.is_empty() {
+        rights.config = named_now.config;
     }
-    for value in named.config.values() {
+    for value in rights.config.values() {
         let secret = value.strip_prefix(SECRET_VALUE);
-        let known = |name: &&str| named.secrets.iter().any(|need| need.name == **name);
+        let known = |name: &&str| rights.secrets.iter().any(|need| need.name == **name);
         if let Some(name) = secret.filter(|name| !known(name)) {
             return Err(CommandFailure::usage(format!(
                 "`{value}` is the placeholder of a secret without a destination; add `--secret {name}@HOST:HEADER`"
             )));
         }
     }
-    Ok(named)
+    Ok(rights)
 }
 
 /// Refuses rights that the component has no import for.
-fn check(tool: &Tool, named: &Needs) -> CommandResult<()> {
+fn check_imports(tool: &Tool, named: &Needs) -> CommandResult<()> {
     let sends = grants::takes_hosts(tool);
-    for (what, named, takes, import) in [
+    for (kind, named, is_imported, import) in [
         ("hosts", !named.hosts.is_empty(), sends, "wasi:http"),
         ("secrets", !named.secrets.is_empty(), sends, "wasi:http"),
         (
@@ -115,9 +115,9 @@ fn check(tool: &Tool, named: &Needs) -> CommandResult<()> {
             "wasi:config",
         ),
     ] {
-        if named && !takes {
+        if named && !is_imported {
             return Err(CommandFailure::usage(format!(
-                "`{}` takes no {what}: they can be named only for a component that imports {import} and was not written for mimir",
+                "`{}` takes no {kind}: they can be named only for a component that imports {import} and was not written for mimir",
                 tool.name()
             )));
         }
@@ -126,7 +126,7 @@ fn check(tool: &Tool, named: &Needs) -> CommandResult<()> {
 }
 
 /// Rights from the previous grant. A lock file that this person has not written is ignored.
-fn before(approval_store: &UserApprovalStore, tool: &Tool) -> Needs {
+fn previously_named(approval_store: &UserApprovalStore, tool: &Tool) -> Needs {
     if !grants::is_foreign(tool) {
         return Needs::default();
     }

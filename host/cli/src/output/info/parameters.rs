@@ -24,9 +24,9 @@ impl ToolParameter {
         let required = |name: &String| {
             schema["required"]
                 .as_array()
-                .is_some_and(|all| all.iter().any(|one| one == name))
+                .is_some_and(|all| all.iter().any(|value| value == name))
         };
-        let mut all: Vec<Self> = schema["properties"]
+        let mut parameters: Vec<Self> = schema["properties"]
             .as_object()
             .into_iter()
             .flatten()
@@ -37,18 +37,18 @@ impl ToolParameter {
                 about: about(property),
             })
             .collect();
-        all.sort_by_key(|parameter| !parameter.required);
-        all
+        parameters.sort_by_key(|parameter| !parameter.required);
+        parameters
     }
 }
 
 fn about(property: &Value) -> String {
-    let mut words: Vec<String> = Vec::new();
+    let mut parts: Vec<String> = Vec::new();
     if let Some(text) = property["description"].as_str() {
-        words.push(text.split_whitespace().collect::<Vec<_>>().join(" "));
+        parts.push(text.split_whitespace().collect::<Vec<_>>().join(" "));
     }
     if let Some(default) = property.get("default").filter(|default| !default.is_null()) {
-        words.push(format!("[default: {default}]"));
+        parts.push(format!("[default: {default}]"));
     }
     for (key, name) in [
         ("minimum", "from"),
@@ -57,10 +57,10 @@ fn about(property: &Value) -> String {
         ("maxItems", "items at most"),
     ] {
         if let Some(bound) = property.get(key) {
-            words.push(format!("[{name} {bound}]"));
+            parts.push(format!("[{name} {bound}]"));
         }
     }
-    words.join(" ")
+    parts.join(" ")
 }
 
 fn kind(root: &Value, schema: &Value, depth: u32) -> String {

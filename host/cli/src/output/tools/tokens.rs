@@ -59,28 +59,28 @@ fn bar(tokens: u32, full: u32, width: usize) -> String {
 /// Prints possible savings.
 pub fn advice(
     printer: ResultPrinter,
-    face: CommandSyntax,
+    syntax: CommandSyntax,
     advice: &CostAdvice<'_>,
 ) -> CommandResult<()> {
     printer.print_result(advice, |out| {
         writeln!(out, "The tools cost ~{} tokens.", advice.total_tokens)?;
-        wordy(out, advice)?;
-        alike(out, advice)?;
-        unused(out, face, advice)
+        print_costly_descriptions(out, advice)?;
+        print_duplicates(out, advice)?;
+        print_unused(out, syntax, advice)
     })
 }
 
-fn wordy(out: &mut dyn Write, advice: &CostAdvice<'_>) -> io::Result<()> {
+fn print_costly_descriptions(out: &mut dyn Write, advice: &CostAdvice<'_>) -> io::Result<()> {
     writeln!(out, "\n{}", styled(STRONG, "Costliest descriptions"))?;
-    for wordy in &advice.descriptions {
-        let name = wordy.name.as_str();
-        let (words, all) = (wordy.description_tokens, wordy.tokens);
-        writeln!(out, "  {name:<NAME_WIDTH$} {words} of its {all} tokens")?;
+    for description in &advice.descriptions {
+        let name = description.name.as_str();
+        let (own, all) = (description.description_tokens, description.tokens);
+        writeln!(out, "  {name:<NAME_WIDTH$} {own} of its {all} tokens")?;
     }
-    none(out, advice.descriptions.is_empty(), "no long descriptions")
+    print_if(out, advice.descriptions.is_empty(), "no long descriptions")
 }
 
-fn alike(out: &mut dyn Write, advice: &CostAdvice<'_>) -> io::Result<()> {
+fn print_duplicates(out: &mut dyn Write, advice: &CostAdvice<'_>) -> io::Result<()> {
     writeln!(out, "\n{}", styled(STRONG, "Near duplicates"))?;
     for pair in &advice.duplicates {
         let (name, other, tokens) = (pair.name.as_str(), pair.other.as_str(), pair.tokens);
@@ -89,23 +89,31 @@ fn alike(out: &mut dyn Write, advice: &CostAdvice<'_>) -> io::Result<()> {
             "  {name:<NAME_WIDTH$} has the same description as {other} ({tokens} tokens)"
         )?;
     }
-    none(out, advice.duplicates.is_empty(), "no near duplicates")
+    print_if(out, advice.duplicates.is_empty(), "no near duplicates")
 }
 
-fn unused(out: &mut dyn Write, face: CommandSyntax, advice: &CostAdvice<'_>) -> io::Result<()> {
+fn print_unused(
+    out: &mut dyn Write,
+    syntax: CommandSyntax,
+    advice: &CostAdvice<'_>,
+) -> io::Result<()> {
     writeln!(out, "\n{}", styled(STRONG, "Unused"))?;
     if advice.calls == 0 {
-        return none(out, true, "unknown: no tool has been called yet");
+        return print_if(out, true, "unknown: no tool has been called yet");
     }
     for unused in &advice.unused {
         let (name, tokens) = (unused.name.as_str(), unused.tokens);
         writeln!(out, "  {name:<NAME_WIDTH$} {tokens} tokens")?;
     }
     if advice.unused.is_empty() {
-        return none(out, true, "every tool was called");
+        return print_if(out, true, "every tool was called");
     }
-    let saved: u64 = advice.unused.iter().map(|one| u64::from(one.tokens)).sum();
-    let (since, command) = (&advice.since, face.command());
+    let saved: u64 = advice
+        .unused
+        .iter()
+        .map(|unused| u64::from(unused.tokens))
+        .sum();
+    let (since, command) = (&advice.since, syntax.command());
     let calls = match advice.calls {
         1 => "the one call".to_owned(),
         calls => format!("the {calls} calls"),
@@ -116,9 +124,9 @@ fn unused(out: &mut dyn Write, face: CommandSyntax, advice: &CostAdvice<'_>) -> 
     )
 }
 
-fn none(out: &mut dyn Write, is_so: bool, words: &str) -> io::Result<()> {
-    match is_so {
-        true => writeln!(out, "  {}", styled(FAINT, words)),
+fn print_if(out: &mut dyn Write, condition: bool, text: &str) -> io::Result<()> {
+    match condition {
+        true => writeln!(out, "  {}", styled(FAINT, text)),
         false => Ok(()),
     }
 }

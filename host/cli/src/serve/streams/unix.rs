@@ -28,15 +28,15 @@ pub(super) fn take() -> io::Result<StdioStreams> {
     let output = fcntl_dupfd_cloexec(stdout(), FIRST_FREE_FD)?;
     dup2_stdin(File::open("/dev/null")?)?;
     dup2_stdout(stderr())?;
-    let over = Arc::new(Notify::new());
+    let input_ended = Arc::new(Notify::new());
     let line = ClientLine {
-        over: Arc::clone(&over),
+        input_ended: Arc::clone(&input_ended),
         output: output.try_clone()?,
     };
     Ok(StdioStreams {
         reader: Box::new(EofNotifier {
             inner: reader(input)?,
-            over,
+            input_ended,
         }),
         writer: writer(output)?,
         line,
@@ -51,8 +51,8 @@ fn reader(input: OwnedFd) -> io::Result<Box<dyn AsyncRead + Send + Unpin>> {
         return Ok(Box::new(socket(file)?));
     }
     if kind.is_fifo()
-        && let Some(own) = reopened(&file, false)
-        && let Ok(pipe) = pipe::Receiver::from_owned_fd(own)
+        && let Some(fd) = reopened(&file, false)
+        && let Ok(pipe) = pipe::Receiver::from_owned_fd(fd)
     {
         return Ok(Box::new(pipe));
     }
@@ -66,8 +66,8 @@ fn writer(output: OwnedFd) -> io::Result<Box<dyn AsyncWrite + Send + Unpin>> {
         return Ok(Box::new(socket(file)?));
     }
     if kind.is_fifo()
-        && let Some(own) = reopened(&file, true)
-        && let Ok(pipe) = pipe::Sender::from_owned_fd(own)
+        && let Some(fd) = reopened(&file, true)
+        && let Ok(pipe) = pipe::Sender::from_owned_fd(fd)
     {
         return Ok(Box::new(pipe));
     }
@@ -100,7 +100,7 @@ fn reopened(_: &File, _: bool) -> Option<OwnedFd> {
 
 /// The client's side of the connection.
 pub struct ClientLine {
-    over: Arc<Notify>,
+    input_ended: Arc<Notify>,
     output: OwnedFd,
 }
 
@@ -111,7 +111,7 @@ impl ClientLine {
     /// Completes when the client has closed its output and no longer reads: it is gone, and no one needs results. A
     /// client that only closes its output may still wait for them.
     pub async fn hung_up(&self) {
-        self.over.notified().await;
+        self.input_ended.notified().await;
         while !self.is_broken() {
             tokio::time::sleep(POLL_INTERVAL).await;
         }
@@ -128,7 +128,7 @@ impl ClientLine {
 /// A reader that signals the end of input.
 struct EofNotifier<R> {
     inner: R,
-    over: Arc<Notify>,
+    input_ended: Arc<Notify>,
 }
 
 impl<R: AsyncRead + Unpin> AsyncRead for EofNotifier<R> {
@@ -140,7 +140,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for EofNotifier<R> {
         let before = buf.filled().len();
         let read = ready!(Pin::new(&mut self.inner).poll_read(cx, buf));
         if read.is_err() || (buf.filled().len() == before && buf.remaining() > 0) {
-            self.over.notify_one();
+            self.input_ended.notify_one();
         }
         Poll::Ready(read)
     }

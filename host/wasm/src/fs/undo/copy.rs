@@ -13,7 +13,7 @@ use super::state::{RecordedState, mode, modified};
 use crate::backend::make_backups;
 
 /// Bytes copied or compared at once. Between two chunks, the work stops if the call is over.
-const PART: usize = 1 << 20;
+const CHUNK_BYTES: usize = 1 << 20;
 
 /// A copy to be made.
 pub(super) struct BackupCopy {
@@ -22,7 +22,7 @@ pub(super) struct BackupCopy {
     pub(super) target: UndoTarget,
     pub(super) name: String,
     /// Its maximum size in bytes.
-    pub(super) room: u64,
+    pub(super) max_bytes: u64,
     pub(super) over: Arc<AtomicBool>,
 }
 
@@ -38,7 +38,7 @@ impl BackupCopy {
         let mut to = fs::File::create_new(&copy)?;
         // Readers of the file may also read its copy.
         to.set_permissions(self.meta.permissions())?;
-        match hash(&mut self.file, &mut to, self.room, &self.over) {
+        match hash(&mut self.file, &mut to, self.max_bytes, &self.over) {
             Ok((digest, size)) => Ok(RecordedState::File {
                 sha256: Some(digest),
                 backup: Some(format!("{}/{}", self.target.id, self.name)),
@@ -54,30 +54,30 @@ impl BackupCopy {
     }
 }
 
-/// Copies a file of at most so many bytes, unless it is stopped. Returns the digest and the length of its content.
+/// Copies a file of at most `max_bytes` bytes, unless it is stopped. Returns the digest and the length of its content.
 pub(super) fn hash(
     file: &mut fs::File,
     to: &mut impl io::Write,
-    most: u64,
+    max_bytes: u64,
     stop: &AtomicBool,
 ) -> io::Result<(String, u64)> {
     let mut hash = Sha256::new();
-    let mut part = vec![0; PART];
+    let mut chunk = vec![0; CHUNK_BYTES];
     let mut total: u64 = 0;
     loop {
         if stop.load(Ordering::Relaxed) {
             return Err(io::Error::other("the call is over"));
         }
-        let count = file.read(&mut part)?;
+        let count = file.read(&mut chunk)?;
         if count == 0 {
             break;
         }
         total += count as u64;
-        if total > most {
+        if total > max_bytes {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        hash.update(&part[..count]);
-        to.write_all(&part[..count])?;
+        hash.update(&chunk[..count]);
+        to.write_all(&chunk[..count])?;
     }
     Ok((format!("{:x}", hash.finalize()), total))
 }

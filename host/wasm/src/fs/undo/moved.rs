@@ -11,10 +11,10 @@ use super::super::sys::{self, FileKind, FileStat};
 use super::*;
 
 /// Maximum number of bytes copied for one move. A larger move loses nothing, and moving back undoes it.
-const MOVED_BYTES_MAX: u64 = 64 << 20;
+const MAX_MOVED_BYTES: u64 = 64 << 20;
 
 /// Maximum number of paths recorded for one move.
-const MOVED_PATHS_MAX: usize = 2_000;
+const MAX_MOVED_PATHS: usize = 2_000;
 
 /// The room for copies that a call has left.
 pub(in crate::fs) struct UndoRoom {
@@ -59,8 +59,8 @@ impl UndoRecorder {
             return None;
         };
         Some(UndoRoom {
-            bytes: BYTES_MAX - recording.bytes,
-            paths: PATHS_MAX.saturating_sub(recording.changes.len()),
+            bytes: MAX_BYTES - recording.bytes,
+            paths: MAX_PATHS.saturating_sub(recording.changes.len()),
             otherwise,
         })
     }
@@ -76,7 +76,7 @@ impl UndoRecorder {
     ) -> Result<(), FsFault> {
         let paths = match stat.kind {
             FileKind::Directory => paths_below(shared, from).ok().flatten(),
-            FileKind::File if stat.size > MOVED_BYTES_MAX => None,
+            FileKind::File if stat.size > MAX_MOVED_BYTES => None,
             FileKind::File | FileKind::Link => Some(vec![from.path.clone()]),
             _ => None,
         };
@@ -91,11 +91,14 @@ impl UndoRecorder {
             let Some(recording) = &mut *recording else {
                 return Err(no_call(&from.path));
             };
-            let gone = match stat.kind {
+            let source_state = match stat.kind {
                 FileKind::Directory => RecordedState::Directory { mode: stat.mode },
                 _ => RecordedState::of_file(None, None),
             };
-            for (path, state) in [(&from.path, gone), (&to.path, RecordedState::Absent)] {
+            for (path, state) in [
+                (&from.path, source_state),
+                (&to.path, RecordedState::Absent),
+            ] {
                 if !recording.known.contains(path) {
                     recording.push(shared, path, state, Some(MOVED_TOO_MUCH.to_owned()))?;
                 }
@@ -108,8 +111,8 @@ impl UndoRecorder {
         }
         for path in &paths {
             let below = path.strip_prefix(&from.path).unwrap_or_default();
-            let arrival = format!("{}{below}", to.path);
-            self.record_before_change(shared, &arrival).await?;
+            let target_path = format!("{}{below}", to.path);
+            self.record_before_change(shared, &target_path).await?;
         }
         Ok(())
     }
@@ -142,7 +145,7 @@ fn paths_below(shared: &MountState, top: &Target<'_>) -> io::Result<Option<Vec<S
                     _ => return Ok(None),
                 }
                 inside.push((path, below.join(name), stat.kind));
-                if bytes > MOVED_BYTES_MAX || inside.len() > MOVED_PATHS_MAX {
+                if bytes > MAX_MOVED_BYTES || inside.len() > MAX_MOVED_PATHS {
                     return Ok(None);
                 }
             }
@@ -151,7 +154,7 @@ fn paths_below(shared: &MountState, top: &Target<'_>) -> io::Result<Option<Vec<S
             pending.append(&mut inside);
         }
         paths.push(path);
-        if paths.len() > MOVED_PATHS_MAX {
+        if paths.len() > MAX_MOVED_PATHS {
             return Ok(None);
         }
     }

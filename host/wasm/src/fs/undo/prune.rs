@@ -5,17 +5,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// Most records.
-const RECORDS_MAX: usize = 200;
+/// Maximum number of records.
+const MAX_RECORDS: usize = 200;
 
 /// Number of records left after pruning, so that not every call has to prune.
-const RECORDS_LEFT: usize = 180;
+const RECORDS_AFTER_PRUNING: usize = 180;
 
-/// Most bytes of copies.
-const BYTES_MAX: u64 = 1 << 30;
+/// Maximum size of all copies in bytes.
+const MAX_BYTES: u64 = 1 << 30;
 
-/// Calls that back up less than this reach [`RECORDS_MAX`] before [`BYTES_MAX`], so only larger ones check sizes.
-const BYTES_SMALL: u64 = BYTES_MAX / RECORDS_MAX as u64;
+/// Calls that back up less than this reach [`MAX_RECORDS`] before [`MAX_BYTES`], so only larger ones check sizes.
+const MAX_UNCHECKED_BYTES: u64 = MAX_BYTES / MAX_RECORDS as u64;
 
 /// Age after which copies without a record are removed. They are from a call that was stopped while it made them, and
 /// no call runs longer.
@@ -32,7 +32,7 @@ pub(super) fn prune(folder: &Path, added: u64) {
         .map(|entry| entry.path())
         .partition(|path| path.extension().is_some_and(|end| end == "json"));
     remove_orphans(&records, &others);
-    if records.len() <= RECORDS_MAX && added < BYTES_SMALL {
+    if records.len() <= MAX_RECORDS && added < MAX_UNCHECKED_BYTES {
         return;
     }
     let age = |path: &PathBuf| {
@@ -43,15 +43,15 @@ pub(super) fn prune(folder: &Path, added: u64) {
     let mut by_age: Vec<(SystemTime, PathBuf)> =
         records.into_iter().map(|path| (age(&path), path)).collect();
     by_age.sort_unstable();
-    let over = by_age.len() > RECORDS_MAX;
+    let is_over_limit = by_age.len() > MAX_RECORDS;
     let mut bytes = 0;
     // The latest record is never removed.
     for (rank, (_, record)) in by_age.iter().rev().enumerate() {
         let copies = record.with_extension("");
-        if added >= BYTES_SMALL {
+        if added >= MAX_UNCHECKED_BYTES {
             bytes += size(&copies);
         }
-        if rank > 0 && (bytes > BYTES_MAX || over && rank >= RECORDS_LEFT) {
+        if rank > 0 && (bytes > MAX_BYTES || is_over_limit && rank >= RECORDS_AFTER_PRUNING) {
             let _ = fs::remove_file(record);
             let _ = fs::remove_dir_all(copies);
         }
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn prune_removes_the_oldest_records() {
         let folder = tempfile::tempdir().unwrap();
-        for number in 0..=RECORDS_MAX as u64 {
+        for number in 0..=MAX_RECORDS as u64 {
             record(folder.path(), number, 1);
         }
         prune(folder.path(), 1);
@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(left, [false, false, true, true]);
         assert_eq!(
             fs::read_dir(folder.path()).unwrap().count(),
-            RECORDS_LEFT * 2
+            RECORDS_AFTER_PRUNING * 2
         );
     }
 
@@ -126,7 +126,7 @@ mod tests {
         for number in 0..5 {
             record(folder.path(), number, 1000);
         }
-        prune(folder.path(), BYTES_SMALL);
+        prune(folder.path(), MAX_UNCHECKED_BYTES);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 10);
     }
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::super::node::MountState;
 use super::super::resolve::descend;
 use super::super::sys::{self, FileKind, OpenMode, OpenedObject};
-use super::{BYTES_MAX, PATHS_MAX};
+use super::{MAX_BYTES, MAX_PATHS};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
@@ -85,7 +85,7 @@ pub(super) fn find(shared: &MountState, path: &str) -> Result<StateLookup, Unrec
             Err(_) => Err(unsuitable("the target of the link is not text")),
         },
         FileKind::File => {
-            let wanted = OpenMode {
+            let open_mode = OpenMode {
                 read: true,
                 ..OpenMode::default()
             };
@@ -93,7 +93,8 @@ pub(super) fn find(shared: &MountState, path: &str) -> Result<StateLookup, Unrec
                 why: format!("it cannot be read: {error}"),
                 code: ToolErrorCode::PermissionDenied,
             };
-            let OpenedObject::File(file) = sys::open(&dir, name, wanted).map_err(not_read)? else {
+            let OpenedObject::File(file) = sys::open(&dir, name, open_mode).map_err(not_read)?
+            else {
                 return Err(unsuitable("it is not a regular file"));
             };
             let meta = file.metadata().map_err(not_read)?;
@@ -132,7 +133,7 @@ pub(super) fn too_large() -> Unrecordable {
     Unrecordable {
         why: format!(
             "the limit is {} MiB of copies for one call",
-            BYTES_MAX >> 20
+            MAX_BYTES >> 20
         ),
         code: ToolErrorCode::LimitExceeded,
     }
@@ -140,7 +141,7 @@ pub(super) fn too_large() -> Unrecordable {
 
 pub(super) fn too_many() -> Unrecordable {
     Unrecordable {
-        why: format!("the limit is {PATHS_MAX} recorded files for one call"),
+        why: format!("the limit is {MAX_PATHS} recorded files for one call"),
         code: ToolErrorCode::LimitExceeded,
     }
 }

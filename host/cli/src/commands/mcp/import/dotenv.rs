@@ -6,15 +6,15 @@ use serde_json::{Map, Value};
 
 /// Parses the lines `NAME=value` of a file, with or without quotes, `export` and comments. Errors name the line.
 pub fn variables(text: &str) -> Result<Map<String, Value>, String> {
-    let mut all = Map::new();
+    let mut parsed = Map::new();
     let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut number = 0;
     while !rest.is_empty() {
         number += 1;
         let (line, after) = rest.split_once('\n').unwrap_or((rest, ""));
-        let begins = line.trim_start();
-        let begins = begins.strip_prefix("export ").unwrap_or(begins);
-        let Some((name, value)) = begins.split_once('=') else {
+        let assignment = line.trim_start();
+        let assignment = assignment.strip_prefix("export ").unwrap_or(assignment);
+        let Some((name, value)) = assignment.split_once('=') else {
             rest = after;
             continue;
         };
@@ -30,7 +30,7 @@ pub fn variables(text: &str) -> Result<Map<String, Value>, String> {
         let Some(quote) = quote else {
             let value = value.split(" #").next().unwrap_or(value).trim_end();
             let value = if value.starts_with('#') { "" } else { value };
-            all.insert(name.to_owned(), value.into());
+            parsed.insert(name.to_owned(), value.into());
             rest = after;
             continue;
         };
@@ -45,18 +45,18 @@ pub fn variables(text: &str) -> Result<Map<String, Value>, String> {
                 .ok_or_else(|| format!("line {number}: programs disagree about `\\` in quotes"))?,
             _ => value.to_owned(),
         };
-        let (behind, after) = after.split_once('\n').unwrap_or((after, ""));
-        let behind = behind.trim();
-        if !(behind.is_empty() || behind.starts_with('#')) {
+        let (trailing, after) = after.split_once('\n').unwrap_or((after, ""));
+        let trailing = trailing.trim();
+        if !(trailing.is_empty() || trailing.starts_with('#')) {
             return Err(format!(
                 "line {number}: unexpected text after the closing quote"
             ));
         }
         number += inner[..end].matches('\n').count();
-        all.insert(name.to_owned(), value.replace("\r\n", "\n").into());
+        parsed.insert(name.to_owned(), value.replace("\r\n", "\n").into());
         rest = after;
     }
-    Ok(all)
+    Ok(parsed)
 }
 
 /// Unescapes a double-quoted value: libraries agree only about line ends.

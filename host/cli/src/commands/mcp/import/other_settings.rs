@@ -67,7 +67,7 @@ pub fn convert_other_settings(
             }
             continue;
         }
-        let rest = match key.as_str() {
+        let advice = match key.as_str() {
             "disabled_tools" | "disabledTools" | "excludeTools" => format!(
                 "the tools that it switches off are on here: {} switches them off",
                 tools_hint(value, server, "enabled: false")
@@ -82,7 +82,7 @@ pub fn convert_other_settings(
                 tools_hint(value, server, "approval: allow")
             ),
             "timeout" => {
-                "agents mean seconds or milliseconds by it: `timeoutMs` in its block is the longest time of a call"
+                "its unit differs between agents: set `timeoutMs` in its block, the time limit of a call in milliseconds"
                     .to_owned()
             }
             "oauth" | "auth" | "scopes" | "oauth_resource" => format!(
@@ -95,7 +95,7 @@ pub fn convert_other_settings(
             _ => "mimir does not know it".to_owned(),
         };
         let key = visible(prefix(key, 64));
-        hints.push(format!("its `{key}` is not taken over: {rest}"));
+        hints.push(format!("its `{key}` is not taken over: {advice}"));
     }
     hints
 }
@@ -146,7 +146,7 @@ mod tests {
             "`tools: {mcp_e_delete_all: {enabled: false}}`",
             "`tools: {mcp_e_rm: {approval: allow}}`",
             "`autoApprove` is not taken over",
-            "`timeout` is not taken over: agents mean seconds",
+            "`timeout` is not taken over: its unit differs between agents",
             "`whatever` is not taken over: mimir does not know it",
         ] {
             assert!(hints.contains(words), "{words}: {hints}");

@@ -35,8 +35,8 @@ pub struct PlaceholderExpander<'a> {
     pub server: &'a str,
     /// Path of the project folder, as seen from the folder that the server starts in.
     pub here: String,
-    /// True if that path was used.
-    pub is_here: bool,
+    /// True if `here` was used.
+    pub uses_here: bool,
     /// Hints for the person.
     pub hints: Vec<String>,
     /// Secrets that it receives.
@@ -71,25 +71,25 @@ enum PlaceholderValue {
 
 impl PlaceholderExpander<'_> {
     /// Resolves a text for our settings.
-    pub fn expand(&mut self, text: &str, place: ValueSlot<'_>) -> Result<String, ExpansionError> {
+    pub fn expand(&mut self, text: &str, slot: ValueSlot<'_>) -> Result<String, ExpansionError> {
         if !text.contains("${") {
-            return Ok(match self.plain_secret(text, place) {
-                Some(kept) => kept,
+            return Ok(match self.plain_secret(text, slot) {
+                Some(reference) => reference,
                 None => text.to_owned(),
             });
         }
         let mut out = String::with_capacity(text.len());
         // Checks the text without our secret references: none of it may look like one.
         let mut literal = String::with_capacity(text.len());
-        let mut given = Vec::new();
+        let mut used_secrets = Vec::new();
         let mut rest = text;
         while let Some((before, after)) = rest.split_once("${") {
-            let Some((word, after)) = split_placeholder(after) else {
+            let Some((placeholder, after)) = split_placeholder(after) else {
                 break;
             };
             out.push_str(before);
             literal.push_str(before);
-            match self.resolve_placeholder(word, place)? {
+            match self.resolve_placeholder(placeholder, slot)? {
                 PlaceholderValue::Value(value) => {
                     out.push_str(&value);
                     literal.push_str(&value);
@@ -98,7 +98,7 @@ impl PlaceholderExpander<'_> {
                     let name = self.free_secret_name(name, &source);
                     out.push_str(&format!("${{{name}}}"));
                     literal.push('\0');
-                    given.push((name, source));
+                    used_secrets.push((name, source));
                 }
             }
             rest = after;
@@ -108,20 +108,21 @@ impl PlaceholderExpander<'_> {
         let refers = literal.split_once("${");
         if refers.is_some_and(|(_, after)| after.contains('}')) {
             let why = "made of a value with `${…}` in it, which would refer to a secret here";
-            self.leave_out(place, why.to_owned())?;
+            self.leave_out(slot, why.to_owned())?;
         }
-        if given.is_empty()
-            && let Some(kept) = self.plain_secret(&out, place)
+        if used_secrets.is_empty()
+            && let Some(reference) = self.plain_secret(&out, slot)
         {
-            return Ok(kept);
+            return Ok(reference);
         }
         // A secret reference must be the whole value.
-        if !given.is_empty() && secret_detection::mask_secrets(&literal) != visible(&literal) {
+        if !used_secrets.is_empty() && secret_detection::mask_secrets(&literal) != visible(&literal)
+        {
             let why = "made of a secret in plain text and of others".to_owned();
-            self.leave_out(place, why)?;
+            self.leave_out(slot, why)?;
         }
-        let key = place.key();
-        for (name, source) in given {
+        let key = slot.key();
+        for (name, source) in used_secrets {
             self.add_secret(name, source, key, false);
         }
         Ok(out)
@@ -131,9 +132,9 @@ impl PlaceholderExpander<'_> {
     pub fn expand_values(
         &mut self,
         values: &Map<String, Value>,
-        place: impl Fn(&str) -> ValueSlot<'_>,
+        slot: impl Fn(&str) -> ValueSlot<'_>,
     ) -> Result<Value, String> {
-        let mut taken = Map::new();
+        let mut expanded = Map::new();
         for (name, value) in values {
             let text = match value {
                 Value::String(text) => text.clone(),
@@ -141,24 +142,24 @@ impl PlaceholderExpander<'_> {
                 Value::Null => continue,
                 other => other.to_string(),
             };
-            match self.expand(&text, place(name)) {
+            match self.expand(&text, slot(name)) {
                 Ok(text) => {
-                    taken.insert(name.clone(), text.into());
+                    expanded.insert(name.clone(), text.into());
                 }
                 Err(ExpansionError::Out) => {}
                 Err(ExpansionError::Fault(why)) => return Err(why),
             }
         }
-        Ok(taken.into())
+        Ok(expanded.into())
     }
 
     /// Reads a file of variables. For project settings, only files inside the workspace are read.
     pub fn read_env_file(&mut self, path: &str, own: bool) -> Result<Map<String, Value>, String> {
         // Read on import, because the server need not start there.
-        let is_here = self.is_here;
-        let replaced = self.expand(path, ValueSlot::Open("envFile"));
-        self.is_here = is_here;
-        let path = match replaced {
+        let was_used = self.uses_here;
+        let expanded = self.expand(path, ValueSlot::Open("envFile"));
+        self.uses_here = was_used;
+        let path = match expanded {
             Ok(path) => self.workspace.join(path),
             Err(ExpansionError::Fault(why)) => return Err(why),
             Err(ExpansionError::Out) => return Ok(Map::new()),
@@ -194,14 +195,14 @@ impl PlaceholderExpander<'_> {
 
     fn resolve_placeholder(
         &mut self,
-        word: &str,
-        place: ValueSlot<'_>,
+        placeholder: &str,
+        slot: ValueSlot<'_>,
     ) -> Result<PlaceholderValue, ExpansionError> {
         let folder = |path: &Path| Ok(PlaceholderValue::Value(path.display().to_string()));
-        match word {
+        match placeholder {
             "workspaceFolder" | "workspaceRoot" => {
-                self.is_here = true;
-                match place {
+                self.uses_here = true;
+                match slot {
                     ValueSlot::Header(_) => return folder(self.workspace),
                     _ => return Ok(PlaceholderValue::Value(self.here.clone())),
                 }
@@ -226,27 +227,34 @@ impl PlaceholderExpander<'_> {
             }
             _ => {}
         }
-        if let Some(id) = word.strip_prefix("input:") {
-            return self.resolve_input(id, place);
+        if let Some(id) = placeholder.strip_prefix("input:") {
+            return self.resolve_input(id, slot);
         }
-        let (name, default) = match word.strip_prefix("env:").unwrap_or(word).split_once(":-") {
+        let (name, default) = match placeholder
+            .strip_prefix("env:")
+            .unwrap_or(placeholder)
+            .split_once(":-")
+        {
             Some((name, default)) => (name, Some(default)),
-            None => (word.strip_prefix("env:").unwrap_or(word), None),
+            None => (
+                placeholder.strip_prefix("env:").unwrap_or(placeholder),
+                None,
+            ),
         };
-        let good = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        if name.is_empty() || !name.chars().all(good) {
-            let word = visible(prefix(word, 64));
+        let is_valid = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if name.is_empty() || !name.chars().all(is_valid) {
+            let placeholder = visible(prefix(placeholder, 64));
             return self.leave_out(
-                place,
-                format!("made of `${{{word}}}`, which mimir does not know"),
+                slot,
+                format!("made of `${{{placeholder}}}`, which mimir does not know"),
             );
         }
         if default.is_some_and(|default| default.contains("${")) {
             let why =
                 format!("made of `{name}` or else of another variable, which mimir does not take");
-            return self.leave_out(place, why);
+            return self.leave_out(slot, why);
         }
-        self.variable(name, default, place)
+        self.variable(name, default, slot)
     }
 
     /// An environment variable, with its default.
@@ -254,25 +262,25 @@ impl PlaceholderExpander<'_> {
         &mut self,
         name: &str,
         default: Option<&str>,
-        place: ValueSlot<'_>,
+        slot: ValueSlot<'_>,
     ) -> Result<PlaceholderValue, ExpansionError> {
         // Headers are sent over the network, and a variable in a header is nearly always a key.
-        let header = matches!(place, ValueSlot::Header(_)) && default.is_none();
-        let now = (self.variable)(name).filter(|now| !now.is_empty());
-        let value = now.or(default.map(str::to_owned));
+        let header = matches!(slot, ValueSlot::Header(_)) && default.is_none();
+        let current = (self.variable)(name).filter(|current| !current.is_empty());
+        let value = current.or(default.map(str::to_owned));
         let secret = match &value {
             _ if header => true,
             Some(value) => {
                 secret_detection::value_has_secret(name, value)
-                    || secret_detection::value_has_secret(place.key(), value)
+                    || secret_detection::value_has_secret(slot.key(), value)
             }
-            None => secret_detection::is_secret_name(name) || place.is_secret(),
+            None => secret_detection::is_secret_name(name) || slot.is_secret(),
         };
         match value {
-            _ if secret => secret_at(name, SecretSource::Variable(name.to_owned()), place),
+            _ if secret => secret_at(name, SecretSource::Variable(name.to_owned()), slot),
             Some(value) => Ok(PlaceholderValue::Value(value)),
             None => self.leave_out(
-                place,
+                slot,
                 format!(
                     "made of the variable `{name}`, which is not set here: set it and import again"
                 ),
@@ -284,39 +292,39 @@ impl PlaceholderExpander<'_> {
     fn resolve_input(
         &mut self,
         id: &str,
-        place: ValueSlot<'_>,
+        slot: ValueSlot<'_>,
     ) -> Result<PlaceholderValue, ExpansionError> {
         let inputs = self.inputs.as_array().into_iter().flatten();
         let input = inputs.into_iter().find(|input| input["id"] == id);
         let hidden = input.is_some_and(|input| input["password"] == true);
         let default = input.and_then(|input| input["default"].as_str());
-        let asked = SecretSource::Input(self.file.to_owned(), id.to_owned());
-        if !hidden && !secret_detection::is_secret_name(id) && !place.is_secret() {
+        let source = SecretSource::Input(self.file.to_owned(), id.to_owned());
+        if !hidden && !secret_detection::is_secret_name(id) && !slot.is_secret() {
             return match default {
                 Some(default) if !secret_detection::value_has_secret(id, default) => {
                     Ok(PlaceholderValue::Value(default.to_owned()))
                 }
-                None if !matches!(place, ValueSlot::Header(_)) => self.leave_out(
-                    place,
+                None if !matches!(slot, ValueSlot::Header(_)) => self.leave_out(
+                    slot,
                     format!(
                         "made of `{id}`, which VS Code asks for: write it there and import again"
                     ),
                 ),
-                _ => secret_at(id, asked, place),
+                _ => secret_at(id, source, slot),
             };
         }
-        secret_at(id, asked, place)
+        secret_at(id, source, slot)
     }
 
     /// Picks a secret name that is unique for this server.
     fn free_secret_name(&self, name: String, source: &SecretSource) -> String {
-        let taken = |name: &str| {
-            let mut all = self.secrets.iter();
-            all.any(|kept| kept.name == name && kept.source != *source)
+        let is_taken = |name: &str| {
+            let mut secrets = self.secrets.iter();
+            secrets.any(|secret| secret.name == name && secret.source != *source)
         };
         let mut free = name.clone();
         let mut number = 1;
-        while taken(&free) {
+        while is_taken(&free) {
             number += 1;
             free = format!("{name}_{number}");
         }
@@ -334,10 +342,10 @@ impl PlaceholderExpander<'_> {
 
     fn leave_out(
         &mut self,
-        place: ValueSlot<'_>,
+        slot: ValueSlot<'_>,
         why: String,
     ) -> Result<PlaceholderValue, ExpansionError> {
-        match place {
+        match slot {
             ValueSlot::Open(key) => Err(ExpansionError::Fault(format!("its `{key}` is {why}"))),
             ValueSlot::Variable(key) | ValueSlot::Header(key) => {
                 self.add_hint(format!(
@@ -349,8 +357,8 @@ impl PlaceholderExpander<'_> {
     }
 
     /// Replaces a plain-text secret by a reference.
-    fn plain_secret(&mut self, text: &str, place: ValueSlot<'_>) -> Option<String> {
-        let (key, name) = match place {
+    fn plain_secret(&mut self, text: &str, slot: ValueSlot<'_>) -> Option<String> {
+        let (key, name) = match slot {
             ValueSlot::Open(_) => return None,
             ValueSlot::Variable(key) => (key, stored_name(key)),
             // Headers have the same name in all servers.
@@ -367,9 +375,9 @@ impl PlaceholderExpander<'_> {
         };
         let source = SecretSource::Plain(value.to_owned());
         let name = self.free_secret_name(name, &source);
-        let kept = format!("{scheme}${{{name}}}");
+        let reference = format!("{scheme}${{{name}}}");
         self.add_secret(name, source, key, !scheme.is_empty());
-        Some(kept)
+        Some(reference)
     }
 }
 
@@ -390,15 +398,15 @@ fn split_placeholder(text: &str) -> Option<(&str, &str)> {
     text.split_once('}')
 }
 
-/// A secret where it may stand.
+/// Returns the reference to a secret, or an error if others could read a value in that slot.
 fn secret_at(
     name: &str,
     source: SecretSource,
-    place: ValueSlot<'_>,
+    slot: ValueSlot<'_>,
 ) -> Result<PlaceholderValue, ExpansionError> {
-    match place {
+    match slot {
         ValueSlot::Open(key) => Err(ExpansionError::Fault(format!(
-            "its `{key}` is made of the secret `{name}`, and all may read that: give it to the server in `env` or in a header, if it takes it there"
+            "its `{key}` is made of the secret `{name}`, which other programs could read there: if the server supports it, pass the secret in `env` or in a header"
         ))),
         _ => Ok(PlaceholderValue::Secret(stored_name(name), source)),
     }

@@ -46,8 +46,8 @@ impl ImportedSecret {
                     "`{key}` looks like a plain-text secret and is not written to the settings: store it with `mimir secrets set {name}`{rest}"
                 )
             }
-            SecretSource::Variable(there) | SecretSource::Input(_, there) => {
-                format!("store the secret `{there}` with `mimir secrets set {name}`")
+            SecretSource::Variable(variable) | SecretSource::Input(_, variable) => {
+                format!("store the secret `{variable}` with `mimir secrets set {name}`")
             }
         }
     }
@@ -55,55 +55,62 @@ impl ImportedSecret {
 
 /// Name of a secret in the store.
 pub fn stored_name(name: &str) -> String {
-    let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
+    let is_valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
     let name = name.chars().take(64);
-    name.map(|c| if good(c) { c.to_ascii_uppercase() } else { '_' })
-        .collect()
+    name.map(|c| {
+        if is_valid(c) {
+            c.to_ascii_uppercase()
+        } else {
+            '_'
+        }
+    })
+    .collect()
 }
 
 /// Gives different secrets different names, derived from the server's. `used` are the names that configured servers
 /// use. An environment variable keeps its name, because a person chose it.
 pub fn rename_conflicting(servers: &mut [&mut ImportedServer], used: &BTreeSet<String>) {
-    let mut wanted: BTreeMap<String, Vec<SecretSource>> = BTreeMap::new();
+    let mut sources_by_name: BTreeMap<String, Vec<SecretSource>> = BTreeMap::new();
     for server in servers.iter_mut() {
-        for kept in &server.secrets {
-            let sources = wanted.entry(kept.name.clone()).or_default();
-            if !sources.contains(&kept.source) {
-                sources.push(kept.source.clone());
+        for secret in &server.secrets {
+            let sources = sources_by_name.entry(secret.name.clone()).or_default();
+            if !sources.contains(&secret.source) {
+                sources.push(secret.source.clone());
             }
         }
     }
     let mut given: BTreeMap<String, SecretSource> = BTreeMap::new();
     for server in servers.iter_mut() {
-        for kept in &mut server.secrets {
-            let its_own =
-                matches!(&kept.source, SecretSource::Variable(there) if *there == kept.name);
-            let alone = wanted.get(&kept.name).is_none_or(|all| all.len() == 1);
-            if its_own || (alone && !used.contains(&kept.name)) {
+        for secret in &mut server.secrets {
+            let its_own = matches!(&secret.source, SecretSource::Variable(variable) if *variable == secret.name);
+            let is_unique = sources_by_name
+                .get(&secret.name)
+                .is_none_or(|sources| sources.len() == 1);
+            if its_own || (is_unique && !used.contains(&secret.name)) {
                 continue;
             }
-            let base = stored_name(&format!("{}_{}", server.name, kept.name));
+            let base = stored_name(&format!("{}_{}", server.name, secret.name));
             let mut candidate = base.clone();
             let mut number = 1;
             while used.contains(&candidate)
-                || wanted.contains_key(&candidate)
+                || sources_by_name.contains_key(&candidate)
                 || given
                     .get(&candidate)
-                    .is_some_and(|other| *other != kept.source)
+                    .is_some_and(|other| *other != secret.source)
             {
                 number += 1;
                 let head = mimir_core::text::prefix(&base, 58);
                 candidate = format!("{head}_{number}");
             }
-            given.insert(candidate.clone(), kept.source.clone());
-            renamed(&mut server.block, &kept.name, &candidate);
-            kept.name = candidate;
+            given.insert(candidate.clone(), secret.source.clone());
+            rename_references(&mut server.block, &secret.name, &candidate);
+            secret.name = candidate;
         }
     }
 }
 
-/// Replaces a name in a block.
-fn renamed(block: &mut Value, from: &str, to: &str) {
+/// Replaces the references to a secret in a block.
+fn rename_references(block: &mut Value, from: &str, to: &str) {
     let (from, to) = (format!("${{{from}}}"), format!("${{{to}}}"));
     for key in ["env", "headers"] {
         let values = block.get_mut(key).and_then(Value::as_object_mut);

@@ -22,31 +22,31 @@ pub struct BlockContext<'a> {
 /// Converts a block, or returns the part that was read and the reason why it cannot be imported.
 pub fn convert_block(
     imported: &Value,
-    from: &BlockContext<'_>,
+    context: &BlockContext<'_>,
     expander: &mut PlaceholderExpander<'_>,
 ) -> Result<Value, (Value, String)> {
     let mut block = Map::new();
-    let read = read(imported, from, expander, &mut block);
+    let result = convert_fields(imported, context, expander, &mut block);
     let block = Value::Object(block);
-    match read {
+    match result {
         Ok(()) => Ok(block),
         Err(why) => Err((block, why)),
     }
 }
 
-fn read(
+fn convert_fields(
     imported: &Value,
-    from: &BlockContext<'_>,
+    context: &BlockContext<'_>,
     expander: &mut PlaceholderExpander<'_>,
     block: &mut Map<String, Value>,
 ) -> Result<(), String> {
-    let Some(all) = imported.as_object() else {
+    let Some(fields) = imported.as_object() else {
         return Err("its block is not an object".to_owned());
     };
-    for hint in other_settings::convert_other_settings(all, expander.server, block) {
+    for hint in other_settings::convert_other_settings(fields, expander.server, block) {
         expander.add_hint(hint);
     }
-    let mut put = |key: &str, value: Value| {
+    let mut insert = |key: &str, value: Value| {
         let empty = value.is_null()
             || value.as_array().is_some_and(Vec::is_empty)
             || value.as_object().is_some_and(Map::is_empty);
@@ -54,22 +54,22 @@ fn read(
             block.insert(key.to_owned(), value);
         }
     };
-    let mut line = Vec::new();
+    let mut command_line = Vec::new();
     let cwd = match imported["cwd"].as_str() {
         Some(cwd) => {
-            let cwd = open(expander, "cwd", cwd)?;
+            let cwd = expand_readable(expander, "cwd", cwd)?;
             Some(cwd.strip_prefix("./").unwrap_or(&cwd).to_owned())
         }
         None => None,
     };
     if cwd.as_deref().is_some_and(|cwd| cwd != ".") {
-        expander.here = from.workspace.display().to_string();
+        expander.here = context.workspace.display().to_string();
     }
-    expander.is_here = false;
+    expander.uses_here = false;
     if let Some(program) = imported["command"].as_str() {
-        let program = open(expander, "command", program)?;
-        line.push(program.clone());
-        put("command", program.clone().into());
+        let program = expand_readable(expander, "command", program)?;
+        command_line.push(program.clone());
+        insert("command", program.clone().into());
         if downloads_on_start(&program) {
             expander.add_hint(format!(
                 "`{program}` downloads the server each time it starts, and the sandbox has no network: `mimir mcp install {}` downloads it once, and pins it",
@@ -80,44 +80,44 @@ fn read(
     match imported["args"].as_array() {
         Some(args) => {
             let each = args.iter().map(|arg| match arg.as_str() {
-                Some(arg) => open(expander, "args", arg).map(Value::from),
+                Some(arg) => expand_readable(expander, "args", arg).map(Value::from),
                 None => Ok(arg.clone()),
             });
             let args = each.collect::<Result<Vec<Value>, String>>()?;
-            line.extend(args.iter().filter_map(Value::as_str).map(str::to_owned));
-            put("args", args.into());
+            command_line.extend(args.iter().filter_map(Value::as_str).map(str::to_owned));
+            insert("args", args.into());
         }
-        None => put("args", imported["args"].clone()),
+        None => insert("args", imported["args"].clone()),
     }
-    if secret_detection::words_have_secret(line.iter().map(String::as_str)) {
+    if secret_detection::words_have_secret(command_line.iter().map(String::as_str)) {
         return Err(open_secret("args", "`env`"));
     }
-    let mut given = match imported["envFile"].as_str() {
-        Some(file) => expander.read_env_file(file, from.own)?,
+    let mut environment = match imported["envFile"].as_str() {
+        Some(file) => expander.read_env_file(file, context.own)?,
         None => Map::new(),
     };
-    given.extend(imported["env"].as_object().cloned().unwrap_or_default());
+    environment.extend(imported["env"].as_object().cloned().unwrap_or_default());
     for name in imported["env_vars"].as_array().into_iter().flatten() {
         if let Some(name) = name.as_str() {
-            given.insert(name.to_owned(), format!("${{{name}}}").into());
+            environment.insert(name.to_owned(), format!("${{{name}}}").into());
         }
     }
-    put(
+    insert(
         "env",
-        expander.expand_values(&given, |name| ValueSlot::Variable(name))?,
+        expander.expand_values(&environment, |name| ValueSlot::Variable(name))?,
     );
-    let is_relative = expander.is_here && expander.here == ".";
+    let is_relative = expander.uses_here && expander.here == ".";
     match cwd {
-        Some(cwd) => put("cwd", cwd.into()),
+        Some(cwd) => insert("cwd", cwd.into()),
         // Relative paths refer to that folder.
-        None if is_relative && imported["command"].is_string() => put("cwd", ".".into()),
+        None if is_relative && imported["command"].is_string() => insert("cwd", ".".into()),
         None => {}
     }
-    expander.here = from.workspace.display().to_string();
+    expander.here = context.workspace.display().to_string();
     if let Some(url) = imported["url"].as_str() {
-        let url = open(expander, "url", url)?;
+        let url = expand_readable(expander, "url", url)?;
         let is_secret = secret_detection::text_has_secret(&url);
-        put("url", url.into());
+        insert("url", url.into());
         if is_secret {
             return Err(open_secret("url", "a header"));
         }
@@ -140,12 +140,12 @@ fn read(
         let bearer = format!("Bearer ${{{name}}}");
         headers.insert("Authorization".to_owned(), bearer.into());
     }
-    put(
+    insert(
         "headers",
         expander.expand_values(&headers, |name| ValueSlot::Header(name))?,
     );
     if imported["disabled"] == true || imported["enabled"] == false {
-        put("enabled", json!(false));
+        insert("enabled", json!(false));
     }
     match imported["type"] == "sse" {
         true => Err("its transport (SSE) is deprecated and not supported".to_owned()),
@@ -153,8 +153,12 @@ fn read(
     }
 }
 
-/// Expands the placeholders of a text that must not contain a secret.
-fn open(expander: &mut PlaceholderExpander<'_>, key: &str, text: &str) -> Result<String, String> {
+/// Expands the placeholders of a text that other programs can read, and that must not contain a secret.
+fn expand_readable(
+    expander: &mut PlaceholderExpander<'_>,
+    key: &str,
+    text: &str,
+) -> Result<String, String> {
     expander
         .expand(text, ValueSlot::Open(key))
         .map_err(|error| match error {

@@ -42,8 +42,8 @@ fn import_reads_the_config_format_of_each_agent() {
     ]
     .into_iter()
     .flat_map(|agent| {
-        let places = places(agent, root, None);
-        places.into_iter().flat_map(|(path, own)| {
+        let files = settings_files(agent, root, None);
+        files.into_iter().flat_map(|(path, own)| {
             assert!(!own, "it came with the project");
             let text = std::fs::read_to_string(&path).unwrap();
             let (blocks, inputs) = formats::parse_file(&path, &text, root).unwrap();
@@ -55,7 +55,7 @@ fn import_reads_the_config_format_of_each_agent() {
                 home: None,
             };
             let each = blocks.iter();
-            each.map(|(name, block)| imported(name, block, &from))
+            each.map(|(name, block)| import_server(name, block, &from))
                 .collect::<Vec<_>>()
         })
     })
@@ -108,7 +108,7 @@ fn import_expands_placeholders_and_env_files() {
     };
     let all: Vec<ImportedServer> = blocks
         .iter()
-        .map(|(name, block)| imported(name, block, &from(false)))
+        .map(|(name, block)| import_server(name, block, &from(false)))
         .collect();
     let a = json!({"command": "node", "args": ["./server.js"], "cwd": ".",
         "env": {"DB_PASSWORD": "${DB_PASSWORD}", "MODE": "slow", "PIN": "${PIN}"}});
@@ -126,7 +126,7 @@ fn import_expands_placeholders_and_env_files() {
     // What lies elsewhere is read for the person's own settings alone.
     let fault = all[2].fault.as_ref().unwrap();
     assert!(fault.contains("not in the project"), "{fault}");
-    let own = imported("c", &blocks[2].1, &from(true));
+    let own = import_server("c", &blocks[2].1, &from(true));
     assert_eq!(own.fault, None);
     assert!(
         all[3].hints[0].contains("cannot be read"),
@@ -152,7 +152,7 @@ fn taken(place: &str, root: &Path, file: &Value) -> Vec<ImportedServer> {
         home: None,
     };
     let each = blocks.iter();
-    each.map(|(name, block)| imported(name, block, &from))
+    each.map(|(name, block)| import_server(name, block, &from))
         .collect()
 }
 

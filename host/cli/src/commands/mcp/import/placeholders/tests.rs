@@ -30,7 +30,7 @@ fn told(text: &str, place: ValueSlot<'_>) -> (Result<String, Option<String>>, St
         file: "mcp.json",
         server: "web",
         here: ".".to_owned(),
-        is_here: false,
+        uses_here: false,
         hints: Vec::new(),
         secrets: Vec::new(),
     };
