@@ -99,10 +99,10 @@ mod tests {
     #[test]
     fn allow_list_lines_have_a_maximum_length() {
         let text = b"first\nthe second\nthird";
-        assert_eq!(lines(text, &(10..12)), 6..16);
+        assert_eq!(line_range(text, &(10..12)), 6..16);
         let long = vec![b'x'; 4096];
         assert_eq!(
-            lines(&long, &(2000..2010)),
+            line_range(&long, &(2000..2010)),
             2000 - LINE_MAX..2010 + LINE_MAX
         );
     }
