@@ -258,7 +258,7 @@ mod tests {
         for n in 0..MAX_CONVERSATIONS + 3 {
             store.save(&conversation(&id(n), "x")).unwrap();
         }
-        assert_eq!(store.all().len(), MAX_CONVERSATIONS + 1);
+        assert_eq!(store.list().len(), MAX_CONVERSATIONS + 1);
         for name in &strange {
             assert!(chats.join(name).exists(), "{name}");
         }

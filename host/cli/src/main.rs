@@ -36,7 +36,7 @@ fn main() -> ExitCode {
                 // The text that was asked for, such as the help, is incomplete.
                 Err(failure) if code == ExitReason::Done.number() => {
                     let failure = CommandFailure::Print(failure);
-                    ended(ResultPrinter::new(false), Err(failure)).into()
+                    finish(ResultPrinter::new(false), Err(failure)).into()
                 }
                 _ => ExitCode::from(code),
             };

@@ -183,7 +183,7 @@ mod tests {
             structured: None,
             exit_code: None,
         };
-        assert_eq!(output(&redactor, &mut masked).count(), 2);
+        assert_eq!(mask_output(&redactor, &mut masked).count(), 2);
         for part in masked.content {
             let (Content::Image { data, .. } | Content::Audio { data, .. }) = part else {
                 panic!("{part:?}")

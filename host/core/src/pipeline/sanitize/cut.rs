@@ -206,14 +206,14 @@ mod tests {
     fn cut_values_at_any_depth() {
         let mut value = json!({"size": 100, "lines": vec!["y"; 100], "content": "x".repeat(100)});
         let mut left = 60;
-        assert!(super::value(&mut value, &mut left));
+        assert!(super::cut_value(&mut value, &mut left));
         assert_eq!(value["size"], 100);
         assert!(value["lines"].as_array().unwrap().len() < 100);
         assert!(value.get("content").is_none());
         let many: serde_json::Map<_, _> =
             (0..10_000).map(|n| (format!("k{n}"), json!(n))).collect();
         let mut many = Value::Object(many);
-        assert!(super::value(&mut many, &mut 1_000));
+        assert!(super::cut_value(&mut many, &mut 1_000));
         assert!(many.as_object().unwrap().len() < 200);
     }
 

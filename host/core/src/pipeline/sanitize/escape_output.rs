@@ -93,7 +93,7 @@ mod tests {
                 content: vec![part],
                 ..ToolOutput::default()
             };
-            super::output(&mut out);
+            super::escape_output(&mut out);
             match out.content.remove(0) {
                 Content::File {
                     mime_type, name, ..
