@@ -1,4 +1,4 @@
-//! What a stored approval depends on, beside the name and the text of a rule.
+//! Facts that a stored approval depends on, beside the name and the text of a rule.
 
 use std::sync::Arc;
 
