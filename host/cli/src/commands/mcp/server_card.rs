@@ -260,7 +260,10 @@ mod tests {
         let card = block_lines(&json!({"url": "https://h.example/mcp", "oauth": {
             "issuer": "https://as.example/x", "clientId": "me", "clientSecret": "${KEY}"}}));
         let card = card.join("\n");
-        assert!(card.contains("https://as.example/x alone"), "{card}");
+        assert!(
+            card.contains("its only authorization server is https://as.example/x"),
+            "{card}"
+        );
         assert!(
             card.contains("your secret KEY goes to https://as.example"),
             "{card}"
