@@ -67,6 +67,8 @@ fn run(args: CliArgs) -> CommandResult {
     runtime.block_on(mimir_mcp::client::stop_server_programs());
     // Do not wait for a compiler or an unanswered question once the result is printed.
     runtime.shutdown_background();
+    // The commands in the background are killed now.
+    mimir_process::wait_for_last_searches();
     result
 }
 

@@ -19,4 +19,5 @@ mod sessions;
 mod toolchain_files;
 
 pub use launcher::{ProgramLauncher, ProxyFactory};
+pub use run::workspace_guard::wait_for_last_searches;
 pub use runner::SandboxRunner;

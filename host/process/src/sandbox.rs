@@ -58,7 +58,7 @@ pub(crate) use ruled_folder::{RuledFolder, read_only_mounts, writable_outside_fo
 #[cfg(target_os = "macos")]
 pub use seatbelt::SeatbeltSandbox;
 pub(crate) use special_folders::{
-    BUILD_FOLDERS, INNER, OBEYED, denied_below, has_entry_rules, inner_repositories,
+    BUILD_FOLDERS, INNER, OBEYED, OBJECTS, denied_below, has_entry_rules, inner_repositories,
 };
 
 /// The description line of a sandbox in which every command is isolated from the others.

@@ -277,6 +277,20 @@ fn exec_timeout_shows_the_output_so_far() {
     assert!(error.contains("\n  building\n"), "{error}");
 }
 
+/// A command in the background creates the file again and again until mimir exits.
+#[test]
+fn forbidden_file_is_renamed_when_mimir_exits() {
+    let place = Place::with("");
+    let folder = place.path().join("work/a");
+    std::fs::create_dir(&folder).unwrap();
+    let command = "while :; do echo x > a/.envrc; sleep 0.02; done";
+    let arguments = json!({"command": command, "background": true}).to_string();
+    let (code, said) = place.mimir(&["call", "--approve", "always", "exec", &arguments]);
+    assert_eq!(code, 0, "{said:#}");
+    assert!(!folder.join(".envrc").exists());
+    assert!(folder.join(".envrc.refused-by-mimir").exists());
+}
+
 #[test]
 fn exec_works_if_the_parent_ignores_sigchld() {
     let place = Place::with("sandbox: process");

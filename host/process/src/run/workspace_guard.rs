@@ -22,6 +22,7 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use mimir_core::paths::{PathRules, PathVerdict, ProtectionLevel};
@@ -34,7 +35,6 @@ use crate::sandbox::{
 use concurrent_commands::ConcurrentCommand;
 use open_folder::move_aside;
 pub(crate) use open_folder::read_regular_file;
-pub(crate) use repository::is_plain_worktree;
 pub(crate) use tree_snapshot::{HiddenKind, HiddenPath};
 use tree_snapshot::{SearchFindings, TreeSnapshot};
 
@@ -43,9 +43,6 @@ const WATCHED_FOLDERS: [&str; 4] = ["", ".git", ".vscode", ".config"];
 
 /// Paths that are covered even if they did not exist before, so that a command cannot create them.
 const COVERED_PATHS: [&str; 2] = [".mimir", ".git/hooks"];
-
-/// The folder of the linked worktrees: a command may add some, which a search checks.
-const WORKTREES_FOLDER: &str = ".git/worktrees";
 
 /// The suffix added to the name of a forbidden file.
 const REFUSED_SUFFIX: &str = ".refused-by-mimir";
@@ -104,6 +101,8 @@ pub(crate) struct WorkspaceGuard {
     covered: Vec<FileIdentity>,
     /// The time of the last check of the covered paths.
     last_covered_check: Option<Instant>,
+    /// Kept until the last search has ended, once the command has started.
+    active: Option<ActiveGuard>,
     /// The entry of this command in the list of running commands, once it has started.
     command: Option<ConcurrentCommand>,
     /// The whole workspace, and all other folders that the command may change.
@@ -179,6 +178,7 @@ impl WorkspaceGuard {
             folders: folders.collect(),
             covered: Vec::new(),
             last_covered_check: None,
+            active: None,
             command: None,
             trees: Some(trees.collect()),
             search: SearchState::Idle {
@@ -219,6 +219,7 @@ impl WorkspaceGuard {
     /// Adds the covered paths of the command to those that are watched.
     pub(crate) fn watch(&mut self, covered: Vec<FileIdentity>) {
         self.covered = covered;
+        self.active = self.trees.as_ref().map(|_| ActiveGuard::new());
         self.command = self
             .trees
             .as_ref()
@@ -233,6 +234,7 @@ impl WorkspaceGuard {
             folders: Vec::new(),
             covered: Vec::new(),
             last_covered_check: None,
+            active: None,
             command: None,
             trees: None,
             search: SearchState::Idle {
@@ -264,6 +266,7 @@ impl WorkspaceGuard {
 
     /// Runs the final check after the command has exited. It finds every forbidden path that the command created.
     pub(crate) async fn final_check(&mut self) -> Option<GuardBreach> {
+        self.last_covered_check = None;
         let first = self.check();
         if let Some(trees) = self.trees.take() {
             // A search that is still running may rename the same paths; each is found by one of the two.
@@ -373,7 +376,9 @@ impl WorkspaceGuard {
                     continue;
                 };
                 let path = Path::new(folder.below).join(&name).display().to_string();
-                let renamed_to = move_aside(&self.workspace, &path)?;
+                let Some(renamed_to) = move_aside(&self.workspace, &path) else {
+                    continue;
+                };
                 return Some(ForbiddenPath {
                     path,
                     rule: format!("the rule `{rule}` reserves for people"),
@@ -383,6 +388,37 @@ impl WorkspaceGuard {
             }
         }
         None
+    }
+}
+
+/// Number of guards whose last search has not ended.
+static ACTIVE_GUARDS: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts a guard until it is dropped.
+struct ActiveGuard;
+
+impl ActiveGuard {
+    fn new() -> Self {
+        ACTIVE_GUARDS.fetch_add(1, Ordering::SeqCst);
+        Self
+    }
+}
+
+impl Drop for ActiveGuard {
+    fn drop(&mut self) {
+        ACTIVE_GUARDS.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Maximum wait of a process for the last searches before it exits.
+const MAX_EXIT_DELAY: Duration = Duration::from_secs(3);
+
+/// Waits until the workspaces of all commands have been searched for the last time, at most three seconds. A process
+/// calls it before it exits, when its commands are dropped: what they created last would stay otherwise.
+pub fn wait_for_last_searches() {
+    let begun = Instant::now();
+    while ACTIVE_GUARDS.load(Ordering::SeqCst) > 0 && begun.elapsed() < MAX_EXIT_DELAY {
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -416,9 +452,6 @@ fn matching_rule(rules: &PathRules, at: &Path, below: &str, name: &OsString) -> 
         return None;
     }
     let folder = at.join(name).symlink_metadata().ok()?.is_dir();
-    if folder && path == WORKTREES_FOLDER {
-        return None;
-    }
     let verdict = if folder {
         rules.check(&path)
     } else {
@@ -436,13 +469,14 @@ impl Drop for WorkspaceGuard {
     /// Searches once more if the caller of the command is gone: forbidden paths that it created are renamed all the
     /// same.
     fn drop(&mut self) {
-        if self.command.is_none() {
+        let Some(active) = self.active.take() else {
             return;
-        }
+        };
         if let Some(trees) = self.trees.take() {
             std::thread::spawn(move || {
                 std::thread::sleep(KILL_DELAY);
                 search_all(&trees);
+                drop(active);
             });
         }
     }

@@ -23,7 +23,7 @@ use super::{CommandSpec, SandboxError};
 
 mod repositories;
 
-use repositories::{HOOKS, WORKTREES, is_inner};
+use repositories::{HOOKS, MODULES, is_inner};
 
 /// The mount over a protected path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -234,15 +234,16 @@ impl<'a> MaskCollector<'a> {
                 _ if is_socket(kind) && self.has_outside_listener(&path) => {
                     self.cover(&path, kind, MountMask::Nothing { folder: false });
                 }
-                // Git may write its data of submodules and worktrees, except for the files that it obeys. Other
-                // checkouts of the workspace's own repository stay read-only if they are elsewhere.
+                // Git may write its data of submodules, and of the worktree that the workspace is, except for the
+                // files that it obeys. Worktrees of the workspace's own repository are other checkouts and stay
+                // read-only.
                 PathVerdict::ReadOnly { .. }
-                    if is_repository && is_inner(&name) && kind.is_dir() =>
+                    if is_repository
+                        && kind.is_dir()
+                        && is_inner(&name)
+                        && (!self.ruled_folder.is_workspace || name == MODULES) =>
                 {
                     self.mask_inner_repositories(&path);
-                    if self.ruled_folder.is_workspace && name.eq_ignore_ascii_case(WORKTREES) {
-                        self.mask_worktrees_elsewhere(&path);
-                    }
                 }
                 PathVerdict::ReadOnly { .. } => self.cover(&path, kind, MountMask::ReadOnly),
                 PathVerdict::Free => {}

@@ -85,21 +85,24 @@ pub(crate) const INNER: [&str; 2] = ["modules", "worktrees"];
 /// Entries of such a repository that git runs or obeys.
 pub(crate) const OBEYED: [&str; 5] = ["commondir", "config", "config.worktree", "gitdir", "hooks"];
 
-/// Lists the repositories in such a folder, at any depth: each folder with a `HEAD` file. Links are not followed.
-pub(crate) fn inner_repositories(folder: &Path) -> Vec<PathBuf> {
+/// The folder of a repository's data, in which no other repository is looked for.
+pub(crate) const OBJECTS: &str = "objects";
+
+/// Lists the repositories in such a folder, at any depth: each folder with an entry `HEAD`, since git accepts a link
+/// that leads nowhere. Links to folders are not followed.
+pub(crate) fn inner_repositories(
+    folder: &Path,
+    read: impl Fn(&Path) -> Option<ReadDir>,
+) -> Vec<PathBuf> {
     let mut repositories = Vec::new();
     let mut pending = vec![folder.to_owned()];
     while let Some(at) = pending.pop() {
-        for entry in at.read_dir().into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            let skipped = ["objects", "refs", "hooks", "logs"];
-            if skipped.iter().any(|other| name == *other)
-                || !entry.file_type().is_ok_and(|kind| kind.is_dir())
-            {
+        for entry in read(&at).into_iter().flatten().flatten() {
+            if entry.file_name() == OBJECTS || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 continue;
             }
             pending.push(entry.path());
-            if entry.path().join("HEAD").is_file() {
+            if entry.path().join("HEAD").symlink_metadata().is_ok() {
                 repositories.push(entry.path());
             }
         }

@@ -5,8 +5,6 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use mimir_process::sandbox::SandboxError;
-
 use crate::kit::{Said, World, exists, run_in, sandbox};
 
 fn git(folder: &Path, words: &[&str]) -> String {
@@ -514,87 +512,6 @@ async fn submodule_in_the_workspace_can_commit() {
     .await;
     assert!(made.is_err(), "{made:?}");
     assert!(!exists(&own.join("commondir")));
-}
-
-/// A workspace that is a repository, and its path.
-fn with_one_commit() -> (World, std::path::PathBuf) {
-    let world = World::new();
-    let at = world.path();
-    std::fs::create_dir(&at).unwrap();
-    git(&at, &["init", "-q"]);
-    git(&at, &["commit", "-q", "--allow-empty", "-m", "First"]);
-    (world, at)
-}
-
-#[tokio::test]
-async fn worktree_can_be_added_to_an_existing_repository() {
-    let (world, at) = with_one_commit();
-    git(&at, &["worktree", "add", "-q", "../elsewhere"]);
-    let said = world.sh("git worktree add -q work -b work").await;
-    assert_eq!(said.code, 0, "{said:?}");
-    std::fs::write(at.join("work/a"), "x").unwrap();
-    let said = world.sh(&format!("cd work; {COMMIT}")).await;
-    assert_eq!(
-        (said.code, said.out.as_str()),
-        (0, "Second\nFirst\n"),
-        "{said:?}"
-    );
-    // The worktree outside is not visible, and is not pruned.
-    let said = world
-        .sh("git worktree prune; echo x > .git/worktrees/elsewhere/HEAD; echo end")
-        .await;
-    assert_eq!(said.out, "end\n", "{said:?}");
-    git(&world.outside().join("elsewhere"), &["status"]);
-    git(&at.join("work"), &["fsck", "--strict"]);
-}
-
-/// Worktrees whose files lead git to settings of another folder.
-#[tokio::test]
-async fn worktree_that_leads_to_other_settings_is_refused() {
-    for (path, text) in [
-        ("w/commondir", "echo ../../../evil > w/commondir"),
-        ("w/gitdir", "echo /etc/.git > w/gitdir"),
-        ("w/gitdir", "echo ../../../../x/.git > w/gitdir"),
-        (
-            "w/config.worktree",
-            "git config -f w/config.worktree core.pager x",
-        ),
-        ("w/config", "git config -f w/config core.fsmonitor x"),
-        (
-            "w/hooks/post-checkout",
-            "mkdir w/hooks; echo x > w/hooks/post-checkout",
-        ),
-        (
-            "w/d/commondir",
-            "mkdir w/d; cp w/HEAD w/d; echo ../.. > w/d/commondir",
-        ),
-        ("", "cd ..; mv worktrees w; ln -s w worktrees"),
-    ] {
-        let (world, at) = with_one_commit();
-        let text = format!("git worktree add -q w; cd .git/worktrees; {text}; exit 0");
-        let fault = run_in(&*sandbox(), &world.script(&text))
-            .await
-            .expect_err(path);
-        let SandboxError::ForbiddenPathCreated { path: found, .. } = &fault else {
-            panic!("{path}: {fault}");
-        };
-        let expected = Path::new(".git/worktrees").join(path);
-        assert_eq!(Path::new(found), expected, "{text}");
-        assert!(!exists(&at.join(expected)), "{text}");
-    }
-    // Its files are read-only for later commands.
-    let (world, at) = with_one_commit();
-    git(&at, &["worktree", "add", "-q", "w"]);
-    let before = std::fs::read(at.join(".git/worktrees/w/commondir")).unwrap();
-    let said = world
-        .sh("cd .git/worktrees; echo x > w/commondir; rm -f w/gitdir; mv w v; mv ../worktrees ../v; echo end")
-        .await;
-    assert_eq!(said.out, "end\n", "{said:?}");
-    assert_eq!(
-        std::fs::read(at.join(".git/worktrees/w/commondir")).unwrap(),
-        before
-    );
-    assert!(exists(&at.join(".git/worktrees/w/gitdir")));
 }
 
 #[tokio::test]

@@ -1,12 +1,18 @@
 //! Access to single files of a workspace without following links: a command may create a link anywhere, at any moment.
 
 use std::ffi::OsStr;
-use std::io::Read as _;
+use std::fs::ReadDir;
+use std::hash::{BuildHasher as _, RandomState};
+use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 #[cfg(not(target_os = "linux"))]
 use std::path::PathBuf;
 
 use super::REFUSED_SUFFIX;
+
+/// Maximum number of names that are tried for a renamed path, and how many of them end with a small number.
+const MAX_NAMES: u64 = 2_000;
+const NUMBERED_NAMES: u64 = 1_000;
 
 /// Renames a path below the workspace so that no program obeys it, and returns the new name. No link in its path is
 /// followed: a command could make it lead anywhere.
@@ -14,15 +20,30 @@ pub(super) fn move_aside(workspace: &Path, path: &str) -> Option<String> {
     let path = Path::new(path);
     let (above, name) = (path.parent()?, path.file_name()?);
     let folder = OpenFolder::open(&workspace.join(above))?;
-    (0..1_000).find_map(|number| {
+    (0..MAX_NAMES).find_map(|number| {
         let mut aside = name.to_owned();
         aside.push(REFUSED_SUFFIX);
-        if number > 0 {
-            aside.push(format!("-{number}"));
+        match number {
+            0 => {}
+            1..NUMBERED_NAMES => aside.push(format!("-{number}")),
+            // A command may have taken all numbers.
+            _ => aside.push(format!("-{:016x}", RandomState::new().hash_one(number))),
         }
         folder.rename(name, &aside)?;
         Some(above.join(aside).display().to_string())
     })
+}
+
+/// Reads a folder. If its permissions prevent that, its owner gets all of them: a command may have withdrawn them, and
+/// other programs can still open the files in it.
+pub(super) fn read_folder(path: &Path) -> Option<ReadDir> {
+    match path.read_dir() {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            OpenFolder::open(path)?.grant_owner();
+            path.read_dir().ok()
+        }
+        entries => entries.ok(),
+    }
 }
 
 /// An open folder, so that it cannot be replaced by another one in between.
@@ -38,7 +59,27 @@ impl OpenFolder {
     /// Renames an entry without replacing an existing file.
     fn rename(&self, from: &OsStr, to: &OsStr) -> Option<()> {
         let no_replace = rustix::fs::RenameFlags::NOREPLACE;
-        rustix::fs::renameat_with(&self.0, from, &self.0, to, no_replace).ok()
+        let rename = || rustix::fs::renameat_with(&self.0, from, &self.0, to, no_replace);
+        match rename() {
+            // A command may have made the folder read-only.
+            Err(rustix::io::Errno::ACCESS) => {
+                self.grant_owner();
+                rename().ok()
+            }
+            renamed => renamed.ok(),
+        }
+    }
+
+    /// Gives the owner all permissions for the folder. It fails for a folder of another user.
+    fn grant_owner(&self) {
+        use std::os::fd::AsRawFd as _;
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let path = format!("/proc/self/fd/{}", self.0.as_raw_fd());
+        if let Ok(metadata) = std::fs::metadata(&path) {
+            let mode = metadata.permissions().mode() | 0o700;
+            let _ = std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode));
+        }
     }
 }
 
@@ -62,6 +103,20 @@ impl OpenFolder {
             Err(_) => std::fs::rename(self.0.join(from), to).ok(),
         }
     }
+
+    /// Gives the owner all permissions for the folder.
+    #[cfg(unix)]
+    fn grant_owner(&self) {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        if let Ok(metadata) = self.0.metadata() {
+            let mode = metadata.permissions().mode() | 0o700;
+            let _ = std::fs::set_permissions(&self.0, std::fs::Permissions::from_mode(mode));
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn grant_owner(&self) {}
 }
 
 /// Reads a regular file without following links, if it has at most `limit` bytes.

@@ -3,15 +3,17 @@
 //! The files that `git init` and `git clone` write are allowed: settings that name no program and no other file, and
 //! hooks that are samples. The settings are an allow list, since each release of git adds more that run programs.
 
-use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use super::REFUSED_SUFFIX;
-use super::open_folder::read_regular_file;
-use crate::sandbox::OBEYED;
+use super::open_folder::{read_folder, read_regular_file};
+use crate::sandbox::{INNER, OBJECTS, inner_repositories};
 
 /// Maximum number of bytes of a settings file: git writes none that is longer.
 const MAX_CONFIG_BYTES: u64 = 64 << 10;
+
+/// The folder of the linked worktrees in a repository.
+const WORKTREES: &str = "worktrees";
 
 /// Maximum number of bytes of a file that contains a path.
 const MAX_LINK_BYTES: u64 = 8192;
@@ -91,71 +93,62 @@ const ALLOWED_SETTINGS: [(&str, &[&str]); 24] = [
 /// Returns the paths in the repository at `git`, a folder `.git`, that may not stay, each with the reason.
 pub(super) fn find_forbidden_parts(workspace: &Path, git: &str) -> Vec<(String, String)> {
     let mut forbidden = Vec::new();
-    // They lead git to settings elsewhere, and only worktrees have them.
-    for name in ["commondir", "gitdir"] {
-        let path = format!("{git}/{name}");
-        if workspace.join(&path).symlink_metadata().is_ok() {
-            forbidden.push((path, "leads git to other settings".to_owned()));
-        }
-    }
-    check_git_folder(workspace, git, false, &mut forbidden);
+    check_links(workspace, git, false, &mut forbidden);
+    check_git_folder(workspace, git, None, &mut forbidden);
     // Also for its submodules, at any depth, and its worktrees.
-    let mut pending = vec![format!("{git}/modules"), format!("{git}/worktrees")];
-    while let Some(at) = pending.pop() {
-        for (name, path) in subfolders(workspace, &at) {
-            if matches!(name.as_str(), "objects" | "refs" | "hooks" | "logs") {
+    for inner in INNER {
+        let at = workspace.join(git).join(inner);
+        for folder in inner_repositories(&at, read_folder) {
+            let Some(below) = folder.strip_prefix(workspace).ok().and_then(Path::to_str) else {
                 continue;
-            }
-            check_git_folder(workspace, &path, true, &mut forbidden);
-            for name in ["commondir", "gitdir"] {
-                forbidden.extend(find_forbidden_worktree_part(
-                    workspace,
-                    format!("{path}/{name}"),
-                ));
-            }
-            pending.push(path);
+            };
+            let is_worktree = inner == WORKTREES && folder.parent() == Some(at.as_path());
+            check_links(workspace, below, is_worktree, &mut forbidden);
+            let submodule = SubmoduleFolder {
+                workspace,
+                folder: &folder,
+            };
+            check_git_folder(workspace, below, Some(&submodule), &mut forbidden);
         }
     }
     forbidden
 }
 
-/// Returns the path of a file in the folder of a worktree, such as `.git/worktrees/NAME/commondir`, with the reason if
-/// it may not stay. The files that `git worktree add` writes may: they lead to the repository around that folder, and
-/// to a folder of this workspace.
-pub(super) fn find_forbidden_worktree_part(
+/// Checks the files that lead git to settings elsewhere. Only worktrees have them.
+fn check_links(
     workspace: &Path,
-    path: String,
-) -> Option<(String, String)> {
-    let file = workspace.join(&path);
-    if file.symlink_metadata().is_err() {
-        return None;
+    folder: &str,
+    is_worktree: bool,
+    forbidden: &mut Vec<(String, String)>,
+) {
+    for name in ["commondir", "gitdir"] {
+        let path = format!("{folder}/{name}");
+        let file = workspace.join(&path);
+        if file.symlink_metadata().is_err() {
+            continue;
+        }
+        let text = read_regular_file(&file, MAX_LINK_BYTES);
+        let text = text.and_then(|bytes| String::from_utf8(bytes).ok());
+        let is_own = text.is_some_and(|text| match text.trim_end_matches('\n') {
+            "../.." => name == "commondir",
+            to => name == "gitdir" && is_inside(workspace, &workspace.join(folder).join(to)),
+        });
+        if !(is_worktree && is_own) {
+            forbidden.push((path, "leads git to other settings".to_owned()));
+        }
     }
-    let (folder, name) = path.rsplit_once('/')?;
-    if !matches!(name, "commondir" | "gitdir") {
-        let mut forbidden = Vec::new();
-        check_git_folder(workspace, folder, true, &mut forbidden);
-        let below = format!("{path}/");
-        let is_part = |(part, _): &(String, String)| *part == path || part.starts_with(&below);
-        return forbidden.into_iter().find(is_part);
-    }
-    let text = read_regular_file(&file, MAX_LINK_BYTES);
-    let text = text.and_then(|bytes| String::from_utf8(bytes).ok());
-    let is_unchanged_link = text.is_some_and(|text| match text.trim_end_matches('\n') {
-        // In a deeper folder, it would lead to a folder that is not a repository.
-        "../.." => name == "commondir" && is_worktree_folder(folder),
-        to => name == "gitdir" && is_git_link_in(workspace, &workspace.join(folder).join(to)),
-    });
-    (!is_unchanged_link).then(|| (path, "leads git to other settings".to_owned()))
 }
 
-/// Returns true for `…/.git/worktrees/NAME`.
-fn is_worktree_folder(folder: &str) -> bool {
-    let parent = folder.rsplit_once('/').map(|(parent, _)| parent);
-    parent.is_some_and(|parent| parent == ".git/worktrees" || parent.ends_with("/.git/worktrees"))
+/// Returns true if a path, which need not exist, is in the workspace, also where links lead elsewhere.
+fn is_inside(workspace: &Path, path: &Path) -> bool {
+    let normalized = normalize(path);
+    let mut existing = normalized.ancestors();
+    let real = existing.find_map(|above| above.canonicalize().ok());
+    normalized.starts_with(workspace) && real.is_some_and(|real| real.starts_with(workspace))
 }
 
-/// Returns true for a path `.git` in a folder of the workspace, which need not exist yet.
-fn is_git_link_in(workspace: &Path, path: &Path) -> bool {
+/// Resolves `.` and `..` in a path by its text alone.
+fn normalize(path: &Path) -> PathBuf {
     let mut normalized = PathBuf::new();
     for part in path.components() {
         match part {
@@ -163,55 +156,74 @@ fn is_git_link_in(workspace: &Path, path: &Path) -> bool {
             part => normalized.push(part),
         }
     }
-    normalized.starts_with(workspace) && normalized.ends_with(".git")
-}
-
-/// Returns true if all that git obeys in the folder of a worktree is as `git worktree add` writes it, and the worktree
-/// is in this workspace.
-pub(crate) fn is_plain_worktree(workspace: &Path, folder: &str) -> bool {
-    let exists = |name: &str| workspace.join(folder).join(name).is_file();
-    let is_allowed =
-        |name: &str| find_forbidden_worktree_part(workspace, format!("{folder}/{name}")).is_none();
-    exists("commondir") && exists("gitdir") && OBEYED.into_iter().all(is_allowed)
+    normalized
 }
 
 /// Returns true if a file `HEAD` makes its folder a repository for which git would run a program.
 pub(super) fn is_repository_head(workspace: &Path, head: &str) -> bool {
     let folder = head.rsplit_once('/').map_or("", |(folder, _)| folder);
     let at = workspace.join(folder);
+    // It leads git to the settings of another folder.
+    if at.join("commondir").symlink_metadata().is_ok() {
+        return true;
+    }
     let mut forbidden = Vec::new();
-    if at.join("objects").is_dir() && at.join("refs").is_dir() {
-        check_git_folder(workspace, folder, false, &mut forbidden);
+    if at.join(OBJECTS).is_dir() && at.join("refs").is_dir() {
+        check_git_folder(workspace, folder, None, &mut forbidden);
     }
     !forbidden.is_empty()
 }
 
-/// Returns true if a file `.git` leads to the folder of a submodule or a worktree in a repository of this workspace.
-pub(super) fn links_to_repository(workspace: &Path, file: &str) -> bool {
+/// Returns true if a file `.git` leads to the folder of a submodule or a worktree in one of these repositories, which
+/// are checked by themselves.
+pub(super) fn links_to_repository<'r>(
+    workspace: &Path,
+    file: &str,
+    mut repositories: impl Iterator<Item = &'r str>,
+) -> bool {
     let target = || {
-        let text =
-            String::from_utf8(read_regular_file(&workspace.join(file), MAX_LINK_BYTES)?).ok()?;
-        let to = text.trim_end().strip_prefix("gitdir: ")?.to_owned();
-        let real = workspace
-            .join(file)
-            .parent()?
-            .join(to)
-            .canonicalize()
-            .ok()?;
-        let below = real.strip_prefix(workspace).ok()?.to_str()?.to_owned();
-        Some(below)
+        let file = workspace.join(file);
+        let text = String::from_utf8(read_regular_file(&file, MAX_LINK_BYTES)?).ok()?;
+        // Blanks at the end are a part of the path.
+        let text = text.trim_end_matches(['\n', '\r']);
+        let path = normalize(&file.parent()?.join(text.strip_prefix("gitdir: ")?));
+        // A link in the path could lead elsewhere later.
+        (path.canonicalize().ok()? == path).then_some(path)
     };
-    target().is_some_and(|below| {
-        let below = format!("/{below}/");
-        below.contains("/.git/modules/") || below.contains("/.git/worktrees/")
+    target().is_some_and(|target| {
+        repositories.any(|repository| {
+            let repository = workspace.join(repository);
+            INNER.iter().any(|inner| {
+                let below = target.strip_prefix(repository.join(inner));
+                below.is_ok_and(|below| {
+                    below != Path::new("") && below.iter().all(|part| part != OBJECTS)
+                })
+            })
+        })
     })
+}
+
+/// The folder of a submodule, in a folder `.git`.
+struct SubmoduleFolder<'a> {
+    workspace: &'a Path,
+    folder: &'a Path,
+}
+
+impl SubmoduleFolder<'_> {
+    /// Returns true if a value of `core.worktree` leads to a folder of the workspace: a submodule's own files are next
+    /// to the `.git` folder that it is in.
+    fn allows_worktree(&self, value: &str) -> bool {
+        value.starts_with("../")
+            && !value.contains(['"', '#', ';'])
+            && is_inside(self.workspace, &self.folder.join(value))
+    }
 }
 
 /// Checks the settings and the hooks in one folder of git, and adds those that may not stay to `forbidden`.
 fn check_git_folder(
     workspace: &Path,
     folder: &str,
-    inner: bool,
+    submodule: Option<&SubmoduleFolder<'_>>,
     forbidden: &mut Vec<(String, String)>,
 ) {
     let path_in_folder = |name: &str| match folder {
@@ -225,7 +237,7 @@ fn check_git_folder(
         }
         let text = read_regular_file(&workspace.join(&path), MAX_CONFIG_BYTES);
         let text = text.and_then(|bytes| String::from_utf8(bytes).ok());
-        match text.map(|text| find_unusual_setting(&text, inner)) {
+        match text.map(|text| find_unusual_setting(&text, submodule)) {
             Some(None) => {}
             Some(Some(setting)) => {
                 let why = format!("has git run or obey something by `{setting}`");
@@ -240,13 +252,8 @@ fn check_git_folder(
         forbidden.push((hooks, "leads git to hooks".to_owned()));
         return;
     }
-    for entry in workspace
-        .join(&hooks)
-        .read_dir()
-        .into_iter()
-        .flatten()
-        .flatten()
-    {
+    let entries = read_folder(&workspace.join(&hooks));
+    for entry in entries.into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let is_allowed = name.ends_with(".sample") || name.contains(REFUSED_SUFFIX);
         if !is_allowed && !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -258,20 +265,8 @@ fn check_git_folder(
     }
 }
 
-fn subfolders(workspace: &Path, at: &str) -> Vec<(String, String)> {
-    let entries = fs::read_dir(workspace.join(at))
-        .into_iter()
-        .flatten()
-        .flatten();
-    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    folders
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .map(|name| (name.clone(), format!("{at}/{name}")))
-        .collect()
-}
-
 /// Returns the first setting that is not on the list, or the first line that cannot be parsed.
-fn find_unusual_setting(text: &str, inner: bool) -> Option<String> {
+fn find_unusual_setting(text: &str, submodule: Option<&SubmoduleFolder<'_>>) -> Option<String> {
     let mut section = String::new();
     for line in text.lines() {
         let mut line = line.trim();
@@ -289,17 +284,26 @@ fn find_unusual_setting(text: &str, inner: bool) -> Option<String> {
             if line.is_empty() || line.starts_with(['#', ';']) {
                 continue;
             }
+            // Git reads a second section on the line.
+            if line.starts_with('[') {
+                return Some(line.to_owned());
+            }
         }
         let (key, value) = line.split_once('=').unwrap_or((line, ""));
         let (key, value) = (key.trim().to_ascii_lowercase(), value.trim());
-        if !is_allowed_setting(&section, &key, value, inner) {
+        if !is_allowed_setting(&section, &key, value, submodule) {
             return Some(format!("{section}.{key}"));
         }
     }
     None
 }
 
-fn is_allowed_setting(section: &str, key: &str, value: &str, inner: bool) -> bool {
+fn is_allowed_setting(
+    section: &str,
+    key: &str,
+    value: &str,
+    submodule: Option<&SubmoduleFolder<'_>>,
+) -> bool {
     // The next line would be a part of this value, and an escaped one has another meaning than its text.
     if value.contains('\\')
         || value.contains("::")
@@ -309,8 +313,7 @@ fn is_allowed_setting(section: &str, key: &str, value: &str, inner: bool) -> boo
     }
     match (section, key) {
         ("core", "fsmonitor") => value == "false",
-        // A submodule's own files are next to the `.git` folder that it is in.
-        ("core", "worktree") => inner && value.starts_with("../"),
+        ("core", "worktree") => submodule.is_some_and(|folder| folder.allows_worktree(value)),
         ("submodule", "update") => matches!(value, "checkout" | "rebase" | "merge" | "none"),
         _ => ALLOWED_SETTINGS
             .iter()
@@ -326,7 +329,7 @@ mod tests {
     fn git_config_that_names_a_program_is_unusual() {
         let plain = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n[remote \"origin\"]\n\turl = https://a.example/b.git\n\
                      \tfetch = +refs/heads/*:refs/remotes/origin/*\n[branch \"main\"]\n\tremote = origin\n# x\n[extensions] objectformat = sha256\n";
-        assert_eq!(find_unusual_setting(plain, false), None);
+        assert_eq!(find_unusual_setting(plain, None), None);
         for bad in [
             "[core]\nhooksPath = x",
             "[core] fsmonitor = ./evil",
@@ -346,12 +349,27 @@ mod tests {
             "[core]\nworktree = /home",
             "[credential]\nhelper = !sh",
             "nothing",
+            "[advice][core]\nfsmonitor = ./evil",
+            "[status] [include]path = x",
         ] {
-            assert!(find_unusual_setting(bad, false).is_some(), "{bad}");
+            assert!(find_unusual_setting(bad, None).is_some(), "{bad}");
         }
-        assert_eq!(
-            find_unusual_setting("[core]\nworktree = ../../../sub", true),
-            None
-        );
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = folder.path().canonicalize().unwrap();
+        let inner = workspace.join(".git/modules/sub");
+        let submodule = SubmoduleFolder {
+            workspace: &workspace,
+            folder: &inner,
+        };
+        for (worktree, expected) in [
+            ("../../../sub", true),
+            ("../../../../sub", false),
+            ("../../../sub ;/x", false),
+            ("/home", false),
+        ] {
+            let text = format!("[core]\nworktree = {worktree}");
+            let unusual = find_unusual_setting(&text, Some(&submodule));
+            assert_eq!(unusual.is_none(), expected, "{worktree}");
+        }
     }
 }

@@ -8,14 +8,14 @@
 //!   Settings that name no program, and hooks that are samples, stay (see [`repository`]).
 //! - `.husky` and `.githooks` in such a repository are folders like any other, as long as its settings do not name
 //!   them.
-//! - The files that `git worktree add` writes in the repository stay, if they lead to a folder of the workspace.
 //! - Folders with downloads or build results, such as `node_modules`, are not searched: packages contain the editor
 //!   settings of their authors, and people do not open those folders.
 //! - A secret that a command writes is its own, except `.envrc`, which shells run.
 //!
 //! Out of scope: paths in the root of the workspace, which are checked far more often (see the parent module).
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::ReadDir;
 use std::path::{Path, PathBuf};
 
 use mimir_core::paths::{
@@ -23,18 +23,19 @@ use mimir_core::paths::{
 };
 
 use super::obeyed_files::ObeyedStamp;
-use super::open_folder::move_aside;
+use super::open_folder::{move_aside, read_folder};
 use super::repository;
 use super::{ForbiddenPath, REFUSED_SUFFIX};
 use crate::sandbox::{
-    BUILD_FOLDERS, INNER, OBEYED, RuledFolder, denied_below, has_entry_rules, inner_repositories,
+    BUILD_FOLDERS, FileIdentity, INNER, OBEYED, RuledFolder, denied_below, has_entry_rules,
+    inner_repositories,
 };
 
 /// A hidden file like other secrets, and a script that shells run when they enter its folder.
 const ENVRC: &str = ".envrc";
 
-/// The folder of the linked worktrees in a repository.
-const WORKTREES: &str = "worktrees";
+/// The folder of the submodules in a repository.
+const MODULES: &str = "modules";
 
 /// Files of a repository that git obeys, and that every tool working with it may have to write.
 const OBEYED_OF_GIT: [&str; 2] = ["info/attributes", "objects/info/alternates"];
@@ -66,8 +67,6 @@ enum MatchKind {
     Head,
     /// A folder from which a repository may run hooks.
     Hooks,
-    /// A file that git obeys, in the folder of a worktree.
-    WorktreeFile,
 }
 
 /// A workspace, or another writable folder, in its state when a command began.
@@ -83,7 +82,13 @@ pub(super) struct TreeSnapshot {
     read_only_folders: Vec<PathBuf>,
     /// True if it is a repository that is not called `.git`.
     is_repository: bool,
-    known: HashSet<String>,
+    /// The paths that existed, each with its parent folder. In another folder that takes the place of the parent,
+    /// a path is new: the cover of the old file has moved away with the old folder.
+    known: HashMap<String, Option<FileIdentity>>,
+    /// Folders that could not be read.
+    unreadable: HashSet<String>,
+    /// True once the command may have begun.
+    is_taken: bool,
     /// Files that agents and tools obey.
     obeyed: BTreeMap<String, ObeyedStamp>,
     /// The paths that commands may not read.
@@ -95,6 +100,7 @@ pub(super) struct TreeSnapshot {
 /// The findings of a walk.
 #[derive(Default)]
 struct WalkFindings {
+    unreadable: HashSet<String>,
     matches: Vec<RuleMatch>,
     obeyed: BTreeMap<String, ObeyedStamp>,
     hidden: Vec<HiddenPath>,
@@ -137,8 +143,8 @@ pub(super) struct SearchFindings {
     pub(super) created: Vec<ForbiddenPath>,
     /// Files that agents and tools obey, and that are new or have changed.
     pub(super) obeyed: Vec<String>,
-    /// True if the command must end. Paths in a repository that it fetches, or in a worktree that it adds, do not
-    /// count: a repository may contain any file, and is fetched or checked out as a whole.
+    /// True if the command must end. Paths in a repository that it fetches do not count: a fetched repository may
+    /// contain any file, and is fetched as a whole.
     pub(super) ends: bool,
 }
 
@@ -151,7 +157,9 @@ impl TreeSnapshot {
             rules: rules.clone(),
             read_only_folders: Vec::new(),
             is_repository: folder.is_repository,
-            known: HashSet::new(),
+            known: HashMap::new(),
+            unreadable: HashSet::new(),
+            is_taken: false,
             obeyed: BTreeMap::new(),
             hidden: Vec::new(),
             repositories: Vec::new(),
@@ -179,7 +187,16 @@ impl TreeSnapshot {
         for folder in folders {
             self.collect_hidden_below(folder.to_owned());
         }
-        self.known = walked.matches.into_iter().map(|one| one.path).collect();
+        self.known = walked
+            .matches
+            .into_iter()
+            .map(|one| {
+                let parent = self.parent_identity(&one.path);
+                (one.path, parent)
+            })
+            .collect();
+        self.unreadable = walked.unreadable;
+        self.is_taken = true;
         self
     }
 
@@ -243,10 +260,16 @@ impl TreeSnapshot {
     /// Searches the whole tree, and renames forbidden paths.
     pub(super) fn search(&self) -> SearchFindings {
         let walked = self.walk();
+        let all_repositories: Vec<String> = walked
+            .matches
+            .iter()
+            .filter(|one| one.what == MatchKind::Repository)
+            .map(|one| one.path.clone())
+            .collect();
         let new: Vec<RuleMatch> = walked
             .matches
             .into_iter()
-            .filter(|one| !self.known.contains(&one.path))
+            .filter(|one| !self.is_known(&one.path))
             .collect();
         let repositories: Vec<&str> = new
             .iter()
@@ -264,13 +287,10 @@ impl TreeSnapshot {
             path.starts_with(&parent_of(repository)) && repository != ".git"
         };
         let is_fetched = |path: &str| repositories.iter().any(|one| is_below(path, one));
-        let links: Vec<&str> = new
-            .iter()
-            .filter(|one| one.what == MatchKind::GitLink)
-            .map(|one| one.path.as_str())
-            .filter(|path| repository::links_to_repository(&self.base, path))
-            .collect();
-        let is_checked_out = |path: &str| links.iter().any(|link| is_below(path, link));
+        let links_to_repository = |path: &str| {
+            let repositories = all_repositories.iter().map(String::as_str);
+            repository::links_to_repository(&self.base, path, repositories)
+        };
         let mut searched = SearchFindings::default();
         let changed = walked
             .obeyed
@@ -288,16 +308,11 @@ impl TreeSnapshot {
                     Vec::new()
                 }
                 MatchKind::Repository => repository::find_forbidden_parts(&self.base, &one.path),
-                MatchKind::GitLink if links.contains(&one.path.as_str()) => Vec::new(),
+                MatchKind::GitLink if links_to_repository(&one.path) => Vec::new(),
                 MatchKind::Head => match repository::is_repository_head(&self.base, &one.path) {
                     true => vec![(one.path.clone(), one.describe_protected())],
                     false => Vec::new(),
                 },
-                MatchKind::WorktreeFile => {
-                    let path = one.path.clone();
-                    let part = repository::find_forbidden_worktree_part(&self.base, path);
-                    part.into_iter().collect()
-                }
                 MatchKind::Hooks if is_fetched(&one.path) => Vec::new(),
                 MatchKind::Protected | MatchKind::GitLink | MatchKind::Hooks => {
                     vec![(one.path.clone(), one.describe_protected())]
@@ -307,7 +322,7 @@ impl TreeSnapshot {
                 let Some(renamed_to) = move_aside(&self.base, &path) else {
                     continue;
                 };
-                searched.ends |= !is_fetched(&path) && !is_checked_out(&path);
+                searched.ends |= !is_fetched(&path);
                 searched.created.push(ForbiddenPath {
                     path: self.display_path(path),
                     rule,
@@ -317,6 +332,31 @@ impl TreeSnapshot {
             }
         }
         searched
+    }
+
+    /// Returns true if a path existed when the command began.
+    fn is_known(&self, path: &str) -> bool {
+        let parent = self.known.get(path);
+        parent.is_some_and(|parent| *parent == self.parent_identity(path))
+    }
+
+    #[cfg(unix)]
+    fn parent_identity(&self, path: &str) -> Option<FileIdentity> {
+        FileIdentity::of_path(self.base.join(path).parent()?)
+    }
+
+    #[cfg(not(unix))]
+    fn parent_identity(&self, _: &str) -> Option<FileIdentity> {
+        None
+    }
+
+    /// Reads a folder. A command may have made it unreadable, while git and other programs still open its files.
+    fn read_folder(&self, folder: &Path) -> Option<ReadDir> {
+        let path = folder.strip_prefix(&self.base).ok().and_then(Path::to_str);
+        match self.is_taken && path.is_none_or(|path| !self.unreadable.contains(path)) {
+            true => read_folder(folder),
+            false => folder.read_dir().ok(),
+        }
     }
 
     /// Returns a path for messages: relative in the workspace, absolute elsewhere.
@@ -346,7 +386,10 @@ impl TreeSnapshot {
             if self.excluded.as_ref() == Some(&folder) {
                 continue;
             }
-            let entries = folder.read_dir();
+            let entries = self.read_folder(&folder);
+            if entries.is_none() {
+                found.unreadable.insert(at.clone());
+            }
             let scope = self.rules.scope(&at);
             for entry in entries.into_iter().flatten().flatten() {
                 // No rule matches a name that is not UTF-8.
@@ -418,14 +461,8 @@ impl TreeSnapshot {
             rule: String::new(),
             what: MatchKind::Repository,
         });
-        for entry in self
-            .base
-            .join(at)
-            .read_dir()
-            .into_iter()
-            .flatten()
-            .flatten()
-        {
+        let entries = self.read_folder(&self.base.join(at));
+        for entry in entries.into_iter().flatten().flatten() {
             let Ok(name) = entry.file_name().into_string() else {
                 continue;
             };
@@ -434,14 +471,10 @@ impl TreeSnapshot {
                 && !name.eq_ignore_ascii_case("hooks")
                 && !name.contains(REFUSED_SUFFIX)
             {
-                if INNER.contains(&name.as_str()) {
+                if INNER.contains(&name.as_str()) && (self.excluded.is_some() || name == MODULES) {
                     self.walk_inner_repositories(&path, rule, found);
                 }
-                // A command may add worktrees. A link would lead to folders that are not searched.
-                let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-                if !(is_folder && self.excluded.is_none() && name == WORKTREES) {
-                    found.push(RuleMatch::new(path, rule));
-                }
+                found.push(RuleMatch::new(path, rule));
             }
         }
     }
@@ -467,23 +500,14 @@ impl TreeSnapshot {
         if self.read_only_folders.contains(&self.base.join(at)) {
             return;
         }
-        for folder in inner_repositories(&self.base.join(at)) {
+        let read = |folder: &Path| self.read_folder(folder);
+        for folder in inner_repositories(&self.base.join(at), read) {
             let Some(below) = folder.strip_prefix(&self.base).ok().and_then(Path::to_str) else {
                 continue;
             };
             let exists = |name: &&str| folder.join(name).symlink_metadata().is_ok();
-            let is_own_worktree = self.excluded.is_none() && at.ends_with(WORKTREES);
-            let obeyed = OBEYED.into_iter().filter(exists).map(|name| {
-                let one = RuleMatch::new(format!("{below}/{name}"), rule);
-                match is_own_worktree {
-                    true => RuleMatch {
-                        what: MatchKind::WorktreeFile,
-                        ..one
-                    },
-                    false => one,
-                }
-            });
-            found.extend(obeyed);
+            let obeyed = OBEYED.into_iter().filter(exists);
+            found.extend(obeyed.map(|name| RuleMatch::new(format!("{below}/{name}"), rule)));
         }
     }
 }

@@ -5,14 +5,13 @@ use std::io;
 use std::path::Path;
 
 use super::{MaskCollector, MountMask};
-use crate::run::workspace_guard::is_plain_worktree;
-use crate::sandbox::special_folders::{INNER, OBEYED, inner_repositories};
+use crate::sandbox::special_folders::{INNER, OBEYED, OBJECTS, inner_repositories};
 
 /// The hooks folder. It is created empty in every repository that lacks it, as git itself does for new ones.
 pub(super) const HOOKS: &str = "hooks";
 
-/// The folder of the linked worktrees in a repository.
-pub(super) const WORKTREES: &str = "worktrees";
+/// The folder of the submodules in a repository.
+pub(super) const MODULES: &str = "modules";
 
 pub(super) fn is_inner(name: &str) -> bool {
     INNER.iter().any(|inner| name.eq_ignore_ascii_case(inner))
@@ -62,8 +61,9 @@ impl MaskCollector<'_> {
             return;
         }
         self.covers.insert(at.into(), MountMask::Pin);
-        for folder in inner_repositories(&self.canonical_path(at)) {
-            if !folder.join("commondir").exists() {
+        let read = |folder: &Path| folder.read_dir().ok();
+        for folder in inner_repositories(&self.canonical_path(at), read) {
+            if folder.join(OBJECTS).is_dir() && !folder.join("commondir").exists() {
                 let _ = create_folder(&folder.join(HOOKS));
             }
             let Ok(below) = folder
@@ -84,23 +84,6 @@ impl MaskCollector<'_> {
                 .take_while(|above| *above != Path::new(at));
             for above in above {
                 self.covers.insert(above.to_owned(), MountMask::Pin);
-            }
-        }
-    }
-
-    /// Covers the folders of worktrees that are outside the workspace. A command does not see those worktrees, and `git
-    /// worktree prune` would delete what belongs to them.
-    pub(super) fn mask_worktrees_elsewhere(&mut self, at: &str) {
-        let entries = self.canonical_path(at).read_dir();
-        for entry in entries.into_iter().flatten().flatten() {
-            let Ok(name) = entry.file_name().into_string() else {
-                continue;
-            };
-            let path = format!("{at}/{name}");
-            if !is_plain_worktree(&self.ruled_folder.base, &path)
-                && let Ok(kind) = entry.file_type()
-            {
-                self.cover(&path, kind, MountMask::ReadOnly);
             }
         }
     }

@@ -122,11 +122,43 @@ async fn executable_config_in_subfolders_is_renamed() {
         ("n1/.mcp.json", "echo x > n1/.mcp.json"),
         (
             "n2/.git/worktrees/w/commondir",
-            "git init -q n2; mkdir -p n2/.git/worktrees/w; echo ../../../../evil > n2/.git/worktrees/w/commondir",
+            "git init -q n2; mkdir -p n2/.git/worktrees/w; cd n2/.git/worktrees/w; ln -s refs/x HEAD; echo ../../../../evil > commondir",
         ),
         (
             "n2/.git/modules/m/commondir",
-            "git init -q n2; mkdir -p n2/.git/modules/m; echo ../../.. > n2/.git/modules/m/commondir",
+            "git init -q n2; mkdir -p n2/.git/modules/m; cd n2/.git/modules/m; touch HEAD; echo ../../.. > commondir",
+        ),
+        (
+            "n2/.git/modules/logs/config",
+            "git init -q n2; mkdir -p n2/.git/modules/logs; cd n2/.git/modules/logs; touch HEAD; git config -f config core.pager x",
+        ),
+        (
+            "n2/.git/config",
+            "git init -q n2; printf '[advice][core]\\nfsmonitor = ./x\\n' >> n2/.git/config",
+        ),
+        (
+            "n2/.git",
+            "mkdir -p n2 target/.git/worktrees/x; echo 'gitdir: ../target/.git/worktrees/x' > n2/.git",
+        ),
+        (
+            "n2/.git",
+            "git init -q n3; mkdir -p n3/.git/foo/.git/modules/x n2; echo 'gitdir: ../n3/.git/foo/.git/modules/x' > n2/.git",
+        ),
+        (
+            "n2/.git",
+            "git init -q n3; mkdir -p n3/.git/modules/x n2; ln -s ../n3/.git/modules/x n2/l; echo 'gitdir: l' > n2/.git",
+        ),
+        (
+            "n2/.git",
+            "git init -q n3; mkdir -p n3/.git/worktrees n2; echo 'gitdir: ../n3/.git/worktrees/.' > n2/.git",
+        ),
+        (
+            "n3/HEAD",
+            "mkdir n3; echo 'ref: refs/heads/x' > n3/HEAD; echo ../e > n3/commondir",
+        ),
+        (
+            "n8/.envrc",
+            "cd n8; touch .envrc.refused-by-mimir; for i in $(seq 1 999); do :> .envrc.refused-by-mimir-$i; done; echo x > .envrc",
         ),
         (
             "n2/.git/hooks/pre-commit",
@@ -198,6 +230,29 @@ async fn executable_config_in_subfolders_is_renamed() {
             exists(&world.path().join(renamed_to)),
             "{path}: nothing is lost"
         );
+    }
+}
+
+/// A folder is moved away with the covers of its files, and another one takes its place.
+#[tokio::test]
+async fn protected_path_in_a_replaced_folder_is_renamed() {
+    for wait in ["", "sleep 1"] {
+        let world = World::new().with("pkg/.mcp.json", "old").with("sub/a", "x");
+        let sub = world.path().join("sub");
+        let made = Command::new("git").args(["init", "-q"]).current_dir(&sub);
+        assert!(made.status().unwrap().success());
+        let text = format!(
+            "mv sub s; cp -r s sub; git config -f sub/.git/config core.fsmonitor ./x; mv pkg p; mkdir pkg; echo new > pkg/.mcp.json; {wait}"
+        );
+        let ended = run_in(&*sandbox(), &world.script(&text)).await;
+        assert!(ended.is_err(), "{ended:?}");
+        for file in ["sub/.git/config", "pkg/.mcp.json"] {
+            assert!(!exists(&world.path().join(file)), "{file}");
+            let renamed = world.path().join(format!("{file}.refused-by-mimir"));
+            assert!(exists(&renamed), "{file}: nothing is lost");
+        }
+        let moved = world.read("p/.mcp.json.refused-by-mimir");
+        assert_eq!(moved.as_deref(), Some("old"));
     }
 }
 
