@@ -266,7 +266,6 @@ impl WorkspaceGuard {
 
     /// Runs the final check after the command has exited. It finds every forbidden path that the command created.
     pub(crate) async fn final_check(&mut self) -> Option<GuardBreach> {
-        self.last_covered_check = None;
         let first = self.check();
         if let Some(trees) = self.trees.take() {
             // A search that is still running may rename the same paths; each is found by one of the two.

@@ -239,8 +239,9 @@ async fn protected_path_in_a_replaced_folder_is_renamed() {
     for wait in ["", "sleep 1"] {
         let world = World::new().with("pkg/.mcp.json", "old").with("sub/a", "x");
         let sub = world.path().join("sub");
-        let made = Command::new("git").args(["init", "-q"]).current_dir(&sub);
-        assert!(made.status().unwrap().success());
+        let mut git = Command::new("git");
+        let made = git.args(["init", "-q"]).current_dir(&sub).status();
+        assert!(made.unwrap().success());
         let text = format!(
             "mv sub s; cp -r s sub; git config -f sub/.git/config core.fsmonitor ./x; mv pkg p; mkdir pkg; echo new > pkg/.mcp.json; {wait}"
         );
