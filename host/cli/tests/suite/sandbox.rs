@@ -283,8 +283,9 @@ fn forbidden_file_is_renamed_when_mimir_exits() {
     let place = Place::with("");
     let folder = place.path().join("work/a");
     std::fs::create_dir(&folder).unwrap();
-    let command = "while :; do echo x > a/.envrc; sleep 0.02; done";
-    let arguments = json!({"command": command, "background": true}).to_string();
+    let script = "while :; do echo x > a/.envrc; sleep 0.02; done";
+    std::fs::write(place.path().join("work/s.sh"), script).unwrap();
+    let arguments = json!({"command": "sh s.sh", "background": true}).to_string();
     let (code, said) = place.mimir(&["call", "--approve", "always", "exec", &arguments]);
     assert_eq!(code, 0, "{said:#}");
     assert!(!folder.join(".envrc").exists());
