@@ -3,7 +3,7 @@
 //! The result is parsed again. If it differs from the old content by more than the edit, nothing is written and the
 //! person is shown the text to insert. This module does no file access.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::str::FromStr as _;
 
 use mimir_core::ToolError;
@@ -169,52 +169,44 @@ fn try_edits(text: &str, edits: &[ConfigEdit], prune: bool) -> Result<String, To
 
 /// Merges settings below the same missing block into one edit, since each edit goes through the whole text.
 fn merge_new_blocks(before: &Value, edits: &[ConfigEdit]) -> Vec<ConfigEdit> {
-    let mut blocks = BTreeMap::new();
-    let mut merged: Vec<ConfigEdit> = Vec::new();
+    // A removal refers to the state that the edits before it leave.
+    if edits
+        .iter()
+        .any(|edit| matches!(edit, ConfigEdit::Remove(_)))
+    {
+        return edits.to_vec();
+    }
+    let mut after = before.clone();
+    edits.iter().for_each(|edit| edit.apply(&mut after));
+    let mut merged_blocks = BTreeSet::new();
+    let mut merged = Vec::new();
     for edit in edits {
-        let ConfigEdit::Set(path, value) = edit else {
-            // A removal refers to the state that the edits before it leave.
-            return edits.to_vec();
-        };
-        let Some((block, below)) = missing_block(before, path) else {
+        if let ConfigEdit::Set(path, _) = edit
+            && let Some(block) = missing_block(before, path)
+        {
+            if merged_blocks.insert(block)
+                && let Some(value) = value_at(&after, block)
+                && let Ok(value) = serde_json::to_value(value)
+            {
+                merged.push(ConfigEdit::Set(block.to_vec(), value));
+            }
+        } else {
             merged.push(edit.clone());
-            continue;
-        };
-        let at = *blocks.entry(block).or_insert_with(|| {
-            merged.push(ConfigEdit::Set(block.to_vec(), serde_json::Value::Null));
-            merged.len() - 1
-        });
-        if let Some(ConfigEdit::Set(_, whole)) = merged.get_mut(at) {
-            set_below(whole, below, value.clone());
         }
     }
     merged
 }
 
-/// Splits a path after the first key that is missing. `None` if no key is, or if a value is in the way.
-fn missing_block<'p>(before: &Value, path: &'p [String]) -> Option<(&'p [String], &'p [String])> {
+/// The beginning of a path that ends with the first missing key. `None` if no key is, or if a value is in the way.
+fn missing_block<'p>(before: &Value, path: &'p [String]) -> Option<&'p [String]> {
     let mut at = before;
     for (index, key) in path.iter().enumerate() {
         match at.as_mapping()?.get(key.as_str()) {
             Some(inner) => at = inner,
-            None => return path.split_at_checked(index + 1),
+            None => return path.get(..=index),
         }
     }
     None
-}
-
-fn set_below(whole: &mut serde_json::Value, path: &[String], value: serde_json::Value) {
-    let mut at = whole;
-    for key in path {
-        if !at.is_object() {
-            *at = serde_json::Value::Object(serde_json::Map::new());
-        }
-        let serde_json::Value::Object(map) = at else {
-            return;
-        };
-        at = map.entry(key.clone()).or_insert(serde_json::Value::Null);
-    }
-    *at = value;
 }
 
 fn read(text: &str) -> Result<Value, ToolError> {
@@ -243,10 +235,14 @@ fn set_value(map: &yaml_edit::Mapping, key: &str, value: &Value) -> Option<()> {
     Some(())
 }
 
+/// The value at a path of keys.
+fn value_at<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
+    path.iter().try_fold(value, |at, key| at.get(key.as_str()))
+}
+
 /// The mapping at a path of keys.
 fn mapping_at<'a>(value: &'a Value, path: &[String]) -> Option<&'a Mapping> {
-    let at = path.iter().try_fold(value, |at, key| at.get(key.as_str()));
-    at?.as_mapping()
+    value_at(value, path)?.as_mapping()
 }
 
 /// Removes the `{}` that stands for a mapping without keys, because keys that a person adds below it would be invalid.
