@@ -179,7 +179,7 @@ fn possible_paths(word: &str) -> Vec<PathBuf> {
 }
 
 /// Removes `.` and `..` from a path, without looking at the file system.
-fn normalize_path(path: &Path) -> PathBuf {
+pub(crate) fn normalize_path(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
         match part {

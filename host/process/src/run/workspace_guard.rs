@@ -12,6 +12,7 @@
 //! The creator of a file is not known: files that a person creates meanwhile are treated alike. If several commands run
 //! in the workspace, none is stopped for a file, and each reports it (see [`concurrent_commands`]).
 
+mod active_guards;
 mod concurrent_commands;
 mod obeyed_files;
 mod open_folder;
@@ -22,7 +23,6 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use mimir_core::paths::{PathRules, PathVerdict, ProtectionLevel};
@@ -32,6 +32,8 @@ use tokio::sync::oneshot::{Receiver, channel};
 use crate::sandbox::{
     CommandSpec, FileIdentity, RuledFolder, read_only_mounts, writable_outside_folders,
 };
+use active_guards::ActiveGuard;
+pub use active_guards::wait_for_last_searches;
 use concurrent_commands::ConcurrentCommand;
 use open_folder::move_aside;
 pub(crate) use open_folder::read_regular_file;
@@ -387,37 +389,6 @@ impl WorkspaceGuard {
             }
         }
         None
-    }
-}
-
-/// Number of guards whose last search has not ended.
-static ACTIVE_GUARDS: AtomicUsize = AtomicUsize::new(0);
-
-/// Counts a guard until it is dropped.
-struct ActiveGuard;
-
-impl ActiveGuard {
-    fn new() -> Self {
-        ACTIVE_GUARDS.fetch_add(1, Ordering::SeqCst);
-        Self
-    }
-}
-
-impl Drop for ActiveGuard {
-    fn drop(&mut self) {
-        ACTIVE_GUARDS.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-/// Maximum wait of a process for the last searches before it exits.
-const MAX_EXIT_DELAY: Duration = Duration::from_secs(3);
-
-/// Waits until the workspaces of all commands have been searched for the last time, at most three seconds. A process
-/// calls it before it exits, when its commands are dropped: what they created last would stay otherwise.
-pub fn wait_for_last_searches() {
-    let begun = Instant::now();
-    while ACTIVE_GUARDS.load(Ordering::SeqCst) > 0 && begun.elapsed() < MAX_EXIT_DELAY {
-        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

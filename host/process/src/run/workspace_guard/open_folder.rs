@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::ReadDir;
 use std::hash::{BuildHasher as _, RandomState};
-use std::io::{ErrorKind, Read as _};
+use std::io::{self, ErrorKind, Read as _};
 use std::path::Path;
 #[cfg(not(target_os = "linux"))]
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ pub(super) fn move_aside(workspace: &Path, path: &str) -> Option<String> {
     let path = Path::new(path);
     let (above, name) = (path.parent()?, path.file_name()?);
     let folder = OpenFolder::open(&workspace.join(above))?;
-    (0..MAX_NAMES).find_map(|number| {
+    for number in 0..MAX_NAMES {
         let mut aside = name.to_owned();
         aside.push(REFUSED_SUFFIX);
         match number {
@@ -29,9 +29,14 @@ pub(super) fn move_aside(workspace: &Path, path: &str) -> Option<String> {
             // A command may have taken all numbers.
             _ => aside.push(format!("-{:016x}", RandomState::new().hash_one(number))),
         }
-        folder.rename(name, &aside)?;
-        Some(above.join(aside).display().to_string())
-    })
+        match folder.rename(name, &aside) {
+            Ok(()) => return Some(above.join(aside).display().to_string()),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            // Another name would not help.
+            Err(_) => return None,
+        }
+    }
+    None
 }
 
 /// Reads a folder. If its permissions prevent that, its owner gets all of them: a command may have withdrawn them, and
@@ -57,17 +62,16 @@ impl OpenFolder {
     }
 
     /// Renames an entry without replacing an existing file.
-    fn rename(&self, from: &OsStr, to: &OsStr) -> Option<()> {
+    fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         let no_replace = rustix::fs::RenameFlags::NOREPLACE;
         let rename = || rustix::fs::renameat_with(&self.0, from, &self.0, to, no_replace);
-        match rename() {
+        let mut renamed = rename();
+        if renamed == Err(rustix::io::Errno::ACCESS) {
             // A command may have made the folder read-only.
-            Err(rustix::io::Errno::ACCESS) => {
-                self.grant_owner();
-                rename().ok()
-            }
-            renamed => renamed.ok(),
+            self.grant_owner();
+            renamed = rename();
         }
+        Ok(renamed?)
     }
 
     /// Gives the owner all permissions for the folder. It fails for a folder of another user.
@@ -96,11 +100,11 @@ impl OpenFolder {
             .map(Self)
     }
 
-    fn rename(&self, from: &OsStr, to: &OsStr) -> Option<()> {
+    fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         let to = self.0.join(to);
         match to.symlink_metadata() {
-            Ok(_) => None,
-            Err(_) => std::fs::rename(self.0.join(from), to).ok(),
+            Ok(_) => Err(ErrorKind::AlreadyExists.into()),
+            Err(_) => std::fs::rename(self.0.join(from), to),
         }
     }
 

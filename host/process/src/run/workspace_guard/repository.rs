@@ -3,10 +3,11 @@
 //! The files that `git init` and `git clone` write are allowed: settings that name no program and no other file, and
 //! hooks that are samples. The settings are an allow list, since each release of git adds more that run programs.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 
 use super::REFUSED_SUFFIX;
 use super::open_folder::{read_folder, read_regular_file};
+use crate::launch_folder::normalize_path;
 use crate::sandbox::{INNER, OBJECTS, inner_repositories};
 
 /// Maximum number of bytes of a settings file: git writes none that is longer.
@@ -141,22 +142,10 @@ fn check_links(
 
 /// Returns true if a path, which need not exist, is in the workspace, also where links lead elsewhere.
 fn is_inside(workspace: &Path, path: &Path) -> bool {
-    let normalized = normalize(path);
+    let normalized = normalize_path(path);
     let mut existing = normalized.ancestors();
     let real = existing.find_map(|above| above.canonicalize().ok());
     normalized.starts_with(workspace) && real.is_some_and(|real| real.starts_with(workspace))
-}
-
-/// Resolves `.` and `..` in a path by its text alone.
-fn normalize(path: &Path) -> PathBuf {
-    let mut normalized = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => drop(normalized.pop()),
-            part => normalized.push(part),
-        }
-    }
-    normalized
 }
 
 /// Returns true if a file `HEAD` makes its folder a repository for which git would run a program.
@@ -186,7 +175,7 @@ pub(super) fn links_to_repository<'r>(
         let text = String::from_utf8(read_regular_file(&file, MAX_LINK_BYTES)?).ok()?;
         // Blanks at the end are a part of the path.
         let text = text.trim_end_matches(['\n', '\r']);
-        let path = normalize(&file.parent()?.join(text.strip_prefix("gitdir: ")?));
+        let path = normalize_path(&file.parent()?.join(text.strip_prefix("gitdir: ")?));
         // A link in the path could lead elsewhere later.
         (path.canonicalize().ok()? == path).then_some(path)
     };

@@ -87,8 +87,8 @@ pub(super) struct TreeSnapshot {
     known: HashMap<String, Option<FileIdentity>>,
     /// Folders that could not be read.
     unreadable: HashSet<String>,
-    /// True once the command may have begun.
-    is_taken: bool,
+    /// True once the state before the command is recorded.
+    is_recorded: bool,
     /// Files that agents and tools obey.
     obeyed: BTreeMap<String, ObeyedStamp>,
     /// The paths that commands may not read.
@@ -159,7 +159,7 @@ impl TreeSnapshot {
             is_repository: folder.is_repository,
             known: HashMap::new(),
             unreadable: HashSet::new(),
-            is_taken: false,
+            is_recorded: false,
             obeyed: BTreeMap::new(),
             hidden: Vec::new(),
             repositories: Vec::new(),
@@ -196,7 +196,7 @@ impl TreeSnapshot {
             })
             .collect();
         self.unreadable = walked.unreadable;
-        self.is_taken = true;
+        self.is_recorded = true;
         self
     }
 
@@ -271,22 +271,20 @@ impl TreeSnapshot {
             .into_iter()
             .filter(|one| !self.is_known(&one.path))
             .collect();
-        let repositories: Vec<&str> = new
+        let new_repositories: Vec<&str> = new
             .iter()
             .filter(|one| one.what == MatchKind::Repository)
             .map(|one| one.path.as_str())
             .collect();
-        let parent_of = |repository: &str| {
-            repository
-                .strip_suffix(".git")
-                .unwrap_or_default()
-                .to_owned()
-        };
-        let is_below = |path: &str, repository: &str| {
+        let is_fetched = |path: &str| {
             // A repository in the root of the workspace does not make other paths part of a fetch.
-            path.starts_with(&parent_of(repository)) && repository != ".git"
+            let mut fetched = new_repositories.iter().filter(|one| **one != ".git");
+            fetched.any(|one| path.starts_with(one.strip_suffix(".git").unwrap_or_default()))
         };
-        let is_fetched = |path: &str| repositories.iter().any(|one| is_below(path, one));
+        let is_in_new_repository = |path: &str| {
+            let mut folders = new_repositories.iter();
+            folders.any(|one| path.starts_with(&format!("{one}/")))
+        };
         let links_to_repository = |path: &str| {
             let repositories = all_repositories.iter().map(String::as_str);
             repository::links_to_repository(&self.base, path, repositories)
@@ -298,15 +296,9 @@ impl TreeSnapshot {
             .filter(|(path, stamp)| self.obeyed.get(path) != Some(stamp));
         searched.obeyed = changed.map(|(path, _)| self.display_path(path)).collect();
         for one in &new {
-            let contains_match =
-                |repository: &&&str| one.path.starts_with(&format!("{repository}/"));
             let forbidden = match one.what {
-                _ if repositories
-                    .iter()
-                    .any(|repository| contains_match(&repository)) =>
-                {
-                    Vec::new()
-                }
+                // It is checked as a part of the repository.
+                _ if is_in_new_repository(&one.path) => Vec::new(),
                 MatchKind::Repository => repository::find_forbidden_parts(&self.base, &one.path),
                 MatchKind::GitLink if links_to_repository(&one.path) => Vec::new(),
                 MatchKind::Head => match repository::is_repository_head(&self.base, &one.path) {
@@ -353,7 +345,7 @@ impl TreeSnapshot {
     /// Reads a folder. A command may have made it unreadable, while git and other programs still open its files.
     fn read_folder(&self, folder: &Path) -> Option<ReadDir> {
         let path = folder.strip_prefix(&self.base).ok().and_then(Path::to_str);
-        match self.is_taken && path.is_none_or(|path| !self.unreadable.contains(path)) {
+        match self.is_recorded && path.is_none_or(|path| !self.unreadable.contains(path)) {
             true => read_folder(folder),
             false => folder.read_dir().ok(),
         }
