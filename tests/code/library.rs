@@ -1,7 +1,8 @@
 //! The Python standard library in the engine: the available modules work, and the missing ones are those listed in the
 //! engine's note.
 
-use mimir_core::code::{CodeEngine as _, CodeLanguage};
+use mimir_core::code_language::CodeLanguage;
+use mimir_script::CodeEngine as _;
 use serde_json::json;
 
 use super::Place;

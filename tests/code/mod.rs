@@ -18,7 +18,7 @@ use mimir_audit::FileAuditSink;
 use mimir_core::approval::NoApprovalStore;
 use mimir_core::backend::{Backend, BoxFuture, RawResult};
 use mimir_core::call::CallObserver;
-use mimir_core::code::{CodeEngine, CodeLanguage, CodeSnippet};
+use mimir_core::code_language::CodeLanguage;
 use mimir_core::command::NoCommandRunner;
 use mimir_core::config::Config;
 use mimir_core::needs::{DirectoryAccess, FileNeed, Needs};
@@ -34,7 +34,7 @@ use mimir_core::{
     Policy, Registry, RequestId, Schema,
 };
 use mimir_kit::engines;
-use mimir_script::{CodeEngines, ScriptFolder};
+use mimir_script::{CodeEngine, CodeEngines, CodeSnippet, ScriptFolder};
 use mimir_wasm::{HostOptions, LoadedTools, SystemClock, WasmHost};
 use serde_json::{Value, json};
 use tempfile::TempDir;

@@ -64,6 +64,7 @@ const OURS: &[(&str, &[&str])] = &[
         &[
             "mimir-core",
             "mimir-audit",
+            "mimir-commands",
             "mimir-wasm",
             "mimir-builtins",
             "mimir-script",

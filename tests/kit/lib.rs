@@ -19,6 +19,7 @@ use mimir_testkit::{Testkit, Value};
 
 mod arena;
 mod builtins;
+mod fakes;
 mod folder;
 mod listing;
 mod outside;
@@ -26,6 +27,7 @@ pub mod scripted_model;
 
 pub use arena::{Arena, BOUND};
 pub use builtins::{builtins, engines};
+pub use fakes::{FixedApprover, MemoryAudit, ParsingRunner, TestPipeline};
 pub use folder::picture;
 pub use listing::change;
 pub use outside::Outside;

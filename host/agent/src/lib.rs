@@ -24,7 +24,8 @@ mod retry;
 mod session_budget;
 mod task_usage;
 mod trim;
-mod worker;
+mod worker_call;
+mod worker_file;
 
 pub use agent::{Agent, TaskEnd};
 pub use conversation::Conversation;
@@ -35,4 +36,8 @@ pub use model::{Model, ModelReply, ModelRequest, StopReason, TokenUsage};
 pub use provider::ModelProvider;
 pub use session_budget::{BudgetReservation, SessionBudget};
 pub use task_usage::{BudgetLimit, TaskUsage};
-pub use worker::{AgentSetup, WorkerRegistry, worker_call};
+pub use worker_call::{AgentSetup, WorkerRegistry, worker_call};
+pub use worker_file::{
+    CustomToolset, EmptyToolset, FilesystemToolset, McpToolset, ShellRule, ShellToolset, Worker,
+    WorkerBudget, WorkerSettings, WorkerToolsets,
+};

@@ -9,3 +9,4 @@ mod calls;
 mod faults;
 mod kit;
 mod load;
+mod workers;

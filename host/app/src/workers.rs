@@ -10,12 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use mimir_agent::{AgentSetup, SessionBudget, WorkerRegistry, worker_call};
+use mimir_agent::{AgentSetup, SessionBudget, Worker, WorkerRegistry, WorkerSettings, worker_call};
 use mimir_core::config::AgentBudget;
 use mimir_core::files::{self, LinkPolicy};
 use mimir_core::name_suggestions::did_you_mean;
 use mimir_core::text::{prefix, visible};
-use mimir_core::worker::{Worker, WorkerSettings};
 use mimir_core::{Quarantined, Tool, ToolError, ToolErrorCode};
 use sha2::{Digest as _, Sha256};
 

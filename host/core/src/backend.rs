@@ -3,6 +3,9 @@
 use std::future::Future;
 use std::pin::Pin;
 
+use serde_json::Value;
+
+use crate::command::CommandRequest;
 use crate::decision::Decision;
 use crate::error::ToolError;
 use crate::outcome::ToolOutput;
@@ -26,6 +29,13 @@ pub trait Backend: Send + Sync {
     ) -> BoxFuture<'a, Result<Option<ToolAssessment>, ToolError>> {
         let _ = call;
         Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// Returns the command that a call with these arguments runs, if the arguments determine it; it is checked before
+    /// the call runs. The argument `command` of a call is checked without this.
+    fn command_in_arguments(&self, arguments: &Value) -> Option<CommandRequest> {
+        let _ = arguments;
+        None
     }
 
     /// Resolves a path among the arguments of a call, following links as far as it exists, so that a rule about one

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::backend::BoxFuture;
 use crate::call::CallObserver;
-use crate::code::CodeLanguage;
+use crate::code_language::CodeLanguage;
 use crate::error::{ToolError, ToolErrorCode};
 use crate::pipeline::PermittedCommand;
 

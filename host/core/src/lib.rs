@@ -50,7 +50,7 @@ pub mod audit;
 pub mod backend;
 pub mod call;
 pub mod clock;
-pub mod code;
+pub mod code_language;
 pub mod command;
 pub mod config;
 pub mod decision;
@@ -76,7 +76,6 @@ pub mod token_estimate;
 pub mod tool;
 pub mod untrusted_mark;
 pub mod upstream_request;
-pub mod worker;
 
 pub use approval::{ApprovalAnswer, Approver, Card};
 pub use audit::{AuditEvent, AuditSink};

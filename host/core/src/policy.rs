@@ -43,7 +43,7 @@ pub(crate) use remedies::{NOT_GRANTED, remedies, widening_remedies};
 pub(crate) use tool_default::{evaluate_tool_default, evaluate_trust};
 pub(crate) use tool_forms::{equivalent_tool_name, resolve_called_tool};
 
-pub(crate) use commands::WorkerCommandRules;
+pub use commands::WorkerCommandRules;
 pub use error::PolicyError;
 pub use policy_file::PolicyFile;
 pub use source::RuleSource;

@@ -46,7 +46,7 @@ fn settings_for_host_programs(general: &SandboxSettings) -> Result<SandboxSettin
 mod tests {
     use super::*;
     use mimir_core::ToolErrorCode;
-    use mimir_core::code::CodeLanguage;
+    use mimir_core::code_language::CodeLanguage;
     use serde_json::json;
 
     fn settings_for(

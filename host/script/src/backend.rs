@@ -7,7 +7,7 @@ use mimir_core::{Approved, ToolError};
 use mimir_wasm::script::{STACK, ScriptState};
 use serde_json::Value;
 
-use crate::code::CodeEngines;
+use crate::code_engines::CodeEngines;
 use crate::compile::CompiledCode;
 use crate::definition::{CheckedScript, ScriptBody};
 use crate::{tool, trace};

@@ -12,7 +12,7 @@
 //! Out of scope: the capabilities of WebAssembly components, approval prompts, and printing.
 
 mod backend;
-mod code;
+mod code_engines;
 mod compile;
 mod definition;
 mod needs;
@@ -26,8 +26,9 @@ mod trace;
 mod word_scan;
 pub mod yaml;
 
-pub use code::{CodeEngines, LanguageEngineParts};
+pub use code_engines::{CodeEngines, LanguageEngineParts};
 pub use compile::CodeFault;
 pub use definition::{CheckedScript, check, check_all, schema};
 pub use plugin::{BuiltPlugin, PluginSource, build};
+pub use run_code::{CodeEngine, CodeResult, CodeSnippet};
 pub use script_folder::ScriptFolder;

@@ -9,10 +9,8 @@
 use std::sync::Arc;
 
 use mimir_core::backend::{Backend, BoxFuture, RawResult, ResourceUsage};
-use mimir_core::code::{
-    CodeBackend, CodeEngine, CodeLanguage, CodeResult, CodeSnippet, RunCodeArgs,
-};
-use mimir_core::command::CommandTarget;
+use mimir_core::code_language::CodeLanguage;
+use mimir_core::command::{CommandRequest, CommandTarget};
 use mimir_core::needs::{CommandNeed, FileNeed};
 use mimir_core::pipeline::EffectGate;
 use mimir_core::tool::{InvalidToolName, ToolOrigin, ToolSource, ToolTrust};
@@ -25,8 +23,15 @@ use mimir_wasm::family::proofs;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
+mod arguments;
+mod code_engine;
+mod code_snippet;
 mod report;
 
+pub use code_engine::{CodeEngine, CodeResult};
+pub use code_snippet::CodeSnippet;
+
+use arguments::{CodeBackend, RunCodeArgs};
 use report::{RunOutput, RunReport};
 
 /// Name of the tool.
@@ -131,6 +136,10 @@ fn schema<T: schemars::JsonSchema>() -> Schema {
 impl Backend for RunCode {
     fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         Box::pin(async move { self.attempt(&call).await.unwrap_or_else(RawResult::failed) })
+    }
+
+    fn command_in_arguments(&self, arguments: &Value) -> Option<CommandRequest> {
+        arguments::command_in_arguments(arguments)
     }
 }
 

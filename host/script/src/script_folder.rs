@@ -5,7 +5,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use mimir_core::code::CodeEngine;
 use mimir_core::files::{self, LinkPolicy};
 use mimir_core::registry::Quarantined;
 use mimir_core::tool::{Tool, ToolOrigin, ToolSource, ToolTrust};
@@ -16,9 +15,9 @@ use mimir_wasm::{LoadedTools, Sha256Digest, WasmHost};
 use parking_lot::Mutex;
 
 use crate::backend::ScriptBackend;
-use crate::code::{CodeEngines, LanguageEngineParts};
+use crate::code_engines::{CodeEngines, LanguageEngineParts};
 use crate::definition::{self, CheckedScript};
-use crate::run_code::run_code;
+use crate::run_code::{CodeEngine, run_code};
 
 /// Maximum size of a tool file in bytes.
 const MAX_FILE_SIZE: u64 = 1 << 20;

@@ -6,7 +6,7 @@ use mimir_core::{Limits, ToolError, ToolErrorCode, text};
 use mimir_wasm::program::ProgramRequest;
 use serde::Deserialize;
 
-use crate::code::CodeEngines;
+use crate::code_engines::CodeEngines;
 use crate::definition::{CheckedScript, ScriptBody};
 
 /// Reads Python from stdin, and writes the syntax error as JSON.

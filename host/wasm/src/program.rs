@@ -44,6 +44,7 @@ mod temporary_folder;
 pub use packed::PackedComponent;
 pub(crate) use program_host::ProgramHost;
 pub(crate) use program_output::ProgramOutput;
+pub use program_session::CodeSession;
 use temporary_folder::TemporaryFolder;
 
 /// Path of the workspace in programs.

@@ -11,7 +11,7 @@ use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use super::{OutOfRangeError, limits};
-use crate::code::CodeLanguage;
+use crate::code_language::CodeLanguage;
 
 /// `sandbox`: the name of a mode, or a block.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -7,7 +7,6 @@ use serde_json::Value;
 use crate::approval::{ApprovalAnswer, timestamp};
 use crate::call::{Call, CallContext, CallObserver, CallingTool, ParentCall};
 use crate::clock::{Clock, Deadline};
-use crate::code;
 use crate::decision::Decision;
 use crate::error::{ToolError, ToolErrorCode};
 use crate::limits::Limits;
@@ -162,7 +161,7 @@ impl Approved {
     /// Code that a model wrote may call all tools that the model may call, or only those that the call names.
     pub fn granted_nested_caller(&self) -> Option<NestedCaller> {
         if self.checked.tool.runs_code() {
-            let named = code::named_tools(self.arguments());
+            let named = named_tools(self.arguments());
             return Some(
                 self.nested_caller_for(named.map_or(CallableTools::Any, CallableTools::Named)),
             );
@@ -179,6 +178,12 @@ impl Approved {
             observer: Arc::clone(&self.checked.observer),
         }
     }
+}
+
+/// Returns the names in the argument `tools` of `run_code`, if it is there.
+fn named_tools(arguments: &Value) -> Option<Vec<String>> {
+    let names = arguments.get("tools")?.as_array()?.iter();
+    Some(names.filter_map(Value::as_str).map(str::to_owned).collect())
 }
 
 /// The tools that a call may call while it runs.

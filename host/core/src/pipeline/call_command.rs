@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::command::{CommandRequest, CommandRunner, ParsedProgram};
 use crate::error::ToolError;
 use crate::policy;
+use crate::tool::Tool;
 
 /// A parsed program, or the reason why a text cannot be one.
 pub(super) type ParsedText = Result<Arc<ParsedProgram>, ToolError>;
@@ -20,8 +21,9 @@ pub(super) struct CallCommand {
 
 impl CallCommand {
     /// The command, if the arguments name one.
-    pub(super) fn from_arguments(arguments: &Value) -> Option<Arc<Self>> {
-        let request = policy::command_in_arguments(arguments)?;
+    pub(super) fn from_arguments(tool: &Tool, arguments: &Value) -> Option<Arc<Self>> {
+        let request = policy::command_in_arguments(arguments)
+            .or_else(|| tool.backend.command_in_arguments(arguments))?;
         let parsed = OnceLock::new();
         Some(Arc::new(Self { request, parsed }))
     }

@@ -74,7 +74,7 @@ pub(super) fn check_arguments(
     let is_command = tool.source == ToolSource::BuiltIn
         && tool.definition.group == ToolGroup::Runtime
         && !tool.runs_code();
-    let command = || command.get_or_init(|| CallCommand::from_arguments(arguments));
+    let command = || command.get_or_init(|| CallCommand::from_arguments(tool, arguments));
     if is_command
         && command()
             .as_ref()

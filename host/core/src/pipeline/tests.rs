@@ -13,7 +13,6 @@ mod reach;
 mod restore;
 mod storage;
 mod taint;
-mod worker;
 
 use super::*;
 use crate::approval::{ApprovalAnswer, Card, NoApprovalStore};

@@ -62,7 +62,7 @@ impl Checked {
 
     /// Returns the command in the arguments, if there is one.
     pub(super) fn command(&self) -> Option<&Arc<CallCommand>> {
-        let find = || CallCommand::from_arguments(&self.arguments);
+        let find = || CallCommand::from_arguments(&self.tool, &self.arguments);
         self.command.get_or_init(find).as_ref()
     }
 

@@ -11,7 +11,6 @@ use serde_json::Value;
 
 use mimir_commands::{dangers, hidden_danger, is_harmless, only_stages, subcommands};
 
-use crate::code;
 use crate::command::{
     CommandPattern, CommandProgram, CommandRequest, CommandRunner, CommandTarget, CommandVerdict,
     ParsedCommand, ParsedProgram, ShellRedirection, display_line,
@@ -35,9 +34,9 @@ mod file_access;
 mod globs;
 #[cfg(test)]
 mod tests;
-mod worker;
+mod worker_rules;
 
-pub(crate) use worker::WorkerCommandRules;
+pub use worker_rules::WorkerCommandRules;
 
 use file_access::WorkingDirectories;
 
@@ -80,12 +79,9 @@ const UNKNOWN: &str = "what cannot be known";
 /// The name of the rule that applies if no mode is set.
 pub(super) const DEFAULT_LIST: &str = "the default list of commands";
 
-/// Returns the command that the arguments of a call name: of the tool `exec`, or of `run_code` if the code needs an
-/// interpreter on this machine.
+/// Returns the command in the argument `command` of a call, as the tool `exec` takes it.
 pub(crate) fn command_in_arguments(arguments: &Value) -> Option<CommandRequest> {
-    let Some(command) = arguments["command"].as_str() else {
-        return code::command_in_arguments(arguments);
-    };
+    let command = arguments["command"].as_str()?;
     let program = match arguments["args"].as_array() {
         None => CommandProgram::Script(command.to_owned()),
         Some(args) => {

@@ -135,7 +135,7 @@ impl PolicyFile {
     }
 
     /// Compiles the rules of a worker's file.
-    pub(crate) fn for_worker(
+    pub fn for_worker(
         config: &Config,
         source: RuleSource,
         commands: Option<WorkerCommandRules>,

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use mimir_core::code::CodeLanguage;
+use mimir_core::code_language::CodeLanguage;
 use mimir_core::command::CommandOutput;
 use mimir_core::name_suggestions::did_you_mean;
 use mimir_core::text::prefix;

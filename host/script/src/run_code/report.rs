@@ -1,11 +1,11 @@
 //! The result of `run_code`, as a model reads it.
 
 use mimir_core::ToolError;
-use mimir_core::code::CodeSession;
 use mimir_core::command::{CapturedOutput, CommandOutput};
 use mimir_core::outcome::{Content, ToolOutput};
 use mimir_core::text::sanitize;
 use mimir_core::{ToolErrorCode, text};
+use mimir_wasm::program::CodeSession;
 use schemars::JsonSchema;
 use serde::Serialize;
 

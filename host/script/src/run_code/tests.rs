@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use mimir_core::code::NoCodeEngine;
 use mimir_core::command::CommandOutput;
 use serde_json::json;
 
@@ -30,7 +29,7 @@ fn finished(exit_code: i32, stdout: &str, stderr: &str) -> CommandOutput {
 
 #[test]
 fn schema_accepts_valid_input_only() {
-    let tool = run_code(vec![Arc::new(NoCodeEngine)]).unwrap();
+    let tool = run_code(Vec::new()).unwrap();
     let schema = &tool.definition.input_schema;
     let check = |value: Value| schema.validate("the arguments", &value);
     check(json!({"language": "python", "code": "print(1)"})).unwrap();

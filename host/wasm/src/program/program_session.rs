@@ -10,12 +10,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mimir_core::call::CallObserver;
-use mimir_core::code::CodeSession;
 use mimir_core::command::CommandOutput;
 use mimir_core::needs::Needs;
 use mimir_core::paths::PathRules;
 use mimir_core::{Approved, ToolError, ToolErrorCode};
 use parking_lot::{Mutex, MutexGuard};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
@@ -30,6 +31,19 @@ use crate::fs::{MountTracking, UndoRecorder};
 use crate::script::ScriptState;
 use crate::script::script_effects::ScriptEffects;
 use crate::trap_errors::trap_error;
+
+/// A code session, in which code finds the state of earlier code.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct CodeSession {
+    /// Its name.
+    pub name: String,
+    /// True if the session began with this call, without any earlier state.
+    pub fresh: bool,
+    /// True if the session ended with this call: the next one starts without state.
+    pub ended: bool,
+    /// The names of all open sessions of this client.
+    pub open: Vec<String>,
+}
 
 /// Maximum number of sessions of one engine: each holds as much memory as a call may have.
 const MAX_SESSIONS: usize = 4;

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use clap::CommandFactory as _;
+use mimir_agent::WorkerSettings;
 use mimir_core::config::Config;
-use mimir_core::worker::WorkerSettings;
 use serde_json::Value;
 
 use super::{HelpPage, TOPICS};

@@ -7,7 +7,7 @@ use mimir_core::approval::NoApprovalStore;
 use mimir_core::audit::AuditError;
 use mimir_core::backend::{BoxFuture, ResourceUsage};
 use mimir_core::call::CallObserver;
-use mimir_core::code::{CodeEngine, CodeLanguage, CodeResult, CodeSnippet};
+use mimir_core::code_language::CodeLanguage;
 use mimir_core::command::{
     CommandOutput, CommandProgram, CommandRunner, CommandTarget, ParsedProgram,
 };
@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::finished;
-use crate::run_code::run_code;
+use crate::run_code::{CodeEngine, CodeResult, CodeSnippet, run_code};
 
 /// An engine that supports Python only.
 struct Python(i32);

@@ -14,7 +14,6 @@ use mimir_core::outcome::{Content, ToolOutput};
 use mimir_core::pipeline::Checked;
 use mimir_core::text::{prefix, visible};
 use mimir_core::tool::{InvalidToolName, ToolOrigin, ToolTrust};
-use mimir_core::worker::{WORKER_CALL, Worker};
 use mimir_core::{
     Approved, Decision, Needs, RiskLevel, Schema, Tool, ToolDefinition, ToolError, ToolGroup,
     ToolHints, ToolName, ToolSource,
@@ -27,6 +26,7 @@ use crate::event::{AgentEvent, AgentEventSink};
 use crate::message::{Message, ToolCall};
 use crate::model::Model;
 use crate::session_budget::{BudgetReservation, SessionBudget};
+use crate::worker_file::{WORKER_CALL, Worker};
 
 /// Maximum depth of workers that call workers. Any deeper, a person could not tell the purpose of a call.
 const MAX_DEPTH: usize = 3;

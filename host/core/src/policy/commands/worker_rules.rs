@@ -8,11 +8,11 @@ use crate::policy::RuleSource;
 
 /// The command rules of a worker: the strictest decision of all matching patterns, and a default.
 #[derive(Debug, Clone)]
-pub(crate) struct WorkerCommandRules {
+pub struct WorkerCommandRules {
     /// The patterns.
-    pub(crate) rules: Vec<(CommandPattern, Decision)>,
+    pub rules: Vec<(CommandPattern, Decision)>,
     /// The decision if no pattern matches.
-    pub(crate) default: Decision,
+    pub default: Decision,
 }
 
 impl WorkerCommandRules {

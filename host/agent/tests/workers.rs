@@ -1,12 +1,89 @@
-//! Tests that a worker has only those of its toolsets that its caller has too.
+//! Workers have only those of their toolsets that their caller has too.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
-use super::approvals::commands::Words;
-use super::*;
-use crate::needs::{CommandNeed, DirectoryAccess};
-use crate::outcome::DataClass;
-use crate::worker::{Worker, WorkerSettings};
+use mimir_agent::{Worker, WorkerSettings};
+use mimir_core::config::AgentBudget;
+use mimir_core::needs::{CommandNeed, FileNeed};
+use mimir_core::outcome::{DataClass, ToolOutput, TrustLevel};
+use mimir_core::pipeline::{Approved, PipelineSnapshot};
+use mimir_core::tool::{ToolDefinition, ToolHints, ToolOrigin, ToolTrust};
+use mimir_core::{
+    ApprovalAnswer, Backend, BoxFuture, Call, CallContext, Content, Decision, DirectoryAccess,
+    Needs, Outcome, Policy, RawResult, Registry, RequestId, RiskLevel, Schema, Tool, ToolErrorCode,
+    ToolGroup, ToolName, ToolSource,
+};
+use mimir_kit::TestPipeline;
+use serde_json::{Value, json};
+
+/// A backend that returns `done`.
+struct Done;
+
+impl Backend for Done {
+    fn run(&self, _: Approved) -> BoxFuture<'_, RawResult> {
+        let output = ToolOutput {
+            content: vec![Content::text("done")],
+            ..ToolOutput::default()
+        };
+        Box::pin(std::future::ready(RawResult::from(Ok(output))))
+    }
+}
+
+/// A custom tool without needs, which no rule asks about.
+fn tool(name: &str) -> Tool {
+    let definition = ToolDefinition {
+        name: ToolName::new(name).unwrap(),
+        title: None,
+        description: "a tool".into(),
+        group: ToolGroup::System,
+        input_schema: Schema::parse(r#"{"type":"object"}"#).unwrap(),
+        output_schema: None,
+        approval: Decision::Allow,
+        silent: false,
+        risk: RiskLevel::Low,
+        hints: ToolHints::default(),
+        needs: Needs::default(),
+    };
+    let origin = ToolOrigin {
+        speaks: true,
+        plugin: name.into(),
+        version: "1.0.0".into(),
+        location: format!("{name}.wasm"),
+        digest: "00".into(),
+        ..ToolOrigin::default()
+    };
+    Tool::new(
+        definition,
+        ToolSource::Custom,
+        Arc::new(origin),
+        ToolTrust::Harmless,
+        Arc::new(Done),
+    )
+}
+
+fn snapshot_with(tools: Vec<Tool>, settings: Value) -> PipelineSnapshot {
+    let settings = serde_json::from_value(settings).unwrap();
+    PipelineSnapshot {
+        registry: Registry::new(tools, vec![]),
+        policy: Policy::new(&settings, "config.yml").unwrap(),
+    }
+}
+
+fn call(tool: &str, arguments: Value) -> Call {
+    let context = CallContext {
+        request_id: RequestId::new(SystemTime::now()),
+        session_id: "session".into(),
+        conversation_id: None,
+        user: None,
+    };
+    Call::new(tool, arguments, context)
+}
+
+fn code(outcome: &Outcome) -> Option<ToolErrorCode> {
+    outcome.result().err().map(|error| error.code)
+}
 
 fn worker(name: &str, settings: Value) -> Result<Worker, (String, String)> {
     let settings: WorkerSettings =
@@ -74,7 +151,7 @@ fn names(worker: &Worker, snapshot: &PipelineSnapshot) -> Vec<String> {
 
 #[tokio::test]
 async fn worker_has_only_the_tools_of_its_toolsets() {
-    let bench = bench(tools(), json!({}), ApprovalAnswer::No);
+    let bench = TestPipeline::new(snapshot_with(tools(), json!({})), ApprovalAnswer::No);
     let snapshot = bench.pipeline.snapshot();
     for (toolsets, wanted) in [
         (json!({}), &[][..]),
@@ -158,13 +235,13 @@ async fn worker_file_only_tightens_the_rules_of_the_caller() {
         ("deny", json!({"tools": {"fibonacci": "preApproved"}}), None),
     ] {
         let config = json!({"tools": {"fibonacci": {"approval": caller}}});
-        let bench = bench(tools(), config, ApprovalAnswer::Once);
+        let bench = TestPipeline::new(snapshot_with(tools(), config), ApprovalAnswer::Once);
         let worker = with_toolsets(custom(own.clone()));
         let pipeline = bench
             .pipeline
             .restricted(move |snapshot| worker.restrict(snapshot));
         let outcome = pipeline.call(call("fibonacci", json!({}))).await;
-        let questions = bench.approver.1.load(Ordering::SeqCst);
+        let questions = bench.approver.questions();
         match asked {
             Some(asked) => {
                 assert!(outcome.is_ok(), "{caller} {own}: {outcome:?}");
@@ -213,18 +290,11 @@ async fn worker_shell_rules_judge_each_simple_command() {
     ] {
         // The caller may run everything.
         let config = json!({"execApprovals": {"mode": "full"}});
-        let bench = bench(tools(), config, ApprovalAnswer::No);
-        let ports = PipelinePorts {
-            runner: Arc::new(Words),
-            ..bench.pipeline.0.ports.clone()
-        };
-        let snapshot = PipelineSnapshot {
-            registry: Registry::new(tools(), vec![]),
-            policy: bench.pipeline.snapshot().policy.clone(),
-        };
-        let outer = Pipeline::new(snapshot, ports);
+        let bench = TestPipeline::new(snapshot_with(tools(), config), ApprovalAnswer::No);
         let worker = with_toolsets(toolsets.clone());
-        let pipeline = outer.restricted(move |snapshot| worker.restrict(snapshot));
+        let pipeline = bench
+            .pipeline
+            .restricted(move |snapshot| worker.restrict(snapshot));
         let asked = call("exec", json!({"command": command}));
         let explained = pipeline.explain(asked).await.unwrap();
         assert_eq!(
@@ -240,9 +310,8 @@ async fn worker_shell_rules_judge_each_simple_command() {
         }
     }
     // Commands that the caller may not run are not run.
-    let bench = bench(
-        tools(),
-        json!({"execApprovals": {"mode": "deny"}}),
+    let bench = TestPipeline::new(
+        snapshot_with(tools(), json!({"execApprovals": {"mode": "deny"}})),
         ApprovalAnswer::No,
     );
     let worker = with_toolsets(shell);
@@ -261,7 +330,7 @@ async fn worker_remedies_omit_what_would_not_help() {
     for tool in &mut all {
         tool.definition.approval = Decision::Ask;
     }
-    let bench = bench(all, json!({}), ApprovalAnswer::No);
+    let bench = TestPipeline::new(snapshot_with(all, json!({})), ApprovalAnswer::No);
     // The worker's file would allow it, but the caller's asks. Accepting the worker again does not change that.
     let worker = with_toolsets(
         json!({"custom": {"module": "math", "tools": ["factorial"], "approval": {"default": "preApproved"}}}),
@@ -282,7 +351,7 @@ async fn worker_remedies_omit_what_would_not_help() {
 fn worker_read_only_filesystem_applies_to_other_tools_too() {
     let mut all = tools();
     for tool in &mut all {
-        let need = crate::needs::FileNeed {
+        let need = FileNeed {
             path: ".".into(),
             access: DirectoryAccess::ReadWrite,
             reason: String::new(),
@@ -321,7 +390,7 @@ fn worker_read_only_filesystem_applies_to_other_tools_too() {
 
 #[tokio::test]
 async fn worker_of_a_worker_has_the_common_tools() {
-    let bench = bench(tools(), json!({}), ApprovalAnswer::No);
+    let bench = TestPipeline::new(snapshot_with(tools(), json!({})), ApprovalAnswer::No);
     let reads = with_toolsets(json!({"filesystem": {"readOnly": true}, "workers": ["files"]}));
     let files = with_toolsets(json!({"filesystem": {}, "shell": {}}));
     let outer = bench
@@ -352,13 +421,13 @@ async fn worker_of_a_worker_has_the_common_tools() {
 async fn worker_reads_taint_the_session_of_the_caller() {
     let labels = json!({"outputTrust": "untrusted", "outputDataClass": "sensitive"});
     let config = json!({"tools": {"read_file": {"labels": labels}}});
-    let bench = bench(tools(), config, ApprovalAnswer::No);
+    let bench = TestPipeline::new(snapshot_with(tools(), config), ApprovalAnswer::No);
     let worker = with_toolsets(json!({"filesystem": {}}));
     let pipeline = bench
         .pipeline
         .restricted(move |snapshot| worker.restrict(snapshot));
     pipeline.call(call("read_file", json!({}))).await;
-    let label = bench.pipeline.0.sessions.get("session").label();
+    let label = bench.pipeline.session_label("session");
     assert_eq!(
         (label.trust, label.data_class),
         (TrustLevel::Untrusted, DataClass::Sensitive)
@@ -436,7 +505,7 @@ fn worker_invalid_file_error_names_the_key() {
 
 #[tokio::test]
 async fn worker_missing_tools_and_servers_are_reported() {
-    let bench = bench(tools(), json!({}), ApprovalAnswer::No);
+    let bench = TestPipeline::new(snapshot_with(tools(), json!({})), ApprovalAnswer::No);
     let snapshot = bench.pipeline.snapshot();
     let missing = |toolsets: Value| with_toolsets(toolsets).missing(&snapshot).join("\n");
     assert_eq!(missing(json!({"filesystem": {}, "mcp": {"hub": {}}})), "");
@@ -458,7 +527,7 @@ async fn worker_missing_tools_and_servers_are_reported() {
 
 #[tokio::test]
 async fn worker_denied_paths_apply_to_every_tool() {
-    let bench = bench(tools(), json!({}), ApprovalAnswer::No);
+    let bench = TestPipeline::new(snapshot_with(tools(), json!({})), ApprovalAnswer::No);
     let files = json!({"filesystem": {"deny": ["secrets/**"]}, "shell": {}});
     let snapshot = with_toolsets(files).restrict(&bench.pipeline.snapshot());
     for name in ["read_file", "exec"] {
@@ -486,10 +555,10 @@ async fn worker_denied_paths_apply_to_every_tool() {
 fn worker_budget_is_within_the_budget_of_the_caller() {
     let of = |budget: Value| {
         let worker = worker("w", json!({"instructions": "x", "budget": budget})).unwrap();
-        worker.budget(crate::config::AgentBudget::default())
+        worker.budget(AgentBudget::default())
     };
     let all = of(json!({}));
-    assert_eq!(all, crate::config::AgentBudget::default());
+    assert_eq!(all, AgentBudget::default());
     assert_eq!(of(json!({"maxTurns": 3})).turns, 3);
     assert_eq!(of(json!({"maxToolCalls": 3})).tool_calls, 3);
     assert_eq!(of(json!({"maxTokens": 3})).tokens, 3);

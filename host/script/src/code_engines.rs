@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mimir_core::backend::{BoxFuture, ResourceUsage};
-use mimir_core::code::{CodeEngine, CodeLanguage, CodeResult, CodeSnippet};
+use mimir_core::code_language::CodeLanguage;
 use mimir_core::command::{CapturedOutput, CommandOutput};
 use mimir_core::{Approved, ToolError, ToolErrorCode, text};
 use mimir_wasm::fs::{CODE_WITHOUT_UNDO, UndoCopies};
@@ -19,6 +19,7 @@ use mimir_wasm::{WasmHost, WasmHostError};
 use serde_json::json;
 
 use crate::compile::{self, CodeFault, CompiledCode};
+use crate::run_code::{CodeEngine, CodeResult, CodeSnippet};
 
 /// The file name of the code in messages.
 const FILE_NAME: &str = "main.js";

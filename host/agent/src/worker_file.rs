@@ -10,17 +10,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::command::CommandPattern;
-use crate::config::{
+use mimir_core::command::CommandPattern;
+use mimir_core::config::{
     AgentBudget, AgentSettings, ApprovalDefaults, Config, MatcherSettings, RuleSettings,
     ToolApproval, ToolSettings,
 };
-use crate::decision::Decision;
-use crate::name_suggestions::{did_you_mean, snake};
-use crate::needs::DirectoryAccess;
-use crate::pipeline::PipelineSnapshot;
-use crate::policy::{PolicyFile, WorkerCommandRules};
-use crate::tool::{Tool, ToolGroup, ToolName, ToolSource};
+use mimir_core::name_suggestions::{did_you_mean, snake};
+use mimir_core::pipeline::PipelineSnapshot;
+use mimir_core::policy::{PolicyFile, RuleSource, WorkerCommandRules};
+use mimir_core::text::{prefix, visible};
+use mimir_core::{Decision, DirectoryAccess, Tool, ToolGroup, ToolName, ToolSource};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -206,7 +205,7 @@ impl Worker {
             .collect();
         match all.is_empty() {
             true => "none".to_owned(),
-            false => crate::text::visible(&all.join("; ")),
+            false => visible(&all.join("; ")),
         }
     }
 
@@ -220,10 +219,7 @@ impl Worker {
         let own = self.settings.description.as_deref();
         let text = own.unwrap_or(&self.settings.instructions);
         let line = text.lines().map(str::trim).find(|line| !line.is_empty());
-        crate::text::visible(crate::text::prefix(
-            line.unwrap_or_default(),
-            DESCRIPTION_MAX,
-        ))
+        visible(prefix(line.unwrap_or_default(), DESCRIPTION_MAX))
     }
 
     /// The limits of a task for a caller with these limits.
@@ -293,7 +289,7 @@ impl Worker {
                 .filter(|tool| is_in_module(tool, &custom.module));
             let own: Vec<&Tool> = own.map(AsRef::as_ref).collect();
             if own.is_empty() {
-                let module = crate::text::visible(&custom.module);
+                let module = visible(&custom.module);
                 missing.push(format!(
                     "{}: no tools are loaded from `{module}`: expected a tool file in .mimir/tools. Build a TypeScript \
                      module with `mimir tools build {module}`, or name the file that `mimir tools list` shows",
@@ -306,8 +302,8 @@ impl Worker {
                     missing.push(format!(
                         "{}: `{}` has no tool `{}`.{near}",
                         self.at("toolsets.custom.tools"),
-                        crate::text::visible(&custom.module),
-                        crate::text::visible(name)
+                        visible(&custom.module),
+                        visible(name)
                     ));
                 }
             }
@@ -317,7 +313,7 @@ impl Worker {
                 missing.push(format!(
                     "{}: the server `{}` is unknown or has no tools; `mimir mcp list` shows the servers",
                     self.at("toolsets.mcp"),
-                    crate::text::visible(name)
+                    visible(name)
                 ));
             }
         }
@@ -329,9 +325,9 @@ impl Worker {
         self.source().at(key)
     }
 
-    fn source(&self) -> crate::policy::RuleSource {
+    fn source(&self) -> RuleSource {
         let lines = Arc::clone(&self.lines);
-        crate::policy::RuleSource::new(self.file.clone(), move || (*lines).clone())
+        RuleSource::new(self.file.clone(), move || (*lines).clone())
     }
 
     /// Returns the settings for a tool if the worker has it.

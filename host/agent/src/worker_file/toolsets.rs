@@ -4,11 +4,10 @@
 
 use std::collections::BTreeMap;
 
+use mimir_core::Decision;
+use mimir_core::config::ApprovalDefaults;
 use schemars::JsonSchema;
 use serde::Deserialize;
-
-use crate::config::ApprovalDefaults;
-use crate::decision::Decision;
 
 /// The tools of a worker. It has only those that are named.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]

@@ -1,15 +1,16 @@
-//! The arguments of the tool `run_code`, and the command line of an interpreter for them.
+//! The arguments of the tool `run_code`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use mimir_core::code_language::CodeLanguage;
+use mimir_core::command::{CommandRequest, CommandTarget};
+use mimir_core::{ToolError, ToolErrorCode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{CodeLanguage, CodeSnippet};
-use crate::command::{CommandProgram, CommandRequest, CommandTarget};
-use crate::error::{ToolError, ToolErrorCode};
+use super::CodeSnippet;
 
 /// The arguments of `run_code`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -49,12 +50,6 @@ pub struct RunCodeArgs {
     pub tools: Option<Vec<String>>,
 }
 
-/// The tools named in a call of `run_code`, if any.
-pub(crate) fn named_tools(arguments: &Value) -> Option<Vec<String>> {
-    let named = arguments.get("tools")?.as_array()?.iter();
-    Some(named.filter_map(Value::as_str).map(str::to_owned).collect())
-}
-
 /// The backend that runs the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -79,9 +74,6 @@ fn usual_timeout() -> u32 {
 
 /// Maximum characters of a session's name.
 const SESSION_MAX: usize = 32;
-
-/// Maximum length of code passed as an argument. Linux allows 128 KiB, including the terminator.
-const ARGUMENT_MAX: usize = 120_000;
 
 impl RunCodeArgs {
     /// Parses the arguments of a call.
@@ -154,63 +146,9 @@ impl CodeBackend {
     }
 }
 
-impl CodeLanguage {
-    /// The interpreter's program.
-    pub const fn interpreter(self) -> &'static str {
-        match self {
-            Self::Python => "python3",
-            Self::Bash => "bash",
-            Self::Javascript => "node",
-        }
-    }
-}
-
-impl CodeSnippet {
-    /// The command that runs the code with an interpreter. The code is an argument, so that the standard input belongs
-    /// to the program, and shell code is parsed and checked like any other. Code that is too long for an argument is
-    /// passed on the standard input, and the program then has none of its own.
-    pub fn command(&self, place: CommandTarget) -> Result<CommandRequest, ToolError> {
-        let long = self.code.len() > ARGUMENT_MAX;
-        if long && !self.stdin.is_empty() {
-            let message = format!(
-                "code of more than {} KB goes to its interpreter on the standard input, so it cannot have a `stdin` of its \
-                 own; write the code or the input into a file of the workspace",
-                ARGUMENT_MAX / 1000
-            );
-            return Err(ToolError::new(ToolErrorCode::InvalidInput, message));
-        }
-        let (code, stdin) = match long {
-            true => ("", self.code.as_bytes().to_vec()),
-            false => (self.code.as_str(), self.stdin.clone()),
-        };
-        let program = self.language.interpreter();
-        // Python buffers its output to a pipe until it ends; a stopped program would lose it.
-        let words: &[&str] = match (self.language, long) {
-            (CodeLanguage::Python, false) => &[program, "-u", "-c", code],
-            (CodeLanguage::Python, true) => &[program, "-u", "-"],
-            (CodeLanguage::Bash, false) => &[program, "-c", code, program],
-            (CodeLanguage::Bash, true) => &[program, "-s", "--"],
-            // Takes the position of the script's file name.
-            (CodeLanguage::Javascript, false) => &[program, "-e", code, "--", "code"],
-            (CodeLanguage::Javascript, true) => &[program, "-"],
-        };
-        let words = words.iter().map(|word| (*word).to_owned());
-        Ok(CommandRequest {
-            program: CommandProgram::Vector(words.chain(self.arguments.iter().cloned()).collect()),
-            directory: self.directory.clone(),
-            environment: self.environment.clone(),
-            stdin,
-            timeout: Some(self.timeout),
-            target: place,
-        })
-    }
-}
-
 /// The command of a `run_code` call, if its arguments determine the backend: then it is checked before the call runs,
 /// like one of `exec`.
-pub(crate) fn command_in_arguments(arguments: &Value) -> Option<CommandRequest> {
-    // Most calls of most tools return here.
-    arguments.get("language")?;
+pub(super) fn command_in_arguments(arguments: &Value) -> Option<CommandRequest> {
     let request = RunCodeArgs::parse(arguments).ok()?;
     let place = request.backend.place(request.language)?;
     request.snippet().command(place).ok()
@@ -218,9 +156,11 @@ pub(crate) fn command_in_arguments(arguments: &Value) -> Option<CommandRequest> 
 
 #[cfg(test)]
 mod tests {
+    use mimir_core::command::CommandProgram;
     use serde_json::json;
 
     use super::*;
+    use crate::run_code::code_snippet::ARGUMENT_MAX;
 
     fn words(arguments: Value) -> Vec<String> {
         let command = command_in_arguments(&arguments).unwrap();

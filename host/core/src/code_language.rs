@@ -1,0 +1,64 @@
+//! The languages of source code that mimir runs, as settings and arguments name them.
+//!
+//! Out of scope: the engines and interpreters that run it. The crate `mimir-script` has the tool `run_code`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A language of source code.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum CodeLanguage {
+    /// Python 3.
+    Python,
+    /// Bash.
+    Bash,
+    /// JavaScript.
+    #[serde(alias = "js")]
+    Javascript,
+}
+
+impl CodeLanguage {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Python, Self::Bash, Self::Javascript];
+
+    /// The spelling used in files and output.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Python => "python",
+            Self::Bash => "bash",
+            Self::Javascript => "javascript",
+        }
+    }
+
+    /// The interpreter's program.
+    pub const fn interpreter(self) -> &'static str {
+        match self {
+            Self::Python => "python3",
+            Self::Bash => "bash",
+            Self::Javascript => "node",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_language_names_round_trip_through_json() {
+        for language in CodeLanguage::ALL {
+            let json = serde_json::to_value(language).unwrap();
+            assert_eq!(json, language.as_str());
+            assert_eq!(
+                serde_json::from_value::<CodeLanguage>(json).unwrap(),
+                language
+            );
+        }
+        let read = serde_json::from_str::<CodeLanguage>("\"js\"");
+        assert_eq!(read.unwrap(), CodeLanguage::Javascript);
+        assert!(serde_json::from_str::<CodeLanguage>("\"perl\"").is_err());
+    }
+}
