@@ -20,14 +20,18 @@ pub fn bench(report: &mut Report) {
         .enable_all()
         .build()
         .unwrap();
-    let bytes: usize = builtins().iter().map(|builtin| builtin.bytes.len()).sum();
+    let components: Vec<_> = builtins()
+        .iter()
+        .map(|builtin| builtin.component.unpack().unwrap())
+        .collect();
+    let bytes: usize = components.iter().map(|component| component.len()).sum();
     let megabytes = bytes as f64 / f64::from(1 << 20);
     let engine = bare::engine();
     let (mut ours, mut reference, mut warm) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..TURNS {
         let start = Instant::now();
-        for builtin in builtins() {
-            Component::new(&engine, builtin.bytes).unwrap();
+        for component in &components {
+            Component::new(&engine, component).unwrap();
         }
         reference.push(start.elapsed().as_secs_f64());
 

@@ -7,11 +7,14 @@ mod library;
 mod pin;
 mod python;
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
 use anyhow::{Context, Result, bail};
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
 use sha2::{Digest, Sha256};
 
 const TARGET: &str = "wasm32-wasip2";
@@ -46,31 +49,21 @@ fn main() -> Result<()> {
     build(root, &shared, &bashkit)?;
 
     let mut source = String::new();
-    for plugin in PLUGINS {
-        let (file, bytes) = copy_component(&shared, &out, plugin)?;
-        let digest: [u8; 32] = Sha256::digest(&bytes).into();
-        let name = plugin.to_uppercase();
-        source += &format!("pub const {name}: &[u8] = include_bytes!({file:?});\n");
-        source += &format!("pub const {name}_SHA256: [u8; 32] = {digest:?};\n");
+    for plugin in PLUGINS.into_iter().chain([BASH]) {
+        let component = compiled_component(&shared, plugin)?;
+        source += &pack(&out, plugin, &component)?;
+        source += &digest(plugin, &component);
     }
     let engine = javascript::link(root, &here)?;
-    let file = out.join("javascript.wasm");
-    fs::write(&file, &engine)?;
-    source += &format!("pub const JAVASCRIPT: &[u8] = include_bytes!({file:?});\n");
+    source += &pack(&out, "javascript", &engine)?;
+    source += &digest("javascript", &engine);
     let parts = javascript::parts(&here)?;
-    for (name, bytes) in [
-        ("RUNTIME", &*parts.runtime),
-        ("LOADER", &parts.loader),
-        ("ADAPTER", parts.adapter),
-    ] {
+    source += &pack(&out, "javascript_runtime", &parts.runtime)?;
+    for (name, bytes) in [("LOADER", &*parts.loader), ("ADAPTER", parts.adapter)] {
         let file = out.join(format!("javascript-{}.wasm", name.to_lowercase()));
         fs::write(&file, bytes)?;
         source += &format!("pub const JAVASCRIPT_{name}: &[u8] = include_bytes!({file:?});\n");
     }
-    let (bash, bytes) = copy_component(&shared, &out, BASH)?;
-    let digest: [u8; 32] = Sha256::digest(&bytes).into();
-    source += &format!("pub const BASH: &[u8] = include_bytes!({bash:?});\n");
-    source += &format!("pub const BASH_SHA256: [u8; 32] = {digest:?};\n");
     source += &python(&here, &out)?;
     fs::write(out.join("built.rs"), source)?;
     Ok(())
@@ -86,14 +79,29 @@ fn shared_folder(out: &Path) -> PathBuf {
     target.unwrap_or(above_profile).join("components")
 }
 
-/// Copies a compiled component to `OUT_DIR`, where no other build replaces it. Returns the copy's path and its bytes.
-fn copy_component(shared: &Path, out: &Path, plugin: &str) -> Result<(PathBuf, Vec<u8>)> {
+fn compiled_component(shared: &Path, plugin: &str) -> Result<Vec<u8>> {
     let name = format!("mimir_plugin_{plugin}.wasm");
-    let file = shared.join(TARGET).join("plugin").join(&name);
-    let bytes = fs::read(&file).with_context(|| format!("reading {}", file.display()))?;
-    let copy = out.join(name);
-    fs::write(&copy, &bytes).with_context(|| format!("writing {}", copy.display()))?;
-    Ok((copy, bytes))
+    let file = shared.join(TARGET).join("plugin").join(name);
+    fs::read(&file).with_context(|| format!("reading {}", file.display()))
+}
+
+/// Compresses a component into `OUT_DIR`, and returns the code that includes it.
+fn pack(out: &Path, name: &str, component: &[u8]) -> Result<String> {
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(component)?;
+    let file = out.join(format!("{name}.wasm.zlib"));
+    fs::write(&file, encoder.finish()?).with_context(|| format!("writing {}", file.display()))?;
+    let name = name.to_uppercase();
+    Ok(format!(
+        "pub const {name}: PackedComponent = PackedComponent::Deflated(include_bytes!({file:?}));\n"
+    ))
+}
+
+/// Returns the code of a constant with the digest of a component.
+fn digest(name: &str, component: &[u8]) -> String {
+    let digest: [u8; 32] = Sha256::digest(component).into();
+    let name = name.to_uppercase();
+    format!("pub const {name}_SHA256: [u8; 32] = {digest:?};\n")
 }
 
 /// Writes the parts of the Python engine, and returns the code that includes them.

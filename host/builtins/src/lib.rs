@@ -6,14 +6,15 @@
 //! The description of a plugin is stored next to this file, since only an engine can query it, which a build script does
 //! not have. A test compares it with the component's answer.
 
-use mimir_wasm::BundledComponent;
-use mimir_wasm::program::{PackedComponent, ProgramParts};
+use mimir_wasm::program::ProgramParts;
 use mimir_wasm::script::{EngineParts, JsPluginParts};
+use mimir_wasm::{BundledComponent, PackedComponent};
 
 /// The engine that runs JavaScript: QuickJS-ng, as `componentize-qjs` ships it.
 pub const JAVASCRIPT: EngineParts = EngineParts {
     name: "the JavaScript engine",
     component: built::JAVASCRIPT,
+    sha256: built::JAVASCRIPT_SHA256,
     // One module in parts: an engine loads no other modules.
     prelude: concat!(
         include_str!("../javascript/prelude/promise.js"),
@@ -150,7 +151,7 @@ pub const LICENCES: [Licence; 3] = [
 /// The engine that runs bash: `plugins/bash`.
 pub const BASH: ProgramParts = ProgramParts {
     name: "the bash engine",
-    component: PackedComponent::Plain(built::BASH),
+    component: built::BASH,
     sha256: built::BASH_SHA256,
     files: &[],
     main: "main.sh",
@@ -163,7 +164,7 @@ pub const BASH: ProgramParts = ProgramParts {
 pub const ALL: &[BundledComponent] = &[
     BundledComponent {
         name: "files",
-        bytes: built::FILES,
+        component: built::FILES,
         sha256: built::FILES_SHA256,
         requires_undo: true,
         keeps_memory: false,
@@ -181,7 +182,7 @@ pub const ALL: &[BundledComponent] = &[
     },
     BundledComponent {
         name: "search",
-        bytes: built::SEARCH,
+        component: built::SEARCH,
         sha256: built::SEARCH_SHA256,
         requires_undo: false,
         keeps_memory: false,
@@ -190,7 +191,7 @@ pub const ALL: &[BundledComponent] = &[
     },
     BundledComponent {
         name: "exec",
-        bytes: built::EXEC,
+        component: built::EXEC,
         sha256: built::EXEC_SHA256,
         requires_undo: false,
         keeps_memory: false,
@@ -203,7 +204,7 @@ pub const ALL: &[BundledComponent] = &[
     },
     BundledComponent {
         name: "memory",
-        bytes: built::MEMORY,
+        component: built::MEMORY,
         sha256: built::MEMORY_SHA256,
         requires_undo: false,
         keeps_memory: true,
@@ -212,7 +213,7 @@ pub const ALL: &[BundledComponent] = &[
     },
     BundledComponent {
         name: "git",
-        bytes: built::GIT,
+        component: built::GIT,
         sha256: built::GIT_SHA256,
         requires_undo: false,
         keeps_memory: false,
@@ -221,7 +222,7 @@ pub const ALL: &[BundledComponent] = &[
     },
     BundledComponent {
         name: "web",
-        bytes: built::WEB,
+        component: built::WEB,
         sha256: built::WEB_SHA256,
         requires_undo: false,
         keeps_memory: false,
@@ -231,6 +232,8 @@ pub const ALL: &[BundledComponent] = &[
 ];
 
 mod built {
+    use mimir_wasm::PackedComponent;
+
     include!(concat!(env!("OUT_DIR"), "/built.rs"));
 }
 
@@ -238,7 +241,7 @@ mod built {
 mod tests {
     use super::*;
 
-    /// Above this, start-up time and the executable suffer; a plugin that needs more has a dependency too many.
+    /// Above this, compilation at the first use and the executable suffer; a plugin that needs more has a dependency too many.
     const SIZE_MAX: usize = 4 << 20;
 
     /// The imports of a prelude become variables around it, so that a second declaration would silently shadow the
@@ -266,7 +269,7 @@ mod tests {
     }
 
     fn decoded(builtin: &BundledComponent) -> (wit_parser::Resolve, wit_parser::WorldId) {
-        match wit_component::decode(builtin.bytes).unwrap() {
+        match wit_component::decode(&builtin.component.unpack().unwrap()).unwrap() {
             wit_component::DecodedWasm::Component(resolve, world) => (resolve, world),
             wit_component::DecodedWasm::WitPackage(..) => {
                 panic!("{} is not a component", builtin.name)
@@ -277,7 +280,7 @@ mod tests {
     #[test]
     fn plugins_are_toolsets_of_limited_size() {
         for builtin in ALL {
-            let (name, size) = (builtin.name, builtin.bytes.len());
+            let (name, size) = (builtin.name, builtin.component.unpack().unwrap().len());
             assert!(size < SIZE_MAX, "{name}: {size} bytes");
             let (resolve, world) = decoded(builtin);
             let exports = resolve.worlds[world].exports.keys();

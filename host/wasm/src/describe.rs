@@ -19,6 +19,7 @@ use crate::family::{self, ComponentFamily, DetectedComponent};
 use crate::fs::GuardedFs;
 use crate::host::WasmHost;
 use crate::lift::{LiftedTools, command};
+use crate::packed::PackedComponent;
 use crate::plugin::{ComponentBytes, WasmPlugin};
 use crate::store_state::StoreOptions;
 use crate::trap_errors::trap_error;
@@ -85,18 +86,13 @@ pub(crate) fn parse_shipped(text: &str) -> serde_json::Result<ComponentDescripti
 /// Returns the current description of a built-in component, in the form in which it is shipped.
 pub(crate) async fn describe_for_shipping(
     host: &Arc<WasmHost>,
-    component: &'static [u8],
+    component: PackedComponent,
     place: &str,
 ) -> Result<String, WasmHostError> {
     let bytes = ComponentBytes::Bundled(component);
-    let described = describe(
-        host,
-        &bytes,
-        place,
-        Sha256Digest::of_bytes(component),
-        component.into(),
-    )
-    .await?;
+    let unpacked = component.unpack()?;
+    let digest = Sha256Digest::of_bytes(&unpacked);
+    let described = describe(host, &bytes, place, digest, unpacked).await?;
     let text = serde_json::to_string_pretty(&described);
     let text = text.map_err(|error| WasmHostError::Engine(error.to_string()))?;
     Ok(text + "\n")

@@ -17,13 +17,14 @@ use crate::digest::Sha256Digest;
 use crate::error::WasmHostError;
 use crate::host::WasmHost;
 use crate::http::HttpClients;
+use crate::packed::PackedComponent;
 use crate::store_state::StoreState;
 
 /// The location of a component's bytes.
 #[derive(Debug, Clone)]
 pub(crate) enum ComponentBytes {
     /// In the executable.
-    Bundled(&'static [u8]),
+    Bundled(PackedComponent),
     /// In a file.
     File(PathBuf),
 }
@@ -53,7 +54,7 @@ impl ComponentBytes {
         place: &str,
     ) -> Result<std::borrow::Cow<'static, [u8]>, WasmHostError> {
         match self {
-            ComponentBytes::Bundled(bytes) => Ok((*bytes).into()),
+            ComponentBytes::Bundled(packed) => packed.unpack(),
             ComponentBytes::File(path) => {
                 let bytes = files::read(path, LinkPolicy::Follow, MAX_FILE_SIZE);
                 Ok(bytes.map_err(|error| read_error(place, &error))?.into())
@@ -64,7 +65,9 @@ impl ComponentBytes {
     /// Hashes the component without loading the file into memory.
     pub(crate) fn digest(&self, place: &str) -> Result<Sha256Digest, WasmHostError> {
         let path = match self {
-            ComponentBytes::Bundled(bytes) => return Ok(Sha256Digest::of_bytes(bytes)),
+            ComponentBytes::Bundled(packed) => {
+                return Ok(Sha256Digest::of_bytes(&packed.unpack()?));
+            }
             ComponentBytes::File(path) => path,
         };
         let file = files::open(path, LinkPolicy::Follow);

@@ -30,18 +30,17 @@ use crate::error::WasmHostError;
 use crate::fs::{GuardedFs, MountTracking, UndoCopies};
 use crate::host::WasmHost;
 use crate::output_pipes::OutputTarget as _;
+use crate::packed::PackedComponent;
 use crate::script::ScriptState;
 use crate::store_state::{GuestStreams, ProgramInput, StoreOptions, StoreState};
 use crate::trap_errors::trap_error;
 
 mod one_shot_program;
-mod packed;
 mod program_host;
 mod program_output;
 mod program_session;
 mod temporary_folder;
 
-pub use packed::PackedComponent;
 pub(crate) use program_host::ProgramHost;
 pub(crate) use program_output::ProgramOutput;
 pub use program_session::CodeSession;

@@ -31,6 +31,7 @@ use crate::fs::{CODE_WITHOUT_UNDO, MountTracking, UndoCopies};
 use crate::host::WasmHost;
 use crate::http::HttpClients;
 use crate::output_pipes::OutputTarget as _;
+use crate::packed::PackedComponent;
 use crate::program::{self, ProgramOutcome, ProgramOutput};
 use crate::store_state::{StoreOptions, StoreState};
 
@@ -60,7 +61,9 @@ pub struct EngineParts {
     /// Its display name.
     pub name: &'static str,
     /// The linked component.
-    pub component: &'static [u8],
+    pub component: PackedComponent,
+    /// The sha256 of the component, uncompressed.
+    pub sha256: [u8; 32],
     /// The code to run once, before the initial state of calls is saved.
     pub prelude: &'static str,
 }

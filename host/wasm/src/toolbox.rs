@@ -20,6 +20,7 @@ use crate::error::WasmHostError;
 use crate::family::{is_pure, proofs};
 use crate::host::WasmHost;
 use crate::lift::tool_name;
+use crate::packed::PackedComponent;
 use crate::plugin::{ComponentBytes, WasmPlugin};
 use crate::tool_folder::{self, FolderScan};
 
@@ -29,8 +30,8 @@ pub struct BundledComponent {
     /// Its display name.
     pub name: &'static str,
     /// The component.
-    pub bytes: &'static [u8],
-    /// Its sha256, from the build.
+    pub component: PackedComponent,
+    /// The sha256 of the component, uncompressed.
     pub sha256: [u8; 32],
     /// True if its changes need copies for undo, unless the argument `backup` of a call is false.
     pub requires_undo: bool,
@@ -119,7 +120,8 @@ impl Toolbox {
         let mut all = Vec::new();
         for bundled in &self.bundled {
             let place = format!("{BUILT_IN}/{}", bundled.name);
-            let text = describe::describe_for_shipping(&self.host, bundled.bytes, &place).await?;
+            let text =
+                describe::describe_for_shipping(&self.host, bundled.component, &place).await?;
             all.push((bundled.name, text));
         }
         Ok(all)
@@ -135,7 +137,7 @@ impl Toolbox {
                 }
             }
         }
-        let bytes = ComponentBytes::Bundled(bundled.bytes);
+        let bytes = ComponentBytes::Bundled(bundled.component);
         let digest = Some(Sha256Digest(bundled.sha256));
         let look = describe::inspect(&self.host, &bytes, place, digest, self.ask_again);
         look.await.described
@@ -148,7 +150,7 @@ impl Toolbox {
         let mut kept = HashMap::new();
         for bundled in &self.bundled {
             let place = format!("{BUILT_IN}/{}", bundled.name);
-            let bytes = ComponentBytes::Bundled(bundled.bytes);
+            let bytes = ComponentBytes::Bundled(bundled.component);
             let digest = Sha256Digest(bundled.sha256);
             let described = self.described(bundled, &place).await;
             let found = FoundComponent {

@@ -13,6 +13,7 @@ use super::{runtime_link, snapshot};
 use crate::compile::run_blocking;
 use crate::error::WasmHostError;
 use crate::host::WasmHost;
+use crate::packed::PackedComponent;
 
 /// Display name of the component before the code is added.
 const NAME: &str = "the runtime of plugins in TypeScript";
@@ -21,7 +22,7 @@ const NAME: &str = "the runtime of plugins in TypeScript";
 #[derive(Debug, Clone, Copy)]
 pub struct JsPluginParts {
     /// The runtime, as a library.
-    pub runtime: &'static [u8],
+    pub runtime: PackedComponent,
     /// Substitutes for imports of the runtime that no world has, by module name.
     pub adapters: &'static [(&'static str, &'static [u8])],
     /// The contract, in WIT.

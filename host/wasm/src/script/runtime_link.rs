@@ -92,7 +92,8 @@ pub(super) fn link_runtime(
     parts: &JsPluginParts,
     reach: PluginImports,
 ) -> wasmtime::Result<Vec<u8>> {
-    let (_, bound) = metadata::decode(parts.runtime).map_err(link_error)?;
+    let runtime = parts.runtime.unpack().map_err(link_error)?;
+    let (_, bound) = metadata::decode(&runtime).map_err(link_error)?;
     let mut resolve = bound.resolve;
     resolve
         .push_str("tool.wit", parts.contract)
@@ -109,7 +110,7 @@ pub(super) fn link_runtime(
     linker.stack_size(STACK);
     linker.encoder().validate(true);
     linker
-        .library("runtime.wasm", parts.runtime, false)
+        .library("runtime.wasm", &runtime, false)
         .map_err(link_error)?;
     linker
         .library("glue.wasm", &glue, false)

@@ -54,8 +54,8 @@ pub(super) async fn load_or_snapshot(
     let component = match compile::cached_component(&running.engine, host.cache(), &digest) {
         Some(component) => component,
         None => {
-            let warm =
-                snapshot(host, parts.component, parts.prelude.to_owned(), parts.name).await?;
+            let linked = parts.component.unpack()?;
+            let warm = snapshot(host, &linked, parts.prelude.to_owned(), parts.name).await?;
             let request = CompileRequest {
                 digest,
                 name: parts.name.to_owned(),
@@ -71,7 +71,7 @@ pub(super) async fn load_or_snapshot(
 }
 
 fn digest(parts: &EngineParts) -> Sha256Digest {
-    let component = Sha256Digest::of_bytes(parts.component);
+    let component = Sha256Digest(parts.sha256);
     let prelude = Sha256Digest::of_bytes(parts.prelude.as_bytes());
     Sha256Digest::of_bytes(format!("{FORM} {component} {prelude} {SHIM}").as_bytes())
 }

@@ -1,0 +1,61 @@
+//! The bytes of a component in the executable. They are compressed, since they are needed only once per machine: what
+//! is compiled from them is cached.
+
+use std::borrow::Cow;
+use std::io::Read as _;
+
+use crate::error::WasmHostError;
+
+/// A compressed component.
+#[derive(Debug, Clone, Copy)]
+pub enum PackedComponent {
+    /// The component, compressed with zlib.
+    Deflated(&'static [u8]),
+    /// A module compressed with xz, and the parts of the component before and after it.
+    Around {
+        /// The part before it.
+        before: &'static [u8],
+        /// The module.
+        module: &'static [u8],
+        /// The part after it.
+        after: &'static [u8],
+    },
+}
+
+impl PackedComponent {
+    /// Returns the uncompressed component.
+    ///
+    /// # Errors
+    ///
+    /// The bytes are not those that the build wrote.
+    pub fn unpack(&self) -> Result<Cow<'static, [u8]>, WasmHostError> {
+        let unpacked = match self {
+            PackedComponent::Deflated(bytes) => inflate(bytes).map_err(|error| error.to_string()),
+            PackedComponent::Around {
+                before,
+                module,
+                after,
+            } => unpack_xz(before, module, after).map_err(|error| error.to_string()),
+        };
+        unpacked.map(Cow::Owned).map_err(|error| {
+            WasmHostError::Engine(format!("its bytes cannot be decompressed: {error}"))
+        })
+    }
+}
+
+fn inflate(mut compressed: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    flate2::read::ZlibDecoder::new(&mut compressed).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn unpack_xz(
+    before: &[u8],
+    mut module: &[u8],
+    after: &[u8],
+) -> Result<Vec<u8>, lzma_rs::error::Error> {
+    let mut bytes = before.to_vec();
+    lzma_rs::xz_decompress(&mut module, &mut bytes)?;
+    bytes.extend_from_slice(after);
+    Ok(bytes)
+}
