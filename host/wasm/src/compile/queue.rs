@@ -1,5 +1,5 @@
-//! Queue of compilations: each component is compiled once, however many calls wait for it, and as long as one of them
-//! does. Cancelling the last one cancels the compilation.
+//! Queue of compilations: each component is compiled once, however many calls wait for it. When the last waiting call
+//! is cancelled, so is the compilation.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -74,9 +74,9 @@ impl CompileQueue {
         self.under_way.lock()
     }
 
-    /// Waits for a free compiler, which is released when the result is dropped. A wait has an end: exceeding the
-    /// compile time limit is an error.
-    async fn semaphore(
+    /// Waits for a free compiler, which is released when the result is dropped. Waiting longer than the compile time
+    /// limit is an error.
+    async fn acquire_lane(
         &self,
         request: &CompileRequest,
     ) -> Result<tokio::sync::SemaphorePermit<'_>, WasmHostError> {
@@ -85,7 +85,7 @@ impl CompileQueue {
             CompileLane::Custom => &self.custom,
         };
         match tokio::time::timeout(request.limits.time, lane.acquire()).await {
-            Ok(place) => place.map_err(|error| WasmHostError::Engine(error.to_string())),
+            Ok(permit) => permit.map_err(|error| WasmHostError::Engine(error.to_string())),
             Err(_) => Err(WasmHostError::Component(
                 format!(
                     "{} is not compiled yet: other components are being compiled; try again later",
@@ -133,14 +133,14 @@ impl WasmHost {
         }
         under_way.last += 1;
         let number = under_way.last;
-        let ended = JobCleanup {
+        let cleanup = JobCleanup {
             host: Arc::clone(self),
             digest,
             number,
         };
         let work = begin();
         let work: BoxFuture<'static, CompileResult> = Box::pin(async move {
-            let _ended = ended;
+            let _cleanup = cleanup;
             work.await
         });
         let job = work.shared();
@@ -155,7 +155,7 @@ impl WasmHost {
         request: CompileRequest,
         bytes: impl FnOnce() -> Result<Cow<'static, [u8]>, WasmHostError> + Send + 'static,
     ) -> CompileResult {
-        let _place = self.compile_queue().semaphore(&request).await?;
+        let _permit = self.compile_queue().acquire_lane(&request).await?;
         let name = request.name.clone();
         let bytes = run_blocking(move || {
             let bytes = bytes()?;
@@ -177,18 +177,18 @@ impl WasmHost {
             limits: request.limits,
             bytes,
         };
-        let told = CompileNotifier::start(&self, &request.name, job.bytes.len());
+        let notifier = CompileNotifier::start(&self, &request.name, job.bytes.len());
         let code = self.compile_queue().compiler.compile(job).await;
-        drop(told);
-        let code = code.map_err(|error| self.not_compiled(&request, error))?;
+        drop(notifier);
+        let code = code.map_err(|error| self.compile_failure(&request, error))?;
         let (host, engine) = (Arc::clone(&self), running.engine.clone());
         run_blocking(move || {
-            super::compile_fresh(&engine, host.cache(), &request.digest, &request.name, &code)
+            super::load_and_store(&engine, host.cache(), &request.digest, &request.name, &code)
         })
         .await
     }
 
-    fn not_compiled(&self, request: &CompileRequest, error: CompileError) -> WasmHostError {
+    fn compile_failure(&self, request: &CompileRequest, error: CompileError) -> WasmHostError {
         let name = &request.name;
         let limit = |reason: String, code: ToolErrorCode| {
             // The next call would fail in the same way, after as long a wait.
@@ -226,8 +226,8 @@ impl WasmHost {
 pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, WasmHostError> + Send + 'static,
 ) -> Result<T, WasmHostError> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| WasmHostError::Engine(error.to_string()))?
+    let result = tokio::task::spawn_blocking(work).await;
+    result.map_err(|error| WasmHostError::Engine(error.to_string()))?
 }
 
 /// Removes a job from the list when it has ended or no request waits for it.
