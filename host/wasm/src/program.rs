@@ -342,10 +342,10 @@ pub(crate) fn report_quota(watch: &MountTracking, sink: &ProgramOutput) {
     let Some(quota) = watch.quota.as_ref().filter(|quota| quota.was_full()) else {
         return;
     };
-    let (bytes, files) = quota.bounds();
+    let (bytes, files) = quota.limits();
     let message = format!(
         "mimir: {}; write less, or raise the limits in the settings\n",
-        backend::too_many_files(bytes, files)
+        backend::new_files_limit_message(bytes, files)
     );
     sink.stream(CommandStream::Stderr).take(message.as_bytes());
 }

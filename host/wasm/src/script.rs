@@ -247,7 +247,7 @@ fn open(
 ) -> Result<(Store<StoreState>, ScriptEffects), ToolError> {
     let rights = call.rights();
     let limits = *call.limits();
-    let fs = backend::files(
+    let fs = backend::open_files(
         host,
         backend::BuiltinTraits::default(),
         rights,

@@ -321,8 +321,8 @@ async fn document(
             message,
         } => {
             let guest = store.data_mut();
-            if guest.reports > 0 {
-                guest.reports -= 1;
+            if guest.progress_reports_left > 0 {
+                guest.progress_reports_left -= 1;
                 guest.observer.progress(CallProgress {
                     done,
                     total,

@@ -218,7 +218,7 @@ impl ProgramEngine {
         let key = (owner.clone(), name.to_owned());
         let ((jobs, sink, last, watch), is_new) = self.take(call, &key, state)?;
         if let Some(quota) = &watch.quota {
-            quota.renew(call.limits().new_file_bytes, call.limits().new_files);
+            quota.restart(call.limits().new_file_bytes, call.limits().new_files);
         }
         // Between calls nothing is recorded, so no changes are allowed.
         let scope = watch.undo.as_ref();

@@ -52,7 +52,7 @@ pub(super) async fn perform_sync(
     request: SyncRequest,
     bytes: Vec<u8>,
 ) -> SyncResult {
-    let max_bytes = state.most_output as u64;
+    let max_bytes = state.max_output as u64;
     let mut view = ScriptFiles {
         view: state.fs(),
         max_bytes,

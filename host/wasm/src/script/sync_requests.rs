@@ -158,7 +158,7 @@ async fn perform(guest: &mut StoreState, request: SyncRequest, bytes: Vec<u8>) -
             Ok((Value::Null, bytes))
         }
         SyncRequest::Zlib { how } => {
-            let most = guest.most_output;
+            let most = guest.max_output;
             let work = tokio::task::spawn_blocking(move || zlib(how, &bytes, most));
             let done = work.await;
             let done = done.map_err(|error| ErrnoError::new("EIO", error.to_string()))?;
