@@ -149,7 +149,7 @@ fn with_source_position(
         .as_ref()
         .and_then(|details| details.get(STACK));
     let stack = stack.and_then(Value::as_str).unwrap_or_default();
-    let frames = stack_trace::mapped(stack, &|row, column| places.place(row, column));
+    let frames = stack_trace::map_frames(stack, &|row, column| places.place(row, column));
     let own = source.place.rsplit('/').next().unwrap_or(&source.place);
     let place = frames.first().map(|frame| {
         let place = frame.rsplit('(').next().unwrap_or(frame);

@@ -1,6 +1,6 @@
 //! Maps the engine's stack traces to lines of the file.
 
-use mimir_wasm::script::stack_trace::{mapped, original_position};
+use mimir_wasm::script::stack_trace::{map_frames, original_position};
 
 use crate::compile::CompiledCode;
 use crate::definition::CheckedScript;
@@ -12,7 +12,7 @@ pub(crate) fn map_stack(
     checked: &CheckedScript,
     stack: &str,
 ) -> Vec<String> {
-    mapped(stack, &|row, column| {
+    map_frames(stack, &|row, column| {
         let [row, column] = original_position(&compiled.map, row, column)?;
         let at = checked
             .positions

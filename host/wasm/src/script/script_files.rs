@@ -113,7 +113,7 @@ pub(super) async fn perform_request(
     done.map_err(|fault| match fault {
         ScriptFileError::Reported(error) => error,
         ScriptFileError::Code(path, code) => {
-            let mut error = failure(&path, code);
+            let mut error = file_error(&path, code);
             // The file system stores the reason of a refusal, and returns only a code to a guest.
             if code == ErrorCode::NotPermitted
                 && let Some(refusal) = state.fs.refusals().last()
@@ -145,14 +145,14 @@ fn relative(path: &str) -> String {
     if rest.is_empty() { "." } else { rest }.to_owned()
 }
 
-fn failure(path: &str, code: ErrorCode) -> ToolError {
+fn file_error(path: &str, code: ErrorCode) -> ToolError {
     let path = text::visible(path);
-    let (code, what) = match code {
+    let (code, problem) = match code {
         ErrorCode::NoEntry => (ToolErrorCode::FileNotFound, "does not exist".to_owned()),
         ErrorCode::Exist => (ToolErrorCode::AlreadyExists, "exists already".to_owned()),
         ErrorCode::NotPermitted | ErrorCode::Access => {
-            let what = "is not accessible for this tool, or read-only";
-            (ToolErrorCode::PermissionDenied, what.to_owned())
+            let problem = "is not accessible for this tool, or read-only";
+            (ToolErrorCode::PermissionDenied, problem.to_owned())
         }
         ErrorCode::ReadOnly => (
             ToolErrorCode::PermissionDenied,
@@ -161,8 +161,8 @@ fn failure(path: &str, code: ErrorCode) -> ToolError {
         ErrorCode::IsDirectory => (ToolErrorCode::InvalidPath, "is a directory".to_owned()),
         ErrorCode::NotDirectory => (ToolErrorCode::InvalidPath, "is not a directory".to_owned()),
         ErrorCode::NotEmpty => {
-            let what = "is not empty; use `{recursive: true}` to remove its contents as well";
-            (ToolErrorCode::InvalidInput, what.to_owned())
+            let problem = "is not empty; use `{recursive: true}` to remove its contents as well";
+            (ToolErrorCode::InvalidInput, problem.to_owned())
         }
         ErrorCode::Invalid | ErrorCode::NameTooLong | ErrorCode::Loop => {
             (ToolErrorCode::InvalidPath, "is not a valid path".to_owned())
@@ -172,16 +172,16 @@ fn failure(path: &str, code: ErrorCode) -> ToolError {
             "cannot be written: the disk is full".to_owned(),
         ),
         ErrorCode::Quota => {
-            let what = "cannot be written: the call has reached its limit for new data in the workspace \
+            let problem = "cannot be written: the call has reached its limit for new data in the workspace \
                 (limits.newFileBytes, limits.newFiles)";
-            (ToolErrorCode::LimitExceeded, what.to_owned())
+            (ToolErrorCode::LimitExceeded, problem.to_owned())
         }
         other => (
             ToolErrorCode::ExecutionError,
             format!("cannot be used ({other:?})"),
         ),
     };
-    ToolError::new(code, format!("`{path}` {what}"))
+    ToolError::new(code, format!("`{path}` {problem}"))
 }
 
 fn without_bytes(value: Value) -> (Value, Vec<u8>) {
@@ -226,7 +226,8 @@ impl ScriptFiles<'_> {
                 let mut entries = self.list(&path).await?;
                 entries.sort_by(|one, other| one.0.cmp(&other.0));
                 let entries = entries.into_iter();
-                let entries = entries.map(|(name, of)| json!({ "name": name, "type": kind(of) }));
+                let entries =
+                    entries.map(|(name, entry)| json!({ "name": name, "type": kind(entry) }));
                 Ok(without_bytes(entries.collect()))
             }
             FileRequest::Stat { path } => {
@@ -321,13 +322,16 @@ impl ScriptFiles<'_> {
     async fn open(
         &mut self,
         path: &str,
-        how: OpenFlags,
+        open_flags: OpenFlags,
         access: DescriptorFlags,
     ) -> Result<Resource<Descriptor>, ScriptFileError> {
         let root = self.root()?;
         let (follow, name) = (PathFlags::SYMLINK_FOLLOW, relative(path));
         let handle = borrowed(&root);
-        let opened = self.view.open_at(handle, follow, name, how, access).await;
+        let opened = self
+            .view
+            .open_at(handle, follow, name, open_flags, access)
+            .await;
         self.close(root)?;
         opened.map_err(|error| self.fault(path, error))
     }
@@ -349,8 +353,8 @@ impl ScriptFiles<'_> {
     }
 
     async fn read(&mut self, path: &str) -> Result<Vec<u8>, ScriptFileError> {
-        let (how, access) = (OpenFlags::empty(), DescriptorFlags::READ);
-        let file = self.open(path, how, access).await?;
+        let (open_flags, access) = (OpenFlags::empty(), DescriptorFlags::READ);
+        let file = self.open(path, open_flags, access).await?;
         let read = self.contents(path, &file).await;
         self.close(file)?;
         read
@@ -361,9 +365,9 @@ impl ScriptFiles<'_> {
         path: &str,
         file: &Resource<Descriptor>,
     ) -> Result<Vec<u8>, ScriptFileError> {
-        let mut all = Vec::new();
+        let mut content = Vec::new();
         loop {
-            let at = all.len() as u64;
+            let at = content.len() as u64;
             let read = self.view.read(borrowed(file), CHUNK_BYTES, at).await;
             let (chunk, end) = read.map_err(|error| self.fault(path, error))?;
             if at + chunk.len() as u64 > self.max_bytes {
@@ -377,10 +381,10 @@ impl ScriptFiles<'_> {
                     message,
                 )));
             }
-            let done = end || chunk.is_empty();
-            all.extend(chunk);
-            if done {
-                return Ok(all);
+            let is_end = end || chunk.is_empty();
+            content.extend(chunk);
+            if is_end {
+                return Ok(content);
             }
         }
     }
@@ -425,17 +429,17 @@ impl ScriptFiles<'_> {
     }
 
     async fn list(&mut self, path: &str) -> Result<Vec<(String, DescriptorType)>, ScriptFileError> {
-        let (how, access) = (OpenFlags::DIRECTORY, DescriptorFlags::READ);
-        let folder = self.open(path, how, access).await?;
+        let (open_flags, access) = (OpenFlags::DIRECTORY, DescriptorFlags::READ);
+        let folder = self.open(path, open_flags, access).await?;
         let opened = self.view.read_directory(borrowed(&folder)).await;
-        let mut found = Vec::new();
+        let mut entries = Vec::new();
         let read = match opened {
             Err(error) => Err(self.fault(path, error)),
             Ok(stream) => {
                 let read = loop {
                     let handle = Resource::new_borrow(stream.rep());
                     match self.view.read_directory_entry(handle).await {
-                        Ok(Some(entry)) => found.push((entry.name, entry.type_)),
+                        Ok(Some(entry)) => entries.push((entry.name, entry.type_)),
                         Ok(None) => break Ok(()),
                         Err(error) => break Err(self.fault(path, error)),
                     }
@@ -445,7 +449,7 @@ impl ScriptFiles<'_> {
             }
         };
         self.close(folder)?;
-        read.map(|()| found)
+        read.map(|()| entries)
     }
 
     /// Creates a folder, and its missing parents.
@@ -489,9 +493,9 @@ impl ScriptFiles<'_> {
             if depth(&folder) - top > MAX_DEPTH {
                 return Err(ScriptFileError::Code(folder, ErrorCode::NameTooLong));
             }
-            for (name, of) in self.list(&folder).await? {
+            for (name, kind) in self.list(&folder).await? {
                 let path = format!("{folder}/{name}");
-                match of {
+                match kind {
                     DescriptorType::Directory => folders.push(path),
                     _ => self.remove_one(&path, false).await?,
                 }
