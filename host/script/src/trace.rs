@@ -5,9 +5,9 @@ use mimir_wasm::script::stack_trace::{map_frames, original_position};
 use crate::compile::CompiledCode;
 use crate::definition::CheckedScript;
 
-/// Returns the stack frames that are in the script, with positions in the file called `place`.
+/// Returns the stack frames that are in the script, with positions in `file`.
 pub(crate) fn map_stack(
-    place: &str,
+    file: &str,
     compiled: &CompiledCode,
     checked: &CheckedScript,
     stack: &str,
@@ -17,6 +17,6 @@ pub(crate) fn map_stack(
         let at = checked
             .positions
             .code_position(row as usize, column as usize);
-        Some(format!("{place}:{at}"))
+        Some(format!("{file}:{at}"))
     })
 }
