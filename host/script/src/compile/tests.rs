@@ -217,11 +217,11 @@ fn stack_is_large_enough_for_deep_nesting() {
             if open.contains('<') {
                 let many = format!("{before}{}", open.repeat(levels));
                 assert!(compile(&many, true).unwrap_err()[0].message.contains("`<`"));
-                levels = ANGLES / open.matches('<').count();
+                levels = MAX_ANGLE_BRACKETS / open.matches('<').count();
             }
             // Tests the greatest depth that the length limit allows, and the greatest number of brackets that is
             // accepted, repeated side by side.
-            let few = levels.min(BRACKETS / 2);
+            let few = levels.min(MAX_NESTING / 2);
             let one = format!("{}{middle}{}", open.repeat(few), close.repeat(few));
             let many = format!("{one}\n").repeat(room / (one.len() + 1));
             let deep = format!("{}{middle}{}", open.repeat(levels), close.repeat(levels));
@@ -237,7 +237,7 @@ fn stack_is_large_enough_for_deep_nesting() {
                     assert!(expected.contains(&fault.code), "{open}: {}", fault.message);
                 }
                 if let Ok(done) = done {
-                    assert!(done.code.len() < WRITTEN, "{open}");
+                    assert!(done.code.len() < MAX_OUTPUT_BYTES, "{open}");
                 }
             }
         }
