@@ -68,9 +68,9 @@ pub async fn build(
     parts: JsPluginParts,
     source: &PluginSource,
 ) -> Result<BuiltPlugin, Vec<ToolError>> {
-    let at = |fault: &CodeFault| code_error(&source.place, fault);
+    let to_error = |fault: &CodeFault| code_error(&source.place, fault);
     let mut module = compile::compile_module(&source.text, source.typed)
-        .map_err(|faults| faults.iter().map(at).collect::<Vec<_>>())?;
+        .map_err(|faults| faults.iter().map(to_error).collect::<Vec<_>>())?;
     let mut bundler = None;
     let (code, positions) = match (module.code.take(), &module.foreign) {
         (Some(code), None) => (
@@ -78,13 +78,13 @@ pub async fn build(
             SourcePositions::from_module(&source.place, &module.map),
         ),
         (_, foreign) => {
-            let bundled = bundle::bundle(&source.path, foreign.as_ref().map(at)).await;
+            let bundled = bundle::bundle(&source.path, foreign.as_ref().map(to_error)).await;
             let BundledModule {
                 code,
                 positions,
-                bundler: used,
+                bundler: used_bundler,
             } = bundled.map_err(|error| vec![error])?;
-            bundler = Some(used);
+            bundler = Some(used_bundler);
             (code, positions)
         }
     };
@@ -100,15 +100,21 @@ pub async fn build(
         return Err(vec![ToolError::new(ToolErrorCode::LimitExceeded, message)]);
     }
     let examined = examine(engine, source, &module, (&code, &positions)).await?;
-    let about = PluginDescription::from_examination(source, &module, examined)?;
-    let description = about.to_json(&positions);
+    let plugin_description = PluginDescription::from_examination(source, &module, examined)?;
+    let description = plugin_description.to_json(&positions);
     let host = engine.host();
-    let component =
-        mimir_wasm::script::build_plugin(host, parts, about.imports, &code, &description).await;
+    let component = mimir_wasm::script::build_plugin(
+        host,
+        parts,
+        plugin_description.imports,
+        &code,
+        &description,
+    )
+    .await;
     let component = component.map_err(|error| vec![ToolError::from(error)])?;
     Ok(BuiltPlugin {
         component,
-        tools: about.names(),
+        tools: plugin_description.names(),
         bundler,
     })
 }
@@ -155,34 +161,34 @@ fn with_source_position(
     let frames =
         stack_trace::map_frames(stack, &|row, column| positions.source_position(row, column));
     let file_name = source.place.rsplit('/').next().unwrap_or(&source.place);
-    let place = frames.first().map(|frame| {
-        let place = frame.rsplit('(').next().unwrap_or(frame);
-        place.trim_end_matches(')').to_owned()
+    let position = frames.first().map(|frame| {
+        let position = frame.rsplit('(').next().unwrap_or(frame);
+        position.trim_end_matches(')').to_owned()
     });
     // Stacks name the module by its file name, messages by its display name.
-    let place = match place
+    let position = match position
         .as_deref()
-        .and_then(|place| place.strip_prefix(file_name))
+        .and_then(|position| position.strip_prefix(file_name))
     {
         Some(numbers) => format!("{}{numbers}", source.place),
-        None => place.unwrap_or_else(|| source.place.clone()),
+        None => position.unwrap_or_else(|| source.place.clone()),
     };
     let message = error.message;
-    error.message = format!("{place}: the module fails to load: {message}");
+    error.message = format!("{position}: the module fails to load: {message}");
     error.details = None;
     error
 }
 
-fn code_error(place: &str, fault: &CodeFault) -> ToolError {
-    let message = format!("{place}:{}: {}", fault.position(), fault.message);
+fn code_error(file_name: &str, fault: &CodeFault) -> ToolError {
+    let message = format!("{file_name}:{}: {}", fault.position(), fault.message);
     ToolError::new(fault.code, text::visible(&message))
 }
 
 /// Returns the fault of an export.
-fn export_error(place: &str, export: Option<&ModuleExport>, message: &str) -> ToolError {
+fn export_error(file_name: &str, export: Option<&ModuleExport>, message: &str) -> ToolError {
     let position = export.map_or_else(String::new, |export| {
         format!("{}:{}:", export.line, export.column)
     });
-    let message = format!("{place}:{position} {message}");
+    let message = format!("{file_name}:{position} {message}");
     ToolError::new(ToolErrorCode::InvalidInput, text::visible(&message))
 }
