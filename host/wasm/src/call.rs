@@ -368,7 +368,7 @@ fn explain_failure(mut error: ToolError, guest: &StoreState, limits: &Limits) ->
         }
     }
     if let Some(host_error) = guest.original_failure(&error) {
-        // The guest's error type has fewer codes, and none for messages meant for a person. A failure that it passes
+        // The guest's error type has fewer codes, and none for a message to the user. A failure that it passes
         // on is replaced by the host's own.
         if let Some(details) = convert::tool_details(&error, host_error.code) {
             error.details = details;

@@ -407,10 +407,10 @@ mod tests {
         for name in ["a.wasm", "Tool.WASM", "b.Wasm.txt", "wasm"] {
             std::fs::write(folder.path().join(name), "x").unwrap();
         }
-        let found = list_names(folder.path()).unwrap().entries;
-        let mut found: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
-        found.sort_unstable();
-        assert_eq!(found, ["Tool.WASM", "a.wasm"]);
+        let entries = list_names(folder.path()).unwrap().entries;
+        let mut names: Vec<&str> = entries.iter().map(|(name, _)| name.as_str()).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["Tool.WASM", "a.wasm"]);
         assert_eq!(stem("Tool.WASM"), Some("Tool"));
     }
 
@@ -435,9 +435,9 @@ mod tests {
     #[test]
     fn index_ignores_truncated_data() {
         let encoded = Bytes::from(index().encode().unwrap());
-        let whole =
+        let readable_lengths =
             (0..=encoded.len()).filter(|length| parse_entries(encoded.slice(..*length)).is_some());
         // No file, the first file, both.
-        assert_eq!(whole.count(), 3);
+        assert_eq!(readable_lengths.count(), 3);
     }
 }

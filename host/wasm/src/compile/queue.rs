@@ -50,7 +50,7 @@ pub(crate) struct CompileQueue {
     compiler: Arc<dyn ComponentCompiler>,
     built_in: Semaphore,
     custom: Semaphore,
-    under_way: Mutex<RunningCompilations>,
+    compilations: Mutex<RunningCompilations>,
 }
 
 /// By digest; the number distinguishes a job from an earlier one for the same component.
@@ -66,12 +66,12 @@ impl CompileQueue {
             compiler,
             built_in: Semaphore::new(1),
             custom: Semaphore::new(1),
-            under_way: Mutex::default(),
+            compilations: Mutex::default(),
         }
     }
 
-    fn under_way(&self) -> MutexGuard<'_, RunningCompilations> {
-        self.under_way.lock()
+    fn compilations(&self) -> MutexGuard<'_, RunningCompilations> {
+        self.compilations.lock()
     }
 
     /// Waits for a free compiler, which is released when the result is dropped. Waiting longer than the compile time
@@ -126,13 +126,13 @@ impl WasmHost {
         digest: Sha256Digest,
         begin: impl FnOnce() -> BoxFuture<'static, CompileResult>,
     ) -> SharedCompilation {
-        let mut under_way = self.compile_queue().under_way();
-        let known = under_way.jobs.get(&digest);
+        let mut compilations = self.compile_queue().compilations();
+        let known = compilations.jobs.get(&digest);
         if let Some(job) = known.and_then(|(_, job)| job.upgrade()) {
             return job;
         }
-        under_way.last += 1;
-        let number = under_way.last;
+        compilations.last += 1;
+        let number = compilations.last;
         let cleanup = JobCleanup {
             host: Arc::clone(self),
             digest,
@@ -145,7 +145,7 @@ impl WasmHost {
         });
         let job = work.shared();
         if let Some(weak) = job.downgrade() {
-            under_way.jobs.insert(digest, (number, weak));
+            compilations.jobs.insert(digest, (number, weak));
         }
         job
     }
@@ -239,10 +239,10 @@ struct JobCleanup {
 
 impl Drop for JobCleanup {
     fn drop(&mut self) {
-        let mut under_way = self.host.compile_queue().under_way();
-        let known = under_way.jobs.get(&self.digest);
+        let mut compilations = self.host.compile_queue().compilations();
+        let known = compilations.jobs.get(&self.digest);
         if known.is_some_and(|(number, _)| *number == self.number) {
-            under_way.jobs.remove(&self.digest);
+            compilations.jobs.remove(&self.digest);
         }
     }
 }

@@ -284,8 +284,12 @@ mod tests {
 
     #[test]
     fn interface_name_is_parsed() {
-        let found = InterfaceName::parse("wasi:io/streams@0.2.6").unwrap();
-        assert!(found.matches("wasi:io", "streams") && found.is_wasi_02() && found.is_known_wasi());
+        let interface = InterfaceName::parse("wasi:io/streams@0.2.6").unwrap();
+        assert!(
+            interface.matches("wasi:io", "streams")
+                && interface.is_wasi_02()
+                && interface.is_known_wasi()
+        );
         assert!(
             !InterfaceName::parse("wasi:io/streams@0.3.0")
                 .unwrap()

@@ -454,9 +454,9 @@ impl ScriptFiles<'_> {
 
     /// Creates a folder, and its missing parents.
     async fn make_dirs(&mut self, path: &str) -> Result<(), ScriptFileError> {
-        let whole = relative(path);
+        let full_path = relative(path);
         let mut created = String::new();
-        for name in whole.split('/').filter(|name| !name.is_empty()) {
+        for name in full_path.split('/').filter(|name| !name.is_empty()) {
             if !created.is_empty() {
                 created.push('/');
             }
@@ -478,16 +478,16 @@ impl ScriptFiles<'_> {
     }
 
     async fn remove(&mut self, path: &str, recursive: bool) -> Result<(), ScriptFileError> {
-        let whole = relative(path);
-        if self.stat(&whole, false).await?.type_ != DescriptorType::Directory {
-            return self.remove_one(&whole, false).await;
+        let full_path = relative(path);
+        if self.stat(&full_path, false).await?.type_ != DescriptorType::Directory {
+            return self.remove_one(&full_path, false).await;
         }
         if !recursive {
-            return self.remove_one(&whole, true).await;
+            return self.remove_one(&full_path, true).await;
         }
         let depth = |path: &str| path.split('/').count();
-        let top = depth(&whole);
-        let mut folders = vec![whole];
+        let top = depth(&full_path);
+        let mut folders = vec![full_path];
         let mut emptied = Vec::new();
         while let Some(folder) = folders.pop() {
             if depth(&folder) - top > MAX_DEPTH {

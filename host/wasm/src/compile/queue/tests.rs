@@ -11,14 +11,14 @@ use tokio::sync::oneshot;
 struct GatedCompiler {
     gates: Mutex<VecDeque<oneshot::Receiver<Result<(), CompileError>>>>,
     begun: AtomicUsize,
-    under_way: Arc<AtomicUsize>,
-    most: AtomicUsize,
+    running: Arc<AtomicUsize>,
+    max_concurrent: AtomicUsize,
 }
 
 /// Counts a compilation until it ends or is dropped.
-struct UnderWayGuard(Arc<AtomicUsize>);
+struct RunningGuard(Arc<AtomicUsize>);
 
-impl Drop for UnderWayGuard {
+impl Drop for RunningGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, SeqCst);
     }
@@ -28,9 +28,9 @@ impl ComponentCompiler for GatedCompiler {
     fn compile(&self, job: CompileJob) -> BoxFuture<'static, Result<Vec<u8>, CompileError>> {
         let gate = self.gates.lock().pop_front();
         self.begun.fetch_add(1, SeqCst);
-        let now = self.under_way.fetch_add(1, SeqCst) + 1;
-        self.most.fetch_max(now, SeqCst);
-        let guard = UnderWayGuard(Arc::clone(&self.under_way));
+        let now = self.running.fetch_add(1, SeqCst) + 1;
+        self.max_concurrent.fetch_max(now, SeqCst);
+        let guard = RunningGuard(Arc::clone(&self.running));
         Box::pin(async move {
             let _guard = guard;
             if let Some(gate) = gate {
@@ -136,8 +136,8 @@ async fn queue_cancels_a_compilation_that_no_call_waits_for() {
         call.abort();
         assert!(call.await.is_err());
     }
-    assert_eq!(fixture.compiler.under_way.load(SeqCst), 0);
-    assert!(fixture.host.compile_queue().under_way().jobs.is_empty());
+    assert_eq!(fixture.compiler.running.load(SeqCst), 0);
+    assert!(fixture.host.compile_queue().compilations().jobs.is_empty());
     // The next call begins again, and a compiler is free.
     assert!(fixture.request(1).await.is_ok());
     assert_eq!(fixture.compiler.begun.load(SeqCst), 2);
@@ -150,7 +150,7 @@ async fn queue_compiles_one_custom_component_at_a_time() {
     for one in futures::future::join_all(requests).await {
         one.unwrap();
     }
-    assert_eq!(fixture.compiler.most.load(SeqCst), 1);
+    assert_eq!(fixture.compiler.max_concurrent.load(SeqCst), 1);
 }
 
 #[tokio::test]
