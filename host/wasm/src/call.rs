@@ -400,9 +400,9 @@ fn explain_failure(mut error: ToolError, guest: &StoreState, limits: &Limits) ->
             | ToolErrorCode::PermissionDenied
     );
     if may_be_full && guest.fs.was_quota_exceeded() {
-        let why = backend::new_files_limit_message(limits.new_file_bytes, limits.new_files);
+        let reason = backend::new_files_limit_message(limits.new_file_bytes, limits.new_files);
         error.code = ToolErrorCode::LimitExceeded;
-        error.message = format!("{} ({why})", error.message);
+        error.message = format!("{} ({reason})", error.message);
     } else if error.code == ToolErrorCode::ExecutionError
         && let Some(exhausted) = guest.fs.exhausted()
     {

@@ -82,17 +82,22 @@ fn pathspec_operands(word: &ShellWord, may_be_message: bool) -> Vec<PathOperand>
         certain: true,
         ..possible_path(path)
     });
-    let whole = (!text.starts_with(':')).then(|| possible_path(text));
+    let whole_text = (!text.starts_with(':')).then(|| possible_path(text));
     // The file of `-L :function:file`.
     let last = text.rsplit_once(':').map(|(_, path)| possible_path(path));
     let last = last.filter(|_| !is_excluding(text));
-    committed.into_iter().chain(whole).chain(last).collect()
+    committed
+        .into_iter()
+        .chain(whole_text)
+        .chain(last)
+        .collect()
 }
 
 fn possible_path(path: &str) -> PathOperand {
-    match is_wild(path) {
-        true => PathOperand::pattern(path.to_owned()),
-        false => PathOperand::possible(path.to_owned()),
+    if is_wild(path) {
+        PathOperand::pattern(path.to_owned())
+    } else {
+        PathOperand::possible(path.to_owned())
     }
 }
 

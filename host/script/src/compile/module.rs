@@ -167,14 +167,15 @@ impl ModuleReader<'_> {
                     }
                 }
                 Statement::ExportNamedDeclaration(export) => {
-                    for one in &export.specifiers {
+                    for specifier in &export.specifiers {
                         let is_type = export.export_kind == ImportOrExportKind::Type
-                            || one.export_kind == ImportOrExportKind::Type;
+                            || specifier.export_kind == ImportOrExportKind::Type;
                         if !is_type {
-                            let (outside, inside) = (one.exported.name(), one.local.name());
-                            let at = one.span.start;
+                            let (outside, inside) =
+                                (specifier.exported.name(), specifier.local.name());
+                            let at = specifier.span.start;
                             let inside = inside.to_string();
-                            self.add(program, &outside, inside, at, one.span);
+                            self.add(program, &outside, inside, at, specifier.span);
                         }
                     }
                     self.code.blank(export.span);
@@ -194,9 +195,9 @@ impl ModuleReader<'_> {
             self.note_foreign_import(import.span, &import.source.value);
             return Ok(());
         }
-        for one in import.specifiers.iter().flatten() {
-            let one = match one {
-                ImportDeclarationSpecifier::ImportSpecifier(one) => one,
+        for specifier in import.specifiers.iter().flatten() {
+            let specifier = match specifier {
+                ImportDeclarationSpecifier::ImportSpecifier(specifier) => specifier,
                 other => {
                     let message =
                         "import from `mimir` by name: `import { defineTool } from \"mimir\"`";
@@ -204,9 +205,9 @@ impl ModuleReader<'_> {
                     return Err(vec![fault_at(self.source, at, message.to_owned())]);
                 }
             };
-            let name = import_name(&one.imported);
+            let name = import_name(&specifier.imported);
             // A capitalised name is a type, which is erased.
-            let is_type = one.import_kind == ImportOrExportKind::Type
+            let is_type = specifier.import_kind == ImportOrExportKind::Type
                 || name.starts_with(|c: char| c.is_ascii_uppercase());
             if is_type {
                 continue;
@@ -217,12 +218,12 @@ impl ModuleReader<'_> {
                     format!("`mimir` does not export `{name}`: it exports {known} and types");
                 return Err(vec![fault_at(
                     self.source,
-                    one.span.start as usize,
+                    specifier.span.start as usize,
                     message,
                 )]);
             }
             self.mimir_bindings
-                .push(format!("{name}: {}", one.local.name));
+                .push(format!("{name}: {}", specifier.local.name));
         }
         Ok(())
     }
@@ -273,8 +274,8 @@ pub(super) fn declared_names(declaration: &Declaration<'_>) -> Vec<(String, u32)
         }
         Declaration::VariableDeclaration(variables) if !variables.declare => {
             let mut names = Vec::new();
-            for one in &variables.declarations {
-                collect_bound_names(&one.id, &mut names);
+            for declarator in &variables.declarations {
+                collect_bound_names(&declarator.id, &mut names);
             }
             names
         }

@@ -88,11 +88,11 @@ pub(super) fn compile(
         ""
     };
     let async_keyword = if late.is_none() { "async " } else { "" };
-    let whole = format!(
+    let wrapped_source = format!(
         "(function ({MODULE_PARAMETERS}) {{ return ({async_keyword}() => {{ {strict}{prologue}\n{}\n}})(); }})",
         reader.code.0
     );
-    let written = transform(&whole, script_type(typed), 0).map_err(|faults| {
+    let written = transform(&wrapped_source, script_type(typed), 0).map_err(|faults| {
         let lines = source.lines().count().max(1);
         let to_file_position = |fault: CodeFault| CodeFault {
             line: fault.line.saturating_sub(1).clamp(1, lines),
@@ -169,8 +169,8 @@ impl ProgramReader<'_> {
                         continue;
                     }
                     let from = Value::from(&*export.source.value);
-                    for one in &export.specifiers {
-                        let (outside, inside) = (one.exported.name(), one.local.name());
+                    for specifier in &export.specifiers {
+                        let (outside, inside) = (specifier.exported.name(), specifier.local.name());
                         let (outside, inside) = (Value::from(&*outside), Value::from(&*inside));
                         self.prologue.push(format!(
                             "__export({{ {outside}: () => __import({from})[{inside}] }});"
@@ -203,11 +203,11 @@ impl ProgramReader<'_> {
                     }
                 }
                 Statement::ExportNamedDeclaration(export) => {
-                    for one in &export.specifiers {
+                    for specifier in &export.specifiers {
                         let is_type = export.export_kind == ImportOrExportKind::Type
-                            || one.export_kind == ImportOrExportKind::Type;
+                            || specifier.export_kind == ImportOrExportKind::Type;
                         if !is_type {
-                            let names = (one.exported.name(), one.local.name());
+                            let names = (specifier.exported.name(), specifier.local.name());
                             self.exports
                                 .push((names.0.to_string(), names.1.to_string()));
                         }
@@ -249,22 +249,25 @@ impl ProgramReader<'_> {
         let mut names: Vec<Value> = Vec::new();
         let mut bound: Vec<String> = Vec::new();
         let number = self.prologue.len();
-        for one in import.specifiers.iter().flatten() {
-            match one {
-                ImportDeclarationSpecifier::ImportSpecifier(one) => {
-                    if one.import_kind == ImportOrExportKind::Type {
+        for specifier in import.specifiers.iter().flatten() {
+            match specifier {
+                ImportDeclarationSpecifier::ImportSpecifier(specifier) => {
+                    if specifier.import_kind == ImportOrExportKind::Type {
                         continue;
                     }
-                    let name = Value::from(&*one.imported.name());
-                    bound.push(format!("{{ {name}: {} }} = __i{number}", one.local.name));
+                    let name = Value::from(&*specifier.imported.name());
+                    bound.push(format!(
+                        "{{ {name}: {} }} = __i{number}",
+                        specifier.local.name
+                    ));
                     names.push(name);
                 }
-                ImportDeclarationSpecifier::ImportDefaultSpecifier(one) => {
-                    bound.push(format!("{} = __i{number}.default", one.local.name));
+                ImportDeclarationSpecifier::ImportDefaultSpecifier(specifier) => {
+                    bound.push(format!("{} = __i{number}.default", specifier.local.name));
                     names.push("default".into());
                 }
-                ImportDeclarationSpecifier::ImportNamespaceSpecifier(one) => {
-                    bound.push(format!("{} = __i{number}", one.local.name));
+                ImportDeclarationSpecifier::ImportNamespaceSpecifier(specifier) => {
+                    bound.push(format!("{} = __i{number}", specifier.local.name));
                 }
             }
         }

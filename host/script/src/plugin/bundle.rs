@@ -272,11 +272,11 @@ mod tests {
         let path = far.clone().into_os_string();
         assert_eq!(find_bundler(&module, Some(&path)), None);
         std::fs::write(far.join("esbuild"), "").unwrap();
-        let found = find_bundler(&module, Some(&path)).unwrap();
-        assert_eq!(found, (BundlerKind::Esbuild, far.join("esbuild")));
+        let bundler = find_bundler(&module, Some(&path)).unwrap();
+        assert_eq!(bundler, (BundlerKind::Esbuild, far.join("esbuild")));
         std::fs::write(near.join("rolldown"), "").unwrap();
-        let found = find_bundler(&module, Some(&path)).unwrap();
-        assert_eq!(found, (BundlerKind::Rolldown, near.join("rolldown")));
+        let bundler = find_bundler(&module, Some(&path)).unwrap();
+        assert_eq!(bundler, (BundlerKind::Rolldown, near.join("rolldown")));
     }
 
     #[test]

@@ -140,8 +140,8 @@ mod tests {
     fn bounds_limit_branches_times_variables() {
         assert_eq!(find_excess(&complex_function(10, 20_000)), None);
         assert_eq!(find_excess(&complex_function(1_000, 100)), None);
-        let why = find_excess(&complex_function(1_000, 20_000)).unwrap();
-        assert!(why.contains("branches"), "{why}");
+        let excess = find_excess(&complex_function(1_000, 20_000)).unwrap();
+        assert!(excess.contains("branches"), "{excess}");
     }
 
     #[test]
@@ -161,39 +161,39 @@ mod tests {
     #[test]
     fn bounds_refuse_a_long_function_and_many_tangled_ones() {
         let long = format!("(module (func {}))", "i32.const 0 drop ".repeat(400_000));
-        let why = find_excess(&wat::parse_str(long).unwrap()).unwrap();
-        assert!(why.contains("limit for compiling is"), "{why}");
-        let one = format!(
+        let excess = find_excess(&wat::parse_str(long).unwrap()).unwrap();
+        assert!(excess.contains("limit for compiling is"), "{excess}");
+        let function = format!(
             "(func (local {}) {}) ",
             "i32 ".repeat(1_000),
             "local.get 0 br_if 0 ".repeat(1_900)
         );
         assert_eq!(
-            find_excess(&wat::parse_str(format!("(module {one})")).unwrap()),
+            find_excess(&wat::parse_str(format!("(module {function})")).unwrap()),
             None
         );
-        let many = format!("(module {})", one.repeat(110));
+        let many = format!("(module {})", function.repeat(110));
         assert!(find_excess(&wat::parse_str(many).unwrap()).is_some());
     }
 
     #[test]
     fn bounds_count_functions_over_all_modules() {
         let module = format!("(core module {})", "(func) ".repeat(200_000));
-        let one = wat::parse_str(format!("(component {module})")).unwrap();
-        assert_eq!(find_excess(&one), None);
-        let two = wat::parse_str(format!("(component {module} {module})")).unwrap();
-        let why = find_excess(&two).unwrap();
-        assert!(why.contains("400000 functions"), "{why}");
+        let one_module = wat::parse_str(format!("(component {module})")).unwrap();
+        assert_eq!(find_excess(&one_module), None);
+        let two_modules = wat::parse_str(format!("(component {module} {module})")).unwrap();
+        let excess = find_excess(&two_modules).unwrap();
+        assert!(excess.contains("400000 functions"), "{excess}");
     }
 
     #[test]
     fn bounds_limit_the_code_of_all_functions() {
-        let one = format!("(func {}) ", "i32.const 0 drop ".repeat(300_000));
-        let module = format!("(core module {one})");
+        let function = format!("(func {}) ", "i32.const 0 drop ".repeat(300_000));
+        let module = format!("(core module {function})");
         let few = wat::parse_str(format!("(component {})", module.repeat(2))).unwrap();
         assert_eq!(find_excess(&few), None);
         // Many copies of one module, assembled from bytes: parsing it as text would take a minute.
-        let inner = wat::parse_str(format!("(module {one})")).unwrap();
+        let inner = wat::parse_str(format!("(module {function})")).unwrap();
         let mut component = wat::parse_str("(component)").unwrap();
         for _ in 0..150 {
             component.push(1);
@@ -205,8 +205,8 @@ mod tests {
             component.push(length as u8);
             component.extend(&inner);
         }
-        let why = find_excess(&component).unwrap();
-        assert!(why.contains("of code"), "{why}");
+        let excess = find_excess(&component).unwrap();
+        assert!(excess.contains("of code"), "{excess}");
     }
 
     #[test]

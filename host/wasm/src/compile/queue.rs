@@ -270,11 +270,11 @@ impl<'a> CompileNotifier<'a> {
 
 impl Drop for CompileNotifier<'_> {
     fn drop(&mut self) {
-        let took = self.start.elapsed();
-        self.host.cache().counts().count_compiled(took);
+        let elapsed = self.start.elapsed();
+        self.host.cache().counts().count_compiled(elapsed);
         self.host.notify(CompileEvent::Finished {
             name: self.name.to_owned(),
-            took,
+            took: elapsed,
         });
     }
 }

@@ -23,9 +23,9 @@ const STREAM_SHARE: u64 = 4;
 
 /// Both streams of one program. Clones share them.
 #[derive(Clone)]
-pub(crate) struct ProgramOutput(Arc<Mutex<BothStreams>>);
+pub(crate) struct ProgramOutput(Arc<Mutex<OutputStreams>>);
 
-struct BothStreams {
+struct OutputStreams {
     observer: Option<Arc<dyn CallObserver>>,
     reported_lines: u64,
     stdout: StreamBuffer,
@@ -55,7 +55,7 @@ impl ProgramOutput {
 
     fn new_with(observer: Option<Arc<dyn CallObserver>>, limits: &Limits) -> Self {
         let max_bytes = usize::try_from(limits.output_bytes / STREAM_SHARE).unwrap_or(usize::MAX);
-        Self(Arc::new(Mutex::new(BothStreams {
+        Self(Arc::new(Mutex::new(OutputStreams {
             observer,
             reported_lines: 0,
             stdout: StreamBuffer::new(max_bytes),
@@ -67,16 +67,16 @@ impl ProgramOutput {
 
     /// Clears the output and replaces the observer.
     pub(crate) fn reset(&self, observer: Arc<dyn CallObserver>) {
-        let mut both = self.lock();
-        both.observer = Some(observer);
-        both.reported_lines = 0;
-        both.lines = [Vec::new(), Vec::new()];
-        let BothStreams {
+        let mut streams = self.lock();
+        streams.observer = Some(observer);
+        streams.reported_lines = 0;
+        streams.lines = [Vec::new(), Vec::new()];
+        let OutputStreams {
             stdout,
             stderr,
             combined,
             ..
-        } = &mut *both;
+        } = &mut *streams;
         for buffer in [stdout, stderr, combined] {
             buffer.head.clear();
             buffer.tail.clear();
@@ -96,35 +96,35 @@ impl ProgramOutput {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BothStreams> {
+    fn lock(&self) -> MutexGuard<'_, OutputStreams> {
         self.0.lock()
     }
 
     /// Passes on incomplete lines at the end of the program.
     pub(crate) fn flush_lines(&self) {
-        let mut both = self.lock();
-        for at in 0..both.lines.len() {
-            if !both.lines[at].is_empty() {
-                both.report_line(at);
+        let mut streams = self.lock();
+        for at in 0..streams.lines.len() {
+            if !streams.lines[at].is_empty() {
+                streams.report_line(at);
             }
         }
     }
 
     /// Returns the output so far, with this exit code.
     pub(crate) fn finish(&self, exit_code: i32, duration: Duration) -> CommandOutput {
-        let both = self.lock();
+        let streams = self.lock();
         CommandOutput {
             exit_code,
-            stdout: both.stdout.captured(),
-            stderr: both.stderr.captured(),
-            combined: both.combined.captured(),
+            stdout: streams.stdout.captured(),
+            stderr: streams.stderr.captured(),
+            combined: streams.combined.captured(),
             duration,
             changed_auto_run_files: Vec::new(),
         }
     }
 }
 
-impl BothStreams {
+impl OutputStreams {
     /// Passes a line on to the observer, up to the limit.
     fn report_line(&mut self, at: usize) {
         let line = std::mem::take(&mut self.lines[at]);
@@ -147,17 +147,17 @@ impl BothStreams {
 
 impl OutputTarget for StreamHalf {
     fn take(&self, bytes: &[u8]) {
-        let mut both = self.sink.lock();
-        both.combined.add(bytes);
+        let mut streams = self.sink.lock();
+        streams.combined.add(bytes);
         let at = match self.stream {
             CommandStream::Stdout => 0,
             CommandStream::Stderr => 1,
         };
         match self.stream {
-            CommandStream::Stdout => both.stdout.add(bytes),
-            CommandStream::Stderr => both.stderr.add(bytes),
+            CommandStream::Stdout => streams.stdout.add(bytes),
+            CommandStream::Stderr => streams.stderr.add(bytes),
         }
-        if both.observer.is_none() || both.reported_lines >= MAX_LINES as u64 {
+        if streams.observer.is_none() || streams.reported_lines >= MAX_LINES as u64 {
             return;
         }
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -165,10 +165,10 @@ impl OutputTarget for StreamHalf {
                 Some(text) => (text, true),
                 None => (line, false),
             };
-            let room = MAX_LINE.saturating_sub(both.lines[at].len());
-            both.lines[at].extend_from_slice(&text[..text.len().min(room)]);
+            let room = MAX_LINE.saturating_sub(streams.lines[at].len());
+            streams.lines[at].extend_from_slice(&text[..text.len().min(room)]);
             if is_complete {
-                both.report_line(at);
+                streams.report_line(at);
             }
         }
     }
