@@ -99,9 +99,12 @@ mod tests {
     use super::*;
 
     fn words(text: &str) -> Vec<ShellWord> {
-        let word = |word: &str| match word.starts_with('$') {
-            true => ShellWord::Unknown(word.to_owned()),
-            false => ShellWord::Known(word.to_owned()),
+        let word = |word: &str| {
+            if word.starts_with('$') {
+                ShellWord::Unknown(word.to_owned())
+            } else {
+                ShellWord::Known(word.to_owned())
+            }
         };
         text.split(' ').map(word).collect()
     }

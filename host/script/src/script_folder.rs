@@ -114,9 +114,10 @@ impl ScriptFolder {
         let definition = checked.definition.clone();
         let (token_cost, enabled) = (checked.token_cost, checked.enabled);
         let imports = imports(&definition.needs, checked.has_storage);
-        let trust = match definition.needs.is_empty() && !checked.has_storage {
-            true => ToolTrust::Harmless,
-            false => ToolTrust::Untrusted,
+        let trust = if definition.needs.is_empty() && !checked.has_storage {
+            ToolTrust::Harmless
+        } else {
+            ToolTrust::Untrusted
         };
         let origin = ToolOrigin {
             plugin: definition.name.to_string(),

@@ -219,9 +219,10 @@ impl NetworkTransport {
     ) -> (mimir_net::HttpClient, ClientLink) {
         let reach = self.effects.reach();
         let target = RequestTarget::parse(&uri.to_string());
-        let link = match target.is_ok_and(|target| reach.policy.serves(&target)) {
-            true => clients::session_client(&self.effects, &reach, &self.host),
-            false => self.clients.client_for(&self.tool, &reach, &self.host),
+        let link = if target.is_ok_and(|target| reach.policy.serves(&target)) {
+            clients::session_client(&self.effects, &reach, &self.host)
+        } else {
+            self.clients.client_for(&self.tool, &reach, &self.host)
         };
         let secrets = SecretHeaders::find(&self.effects, headers).map(Arc::new);
         let gate = GuestEffectGate {

@@ -320,10 +320,7 @@ impl ProgramEngine {
         variables.extend(program.environment);
         variables.retain(|(name, _)| name != "PWD");
         variables.push(("PWD".to_owned(), directory));
-        let imports: &[&str] = match program.imports {
-            true => parts.imports,
-            false => &[],
-        };
+        let imports: &[&str] = if program.imports { parts.imports } else { &[] };
         let argv = parts.argv.iter().chain(imports);
         let argv = argv.map(|word| (*word).to_owned());
         StoreOptions {

@@ -356,9 +356,10 @@ impl ScriptWalker<'_> {
         let Some(span) = span.filter(|_| self.span.is_none()) else {
             return;
         };
-        simple.span = match simple.span.is_empty() {
-            true => span,
-            false => simple.span.start.min(span.start)..simple.span.end.max(span.end),
+        simple.span = if simple.span.is_empty() {
+            span
+        } else {
+            simple.span.start.min(span.start)..simple.span.end.max(span.end)
         };
     }
 
@@ -382,9 +383,10 @@ impl ScriptWalker<'_> {
             }
             IoRedirect::HereDocument(_, document) => {
                 let body = &document.doc.value;
-                let text = match document.requires_expansion {
-                    true => self.read_raw(body, QuoteContext::Body, simple),
-                    false => ShellWord::Known(body.clone()),
+                let text = if document.requires_expansion {
+                    self.read_raw(body, QuoteContext::Body, simple)
+                } else {
+                    ShellWord::Known(body.clone())
                 };
                 self.reader.set_stdin(text);
             }

@@ -128,9 +128,10 @@ impl BracketScan {
         }
         if is_word(byte) {
             let end = find(source, self.at, |rest| !is_word(rest[0]));
-            self.preceding = match OPERATOR_KEYWORDS.contains(&&source[self.at..end]) {
-                true => PrecedingToken::Either,
-                false => PrecedingToken::Value,
+            self.preceding = if OPERATOR_KEYWORDS.contains(&&source[self.at..end]) {
+                PrecedingToken::Either
+            } else {
+                PrecedingToken::Value
             };
             self.at = end;
             return true;

@@ -87,9 +87,10 @@ impl RunReport {
             let status = format!(
                 "(the session {} {state}; open: {})",
                 session.name,
-                match session.open.is_empty() {
-                    true => "none".to_owned(),
-                    false => session.open.join(", "),
+                if session.open.is_empty() {
+                    "none".to_owned()
+                } else {
+                    session.open.join(", ")
                 }
             );
             if session.fresh || session.ended {

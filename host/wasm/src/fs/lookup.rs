@@ -110,9 +110,12 @@ fn open_resolved(
     mut mode: OpenMode,
 ) -> Result<(OpenedObject, String), FsFault> {
     let written = GuestPath::parse(path)?;
-    let check_access = |path: &str| match mode.write {
-        true => node.shared().check_writable(path),
-        false => node.shared().check_visible(path),
+    let check_access = |path: &str| {
+        if mode.write {
+            node.shared().check_writable(path)
+        } else {
+            node.shared().check_visible(path)
+        }
     };
     let create_dir = written.dir && mode.create;
     mode.directory |= written.dir;

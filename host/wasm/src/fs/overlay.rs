@@ -100,9 +100,10 @@ impl OverlayNode {
             }))
         };
         if let Some((_, content)) = self.tree.files.iter().find(|(name, _)| *name == path) {
-            return match written.dir {
-                true => Err(ErrorCode::NotDirectory.into()),
-                false => overlay_target(Some(content.clone())),
+            return if written.dir {
+                Err(ErrorCode::NotDirectory.into())
+            } else {
+                overlay_target(Some(content.clone()))
             };
         }
         if path.is_empty() || self.entries_below(&path).next().is_some() {
@@ -195,9 +196,10 @@ impl OverlayNode {
                 continue;
             }
             entries.push(DirectoryEntry {
-                type_: match is_dir {
-                    true => DescriptorType::Directory,
-                    false => DescriptorType::RegularFile,
+                type_: if is_dir {
+                    DescriptorType::Directory
+                } else {
+                    DescriptorType::RegularFile
                 },
                 name: name.to_owned(),
             });

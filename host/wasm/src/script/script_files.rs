@@ -205,9 +205,10 @@ impl ScriptFiles<'_> {
         match request {
             FileRequest::Read { path, text } => {
                 let bytes = self.read(&path).await?;
-                Ok(match text {
-                    true => without_bytes(String::from_utf8_lossy(&bytes).into()),
-                    false => (Value::Null, bytes),
+                Ok(if text {
+                    without_bytes(String::from_utf8_lossy(&bytes).into())
+                } else {
+                    (Value::Null, bytes)
                 })
             }
             FileRequest::Write { path, data } => {
@@ -342,9 +343,10 @@ impl ScriptFiles<'_> {
 
     async fn stat(&mut self, path: &str, follow: bool) -> Result<DescriptorStat, ScriptFileError> {
         let root = self.root()?;
-        let flags = match follow {
-            true => PathFlags::SYMLINK_FOLLOW,
-            false => PathFlags::empty(),
+        let flags = if follow {
+            PathFlags::SYMLINK_FOLLOW
+        } else {
+            PathFlags::empty()
         };
         let (handle, name) = (borrowed(&root), relative(path));
         let stat = self.view.stat_at(handle, flags, name).await;
@@ -512,9 +514,10 @@ impl ScriptFiles<'_> {
     async fn remove_one(&mut self, path: &str, folder: bool) -> Result<(), ScriptFileError> {
         let root = self.root()?;
         let (handle, name) = (borrowed(&root), path.to_owned());
-        let done = match folder {
-            true => self.view.remove_directory_at(handle, name).await,
-            false => self.view.unlink_file_at(handle, name).await,
+        let done = if folder {
+            self.view.remove_directory_at(handle, name).await
+        } else {
+            self.view.unlink_file_at(handle, name).await
         };
         self.close(root)?;
         done.map_err(|error| self.fault(path, error))

@@ -34,10 +34,7 @@ impl RecordFile {
 
     /// Appends a change. If that fails, the record is as before.
     pub(super) fn append(&mut self, change: &RecordedChange) -> io::Result<()> {
-        let mut json = match self.empty {
-            true => Vec::new(),
-            false => vec![b','],
-        };
+        let mut json = if self.empty { Vec::new() } else { vec![b','] };
         serde_json::to_writer(&mut json, change)?;
         json.extend_from_slice(END);
         self.file.seek(SeekFrom::Start(self.end))?;
