@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
-    let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
-    let lock = here.join("../../Cargo.lock");
+    let crate_folder = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
+    let lock = crate_folder.join("../../Cargo.lock");
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed={}", lock.display());
     println!(

@@ -1,5 +1,5 @@
-//! The built-in danger patterns: effects that a person must see in advance, however the command is allowed. They check
-//! parsed commands, and not text.
+//! The built-in danger patterns: effects that the user must see in advance, even if a rule allows the command. They
+//! match parsed commands, not text.
 
 use crate::interpreters::{FOREIGN_SHELLS, LANGUAGES, SHELLS};
 use crate::path_text::{is_safe_device, lexical};
@@ -17,18 +17,19 @@ pub struct CommandDanger {
 }
 
 /// Returns the dangers of the command at this index.
-pub fn dangers(script: &ParsedProgram, at: usize) -> Vec<CommandDanger> {
-    let Some(simple) = script.commands.get(at) else {
+pub fn dangers(script: &ParsedProgram, index: usize) -> Vec<CommandDanger> {
+    let Some(simple) = script.commands.get(index) else {
         return Vec::new();
     };
     let command = AnalyzedCommand {
         simple,
         piped_from: input_programs(script, simple),
-        nested: nested_programs(script, at),
+        nested: nested_programs(script, index),
         reads_found_names: reads_finder_output(script, simple),
     };
-    let matching = PATTERNS.iter().filter(|(_, _, test)| test(&command));
-    matching
+    PATTERNS
+        .iter()
+        .filter(|(_, _, test)| test(&command))
         .map(|&(name, effect, _)| CommandDanger { name, effect })
         .collect()
 }
@@ -83,7 +84,7 @@ const UNLIKELY_IN_TEXT: &[&str] = &[
     "git history",
 ];
 
-/// Maximum parts of a command that are checked for a nested command.
+/// Maximum number of parts of a command that are checked for a nested command.
 const PARTS_MAX: usize = 64;
 
 /// A command with its context in the script.
@@ -93,33 +94,33 @@ struct AnalyzedCommand<'a> {
     piped_from: Vec<&'a str>,
     /// Programs whose output forms its words or its standard input: `<(…)`, `$(…)`.
     nested: Vec<&'a str>,
-    /// True if its input are file names found by `find`: none of them begins with a dash.
+    /// True if its input consists of file names found by `find`: none of them begins with a dash.
     reads_found_names: bool,
 }
 
 /// Returns the programs whose output a command reads, directly or through others.
 fn input_programs<'a>(script: &'a ParsedProgram, simple: &ParsedCommand) -> Vec<&'a str> {
-    let mut all = Vec::new();
+    let mut programs = Vec::new();
     let mut from = simple.piped_from;
     // A pipeline has one direction, so each command is visited once.
     while let Some(feeder) = from.and_then(|at| script.commands.get(at)) {
-        all.extend(feeder.program().map(base_name));
+        programs.extend(feeder.program().map(base_name));
         from = feeder.piped_from.filter(|next| Some(*next) < from);
     }
-    all
+    programs
 }
 
 /// Returns the programs of nested commands, which directly precede the command that they belong to.
-fn nested_programs(script: &ParsedProgram, at: usize) -> Vec<&str> {
-    let outer = &script.commands[at].wrappers;
-    // After it there are only wrappers of the command.
-    let outer = &outer[..outer
+fn nested_programs(script: &ParsedProgram, index: usize) -> Vec<&str> {
+    let enclosing = &script.commands[index].wrappers;
+    // The wrappers after the last substitution belong to the command itself.
+    let enclosing = &enclosing[..enclosing
         .iter()
         .rposition(EnclosingCommand::is_substitution)
-        .map_or(0, |at| at + 1)];
-    let before = script.commands[..at].iter().rev();
+        .map_or(0, |index| index + 1)];
+    let before = script.commands[..index].iter().rev();
     let inner = before.take_while(|command| {
-        let rest = command.wrappers.strip_prefix(outer);
+        let rest = command.wrappers.strip_prefix(enclosing);
         rest.is_some_and(|rest| rest.iter().any(EnclosingCommand::is_substitution))
     });
     inner
@@ -142,7 +143,8 @@ type DangerTest = fn(&AnalyzedCommand<'_>) -> bool;
 const PATTERNS: &[(&str, &str, DangerTest)] = &[
     ("rm -r", "removes whole folders", |command| {
         is_program(command.simple, &["rm"])
-            && (has(&command.simple.words, &["--recursive"], "rR") || command.may_have_options())
+            && (has_option(&command.simple.words, &["--recursive"], "rR")
+                || command.may_have_options())
     }),
     ("dd", "writes blocks to any file or device", |command| {
         is_program(command.simple, &["dd"])
@@ -193,7 +195,8 @@ const PATTERNS: &[(&str, &str, DangerTest)] = &[
         "gives whole folders to another user",
         |command| {
             is_program(command.simple, &["chown", "chgrp"])
-                && (has(&command.simple.words, &["--recursive"], "R") || command.may_have_options())
+                && (has_option(&command.simple.words, &["--recursive"], "R")
+                    || command.may_have_options())
         },
     ),
     ("> /dev", "writes to a device", |command| {
@@ -210,18 +213,18 @@ const PATTERNS: &[(&str, &str, DangerTest)] = &[
             let known = ["curl", "fetch", "ftp", "nc", "ncat", "wget"];
             programs.iter().any(|program| known.contains(program))
         };
-        let takes = is_shell(command.simple)
+        let runs_text = is_shell(command.simple)
             || is_program(command.simple, LANGUAGES)
             || is_program(command.simple, &["eval", ".", "source"]);
-        takes
+        runs_text
             && (fetches(&command.piped_from)
                 || fetches(&command.nested) && runs_nested(command.simple))
     }),
     ("| sh", "runs the output of another program", |command| {
-        let options = |word: &str| word.starts_with('-');
+        let is_option = |word: &str| word.starts_with('-');
         is_shell(command.simple)
             && !command.piped_from.is_empty()
-            && arguments(command.simple).all(options)
+            && arguments(command.simple).all(is_option)
     }),
     ("power", "stops the machine or its services", |command| {
         is_program(
@@ -272,7 +275,7 @@ const PATTERNS: &[(&str, &str, DangerTest)] = &[
     ),
     ("git history", "discards work or history", |command| {
         is_program(command.simple, &["git"])
-            && is_git_loss(&PlainCommand::normalize(&command.simple.words).words)
+            && discards_git_work(&PlainCommand::normalize(&command.simple.words).words)
     }),
     ("publish", "publishes something", |command| {
         let publish = [
@@ -284,20 +287,21 @@ const PATTERNS: &[(&str, &str, DangerTest)] = &[
         "docker --privileged",
         "gives a container access to the machine",
         |command| {
-            let wide = |word: &str| {
+            let grants_access = |word: &str| {
                 word == "--privileged"
                     || word.contains("docker.sock")
                     || word == "--pid=host"
                     || word.starts_with("/:")
             };
             is_program(command.simple, &["docker", "podman", "nerdctl"])
-                && (arguments(command.simple).any(wide) || command.may_have_options())
+                && (arguments(command.simple).any(grants_access) || command.may_have_options())
         },
     ),
 ];
 
 impl AnalyzedCommand<'_> {
-    /// Returns true if an unknown word may become an option. A single such word has nothing to act on.
+    /// Returns true if an unknown word may become an option. A lone word is ignored: as an option it would have no
+    /// operand.
     fn may_have_options(&self) -> bool {
         let rest = self.simple.words.get(1..).unwrap_or_default();
         let mut options = rest.iter().take_while(|word| word.known() != Some("--"));
@@ -319,7 +323,7 @@ impl AnalyzedCommand<'_> {
     }
 }
 
-/// Returns true if a word is unknown and may decide about a command.
+/// Returns true if a word is unknown and may be an option or a subcommand.
 fn is_unclear(word: &ShellWord) -> bool {
     word.known().is_none() && word.may_be_option()
 }
@@ -332,40 +336,39 @@ fn operand(words: &[ShellWord]) -> Option<&ShellWord> {
 
 /// Returns true if the command executes its nested command's output: as its text, its file, or its input.
 fn runs_nested(simple: &ParsedCommand) -> bool {
-    let is_all = is_program(simple, &["eval"]);
-    let unknown = |word: &ShellWord| {
+    let is_eval = is_program(simple, &["eval"]);
+    let is_unknown = |word: &ShellWord| {
         matches!(
             word,
             ShellWord::Unknown(_) | ShellWord::Inserted { .. } | ShellWord::PipeName
         )
     };
     match operand(&simple.words) {
-        Some(word) => unknown(word) || is_all && simple.words.iter().any(unknown),
+        Some(word) => is_unknown(word) || is_eval && simple.words.iter().any(is_unknown),
         None => true,
     }
 }
 
 /// Returns the files that a copying or truncating program writes.
 fn written_files(simple: &ParsedCommand) -> impl Iterator<Item = &str> {
-    let all = is_program(simple, &["mv", "tee", "truncate"]);
-    let last = is_program(simple, &["cp", "install", "ln", "rsync", "scp"]);
-    let first = match all {
-        true => 1,
-        false if last => simple.words.len().saturating_sub(1).max(1),
-        false => simple.words.len(),
+    let writes_all = is_program(simple, &["mv", "tee", "truncate"]);
+    let writes_last = is_program(simple, &["cp", "install", "ln", "rsync", "scp"]);
+    let first = if writes_all {
+        1
+    } else if writes_last {
+        simple.words.len().saturating_sub(1).max(1)
+    } else {
+        simple.words.len()
     };
     let targets = simple.words.iter().skip(first).map(ShellWord::text);
     targets.map(|text| text.split_once('=').map_or(text, |(_, value)| value))
 }
 
-/// Returns true if something is published: by the program's subcommand, wherever its own options end.
+/// Returns true if the subcommand publishes something, in any reading of the program's own options.
 fn publishes(words: &[ShellWord]) -> bool {
-    let PlainCommand {
-        words,
-        alternatives: others,
-    } = PlainCommand::normalize(words);
-    let mut each = others.iter().chain([&words]);
-    each.any(|words| match words.get(1) {
+    let normalized = PlainCommand::normalize(words);
+    let mut readings = normalized.alternatives.iter().chain([&normalized.words]);
+    readings.any(|words| match words.get(1) {
         Some(ShellWord::Known(word)) => match words[0].known() {
             Some("twine") => word == "upload",
             _ => word == "publish",
@@ -415,7 +418,7 @@ fn words(simple: &ParsedCommand) -> impl Iterator<Item = &str> {
 }
 
 /// Returns true if one of these long options, possibly abbreviated, or one of the letters is present.
-fn has(words: &[ShellWord], long: &[&str], letters: &str) -> bool {
+fn has_option(words: &[ShellWord], long: &[&str], letters: &str) -> bool {
     let known = words.iter().skip(1).filter_map(ShellWord::known);
     let mut options = known.take_while(|word| *word != "--");
     options.any(|word| match word.strip_prefix("--") {
@@ -438,8 +441,8 @@ fn is_wide_mode(word: &str) -> bool {
             return false;
         };
         let (who, what) = part.split_at(at);
-        let wide = who.is_empty() || who.contains(['o', 'a']);
-        (wide && what.contains('w')) || what.contains('s')
+        let includes_others = who.is_empty() || who.contains(['o', 'a']);
+        (includes_others && what.contains('w')) || what.contains('s')
     })
 }
 
@@ -473,12 +476,15 @@ fn is_credentials(word: &str) -> bool {
         ".aws",
         ".gnupg",
     ];
-    let environment = word.starts_with("/proc/") && word.ends_with("/environ");
-    environment || parts.iter().any(|part| word.contains(part)) || names.contains(&base_name(word))
+    let is_environment = word.starts_with("/proc/") && word.ends_with("/environ");
+    is_environment
+        || parts.iter().any(|part| word.contains(part))
+        || names.contains(&base_name(word))
 }
 
-fn is_git_loss(words: &[ShellWord]) -> bool {
-    let forced = has(
+/// Returns true if a git command may discard uncommitted work or commits.
+fn discards_git_work(words: &[ShellWord]) -> bool {
+    let forced = has_option(
         words,
         &["--force", "--force-with-lease", "--mirror", "--delete"],
         "f",
@@ -487,17 +493,17 @@ fn is_git_loss(words: &[ShellWord]) -> bool {
         return false;
     };
     let rest = &words[2..];
-    let unclear = || rest.iter().any(is_unclear);
+    let has_unclear = || rest.iter().any(is_unclear);
     let known = || rest.iter().filter_map(ShellWord::known);
     match command.known() {
-        Some("push") => forced || unclear() || known().any(|word| word.starts_with(['+', ':'])),
+        Some("push") => forced || has_unclear() || known().any(|word| word.starts_with(['+', ':'])),
         Some("reset") => {
-            unclear() || known().any(|word| "--hard".starts_with(word) && word.len() > 3)
+            has_unclear() || known().any(|word| "--hard".starts_with(word) && word.len() > 3)
         }
-        Some("clean") => forced || unclear(),
-        Some("branch") => has(words, &["--delete"], "D") || unclear(),
+        Some("clean") => forced || has_unclear(),
+        Some("branch") => has_option(words, &["--delete"], "D") || has_unclear(),
         Some("checkout" | "restore" | "switch") => {
-            forced || unclear() || known().any(|word| matches!(word, "." | "--discard-changes"))
+            forced || has_unclear() || known().any(|word| matches!(word, "." | "--discard-changes"))
         }
         Some("filter-branch" | "filter-repo" | "update-ref" | "gc" | "prune") => true,
         Some("stash") => known().any(|word| matches!(word, "clear" | "drop")),

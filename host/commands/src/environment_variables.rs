@@ -1,7 +1,7 @@
 //! Variables that change which program runs, or make a program run another one.
 
 /// Names of variables from which programs or the shell take code or commands.
-const EXACT: &[&str] = &[
+const RISKY_NAMES: &[&str] = &[
     "ar",
     "as",
     "bash_env",
@@ -77,7 +77,7 @@ const EXACT: &[&str] = &[
 ];
 
 /// Prefixes of such names.
-const STARTS: &[&str] = &[
+const RISKY_PREFIXES: &[&str] = &[
     "bash_func",
     "bun_",
     "cargo_",
@@ -109,7 +109,7 @@ const STARTS: &[&str] = &[
 ];
 
 /// Suffixes of such names.
-const ENDS: &[&str] = &[
+const RISKY_SUFFIXES: &[&str] = &[
     "_args",
     "_askpass",
     "_cmd",
@@ -159,16 +159,15 @@ const HARMLESS: &[&str] = &[
     "pythonutf8",
 ];
 
-/// Returns true if a variable of this name may be set for a command without a question: it names nothing that is
-/// executed.
+/// Returns true if a variable of this name may be set for a command without approval: it does not select code or
+/// programs that run.
 pub fn is_harmless(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let name = name.as_str();
-    let known = |list: &[&str]| list.contains(&name);
-    known(HARMLESS)
-        || !(known(EXACT)
-            || STARTS.iter().any(|start| name.starts_with(start))
-            || ENDS.iter().any(|end| name.ends_with(end)))
+    HARMLESS.contains(&name)
+        || !(RISKY_NAMES.contains(&name)
+            || RISKY_PREFIXES.iter().any(|start| name.starts_with(start))
+            || RISKY_SUFFIXES.iter().any(|end| name.ends_with(end)))
 }
 
 #[cfg(test)]

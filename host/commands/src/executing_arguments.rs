@@ -1,5 +1,5 @@
-//! Programs that run other programs named in their arguments: a person is asked about those, even if the program
-//! itself is allowed.
+//! Programs that run other programs named in their arguments: those need approval even if the program itself is
+//! allowed.
 
 use crate::ShellWord;
 
@@ -13,100 +13,81 @@ enum ExecutingArguments {
     OptionsAnywhere(&'static [&'static str]),
 }
 
-const GIVEN: &str = "runs its arguments as a command";
+use ExecutingArguments::{Always, Options, OptionsAnywhere};
 
-const TABLE: &[(&str, ExecutingArguments)] = &[
+const RUNS_ARGUMENTS: &str = "runs its arguments as a command";
+
+const RUNS_EDITOR_COMMANDS: &str = "has commands of its own, some of which run other programs";
+
+/// Programs that may run something else, by name.
+const EXECUTING_PROGRAMS: &[(&str, ExecutingArguments)] = &[
     // Builtins of the shell.
-    (
-        "alias",
-        ExecutingArguments::Always("gives a name another meaning"),
-    ),
-    ("bind", ExecutingArguments::Always("lets keys run commands")),
-    (
-        "compgen",
-        ExecutingArguments::Always("runs commands in its arguments"),
-    ),
-    (
-        "complete",
-        ExecutingArguments::Always("lets the shell run commands by itself"),
-    ),
-    (
-        "fc",
-        ExecutingArguments::Always("runs earlier commands again"),
-    ),
-    (
-        "enable",
-        ExecutingArguments::Always("changes the builtins of the shell"),
-    ),
-    (
-        "hash",
-        ExecutingArguments::Always("changes the program that a name refers to"),
-    ),
-    (
-        "shopt",
-        ExecutingArguments::Always("changes how the shell reads commands"),
-    ),
-    (
-        "source",
-        ExecutingArguments::Always("runs a file in this shell"),
-    ),
-    (".", ExecutingArguments::Always("runs a file in this shell")),
+    ("alias", Always("gives a name another meaning")),
+    ("bind", Always("lets keys run commands")),
+    ("compgen", Always("runs commands in its arguments")),
+    ("complete", Always("lets the shell run commands by itself")),
+    ("fc", Always("runs earlier commands again")),
+    ("enable", Always("changes the builtins of the shell")),
+    ("hash", Always("changes the program that a name refers to")),
+    ("shopt", Always("changes how the shell reads commands")),
+    ("source", Always("runs a file in this shell")),
+    (".", Always("runs a file in this shell")),
     (
         "let",
-        ExecutingArguments::Always("is arithmetic, which may run a command that a variable holds"),
+        Always("is arithmetic, which may run a command that a variable holds"),
     ),
-    ("jobs", ExecutingArguments::OptionsAnywhere(&["-x"])),
-    ("mapfile", ExecutingArguments::OptionsAnywhere(&["-C"])),
-    ("readarray", ExecutingArguments::OptionsAnywhere(&["-C"])),
+    ("jobs", OptionsAnywhere(&["-x"])),
+    ("mapfile", OptionsAnywhere(&["-C"])),
+    ("readarray", OptionsAnywhere(&["-C"])),
     // Programs that run their arguments elsewhere or later.
-    ("at", ExecutingArguments::Always(GIVEN)),
-    ("batch", ExecutingArguments::Always(GIVEN)),
-    ("bwrap", ExecutingArguments::Always(GIVEN)),
-    ("chroot", ExecutingArguments::Always(GIVEN)),
-    ("chrt", ExecutingArguments::Always(GIVEN)),
-    ("entr", ExecutingArguments::Always(GIVEN)),
-    ("expect", ExecutingArguments::Always(GIVEN)),
-    ("fakeroot", ExecutingArguments::Always(GIVEN)),
-    ("firejail", ExecutingArguments::Always(GIVEN)),
-    ("flock", ExecutingArguments::Always(GIVEN)),
-    ("gdb", ExecutingArguments::Always(GIVEN)),
-    ("ltrace", ExecutingArguments::Always(GIVEN)),
-    ("nsenter", ExecutingArguments::Always(GIVEN)),
-    ("parallel", ExecutingArguments::Always(GIVEN)),
-    ("perf", ExecutingArguments::Always(GIVEN)),
-    ("pkexec", ExecutingArguments::Always(GIVEN)),
-    ("rlwrap", ExecutingArguments::Always(GIVEN)),
-    ("runuser", ExecutingArguments::Always(GIVEN)),
-    ("screen", ExecutingArguments::Always(GIVEN)),
-    ("script", ExecutingArguments::Always(GIVEN)),
-    ("setpriv", ExecutingArguments::Always(GIVEN)),
-    ("socat", ExecutingArguments::Always(GIVEN)),
-    ("ssh", ExecutingArguments::Always(GIVEN)),
-    ("start-stop-daemon", ExecutingArguments::Always(GIVEN)),
-    ("strace", ExecutingArguments::Always(GIVEN)),
-    ("su", ExecutingArguments::Always(GIVEN)),
-    ("systemd-run", ExecutingArguments::Always(GIVEN)),
-    ("taskset", ExecutingArguments::Always(GIVEN)),
-    ("tmux", ExecutingArguments::Always(GIVEN)),
-    ("unbuffer", ExecutingArguments::Always(GIVEN)),
-    ("unshare", ExecutingArguments::Always(GIVEN)),
-    ("valgrind", ExecutingArguments::Always(GIVEN)),
-    ("watch", ExecutingArguments::Always(GIVEN)),
-    ("watchexec", ExecutingArguments::Always(GIVEN)),
-    ("wsl", ExecutingArguments::Always(GIVEN)),
-    ("xvfb-run", ExecutingArguments::Always(GIVEN)),
-    ("ld.so", ExecutingArguments::Always(GIVEN)),
-    ("ld-linux-x86-64.so.2", ExecutingArguments::Always(GIVEN)),
+    ("at", Always(RUNS_ARGUMENTS)),
+    ("batch", Always(RUNS_ARGUMENTS)),
+    ("bwrap", Always(RUNS_ARGUMENTS)),
+    ("chroot", Always(RUNS_ARGUMENTS)),
+    ("chrt", Always(RUNS_ARGUMENTS)),
+    ("entr", Always(RUNS_ARGUMENTS)),
+    ("expect", Always(RUNS_ARGUMENTS)),
+    ("fakeroot", Always(RUNS_ARGUMENTS)),
+    ("firejail", Always(RUNS_ARGUMENTS)),
+    ("flock", Always(RUNS_ARGUMENTS)),
+    ("gdb", Always(RUNS_ARGUMENTS)),
+    ("ltrace", Always(RUNS_ARGUMENTS)),
+    ("nsenter", Always(RUNS_ARGUMENTS)),
+    ("parallel", Always(RUNS_ARGUMENTS)),
+    ("perf", Always(RUNS_ARGUMENTS)),
+    ("pkexec", Always(RUNS_ARGUMENTS)),
+    ("rlwrap", Always(RUNS_ARGUMENTS)),
+    ("runuser", Always(RUNS_ARGUMENTS)),
+    ("screen", Always(RUNS_ARGUMENTS)),
+    ("script", Always(RUNS_ARGUMENTS)),
+    ("setpriv", Always(RUNS_ARGUMENTS)),
+    ("socat", Always(RUNS_ARGUMENTS)),
+    ("ssh", Always(RUNS_ARGUMENTS)),
+    ("start-stop-daemon", Always(RUNS_ARGUMENTS)),
+    ("strace", Always(RUNS_ARGUMENTS)),
+    ("su", Always(RUNS_ARGUMENTS)),
+    ("systemd-run", Always(RUNS_ARGUMENTS)),
+    ("taskset", Always(RUNS_ARGUMENTS)),
+    ("tmux", Always(RUNS_ARGUMENTS)),
+    ("unbuffer", Always(RUNS_ARGUMENTS)),
+    ("unshare", Always(RUNS_ARGUMENTS)),
+    ("valgrind", Always(RUNS_ARGUMENTS)),
+    ("watch", Always(RUNS_ARGUMENTS)),
+    ("watchexec", Always(RUNS_ARGUMENTS)),
+    ("wsl", Always(RUNS_ARGUMENTS)),
+    ("xvfb-run", Always(RUNS_ARGUMENTS)),
+    ("ld.so", Always(RUNS_ARGUMENTS)),
+    ("ld-linux-x86-64.so.2", Always(RUNS_ARGUMENTS)),
     // Interpreters, with a text instead of a file.
     (
         "bun",
-        ExecutingArguments::Options(&["-e", "-p", "--eval", "--print", "-r", "--preload"]),
+        Options(&["-e", "-p", "--eval", "--print", "-r", "--preload"]),
     ),
-    ("deno", ExecutingArguments::Options(&["eval", "repl"])),
-    ("lua", ExecutingArguments::Options(&["-e", "-l", "-i"])),
+    ("deno", Options(&["eval", "repl"])),
+    ("lua", Options(&["-e", "-l", "-i"])),
     (
         "node",
-        ExecutingArguments::Options(&[
+        Options(&[
             "-e",
             "-p",
             "-r",
@@ -120,63 +101,33 @@ const TABLE: &[(&str, ExecutingArguments)] = &[
     ),
     (
         "perl",
-        ExecutingArguments::Options(&["-e", "-E", "-M", "-m", "-n", "-p", "-i", "-d"]),
+        Options(&["-e", "-E", "-M", "-m", "-n", "-p", "-i", "-d"]),
     ),
     (
         "php",
-        ExecutingArguments::Options(&["-r", "-B", "-R", "-E", "-d", "-z", "--run", "--define"]),
+        Options(&["-r", "-B", "-R", "-E", "-d", "-z", "--run", "--define"]),
     ),
-    ("python", ExecutingArguments::Options(&["-c"])),
-    ("python2", ExecutingArguments::Options(&["-c"])),
-    ("python3", ExecutingArguments::Options(&["-c"])),
-    (
-        "ruby",
-        ExecutingArguments::Options(&["-e", "-r", "-n", "-p"]),
-    ),
-    ("osascript", ExecutingArguments::Always(GIVEN)),
-    ("pwsh", ExecutingArguments::Always(GIVEN)),
-    ("fish", ExecutingArguments::Always(GIVEN)),
-    (
-        "emacs",
-        ExecutingArguments::Always("runs scripts in a language of its own"),
-    ),
-    (
-        "ed",
-        ExecutingArguments::Always("has commands of its own, some of which run other programs"),
-    ),
-    (
-        "ex",
-        ExecutingArguments::Always("has commands of its own, some of which run other programs"),
-    ),
-    (
-        "nvim",
-        ExecutingArguments::Always("has commands of its own, some of which run other programs"),
-    ),
-    (
-        "vi",
-        ExecutingArguments::Always("has commands of its own, some of which run other programs"),
-    ),
-    (
-        "view",
-        ExecutingArguments::Always("has commands of its own, some of which run other programs"),
-    ),
-    (
-        "vim",
-        ExecutingArguments::Always("has commands of its own, some of which run other programs"),
-    ),
+    ("python", Options(&["-c"])),
+    ("python2", Options(&["-c"])),
+    ("python3", Options(&["-c"])),
+    ("ruby", Options(&["-e", "-r", "-n", "-p"])),
+    ("osascript", Always(RUNS_ARGUMENTS)),
+    ("pwsh", Always(RUNS_ARGUMENTS)),
+    ("fish", Always(RUNS_ARGUMENTS)),
+    ("emacs", Always("runs scripts in a language of its own")),
+    ("ed", Always(RUNS_EDITOR_COMMANDS)),
+    ("ex", Always(RUNS_EDITOR_COMMANDS)),
+    ("nvim", Always(RUNS_EDITOR_COMMANDS)),
+    ("vi", Always(RUNS_EDITOR_COMMANDS)),
+    ("view", Always(RUNS_EDITOR_COMMANDS)),
+    ("vim", Always(RUNS_EDITOR_COMMANDS)),
     // Options that name a program.
-    (
-        "cargo",
-        ExecutingArguments::Options(&["--config", "-Z", "-C"]),
-    ),
-    (
-        "clang",
-        ExecutingArguments::Options(&["-fplugin", "-load", "-B", "-fuse-ld"]),
-    ),
-    ("cmake", ExecutingArguments::Options(&["-P", "-E"])),
+    ("cargo", Options(&["--config", "-Z", "-C"])),
+    ("clang", Options(&["-fplugin", "-load", "-B", "-fuse-ld"])),
+    ("cmake", Options(&["-P", "-E"])),
     (
         "curl",
-        ExecutingArguments::OptionsAnywhere(&[
+        OptionsAnywhere(&[
             "-K",
             "--config",
             "-o",
@@ -188,75 +139,49 @@ const TABLE: &[(&str, ExecutingArguments)] = &[
             "--upload-file",
         ]),
     ),
-    (
-        "docker",
-        ExecutingArguments::Options(&["--config", "-H", "--host"]),
-    ),
+    ("docker", Options(&["--config", "-H", "--host"])),
     (
         "find",
-        ExecutingArguments::Options(&["-delete", "-fls", "-fprint", "-fprint0", "-fprintf"]),
+        Options(&["-delete", "-fls", "-fprint", "-fprint0", "-fprintf"]),
     ),
     (
         "fd",
-        ExecutingArguments::OptionsAnywhere(&["-x", "-X", "--exec", "--exec-batch"]),
+        OptionsAnywhere(&["-x", "-X", "--exec", "--exec-batch"]),
     ),
-    (
-        "gcc",
-        ExecutingArguments::Options(&["-wrapper", "-fplugin", "-B", "-specs"]),
-    ),
+    ("gcc", Options(&["-wrapper", "-fplugin", "-B", "-specs"])),
     (
         "go",
-        ExecutingArguments::Options(&["-exec", "-toolexec", "-vettool", "-overlay"]),
+        Options(&["-exec", "-toolexec", "-vettool", "-overlay"]),
     ),
-    ("less", ExecutingArguments::Options(&["-k", "-o", "-O"])),
-    ("make", ExecutingArguments::Options(&["--eval", "-E"])),
+    ("less", Options(&["-k", "-o", "-O"])),
+    ("make", Options(&["--eval", "-E"])),
     (
         "man",
-        ExecutingArguments::Options(&["-P", "-H", "-C", "--pager", "--html", "--config-file"]),
+        Options(&["-P", "-H", "-C", "--pager", "--html", "--config-file"]),
     ),
     (
         "npm",
-        ExecutingArguments::Options(&["-c", "--call", "--script-shell", "--node-options"]),
+        Options(&["-c", "--call", "--script-shell", "--node-options"]),
     ),
-    ("npx", ExecutingArguments::Options(&["-c", "--call"])),
-    (
-        "openssl",
-        ExecutingArguments::Options(&["-engine", "-provider-path"]),
-    ),
-    ("pip", ExecutingArguments::Options(&["--python"])),
-    ("pip3", ExecutingArguments::Options(&["--python"])),
-    (
-        "rg",
-        ExecutingArguments::OptionsAnywhere(&["--pre", "--hostname-bin"]),
-    ),
+    ("npx", Options(&["-c", "--call"])),
+    ("openssl", Options(&["-engine", "-provider-path"])),
+    ("pip", Options(&["--python"])),
+    ("pip3", Options(&["--python"])),
+    ("rg", OptionsAnywhere(&["--pre", "--hostname-bin"])),
     (
         "rsync",
-        ExecutingArguments::OptionsAnywhere(&["-e", "--rsh", "--rsync-path", "--daemon"]),
+        OptionsAnywhere(&["-e", "--rsh", "--rsync-path", "--daemon"]),
     ),
-    (
-        "rustc",
-        ExecutingArguments::Options(&["-C", "-Z", "--codegen"]),
-    ),
-    (
-        "scp",
-        ExecutingArguments::OptionsAnywhere(&["-S", "-o", "-F", "-J"]),
-    ),
-    (
-        "sftp",
-        ExecutingArguments::OptionsAnywhere(&["-S", "-o", "-F", "-J", "-b"]),
-    ),
+    ("rustc", Options(&["-C", "-Z", "--codegen"])),
+    ("scp", OptionsAnywhere(&["-S", "-o", "-F", "-J"])),
+    ("sftp", OptionsAnywhere(&["-S", "-o", "-F", "-J", "-b"])),
     (
         "sort",
-        ExecutingArguments::OptionsAnywhere(&[
-            "--compress-program",
-            "-o",
-            "--output",
-            "--files0-from",
-        ]),
+        OptionsAnywhere(&["--compress-program", "-o", "--output", "--files0-from"]),
     ),
     (
         "tar",
-        ExecutingArguments::OptionsAnywhere(&[
+        OptionsAnywhere(&[
             "-I",
             "-F",
             "--use-compress-program",
@@ -270,7 +195,7 @@ const TABLE: &[(&str, ExecutingArguments)] = &[
     ),
     (
         "wget",
-        ExecutingArguments::OptionsAnywhere(&[
+        OptionsAnywhere(&[
             "-e",
             "--execute",
             "--use-askpass",
@@ -280,53 +205,53 @@ const TABLE: &[(&str, ExecutingArguments)] = &[
             "--input-file",
         ]),
     ),
-    (
-        "zip",
-        ExecutingArguments::OptionsAnywhere(&["-T", "--unzip-command", "-TT"]),
-    ),
+    ("zip", OptionsAnywhere(&["-T", "--unzip-command", "-TT"])),
 ];
 
 /// Returns the reason why a command may run more than its program, if its arguments can cause that.
 pub(super) fn executing_reason(program: &str, words: &[ShellWord]) -> Option<String> {
-    let (_, runs) = TABLE.iter().find(|(name, _)| *name == program)?;
+    let (_, arguments) = EXECUTING_PROGRAMS
+        .iter()
+        .find(|(name, _)| *name == program)?;
     let rest = words.get(1..).unwrap_or_default();
-    match runs {
-        ExecutingArguments::Always(why) => Some(format!("`{program}` {why}")),
-        ExecutingArguments::Options(options) => option(program, rest, options),
-        ExecutingArguments::OptionsAnywhere(options) => {
-            let stray = rest.iter().find(|word| match word {
+    match arguments {
+        Always(effect) => Some(format!("`{program}` {effect}")),
+        Options(options) => executing_option(program, rest, options),
+        OptionsAnywhere(options) => {
+            let unclear = rest.iter().find(|word| match word {
                 ShellWord::Known(_) => false,
                 ShellWord::Glob(text) | ShellWord::GlobMatch(text) => {
                     text.starts_with(['*', '?', '[', '-'])
                 }
                 ShellWord::Unknown(_) | ShellWord::Inserted { .. } | ShellWord::PipeName => true,
             });
-            let stray = stray
+            let unclear = unclear
                 .map(|word| format!("`{}` may become an option that runs something", word.text()));
-            option(program, rest, options).or(stray)
+            executing_option(program, rest, options).or(unclear)
         }
     }
 }
 
-fn option(program: &str, rest: &[ShellWord], options: &[&str]) -> Option<String> {
+/// Returns the reason why one of these options may run something, if it is among the words.
+fn executing_option(program: &str, rest: &[ShellWord], options: &[&str]) -> Option<String> {
     let texts = || rest.iter().map(ShellWord::text);
     if program == "go"
-        && let Some(word) = texts().find(|word| is_doubled(word))
+        && let Some(word) = texts().find(|word| is_letter_with_two_dashes(word))
     {
         return Some(format!(
             "`go` reads `{word}` like the same letter after one dash"
         ));
     }
-    let found = options
+    let option = options
         .iter()
         .find(|option| texts().any(|word| is_option(word, option)))?;
     Some(format!(
-        "`{program} {found}` may run or write what its arguments name"
+        "`{program} {option}` may run or write what its arguments name"
     ))
 }
 
 /// Returns true if the word is two dashes and one letter.
-fn is_doubled(word: &str) -> bool {
+fn is_letter_with_two_dashes(word: &str) -> bool {
     let name = word.strip_prefix("--").unwrap_or_default();
     let name = name.split('=').next().unwrap_or(name);
     name.len() == 1

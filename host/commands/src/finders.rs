@@ -1,26 +1,26 @@
 //! Commands that only print the names of files they could access: safe input for `xargs`.
 //!
-//! The tables list options known to keep it that way. A command with any other option may print arbitrary text.
+//! The tables list the options with which that holds. A command with any other option may print arbitrary text.
 
 use crate::{ParsedCommand, ShellWord};
 
 /// A program that finds files.
 struct FinderProgram {
     /// The leading words of the command.
-    begins: &'static [&'static str],
+    prefix: &'static [&'static str],
     /// Words that do not change the output.
     flags: &'static [&'static str],
     /// Letters that do not change the output.
     letters: &'static str,
     /// Options with a value, in the next word or after a `=`.
-    values: &'static [&'static str],
-    /// Words of which one is required to print names instead of lines.
-    names: &'static [&'static str],
+    options_with_value: &'static [&'static str],
+    /// Options of which one is required, so that names are printed instead of lines; empty if names are the default.
+    naming_options: &'static [&'static str],
 }
 
 const FINDERS: &[FinderProgram] = &[
     FinderProgram {
-        begins: &["find"],
+        prefix: &["find"],
         flags: &[
             "!",
             "(",
@@ -43,7 +43,7 @@ const FINDERS: &[FinderProgram] = &[
             "-P",
         ],
         letters: "",
-        values: &[
+        options_with_value: &[
             "-amin",
             "-atime",
             "-cmin",
@@ -64,10 +64,10 @@ const FINDERS: &[FinderProgram] = &[
             "-user",
             "-wholename",
         ],
-        names: &[],
+        naming_options: &[],
     },
     FinderProgram {
-        begins: &["git", "ls-files"],
+        prefix: &["git", "ls-files"],
         flags: &[
             "--cached",
             "--deleted",
@@ -76,11 +76,11 @@ const FINDERS: &[FinderProgram] = &[
             "--others",
         ],
         letters: "cdmoz",
-        values: &[],
-        names: &[],
+        options_with_value: &[],
+        naming_options: &[],
     },
     FinderProgram {
-        begins: &["grep"],
+        prefix: &["grep"],
         flags: &[
             "--extended-regexp",
             "--files-with-matches",
@@ -92,11 +92,11 @@ const FINDERS: &[FinderProgram] = &[
             "--word-regexp",
         ],
         letters: "EFGHILPZchilnoqrsvwx",
-        values: &["-e", "--exclude", "--exclude-dir", "--include", "--regexp"],
-        names: &["l", "L", "--files-with-matches", "--files-without-match"],
+        options_with_value: &["-e", "--exclude", "--exclude-dir", "--include", "--regexp"],
+        naming_options: &["l", "L", "--files-with-matches", "--files-without-match"],
     },
     FinderProgram {
-        begins: &["rg"],
+        prefix: &["rg"],
         flags: &[
             "--files",
             "--files-with-matches",
@@ -106,31 +106,31 @@ const FINDERS: &[FinderProgram] = &[
             "--word-regexp",
         ],
         letters: "0FSilnsvwx",
-        values: &["-e", "-g", "-t", "--glob", "--regexp", "--type"],
-        names: &["l", "--files", "--files-with-matches"],
+        options_with_value: &["-e", "-g", "-t", "--glob", "--regexp", "--type"],
+        naming_options: &["l", "--files", "--files-with-matches"],
     },
     FinderProgram {
-        begins: &["fd"],
+        prefix: &["fd"],
         flags: &["--print0"],
         letters: "0s",
-        values: &["-d", "-e", "-t", "--extension", "--max-depth", "--type"],
-        names: &[],
+        options_with_value: &["-d", "-e", "-t", "--extension", "--max-depth", "--type"],
+        naming_options: &[],
     },
 ];
 
 /// Returns true if the command only prints names of files.
 pub fn finds_files(simple: &ParsedCommand) -> bool {
     let texts: Option<Vec<&str>> = simple.words.iter().map(plain_word).collect();
-    let alone = simple.wrappers.is_empty()
+    let is_alone = simple.wrappers.is_empty()
         && simple.piped_from.is_none()
         && simple.redirections.is_empty()
         && simple.unknown.is_empty();
-    let Some(texts) = texts.filter(|_| alone) else {
+    let Some(texts) = texts.filter(|_| is_alone) else {
         return false;
     };
     let mut known = FINDERS.iter();
-    let finder = known.find(|finder| texts.starts_with(finder.begins));
-    finder.is_some_and(|finder| finder.only_prints_names(&texts[finder.begins.len()..]))
+    let finder = known.find(|finder| texts.starts_with(finder.prefix));
+    finder.is_some_and(|finder| finder.only_prints_names(&texts[finder.prefix.len()..]))
 }
 
 /// The word, if the program reads it as written. `xargs` splits a name at blanks, and interprets quotes.
@@ -144,21 +144,21 @@ fn plain_word(word: &ShellWord) -> Option<&str> {
 
 impl FinderProgram {
     fn only_prints_names(&self, words: &[&str]) -> bool {
-        let mut names = self.names.is_empty();
-        let mut pattern = matches!(self.begins, ["grep" | "rg" | "fd"]);
+        let mut prints_names = self.naming_options.is_empty();
+        let mut expects_pattern = matches!(self.prefix, ["grep" | "rg" | "fd"]);
         let mut words = words.iter();
         while let Some(&word) = words.next() {
             if self.flags.contains(&word) {
-                names |= self.names.contains(&word);
-                pattern &= word != "--files";
+                prints_names |= self.naming_options.contains(&word);
+                expects_pattern &= word != "--files";
                 continue;
             }
             let (name, value) = word.split_once('=').unzip();
             let name = name.unwrap_or(word);
-            if self.values.contains(&name) {
-                let long = name.starts_with("--");
-                let value = value.filter(|_| long).or_else(|| words.next().copied());
-                pattern &= !matches!(name, "-e" | "--regexp") || self.begins == ["fd"];
+            if self.options_with_value.contains(&name) {
+                let is_long = name.starts_with("--");
+                let value = value.filter(|_| is_long).or_else(|| words.next().copied());
+                expects_pattern &= !matches!(name, "-e" | "--regexp") || self.prefix == ["fd"];
                 if value.is_none() {
                     return false;
                 }
@@ -167,18 +167,18 @@ impl FinderProgram {
             let letters = word.strip_prefix('-').filter(|set| !set.is_empty());
             match letters {
                 Some(set) if set.chars().all(|c| self.letters.contains(c)) => {
-                    names |= set
+                    prints_names |= set
                         .chars()
-                        .any(|c| self.names.iter().any(|name| is_letter(name, c)));
+                        .any(|c| self.naming_options.iter().any(|name| is_letter(name, c)));
                 }
                 Some(_) => return false,
                 // The search pattern does not appear in the output.
-                None if std::mem::take(&mut pattern) => {}
+                None if std::mem::take(&mut expects_pattern) => {}
                 None if word.starts_with(':') || word.contains(is_special) => return false,
                 None => {}
             }
         }
-        names
+        prints_names
     }
 }
 

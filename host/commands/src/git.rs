@@ -1,4 +1,4 @@
-//! Commands of git that may run other programs: by its options, by its subcommands, or by settings.
+//! Git commands that may run other programs: through options, subcommands or settings.
 
 use crate::ShellWord;
 
@@ -38,8 +38,8 @@ const OFF_SETTING_PATTERNS: [(&str, &str, &str); 9] = [
     ("protocol.", ".allow", "never"),
 ];
 
-/// Removes options in front of git's subcommand that only switch something off: the command to judge is the same
-/// without them.
+/// Removes options before the subcommand of git that only switch something off. They do not matter for the check of the
+/// command.
 pub(crate) fn strip_off_switches(words: &mut Vec<ShellWord>) {
     while let Some(option) = words.get(1).and_then(ShellWord::known) {
         let count = match option {
@@ -56,12 +56,13 @@ fn is_off(setting: &str) -> bool {
     let Some((name, value)) = setting.split_once('=') else {
         return false;
     };
-    let of_any = |(begin, end, off): &(&str, &str, &str)| {
+    let matches_pattern = |(begin, end, off): &(&str, &str, &str)| {
         let rest = name.strip_prefix(begin);
         *off == value && rest.is_some_and(|rest| rest.len() > end.len() && rest.ends_with(end))
     };
-    let is = |(known, off): &(&str, &str)| name.eq_ignore_ascii_case(known) && *off == value;
-    OFF_SETTINGS.iter().any(is) || OFF_SETTING_PATTERNS.iter().any(of_any)
+    let matches_setting =
+        |(known, off): &(&str, &str)| name.eq_ignore_ascii_case(known) && *off == value;
+    OFF_SETTINGS.iter().any(matches_setting) || OFF_SETTING_PATTERNS.iter().any(matches_pattern)
 }
 
 /// Subcommands that accept the options of `git diff` and `git log`, or pass them on.
@@ -142,7 +143,7 @@ fn opens_pager(word: &str) -> bool {
 pub(super) fn risky_arguments(words: &[ShellWord]) -> Vec<String> {
     let mut reasons = Vec::new();
     let mut rest = words.iter().skip(1);
-    let mut command = None;
+    let mut subcommand = None;
     while let Some(word) = rest.next() {
         match word.known() {
             None => reasons.push(
@@ -169,33 +170,34 @@ pub(super) fn risky_arguments(words: &[ShellWord]) -> Vec<String> {
                 ));
                 continue;
             }
-            Some(text) => command = Some(text),
+            Some(text) => subcommand = Some(text),
         }
         break;
     }
     let rest: Vec<&str> = rest.map(ShellWord::text).collect();
-    let has = |options: &[&str]| {
+    let has_prefix = |options: &[&str]| {
         rest.iter()
             .any(|word| options.iter().any(|option| word.starts_with(option)))
     };
     let first = rest.first().copied().unwrap_or_default();
-    if let Some(command) = command.filter(|command| DIFF_SUBCOMMANDS.contains(command)) {
+    if let Some(subcommand) = subcommand.filter(|subcommand| DIFF_SUBCOMMANDS.contains(subcommand))
+    {
         let mut options = rest.iter().take_while(|word| **word != "--");
         // A signature is checked by a program that the settings name.
         let risky = options.find(|word| is_writing_option(word) || word.contains("%G"));
         reasons.extend(risky.map(|word| {
-            format!("`git {command} {word}` may write a file or run a program of the settings")
+            format!("`git {subcommand} {word}` may write a file or run a program of the settings")
         }));
         if may_merge(&rest) {
             reasons.push(format!(
-                "`git {command} --diff-merges` may run a program of the settings"
+                "`git {subcommand} --diff-merges` may run a program of the settings"
             ));
         }
     }
-    let runs = match command {
-        Some("config") => !has(&["--get", "--list", "-l", "get", "list"]),
-        Some("grep") => has(&["--op"]) || rest.iter().any(|word| opens_pager(word)),
-        Some("rebase") => has(&["-x", "--exec", "-i", "--interactive", "--edit"]),
+    let is_risky = match subcommand {
+        Some("config") => !has_prefix(&["--get", "--list", "-l", "get", "list"]),
+        Some("grep") => has_prefix(&["--op"]) || rest.iter().any(|word| opens_pager(word)),
+        Some("rebase") => has_prefix(&["-x", "--exec", "-i", "--interactive", "--edit"]),
         Some("bisect") => first == "run",
         Some("submodule") => matches!(first, "foreach" | "add" | "update" | "init"),
         Some(
@@ -207,7 +209,7 @@ pub(super) fn risky_arguments(words: &[ShellWord]) -> Vec<String> {
             "clone" | "fetch" | "pull" | "push" | "ls-remote" | "archive" | "fetch-pack"
             | "send-pack",
         ) => {
-            has(&[
+            has_prefix(&[
                 "--upload-pack",
                 "--receive-pack",
                 "--exec",
@@ -217,15 +219,15 @@ pub(super) fn risky_arguments(words: &[ShellWord]) -> Vec<String> {
                 "--template",
             ]) || rest.iter().any(|word| word.contains("::"))
         }
-        Some("init") => has(&["--template"]),
-        Some("commit" | "merge" | "tag") => has(&["--gpg-sign", "-S"]),
+        Some("init") => has_prefix(&["--template"]),
+        Some("commit" | "merge" | "tag") => has_prefix(&["--gpg-sign", "-S"]),
         Some("remote") => matches!(first, "add" | "set-url"),
         Some("var" | "worktree" | "stash") | None => false,
         Some(_) => false,
     };
-    if runs && let Some(command) = command {
+    if is_risky && let Some(subcommand) = subcommand {
         reasons.push(format!(
-            "`git {command}` with these words may run something, or set what git runs later"
+            "`git {subcommand}` with these words may run something, or set what git runs later"
         ));
     }
     reasons
@@ -235,7 +237,7 @@ pub(super) fn risky_arguments(words: &[ShellWord]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn plainly(line: &str) -> String {
+    fn stripped(line: &str) -> String {
         let mut words: Vec<ShellWord> = line
             .split(' ')
             .map(|word| ShellWord::Known(word.to_owned()))
@@ -250,7 +252,7 @@ mod tests {
 
     #[test]
     fn git_options_that_only_disable_features_are_removed() {
-        for (line, left) in [
+        for (line, expected) in [
             (
                 "git --no-pager -c core.hooksPath=/dev/null -c filter.lfs.clean= status -s",
                 "git status -s",
@@ -263,9 +265,9 @@ mod tests {
             ("git status", "git status"),
             ("git", "git"),
         ] {
-            assert_eq!(plainly(line), left);
+            assert_eq!(stripped(line), expected);
         }
-        for kept in [
+        for unchanged in [
             "git -c core.hooksPath=hooks status",
             "git -c core.pager=sh log",
             "git -c filter.x.clean=sh status",
@@ -275,7 +277,7 @@ mod tests {
             "git -C elsewhere status",
             "git commit -c core.pager=cat",
         ] {
-            assert_eq!(plainly(kept), kept);
+            assert_eq!(stripped(unchanged), unchanged);
         }
     }
 }

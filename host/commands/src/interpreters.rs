@@ -1,9 +1,9 @@
 //! Shells, and interpreters of other languages.
 
-/// Shells whose texts are read.
+/// Shells whose texts are parsed.
 pub(crate) const SHELLS: &[&str] = &["ash", "bash", "dash", "ksh", "mksh", "sh", "zsh"];
 
-/// Shells whose texts are not read: their syntax is another one.
+/// Shells whose texts are not parsed: their syntax is too different.
 pub(crate) const FOREIGN_SHELLS: &[&str] = &["fish", "pwsh"];
 
 /// Interpreters that run their standard input if no file is named.

@@ -29,32 +29,37 @@ enum OperandKind {
     Other,
 }
 
-const TEXT: &str = ": [ [[ arch basename break continue date declare dirname echo exit export expr false getopts \
+const TEXT_PROGRAMS: &str = "\
+    : [ [[ arch basename break continue date declare dirname echo exit export expr false getopts \
     groups hostname id jobs kill let local locale nproc printenv printf ps pwd read readonly return seq set shift \
     sleep test times true tty type typeset ulimit umask uname unset uptime wait which whoami";
 
-const READ: &str = "b2sum base64 cat cd cksum cmp column comm cut df diff du expand file fmt fold head hexdump join \
+const READING_PROGRAMS: &str = "\
+    b2sum base64 cat cd cksum cmp column comm cut df diff du expand file fmt fold head hexdump join \
     less ls md5sum more nl od paste popd pushd readlink realpath rev sha1sum sha224sum sha256sum sha384sum sha512sum \
     sort stat strings tac tail tree unexpand uniq wc xxd";
 
-const WRITE: &str = "chmod chown chgrp dd mkdir mv rm rmdir shred tee touch truncate unlink";
+const WRITING_PROGRAMS: &str =
+    "chmod chown chgrp dd mkdir mv rm rmdir shred tee touch truncate unlink";
 
-const COPY: &str = "cp install ln rsync scp";
+const COPYING_PROGRAMS: &str = "cp install ln rsync scp";
 
-const SCRIPT: &str = "awk egrep fgrep gawk grep jq mawk rg sed yq";
+const SCRIPT_PROGRAMS: &str = "awk egrep fgrep gawk grep jq mawk rg sed yq";
 
-fn operands(program: &str) -> OperandKind {
+/// Returns the kind of the operands of a program.
+fn operand_kind(program: &str) -> OperandKind {
     static KNOWN: LazyLock<HashMap<&str, OperandKind>> = LazyLock::new(|| {
         let kinds = [
             ("find", OperandKind::Find),
-            (TEXT, OperandKind::Text),
-            (READ, OperandKind::Read),
-            (WRITE, OperandKind::Write),
-            (COPY, OperandKind::Copy),
-            (SCRIPT, OperandKind::Script),
+            (TEXT_PROGRAMS, OperandKind::Text),
+            (READING_PROGRAMS, OperandKind::Read),
+            (WRITING_PROGRAMS, OperandKind::Write),
+            (COPYING_PROGRAMS, OperandKind::Copy),
+            (SCRIPT_PROGRAMS, OperandKind::Script),
         ];
-        let each = kinds.into_iter();
-        each.flat_map(|(names, kind)| names.split_whitespace().map(move |name| (name, kind)))
+        kinds
+            .into_iter()
+            .flat_map(|(names, kind)| names.split_whitespace().map(move |name| (name, kind)))
             .collect()
     });
     KNOWN
@@ -70,15 +75,15 @@ pub struct PathOperand {
     pub word: ShellWord,
     /// True if the file is written; otherwise it is read.
     pub writes: bool,
-    /// True if it is a path whatever it looks like.
+    /// True if the program takes it as a path, whatever it looks like. Otherwise it may be something else.
     pub certain: bool,
-    /// True if its wildcards are the program's own, which match a leading dot.
+    /// True if the program itself expands its wildcards, so that they match a leading dot.
     pub own_wildcards: bool,
 }
 
 impl PathOperand {
     /// A word that may name a file to read.
-    pub(super) fn maybe(path: String) -> Self {
+    pub(super) fn possible(path: String) -> Self {
         Self {
             word: ShellWord::Known(path),
             writes: false,
@@ -92,7 +97,7 @@ impl PathOperand {
         Self {
             word: ShellWord::Glob(text),
             own_wildcards: true,
-            ..Self::maybe(String::new())
+            ..Self::possible(String::new())
         }
     }
 
@@ -104,8 +109,8 @@ impl PathOperand {
         }
     }
 
-    /// A word that is a path whatever it looks like.
-    pub fn sure(word: &ShellWord, writes: bool) -> Self {
+    /// A word that the program takes as a path, whatever it looks like.
+    pub fn certain(word: &ShellWord, writes: bool) -> Self {
         Self {
             word: word.clone(),
             writes,
@@ -121,9 +126,9 @@ pub fn path_operands(
     program: &str,
     is_shielded: impl Fn(&str) -> bool,
 ) -> Vec<PathOperand> {
-    let kind = operands(program);
+    let kind = operand_kind(program);
     let program = program.rsplit('/').next().unwrap_or(program);
-    let (mut all, operands) = match kind {
+    let (mut paths, operands) = match kind {
         OperandKind::Text => return text_globs(words),
         OperandKind::Find => return find::path_operands(words),
         OperandKind::Script => {
@@ -139,25 +144,25 @@ pub fn path_operands(
         }
     };
     let last = operands.len().saturating_sub(1);
-    for (at, word) in operands.into_iter().enumerate() {
+    for (index, word) in operands.into_iter().enumerate() {
         match (kind, word) {
             // `dd of=file`
             (OperandKind::Write, ShellWord::Known(text)) => {
                 let value = text.strip_prefix("of=").or(text.strip_prefix("if="));
                 let path = ShellWord::Known(value.unwrap_or(text).to_owned());
-                all.push(PathOperand::sure(&path, true));
+                paths.push(PathOperand::certain(&path, true));
             }
-            (OperandKind::Write, word) => all.push(PathOperand::sure(word, true)),
-            (OperandKind::Copy, word) => all.push(PathOperand::sure(word, at == last)),
-            (OperandKind::Read, word) => all.push(PathOperand::sure(word, false)),
-            (_, word) if word_looks_like_path(word) => all.push(maybe(word)),
+            (OperandKind::Write, word) => paths.push(PathOperand::certain(word, true)),
+            (OperandKind::Copy, word) => paths.push(PathOperand::certain(word, index == last)),
+            (OperandKind::Read, word) => paths.push(PathOperand::certain(word, false)),
+            (_, word) if word_looks_like_path(word) => paths.push(possible_operand(word)),
             _ => {}
         }
     }
     if kind == OperandKind::Other && program == "git" {
-        all.extend(pathspecs::operands(words));
+        paths.extend(pathspecs::operands(words));
     }
-    all
+    paths
 }
 
 /// The files that the options of a command may open, and its operands.
@@ -165,40 +170,46 @@ fn split_operands(
     words: &[ShellWord],
     is_shielded: impl Fn(&str) -> bool,
 ) -> (Vec<PathOperand>, Vec<&ShellWord>) {
-    let mut all = Vec::new();
+    let mut paths = Vec::new();
     let mut operands = Vec::new();
     let mut rest = words.iter().skip(1);
     while let Some(word) = rest.next() {
         match word {
             ShellWord::Known(text) if text == "--" => operands.extend(rest.by_ref()),
             ShellWord::Known(text) if text.len() > 1 && text.starts_with('-') => {
-                all.extend(option_paths::option_paths(text, &is_shielded));
+                paths.extend(option_paths::option_paths(text, &is_shielded));
             }
             // A glob without matches stays the option that it looks like.
             ShellWord::Glob(text) | ShellWord::GlobMatch(text) if text.starts_with('-') => {
                 let values = option_paths::option_paths(text, &is_shielded).into_iter();
-                all.extend(values.map(PathOperand::into_glob));
+                paths.extend(values.map(PathOperand::into_glob));
             }
             word => operands.push(word),
         }
     }
-    (all, operands)
+    (paths, operands)
 }
 
-/// For text operands, the globs that the shell expands: the names of existing files are shown.
+/// The globs among text operands that lead out of the working directory: the shell expands them, which reveals the
+/// names of existing files.
 fn text_globs(words: &[ShellWord]) -> Vec<PathOperand> {
-    let is_away = |word: &&ShellWord| match word {
+    let leads_outside = |word: &&ShellWord| match word {
         ShellWord::Glob(text) | ShellWord::GlobMatch(text) => leaves_directory(text),
         ShellWord::Unknown(text) => text.starts_with('~') && is_wild(text),
         ShellWord::Known(_) | ShellWord::Inserted { .. } | ShellWord::PipeName => false,
     };
-    words.iter().skip(1).filter(is_away).map(maybe).collect()
+    words
+        .iter()
+        .skip(1)
+        .filter(leads_outside)
+        .map(possible_operand)
+        .collect()
 }
 
-fn maybe(word: &ShellWord) -> PathOperand {
+fn possible_operand(word: &ShellWord) -> PathOperand {
     PathOperand {
         certain: false,
-        ..PathOperand::sure(word, false)
+        ..PathOperand::certain(word, false)
     }
 }
 
@@ -217,8 +228,8 @@ fn word_looks_like_path(word: &ShellWord) -> bool {
 
 /// Returns true if a value leads out of the working directory.
 pub(super) fn leaves_directory(value: &str) -> bool {
-    let url = value.contains("://");
-    !url && (value.starts_with(['/', '~']) || value.split('/').any(|part| part == ".."))
+    let is_url = value.contains("://");
+    !is_url && (value.starts_with(['/', '~']) || value.split('/').any(|part| part == ".."))
 }
 
 /// Returns true if a word of an unknown program looks like a path, and not like a line of text or an address.

@@ -43,38 +43,38 @@ pub(super) fn parse_options<'a>(
     words: &'a [ShellWord],
     options: &OptionTable,
 ) -> Option<(Vec<GivenOption<'a>>, usize)> {
-    let mut all = Vec::new();
-    let mut at = 1;
-    while let Some(word) = words.get(at) {
+    let mut given = Vec::new();
+    let mut next = 1;
+    while let Some(word) = words.get(next) {
         let text = word.known()?;
         if text == "--" {
-            return Some((all, at + 1));
+            return Some((given, next + 1));
         }
         if !text.starts_with('-') || text == "-" {
-            return Some((all, at));
+            return Some((given, next));
         }
-        at += 1;
-        if takes_next(text, options, &mut all)? {
-            let value = words.get(at);
+        next += 1;
+        if value_is_next_word(text, options, &mut given)? {
+            let value = words.get(next);
             // A value that expands to several words shifts the following ones.
             if value.is_some_and(|word| !word.is_single()) {
                 return None;
             }
-            if let Some(last) = all.last_mut() {
+            if let Some(last) = given.last_mut() {
                 last.value = value.cloned();
             }
-            at += 1;
+            next += 1;
         }
     }
-    Some((all, words.len()))
+    Some((given, words.len()))
 }
 
 /// Returns true if the value of the last option in a word is the next word, or `None` if an option is not in the
 /// table.
-fn takes_next<'a>(
+fn value_is_next_word<'a>(
     text: &'a str,
     options: &OptionTable,
-    all: &mut Vec<GivenOption<'a>>,
+    given: &mut Vec<GivenOption<'a>>,
 ) -> Option<bool> {
     let known = |text: &str| Some(ShellWord::Known(text.to_owned()));
     if let Some(long) = text.strip_prefix("--") {
@@ -83,30 +83,30 @@ fn takes_next<'a>(
             None => (long, None),
         };
         let attached = value.is_some();
-        all.push(GivenOption { name, value });
+        given.push(GivenOption { name, value });
         return if options.long_values.contains(&name) {
             Some(!attached)
         } else {
-            let may =
+            let is_known =
                 options.long_optional.contains(&name) || options.long.contains(&name) && !attached;
-            may.then_some(false)
+            is_known.then_some(false)
         };
     }
     let mut letters = text[1..].char_indices();
     while let Some((at, letter)) = letters.next() {
         let rest = letters.as_str();
         let name = &text[1 + at..text.len() - rest.len()];
-        let takes = options.values.contains(letter);
-        if takes || options.optional.contains(letter) {
+        let takes_value = options.values.contains(letter);
+        if takes_value || options.optional.contains(letter) {
             let value = known(rest).filter(|_| !rest.is_empty());
-            let next = takes && value.is_none();
-            all.push(GivenOption { name, value });
-            return Some(next);
+            let is_next = takes_value && value.is_none();
+            given.push(GivenOption { name, value });
+            return Some(is_next);
         }
         if !options.flags.contains(letter) {
             return None;
         }
-        all.push(GivenOption { name, value: None });
+        given.push(GivenOption { name, value: None });
     }
     Some(false)
 }

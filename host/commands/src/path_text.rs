@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 
-/// A path from the workspace root without `.`, `..` and doubled slashes; `None` for one that leads outside or is
-/// absolute. Links are not followed here.
+/// Normalizes a path below the workspace root: removes `.`, `..` and doubled slashes. Returns `None` if the path leads
+/// outside or is absolute. Does not follow links.
 pub fn lexical(path: &str) -> Option<Cow<'_, str>> {
     if path.starts_with('/') {
         return None;
     }
-    let plain = |part: &str| !matches!(part, "" | "." | "..");
-    if path.split('/').all(plain) {
+    let is_plain = |part: &str| !matches!(part, "" | "." | "..");
+    if path.split('/').all(is_plain) {
         return Some(Cow::Borrowed(path));
     }
     let mut parts: Vec<&str> = Vec::new();

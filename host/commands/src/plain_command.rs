@@ -6,7 +6,7 @@
 use crate::ShellWord;
 
 /// Options of `git` itself that take the next word.
-const GIT_TAKES: &[&str] = &[
+const GIT_VALUE_OPTIONS: &[&str] = &[
     "-C",
     "-c",
     "--git-dir",
@@ -38,51 +38,54 @@ impl PlainCommand {
             };
         };
         let program = match first {
-            ShellWord::Known(program) => ShellWord::Known(base(program).to_owned()),
+            ShellWord::Known(program) => ShellWord::Known(base_name(program).to_owned()),
             unknown => unknown.clone(),
         };
-        let with = |rest: &[ShellWord]| {
-            let mut all = vec![program.clone()];
-            all.extend_from_slice(rest);
-            all
+        let with_program = |rest: &[ShellWord]| {
+            let mut words = vec![program.clone()];
+            words.extend_from_slice(rest);
+            words
         };
-        let takes = match program.known() {
-            Some("git") => GIT_TAKES,
+        let value_options = match program.known() {
+            Some("git") => GIT_VALUE_OPTIONS,
             _ => &[],
         };
-        let (mut at, mut renamed) = (0, false);
-        while let Some(option) = rest.get(at).and_then(ShellWord::known) {
+        let (mut start, mut sets_alias) = (0, false);
+        while let Some(option) = rest.get(start).and_then(ShellWord::known) {
             if !option.starts_with('-') || option == "-" {
                 break;
             }
-            at += 1;
+            start += 1;
             if option == "--" {
                 break;
             }
-            if takes.contains(&option) {
-                let value = rest.get(at).and_then(ShellWord::known).unwrap_or_default();
-                renamed |= value.to_ascii_lowercase().starts_with("alias.");
-                at += 1;
+            if value_options.contains(&option) {
+                let value = rest
+                    .get(start)
+                    .and_then(ShellWord::known)
+                    .unwrap_or_default();
+                sets_alias |= value.to_ascii_lowercase().starts_with("alias.");
+                start += 1;
             }
         }
-        let at = at.min(rest.len());
-        let mut others = Vec::new();
-        if at > 0 && takes.is_empty() {
+        let start = start.min(rest.len());
+        let mut alternatives = Vec::new();
+        if start > 0 && value_options.is_empty() {
             // Any word after an option may be its value.
-            others.extend((1..rest.len()).map(|from| with(&rest[from..])));
+            alternatives.extend((1..rest.len()).map(|from| with_program(&rest[from..])));
         }
-        if renamed {
-            others.push(vec![program.clone(), ShellWord::Unknown(String::new())]);
+        if sets_alias {
+            alternatives.push(vec![program.clone(), ShellWord::Unknown(String::new())]);
         }
         Self {
-            words: with(&rest[at..]),
-            alternatives: others,
+            words: with_program(&rest[start..]),
+            alternatives,
         }
     }
 }
 
-/// The name of a program without its folder and its extension on Windows.
-fn base(program: &str) -> &str {
+/// The name of a program without its folder and without the extension `.exe`.
+fn base_name(program: &str) -> &str {
     let name = program.rsplit(['/', '\\']).next().unwrap_or(program);
     let end = name.len().checked_sub(".exe".len());
     match end.and_then(|end| name.split_at_checked(end)) {
@@ -96,16 +99,19 @@ mod tests {
     use super::*;
 
     fn words(text: &str) -> Vec<ShellWord> {
-        let word = |word: &str| match word.starts_with('$') {
-            true => ShellWord::Unknown(word.to_owned()),
-            false => ShellWord::Known(word.to_owned()),
+        let word = |word: &str| {
+            if word.starts_with('$') {
+                ShellWord::Unknown(word.to_owned())
+            } else {
+                ShellWord::Known(word.to_owned())
+            }
         };
         text.split(' ').map(word).collect()
     }
 
     #[test]
     fn plain_command_drops_options_before_the_subcommand() {
-        for (written, plain) in [
+        for (written, normalized) in [
             ("git log -3", "git log -3"),
             ("/usr/bin/git log", "git log"),
             ("C:\\bin\\Git.EXE log", "Git log"),
@@ -121,7 +127,7 @@ mod tests {
         ] {
             assert_eq!(
                 PlainCommand::normalize(&words(written)).words,
-                words(plain),
+                words(normalized),
                 "{written}"
             );
         }

@@ -19,7 +19,7 @@ pub struct ParsedProgram {
     /// In the order of the text, including those inside of substitutions, functions and wrappers such as `sudo`. A
     /// wrapper without an effect of its own, such as `nice`, is left out.
     pub commands: Vec<ParsedCommand>,
-    /// Parts outside of any simple command that cannot be analysed: descriptions for a person.
+    /// Descriptions of the parts outside of any simple command that cannot be analysed.
     pub unknown: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ pub struct ParsedCommand {
 pub enum ShellWord {
     /// The exact text that the program receives.
     Known(String),
-    /// A glob over names that begin with its literal part: one word or many, and nothing else that is unknown.
+    /// A glob without other unknown parts: it expands to one or more names that begin with its literal prefix.
     Glob(String),
     /// One name matched by such a glob, or the glob itself if nothing matches: the variable of a loop over files.
     GlobMatch(String),
@@ -142,7 +142,7 @@ pub struct ShellRedirection {
 }
 
 impl CommandProgram {
-    /// The program as a person would write it.
+    /// The program as a user would write it.
     pub fn text(&self) -> Cow<'_, str> {
         match self {
             CommandProgram::Vector(words) => words.join(" ").into(),
@@ -157,7 +157,7 @@ impl ParsedCommand {
         self.words.first().and_then(ShellWord::known)
     }
 
-    /// The command on one line, as a person would write it. It may be long, and hold control characters.
+    /// The command on one line, as a user would write it. It may be long, and contain control characters.
     pub fn to_line(&self) -> String {
         let mut line = String::new();
         let mut add = |parts: [&str; 3]| {
@@ -177,25 +177,25 @@ impl ParsedCommand {
                 word => add([word.text(), "", ""]),
             }
         }
-        for one in &self.redirections {
-            let arrow = match (one.writes, one.appends) {
+        for redirection in &self.redirections {
+            let arrow = match (redirection.writes, redirection.appends) {
                 (true, true) => ">>",
                 (true, false) => ">",
                 _ => "<",
             };
-            add([arrow, one.target.text(), ""]);
+            add([arrow, redirection.target.text(), ""]);
         }
         // From the innermost wrapper outwards: a text passed to a shell needs quotes.
         let mut is_text = false;
-        for how in self.wrappers.iter().rev() {
-            let takes_text = how.takes_text();
-            let line_in = match takes_text && !is_text {
+        for wrapper in self.wrappers.iter().rev() {
+            let takes_text = wrapper.takes_text();
+            let inner = match takes_text && !is_text {
                 true if line.contains('\'') => format!("\"{line}\""),
                 true => format!("'{line}'"),
                 false => line,
             };
             is_text |= takes_text;
-            line = format!("{how} {line_in}");
+            line = format!("{wrapper} {inner}");
         }
         line
     }

@@ -10,35 +10,38 @@ mod read_only_commands;
 use crate::git::strip_off_switches;
 use crate::path_text::program_name;
 use crate::{EnclosingCommand, InsertedText, ParsedCommand, ShellWord};
-use read_only_commands::{EXACT, LIST, ReadOnlyCommand, STAGES};
+use read_only_commands::{EXACT_COMMANDS, GIT_ADD, READ_ONLY_COMMANDS, ReadOnlyCommand};
 
 /// Returns true if the command only reads.
-pub fn only_reads(simple: &ParsedCommand) -> bool {
-    let shown = without_find_placeholder(simple);
-    let words = &*plain(&shown);
+pub fn only_reads(command: &ParsedCommand) -> bool {
+    let all_words = without_find_placeholder(command);
+    let words = &*normalize_program(&all_words);
     let Some(program) = words.first().and_then(ShellWord::known) else {
         return false;
     };
-    let exact = |line: &&str| {
-        let mut line = line.split(' ');
-        let same = |word: &ShellWord| word.known().is_some_and(|word| line.next() == Some(word));
-        words.iter().all(same) && line.next().is_none()
+    let is_exact = |line: &&str| {
+        let mut expected = line.split(' ');
+        let matches_next = |word: &ShellWord| {
+            word.known()
+                .is_some_and(|text| expected.next() == Some(text))
+        };
+        words.iter().all(matches_next) && expected.next().is_none()
     };
-    let listed = BY_PROGRAM.get(program).is_some_and(|lists| {
-        lists.exact.iter().any(exact) || lists.entries.iter().any(|entry| entry.covers(words))
+    let is_listed = BY_PROGRAM.get(program).is_some_and(|lists| {
+        lists.exact.iter().any(is_exact) || lists.entries.iter().any(|entry| entry.covers(words))
     });
-    listed && !has_extra_action(program, &words[1..]) || lists_processes(words)
+    is_listed && !has_extra_action(program, &words[1..]) || is_ps_without_environment(words)
 }
 
-/// Returns true if the command only adds files to the index of a repository. The commit itself is asked about.
-pub fn only_stages(simple: &ParsedCommand) -> bool {
-    STAGES.covers(&plain(&simple.words))
+/// Returns true if the command only adds files to the index of a repository. A commit still needs approval.
+pub fn only_stages(command: &ParsedCommand) -> bool {
+    GIT_ADD.covers(&normalize_program(&command.words))
 }
 
-/// Returns true if a word makes a program do more than its options tell: set a date, read a list of arguments, load a
-/// module.
-fn has_extra_action(program: &str, rest: &[ShellWord]) -> bool {
-    let mut words = rest.iter().map(ShellWord::text);
+/// Returns true if an argument makes a program do more than its options show: set a date, read a list of arguments,
+/// load a module.
+fn has_extra_action(program: &str, arguments: &[ShellWord]) -> bool {
+    let mut words = arguments.iter().map(ShellWord::text);
     match program {
         "date" => {
             let is_time = |c: char| c.is_ascii_digit() || c == '.';
@@ -53,20 +56,20 @@ fn has_extra_action(program: &str, rest: &[ShellWord]) -> bool {
     }
 }
 
-/// Returns true if a `jq` program includes other programs or data by name. Those words are at its beginning, before
-/// the text that names the file.
+/// Returns true if a `jq` program includes other programs or data: with a keyword at the start of a statement, followed
+/// by the text that names the file.
 fn uses_modules(program: &str) -> bool {
-    let begins = |at: usize| {
+    let begins_statement = |at: usize| {
         let before = program[..at].chars().next_back();
         before.is_none_or(|c| c.is_whitespace() || c == ';')
     };
-    let names = |word: &str| {
-        program.match_indices(word).any(|(at, _)| {
-            let rest = program[at + word.len()..].trim_start();
-            begins(at) && rest.starts_with(['"', '#', '@'])
+    let has_statement = |keyword: &str| {
+        program.match_indices(keyword).any(|(at, _)| {
+            let rest = program[at + keyword.len()..].trim_start();
+            begins_statement(at) && rest.starts_with(['"', '#', '@'])
         })
     };
-    names("import") || names("include") || program.contains("modulemeta")
+    has_statement("import") || has_statement("include") || program.contains("modulemeta")
 }
 
 /// The lists for one program.
@@ -78,23 +81,25 @@ struct ReadOnlyLists {
 
 /// The lists by the first word of their lines.
 static BY_PROGRAM: LazyLock<HashMap<&'static str, ReadOnlyLists>> = LazyLock::new(|| {
-    let mut all = HashMap::<_, ReadOnlyLists>::new();
+    let mut lists = HashMap::<_, ReadOnlyLists>::new();
     let program = |line: &'static str| line.split(' ').next().unwrap_or_default();
-    for line in EXACT {
-        all.entry(program(line)).or_default().exact.push(line);
+    for line in EXACT_COMMANDS {
+        lists.entry(program(line)).or_default().exact.push(line);
     }
-    for entry in LIST {
-        all.entry(program(entry.begins))
+    for entry in READ_ONLY_COMMANDS {
+        lists
+            .entry(program(entry.prefix))
             .or_default()
             .entries
             .push(entry);
     }
-    all
+    lists
 });
 
-/// Checks that `ps` does not show the environment of other processes: by `e` among letters without a dash, by `E` on
-/// macOS, or by `-e` together with a word that is not a set of dashed letters, since all are read without dashes then.
-fn lists_processes(words: &[ShellWord]) -> bool {
+/// Returns true for a `ps` that does not show the environment of other processes. `e` among letters without a dash and
+/// `E` on macOS show it. `-e` does too if another word is not a set of letters after a dash: then `ps` reads all of
+/// them as if they had no dash.
+fn is_ps_without_environment(words: &[ShellWord]) -> bool {
     let Some((program, rest)) = words.split_first() else {
         return false;
     };
@@ -110,105 +115,107 @@ fn lists_processes(words: &[ShellWord]) -> bool {
         .into_iter()
         .filter(|text| !text.starts_with("--"))
         .collect();
-    let of = |letters: &str, known: &str| letters.chars().all(|c| known.contains(c));
-    let every = |letters: &str| of(letters, "AaefFjlLHPTyMcdw");
+    let has_only = |letters: &str, allowed: &str| letters.chars().all(|c| allowed.contains(c));
+    let are_safe = |letters: &str| has_only(letters, "AaefFjlLHPTyMcdw");
     match short.as_slice() {
-        [letters] if letters.strip_prefix('-').is_some_and(every) => true,
+        [letters] if letters.strip_prefix('-').is_some_and(are_safe) => true,
         // The second word selects the columns.
         [letters, _] if letters.strip_suffix('o').is_some() => {
             let set = letters.trim_end_matches('o');
-            set.strip_prefix('-').is_some_and(every) || of(set, "-AaxwflLjHTm")
+            set.strip_prefix('-').is_some_and(are_safe) || has_only(set, "-AaxwflLjHTm")
         }
-        all => !all.iter().any(|text| text.contains(['e', 'E'])),
+        texts => !texts.iter().any(|text| text.contains(['e', 'E'])),
     }
 }
 
-/// The words, where a file name that `find` inserts is a name that is not an option: it starts with its search folder.
-fn without_find_placeholder(simple: &ParsedCommand) -> Cow<'_, [ShellWord]> {
-    let is_mark = |word: &ShellWord| {
+/// Returns the words with an ordinary path for each `{}` of `find`: an inserted name starts with the search folder, so
+/// it is never an option.
+fn without_find_placeholder(command: &ParsedCommand) -> Cow<'_, [ShellWord]> {
+    let is_placeholder = |word: &ShellWord| {
         let ShellWord::Inserted { source, .. } = word else {
             return false;
         };
         *source == InsertedText::FoundName
     };
-    let by_find = matches!(simple.wrappers.last(), Some(EnclosingCommand::Find(_)));
-    if !by_find || !simple.words.iter().any(is_mark) {
-        return (&simple.words).into();
+    let is_run_by_find = matches!(command.wrappers.last(), Some(EnclosingCommand::Find(_)));
+    if !is_run_by_find || !command.words.iter().any(is_placeholder) {
+        return (&command.words).into();
     }
-    let each = simple.words.iter().map(|word| match word {
-        word if is_mark(word) => ShellWord::Known("./{}".to_owned()),
+    let words = command.words.iter().map(|word| match word {
+        word if is_placeholder(word) => ShellWord::Known("./{}".to_owned()),
         word => word.clone(),
     });
-    each.collect()
+    words.collect()
 }
 
-/// The words without irrelevant parts: the folder of system programs, and git's display options.
-fn plain(words: &[ShellWord]) -> Cow<'_, [ShellWord]> {
+/// Returns the words without the folder of a system program and without the display options of git.
+fn normalize_program(words: &[ShellWord]) -> Cow<'_, [ShellWord]> {
     let program = words.first().and_then(ShellWord::known).unwrap_or_default();
     let name = program_name(program);
     if name == program && name != "git" {
         return words.into();
     }
-    let mut plain = words.to_vec();
-    plain[0] = ShellWord::Known(name.to_owned());
+    let mut normalized = words.to_vec();
+    normalized[0] = ShellWord::Known(name.to_owned());
     if name == "git" {
-        strip_off_switches(&mut plain);
+        strip_off_switches(&mut normalized);
     }
-    plain.into()
+    normalized.into()
 }
 
 impl ReadOnlyCommand {
+    /// Returns true if the words are this command, and none of its arguments writes or runs something.
     fn covers(&self, words: &[ShellWord]) -> bool {
         let mut rest = words.iter();
-        for begin in self.begins.split(' ') {
-            if rest.next().and_then(ShellWord::known) != Some(begin) {
+        for expected in self.prefix.split(' ') {
+            if rest.next().and_then(ShellWord::known) != Some(expected) {
                 return false;
             }
         }
-        let rest = rest.as_slice();
-        let limits = !self.but.is_empty() || self.only.is_some() || self.operands.is_some();
-        let careful = limits && !self.lenient;
+        let arguments = rest.as_slice();
+        let has_limits =
+            !self.forbidden.is_empty() || self.permitted.is_some() || self.max_operands.is_some();
         // An unknown word may become an option; a glob with a literal prefix cannot.
-        let strays = |word: &ShellWord| match word {
+        let is_unclear = |word: &ShellWord| match word {
             ShellWord::Known(_) => false,
             ShellWord::Glob(text) | ShellWord::GlobMatch(text) => {
-                text.starts_with(['*', '?', '[', '-']) || self.operands.is_some()
+                text.starts_with(['*', '?', '[', '-']) || self.max_operands.is_some()
             }
             ShellWord::Unknown(_) | ShellWord::Inserted { .. } | ShellWord::PipeName => true,
         };
-        if careful && rest.iter().any(strays) {
+        if has_limits && !self.lenient && arguments.iter().any(is_unclear) {
             return false;
         }
-        let mut known = rest.iter().filter_map(ShellWord::known);
+        let mut known = arguments.iter().filter_map(ShellWord::known);
         if known
             .clone()
-            .any(|word| self.but.iter().any(|option| is_option(word, option)))
+            .any(|word| self.forbidden.iter().any(|option| is_option(word, option)))
         {
             return false;
         }
-        let is_dash = |word: &&str| word.starts_with('-') && *word != "-";
-        let is_one_of = |only: &[&str], word: &str| {
+        let has_dash = |word: &&str| word.starts_with('-') && *word != "-";
+        let is_permitted = |permitted: &[&str], word: &str| {
             let name = word.split('=').next().unwrap_or(word);
-            only.contains(&name)
+            permitted.contains(&name)
         };
-        if self.only.is_some_and(|only| {
-            let mut options = known.clone().filter(is_dash);
-            options.any(|word| !is_one_of(only, word))
+        if self.permitted.is_some_and(|permitted| {
+            let mut options = known.clone().filter(has_dash);
+            options.any(|word| !is_permitted(permitted, word))
         }) {
             return false;
         }
-        let all = known.clone().count();
-        let before = known.clone().take_while(|word| *word != "--").count();
+        let count = known.clone().count();
+        let before_dashes = known.clone().take_while(|word| *word != "--").count();
         // After `--`, no word is an option.
-        let behind = all.saturating_sub(before + 1);
+        let after_dashes = count.saturating_sub(before_dashes + 1);
         let mut is_value = false;
-        let operands = known.by_ref().take(before).filter(|word| {
-            let counts = !is_dash(word) && !is_value;
-            is_value = self.values.contains(word);
-            counts
+        let operands = known.by_ref().take(before_dashes).filter(|word| {
+            let is_operand = !has_dash(word) && !is_value;
+            is_value = self.options_with_value.contains(word);
+            is_operand
         });
-        self.operands
-            .is_none_or(|most| operands.count() + behind <= most)
+        self.max_operands
+            .is_none_or(|most| operands.count() + after_dashes <= most)
     }
 }
 

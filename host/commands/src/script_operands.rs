@@ -5,7 +5,7 @@
 
 use crate::ShellWord;
 
-use super::glob_text::unbraced;
+use super::glob_text::expand_braces;
 use super::operands::PathOperand;
 use super::option_paths;
 
@@ -20,9 +20,9 @@ enum OptionValue {
     Path,
     /// A glob that selects files.
     Glob,
-    /// The pattern or the script: no operand is one then.
+    /// The pattern or the script. The first operand is a file then.
     Script,
-    /// A file that contains it.
+    /// A file that contains the pattern or the script.
     ScriptFile,
 }
 
@@ -30,11 +30,14 @@ use OptionValue::{Attached, Glob, Path, Script, ScriptFile, Text};
 
 /// The option syntax of a program.
 struct OptionSyntax {
+    /// The names of the program.
     names: &'static [&'static str],
+    /// Sets of option letters, with the values that each letter takes.
     letters: &'static [(&'static str, &'static [OptionValue])],
+    /// Long options, with the values that they take.
     long: &'static [(&'static str, &'static [OptionValue])],
     /// True if long options may be abbreviated.
-    shortens: bool,
+    allows_abbreviations: bool,
 }
 
 const PROGRAMS: &[OptionSyntax] = &[
@@ -60,7 +63,7 @@ const PROGRAMS: &[OptionSyntax] = &[
             ("--max-count", &[Text]),
             ("--regexp", &[Script]),
         ],
-        shortens: true,
+        allows_abbreviations: true,
     },
     OptionSyntax {
         names: &["rg"],
@@ -98,7 +101,7 @@ const PROGRAMS: &[OptionSyntax] = &[
             ("--type", &[Text]),
             ("--type-not", &[Text]),
         ],
-        shortens: false,
+        allows_abbreviations: false,
     },
     OptionSyntax {
         names: &["jq"],
@@ -112,7 +115,7 @@ const PROGRAMS: &[OptionSyntax] = &[
             ("--rawfile", &[Text, Path]),
             ("--slurpfile", &[Text, Path]),
         ],
-        shortens: false,
+        allows_abbreviations: false,
     },
     OptionSyntax {
         names: &["sed"],
@@ -128,7 +131,7 @@ const PROGRAMS: &[OptionSyntax] = &[
             ("--in-place", &[Attached]),
             ("--line-length", &[Text]),
         ],
-        shortens: true,
+        allows_abbreviations: true,
     },
     OptionSyntax {
         names: &["awk", "gawk", "mawk"],
@@ -139,7 +142,7 @@ const PROGRAMS: &[OptionSyntax] = &[
             ("--file", &[ScriptFile]),
             ("--source", &[Script]),
         ],
-        shortens: true,
+        allows_abbreviations: true,
     },
 ];
 
@@ -150,51 +153,52 @@ pub(super) fn operands(
     writes: bool,
     is_shielded: impl Fn(&str) -> bool,
 ) -> Vec<PathOperand> {
-    let mut taken = CollectedOperands::default();
+    let mut collected = CollectedOperands::default();
     let program = PROGRAMS.iter().find(|one| one.names.contains(&name));
     // Without a table for the program, no word is skipped. With `--files`, every operand is a path.
-    taken.given = program.is_none() || words.iter().any(|word| word.known() == Some("--files"));
+    collected.has_script =
+        program.is_none() || words.iter().any(|word| word.known() == Some("--files"));
     let mut rest = words.iter().skip(1);
     while let Some(word) = rest.next() {
         match word {
             ShellWord::Known(text) if text == "--" => {
-                taken.operands.extend(rest.by_ref());
+                collected.operands.extend(rest.by_ref());
             }
             ShellWord::Known(text) if text.len() > 1 && text.starts_with('-') => {
-                let (values, attached) = program.map_or((&[][..], None), |one| one.takes(text));
+                let (values, attached) = program.map_or((&[][..], None), |one| one.values_of(text));
                 if values.is_empty() {
-                    taken
+                    collected
                         .files
                         .extend(option_paths::option_paths(text, &is_shielded));
                 }
-                taken.take(values, attached, &mut rest);
+                collected.take_values(values, attached, &mut rest);
             }
             // A glob without matches stays the option that it looks like.
             ShellWord::Glob(text) | ShellWord::GlobMatch(text) if text.starts_with('-') => {
-                let (values, attached) = program.map_or((&[][..], None), |one| one.takes(text));
-                taken.given = true;
-                taken.files.extend(
+                let (values, attached) = program.map_or((&[][..], None), |one| one.values_of(text));
+                collected.has_script = true;
+                collected.files.extend(
                     option_paths::option_paths(text, &is_shielded)
                         .into_iter()
                         .map(PathOperand::into_glob),
                 );
-                taken.take(values, attached, &mut rest);
+                collected.take_values(values, attached, &mut rest);
             }
-            word => taken.operands.push(word),
+            word => collected.operands.push(word),
         }
     }
-    let mut all = taken.files;
-    let mut operands = taken.operands.into_iter();
-    if !taken.given
+    let mut paths = collected.files;
+    let mut operands = collected.operands.into_iter();
+    if !collected.has_script
         && let Some(pattern) = operands.next()
         && pattern.known().is_none()
         && (!pattern.is_single() || pattern.may_be_option())
     {
         // It may expand to more than a pattern.
-        all.push(PathOperand::sure(pattern, false));
+        paths.push(PathOperand::certain(pattern, false));
     }
-    all.extend(operands.map(|word| PathOperand::sure(word, writes)));
-    all
+    paths.extend(operands.map(|word| PathOperand::certain(word, writes)));
+    paths
 }
 
 /// The words collected so far.
@@ -202,12 +206,13 @@ pub(super) fn operands(
 struct CollectedOperands<'a> {
     files: Vec<PathOperand>,
     operands: Vec<&'a ShellWord>,
-    /// True if no operand is a pattern.
-    given: bool,
+    /// True if the pattern or the script is not among the operands.
+    has_script: bool,
 }
 
 impl<'a> CollectedOperands<'a> {
-    fn take(
+    /// Consumes the values of an option: the attached text first, then the next words.
+    fn take_values(
         &mut self,
         values: &[OptionValue],
         attached: Option<&str>,
@@ -221,9 +226,9 @@ impl<'a> CollectedOperands<'a> {
             let word = match attached.take() {
                 Some(word) => word,
                 None => match rest.next() {
-                    // It may expand to no word or to several: then the roles of the others are unknown.
+                    // It may expand to no word or to several: then the roles of the following words are unknown.
                     Some(word) if !word.is_single() => {
-                        self.given = true;
+                        self.has_script = true;
                         self.operands.push(word);
                         return;
                     }
@@ -233,12 +238,12 @@ impl<'a> CollectedOperands<'a> {
             };
             match value {
                 Text | Attached => {}
-                Path => self.files.push(PathOperand::sure(&word, false)),
-                Glob => self.files.extend(patterns(&word)),
-                Script => self.given = true,
+                Path => self.files.push(PathOperand::certain(&word, false)),
+                Glob => self.files.extend(searched_files(&word)),
+                Script => self.has_script = true,
                 ScriptFile => {
-                    self.given = true;
-                    self.files.push(PathOperand::sure(&word, false));
+                    self.has_script = true;
+                    self.files.push(PathOperand::certain(&word, false));
                 }
             }
         }
@@ -246,8 +251,8 @@ impl<'a> CollectedOperands<'a> {
 }
 
 impl OptionSyntax {
-    /// The values of an option, and the part in the same word.
-    fn takes<'a>(&self, option: &'a str) -> (&'static [OptionValue], Option<&'a str>) {
+    /// Returns the kinds of values that an option takes, and the value in the same word.
+    fn values_of<'a>(&self, option: &'a str) -> (&'static [OptionValue], Option<&'a str>) {
         if option.starts_with("--") {
             let (name, attached) = match option.split_once('=') {
                 Some((name, value)) => (name, Some(value)),
@@ -255,32 +260,33 @@ impl OptionSyntax {
             };
             let exact = self.long.iter().find(|(long, _)| *long == name);
             // For an ambiguous abbreviation the program itself fails.
-            let begins = |(long, _): &&(&str, _)| self.shortens && long.starts_with(name);
-            let found = exact.or_else(|| self.long.iter().find(begins));
-            return (found.map_or(&[], |(_, values)| values), attached);
+            let is_abbreviated =
+                |(long, _): &&(&str, _)| self.allows_abbreviations && long.starts_with(name);
+            let entry = exact.or_else(|| self.long.iter().find(is_abbreviated));
+            return (entry.map_or(&[], |(_, values)| values), attached);
         }
         for (at, letter) in option.char_indices().skip(1) {
             let mut known = self.letters.iter();
             if let Some((_, values)) = known.find(|(letters, _)| letters.contains(letter)) {
-                let behind = &option[at + letter.len_utf8()..];
-                return (values, Some(behind).filter(|text| !text.is_empty()));
+                let rest = &option[at + letter.len_utf8()..];
+                return (values, Some(rest).filter(|text| !text.is_empty()));
             }
         }
         (&[], None)
     }
 }
 
-/// The files that a search reads, by its own wildcards.
-fn patterns(word: &ShellWord) -> Vec<PathOperand> {
+/// The files that the program selects with a glob of its own, such as `--include`.
+fn searched_files(word: &ShellWord) -> Vec<PathOperand> {
     let Some(text) = word.known() else {
-        return vec![PathOperand::sure(word, false)];
+        return vec![PathOperand::certain(word, false)];
     };
     if text.starts_with('!') {
         return Vec::new();
     }
-    match unbraced(text) {
-        Some(all) => all.into_iter().map(PathOperand::pattern).collect(),
-        None => vec![PathOperand::sure(
+    match expand_braces(text) {
+        Some(globs) => globs.into_iter().map(PathOperand::pattern).collect(),
+        None => vec![PathOperand::certain(
             &ShellWord::Unknown(text.to_owned()),
             false,
         )],

@@ -1,12 +1,12 @@
-//! Programs in the languages of `sed` and `awk`: detects those that only change text.
+//! Scripts of `sed` and `awk`: detects those that only change text.
 
 use crate::ShellWord;
 
 /// Returns the reasons why the words of a `sed` or an `awk` may run something.
 pub(super) fn risky_scripts(words: &[ShellWord], name: &str) -> Vec<String> {
     match name {
-        "sed" => risky_scripts_of(words, sed_is_plain, name),
-        _ => risky_scripts_of(words, awk_is_plain, name),
+        "sed" => check_scripts(words, sed_is_plain, name),
+        _ => check_scripts(words, awk_is_plain, name),
     }
 }
 
@@ -206,16 +206,16 @@ fn awk_is_plain(program: &str) -> bool {
     !never.iter().any(|word| program.contains(word)) && !statements.contains(['|', '>'])
 }
 
-/// Checks the programs of `sed` and `awk`.
-fn risky_scripts_of(words: &[ShellWord], is_plain: fn(&str) -> bool, name: &str) -> Vec<String> {
+/// Returns the reasons why the scripts among the words may run something, each checked by `is_plain`.
+fn check_scripts(words: &[ShellWord], is_plain: fn(&str) -> bool, name: &str) -> Vec<String> {
     let mut scripts = Vec::new();
     let mut rest = words.iter().skip(1);
-    let mut first = None;
-    let mut given = false;
+    let mut first_operand = None;
+    let mut has_script_option = false;
     while let Some(word) = rest.next() {
         match word.known() {
             Some("-e" | "-ne" | "--expression" | "--source") => {
-                given = true;
+                has_script_option = true;
                 scripts.extend(rest.next());
             }
             // Options of awk: a separator, and a variable.
@@ -223,7 +223,7 @@ fn risky_scripts_of(words: &[ShellWord], is_plain: fn(&str) -> bool, name: &str)
                 rest.next();
             }
             Some(text) if text.starts_with("-e") || text.starts_with("--expression=") => {
-                given = true
+                has_script_option = true
             }
             Some("--quiet" | "--silent" | "--posix" | "--in-place") if name == "sed" => {}
             Some(text) if name == "sed" && is_cluster(text) => {}
@@ -234,22 +234,23 @@ fn risky_scripts_of(words: &[ShellWord], is_plain: fn(&str) -> bool, name: &str)
                     "the commands that `{name} {text}` runs cannot be determined"
                 )];
             }
-            _ if first.is_none() => first = Some(word),
+            _ if first_operand.is_none() => first_operand = Some(word),
             _ => {}
         }
     }
-    let attached = words
+    let is_attached = words
         .iter()
         .skip(1)
         .filter_map(ShellWord::known)
         .any(|text| (text.starts_with("-e") && text != "-e") || text.starts_with("--expression="));
-    if !given {
-        scripts.extend(first);
+    if !has_script_option {
+        scripts.extend(first_operand);
     }
-    let plain = |word: &&ShellWord| word.known().is_some_and(is_plain);
-    match !attached && scripts.iter().all(plain) {
-        true => Vec::new(),
-        false => vec![format!("`{name}` programs can run others and write files")],
+    let is_plain_word = |word: &&ShellWord| word.known().is_some_and(is_plain);
+    if !is_attached && scripts.iter().all(is_plain_word) {
+        Vec::new()
+    } else {
+        vec![format!("`{name}` programs can run others and write files")]
     }
 }
 

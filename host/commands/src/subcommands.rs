@@ -3,8 +3,8 @@
 
 use crate::ShellWord;
 
-/// Programs whose arguments are details: the files and options that they work on.
-const PROGRAM: &[&str] = &[
+/// Programs without subcommands: their arguments are details, such as the files that they work on.
+const WITHOUT_SUBCOMMANDS: &[&str] = &[
     "black",
     "clang-format",
     "eslint",
@@ -23,42 +23,45 @@ const PROGRAM: &[&str] = &[
     "vitest",
 ];
 
-/// A program whose first argument is a subcommand, grouped by the rest: details, one more subcommand word, or another
-/// command. For subcommands in no group it is unknown how many words are significant.
+/// A program whose first argument is a subcommand. The subcommands are grouped by the words after them, and separated
+/// by blanks. For subcommands in no group it is unknown how many words are significant.
 struct SubcommandLevels {
     program: &'static str,
-    one: &'static str,
-    two: &'static str,
-    runs: &'static str,
+    /// Subcommands followed by details.
+    single: &'static str,
+    /// Subcommands followed by one more significant word.
+    nested: &'static str,
+    /// Subcommands followed by another command.
+    wrapping: &'static str,
 }
 
-const fn levels(program: &'static str, one: &'static str) -> SubcommandLevels {
+const fn levels(program: &'static str, single: &'static str) -> SubcommandLevels {
     SubcommandLevels {
         program,
-        one,
-        two: "",
-        runs: "",
+        single,
+        nested: "",
+        wrapping: "",
     }
 }
 
-/// Every argument is a goal of its own.
-const GOALS: &str = "";
+/// The subcommands of a build tool in which every argument is a target.
+const TARGETS_ONLY: &str = "";
 
 const LEVELS: &[SubcommandLevels] = &[
     SubcommandLevels {
-        two: "services",
+        nested: "services",
         ..levels(
             "brew",
             "install list search info update upgrade uninstall cleanup doctor",
         )
     },
     SubcommandLevels {
-        two: "pm run",
-        runs: "x",
+        nested: "pm run",
+        wrapping: "x",
         ..levels("bun", "add build install remove test update")
     },
     SubcommandLevels {
-        two: "miri nextest run xtask",
+        nested: "miri nextest run xtask",
         ..levels(
             "cargo",
             "add audit b bench build c check clean clippy deny doc expand fetch fix fmt generate-lockfile init \
@@ -71,23 +74,23 @@ const LEVELS: &[SubcommandLevels] = &[
         "dump-autoload install outdated remove require show update validate",
     ),
     SubcommandLevels {
-        two: "run task",
+        nested: "run task",
         ..levels("deno", "add bench cache check fmt info install lint test")
     },
     SubcommandLevels {
-        two: "add nuget remove tool",
+        nested: "add nuget remove tool",
         ..levels(
             "dotnet",
             "build clean format pack publish restore run test watch",
         )
     },
     SubcommandLevels {
-        two: "alias auth cache codespace config extension gist gpg-key issue label org pr project release repo \
+        nested: "alias auth cache codespace config extension gist gpg-key issue label org pr project release repo \
               ruleset run search secret ssh-key variable workflow",
         ..levels("gh", "")
     },
     SubcommandLevels {
-        two: "bisect bundle lfs maintenance notes reflog remote sparse-checkout stash submodule subtree worktree",
+        nested: "bisect bundle lfs maintenance notes reflog remote sparse-checkout stash submodule subtree worktree",
         ..levels(
             "git",
             "add am apply archive blame branch checkout cherry-pick clean clone commit diff fetch format-patch \
@@ -95,22 +98,22 @@ const LEVELS: &[SubcommandLevels] = &[
         )
     },
     SubcommandLevels {
-        two: "mod run tool work",
+        nested: "mod run tool work",
         ..levels(
             "go",
             "build clean doc fix fmt generate get install list test vet",
         )
     },
-    levels("gradle", GOALS),
-    levels("./gradlew", GOALS),
-    levels("just", GOALS),
-    levels("make", GOALS),
-    levels("mix", GOALS),
-    levels("mvn", GOALS),
-    levels("./mvnw", GOALS),
+    levels("gradle", TARGETS_ONLY),
+    levels("./gradlew", TARGETS_ONLY),
+    levels("just", TARGETS_ONLY),
+    levels("make", TARGETS_ONLY),
+    levels("mix", TARGETS_ONLY),
+    levels("mvn", TARGETS_ONLY),
+    levels("./mvnw", TARGETS_ONLY),
     SubcommandLevels {
-        two: "access audit cache config dist-tag org owner pkg profile run run-script team token",
-        runs: "exec x",
+        nested: "access audit cache config dist-tag org owner pkg profile run run-script team token",
+        wrapping: "exec x",
         ..levels(
             "npm",
             "add ci i install link outdated pack prune publish rebuild remove start t test uninstall update",
@@ -119,67 +122,67 @@ const LEVELS: &[SubcommandLevels] = &[
     levels("pip", "download freeze install list show uninstall wheel"),
     levels("pip3", "download freeze install list show uninstall wheel"),
     SubcommandLevels {
-        two: "config run store",
-        runs: "dlx exec",
+        nested: "config run store",
+        wrapping: "dlx exec",
         ..levels(
             "pnpm",
             "add build dev format i install lint outdated remove start test typecheck update",
         )
     },
     SubcommandLevels {
-        two: "cache config env self source",
-        runs: "run",
+        nested: "cache config env self source",
+        wrapping: "run",
         ..levels("poetry", "add build check install lock remove show update")
     },
     SubcommandLevels {
-        two: "component override self target toolchain",
+        nested: "component override self target toolchain",
         ..levels("rustup", "default update")
     },
     SubcommandLevels {
-        runs: "exec",
+        wrapping: "exec",
         ..levels("stack", "bench build clean haddock test")
     },
     SubcommandLevels {
-        two: "package",
+        nested: "package",
         ..levels("swift", "build run test")
     },
-    levels("task", GOALS),
+    levels("task", TARGETS_ONLY),
     SubcommandLevels {
-        two: "providers state workspace",
+        nested: "providers state workspace",
         ..levels("terraform", "fmt get graph init output plan show validate")
     },
     SubcommandLevels {
-        two: "cache pip python self tool",
-        runs: "run",
+        nested: "cache pip python self tool",
+        wrapping: "run",
         ..levels("uv", "add build export init lock remove sync tree venv")
     },
     SubcommandLevels {
-        two: "config run workspaces",
-        runs: "dlx exec",
+        nested: "config run workspaces",
+        wrapping: "dlx exec",
         ..levels(
             "yarn",
             "add build dev format install lint outdated remove start test typecheck up upgrade",
         )
     },
     SubcommandLevels {
-        two: "build",
+        nested: "build",
         ..levels("zig", "fmt test")
     },
 ];
 
 /// The number of leading words that determine the effect; `None` if unknown.
 pub fn count_action_words(words: &[ShellWord]) -> Option<usize> {
-    action_word_count(&known(words))
+    action_word_count(&known_texts(words))
 }
 
 /// Returns true if a command's first words are `python3 -m` and a module that runs the tests of the project.
 pub fn runs_test_module(words: &[ShellWord]) -> bool {
-    runs_tests(&known(words))
+    runs_tests(&known_texts(words))
 }
 
 fn action_word_count(known: &[Option<&str>]) -> Option<usize> {
     let program = known.first().copied().flatten()?;
-    if PROGRAM.contains(&program) {
+    if WITHOUT_SUBCOMMANDS.contains(&program) {
         return Some(1);
     }
     if runs_tests(known) {
@@ -189,28 +192,30 @@ fn action_word_count(known: &[Option<&str>]) -> Option<usize> {
         return Some(2);
     }
     if program == "npx" {
-        return inner(known, 1);
+        return inner_action_word_count(known, 1);
     }
     let levels = LEVELS.iter().find(|levels| levels.program == program)?;
     let first = known.get(1).copied().flatten()?;
-    let has = |list: &str| list.split_whitespace().any(|word| word == first);
-    match () {
-        () if has(levels.runs) => inner(known, 2),
-        () if (program, first) == ("uv", "tool") && known.get(2) == Some(&Some("run")) => {
-            inner(known, 3)
-        }
-        () if has(levels.two) => Some(3),
-        () if has(levels.one) => Some(2),
-        () => None,
+    let is_in = |list: &str| list.split_whitespace().any(|word| word == first);
+    if is_in(levels.wrapping) {
+        inner_action_word_count(known, 2)
+    } else if (program, first) == ("uv", "tool") && known.get(2) == Some(&Some("run")) {
+        inner_action_word_count(known, 3)
+    } else if is_in(levels.nested) {
+        Some(3)
+    } else if is_in(levels.single) {
+        Some(2)
+    } else {
+        None
     }
 }
 
-/// The number of leading words, for a command inside another one.
-fn inner(known: &[Option<&str>], from: usize) -> Option<usize> {
-    action_word_count(known.get(from..)?).map(|count| from + count)
+/// The number of leading words if another command begins at index `start`.
+fn inner_action_word_count(known: &[Option<&str>], start: usize) -> Option<usize> {
+    action_word_count(known.get(start..)?).map(|count| start + count)
 }
 
-/// Interpreters: the pattern includes the file that they run.
+/// Interpreters: the file that they run is significant, too.
 const INTERPRETERS: &[&str] = &[
     "bash", "lua", "node", "perl", "php", "python", "python3", "ruby", "sh", "ts-node", "tsx",
 ];
@@ -220,17 +225,16 @@ const TEST_MODULES: &[&str] = &["pytest", "unittest"];
 
 /// Returns true if a command's first words are `python3 -m` and one of these modules.
 fn runs_tests(known: &[Option<&str>]) -> bool {
-    let modules = TEST_MODULES;
-    matches!(known, [Some("python" | "python3"), Some("-m"), Some(module), ..] if modules.contains(module))
+    matches!(known, [Some("python" | "python3"), Some("-m"), Some(module), ..] if TEST_MODULES.contains(module))
 }
 
 /// The words of a command; `None` for each that only the shell can expand.
-fn known(words: &[ShellWord]) -> Vec<Option<&str>> {
+fn known_texts(words: &[ShellWord]) -> Vec<Option<&str>> {
     words.iter().map(ShellWord::known).collect()
 }
 
 /// Programs of these lists that run no code of the project.
-const RUN_THEIR_OWN: &[&str] = &[
+const RUN_NO_PROJECT_CODE: &[&str] = &[
     "black",
     "brew",
     "clang-format",
@@ -253,10 +257,12 @@ const RUN_THEIR_OWN: &[&str] = &[
 /// Returns true if files of the project determine the code that a command runs.
 pub fn runs_project_code(words: &[ShellWord]) -> bool {
     let program = words.first().and_then(ShellWord::known).unwrap_or_default();
-    let levels = || LEVELS.iter().any(|levels| levels.program == program);
-    let listed =
-        PROGRAM.contains(&program) || program == "npx" || levels() || runs_test_module(words);
-    listed && !RUN_THEIR_OWN.contains(&program)
+    let has_subcommands = || LEVELS.iter().any(|levels| levels.program == program);
+    let is_listed = WITHOUT_SUBCOMMANDS.contains(&program)
+        || program == "npx"
+        || has_subcommands()
+        || runs_test_module(words);
+    is_listed && !RUN_NO_PROJECT_CODE.contains(&program)
 }
 
 /// The word that names the file a command runs, if any: a program by its path, or the argument of an interpreter. The
@@ -267,9 +273,10 @@ pub fn executed_file(words: &[ShellWord]) -> Option<&ShellWord> {
     if name.contains('/') {
         return Some(program);
     }
-    let digits = |c: char| c.is_ascii_digit() || c == '.';
-    let reads = |one: &str| one == name || one == name.trim_end_matches(digits);
-    if !matches!(name, "." | "source") && !INTERPRETERS.iter().any(|one| reads(one)) {
+    let is_version = |c: char| c.is_ascii_digit() || c == '.';
+    let unversioned = name.trim_end_matches(is_version);
+    let is_interpreter = INTERPRETERS.contains(&name) || INTERPRETERS.contains(&unversioned);
+    if !matches!(name, "." | "source") && !is_interpreter {
         return None;
     }
     if runs_test_module(words) {
@@ -285,7 +292,7 @@ mod tests {
 
     #[test]
     fn subcommands_name_the_script_that_runs() {
-        for (command, wanted) in [
+        for (command, expected) in [
             ("sh x.sh a", Some("x.sh")),
             ("python3.12 -u x.py", Some("x.py")),
             (". ./env.sh", Some("./env.sh")),
@@ -301,8 +308,8 @@ mod tests {
                 .split(' ')
                 .map(|word| ShellWord::Known(word.to_owned()));
             let words: Vec<ShellWord> = words.collect();
-            let named = executed_file(&words).and_then(ShellWord::known);
-            assert_eq!(named, wanted, "{command}");
+            let file = executed_file(&words).and_then(ShellWord::known);
+            assert_eq!(file, expected, "{command}");
         }
     }
 }

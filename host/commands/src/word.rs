@@ -1,11 +1,11 @@
-//! One word of a command: the properties of an unknown word that follow from its syntax.
+//! One word of a command: the properties of an unknown word that its syntax determines.
 //!
 //! Out of scope: the meaning of the word to a program.
 
 use crate::ShellWord;
 
-/// Numbers from the shell itself: neither an option nor more than one word.
-const NUMBERS: [&str; 4] = ["$?", "$#", "$$", "$!"];
+/// Variables of the shell that hold numbers: they expand to one word that is not an option.
+const NUMERIC_VARIABLES: [&str; 4] = ["$?", "$#", "$$", "$!"];
 
 impl ShellWord {
     /// The exact text that the program receives, if known.
@@ -16,7 +16,7 @@ impl ShellWord {
         }
     }
 
-    /// The text for a person.
+    /// The text to display.
     pub fn text(&self) -> &str {
         match self {
             ShellWord::Known(text)
@@ -28,7 +28,7 @@ impl ShellWord {
         }
     }
 
-    /// Returns true if it stays one word whatever its value: it is quoted, or a number from the shell itself.
+    /// Returns true if it stays one word whatever its value: it is quoted, or a number of the shell.
     pub fn is_single(&self) -> bool {
         match self {
             ShellWord::Known(_) | ShellWord::GlobMatch(_) | ShellWord::PipeName => true,
@@ -66,7 +66,7 @@ fn is_number(raw: &str) -> bool {
         name.bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
     };
-    NUMBERS.contains(&raw) || length.is_some_and(is_name)
+    NUMERIC_VARIABLES.contains(&raw) || length.is_some_and(is_name)
 }
 
 /// Returns true if all expansions are inside quotes. Returns false in case of doubt.
@@ -79,7 +79,7 @@ fn is_quoted(raw: &str) -> bool {
             b'\'' => position_after(bytes, at + 1, b'\''),
             b'$' if bytes.get(at + 1) == Some(&b'\'') => position_after(bytes, at + 2, b'\''),
             b'\\' => Some(at + 2),
-            // A number, wherever the shell splits it.
+            // A number is a single word even without quotes.
             b'$' if matches!(bytes.get(at + 1), Some(b'?' | b'#' | b'$' | b'!')) => Some(at + 2),
             b'$' | b'`' | b'{' | b'*' | b'?' | b'[' | b'<' | b'>' | 0x80.. => None,
             _ => Some(at + 1),
@@ -104,8 +104,8 @@ fn skip_quoted(bytes: &[u8], mut at: usize) -> Option<usize> {
             (b'$', Some(b'@')) => return None,
             (b'$', Some(b'{')) => {
                 let close = position_after(bytes, at + 2, b'}')?;
-                let odd = |byte: &u8| matches!(byte, b'@' | b'!' | b'"' | b'$' | b'`');
-                if bytes[at + 2..close].iter().any(odd) {
+                let is_risky = |byte: &u8| matches!(byte, b'@' | b'!' | b'"' | b'$' | b'`');
+                if bytes[at + 2..close].iter().any(is_risky) {
                     return None;
                 }
                 close
@@ -154,7 +154,7 @@ fn skip_substitution(bytes: &[u8], mut at: usize, depth: usize) -> Option<usize>
     }
 }
 
-/// The position after the next such byte.
+/// The position after the next occurrence of `byte`.
 fn position_after(bytes: &[u8], from: usize, byte: u8) -> Option<usize> {
     let rest = bytes.get(from..)?;
     rest.iter()
@@ -195,8 +195,8 @@ mod tests {
             ("", false, true),
         ] {
             let word = ShellWord::Unknown(raw.to_owned());
-            let said = (word.is_single(), word.may_be_option());
-            assert_eq!(said, (single, option), "{raw}");
+            let properties = (word.is_single(), word.may_be_option());
+            assert_eq!(properties, (single, option), "{raw}");
         }
         let inserted = ShellWord::Inserted {
             text: "…".to_owned(),
@@ -207,7 +207,9 @@ mod tests {
         assert!(ShellWord::Glob("*.rs".into()).may_be_option());
         assert!(!ShellWord::Glob("a*".into()).may_be_option());
         assert!(!ShellWord::Glob("*.rs".into()).is_single());
-        let found = ShellWord::GlobMatch("*.rs".into());
-        assert!(found.is_single() && found.may_be_option() && found.known().is_none());
+        let glob_match = ShellWord::GlobMatch("*.rs".into());
+        assert!(
+            glob_match.is_single() && glob_match.may_be_option() && glob_match.known().is_none()
+        );
     }
 }

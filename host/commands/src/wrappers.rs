@@ -8,9 +8,9 @@ pub(super) enum WrapperEffect {
     /// No effect: the command runs as it is.
     None,
     /// It adds words of its own.
-    Adds,
-    /// It runs the command in a way that a person has to approve.
-    Asks(&'static str),
+    AddsWords,
+    /// It runs the command in a way that needs approval, for this reason.
+    NeedsApproval(&'static str),
 }
 
 /// A program that runs the command in its arguments.
@@ -20,7 +20,7 @@ pub(super) struct CommandWrapper {
     /// Words between its options and the command.
     pub(super) operands: usize,
     /// True if `NAME=value` may come before the command.
-    pub(super) assigns: bool,
+    pub(super) takes_assignments: bool,
     pub(super) effect: WrapperEffect,
 }
 
@@ -37,16 +37,16 @@ const fn plain_wrapper(name: &'static str, options: OptionTable) -> CommandWrapp
         name,
         options,
         operands: 0,
-        assigns: false,
+        takes_assignments: false,
         effect: WrapperEffect::None,
     }
 }
 
-const OTHER_USER: WrapperEffect = WrapperEffect::Asks("it runs as another user");
+const OTHER_USER: WrapperEffect = WrapperEffect::NeedsApproval("it runs as another user");
 
 pub(super) const WRAPPERS: &[CommandWrapper] = &[
     CommandWrapper {
-        assigns: true,
+        takes_assignments: true,
         ..plain_wrapper(
             "env",
             OptionTable {
@@ -110,7 +110,7 @@ pub(super) const WRAPPERS: &[CommandWrapper] = &[
     plain_wrapper("exec", options("cl", "a")),
     plain_wrapper("busybox", options("", "")),
     CommandWrapper {
-        effect: WrapperEffect::Adds,
+        effect: WrapperEffect::AddsWords,
         ..plain_wrapper(
             "xargs",
             OptionTable {
@@ -129,7 +129,7 @@ pub(super) const WRAPPERS: &[CommandWrapper] = &[
         )
     },
     CommandWrapper {
-        assigns: true,
+        takes_assignments: true,
         effect: OTHER_USER,
         ..plain_wrapper(
             "sudo",

@@ -182,7 +182,11 @@ impl CodeEngine for CodeEngines {
             };
             let (done, session) = match &snippet.session {
                 // Only Python has sessions: the request was checked for that.
-                Some(name) => engine.in_session(call, name, program, &self.state).await,
+                Some(name) => {
+                    engine
+                        .run_in_session(call, name, program, &self.state)
+                        .await
+                }
                 None => (engine.run(call, program, &self.state).await, None),
             };
             CodeResult {

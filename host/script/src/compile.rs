@@ -57,35 +57,35 @@ impl CodeFault {
 pub(crate) struct CompiledCode {
     pub(crate) code: String,
     pub(crate) mentions: CodeMentions,
-    /// Maps positions in the evaluated code to positions in the source: line and column there, line and column here,
-    /// all from 1, sorted by the former.
+    /// Maps positions in the evaluated code to positions in the source. Each entry has the line and column in the
+    /// evaluated code, then the line and column in the source, all from 1; sorted by the former.
     pub(crate) map: Vec<[u32; 4]>,
 }
 
 /// Text before the code in what the engine evaluates, all in its first line.
-const BEFORE: &str = "(function () { \"use strict\";\n";
+const CODE_PREFIX: &str = "(function () { \"use strict\";\n";
 
-/// Number of lines in [`BEFORE`].
-const LINES_BEFORE: u32 = 1;
+/// Number of lines in [`CODE_PREFIX`].
+const CODE_PREFIX_LINES: u32 = 1;
 
 /// Maximum length of code in bytes: its stack takes half a gigabyte of address space. Longer code is a bundle, and
 /// bundles are plugins.
 const MAX_CODE_BYTES: usize = 128 << 10;
 
 /// Maximum number of `<` in TypeScript. The parser tries each as the start of type arguments before it reads it as a
-/// comparison, and re-reads everything behind it each time: nested, that costs the square of their number, a minute at
+/// comparison, and re-reads everything after it each time: nested, that costs the square of their number: a minute at
 /// 8,000.
-const ANGLES: usize = 1_000;
+const MAX_ANGLE_BRACKETS: usize = 1_000;
 
 /// Maximum nesting depth of brackets. Hand-written code has 20; 1,600 that look like parameters but are none take two
 /// or three seconds, and as many as fit into the length limit take half an hour.
-const BRACKETS: usize = 250;
+const MAX_NESTING: usize = 250;
 
 /// Maximum size of the output in bytes: async functions grow about tenfold when `async` is compiled away.
-const WRITTEN: usize = 8 << 20;
+const MAX_OUTPUT_BYTES: usize = 8 << 20;
 
 /// Maximum number of faults that are reported. Most follow from the first.
-const FAULTS: usize = 10;
+const MAX_FAULTS: usize = 10;
 
 /// Compiles code that exports `execute`.
 pub(crate) fn compile(source: &str, typed: bool) -> Result<CompiledCode, Vec<CodeFault>> {
@@ -95,7 +95,7 @@ pub(crate) fn compile(source: &str, typed: bool) -> Result<CompiledCode, Vec<Cod
 /// Compiles a program, which the engine runs as Node would: as JavaScript, or as TypeScript if it does not parse as
 /// JavaScript.
 pub(crate) fn compile_program(source: &str) -> Result<CompiledCode, Vec<CodeFault>> {
-    either(source, None)
+    compile_either_language(source, None)
 }
 
 /// Compiles text that a program evaluates or loads while it runs.
@@ -103,7 +103,7 @@ pub(crate) fn compile_late(
     source: &str,
     late: LateCode,
 ) -> Result<mimir_wasm::script::CompiledScript, String> {
-    let compiled = either(source, Some(late)).map_err(|faults| {
+    let compiled = compile_either_language(source, Some(late)).map_err(|faults| {
         let first = faults.first();
         let text = first.map(|fault| format!("{}: {}", fault.position(), fault.message));
         text.unwrap_or_default()
@@ -112,12 +112,16 @@ pub(crate) fn compile_late(
 }
 
 /// Compiles code of unknown language. If both readings fail, returns the faults of the one that got further.
-fn either(source: &str, late: Option<LateCode>) -> Result<CompiledCode, Vec<CodeFault>> {
+fn compile_either_language(
+    source: &str,
+    late: Option<LateCode>,
+) -> Result<CompiledCode, Vec<CodeFault>> {
     let compiled = |typed| run_bounded(source, typed, || program::compile(source, typed, late));
     compiled(false).or_else(|plain| {
         compiled(true).map_err(|typed| {
-            let far = |faults: &[CodeFault]| faults.first().map(|fault| (fault.line, fault.column));
-            if far(&typed) > far(&plain) {
+            let position =
+                |faults: &[CodeFault]| faults.first().map(|fault| (fault.line, fault.column));
+            if position(&typed) > position(&plain) {
                 typed
             } else {
                 plain
@@ -130,7 +134,7 @@ fn either(source: &str, late: Option<LateCode>) -> Result<CompiledCode, Vec<Code
 pub(crate) fn check_syntax(source: &str) -> Result<(), Vec<CodeFault>> {
     run_bounded(source, false, || {
         let allocator = Allocator::default();
-        let parsed = Parser::new(&allocator, source, kind(false)).parse();
+        let parsed = Parser::new(&allocator, source, source_type(false)).parse();
         check_diagnostics(source, parsed.diagnostics)
     })
 }
@@ -147,64 +151,64 @@ fn run_bounded<T: Send>(
     typed: bool,
     work: impl FnOnce() -> Result<T, Vec<CodeFault>> + Send,
 ) -> Result<T, Vec<CodeFault>> {
-    let at = |offset: u32, message: String| fault_at(source, offset as usize, message);
+    let fault = |offset: u32, message: String| fault_at(source, offset as usize, message);
     if source.len() > MAX_CODE_BYTES {
         let message = format!(
             "the code is longer than {} KiB: build bundled code as a plugin (`mimir tools new --lang ts`)",
             MAX_CODE_BYTES >> 10
         );
-        return Err(vec![at(0, message)]);
+        return Err(vec![fault(0, message)]);
     }
-    if typed && angles(source) > ANGLES {
+    if typed && count_angle_brackets(source) > MAX_ANGLE_BRACKETS {
         let message = format!(
-            "the code has more than {ANGLES} `<`: keep markup in a file, or write the tool in JavaScript"
+            "the code has more than {MAX_ANGLE_BRACKETS} `<`: keep markup in a file, or write the tool in JavaScript"
         );
-        return Err(vec![at(0, message)]);
+        return Err(vec![fault(0, message)]);
     }
-    if let Some(offset) = brackets::too_deep(source, BRACKETS) {
-        let message = format!("the code is nested deeper than {BRACKETS} brackets: split it up");
+    if let Some(offset) = brackets::find_too_deep(source, MAX_NESTING) {
+        let message = format!("the code is nested deeper than {MAX_NESTING} brackets: split it up");
         let offset = u32::try_from(offset).unwrap_or(u32::MAX);
         return Err(vec![CodeFault {
             code: ToolErrorCode::LimitExceeded,
-            ..at(offset, message)
+            ..fault(offset, message)
         }]);
     }
-    let done = stack::run_on_stack(stack::stack_size(source.len()), work);
-    done.unwrap_or_else(|failure| {
+    let result = stack::run_on_stack(stack::stack_size(source.len()), work);
+    result.unwrap_or_else(|failure| {
         Err(vec![CodeFault {
             code: failure.code(),
-            ..at(0, failure.to_string())
+            ..fault(0, failure.to_string())
         }])
     })
 }
 
 /// Counts the `<` in the code, except those that obviously begin no type arguments.
-fn angles(source: &str) -> usize {
-    let all = source.as_bytes();
-    let follows = |at: usize| all.get(at + 1).copied();
-    let opens = |at: usize| all[at] == b'<' && !matches!(follows(at), Some(b'/' | b'=' | b'!'));
-    (0..all.len()).filter(|at| opens(*at)).count()
+fn count_angle_brackets(source: &str) -> usize {
+    let bytes = source.as_bytes();
+    let next = |at: usize| bytes.get(at + 1).copied();
+    let opens = |at: usize| bytes[at] == b'<' && !matches!(next(at), Some(b'/' | b'=' | b'!'));
+    (0..bytes.len()).filter(|at| opens(*at)).count()
 }
 
 fn compile_here(source: &str, typed: bool) -> Result<CompiledCode, Vec<CodeFault>> {
     // Exports are checked in the code as it was written.
     let allocator = Allocator::default();
-    let parsed = Parser::new(&allocator, source, kind(typed)).parse();
+    let parsed = Parser::new(&allocator, source, source_type(typed)).parse();
     check_diagnostics(source, parsed.diagnostics)?;
     check_growth(source, &parsed.program)?;
     let mentions = CodeMentions::collect(&parsed.program);
-    let wrong_at =
+    let to_fault =
         |(offset, message): export_removal::OffsetFault| fault_at(source, offset as usize, message);
-    let plain = export_removal::remove_exports(source, &parsed.program)
-        .map_err(|wrong| vec![wrong_at(wrong)])?;
-    let misspelt = context::misspelt(&parsed.program);
+    let exportless = export_removal::remove_exports(source, &parsed.program)
+        .map_err(|error| vec![to_fault(error)])?;
+    let misspelt = context::find_misspelt_members(&parsed.program);
     if !misspelt.is_empty() {
-        return Err(misspelt.into_iter().map(wrong_at).collect());
+        return Err(misspelt.into_iter().map(to_fault).collect());
     }
-    let written = transform(&plain.source, kind(typed), LINES_BEFORE)?;
+    let written = transform(&exportless.source, source_type(typed), CODE_PREFIX_LINES)?;
     let code = format!(
-        "{BEFORE}{}\nreturn {{ execute: {} }};\n}})",
-        written.code, plain.execute
+        "{CODE_PREFIX}{}\nreturn {{ execute: {} }};\n}})",
+        written.code, exportless.execute
     );
     Ok(CompiledCode {
         code,
@@ -213,43 +217,44 @@ fn compile_here(source: &str, typed: bool) -> Result<CompiledCode, Vec<CodeFault
     })
 }
 
-fn kind(typed: bool) -> SourceType {
+fn source_type(typed: bool) -> SourceType {
     SourceType::mjs().with_typescript(typed)
 }
 
 /// Returns the compiler's diagnostics as faults, if there are any.
 fn check_diagnostics(
     source: &str,
-    found: impl IntoIterator<Item = OxcDiagnostic>,
+    diagnostics: impl IntoIterator<Item = OxcDiagnostic>,
 ) -> Result<(), Vec<CodeFault>> {
-    let faults: Vec<CodeFault> = found
+    let faults: Vec<CodeFault> = diagnostics
         .into_iter()
-        .take(FAULTS)
+        .take(MAX_FAULTS)
         .map(|fault| {
             let label = fault.labels.iter().next();
             let offset = label.map_or(0, |label| label.offset());
             fault_at(source, offset as usize, fault.message.to_string())
         })
         .collect();
-    match faults.is_empty() {
-        true => Ok(()),
-        false => Err(faults),
+    if faults.is_empty() {
+        Ok(())
+    } else {
+        Err(faults)
     }
 }
 
 /// Rejects code whose output would be far larger than the code itself.
 fn check_growth(source: &str, program: &Program<'_>) -> Result<(), Vec<CodeFault>> {
-    let wrong = |(offset, message): (u32, String)| CodeFault {
+    let to_fault = |(offset, message): (u32, String)| CodeFault {
         code: ToolErrorCode::LimitExceeded,
         ..fault_at(source, offset as usize, message)
     };
-    growth_check::check(program).map_err(|found| vec![wrong(found)])
+    growth_check::check(program).map_err(|error| vec![to_fault(error)])
 }
 
 /// Code without types and async functions.
 struct TransformedCode {
     code: String,
-    /// As [`Compiled::map`].
+    /// As [`CompiledCode::map`].
     map: Vec<[u32; 4]>,
 }
 
@@ -257,11 +262,11 @@ struct TransformedCode {
 /// begins `before` lines after the first line of what the engine evaluates.
 fn transform(
     source: &str,
-    kind: SourceType,
+    source_type: SourceType,
     before: u32,
 ) -> Result<TransformedCode, Vec<CodeFault>> {
     let allocator = Allocator::default();
-    let parsed = Parser::new(&allocator, source, kind).parse();
+    let parsed = Parser::new(&allocator, source, source_type).parse();
     check_diagnostics(source, parsed.diagnostics)?;
     let mut program = parsed.program;
     let semantic = SemanticBuilder::new()
@@ -274,14 +279,14 @@ fn transform(
     options.env.es2017.async_to_generator = true;
     options.env.es2018.async_generator_functions = true;
     options.helper_loader.mode = HelperLoaderMode::External;
-    let done = Transformer::new(&allocator, Path::new("tool.ts"), &options)
+    let transformed = Transformer::new(&allocator, Path::new("tool.ts"), &options)
         .build_with_scoping(scoping, &mut program);
-    check_diagnostics(source, done.diagnostics)?;
-    if let Some(offset) = import_in(&program) {
+    check_diagnostics(source, transformed.diagnostics)?;
+    if let Some(offset) = find_import(&program) {
         let message = "the compiled code needs an import (perhaps because of decorators): scripts cannot import anything";
         return Err(vec![fault_at(source, offset as usize, message.to_owned())]);
     }
-    evals::adapt(&allocator, source, &mut program);
+    evals::rewrite_evals(&allocator, source, &mut program);
     let options = CodegenOptions {
         source_map_path: Some("tool.ts".into()),
         // Indentation would grow with each level, so that deep code became quadratic.
@@ -289,10 +294,10 @@ fn transform(
         ..CodegenOptions::default()
     };
     let written = Codegen::new().with_options(options).build(&program);
-    if written.code.len() > WRITTEN {
+    if written.code.len() > MAX_OUTPUT_BYTES {
         let message = format!(
             "the code compiles to more than {} MiB of JavaScript: split it up",
-            WRITTEN >> 20
+            MAX_OUTPUT_BYTES >> 20
         );
         return Err(vec![CodeFault {
             code: ToolErrorCode::LimitExceeded,
@@ -315,7 +320,7 @@ fn transform(
 }
 
 /// Returns the position of an import that is left in the code.
-fn import_in(program: &Program<'_>) -> Option<u32> {
+fn find_import(program: &Program<'_>) -> Option<u32> {
     program.body.iter().find_map(|statement| match statement {
         Statement::ImportDeclaration(import) => Some(import.span.start),
         _ => None,

@@ -25,7 +25,7 @@ const MAX_PATTERNS: usize = 100;
 const MAX_TOKENS: u32 = 1_000_000;
 
 /// Error for an allowlist that would not be enforced.
-const UNBOUND: &str = "`allowlist` has no effect with `runtime: node`: commands that node starts are not checked. Leave it out, and \
+const ALLOWLIST_WITHOUT_EFFECT: &str = "`allowlist` has no effect with `runtime: node`: commands that node starts are not checked. Leave it out, and \
     the command sandbox restricts node; or use `runtime: typescript`, which checks each command";
 
 /// The runtime of a tool, with the compiled code where there is any.
@@ -61,76 +61,73 @@ pub struct CheckedScript {
     pub(crate) positions: FilePositions,
 }
 
-/// Parses a file and compiles its code. `place` is the name of the file in messages. The error is the first fault.
-pub fn check(place: &str, content: &str) -> Result<CheckedScript, ToolError> {
-    check_all(place, content).map_err(|mut faults| faults.swap_remove(0))
+/// Parses a file and compiles its code. `file_name` is the name of the file in messages. The error is the first fault.
+pub fn check(file_name: &str, content: &str) -> Result<CheckedScript, ToolError> {
+    check_all(file_name, content).map_err(|mut faults| faults.swap_remove(0))
 }
 
 /// Like [`check`], with all faults that can be detected in one pass: at least one.
-pub fn check_all(place: &str, content: &str) -> Result<CheckedScript, Vec<ToolError>> {
-    yaml::check_yaml(content).map_err(|unfit| {
+pub fn check_all(file_name: &str, content: &str) -> Result<CheckedScript, Vec<ToolError>> {
+    yaml::check_yaml(content).map_err(|rejection| {
         vec![ToolError::new(
             ToolErrorCode::InvalidInput,
-            format!("{place}:{unfit}"),
+            format!("{file_name}:{rejection}"),
         )]
     })?;
-    let places = FilePositions::from_yaml(content);
+    let positions = FilePositions::from_yaml(content);
     let file: YamlToolFile = match serde_yaml::from_str(content) {
         Ok(file) => file,
         Err(error) => {
             return Err(file_errors::unreadable_file_errors(
-                place, content, &places, &error,
+                file_name, content, &positions, &error,
             ));
         }
     };
     let mut faults = Vec::new();
-    let mut wrong = |key: &str, message: String| {
-        let line = places.line(key);
+    let mut add_fault = |key: &str, message: String| {
+        let line = positions.line(key);
         let error = ToolError::new(
             ToolErrorCode::InvalidInput,
-            format!("{place}:{line}: {message}"),
+            format!("{file_name}:{line}: {message}"),
         );
         faults.push(error);
     };
     let name = ToolName::new(&file.name);
     if let Err(error) = &name {
-        wrong("name", error.to_string());
+        add_fault("name", error.to_string());
     }
     let description = file.description.trim();
     if description.is_empty() {
         let message = "`description` is empty: describe what the tool does, because a model chooses it by that";
-        wrong("description", message.to_owned());
+        add_fault("description", message.to_owned());
     }
     if description.chars().count() > MAX_DESCRIPTION_CHARS {
         let message = format!("`description` is longer than {MAX_DESCRIPTION_CHARS} characters");
-        wrong("description", message);
+        add_fault("description", message);
     }
     if file.token_cost.is_some_and(|tokens| tokens > MAX_TOKENS) {
-        wrong(
+        add_fault(
             "tokenCost",
             format!("`tokenCost` is out of range: expected at most {MAX_TOKENS}"),
         );
     }
-    let input_schema = match file.schema["type"] == "object" {
-        true => {
-            Schema::parse(&file.schema.to_string()).map_err(|error| format!("`schema`: {error}"))
-        }
-        false => {
-            Err("`schema` does not describe an object: begin it with `type: object`".to_owned())
-        }
+    let input_schema = if file.schema["type"] == "object" {
+        Schema::parse(&file.schema.to_string()).map_err(|error| format!("`schema`: {error}"))
+    } else {
+        Err("`schema` does not describe an object: begin it with `type: object`".to_owned())
     };
     if let Err(message) = &input_schema {
-        wrong("schema", message.clone());
+        add_fault("schema", message.clone());
     }
     let permissions = file.permissions;
     let patterns = match (file.runtime, &permissions.allowlist) {
-        (ScriptRuntime::Node, Some(_)) => Err(UNBOUND.to_owned()),
-        (_, allowlist) => patterns(allowlist.as_deref()),
+        (ScriptRuntime::Node, Some(_)) => Err(ALLOWLIST_WITHOUT_EFFECT.to_owned()),
+        (_, allowlist) => command_patterns(allowlist.as_deref()),
     };
     if let Err(message) = &patterns {
-        wrong("permissions.allowlist", message.clone());
+        add_fault("permissions.allowlist", message.clone());
     }
-    let made = match file.runtime {
+    let compiled_body = match file.runtime {
         ScriptRuntime::Typescript => compile::compile(&file.code, true).map(ScriptBody::script),
         ScriptRuntime::Javascript => compile::compile(&file.code, false).map(ScriptBody::script),
         ScriptRuntime::Python => Ok((ScriptBody::Python, word_scan::python_mentions(&file.code))),
@@ -140,13 +137,18 @@ pub fn check_all(place: &str, content: &str) -> Result<CheckedScript, Vec<ToolEr
             compile::check_syntax(&file.code).map(|()| (ScriptBody::Node, CodeMentions::default()))
         }
     };
-    let made = made.map_err(|found| {
-        let found = found.into_iter();
-        faults.extend(found.map(|fault| file_errors::code_error(place, &places, fault)));
+    let compiled_body = compiled_body.map_err(|code_faults| {
+        let code_faults = code_faults.into_iter();
+        faults
+            .extend(code_faults.map(|fault| file_errors::code_error(file_name, &positions, fault)));
     });
-    let (Ok(name), Ok(input_schema), Ok(patterns), Ok((body, mentions)), []) =
-        (name, input_schema, patterns, made, faults.as_slice())
-    else {
+    let (Ok(name), Ok(input_schema), Ok(patterns), Ok((body, mentions)), []) = (
+        name,
+        input_schema,
+        patterns,
+        compiled_body,
+        faults.as_slice(),
+    ) else {
         return Err(faults);
     };
     let needs = match body {
@@ -159,11 +161,14 @@ pub fn check_all(place: &str, content: &str) -> Result<CheckedScript, Vec<ToolEr
         None if needs.is_empty() => Decision::Allow,
         None => Decision::Ask,
     };
-    let group = match () {
-        () if !needs.commands.is_empty() => ToolGroup::Runtime,
-        () if !needs.hosts.is_empty() => ToolGroup::Net,
-        () if !needs.files.is_empty() => ToolGroup::Fs,
-        () => ToolGroup::System,
+    let group = if !needs.commands.is_empty() {
+        ToolGroup::Runtime
+    } else if !needs.hosts.is_empty() {
+        ToolGroup::Net
+    } else if !needs.files.is_empty() {
+        ToolGroup::Fs
+    } else {
+        ToolGroup::System
     };
     let definition = ToolDefinition {
         name,
@@ -185,13 +190,13 @@ pub fn check_all(place: &str, content: &str) -> Result<CheckedScript, Vec<ToolEr
         token_cost: file.token_cost,
         body,
         code: file.code,
-        positions: places,
+        positions,
     })
 }
 
 /// Converts an allowlist to the form of the command policy. Legacy tool files match a whole line with a glob (`yarn
 /// test*`), the policy matches word by word: a trailing star lets any words follow here too, and no other star does.
-fn patterns(allowlist: Option<&[String]>) -> Result<Option<Vec<String>>, String> {
+fn command_patterns(allowlist: Option<&[String]>) -> Result<Option<Vec<String>>, String> {
     let Some(allowlist) = allowlist else {
         return Ok(None);
     };
@@ -199,15 +204,15 @@ fn patterns(allowlist: Option<&[String]>) -> Result<Option<Vec<String>>, String>
         return Err(format!("`allowlist` has more than {MAX_PATTERNS} patterns"));
     }
     let mut patterns = Vec::new();
-    for written in allowlist {
-        let mut words: Vec<&str> = written.split_whitespace().collect();
-        let open = words.last().is_some_and(|last| last.ends_with('*'));
-        let single = words.len() == 1;
-        if single && let Some(program) = words.first_mut() {
+    for glob in allowlist {
+        let mut words: Vec<&str> = glob.split_whitespace().collect();
+        let ends_with_star = words.last().is_some_and(|last| last.ends_with('*'));
+        let is_one_word = words.len() == 1;
+        if is_one_word && let Some(program) = words.first_mut() {
             // `vitest*` means vitest with any arguments.
             *program = program.trim_end_matches('*');
         }
-        if open && words.last() != Some(&"*") {
+        if ends_with_star && words.last() != Some(&"*") {
             words.push("*");
         }
         let pattern = words.join(" ");

@@ -1,9 +1,9 @@
 //! Scripts as tools: `.mimir/tools/*.yml`, parsed once, compiled to JavaScript, and run on an engine that is a
 //! component.
 //!
-//! [`ScriptFolder`] finds the files and builds [`mimir_core::Tool`]s of them. A script may reach what its code mentions, as
-//! far as a person granted it; every command, request and file access goes through the same policy checks as those of
-//! plugins.
+//! [`ScriptFolder`] finds the files and builds [`mimir_core::Tool`]s of them. A script may access what its code
+//! mentions, if the user has granted it; every command, request and file access goes through the same policy checks as
+//! those of plugins.
 //!
 //! [`build`] makes a component of a TypeScript module that exports tools.
 //!

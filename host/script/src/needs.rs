@@ -9,7 +9,7 @@ use crate::compile::CodeMentions;
 /// Words that indicate writes to files.
 const WRITES: [&str; 5] = ["writeFile", "remove", "unlink", "mkdir", "rm"];
 
-/// HTTP methods that a script may use. Hosts are limited by the settings and by the person.
+/// HTTP methods that a script may use. Hosts are limited by the settings and by the user.
 const METHODS: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 
 /// Returns the needs of a script. Without patterns it needs any command, each of which is checked when it runs.
@@ -20,9 +20,10 @@ pub(crate) fn script_needs(mentions: &CodeMentions, patterns: Option<&[String]>)
         let writes = WRITES.into_iter().any(has);
         needs.files.push(FileNeed {
             path: ".".to_owned(),
-            access: match writes {
-                true => DirectoryAccess::ReadWrite,
-                false => DirectoryAccess::Read,
+            access: if writes {
+                DirectoryAccess::ReadWrite
+            } else {
+                DirectoryAccess::Read
             },
             reason: "its code uses platform.fs".to_owned(),
         });

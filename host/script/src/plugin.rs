@@ -1,7 +1,7 @@
 //! Plugins in TypeScript: a module that exports tools, built into a component that any host of the WIT contract can
 //! run.
 //!
-//! The code is compiled here; imports are bundled by the person's own bundler. The module first runs on the script
+//! The code is compiled here; imports are bundled by the user's own bundler. The module first runs on the script
 //! engine without access to anything and describes its tools: so their schemas are those that its libraries generate.
 //! The needs of the tools then determine what the component imports.
 //!
@@ -68,44 +68,53 @@ pub async fn build(
     parts: JsPluginParts,
     source: &PluginSource,
 ) -> Result<BuiltPlugin, Vec<ToolError>> {
-    let at = |fault: &CodeFault| faulty(&source.place, fault);
+    let to_error = |fault: &CodeFault| code_error(&source.place, fault);
     let mut module = compile::compile_module(&source.text, source.typed)
-        .map_err(|faults| faults.iter().map(at).collect::<Vec<_>>())?;
+        .map_err(|faults| faults.iter().map(to_error).collect::<Vec<_>>())?;
     let mut bundler = None;
-    let (code, places) = match (module.code.take(), &module.foreign) {
-        (Some(code), None) => (code, SourcePositions::of_module(&source.place, &module.map)),
+    let (code, positions) = match (module.code.take(), &module.foreign) {
+        (Some(code), None) => (
+            code,
+            SourcePositions::from_module(&source.place, &module.map),
+        ),
         (_, foreign) => {
-            let bundled = bundle::bundle(&source.path, foreign.as_ref().map(at)).await;
+            let bundled = bundle::bundle(&source.path, foreign.as_ref().map(to_error)).await;
             let BundledModule {
                 code,
-                positions: places,
-                bundler: by,
+                positions,
+                bundler: used_bundler,
             } = bundled.map_err(|error| vec![error])?;
-            bundler = Some(by);
-            (code, places)
+            bundler = Some(used_bundler);
+            (code, positions)
         }
     };
     if code.len() > MAX_BUNDLE_BYTES {
-        let (is, most) = (
+        let (size, limit) = (
             text::bytes(code.len() as u64),
             text::bytes(MAX_BUNDLE_BYTES as u64),
         );
         let message = format!(
-            "{}: the plugin with its imports has {is} of code: the limit is {most}",
+            "{}: the plugin with its imports has {size} of code: the limit is {limit}",
             source.place
         );
         return Err(vec![ToolError::new(ToolErrorCode::LimitExceeded, message)]);
     }
-    let examined = examine(engine, source, &module, (&code, &places)).await?;
-    let about = PluginDescription::from_examination(source, &module, examined)?;
-    let description = about.to_json(&places);
+    let examined = examine(engine, source, &module, (&code, &positions)).await?;
+    let plugin_description = PluginDescription::from_examination(source, &module, examined)?;
+    let description = plugin_description.to_json(&positions);
     let host = engine.host();
-    let component =
-        mimir_wasm::script::build_plugin(host, parts, about.reach, &code, &description).await;
+    let component = mimir_wasm::script::build_plugin(
+        host,
+        parts,
+        plugin_description.imports,
+        &code,
+        &description,
+    )
+    .await;
     let component = component.map_err(|error| vec![ToolError::from(error)])?;
     Ok(BuiltPlugin {
         component,
-        tools: about.names(),
+        tools: plugin_description.names(),
         bundler,
     })
 }
@@ -115,7 +124,7 @@ async fn examine(
     engine: &ScriptEngine,
     source: &PluginSource,
     module: &PluginModule,
-    (code, places): (&str, &SourcePositions),
+    (code, positions): (&str, &SourcePositions),
 ) -> Result<ModuleExamination, Vec<ToolError>> {
     let docs: BTreeMap<&String, &String> = module
         .exports
@@ -128,7 +137,7 @@ async fn examine(
         json!(docs)
     );
     let report = engine.run_isolated(&script, Limits::default()).await;
-    let report = report.map_err(|error| vec![with_source_position(source, places, error)])?;
+    let report = report.map_err(|error| vec![with_source_position(source, positions, error)])?;
     serde_json::from_str(&report).map_err(|error| {
         let message = format!(
             "{}: the module has changed its JavaScript environment: {error}",
@@ -141,7 +150,7 @@ async fn examine(
 /// Maps a run-time failure of the module to its position in the source.
 fn with_source_position(
     source: &PluginSource,
-    places: &SourcePositions,
+    positions: &SourcePositions,
     mut error: ToolError,
 ) -> ToolError {
     let stack = error
@@ -149,33 +158,37 @@ fn with_source_position(
         .as_ref()
         .and_then(|details| details.get(STACK));
     let stack = stack.and_then(Value::as_str).unwrap_or_default();
-    let frames = stack_trace::mapped(stack, &|row, column| places.place(row, column));
-    let own = source.place.rsplit('/').next().unwrap_or(&source.place);
-    let place = frames.first().map(|frame| {
-        let place = frame.rsplit('(').next().unwrap_or(frame);
-        place.trim_end_matches(')').to_owned()
+    let frames =
+        stack_trace::map_frames(stack, &|row, column| positions.source_position(row, column));
+    let file_name = source.place.rsplit('/').next().unwrap_or(&source.place);
+    let position = frames.first().map(|frame| {
+        let position = frame.rsplit('(').next().unwrap_or(frame);
+        position.trim_end_matches(')').to_owned()
     });
     // Stacks name the module by its file name, messages by its display name.
-    let place = match place.as_deref().and_then(|place| place.strip_prefix(own)) {
+    let position = match position
+        .as_deref()
+        .and_then(|position| position.strip_prefix(file_name))
+    {
         Some(numbers) => format!("{}{numbers}", source.place),
-        None => place.unwrap_or_else(|| source.place.clone()),
+        None => position.unwrap_or_else(|| source.place.clone()),
     };
     let message = error.message;
-    error.message = format!("{place}: the module fails to load: {message}");
+    error.message = format!("{position}: the module fails to load: {message}");
     error.details = None;
     error
 }
 
-fn faulty(place: &str, fault: &CodeFault) -> ToolError {
-    let message = format!("{place}:{}: {}", fault.position(), fault.message);
+fn code_error(file_name: &str, fault: &CodeFault) -> ToolError {
+    let message = format!("{file_name}:{}: {}", fault.position(), fault.message);
     ToolError::new(fault.code, text::visible(&message))
 }
 
 /// Returns the fault of an export.
-fn export_error(place: &str, export: Option<&ModuleExport>, message: &str) -> ToolError {
-    let at = export.map_or_else(String::new, |export| {
+fn export_error(file_name: &str, export: Option<&ModuleExport>, message: &str) -> ToolError {
+    let position = export.map_or_else(String::new, |export| {
         format!("{}:{}:", export.line, export.column)
     });
-    let message = format!("{place}:{at} {message}");
+    let message = format!("{file_name}:{position} {message}");
     ToolError::new(ToolErrorCode::InvalidInput, text::visible(&message))
 }

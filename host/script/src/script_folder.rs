@@ -23,17 +23,18 @@ use crate::run_code::{CodeEngine, run_code};
 const MAX_FILE_SIZE: u64 = 1 << 20;
 
 /// Error for a symbolic link that leaves the workspace.
-const OUTSIDE: &str = "it is a link that leads out of the workspace: put the file itself there";
+const LINK_OUTSIDE: &str =
+    "it is a link that leads out of the workspace: put the file itself there";
 
 /// Finds script tools, and caches what was read.
 pub struct ScriptFolder {
     engines: Arc<CodeEngines>,
     folder: PathBuf,
     /// The tools of unchanged files.
-    known: Mutex<HashMap<(String, Sha256Digest), CachedTool>>,
+    cached: Mutex<HashMap<(String, Sha256Digest), CachedTool>>,
 }
 
-/// The tool of an unchanged file, or why it has none.
+/// The tool of an unchanged file, or the error for that file.
 type CachedTool = Arc<Result<Tool, ToolError>>;
 
 impl ScriptFolder {
@@ -42,7 +43,7 @@ impl ScriptFolder {
         Self {
             engines: CodeEngines::new(host, engines),
             folder,
-            known: Mutex::default(),
+            cached: Mutex::default(),
         }
     }
 
@@ -62,13 +63,13 @@ impl ScriptFolder {
             Ok(tool) => loaded.tools.insert(0, tool),
             Err(error) => tracing::error!(%error, "`run_code` is not available"),
         }
-        let mut kept = HashMap::new();
+        let mut current = HashMap::new();
         let root = self.engines.scripts().host().workspace().canonicalize();
         let root = root.unwrap_or_default();
         for name in &loaded.scripts {
-            let place = self.display_path(name);
+            let location = self.display_path(name);
             let quarantine = |error: ToolError| Quarantined {
-                location: place.clone(),
+                location: location.clone(),
                 code: error.code,
                 reason: error.message,
             };
@@ -80,40 +81,46 @@ impl ScriptFolder {
                     continue;
                 }
             };
-            let key = (place.clone(), Sha256Digest::of_bytes(&content));
-            let known = self.known.lock();
-            let before = known.get(&key).cloned();
-            drop(known);
-            let tool = before.unwrap_or_else(|| Arc::new(self.tool(&place, &content, key.1)));
+            let key = (location.clone(), Sha256Digest::of_bytes(&content));
+            let cached = self.cached.lock();
+            let existing = cached.get(&key).cloned();
+            drop(cached);
+            let tool = existing.unwrap_or_else(|| Arc::new(self.tool(&location, &content, key.1)));
             match &*tool {
                 Ok(tool) => loaded.tools.push(tool.clone()),
                 Err(error) => loaded.quarantined.push(quarantine(error.clone())),
             }
-            kept.insert(key, tool);
+            current.insert(key, tool);
         }
-        *self.known.lock() = kept;
+        *self.cached.lock() = current;
     }
 
-    fn tool(&self, place: &str, content: &[u8], digest: Sha256Digest) -> Result<Tool, ToolError> {
+    fn tool(
+        &self,
+        location: &str,
+        content: &[u8],
+        digest: Sha256Digest,
+    ) -> Result<Tool, ToolError> {
         let text = std::str::from_utf8(content).map_err(|_| {
-            let message = format!("{place} is not UTF-8");
+            let message = format!("{location} is not UTF-8");
             ToolError::new(ToolErrorCode::InvalidInput, message)
         });
-        let checked = text.and_then(|text| definition::check(place, text));
-        checked.map(|checked| self.build_tool(place, checked, digest))
+        let checked = text.and_then(|text| definition::check(location, text));
+        checked.map(|checked| self.build_tool(location, checked, digest))
     }
 
-    fn build_tool(&self, place: &str, checked: CheckedScript, digest: Sha256Digest) -> Tool {
+    fn build_tool(&self, location: &str, checked: CheckedScript, digest: Sha256Digest) -> Tool {
         let definition = checked.definition.clone();
         let (token_cost, enabled) = (checked.token_cost, checked.enabled);
         let imports = imports(&definition.needs, checked.has_storage);
-        let trust = match definition.needs.is_empty() && !checked.has_storage {
-            true => ToolTrust::Harmless,
-            false => ToolTrust::Untrusted,
+        let trust = if definition.needs.is_empty() && !checked.has_storage {
+            ToolTrust::Harmless
+        } else {
+            ToolTrust::Untrusted
         };
         let origin = ToolOrigin {
             plugin: definition.name.to_string(),
-            location: place.to_owned(),
+            location: location.to_owned(),
             digest: digest.to_string(),
             speaks: true,
             proofs: proofs(&imports).iter().map(ToString::to_string).collect(),
@@ -123,7 +130,7 @@ impl ScriptFolder {
         let backend = ScriptBackend {
             engines: Arc::clone(&self.engines),
             state: ScriptState::default(),
-            path: place.to_owned(),
+            path: location.to_owned(),
             checked,
         };
         let (source, backend) = (ToolSource::Custom, Arc::new(backend));
@@ -136,11 +143,14 @@ impl ScriptFolder {
     /// it: the folder may have come with a checkout, and errors in a file are shown to everyone who lists the tools.
     fn read(&self, root: &Path, name: &str) -> Result<Option<Vec<u8>>, ToolError> {
         let path = self.folder.join(name);
-        let inside = |real: &PathBuf| root.is_absolute() && real.starts_with(root);
-        let read = path.canonicalize().and_then(|real| match inside(&real) {
+        let is_inside = |real: &PathBuf| root.is_absolute() && real.starts_with(root);
+        let read = path.canonicalize().and_then(|real| match is_inside(&real) {
             // Not a race worth closing: a process that can swap a folder for a link now can write the file, too.
             true => files::read(&real, LinkPolicy::Refuse, MAX_FILE_SIZE),
-            false => Err(io::Error::new(io::ErrorKind::PermissionDenied, OUTSIDE)),
+            false => Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                LINK_OUTSIDE,
+            )),
         });
         match read {
             Ok(content) => Ok(Some(content)),
@@ -178,8 +188,8 @@ impl ScriptFolder {
 
 /// Returns the host interfaces for a script, named as a component would import them. Interfaces that it does not need
 /// are left out.
-fn imports(needs: &Needs, keeps: bool) -> Vec<String> {
-    let given = [
+fn imports(needs: &Needs, has_storage: bool) -> Vec<String> {
+    let interfaces = [
         (true, "mimir:tool/log@1.0.0"),
         (true, "mimir:tool/progress@1.0.0"),
         (!needs.files.is_empty(), "wasi:filesystem/types@0.2.6"),
@@ -187,8 +197,8 @@ fn imports(needs: &Needs, keeps: bool) -> Vec<String> {
         (!needs.commands.is_empty(), "mimir:tool/commands@1.0.0"),
         (!needs.tools.is_empty(), "mimir:tool/tools@1.0.0"),
         (needs.model, "mimir:tool/model@1.0.0"),
-        (keeps, "mimir:tool/storage@1.0.0"),
+        (has_storage, "mimir:tool/storage@1.0.0"),
     ];
-    let given = given.into_iter().filter(|(is_given, _)| *is_given);
-    given.map(|(_, name)| name.to_owned()).collect()
+    let interfaces = interfaces.into_iter().filter(|(is_given, _)| *is_given);
+    interfaces.map(|(_, name)| name.to_owned()).collect()
 }

@@ -5,23 +5,23 @@ const MAX_KEY_LENGTH: usize = 30;
 
 /// Returns true if a word differs from a known one by at most a third of its letters.
 pub(crate) fn is_misspelt<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> bool {
-    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let plain = word.len() <= MAX_KEY_LENGTH && word.chars().all(fits);
+    let is_key_char = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let is_key = word.len() <= MAX_KEY_LENGTH && word.chars().all(is_key_char);
     let mut known = known.into_iter();
-    plain && known.any(|one| distance(word.as_bytes(), one.as_bytes()) <= one.len() / 3)
+    is_key && known.any(|other| distance(word.as_bytes(), other.as_bytes()) <= other.len() / 3)
 }
 
 /// Returns the edit distance of two words: letters to change, add or remove.
-fn distance(one: &[u8], other: &[u8]) -> usize {
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (at, a) in one.iter().enumerate() {
-        let mut corner = at;
-        row[0] = at + 1;
-        for (to, b) in other.iter().enumerate() {
+fn distance(left: &[u8], right: &[u8]) -> usize {
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (i, a) in left.iter().enumerate() {
+        let mut corner = i;
+        row[0] = i + 1;
+        for (j, b) in right.iter().enumerate() {
             let changed = corner + usize::from(!a.eq_ignore_ascii_case(b));
-            corner = row[to + 1];
-            row[to + 1] = changed.min(corner + 1).min(row[to] + 1);
+            corner = row[j + 1];
+            row[j + 1] = changed.min(corner + 1).min(row[j] + 1);
         }
     }
-    row[other.len()]
+    row[right.len()]
 }

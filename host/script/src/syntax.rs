@@ -23,21 +23,21 @@ struct SyntaxFault {
     message: String,
 }
 
-/// Returns the faults that only the engine of a language detects. `place` is the name of the file in messages.
+/// Returns the faults that only the engine of a language detects. `file` is the name of the file in messages.
 /// Prepares the engine, which takes seconds the first time on a machine.
 pub async fn faults(
     engines: &CodeEngines,
-    place: &str,
+    file: &str,
     checked: &CheckedScript,
 ) -> Result<Vec<ToolError>, ToolError> {
-    let found = match checked.body {
+    let fault = match checked.body {
         ScriptBody::Python => python(engines, &checked.code).await?,
         ScriptBody::Bash => bash(engines, &checked.code).await?,
         ScriptBody::Script(_) | ScriptBody::Node => None,
     };
-    let faults = found.map(|fault| {
+    let faults = fault.map(|fault| {
         let at = checked.positions.code_position(fault.line, fault.column);
-        let message = format!("{place}:{at}: {}", fault.message);
+        let message = format!("{file}:{at}: {}", fault.message);
         ToolError::new(ToolErrorCode::InvalidInput, text::visible(&message))
     });
     Ok(faults.into_iter().collect())

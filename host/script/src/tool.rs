@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use mimir_core::backend::RawResult;
-use mimir_core::command::{CommandOutput, CommandProgram as Words, CommandRequest, CommandTarget};
+use mimir_core::command::{CommandOutput, CommandProgram, CommandRequest, CommandTarget};
 use mimir_core::outcome::{Content, ToolOutput};
 use mimir_core::{Approved, ToolError, ToolErrorCode, text};
 use mimir_wasm::program::{ProgramOutcome, ProgramRequest};
@@ -15,38 +15,38 @@ use serde_json::{Value, json};
 use crate::backend::ScriptBackend;
 
 /// Name of a Python tool's code file; its arguments are in another file.
-const CODE: &str = "tool.py";
-const INPUT: &str = "input.json";
+const CODE_FILE: &str = "tool.py";
+const INPUT_FILE: &str = "input.json";
 
 /// Code before that of a `node` tool.
 const NODE_BEFORE: &str = include_str!("tool/before.mjs");
 const NODE_AFTER: &str = include_str!("tool/after.mjs");
 
 /// Marker before the result of a `node` tool, on the last line of its output.
-const MARK: &str = "\u{1}mimir-result:";
+const RESULT_MARKER: &str = "\u{1}mimir-result:";
 
 /// Runs a call of a Python tool.
 pub(crate) async fn python(tool: &ScriptBackend, call: &Approved) -> RawResult {
-    let place = json!(tool.path);
+    let file = json!(tool.path);
     let line = tool.checked.positions.code_position(1, 1).line;
     let input = call_input(call, call.arguments()).to_string();
     let program = ProgramRequest {
-        code: format!("import mimir\nmimir.run('/{CODE}', {place}, {line})\n"),
+        code: format!("import mimir\nmimir.run('/{CODE_FILE}', {file}, {line})\n"),
         files: vec![
-            (CODE.to_owned(), Bytes::from(tool.checked.code.clone())),
-            (INPUT.to_owned(), Bytes::from(input)),
+            (CODE_FILE.to_owned(), Bytes::from(tool.checked.code.clone())),
+            (INPUT_FILE.to_owned(), Bytes::from(input)),
         ],
         ..ProgramRequest::default()
     };
-    let done = tool.engines.python.run(call, program, &tool.state).await;
+    let outcome = tool.engines.python.run(call, program, &tool.state).await;
     let ProgramOutcome {
         result,
         returned,
         usage,
-    } = done;
+    } = outcome;
     let result = result.and_then(|finished| match returned {
-        Some(answer) => parse_python_result(&tool.path, &answer),
-        None => Err(ended(&finished)),
+        Some(reply) => parse_python_result(&tool.path, &reply),
+        None => Err(no_result_error(&finished)),
     });
     RawResult {
         result,
@@ -55,11 +55,11 @@ pub(crate) async fn python(tool: &ScriptBackend, call: &Approved) -> RawResult {
     }
 }
 
-fn parse_python_result(place: &str, answer: &Value) -> Result<ToolOutput, ToolError> {
-    if let Some(text) = answer["text"].as_str() {
+fn parse_python_result(file: &str, reply: &Value) -> Result<ToolOutput, ToolError> {
+    if let Some(text) = reply["text"].as_str() {
         return Ok(output(text.to_owned()));
     }
-    let syntax_error = &answer["syntax"];
+    let syntax_error = &reply["syntax"];
     if syntax_error.is_object() {
         let line = syntax_error["line"].as_u64().unwrap_or(1);
         let message = text::visible(
@@ -67,10 +67,10 @@ fn parse_python_result(place: &str, answer: &Value) -> Result<ToolOutput, ToolEr
                 .as_str()
                 .unwrap_or("the code cannot be parsed"),
         );
-        let message = format!("{place}:{line}: {message}");
+        let message = format!("{file}:{line}: {message}");
         return Err(ToolError::new(ToolErrorCode::InvalidInput, message));
     }
-    let failure = &answer["error"];
+    let failure = &reply["error"];
     let message = failure["message"].as_str().unwrap_or("the tool failed");
     let stack = failure["stack"].as_array().cloned().unwrap_or_default();
     let message = match stack.first().and_then(Value::as_str) {
@@ -81,9 +81,10 @@ fn parse_python_result(place: &str, answer: &Value) -> Result<ToolOutput, ToolEr
     let code =
         serde_json::from_value(failure["code"].clone()).unwrap_or(ToolErrorCode::ExecutionError);
     let error = ToolError::new(code, message);
-    Err(match stack.is_empty() {
-        true => error,
-        false => error.with_details(json!({ "stack": stack })),
+    Err(if stack.is_empty() {
+        error
+    } else {
+        error.with_details(json!({ "stack": stack }))
     })
 }
 
@@ -112,30 +113,30 @@ pub(crate) async fn bash(tool: &ScriptBackend, call: &Approved) -> RawResult {
     environment.push(("MIMIR_CONVERSATION".to_owned(), conversation.to_string()));
     let line = tool.checked.positions.code_position(1, 1).line;
     let program = ProgramRequest {
-        // Blank lines in front make line numbers in the code those of the file.
+        // Blank lines before the code, so that its line numbers are those of the file.
         code: format!("{}{}", "\n".repeat(line - 1), tool.checked.code),
         arguments: vec![arguments.clone()],
         environment,
         stdin: arguments.into_bytes(),
         ..ProgramRequest::default()
     };
-    let done = tool.engines.bash.run(call, program, &tool.state).await;
+    let outcome = tool.engines.bash.run(call, program, &tool.state).await;
     RawResult {
-        result: done.result.and_then(by_exit_code),
-        usage: done.usage,
+        result: outcome.result.and_then(output_by_exit_code),
+        usage: outcome.usage,
         truncated: false,
     }
 }
 
 /// Runs a call of a `node` tool, as a command like any other.
 pub(crate) async fn node(tool: &ScriptBackend, call: &Approved) -> RawResult {
-    RawResult::from(on_node(tool, call).await)
+    RawResult::from(run_node(tool, call).await)
 }
 
-async fn on_node(tool: &ScriptBackend, call: &Approved) -> Result<ToolOutput, ToolError> {
+async fn run_node(tool: &ScriptBackend, call: &Approved) -> Result<ToolOutput, ToolError> {
     let program = node_program(&call_input(call, call.arguments()), &tool.checked.code);
     let command = CommandRequest {
-        program: Words::Vector(
+        program: CommandProgram::Vector(
             ["node", "--input-type=module", "-"]
                 .map(str::to_owned)
                 .into(),
@@ -148,14 +149,15 @@ async fn on_node(tool: &ScriptBackend, call: &Approved) -> Result<ToolOutput, To
     };
     let finished = call.effects().run(command).await?;
     let stdout = String::from_utf8_lossy(&finished.stdout.bytes).into_owned();
-    let Some((_, answer)) = stdout.rsplit_once(MARK) else {
-        return Err(ended(&finished));
+    let Some((_, reply)) = stdout.rsplit_once(RESULT_MARKER) else {
+        return Err(no_result_error(&finished));
     };
-    let answer: Value = serde_json::from_str(answer.trim_end()).map_err(|_| ended(&finished))?;
-    match answer["text"].as_str() {
+    let reply: Value =
+        serde_json::from_str(reply.trim_end()).map_err(|_| no_result_error(&finished))?;
+    match reply["text"].as_str() {
         Some(text) => Ok(output(text.to_owned())),
         None => {
-            let message = answer["error"].as_str().unwrap_or("the tool failed");
+            let message = reply["error"].as_str().unwrap_or("the tool failed");
             Err(ToolError::new(ToolErrorCode::ExecutionError, message))
         }
     }
@@ -178,7 +180,7 @@ fn output(text: String) -> ToolOutput {
 }
 
 /// Returns the failure of a program that ended without a result.
-fn ended(finished: &CommandOutput) -> ToolError {
+fn no_result_error(finished: &CommandOutput) -> ToolError {
     let code = finished.exit_code;
     let stderr = String::from_utf8_lossy(&finished.stderr.bytes).into_owned();
     let message = match stderr.trim_end().lines().next_back() {
@@ -191,9 +193,9 @@ fn ended(finished: &CommandOutput) -> ToolError {
 }
 
 /// Returns stdout as the result, unless the exit code indicates a failure.
-fn by_exit_code(finished: CommandOutput) -> Result<ToolOutput, ToolError> {
+fn output_by_exit_code(finished: CommandOutput) -> Result<ToolOutput, ToolError> {
     if finished.exit_code != 0 {
-        return Err(ended(&finished));
+        return Err(no_result_error(&finished));
     }
     let mut text = String::from_utf8_lossy(&finished.stdout.bytes).into_owned();
     if text.ends_with('\n') {

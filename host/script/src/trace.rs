@@ -1,22 +1,22 @@
 //! Maps the engine's stack traces to lines of the file.
 
-use mimir_wasm::script::stack_trace::{mapped, original_position};
+use mimir_wasm::script::stack_trace::{map_frames, original_position};
 
 use crate::compile::CompiledCode;
 use crate::definition::CheckedScript;
 
-/// Returns the stack frames that are in the script, with positions in the file called `place`.
+/// Returns the stack frames that are in the script, with positions in `file`.
 pub(crate) fn map_stack(
-    place: &str,
+    file: &str,
     compiled: &CompiledCode,
     checked: &CheckedScript,
     stack: &str,
 ) -> Vec<String> {
-    mapped(stack, &|row, column| {
+    map_frames(stack, &|row, column| {
         let [row, column] = original_position(&compiled.map, row, column)?;
         let at = checked
             .positions
             .code_position(row as usize, column as usize);
-        Some(format!("{place}:{at}"))
+        Some(format!("{file}:{at}"))
     })
 }

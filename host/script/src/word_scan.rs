@@ -37,7 +37,7 @@ fn words(code: &str) -> WordSet {
     match Regex::new(r"[A-Za-z_][A-Za-z0-9_+]*") {
         Ok(word) => word
             .find_iter(code)
-            .map(|found| found.as_str().to_owned())
+            .map(|word| word.as_str().to_owned())
             .collect(),
         Err(_) => WordSet::new(),
     }

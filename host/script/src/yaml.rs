@@ -13,17 +13,17 @@ use saphyr_parser::{Event, Parser, Span};
 
 /// Maximum nesting depth of lists and mappings. The deserializer allows 128; a schema with objects ten levels deep
 /// needs thirty.
-const DEPTH: usize = 100;
+const MAX_DEPTH: usize = 100;
 
 /// A text that this scanner cannot read is left to the deserializer only up to this length in bytes: consisting of
 /// brackets only, it costs 0.2 s.
 const MAX_UNSCANNED_BYTES: usize = 16 << 10;
 
 /// Maximum size in bytes of all expanded aliases. Hand-written files have a few kilobytes at most.
-const ALIASED: usize = 1 << 20;
+const MAX_ALIASED_BYTES: usize = 1 << 20;
 
-/// Overhead of a value besides its text, in the deserializer.
-const VALUE: usize = 64;
+/// Overhead in bytes of a value besides its text, in the deserializer.
+const VALUE_OVERHEAD_BYTES: usize = 64;
 
 /// Reason for rejecting a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,23 +50,23 @@ pub fn check_yaml(text: &str) -> Result<(), YamlRejection> {
 /// Returns the events of a text, up to the first error.
 pub(crate) fn events(text: &str) -> impl Iterator<Item = Result<(Event<'_>, Span), YamlRejection>> {
     let mut parser = Parser::new_from_str(text);
-    let (mut size, mut over) = (YamlSize::default(), false);
+    let (mut size, mut is_finished) = (YamlSize::default(), false);
     std::iter::from_fn(move || {
-        if over {
+        if is_finished {
             return None;
         }
         let (event, span) = match parser.next()? {
-            Ok(found) => found,
+            Ok(next) => next,
             Err(error) => {
-                over = true;
+                is_finished = true;
                 return (text.len() > MAX_UNSCANNED_BYTES).then(|| {
                     let message = error.info().to_owned().into();
                     Err(rejection_at(error.marker(), message))
                 });
             }
         };
-        if let Err(message) = size.takes(&event) {
-            over = true;
+        if let Err(message) = size.add_event(&event) {
+            is_finished = true;
             return Some(Err(rejection_at(&span.start, message.into())));
         }
         Some(Ok((event, span)))
@@ -85,31 +85,37 @@ struct YamlSize {
 }
 
 impl YamlSize {
-    fn takes(&mut self, event: &Event<'_>) -> Result<(), String> {
+    fn add_event(&mut self, event: &Event<'_>) -> Result<(), String> {
         match event {
             Event::MappingStart(anchor, _) | Event::SequenceStart(anchor, _) => {
-                self.open.push((*anchor, VALUE));
-                if self.open.len() > DEPTH {
+                self.open.push((*anchor, VALUE_OVERHEAD_BYTES));
+                if self.open.len() > MAX_DEPTH {
                     return Err(format!(
-                        "lists and mappings are nested too deep: the limit is {DEPTH} levels"
+                        "lists and mappings are nested too deep: the limit is {MAX_DEPTH} levels"
                     ));
                 }
             }
             Event::MappingEnd | Event::SequenceEnd => {
                 if let Some((anchor, size)) = self.open.pop() {
-                    self.ends(anchor, size);
+                    self.end_value(anchor, size);
                 }
             }
-            Event::Scalar(text, _, anchor, _) => self.ends(*anchor, VALUE + text.len()),
+            Event::Scalar(text, _, anchor, _) => {
+                self.end_value(*anchor, VALUE_OVERHEAD_BYTES + text.len())
+            }
             Event::Alias(anchor) => {
-                let size = self.anchored.get(anchor).copied().unwrap_or(VALUE);
+                let size = self
+                    .anchored
+                    .get(anchor)
+                    .copied()
+                    .unwrap_or(VALUE_OVERHEAD_BYTES);
                 self.aliased = self.aliased.saturating_add(size);
-                if self.aliased > ALIASED {
+                if self.aliased > MAX_ALIASED_BYTES {
                     return Err(format!(
-                        "the aliases up to here expand to more than {ALIASED} bytes: write out their values instead"
+                        "the aliases up to here expand to more than {MAX_ALIASED_BYTES} bytes: write out their values instead"
                     ));
                 }
-                self.ends(0, size);
+                self.end_value(0, size);
             }
             _ => {}
         }
@@ -117,12 +123,12 @@ impl YamlSize {
     }
 
     /// Records the end of a value and its anchor; 0 means no anchor.
-    fn ends(&mut self, anchor: usize, size: usize) {
+    fn end_value(&mut self, anchor: usize, size: usize) {
         if anchor != 0 {
             self.anchored.insert(anchor, size);
         }
-        if let Some((_, around)) = self.open.last_mut() {
-            *around = around.saturating_add(size);
+        if let Some((_, outer_size)) = self.open.last_mut() {
+            *outer_size = outer_size.saturating_add(size);
         }
     }
 }
@@ -151,18 +157,24 @@ mod tests {
             for end in ends {
                 let start = Instant::now();
                 let text = form.repeat((1 << 20) / form.len()) + end;
-                let unfit = check_yaml(&text).unwrap_err();
+                let rejection = check_yaml(&text).unwrap_err();
                 assert!(
                     start.elapsed() < Duration::from_secs(60),
                     "{form}: {:?}",
                     start.elapsed()
                 );
-                assert!(unfit.line > 0 && !unfit.message.is_empty(), "{form}");
+                assert!(
+                    rejection.line > 0 && !rejection.message.is_empty(),
+                    "{form}"
+                );
             }
         }
-        let named = check_yaml(&format!("a:\n {}", "[".repeat(101))).unwrap_err();
-        assert_eq!((named.line, named.column), (2, 101));
-        assert!(named.message.contains("the limit is 100 levels"), "{named}");
+        let rejection = check_yaml(&format!("a:\n {}", "[".repeat(101))).unwrap_err();
+        assert_eq!((rejection.line, rejection.column), (2, 101));
+        assert!(
+            rejection.message.contains("the limit is 100 levels"),
+            "{rejection}"
+        );
     }
 
     #[test]
@@ -173,9 +185,9 @@ mod tests {
         };
         assert_eq!(check_yaml(&list("some words", 10_000)), Ok(()));
         assert_eq!(check_yaml(&list(&"l".repeat(100_000), 9)), Ok(()));
-        let unfit = check_yaml(&list(&"l".repeat(100_000), 60_000)).unwrap_err();
-        assert_eq!(unfit.line, 13, "{unfit}");
-        assert!(unfit.message.contains("write out"), "{unfit}");
+        let rejection = check_yaml(&list(&"l".repeat(100_000), 60_000)).unwrap_err();
+        assert_eq!(rejection.line, 13, "{rejection}");
+        assert!(rejection.message.contains("write out"), "{rejection}");
         // Aliases of aliases count with their full expansion.
         let mut tree = String::from("a0: &a0 some words\n");
         for level in 1..40 {

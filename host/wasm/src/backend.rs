@@ -28,19 +28,19 @@ use crate::store_state::{GuestStreams, ProgramInput, StoreOptions};
 use crate::trap_errors::trap_error;
 
 /// Folder, below the workspace, of the undo records and their copies.
-const BACKUPS: &str = ".mimir/state/backups";
+const BACKUPS_FOLDER: &str = ".mimir/state/backups";
 
 /// Folder of the memories, below the workspace.
-const MEMORY: &str = ".mimir/memory";
+const MEMORY_FOLDER: &str = ".mimir/memory";
 
 /// Prefix of the import that sends requests.
-const HTTP: &str = "wasi:http/outgoing-handler";
+const HTTP_IMPORT: &str = "wasi:http/outgoing-handler";
 
 /// Prefix of the import that stores values.
-const STORAGE: &str = "mimir:tool/storage";
+const STORAGE_IMPORT: &str = "mimir:tool/storage";
 
 /// Time limit for a plugin's own assessment of a call. After that the user is asked without it.
-const ASSESS_TIME: Duration = Duration::from_secs(5);
+const MAX_ASSESSMENT_TIME: Duration = Duration::from_secs(5);
 
 /// Special treatment of a built-in plugin.
 #[derive(Debug, Clone, Copy, Default)]
@@ -60,18 +60,26 @@ impl WasmBackend {
     fn call_files(
         &self,
         needs: &Needs,
-        most: DirectoryAccess,
+        max_access: DirectoryAccess,
         rules: &PathRules,
         limits: &Limits,
-        watch: &MountTracking,
+        tracking: &MountTracking,
     ) -> Result<GuardedFs, ToolError> {
-        let own = self.0.own;
-        files(&self.0.host, own, needs, most, rules, limits, watch)
+        let traits = self.0.traits;
+        open_files(
+            &self.0.host,
+            traits,
+            needs,
+            max_access,
+            rules,
+            limits,
+            tracking,
+        )
     }
 
     /// Returns the copies that the changes of a call need.
     fn undo_copies(&self, call: &Approved) -> UndoCopies {
-        match (self.0.own.requires_undo, &call.arguments()["backup"]) {
+        match (self.0.traits.requires_undo, &call.arguments()["backup"]) {
             (true, Value::Bool(false)) => UndoCopies::Declined,
             (true, _) => UndoCopies::Required(TOOL_WITHOUT_UNDO),
             (false, _) => UndoCopies::Optional,
@@ -92,7 +100,7 @@ impl WasmBackend {
     fn start(
         &self,
         call: &Approved,
-        watch: &MountTracking,
+        tracking: &MountTracking,
     ) -> Result<(StoreOptions, Option<StdoutCapture>), ToolError> {
         let limits = *call.limits();
         let mut capture = None;
@@ -115,7 +123,7 @@ impl WasmBackend {
                 DirectoryAccess::ReadWrite,
                 call.paths(),
                 &limits,
-                watch,
+                tracking,
             )?,
             limits,
             observer: Arc::clone(call.observer()),
@@ -134,11 +142,10 @@ impl WasmBackend {
 
     /// Returns the network access, for a component that imports it.
     fn network(&self, call: &Approved) -> GuestNetwork {
-        match imports(call, HTTP) {
-            true => {
-                GuestNetwork::for_call(Arc::clone(&self.0.clients), Arc::clone(&self.0.host), call)
-            }
-            false => GuestNetwork::disabled(),
+        if imports_interface(call, HTTP_IMPORT) {
+            GuestNetwork::for_call(Arc::clone(&self.0.clients), Arc::clone(&self.0.host), call)
+        } else {
+            GuestNetwork::disabled()
         }
     }
 
@@ -147,20 +154,20 @@ impl WasmBackend {
     async fn run_in_new_store(&self, call: &Approved) -> Result<RawResult, ToolError> {
         let callee = self.callee(call).await?;
         // Dropped after the store, in which the component can still change files.
-        let (watch, scope) = record_call(&self.0.host, call, self.undo_copies(call));
+        let (tracking, scope) = record_call(&self.0.host, call, self.undo_copies(call));
         let (store, capture) = {
-            let (start, capture) = self.start(call, &watch)?;
+            let (start, capture) = self.start(call, &tracking)?;
             (callee.new_store(start).map_err(internal)?, capture)
         };
         let raw = call::run_call(store, callee, call, capture).await;
         finish_recording(call, scope, raw).await
     }
 
-    async fn judge(&self, call: &Checked) -> Result<Option<ToolAssessment>, ToolError> {
+    async fn assess_call(&self, call: &Checked) -> Result<Option<ToolAssessment>, ToolError> {
         let callee = self.0.load(call.limits().into()).await?;
         let tool = call.tool();
         let limits = Limits {
-            wall: ASSESS_TIME.min(call.limits().wall),
+            wall: MAX_ASSESSMENT_TIME.min(call.limits().wall),
             log_lines: 10,
             ..*call.limits()
         };
@@ -180,8 +187,8 @@ impl WasmBackend {
             .map_err(internal)?;
         let context = convert::context(call.context());
         let name = tool.own_name();
-        let asked = call::assess(&mut store, callee, name, call.arguments(), context);
-        match tokio::time::timeout(limits.wall, asked).await {
+        let work = call::assess(&mut store, callee, name, call.arguments(), context);
+        match tokio::time::timeout(limits.wall, work).await {
             Ok(Ok(assessment)) => Ok(assessment.map(convert::assessment)),
             Ok(Err(error)) => Err(trap_error(&error, store.data())),
             Err(_) => Err(ToolError::new(
@@ -213,16 +220,16 @@ pub(crate) async fn finish_recording(
 }
 
 /// Returns true if the called component imports an interface whose name has this prefix.
-fn imports(call: &Approved, interface: &str) -> bool {
+fn imports_interface(call: &Approved, interface: &str) -> bool {
     let mut imports = call.tool().origin.imports.iter();
     imports.any(|import| import.starts_with(interface))
 }
 
 /// Returns the environment of a call: settings that tools may see, and the user's settings for this call.
 fn variables(call: &Approved) -> Vec<(String, String)> {
-    let named = call.rights().environment.iter();
-    let named = named.map(|(name, value)| (name.clone(), value.clone()));
-    call.variables().iter().cloned().chain(named).collect()
+    let overrides = call.rights().environment.iter();
+    let overrides = overrides.map(|(name, value)| (name.clone(), value.clone()));
+    call.variables().iter().cloned().chain(overrides).collect()
 }
 
 /// Returns the values that the user has set for a call in `wasi:config/store`.
@@ -235,86 +242,83 @@ fn config(call: &Approved) -> Vec<(String, String)> {
 
 /// Returns the storage between calls, for a tool that imports it.
 pub(crate) fn call_storage(call: &Approved, host: &WasmHost) -> Option<PluginStorage> {
-    imports(call, STORAGE).then(|| call.storage(host.workspace()))
+    imports_interface(call, STORAGE_IMPORT).then(|| call.storage(host.workspace()))
 }
 
 /// Opens the files granted to a call.
-pub(crate) fn files(
+pub(crate) fn open_files(
     host: &WasmHost,
-    own: BuiltinTraits,
+    traits: BuiltinTraits,
     needs: &Needs,
-    most: DirectoryAccess,
+    max_access: DirectoryAccess,
     rules: &PathRules,
     limits: &Limits,
-    watch: &MountTracking,
+    tracking: &MountTracking,
 ) -> Result<GuardedFs, ToolError> {
     let workspace = host.workspace();
-    let mut mounts = granted(workspace, needs, most, rules);
-    if own.memory {
+    let mut mounts = granted_mounts(workspace, needs, max_access, rules);
+    if traits.memory {
         open_memory(workspace, &mut mounts, rules)?;
     }
     let mounts = mounts.into_iter().map(|mount| {
-        let mut watch = watch.clone();
-        if mount.prefix == MEMORY {
+        let mut tracking = tracking.clone();
+        if mount.prefix == MEMORY_FOLDER {
             // Undo restores nothing in `.mimir`.
-            watch.undo = None;
+            tracking.undo = None;
         }
-        (mount, watch)
+        (mount, tracking)
     });
     GuardedFs::open_tracked(mounts.collect(), limits.open_files)
         .map_err(|error| ToolError::new(ToolErrorCode::PermissionDenied, error.to_string()))
 }
 
-/// Mounts the memories, the only part of `.mimir` that a plugin may write to, and this plugin only. Deny rules of the
-/// user apply there, too. A read-only call does not create the folder: if it is missing, the plugin does not see one.
+/// Mounts the memories: the only part of `.mimir` that a plugin may write to, and only this plugin. Deny rules of the
+/// user apply there, too. A read-only call does not create the folder; if it is missing, it is not mounted.
 fn open_memory(
     workspace: &Path,
     mounts: &mut Vec<GuestMount>,
     rules: &PathRules,
 ) -> Result<(), ToolError> {
-    let folder = workspace.join(MEMORY);
-    let of_memory = |mount: &GuestMount| mount.prefix == MEMORY;
-    let writes =
-        |mount: &GuestMount| of_memory(mount) && mount.access == DirectoryAccess::ReadWrite;
-    if mounts.iter().any(writes) {
-        let made = mimir_core::files::reject_links(workspace, &folder)
+    let folder = workspace.join(MEMORY_FOLDER);
+    let is_memory = |mount: &GuestMount| mount.prefix == MEMORY_FOLDER;
+    let is_writable_memory =
+        |mount: &GuestMount| is_memory(mount) && mount.access == DirectoryAccess::ReadWrite;
+    if mounts.iter().any(is_writable_memory) {
+        let created = mimir_core::files::reject_links(workspace, &folder)
             .and_then(|()| std::fs::create_dir_all(&folder));
-        made.map_err(|error| {
-            let message = format!("cannot create the folder {MEMORY}: {error}");
+        created.map_err(|error| {
+            let message = format!("cannot create the folder {MEMORY_FOLDER}: {error}");
             ToolError::new(ToolErrorCode::PermissionDenied, message)
         })?;
     }
-    let there = folder.symlink_metadata().is_ok();
-    mounts.retain(|mount| there || !of_memory(mount));
-    for mount in mounts.iter_mut().filter(|mount| of_memory(mount)) {
+    let exists = folder.symlink_metadata().is_ok();
+    mounts.retain(|mount| exists || !is_memory(mount));
+    for mount in mounts.iter_mut().filter(|mount| is_memory(mount)) {
         mount.rules = rules.person_rules();
     }
     Ok(())
 }
 
 /// Returns the granted directories of the workspace.
-fn granted(
+fn granted_mounts(
     workspace: &Path,
     needs: &Needs,
-    most: DirectoryAccess,
+    max_access: DirectoryAccess,
     rules: &PathRules,
 ) -> Vec<GuestMount> {
     let mounts = needs.files.iter().map(|need| {
-        let root = need.path == ".";
+        let (host, guest, prefix) = if need.path == "." {
+            let guest = convert::GUEST_ROOT.to_owned();
+            (workspace.to_owned(), guest, String::new())
+        } else {
+            let guest = format!("/{}", need.path);
+            (workspace.join(&need.path), guest, need.path.clone())
+        };
         GuestMount {
-            host: match root {
-                true => workspace.to_owned(),
-                false => workspace.join(&need.path),
-            },
-            guest: match root {
-                true => convert::GUEST_ROOT.to_owned(),
-                false => format!("/{}", need.path),
-            },
-            prefix: match root {
-                true => String::new(),
-                false => need.path.clone(),
-            },
-            access: need.access.min(most),
+            host,
+            guest,
+            prefix,
+            access: need.access.min(max_access),
             rules: rules.clone(),
         }
     });
@@ -328,12 +332,12 @@ pub(crate) fn program_files(
     rules: &PathRules,
     limits: &Limits,
     (tmp, quota): (&Path, &MountQuota),
-    watch: &MountTracking,
+    tracking: &MountTracking,
 ) -> Result<GuardedFs, ToolError> {
     let mut mounts = Vec::new();
-    for mut mount in granted(host.workspace(), needs, DirectoryAccess::ReadWrite, rules) {
+    for mut mount in granted_mounts(host.workspace(), needs, DirectoryAccess::ReadWrite, rules) {
         mount.guest = format!("{WORKSPACE}{}", mount.guest.trim_end_matches('/'));
-        mounts.push((mount, watch.clone()));
+        mounts.push((mount, tracking.clone()));
     }
     let own = GuestMount {
         host: tmp.to_owned(),
@@ -342,11 +346,11 @@ pub(crate) fn program_files(
         access: DirectoryAccess::ReadWrite,
         rules: PathRules::none(),
     };
-    let own_watch = MountTracking {
+    let own_tracking = MountTracking {
         quota: Some(quota.clone()),
         undo: None,
     };
-    mounts.push((own, own_watch));
+    mounts.push((own, own_tracking));
     GuardedFs::open_tracked(mounts, limits.open_files)
         .map_err(|error| ToolError::new(ToolErrorCode::PermissionDenied, error.to_string()))
 }
@@ -359,8 +363,8 @@ pub(crate) fn workspace_tracking(limits: &Limits, undo: UndoRecorder) -> MountTr
     }
 }
 
-/// Formats the limit for new files of a call.
-pub(crate) fn too_many_files(bytes: u64, files: u64) -> String {
+/// Returns a message about the limit for new files of a call.
+pub(crate) fn new_files_limit_message(bytes: u64, files: u64) -> String {
     let bytes = mimir_core::text::bytes(bytes);
     format!(
         "one call may add {bytes} and {files} files to the workspace (limits.newFileBytes, limits.newFiles)"
@@ -382,7 +386,7 @@ pub(crate) fn record_call(
 pub(crate) fn undo_target(host: &WasmHost, call: &Approved, copies: UndoCopies) -> UndoTarget {
     UndoTarget {
         workspace: host.workspace().to_owned(),
-        folder: host.workspace().join(BACKUPS),
+        folder: host.workspace().join(BACKUPS_FOLDER),
         id: call.context().request_id.to_string(),
         tool: call.tool().name().to_string(),
         copies,
@@ -394,7 +398,7 @@ fn internal(error: wasmtime::Error) -> ToolError {
 }
 
 /// Creates the backups folder. In a checkout it may be a link, which could lead anywhere.
-pub(crate) fn make_backups(workspace: &Path, backups: &Path) -> std::io::Result<()> {
+pub(crate) fn create_backups_folder(workspace: &Path, backups: &Path) -> std::io::Result<()> {
     mimir_core::files::reject_links(workspace, backups)?;
     if let Some(state) = backups.parent() {
         std::fs::create_dir_all(state)?;
@@ -408,18 +412,18 @@ pub(crate) fn make_backups(workspace: &Path, backups: &Path) -> std::io::Result<
     )]
     let mut builder = std::fs::DirBuilder::new();
     #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, PRIVATE);
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, OWNER_ONLY);
     match builder.create(backups) {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
             restrict_to_owner(backups)
         }
-        made => made,
+        result => result,
     }
 }
 
-/// The originals may be readable by their owner only.
+/// The mode of the folder: its copies may be of files that only their owner can read.
 #[cfg(unix)]
-const PRIVATE: u32 = 0o700;
+const OWNER_ONLY: u32 = 0o700;
 
 /// Restricts a folder to its owner. A folder of another owner is left unchanged.
 #[cfg(unix)]
@@ -427,7 +431,7 @@ fn restrict_to_owner(folder: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let meta = folder.metadata()?;
     if meta.permissions().mode() & 0o077 != 0 {
-        let _ = std::fs::set_permissions(folder, std::fs::Permissions::from_mode(PRIVATE));
+        let _ = std::fs::set_permissions(folder, std::fs::Permissions::from_mode(OWNER_ONLY));
     }
     Ok(())
 }
@@ -450,7 +454,7 @@ impl Backend for WasmBackend {
         &'a self,
         call: &'a Checked,
     ) -> BoxFuture<'a, Result<Option<ToolAssessment>, ToolError>> {
-        Box::pin(self.judge(call))
+        Box::pin(self.assess_call(call))
     }
 
     fn resolve_path(&self, path: &str) -> RealPath {

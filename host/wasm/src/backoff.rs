@@ -1,5 +1,5 @@
-//! Backoff for plugins that took too long or too much memory to compile, or too long to describe themselves: not every
-//! call and listing should wait for them again.
+//! Backoff for plugins that took too long or too much memory to compile, or too long to describe themselves, so that
+//! not every call and listing waits for them again.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,7 +11,7 @@ use crate::compile::CompileLimits;
 use crate::digest::Sha256Digest;
 
 /// Duration of the backoff: many listings, and still short enough that a merely busy machine recovers by itself.
-const REST: Duration = Duration::from_secs(10 * 60);
+const BACKOFF: Duration = Duration::from_secs(10 * 60);
 
 /// The step that took too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ fn timeout() -> ToolErrorCode {
     ToolErrorCode::Timeout
 }
 
-/// Records that it was too slow.
+/// Records a failure, and begins its backoff.
 pub(crate) fn remember_failure(
     cache: &ComponentCache,
     digest: &Sha256Digest,
@@ -45,7 +45,7 @@ pub(crate) fn remember_failure(
     reason: &str,
 ) {
     let note = BackoffNote {
-        until: now().saturating_add(REST.as_secs()),
+        until: now().saturating_add(BACKOFF.as_secs()),
         reason: reason.to_owned(),
         code,
     };
@@ -72,11 +72,11 @@ pub(crate) fn active_failure(
 fn note_reason(note: BackoffNote, kind: BackoffKind, now: u64) -> Option<String> {
     let left = note.until.checked_sub(now).filter(|left| *left > 0)?;
     // Later than any recorded end: the clock was set back.
-    if left > REST.as_secs() {
+    if left > BACKOFF.as_secs() {
         return None;
     }
     let minutes = left.div_ceil(60);
-    let again = match kind {
+    let retry = match kind {
         BackoffKind::Compile(_) => {
             format!("it is tried again in {minutes} min, or at once with another limit")
         }
@@ -84,7 +84,7 @@ fn note_reason(note: BackoffNote, kind: BackoffKind, now: u64) -> Option<String>
             format!("it is asked again in {minutes} min, or at once by `mimir doctor`")
         }
     };
-    Some(format!("{}; {again}", note.reason))
+    Some(format!("{}; {retry}", note.reason))
 }
 
 fn now() -> u64 {
@@ -93,14 +93,14 @@ fn now() -> u64 {
 }
 
 fn key(digest: &Sha256Digest, kind: BackoffKind) -> String {
-    let what = match kind {
+    let step = match kind {
         BackoffKind::Compile(limits) => {
             let (time, memory) = (limits.time.as_millis(), limits.memory);
             format!("uncompiled-{time}-{memory}")
         }
         BackoffKind::Describe => "slow".to_owned(),
     };
-    format!("{digest}-{}-{what}", crate::describe::FORM)
+    format!("{digest}-{}-{step}", crate::describe::FORMAT_VERSION)
 }
 
 #[cfg(test)]
@@ -114,16 +114,16 @@ mod tests {
             reason: "too slow".to_owned(),
             code: timeout(),
         };
-        let shown = |now| note_reason(note(), BackoffKind::Describe, now);
-        let said = shown(10_000 - 61).unwrap();
+        let reason_at = |now| note_reason(note(), BackoffKind::Describe, now);
+        let reason = reason_at(10_000 - 61).unwrap();
         assert!(
-            said.starts_with("too slow; ") && said.contains("in 2 min"),
-            "{said}"
+            reason.starts_with("too slow; ") && reason.contains("in 2 min"),
+            "{reason}"
         );
-        assert_eq!(shown(10_000), None, "it is over");
-        assert_eq!(shown(20_000), None);
+        assert_eq!(reason_at(10_000), None, "it is over");
+        assert_eq!(reason_at(20_000), None);
         assert_eq!(
-            shown(10_000 - REST.as_secs() - 1),
+            reason_at(10_000 - BACKOFF.as_secs() - 1),
             None,
             "the clock was set back"
         );

@@ -85,9 +85,9 @@ impl ComponentCache {
         };
         if folder.symlink_metadata().is_err() {
             // The first entry creates it, in the nearest existing ancestor.
-            let mut above = folder.ancestors().skip(1);
-            let above = above.find(|folder| folder.symlink_metadata().is_ok());
-            return match above.map_or(Ok(()), private::check_writable) {
+            let mut ancestors = folder.ancestors().skip(1);
+            let existing_ancestor = ancestors.find(|folder| folder.symlink_metadata().is_ok());
+            return match existing_ancestor.map_or(Ok(()), private::check_writable) {
                 Ok(()) => CacheState::Absent,
                 Err(error) => bad(error),
             };
@@ -128,7 +128,7 @@ impl ComponentCache {
                 if error.kind() == io::ErrorKind::InvalidData {
                     tracing::warn!(%error, key, "ignoring a cache entry; it will be replaced");
                 } else {
-                    self.useless(folder, &error);
+                    self.warn_unusable(folder, &error);
                 }
                 None
             }
@@ -141,12 +141,12 @@ impl ComponentCache {
             return;
         };
         if let Err(error) = write(folder, &folder.join(kind.folder()), key, content) {
-            self.useless(folder, &error);
+            self.warn_unusable(folder, &error);
         }
     }
 
     /// Warns once that the cache cannot be used: a fault of one entry applies to the others, too.
-    fn useless(&self, folder: &Path, error: &io::Error) {
+    fn warn_unusable(&self, folder: &Path, error: &io::Error) {
         if self.has_warned.swap(true, Ordering::Relaxed) {
             tracing::debug!(%error, "cannot use the cache");
             return;

@@ -28,10 +28,10 @@ use crate::yielding::YieldHook;
 
 /// Fuel between two checks of the clock: about a millisecond of computing. Each check costs about a microsecond, a
 /// thousandth of the time.
-const YIELD_EVERY: u64 = 1_000_000;
+const YIELD_FUEL: u64 = 1_000_000;
 
 /// Allowance of a result in addition to its payload, for names, codes and the list itself.
-const OUTPUT_FRAME: usize = 1 << 20;
+const OUTPUT_OVERHEAD: usize = 1 << 20;
 
 /// The interface of a toolset. The lookup also finds a later, compatible version.
 const TOOLSET: &str = "mimir:tool/toolset@1.0.0";
@@ -60,20 +60,21 @@ impl PreparedComponent {
     pub(crate) fn new(
         pre: InstancePre<StoreState>,
         kind: &ComponentKind,
-        place: &str,
+        location: &str,
     ) -> Result<Self, WasmHostError> {
         let kind_mismatch = |error: wasmtime::Error| {
-            let message = format!("{place} does not match its detected kind: {error:#}");
+            let message = format!("{location} does not match its detected kind: {error:#}");
             WasmHostError::Component(message, ToolErrorCode::InvalidInput)
         };
         Ok(match kind {
             ComponentKind::Toolset { assessor } => PreparedComponent::Toolset {
-                call: call_of(pre.component())
+                call: find_call_export(pre.component())
                     .ok_or_else(|| kind_mismatch(wasmtime::format_err!("it exports no `call`")))?,
                 toolset: toolset::GuestIndices::new(&pre).map_err(kind_mismatch)?,
-                assessor: match assessor {
-                    true => Some(assessor::GuestIndices::new(&pre).map_err(kind_mismatch)?),
-                    false => None,
+                assessor: if assessor {
+                    Some(assessor::GuestIndices::new(&pre).map_err(kind_mismatch)?)
+                } else {
+                    None
                 },
                 pre,
             },
@@ -140,8 +141,8 @@ pub(crate) fn store(
     store.limiter(|guest| &mut guest.limiter);
     store.call_hook_async(YieldHook);
     store.set_fuel(fuel)?;
-    store.fuel_async_yield_interval(Some(YIELD_EVERY))?;
-    store.set_hostcall_fuel(max_bytes.saturating_add(OUTPUT_FRAME));
+    store.fuel_async_yield_interval(Some(YIELD_FUEL))?;
+    store.set_hostcall_fuel(max_bytes.saturating_add(OUTPUT_OVERHEAD));
     store.data_mut().transfer_setting = limit;
     Ok(store)
 }
@@ -164,7 +165,7 @@ pub(crate) async fn run_call(
     capture: Option<StdoutCapture>,
 ) -> RawResult {
     let tool = call.tool().own_name();
-    let ended = {
+    let outcome = {
         let (arguments, context) = (call.arguments(), call.context());
         let work = pin!(invoke(
             &mut store,
@@ -176,7 +177,7 @@ pub(crate) async fn run_call(
         ));
         call.deadline().run_until(work).await
     };
-    finish_call(store, call, ended)
+    finish_call(store, call, outcome)
 }
 
 /// Returns a hint for a built-in tool that can return the result with less computing.
@@ -184,9 +185,9 @@ fn cheaper_format_hint(call: &Approved) -> Option<&'static str> {
     let (tool, arguments) = (call.tool(), call.arguments());
     let formats = &tool.definition.input_schema.to_value()["properties"]["format"]["enum"];
     let mut formats = formats.as_array().into_iter().flatten();
-    let raw = formats.any(|format| format == "raw");
-    let is_ours = tool.source == ToolSource::BuiltIn;
-    (raw && is_ours && arguments["format"] != "raw")
+    let has_raw_format = formats.any(|format| format == "raw");
+    let is_built_in = tool.source == ToolSource::BuiltIn;
+    (has_raw_format && is_built_in && arguments["format"] != "raw")
         .then_some("`format: raw` returns the body as it was sent, with less computing")
 }
 
@@ -199,18 +200,18 @@ pub(crate) fn resource_usage(store: &Store<StoreState>, limits: &Limits) -> Reso
     }
 }
 
-/// Returns the result of a call that has ended or timed out.
+/// Returns the result of a call that has finished or timed out.
 pub(crate) fn finish_call(
     store: Store<StoreState>,
     call: &Approved,
-    ended: Result<wasmtime::Result<GuestCallResult>, DeadlineElapsed>,
+    outcome: Result<wasmtime::Result<GuestCallResult>, DeadlineElapsed>,
 ) -> RawResult {
     let limits = call.limits();
     let tool = call.tool().name().as_str();
     let usage = resource_usage(&store, limits);
     let guest = store.data();
     guest.flush_logs();
-    let (result, truncated) = match ended {
+    let (result, truncated) = match outcome {
         Ok(Ok((result, truncated))) => (
             result.and_then(|output| check_size(output, limits)),
             truncated,
@@ -232,7 +233,7 @@ pub(crate) fn finish_call(
     };
     RawResult {
         result: result
-            .map_err(|error| explain(error, guest, limits))
+            .map_err(|error| explain_failure(error, guest, limits))
             .map_err(|error| add_files_hint(error, call)),
         usage,
         truncated,
@@ -243,7 +244,7 @@ pub(crate) fn finish_call(
 type ToolsetResult = (Result<types::Output, types::Error>,);
 
 /// Looks up the function `call` of a toolset.
-fn call_of(component: &Component) -> Option<ComponentExportIndex> {
+fn find_call_export(component: &Component) -> Option<ComponentExportIndex> {
     let toolset = component.get_export_index(None, TOOLSET)?;
     component.get_export_index(Some(&toolset), "call")
 }
@@ -264,8 +265,8 @@ async fn invoke(
             let instance = pre.instantiate_async(&mut *store).await?;
             let call = instance.get_typed_func::<_, ToolsetResult>(&mut *store, call)?;
             let (arguments, context) = (arguments.to_string(), convert::context(context));
-            let given = (tool, arguments.as_str(), &context);
-            let (result,) = call.call_async(&mut *store, given).await?;
+            let parameters = (tool, arguments.as_str(), &context);
+            let (result,) = call.call_async(&mut *store, parameters).await?;
             let result = result.map_err(convert::error).and_then(convert::output);
             Ok((result, false))
         }
@@ -278,7 +279,7 @@ async fn invoke(
                 return Ok((Err(ToolError::new(ToolErrorCode::NotFound, message)), false));
             };
             let instance = pre.instantiate_async(&mut *store).await?;
-            let max_bytes = store.data().most_output;
+            let max_bytes = store.data().max_output;
             let called = lift::call(&mut *store, &instance, lifted, index, arguments, max_bytes);
             let result = match called.await {
                 Ok(LiftedOutput::Ok(value)) => Ok(lifted_output(value)),
@@ -310,8 +311,8 @@ async fn invoke(
                     None => return Err(error),
                 },
             };
-            let (stdout, over) = capture.map(StdoutCapture::finish).unwrap_or_default();
-            Ok((program(store.data(), stdout, code), over))
+            let (stdout, truncated) = capture.map(StdoutCapture::finish).unwrap_or_default();
+            Ok((command_output(store.data(), stdout, code), truncated))
         }
     }
 }
@@ -334,8 +335,8 @@ fn lifted_output(value: Option<Value>) -> ToolOutput {
     }
 }
 
-/// Returns the output of a program. An exit code other than 0 is a failure.
-fn program(guest: &StoreState, stdout: Vec<u8>, code: i32) -> Result<ToolOutput, ToolError> {
+/// Returns the output of a command. An exit code other than 0 is a failure.
+fn command_output(guest: &StoreState, stdout: Vec<u8>, code: i32) -> Result<ToolOutput, ToolError> {
     let stdout = String::from_utf8_lossy(&stdout).into_owned();
     if code == 0 {
         return Ok(ToolOutput {
@@ -355,7 +356,7 @@ fn program(guest: &StoreState, stdout: Vec<u8>, code: i32) -> Result<ToolOutput,
 
 /// Adds the host's knowledge to a tool's own failure: the rule behind a refusal, the cause of a failed request or
 /// command, a response timeout, and a write that failed for lack of space.
-fn explain(mut error: ToolError, guest: &StoreState, limits: &Limits) -> ToolError {
+fn explain_failure(mut error: ToolError, guest: &StoreState, limits: &Limits) -> ToolError {
     if error.code == ToolErrorCode::PermissionDenied
         && let Some(refusal) = guest.fs.refusals().last()
     {
@@ -368,7 +369,7 @@ fn explain(mut error: ToolError, guest: &StoreState, limits: &Limits) -> ToolErr
         }
     }
     if let Some(host_error) = guest.original_failure(&error) {
-        // The guest's error type has fewer codes, and none for messages meant for a person. A failure that it passes
+        // The guest's error type has fewer codes, and none for a message to the user. A failure that it passes
         // on is replaced by the host's own.
         if let Some(details) = convert::tool_details(&error, host_error.code) {
             error.details = details;
@@ -400,9 +401,9 @@ fn explain(mut error: ToolError, guest: &StoreState, limits: &Limits) -> ToolErr
             | ToolErrorCode::PermissionDenied
     );
     if may_be_full && guest.fs.was_quota_exceeded() {
-        let why = backend::too_many_files(limits.new_file_bytes, limits.new_files);
+        let reason = backend::new_files_limit_message(limits.new_file_bytes, limits.new_files);
         error.code = ToolErrorCode::LimitExceeded;
-        error.message = format!("{} ({why})", error.message);
+        error.message = format!("{} ({reason})", error.message);
     } else if error.code == ToolErrorCode::ExecutionError
         && let Some(exhausted) = guest.fs.exhausted()
     {
@@ -431,10 +432,10 @@ fn add_files_hint(mut error: ToolError, call: &Approved) -> ToolError {
         "not-permitted",
     ];
     let details = error.details.as_ref().map(Value::to_string);
-    let said = format!("{} {}", error.message, details.unwrap_or_default()).to_lowercase();
+    let text = format!("{} {}", error.message, details.unwrap_or_default()).to_lowercase();
     if MISSING_FILE_PHRASES
         .iter()
-        .any(|words| said.contains(words))
+        .any(|phrase| text.contains(phrase))
     {
         let remedy = grants::files_remedy(call.tool());
         error.message = format!("{}: {remedy}", error.message);

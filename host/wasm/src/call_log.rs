@@ -16,10 +16,12 @@ pub(crate) struct CallLog(Arc<Mutex<LogBuffer>>);
 
 struct LogBuffer {
     observer: Arc<dyn CallObserver>,
-    left: usize,
-    most: usize,
+    lines_left: usize,
+    max_lines: usize,
     line_bytes: usize,
+    /// Number of dropped lines that were not reported yet.
     dropped: u64,
+    /// The end of stderr.
     tail: VecDeque<u8>,
 }
 
@@ -27,8 +29,8 @@ impl CallLog {
     pub(crate) fn new(observer: Arc<dyn CallObserver>, limits: &Limits) -> Self {
         Self(Arc::new(Mutex::new(LogBuffer {
             observer,
-            left: limits.log_lines,
-            most: limits.log_lines,
+            lines_left: limits.log_lines,
+            max_lines: limits.log_lines,
             line_bytes: limits.log_line_bytes,
             dropped: 0,
             tail: VecDeque::new(),
@@ -37,9 +39,9 @@ impl CallLog {
 
     /// Replaces the observer, with as many lines allowed as for a new call.
     pub(crate) fn set_observer(&self, observer: Arc<dyn CallObserver>) {
-        let mut lines = self.lock();
-        lines.observer = observer;
-        lines.left = lines.most;
+        let mut buffer = self.lock();
+        buffer.observer = observer;
+        buffer.lines_left = buffer.max_lines;
     }
 
     fn lock(&self) -> MutexGuard<'_, LogBuffer> {
@@ -48,24 +50,24 @@ impl CallLog {
 
     /// Passes on a line, if the limit allows it.
     pub(crate) fn write_line(&self, level: LogLevel, line: &str) {
-        let mut lines = self.lock();
-        if lines.left == 0 {
-            lines.dropped += 1;
+        let mut buffer = self.lock();
+        if buffer.lines_left == 0 {
+            buffer.dropped += 1;
             return;
         }
-        lines.left -= 1;
-        let kept = text::prefix_bytes(line, lines.line_bytes);
-        let mut shown = text::sanitize(kept.to_owned());
-        if kept.len() < line.len() {
+        buffer.lines_left -= 1;
+        let prefix = text::prefix_bytes(line, buffer.line_bytes);
+        let mut shown = text::sanitize(prefix.to_owned());
+        if prefix.len() < line.len() {
             shown.push('…');
         }
-        lines.observer.log(LogLine { level, text: shown });
+        buffer.observer.log(LogLine { level, text: shown });
     }
 
     /// Returns the end of stderr.
     pub(crate) fn tail(&self) -> String {
-        let mut lines = self.lock();
-        let bytes: &[u8] = lines.tail.make_contiguous();
+        let mut buffer = self.lock();
+        let bytes: &[u8] = buffer.tail.make_contiguous();
         text::sanitize(String::from_utf8_lossy(bytes).into_owned())
     }
 
@@ -76,22 +78,23 @@ impl CallLog {
 
     /// Reports the number of dropped lines.
     pub(crate) fn report_dropped(&self) {
-        let mut lines = self.lock();
-        let dropped = std::mem::take(&mut lines.dropped);
+        let mut buffer = self.lock();
+        let dropped = std::mem::take(&mut buffer.dropped);
         if dropped > 0 {
             let text = format!("{dropped} more lines were dropped (limits.logLines)");
-            lines.observer.log(LogLine {
+            buffer.observer.log(LogLine {
                 level: LogLevel::Warn,
                 text,
             });
         }
     }
 
-    pub(crate) fn keep_tail(&self, bytes: &[u8]) {
-        let mut lines = self.lock();
+    /// Stores the end of this part of stderr.
+    pub(crate) fn append_stderr(&self, bytes: &[u8]) {
+        let mut buffer = self.lock();
         let bytes = &bytes[bytes.len().saturating_sub(TAIL)..];
-        let over = (lines.tail.len() + bytes.len()).saturating_sub(TAIL);
-        lines.tail.drain(..over);
-        lines.tail.extend(bytes);
+        let over = (buffer.tail.len() + bytes.len()).saturating_sub(TAIL);
+        buffer.tail.drain(..over);
+        buffer.tail.extend(bytes);
     }
 }

@@ -1,7 +1,7 @@
 //! Compilation of components to machine code, through the cache.
 //!
-//! Compilation is limited in size before it begins ([`bounds`]) and in time and memory while it runs ([`ComponentCompiler`]),
-//! and passes through a queue ([`queue`]) that compiles each component once.
+//! Compilation is limited in size before it begins ([`code_size`]) and in time and memory while it runs
+//! ([`ComponentCompiler`]), and passes through a queue ([`queue`]) that compiles each component once.
 
 use std::time::Duration;
 
@@ -96,34 +96,34 @@ pub(crate) fn cached_component(
 ) -> Option<Component> {
     let key = key(engine, digest);
     let counts = cache.counts();
-    let mapped = || {
+    let map = || {
         let file = cache.verified_file(&key)?;
         let component = load::map_code(engine, &file)?;
         counts.count_mapped(file.metadata().map_or(0, |meta| meta.len()));
         Some(component)
     };
-    let read = || {
+    let copy = || {
         let code = cache.read_code(&key)?;
         let component = load::load_copied(engine, &code)?;
         counts.count_read(code.len() as u64);
         Some(component)
     };
-    let found = mapped().or_else(read);
-    if found.is_none() {
+    let component = map().or_else(copy);
+    if component.is_none() {
         counts.count_missed();
     }
-    found.map(memory_images::prepare_images)
+    component.map(memory_images::prepare_images)
 }
 
 /// Loads freshly compiled code and stores it in the cache.
-fn compile_fresh(
+fn load_and_store(
     engine: &Engine,
     cache: &ComponentCache,
     digest: &Sha256Digest,
     name: &str,
     code: &[u8],
 ) -> Result<Component, WasmHostError> {
-    let component = load::load_fresh(engine, code).map_err(|error| unloadable(name, &error))?;
+    let component = load::load_fresh(engine, code).map_err(|error| load_error(name, &error))?;
     cache.store_code(&key(engine, digest), code);
     Ok(memory_images::prepare_images(component))
 }
@@ -132,7 +132,7 @@ fn compile_fresh(
 /// exports no type for it.
 const TOO_LARGE_FOR_POOL: &str = "pooling allocator";
 
-fn unloadable(name: &str, error: &wasmtime::Error) -> WasmHostError {
+fn load_error(name: &str, error: &wasmtime::Error) -> WasmHostError {
     let reason = format!("{error:#}");
     if reason.contains(TOO_LARGE_FOR_POOL) {
         let message = format!(

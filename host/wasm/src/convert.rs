@@ -14,8 +14,8 @@ use crate::bindings::{assessor, toolset, types};
 /// Path of the workspace in a guest: the root, so that relative paths just work.
 pub(crate) const GUEST_ROOT: &str = "/";
 
-/// Maximum length of a tool's own error kind, in characters.
-const MAX_NAME: usize = 64;
+/// Maximum length of a tool's own error code, in characters.
+const MAX_CODE_LENGTH: usize = 64;
 
 pub(crate) fn context(context: &CallContext) -> types::CallContext {
     types::CallContext {
@@ -89,17 +89,17 @@ pub(crate) fn output_to_guest(output: &ToolOutput) -> types::Output {
     }
 }
 
-/// Converts a tool's failure. A tool cannot claim outcomes that only mimir decides: a refusal by a person or a rule,
+/// Converts a tool's failure. A tool cannot claim outcomes that only mimir decides: a refusal by the user or by a rule,
 /// the host's timeout, and cancellation by the caller, on which callers and exit codes rely. A tool that reports one
 /// of these (because its own request timed out, or a tool that it called was denied) has failed, and its claim goes
-/// into the details; a timeout of its own request is accepted if there was one (see [`details_of`]). Failures that a
+/// into the details; a timeout of its own request is accepted if there was one (see [`tool_details`]). Failures that a
 /// tool detects itself are accepted: a file that is too large or a full disk is `limit-exceeded`, and a refusal of the
 /// system is `permission-denied`.
 pub(crate) fn error(error: types::Error) -> ToolError {
     use types::ErrorCode as E;
-    let mut said = None;
-    let theirs = |code: ToolErrorCode, said: &mut Option<String>| {
-        *said = Some(code.as_str().to_owned());
+    let mut claimed = None;
+    let reject_code = |code: ToolErrorCode, claimed: &mut Option<String>| {
+        *claimed = Some(code.as_str().to_owned());
         ToolErrorCode::ExecutionError
     };
     let code = match error.code {
@@ -109,22 +109,22 @@ pub(crate) fn error(error: types::Error) -> ToolError {
         E::FileNotFound => ToolErrorCode::FileNotFound,
         E::AlreadyExists => ToolErrorCode::AlreadyExists,
         E::PermissionDenied => ToolErrorCode::PermissionDenied,
-        E::ApprovalDenied => theirs(ToolErrorCode::ApprovalDenied, &mut said),
-        E::Timeout => theirs(ToolErrorCode::Timeout, &mut said),
-        E::Cancelled => theirs(ToolErrorCode::Cancelled, &mut said),
+        E::ApprovalDenied => reject_code(ToolErrorCode::ApprovalDenied, &mut claimed),
+        E::Timeout => reject_code(ToolErrorCode::Timeout, &mut claimed),
+        E::Cancelled => reject_code(ToolErrorCode::Cancelled, &mut claimed),
         E::LimitExceeded => ToolErrorCode::LimitExceeded,
         E::Network => ToolErrorCode::Network,
         E::Execution => ToolErrorCode::ExecutionError,
         E::Unavailable => ToolErrorCode::Unavailable,
         E::Other(name) => {
-            said = Some(text::visible(text::prefix(&name, MAX_NAME)));
+            claimed = Some(text::visible(text::prefix(&name, MAX_CODE_LENGTH)));
             ToolErrorCode::ExecutionError
         }
     };
     let details = error
         .details
         .map(|text| serde_json::from_str(&text).unwrap_or(Value::String(text)));
-    let details = match (said, details) {
+    let details = match (claimed, details) {
         (None, details) => details,
         (Some(name), None) => Some(serde_json::json!({ "code": name })),
         (Some(name), Some(details)) => {
@@ -142,10 +142,10 @@ pub(crate) fn error(error: types::Error) -> ToolError {
 /// Returns the tool's details of a failure for which it claimed this reserved code, or `None` if it claimed another
 /// one.
 pub(crate) fn tool_details(error: &ToolError, code: ToolErrorCode) -> Option<Option<Value>> {
-    let said = error.details.as_ref()?.as_object()?;
-    let is = error.code == ToolErrorCode::ExecutionError
-        && said.get("code").and_then(Value::as_str) == Some(code.as_str());
-    is.then(|| said.get("details").cloned())
+    let details = error.details.as_ref()?.as_object()?;
+    let claims_code = error.code == ToolErrorCode::ExecutionError
+        && details.get("code").and_then(Value::as_str) == Some(code.as_str());
+    claims_code.then(|| details.get("details").cloned())
 }
 
 pub(crate) fn error_to_guest(error: &ToolError) -> types::Error {
@@ -234,7 +234,7 @@ pub(crate) fn needs(needs: types::Needs) -> Needs {
         reason: need.reason,
     });
     Needs {
-        // Set by a person, and never requested.
+        // Set by the user, and never requested.
         environment: std::collections::BTreeMap::new(),
         config: std::collections::BTreeMap::new(),
         files: files.collect(),

@@ -26,7 +26,7 @@ use crate::trap_errors::trap_error;
 
 mod definitions;
 
-use definitions::{MAX_NAME, definitions, line};
+use definitions::{MAX_NAME, definitions, single_line};
 
 /// The calling convention of a component.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -63,7 +63,7 @@ pub(crate) type DescriptionResult = Result<ComponentDescription, (ToolErrorCode,
 /// parsed are ignored anyway; a new version is needed when old entries could be parsed but would be wrong: when a field
 /// of [`ComponentDescription`] changes its meaning, when `definitions` checks more or less, or when detection or
 /// lifting of components changes.
-pub(crate) const FORM: u32 = 6;
+pub(crate) const FORMAT_VERSION: u32 = 6;
 
 /// Limits for getting a description: enough for a plugin that builds its schemas at run time.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -74,8 +74,9 @@ const MAX_BYTES: u64 = 4 << 20;
 pub(crate) struct InspectedComponent {
     pub digest: Sha256Digest,
     pub described: DescriptionResult,
-    /// True if another inspection would return the same: faults of this machine or this moment do not last.
-    pub lasts: bool,
+    /// True if another inspection would have the same result. Temporary faults and faults of this machine are not
+    /// cached.
+    pub is_stable: bool,
 }
 
 /// Parses the description shipped with a component, if it has the current form.
@@ -87,66 +88,66 @@ pub(crate) fn parse_shipped(text: &str) -> serde_json::Result<ComponentDescripti
 pub(crate) async fn describe_for_shipping(
     host: &Arc<WasmHost>,
     component: PackedComponent,
-    place: &str,
+    location: &str,
 ) -> Result<String, WasmHostError> {
     let bytes = ComponentBytes::Bundled(component);
     let unpacked = component.unpack()?;
     let digest = Sha256Digest::of_bytes(&unpacked);
-    let described = describe(host, &bytes, place, digest, unpacked).await?;
+    let described = describe(host, &bytes, location, digest, unpacked).await?;
     let text = serde_json::to_string_pretty(&described);
     let text = text.map_err(|error| WasmHostError::Engine(error.to_string()))?;
     Ok(text + "\n")
 }
 
 /// Returns the description of a component: from the cache, or from the component itself. A component that recently
-/// timed out is asked only if `again`.
+/// timed out is queried only if `ignore_backoff` is true.
 pub(crate) async fn inspect(
     host: &Arc<WasmHost>,
     bytes: &ComponentBytes,
-    place: &str,
+    location: &str,
     digest: Option<Sha256Digest>,
-    again: bool,
+    ignore_backoff: bool,
 ) -> InspectedComponent {
     let cached = |digest| {
         let described = cached_description(host, &digest)?;
         Some(InspectedComponent {
             digest,
             described,
-            lasts: true,
+            is_stable: true,
         })
     };
     // A component described before is not read into memory: only its hash is needed.
-    let digest = digest.or_else(|| bytes.digest(place).ok());
-    if let Some(look) = digest.and_then(cached) {
-        return look;
+    let digest = digest.or_else(|| bytes.digest(location).ok());
+    if let Some(cached_inspection) = digest.and_then(cached) {
+        return cached_inspection;
     }
-    let content = match bytes.read(place) {
+    let content = match bytes.read(location) {
         Ok(content) => content,
         Err(error) => {
             return InspectedComponent {
                 digest: Sha256Digest([0; 32]),
                 described: Err((error.code(), error.to_string())),
-                lasts: false,
+                is_stable: false,
             };
         }
     };
     let digest = Sha256Digest::of_bytes(&content);
-    if let Some(look) = cached(digest) {
-        return look;
+    if let Some(cached_inspection) = cached(digest) {
+        return cached_inspection;
     }
-    if !again
+    if !ignore_backoff
         && let Some((_, reason)) =
             backoff::active_failure(host.cache(), &digest, backoff::BackoffKind::Describe)
     {
         return InspectedComponent {
             digest,
             described: Err((ToolErrorCode::Timeout, reason)),
-            lasts: false,
+            is_stable: false,
         };
     }
-    let described = describe(host, bytes, place, digest, content).await;
+    let described = describe(host, bytes, location, digest, content).await;
     // A plugin that timed out may have run on a busy machine.
-    let lasts = !matches!(
+    let is_stable = !matches!(
         described,
         Err(WasmHostError::Engine(_)
             | WasmHostError::Read { .. }
@@ -156,10 +157,10 @@ pub(crate) async fn inspect(
             | WasmHostError::Manifest(_, ToolErrorCode::Timeout))
     );
     // A compile timeout was already recorded by the compile queue.
-    let was_asked = matches!(described, Err(WasmHostError::Manifest(..)));
+    let was_queried = matches!(described, Err(WasmHostError::Manifest(..)));
     let mut described = described.map_err(|error| (error.code(), error.to_string()));
     if let Err((ToolErrorCode::Timeout, reason)) = &mut described
-        && was_asked
+        && was_queried
     {
         let kind = backoff::BackoffKind::Describe;
         backoff::remember_failure(host.cache(), &digest, kind, ToolErrorCode::Timeout, reason);
@@ -169,19 +170,19 @@ pub(crate) async fn inspect(
             *reason = until;
         }
     }
-    if lasts {
+    if is_stable {
         match serde_json::to_vec(&described) {
             Ok(content) => {
                 host.cache()
                     .put(cache::CacheEntryKind::Description, &key(&digest), &content)
             }
-            Err(error) => tracing::warn!(%error, place, "cannot cache a description"),
+            Err(error) => tracing::warn!(%error, location, "cannot cache a description"),
         }
     }
     InspectedComponent {
         digest,
         described,
-        lasts,
+        is_stable,
     }
 }
 
@@ -189,19 +190,19 @@ pub(crate) async fn inspect(
 pub(crate) fn inspect_cached(
     host: &WasmHost,
     bytes: &ComponentBytes,
-    place: &str,
+    location: &str,
 ) -> Option<InspectedComponent> {
-    let digest = bytes.digest(place).ok()?;
+    let digest = bytes.digest(location).ok()?;
     let described = cached_description(host, &digest)?;
     Some(InspectedComponent {
         digest,
         described,
-        lasts: true,
+        is_stable: true,
     })
 }
 
 fn key(digest: &Sha256Digest) -> String {
-    format!("{digest}-{FORM}")
+    format!("{digest}-{FORMAT_VERSION}")
 }
 
 fn cached_description(host: &WasmHost, digest: &Sha256Digest) -> Option<DescriptionResult> {
@@ -214,7 +215,7 @@ fn cached_description(host: &WasmHost, digest: &Sha256Digest) -> Option<Descript
 async fn describe(
     host: &Arc<WasmHost>,
     bytes: &ComponentBytes,
-    place: &str,
+    location: &str,
     digest: Sha256Digest,
     content: Cow<'static, [u8]>,
 ) -> Result<ComponentDescription, WasmHostError> {
@@ -232,12 +233,12 @@ async fn describe(
     match family {
         ComponentFamily::Toolset { assessor, .. } => {
             let kind = ComponentKind::Toolset { assessor };
-            let manifest = ask(host, bytes, place, digest, kind.clone()).await?;
+            let manifest = query_manifest(host, bytes, location, digest, kind.clone()).await?;
             let (tools, refused) = definitions(manifest.tools)?;
             Ok(ComponentDescription {
                 kind,
-                name: Some(line(&manifest.name, MAX_NAME)),
-                version: line(&manifest.version, MAX_NAME),
+                name: Some(single_line(&manifest.name, MAX_NAME)),
+                version: single_line(&manifest.version, MAX_NAME),
                 imports,
                 tools,
                 refused,
@@ -308,17 +309,17 @@ pub(crate) fn program_definition(name: ToolName) -> ToolDefinition {
 }
 
 /// Runs `describe` without any grants.
-async fn ask(
+async fn query_manifest(
     host: &Arc<WasmHost>,
     bytes: &ComponentBytes,
-    place: &str,
+    location: &str,
     digest: Sha256Digest,
     kind: ComponentKind,
 ) -> Result<convert::ToolsetManifest, WasmHostError> {
     let plugin = Arc::new(WasmPlugin::new(
         Arc::clone(host),
         bytes.clone(),
-        place.to_owned(),
+        location.to_owned(),
         digest,
         kind,
     ));
@@ -334,18 +335,18 @@ async fn ask(
     let mut store = callee
         .new_store(StoreOptions::isolated(GuardedFs::empty(), limits))
         .map_err(internal)?;
-    let asked = tokio::time::timeout(TIMEOUT, call::describe(&mut store, callee)).await;
-    match asked {
+    let reply = tokio::time::timeout(TIMEOUT, call::describe(&mut store, callee)).await;
+    match reply {
         Ok(Ok(Some(manifest))) => Ok(manifest),
         Ok(Ok(None)) => Err(WasmHostError::Manifest(
             "it does not describe itself".to_owned(),
             ToolErrorCode::InvalidInput,
         )),
         Ok(Err(error)) => {
-            let fault = trap_error(&error, store.data());
+            let host_error = trap_error(&error, store.data());
             Err(WasmHostError::Manifest(
-                format!("it cannot describe its tools: {}", fault.message),
-                fault.code,
+                format!("it cannot describe its tools: {}", host_error.message),
+                host_error.code,
             ))
         }
         Err(_) => {

@@ -12,9 +12,9 @@ use crate::error::WasmHostError;
 /// The version of wasmtime that runs the components.
 pub const WASMTIME_VERSION: &str = env!("MIMIR_WASMTIME_VERSION");
 
-/// Stack of a guest: reserved addresses, of which a call only uses memory as needed. Enough for deep but honest
-/// recursion, such as a parser's, and large enough that an engine with its own depth limit (CPython and QuickJS, by
-/// their stack in memory; see `bridge.wat`) ends a recursion itself, with an error that a program can catch.
+/// Stack of a guest in bytes. It reserves addresses; a call uses memory only as needed. Enough for deep but honest
+/// recursion, such as that of a parser. Engines with a depth limit of their own (CPython and QuickJS; see
+/// `bridge.wat`) reach it before this one, and raise an error that a program can catch.
 const GUEST_STACK: usize = 64 << 20;
 
 /// Stack of a call's fiber: the guest's, and space for the host functions that it calls.
@@ -72,9 +72,9 @@ impl MemoryAddressing {
     }
 
     /// Parses that spelling.
-    pub(crate) fn read(word: &str) -> Option<Self> {
-        let all = [MemoryAddressing::Reserved, MemoryAddressing::Checked];
-        all.into_iter().find(|one| one.as_str() == word)
+    pub(crate) fn parse(word: &str) -> Option<Self> {
+        let modes = [MemoryAddressing::Reserved, MemoryAddressing::Checked];
+        modes.into_iter().find(|mode| mode.as_str() == word)
     }
 }
 
@@ -132,24 +132,24 @@ fn config() -> Config {
 }
 
 /// Extra address space reserved by a memory when addresses are scarce, so that it can grow without being moved.
-const GROWTH: u64 = 4 << 20;
+const GROWTH_RESERVATION: u64 = 4 << 20;
 
-/// Configures the engine for scarce address space: without a pool for lack of addresses, there are also not enough for
-/// the usual 4 GiB per memory and its guard regions. Code then checks each access, and is slower.
+/// Configures the engine for scarce address space: if a pool cannot be reserved, the usual 4 GiB per memory and its
+/// guard regions are too much as well. The code then checks each access, and is slower.
 fn configure_without_pool(config: &mut Config) {
     config
         .memory_reservation(0)
         .memory_guard_size(0)
         .guard_before_linear_memory(false)
-        .memory_reservation_for_growth(GROWTH);
+        .memory_reservation_for_growth(GROWTH_RESERVATION);
 }
 
 /// A module with one memory of one page, in binary.
-const SAMPLE: &[u8] = b"\0asm\x01\0\0\0\x05\x03\x01\0\x01";
+const SAMPLE_MODULE: &[u8] = b"\0asm\x01\0\0\0\x05\x03\x01\0\x01";
 
 /// Runs a sample: creating an engine does not prove that a guest fits in memory.
 pub(crate) fn run_sample(engine: &Engine) -> wasmtime::Result<()> {
-    let module = Module::new(engine, SAMPLE)?;
+    let module = Module::new(engine, SAMPLE_MODULE)?;
     let mut store = Store::new(engine, ());
     Instance::new(&mut store, &module, &[])?;
     Ok(())

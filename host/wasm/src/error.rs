@@ -9,10 +9,10 @@ pub enum WasmHostError {
     #[error("WebAssembly cannot be run on this machine: {0}")]
     Engine(String),
     /// The file cannot be read.
-    #[error("{place} cannot be read: {reason}")]
+    #[error("{location} cannot be read: {reason}")]
     Read {
         /// The file.
-        place: String,
+        location: String,
         /// The reason.
         reason: String,
         /// The code for the system's error.
@@ -24,7 +24,7 @@ pub enum WasmHostError {
     /// The component was not compiled within its limits.
     #[error("{0}")]
     Compile(String, ToolErrorCode),
-    /// The file differs from the one that was described.
+    /// The file differs from the one whose tools were listed.
     #[error("{0} has changed since it was read; call it again")]
     Changed(String),
     /// The plugin's own description of its tools is not valid.
@@ -46,14 +46,14 @@ impl WasmHostError {
     }
 
     /// Returns the error for a file that cannot be read.
-    pub(crate) fn read_error(place: impl Into<String>, error: &std::io::Error) -> Self {
+    pub(crate) fn read_error(location: impl Into<String>, error: &std::io::Error) -> Self {
         let code = match error.kind() {
             std::io::ErrorKind::NotFound => ToolErrorCode::FileNotFound,
             std::io::ErrorKind::PermissionDenied => ToolErrorCode::PermissionDenied,
             _ => ToolErrorCode::Unavailable,
         };
         WasmHostError::Read {
-            place: place.into(),
+            location: location.into(),
             reason: error.to_string(),
             code,
         }

@@ -1,4 +1,4 @@
-//! Detection of a file's kind from its bytes alone: nothing is compiled or run.
+//! Detection of a file's kind from its bytes alone, without compiling or running it.
 //!
 //! [`detect`] reads the outline of a component (its types, imports and exports; function bodies are skipped) and
 //! returns which of the three families it belongs to. Any other file gets a [`FamilyError`] with a remedy. The bytes
@@ -90,12 +90,12 @@ pub fn detect(bytes: &[u8]) -> Result<DetectedComponent, FamilyError> {
 
 /// Returns the toolset family, or `None` if no toolset is exported.
 fn toolset(surface: &ComponentSurface) -> Result<Option<ComponentFamily>, FamilyError> {
-    let exported = |wanted: &str| {
+    let exported = |expected: &str| {
         surface.exports().find_map(|(name, ty)| {
-            let found = InterfaceName::parse(name)?;
+            let parsed = InterfaceName::parse(name)?;
             let matches = matches!(ty, ComponentEntityType::Instance(_))
-                && found.matches(interface::MIMIR, wanted);
-            matches.then_some(found)
+                && parsed.matches(interface::MIMIR, expected);
+            matches.then_some(parsed)
         })
     };
     let Some(toolset) = exported("toolset") else {
@@ -122,7 +122,7 @@ fn foreign(surface: &ComponentSurface) -> Result<ComponentFamily, FamilyError> {
         .exports()
         .filter(|(_, ty)| matches!(ty, ComponentEntityType::Instance(_)))
         .filter_map(|(name, _)| InterfaceName::parse(name))
-        .find(|found| found.matches("wasi:cli", "run"));
+        .find(|name| name.matches("wasi:cli", "run"));
     match run {
         Some(run) if run.is_wasi_02() => Ok(ComponentFamily::Command),
         Some(run) => Err(FamilyError::Wasi {

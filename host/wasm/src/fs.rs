@@ -127,10 +127,10 @@ pub struct GuardedFs {
 impl GuardedFs {
     /// Opens the mounts; the guest may have `max_open` files and directories open at the same time.
     pub fn open(mounts: Vec<GuestMount>, max_open: usize) -> Result<Self, MountError> {
-        let watched = mounts
+        let tracked = mounts
             .into_iter()
             .map(|mount| (mount, MountTracking::default()));
-        Self::open_tracked(watched.collect(), max_open)
+        Self::open_tracked(tracked.collect(), max_open)
     }
 
     /// Opens the mounts with a quota and an undo recorder for each.
@@ -139,7 +139,7 @@ impl GuardedFs {
         max_open: usize,
     ) -> Result<Self, MountError> {
         let mut roots = Vec::with_capacity(mounts.len());
-        for (mount, watch) in mounts {
+        for (mount, tracking) in mounts {
             let dir = open_root(&mount)?;
             let shared = node::MountState {
                 rules: mount.rules,
@@ -153,8 +153,8 @@ impl GuardedFs {
                     path: mount.host.display().to_string(),
                     source,
                 })?,
-                quota: watch.quota,
-                undo: watch.undo,
+                quota: tracking.quota,
+                undo: tracking.undo,
             };
             let node = FsNode::root(dir, Arc::new(shared), mount.prefix);
             roots.push((FsEntry::Real(node), mount.guest));
@@ -183,8 +183,8 @@ impl GuardedFs {
             mounts: mounts.collect(),
             files,
         };
-        let front = FsEntry::Overlay(OverlayNode::root(tree));
-        self.roots.push((front, "/".to_owned()));
+        let root = FsEntry::Overlay(OverlayNode::root(tree));
+        self.roots.push((root, "/".to_owned()));
         self
     }
 
@@ -228,13 +228,18 @@ impl GuardedFs {
 
     /// Returns the reason if the last change was refused because it could not be recorded, and clears it.
     pub fn take_not_recorded(&mut self) -> Option<String> {
-        let is = |refusal: &PathRefusal| matches!(refusal.cause, RefusalCause::NotRecorded { .. });
-        let last = self.refusals.iter().rfind(|one| is(one))?.to_string();
-        self.refusals.retain(|one| !is(one));
+        let is_not_recorded =
+            |refusal: &PathRefusal| matches!(refusal.cause, RefusalCause::NotRecorded { .. });
+        let last = self
+            .refusals
+            .iter()
+            .rfind(|refusal| is_not_recorded(refusal))?
+            .to_string();
+        self.refusals.retain(|refusal| !is_not_recorded(refusal));
         Some(last)
     }
 
-    fn remember(&mut self, refusal: PathRefusal) {
+    fn store_refusal(&mut self, refusal: PathRefusal) {
         tracing::debug!(%refusal, "refused a path");
         if self.refusals.len() == MAX_REFUSALS {
             self.refusals.remove(0);
@@ -251,15 +256,19 @@ fn open_root(mount: &GuestMount) -> Result<sys::DirHandle, MountError> {
         .split('/')
         .filter(|part| !part.is_empty())
         .collect();
-    let wrong = || MountError::Prefix {
+    let invalid_prefix = || MountError::Prefix {
         prefix: mount.prefix.clone(),
     };
     if parts.iter().any(|part| matches!(*part, "." | ".."))
         || !mount.host.ends_with(parts.join("/"))
     {
-        return Err(wrong());
+        return Err(invalid_prefix());
     }
-    let workspace = mount.host.ancestors().nth(parts.len()).ok_or_else(wrong)?;
+    let workspace = mount
+        .host
+        .ancestors()
+        .nth(parts.len())
+        .ok_or_else(invalid_prefix)?;
     let workspace = if workspace == Path::new("") {
         Path::new(".")
     } else {
@@ -314,11 +323,11 @@ pub fn add_to_linker<T: FsView + 'static>(linker: &mut Linker<T>) -> wasmtime::R
 
 impl preopens::Host for FsCtxView<'_> {
     fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<types::Descriptor>, String)>> {
-        let mut found = Vec::with_capacity(self.fs.roots.len());
+        let mut directories = Vec::with_capacity(self.fs.roots.len());
         for (root, guest) in self.fs.roots.clone() {
-            found.push((descriptor::to_guest_handle(self.table.push(root)?), guest));
+            directories.push((descriptor::to_guest_handle(self.table.push(root)?), guest));
         }
-        Ok(found)
+        Ok(directories)
     }
 }
 
@@ -349,7 +358,7 @@ impl FsCtxView<'_> {
         match fault {
             refusal::FsFault::Code(code) => code.into(),
             refusal::FsFault::Refused(refusal) => {
-                self.fs.remember(*refusal);
+                self.fs.store_refusal(*refusal);
                 types::ErrorCode::NotPermitted.into()
             }
             refusal::FsFault::TooManyOpen => {

@@ -60,23 +60,23 @@ fn safe_cache_folder(options: &HostOptions) -> Option<PathBuf> {
     // A missing folder is located by its nearest existing ancestor, unless its path climbs through components that do
     // not exist either.
     let real = |path: &Path| {
-        let there = path.ancestors().find(|above| above.exists())?;
-        let rest = path.strip_prefix(there).ok()?;
+        let existing = path.ancestors().find(|above| above.exists())?;
+        let rest = path.strip_prefix(existing).ok()?;
         let climbs = rest.components().any(|part| part == Component::ParentDir);
-        (!climbs).then(|| Some(there.canonicalize().ok()?.join(rest)))?
+        (!climbs).then(|| Some(existing.canonicalize().ok()?.join(rest)))?
     };
-    let below = match (real(&cache), real(&options.workspace)) {
+    let is_below = match (real(&cache), real(&options.workspace)) {
         (Some(cache), Some(workspace)) => cache.starts_with(workspace),
         _ => true,
     };
-    if below {
+    if is_below {
         tracing::warn!(cache = %cache.display(), "the cache is disabled: its folder is below the workspace, where tools can write");
         return None;
     }
     Some(cache)
 }
 
-/// Runs components. The engine is created for the first run: listing tools needs none.
+/// Runs components. The engine is created at the first run, since listing tools does not need it.
 pub struct WasmHost {
     options: HostOptions,
     cache: ComponentCache,
@@ -178,7 +178,7 @@ impl WasmHost {
 
     /// Returns the engine and the linker, created at the first use.
     pub(crate) fn running(&self) -> Result<&RunningEngine, WasmHostError> {
-        let made = self.running.get_or_init(|| {
+        let running = self.running.get_or_init(|| {
             let (engine, allocation) = engine::new_engine(self.options.pooling)?;
             if let MemoryAllocation::OnDemand { why } = &allocation {
                 tracing::debug!(why, "no memory pool");
@@ -191,13 +191,13 @@ impl WasmHost {
                 allocation,
             })
         });
-        made.as_ref().map_err(Clone::clone)
+        running.as_ref().map_err(Clone::clone)
     }
 
     /// Reports an event to the callback, if there is one.
     pub(crate) fn notify(&self, event: CompileEvent) {
-        if let Some(hear) = &self.options.on_compile {
-            hear(event);
+        if let Some(observer) = &self.options.on_compile {
+            observer(event);
         }
     }
 }
@@ -209,24 +209,24 @@ mod tests {
     #[test]
     fn cache_below_the_workspace_is_disabled() {
         let dir = tempfile::tempdir().unwrap();
-        let used = |workspace: &str, cache: &str| {
+        let is_used = |workspace: &str, cache: &str| {
             let mut options = HostOptions::new(dir.path().join(workspace));
             options.cache_dir = Some(dir.path().join(cache));
             safe_cache_folder(&options).is_some()
         };
         // Both for a workspace that exists already and for one that does not.
         for _ in 0..2 {
-            assert!(used("work", "cache"));
-            assert!(used("work", "deep/cache"));
-            assert!(!used("work", "work"));
-            assert!(!used("work", "work/deep/cache"));
-            assert!(!used("work", "missing/../work/cache"));
+            assert!(is_used("work", "cache"));
+            assert!(is_used("work", "deep/cache"));
+            assert!(!is_used("work", "work"));
+            assert!(!is_used("work", "work/deep/cache"));
+            assert!(!is_used("work", "missing/../work/cache"));
             std::fs::create_dir_all(dir.path().join("work")).unwrap();
         }
         #[cfg(unix)]
         {
             std::os::unix::fs::symlink("work", dir.path().join("link")).unwrap();
-            assert!(!used("work", "link/cache"));
+            assert!(!is_used("work", "link/cache"));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `wasi:http` for guests: each outgoing request goes through [`mimir_net`] after the call's effect gate has allowed
 //! it.
 //!
-//! This module forwards requests and converts their results for the guest. [`EffectGate`](mimir_core::pipeline::Effects)
+//! This module forwards requests and converts their results for the guest. [`EffectGate`]
 //! decides which requests are allowed; nothing here extends that.
 
 use std::future::Future;
@@ -33,10 +33,10 @@ use secret_headers::SecretHeaders;
 use upload::GuestUploadBody;
 
 /// Redirects followed for guests that do not follow them themselves, as the built-in `web_fetch` does.
-const REDIRECTS: usize = 5;
+const MAX_REDIRECTS: usize = 5;
 
 /// Maximum compression ratio of a body. Text compresses to a tenth at best, hostile data to a thousandth.
-const RATIO: u64 = 100;
+const MAX_COMPRESSION_RATIO: u64 = 100;
 
 /// The network access of one call.
 pub(crate) struct GuestNetwork(Option<NetworkTransport>);
@@ -124,7 +124,7 @@ impl GuestNetwork {
 
     /// Returns the placeholders that the guest gets for its secrets, by name.
     pub(crate) fn placeholders(&self) -> impl Iterator<Item = (&str, &str)> {
-        let effects = self.0.iter().map(|way| &way.effects);
+        let effects = self.0.iter().map(|transport| &transport.effects);
         effects.flat_map(EffectGate::placeholders)
     }
 
@@ -133,15 +133,15 @@ impl GuestNetwork {
         &self,
         request: http::Request<Bytes>,
     ) -> Result<FetchedResponse, ToolError> {
-        let Some(way) = &self.0 else {
+        let Some(transport) = &self.0 else {
             let message = "the tool was not granted the network";
             return Err(ToolError::new(
                 mimir_core::ToolErrorCode::PermissionDenied,
                 message,
             ));
         };
-        let fetched = way.fetch(request).await;
-        fetched.map_err(|error| request_error(error, way.limits.whole))
+        let fetched = transport.fetch(request).await;
+        fetched.map_err(|error| request_error(error, transport.limits.whole))
     }
 
     /// Returns the failure of the call's last request, if it failed.
@@ -156,8 +156,8 @@ impl GuestNetwork {
     /// Returns true if the call has received a response that may take longer than the tool is willing to wait: then
     /// the tool may report a timeout of its own.
     pub(crate) fn was_answered(&self) -> bool {
-        self.0.as_ref().is_some_and(|way| {
-            let last = way.failure.0.lock();
+        self.0.as_ref().is_some_and(|transport| {
+            let last = transport.failure.0.lock();
             matches!(*last, LastRequest::Answered)
         })
     }
@@ -178,16 +178,16 @@ impl WasiHttpHooks for GuestNetwork {
         options: Option<RequestOptions>,
         _: ConnectionDriver,
     ) -> Box<dyn Future<Output = Result<SentRequest, Code>> + Send> {
-        let Some(way) = self.0.clone() else {
+        let Some(transport) = self.0.clone() else {
             return Box::new(std::future::ready(Err(Code::HttpRequestDenied)));
         };
         Box::new(async move {
-            let (failure, time) = (way.failure.clone(), way.limits.whole);
-            let answer = way.send(request, options).await;
-            let answer = answer.map_err(|error| failure.record(error, time))?;
+            let (failure, time) = (transport.failure.clone(), transport.limits.whole);
+            let response = transport.send(request, options).await;
+            let response = response.map_err(|error| failure.record(error, time))?;
             failure.clear();
             let done: ConnectionDriver = Box::new(std::future::ready(Ok(())));
-            Ok((answer, done))
+            Ok((response, done))
         })
     }
 }
@@ -201,14 +201,14 @@ impl NetworkTransport {
         let (client, link) = self.client(request.uri(), request.headers());
         let client = client.with_limits(clients::tighten_limits(self.limits, options));
         let method = request.method().clone();
-        let to = (method.clone(), request.uri().to_string());
-        let request = request.map(|body| GuestUploadBody::new(body, &self.effects, &link, to));
-        let answer = client.send(request).await?;
+        let target = (method.clone(), request.uri().to_string());
+        let request = request.map(|body| GuestUploadBody::new(body, &self.effects, &link, target));
+        let response = client.send(request).await?;
         let limits = mimir_net::RequestLimits {
-            ratio: RATIO,
+            ratio: MAX_COMPRESSION_RATIO,
             ..client.limits()
         };
-        response::guest_response(&self, limits, link, &method, answer).await
+        response::guest_response(&self, limits, link, &method, response).await
     }
 
     /// Returns a client that calls the effect gate of the call for each request.
@@ -219,9 +219,10 @@ impl NetworkTransport {
     ) -> (mimir_net::HttpClient, ClientLink) {
         let reach = self.effects.reach();
         let target = RequestTarget::parse(&uri.to_string());
-        let link = match target.is_ok_and(|target| reach.policy.serves(&target)) {
-            true => clients::session_client(&self.effects, &reach, &self.host),
-            false => self.clients.client_for(&self.tool, &reach, &self.host),
+        let link = if target.is_ok_and(|target| reach.policy.serves(&target)) {
+            clients::session_client(&self.effects, &reach, &self.host)
+        } else {
+            self.clients.client_for(&self.tool, &reach, &self.host)
         };
         let secrets = SecretHeaders::find(&self.effects, headers).map(Arc::new);
         let gate = GuestEffectGate {
@@ -241,19 +242,19 @@ impl NetworkTransport {
         let (method, url) = (request.method().clone(), request.uri().to_string());
         let mut secrets = self.effects.upload_scanner();
         while let Some(rule) = secrets.scan_chunk(request.body()).map_err(Error::Denied)? {
-            let consent = upload::ask_about_upload(&self.effects, &method, &url, &rule).await;
-            consent.map_err(Error::Denied)?;
+            let approved = upload::approve_upload(&self.effects, &method, &url, &rule).await;
+            approved.map_err(Error::Denied)?;
             secrets.allow_rule(&rule);
         }
         let (client, _) = self.client(request.uri(), request.headers());
         let client = client.with_limits(mimir_net::RequestLimits {
-            redirects: REDIRECTS,
-            ratio: RATIO,
+            redirects: MAX_REDIRECTS,
+            ratio: MAX_COMPRESSION_RATIO,
             ..self.limits
         });
         let mut fetched = client.fetch(request).await?;
-        if let Some(known) = self.effects.response_redactor() {
-            response::mask_fetched(known, &mut fetched);
+        if let Some(redactor) = self.effects.response_redactor() {
+            response::mask_fetched(redactor, &mut fetched);
         }
         Ok(fetched)
     }
@@ -273,26 +274,26 @@ impl RequestAuthorizer for GuestEffectGate {
 
     fn authorize<'a>(
         &'a self,
-        ask: OutboundRequest<'a>,
+        request: OutboundRequest<'a>,
     ) -> BoxFuture<'a, Result<RequestPermit, ToolError>> {
         Box::pin(async move {
-            let pairs = ask.headers.iter();
+            let pairs = request.headers.iter();
             let headers: Vec<_> = pairs
                 .flat_map(|(name, value)| [name.as_str().as_bytes(), value.as_bytes()])
                 .collect();
             let egress = OutgoingRequest {
-                target: ask.target,
-                method: ask.method.as_str(),
+                target: request.target,
+                method: request.method.as_str(),
                 headers: &headers,
-                body: ask.body,
+                body: request.body,
             };
-            let consent = self.effects.request(egress).await?;
+            let permission = self.effects.request(egress).await?;
             if let Some(secrets) = &self.secrets {
-                secrets.reveal(&self.effects, ask.target)?;
+                secrets.reveal(&self.effects, request.target)?;
             }
             // An approval may have taken an hour.
             self.link.update_access(&self.effects);
-            Ok(match consent {
+            Ok(match permission {
                 EgressPermission::Listed => RequestPermit::Listed,
                 EgressPermission::Unlisted => RequestPermit::Unlisted,
             })

@@ -92,7 +92,7 @@ impl<T: OutputTarget> AsyncWrite for OutputPipe<T> {
 pub(crate) struct LogLines {
     logs: CallLog,
     level: LogLevel,
-    part: Arc<Mutex<Vec<u8>>>,
+    unfinished: Arc<Mutex<Vec<u8>>>,
 }
 
 impl LogLines {
@@ -108,17 +108,17 @@ impl LogLines {
         Self {
             logs: logs.clone(),
             level,
-            part: Arc::default(),
+            unfinished: Arc::default(),
         }
     }
 
     /// Passes on a last line without a line end.
     pub(crate) fn flush(&self) {
-        let mut part = self.part.lock();
-        if !part.is_empty() {
+        let mut unfinished = self.unfinished.lock();
+        if !unfinished.is_empty() {
             self.logs
-                .write_line(self.level, &String::from_utf8_lossy(&part));
-            part.clear();
+                .write_line(self.level, &String::from_utf8_lossy(&unfinished));
+            unfinished.clear();
         }
     }
 }
@@ -126,24 +126,24 @@ impl LogLines {
 impl OutputTarget for LogLines {
     fn take(&self, bytes: &[u8]) {
         if self.level == LogLevel::Warn {
-            self.logs.keep_tail(bytes);
+            self.logs.append_stderr(bytes);
         }
-        let most = self.logs.line_bytes().saturating_add(1);
-        let mut part = self.part.lock();
-        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let (text, ends) = match piece.strip_suffix(b"\n") {
+        let max_bytes = self.logs.line_bytes().saturating_add(1);
+        let mut unfinished = self.unfinished.lock();
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let (text, is_complete) = match line.strip_suffix(b"\n") {
                 Some(text) => (text, true),
-                None => (piece, false),
+                None => (line, false),
             };
             // A line without an end is stored only as far as it will be shown.
-            let room = most.saturating_sub(part.len());
-            part.extend_from_slice(&text[..text.len().min(room)]);
-            if ends {
+            let room = max_bytes.saturating_sub(unfinished.len());
+            unfinished.extend_from_slice(&text[..text.len().min(room)]);
+            if is_complete {
                 self.logs.write_line(
                     self.level,
-                    String::from_utf8_lossy(&part).trim_end_matches('\r'),
+                    String::from_utf8_lossy(&unfinished).trim_end_matches('\r'),
                 );
-                part.clear();
+                unfinished.clear();
             }
         }
     }
@@ -152,34 +152,34 @@ impl OutputTarget for LogLines {
 /// stdout of a command, whose text is the result. Accepts everything and stores up to a limit.
 #[derive(Clone)]
 pub(crate) struct StdoutCapture {
-    kept: Arc<Mutex<Vec<u8>>>,
-    most: usize,
-    over: Arc<AtomicBool>,
+    captured: Arc<Mutex<Vec<u8>>>,
+    max_bytes: usize,
+    truncated: Arc<AtomicBool>,
 }
 
 impl StdoutCapture {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
-            kept: Arc::default(),
-            most: usize::try_from(limits.output_bytes).unwrap_or(usize::MAX),
-            over: Arc::default(),
+            captured: Arc::default(),
+            max_bytes: usize::try_from(limits.output_bytes).unwrap_or(usize::MAX),
+            truncated: Arc::default(),
         }
     }
 
     /// Returns the stored output, and true if it is incomplete.
     pub(crate) fn finish(&self) -> (Vec<u8>, bool) {
-        let kept = std::mem::take(&mut *self.kept.lock());
-        (kept, self.over.load(Ordering::Relaxed))
+        let captured = std::mem::take(&mut *self.captured.lock());
+        (captured, self.truncated.load(Ordering::Relaxed))
     }
 }
 
 impl OutputTarget for StdoutCapture {
     fn take(&self, bytes: &[u8]) {
-        let mut kept = self.kept.lock();
-        let room = self.most.saturating_sub(kept.len());
+        let mut captured = self.captured.lock();
+        let room = self.max_bytes.saturating_sub(captured.len());
         if room < bytes.len() {
-            self.over.store(true, Ordering::Relaxed);
+            self.truncated.store(true, Ordering::Relaxed);
         }
-        kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        captured.extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 }

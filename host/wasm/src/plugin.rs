@@ -29,16 +29,16 @@ pub(crate) enum ComponentBytes {
     File(PathBuf),
 }
 
-/// A component. Loaded when it is first called, and cached from then on.
+/// A component, whose code is loaded at the first call and stays loaded.
 pub(crate) struct WasmPlugin {
     pub(crate) host: Arc<WasmHost>,
     pub(crate) bytes: ComponentBytes,
-    /// Its display name: a file name, or a built-in's name.
-    pub(crate) place: String,
+    /// The location to display: a path, or the name of a built-in component.
+    pub(crate) location: String,
     pub(crate) digest: Sha256Digest,
     pub(crate) kind: ComponentKind,
-    /// The folders below `.mimir` that it may write to.
-    pub(crate) own: BuiltinTraits,
+    /// Special treatment of a built-in plugin.
+    pub(crate) traits: BuiltinTraits,
     /// The connections of its tools.
     pub(crate) clients: Arc<HttpClients>,
     code: OnceCell<Arc<PreparedComponent>>,
@@ -51,19 +51,19 @@ impl ComponentBytes {
     /// Reads the component. The hashed bytes are the bytes that run.
     pub(crate) fn read(
         &self,
-        place: &str,
+        location: &str,
     ) -> Result<std::borrow::Cow<'static, [u8]>, WasmHostError> {
         match self {
             ComponentBytes::Bundled(packed) => packed.unpack(),
             ComponentBytes::File(path) => {
                 let bytes = files::read(path, LinkPolicy::Follow, MAX_FILE_SIZE);
-                Ok(bytes.map_err(|error| read_error(place, &error))?.into())
+                Ok(bytes.map_err(|error| read_error(location, &error))?.into())
             }
         }
     }
 
     /// Hashes the component without loading the file into memory.
-    pub(crate) fn digest(&self, place: &str) -> Result<Sha256Digest, WasmHostError> {
+    pub(crate) fn digest(&self, location: &str) -> Result<Sha256Digest, WasmHostError> {
         let path = match self {
             ComponentBytes::Bundled(packed) => {
                 return Ok(Sha256Digest::of_bytes(&packed.unpack()?));
@@ -72,9 +72,9 @@ impl ComponentBytes {
         };
         let file = files::open(path, LinkPolicy::Follow);
         let hashed = file.and_then(|file| Sha256Digest::of_reader(file.take(MAX_FILE_SIZE + 1)));
-        match hashed.map_err(|error| read_error(place, &error))? {
+        match hashed.map_err(|error| read_error(location, &error))? {
             (_, length) if length > MAX_FILE_SIZE => {
-                Err(read_error(place, &ErrorKind::FileTooLarge.into()))
+                Err(read_error(location, &ErrorKind::FileTooLarge.into()))
             }
             (digest, _) => Ok(digest),
         }
@@ -82,18 +82,18 @@ impl ComponentBytes {
 }
 
 /// Returns the error for a file that cannot be read as a component.
-fn read_error(place: &str, error: &io::Error) -> WasmHostError {
+fn read_error(location: &str, error: &io::Error) -> WasmHostError {
     match error.kind() {
         ErrorKind::FileTooLarge => {
-            let most = mimir_core::text::bytes(MAX_FILE_SIZE);
-            let message = format!("{place} is larger than {most}, the limit for components");
+            let limit = mimir_core::text::bytes(MAX_FILE_SIZE);
+            let message = format!("{location} is larger than {limit}, the limit for components");
             WasmHostError::Component(message, ToolErrorCode::LimitExceeded)
         }
         ErrorKind::InvalidInput => {
-            let message = format!("{place} is not a regular file");
+            let message = format!("{location} is not a regular file");
             WasmHostError::Component(message, ToolErrorCode::InvalidInput)
         }
-        _ => WasmHostError::read_error(place, error),
+        _ => WasmHostError::read_error(location, error),
     }
 }
 
@@ -101,17 +101,17 @@ impl WasmPlugin {
     pub(crate) fn new(
         host: Arc<WasmHost>,
         bytes: ComponentBytes,
-        place: String,
+        location: String,
         digest: Sha256Digest,
         kind: ComponentKind,
     ) -> Self {
         Self {
             host,
             bytes,
-            place,
+            location,
             digest,
             kind,
-            own: BuiltinTraits::default(),
+            traits: BuiltinTraits::default(),
             clients: Arc::default(),
             code: OnceCell::new(),
         }
@@ -134,7 +134,7 @@ impl WasmPlugin {
         self.check_digest()?;
         let request = CompileRequest {
             digest: self.digest,
-            name: self.place.clone(),
+            name: self.location.clone(),
             lane: match self.bytes {
                 ComponentBytes::Bundled(_) => CompileLane::BuiltIn,
                 ComponentBytes::File(_) => CompileLane::Custom,
@@ -142,13 +142,16 @@ impl WasmPlugin {
             limits,
         };
         let plugin = Arc::clone(self);
-        let component = self.host.component(request, move || plugin.check()).await?;
+        let component = self
+            .host
+            .component(request, move || plugin.read_verified())
+            .await?;
         let link = || async {
             let pre = self.link(&component)?;
             Ok(Arc::new(PreparedComponent::new(
                 pre,
                 &self.kind,
-                &self.place,
+                &self.location,
             )?))
         };
         self.code.get_or_try_init(link).await
@@ -158,20 +161,20 @@ impl WasmPlugin {
     /// change.
     fn check_digest(&self) -> Result<(), WasmHostError> {
         match &self.bytes {
-            ComponentBytes::File(_) if self.bytes.digest(&self.place)? != self.digest => {
-                Err(WasmHostError::Changed(self.place.clone()))
+            ComponentBytes::File(_) if self.bytes.digest(&self.location)? != self.digest => {
+                Err(WasmHostError::Changed(self.location.clone()))
             }
             _ => Ok(()),
         }
     }
 
     /// Reads the component and checks that it is the one that was described.
-    fn check(&self) -> Result<std::borrow::Cow<'static, [u8]>, WasmHostError> {
-        let bytes = self.bytes.read(&self.place)?;
+    fn read_verified(&self) -> Result<std::borrow::Cow<'static, [u8]>, WasmHostError> {
+        let bytes = self.bytes.read(&self.location)?;
         if matches!(self.bytes, ComponentBytes::File(_))
             && Sha256Digest::of_bytes(&bytes) != self.digest
         {
-            return Err(WasmHostError::Changed(self.place.clone()));
+            return Err(WasmHostError::Changed(self.location.clone()));
         }
         Ok(bytes)
     }
@@ -184,7 +187,7 @@ impl WasmPlugin {
             .map_err(|error| {
                 let message = format!(
                     "{} imports an interface that mimir does not provide: {error:#}",
-                    self.place
+                    self.location
                 );
                 WasmHostError::Component(message, ToolErrorCode::InvalidInput)
             })

@@ -5,7 +5,7 @@
 //! directories of the host behind the same guard as a plugin's files. Each program has a fresh instance, unless it
 //! belongs to a session.
 //!
-//! Out of scope: the purpose of the code, and permission to run it.
+//! Out of scope: permission to run the code.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -67,9 +67,9 @@ pub struct ProgramParts {
     pub main: &'static str,
     /// argv before the program's own arguments.
     pub argv: &'static [&'static str],
-    /// Inserted after it for a program that may import modules of the workspace.
+    /// Added to `argv` for a program that may import modules of the workspace.
     pub imports: &'static [&'static str],
-    /// True if its requests have CPython's form, false for JSON.
+    /// True if its requests are encoded as CPython does, false if they are JSON.
     pub records: bool,
 }
 
@@ -130,7 +130,7 @@ impl From<ToolError> for ProgramOutcome {
 }
 
 /// The detail of a stopped program that contains its output.
-const OUTPUT: &str = "output";
+const OUTPUT_DETAIL: &str = "output";
 
 /// An engine for the programs of one language. Prepared when the first one runs, and cached.
 pub struct ProgramEngine {
@@ -188,15 +188,15 @@ impl ProgramEngine {
         };
         let unpack = move || parts.component.unpack();
         let component = self.host.component(request, unpack).await?;
-        let make = || async {
+        let prepare = || async {
             let host = Arc::clone(&self.host);
             run_blocking(move || {
-                temporary_folder::sweep();
+                temporary_folder::remove_stale_folders();
                 prepare_engine(&host, &parts, &component)
             })
             .await
         };
-        self.ready.get_or_try_init(make).await
+        self.ready.get_or_try_init(prepare).await
     }
 
     /// Prepares the engine for a call. Compiling is work of the host, not of the program: its time does not count.
@@ -215,8 +215,8 @@ impl ProgramEngine {
         program: ProgramRequest,
         state: &ScriptState,
     ) -> ProgramOutcome {
-        let done = self.run_program(call, program, state).await;
-        done.unwrap_or_else(ProgramOutcome::from)
+        let outcome = self.run_program(call, program, state).await;
+        outcome.unwrap_or_else(ProgramOutcome::from)
     }
 
     async fn run_program(
@@ -232,11 +232,12 @@ impl ProgramEngine {
         let sink = ProgramOutput::new(Arc::clone(call.observer()), &limits);
         let tmp = TemporaryFolder::new()?;
         // Dropped after the store, in which the program can still change files.
-        let (watch, scope) = backend::record_call(&self.host, call, program.undo);
-        let asks = ProgramHost::for_call(call, &self.host, &state.0);
-        let guest = self.call_options(call, asks, program, sink.clone(), (&tmp, &watch))?;
+        let (tracking, scope) = backend::record_call(&self.host, call, program.undo);
+        let program_host = ProgramHost::for_call(call, &self.host, &state.0);
+        let guest =
+            self.call_options(call, program_host, program, sink.clone(), (&tmp, &tracking))?;
         let mut store = ready.store(guest)?;
-        let ended = {
+        let outcome = {
             let work = pin!(run_with_timeout(timeout, ready.run_to_end(&mut store)));
             call.deadline().run_until(work).await
         };
@@ -244,7 +245,7 @@ impl ProgramEngine {
         if tmp.quota().was_full() {
             temporary_folder::report_full(&sink);
         }
-        report_quota(&watch, &sink);
+        report_quota(&tracking, &sink);
         report_not_recorded(store.data_mut(), &sink);
         sink.flush_lines();
         let left = timeout.map(|timeout| timeout.saturating_sub(start.elapsed()));
@@ -254,13 +255,13 @@ impl ProgramEngine {
             .program_host
             .as_mut()
             .and_then(ProgramHost::take_result);
-        let result = match ended {
+        let result = match outcome {
             Ok(Some(Ok(code))) => Ok(sink.finish(code, start.elapsed())),
             Ok(Some(Err(error))) => Err(with_output(trap_error(&error, store.data()), &sink)),
             Ok(None) | Err(_) => Err(with_output(timeout_error(&limits, timeout), &sink)),
         };
         Ok(ProgramOutcome {
-            result: report_obeyed(call, result, obeyed),
+            result: report_obeyed_files(call, result, obeyed),
             returned,
             usage,
         })
@@ -271,27 +272,27 @@ impl ProgramEngine {
     fn call_options(
         &self,
         call: &Approved,
-        mut asks: ProgramHost,
+        mut program_host: ProgramHost,
         program: ProgramRequest,
         sink: ProgramOutput,
-        (tmp, watch): (&TemporaryFolder, &MountTracking),
+        (tmp, tracking): (&TemporaryFolder, &MountTracking),
     ) -> Result<StoreOptions, ToolError> {
         let (rights, paths, limits) = (call.rights(), call.paths(), *call.limits());
         let own = (tmp.path(), tmp.quota());
-        let fs = backend::program_files(&self.host, rights, paths, &limits, own, watch)?;
-        asks.records = self.parts.records;
-        asks.python = self.python.clone();
-        asks.inner = Some(program_host::NestedRights {
+        let fs = backend::program_files(&self.host, rights, paths, &limits, own, tracking)?;
+        program_host.records = self.parts.records;
+        program_host.python = self.python.clone();
+        program_host.nested = Some(program_host::NestedRights {
             rights: rights.clone(),
             paths: paths.clone(),
             tmp: (tmp.path().to_owned(), tmp.quota().clone()),
             limits,
             imports: program.imports,
-            watch: watch.clone(),
+            tracking: tracking.clone(),
         });
         Ok(StoreOptions {
             observer: Arc::clone(call.observer()),
-            program_host: Some(asks),
+            program_host: Some(program_host),
             ..self.store_options(fs, limits, program, sink)
         })
     }
@@ -315,14 +316,11 @@ impl ProgramEngine {
             ("TMPDIR".to_owned(), TEMPORARY.to_owned()),
             ("LANG".to_owned(), "C.UTF-8".to_owned()),
         ];
-        variables.retain(|(name, _)| !program.environment.iter().any(|(said, _)| said == name));
+        variables.retain(|(name, _)| !program.environment.iter().any(|(given, _)| given == name));
         variables.extend(program.environment);
         variables.retain(|(name, _)| name != "PWD");
         variables.push(("PWD".to_owned(), directory));
-        let imports: &[&str] = match program.imports {
-            true => parts.imports,
-            false => &[],
-        };
+        let imports: &[&str] = if program.imports { parts.imports } else { &[] };
         let argv = parts.argv.iter().chain(imports);
         let argv = argv.map(|word| (*word).to_owned());
         StoreOptions {
@@ -338,21 +336,21 @@ impl ProgramEngine {
 }
 
 /// Reports on stderr that writing to the workspace has failed, and why.
-pub(crate) fn report_quota(watch: &MountTracking, sink: &ProgramOutput) {
-    let Some(quota) = watch.quota.as_ref().filter(|quota| quota.was_full()) else {
+pub(crate) fn report_quota(tracking: &MountTracking, sink: &ProgramOutput) {
+    let Some(quota) = tracking.quota.as_ref().filter(|quota| quota.was_full()) else {
         return;
     };
-    let (bytes, files) = quota.bounds();
+    let (bytes, files) = quota.limits();
     let message = format!(
         "mimir: {}; write less, or raise the limits in the settings\n",
-        backend::too_many_files(bytes, files)
+        backend::new_files_limit_message(bytes, files)
     );
     sink.stream(CommandStream::Stderr).take(message.as_bytes());
 }
 
 /// Names the files that a program made or changed and that agents or build tools obey, in its outcome and in the audit
 /// log.
-pub(crate) fn report_obeyed(
+pub(crate) fn report_obeyed_files(
     call: &Approved,
     result: Result<CommandOutput, ToolError>,
     obeyed: Vec<String>,
@@ -383,8 +381,8 @@ pub(crate) fn report_obeyed(
 /// Reports on stderr that a file was not changed, and why.
 fn report_not_recorded(guest: &mut StoreState, sink: &ProgramOutput) {
     if let Some(why) = guest.fs.take_not_recorded() {
-        let said = format!("mimir: {}\n", text::visible(&why));
-        sink.stream(CommandStream::Stderr).take(said.as_bytes());
+        let message = format!("mimir: {}\n", text::visible(&why));
+        sink.stream(CommandStream::Stderr).take(message.as_bytes());
     }
 }
 
@@ -424,7 +422,7 @@ pub(crate) fn with_output(error: ToolError, sink: &ProgramOutput) -> ToolError {
         Some(Value::Object(details)) => Value::Object(details),
         _ => json!({}),
     };
-    details[OUTPUT] = output.into();
+    details[OUTPUT_DETAIL] = output.into();
     error.with_details(details)
 }
 
@@ -442,12 +440,12 @@ fn prepare_engine(
     component: &Component,
 ) -> Result<ReadyProgram, WasmHostError> {
     let running = host.running()?;
-    let broken = |error: wasmtime::Error| {
+    let engine_error = |error: wasmtime::Error| {
         WasmHostError::Engine(format!("{} is broken: {error:#}", parts.name))
     };
     let mut linker = running.linker.clone();
-    program_host::add_to_linker(&mut linker).map_err(broken)?;
-    let pre = linker.instantiate_pre(component).map_err(broken)?;
+    program_host::add_to_linker(&mut linker).map_err(engine_error)?;
+    let pre = linker.instantiate_pre(component).map_err(engine_error)?;
     let run = component
         .get_export_index(None, "run")
         .ok_or_else(|| WasmHostError::Engine(format!("{} does not export `run`", parts.name)))?;

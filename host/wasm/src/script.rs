@@ -1,7 +1,7 @@
 //! Scripts: code in the form of text that runs on an engine which is itself a component.
 //!
 //! One engine serves all scripts of its language, and each call has a fresh instance of it, in a state that was
-//! computed once: see `warm`. The engine never waits. When a script has nothing left to compute, it returns its
+//! computed once: see `snapshot`. The engine never waits. When a script has nothing left to compute, it returns its
 //! requests (a file, a command, an HTTP request), and is resumed with each result as it arrives, so that concurrent
 //! requests run concurrently. Every request passes the same policy checks as the imports of a plugin.
 //!
@@ -84,10 +84,10 @@ pub struct ScriptState(pub(crate) Arc<HttpClients>);
 pub const STACK: &str = "stack";
 
 /// Maximum number of concurrent requests of one script, the same as for calls of one plugin. More wait for their turn.
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT_REQUESTS: usize = 8;
 
 /// Maximum number of stored request failures, for finding the cause of a script's failure.
-const FAILURES: usize = 64;
+const MAX_FAILURES: usize = 64;
 
 impl ScriptEngine {
     /// Creates an engine; nothing is initialized yet. `compiler` compiles code that programs load and scripts
@@ -107,12 +107,12 @@ impl ScriptEngine {
     }
 
     async fn ready(&self) -> Result<&Arc<WarmEngine>, WasmHostError> {
-        let make = || async {
+        let load = || async {
             Ok(Arc::new(
                 snapshot::load_or_snapshot(&self.host, &self.parts).await?,
             ))
         };
-        self.ready.get_or_try_init(make).await
+        self.ready.get_or_try_init(load).await
     }
 
     /// Prepares the engine for a call. Compiling is work of the host, not of the script: its time does not count.
@@ -137,8 +137,8 @@ impl ScriptEngine {
         state: &'a ScriptState,
     ) -> BoxFuture<'a, RawResult> {
         Box::pin(async move {
-            let ran = self.run_script(call, script, state).await;
-            ran.unwrap_or_else(RawResult::failed)
+            let result = self.run_script(call, script, state).await;
+            result.unwrap_or_else(RawResult::failed)
         })
     }
 
@@ -150,15 +150,15 @@ impl ScriptEngine {
     ) -> Result<RawResult, ToolError> {
         let ready = self.ready_for(call).await?;
         // Dropped after the store, in which the script can still change files.
-        let (watch, scope) = backend::record_call(&self.host, call, UndoCopies::Optional);
-        let (mut store, outside) = open(&self.host, ready, call, state, &watch)?;
+        let (tracking, scope) = backend::record_call(&self.host, call, UndoCopies::Optional);
+        let (mut store, effects) = open_store(&self.host, ready, call, state, &tracking)?;
         store.data_mut().compiler = Some(self.compiler);
-        let ended = {
+        let outcome = {
             let input = script_input(call, call.arguments(), false).to_string();
-            let work = pin!(run_turns(&mut store, ready, call, script, &input, &outside));
+            let work = pin!(run_turns(&mut store, ready, call, script, &input, &effects));
             call.deadline().run_until(work).await
         };
-        let raw = call::finish_call(store, call, ended);
+        let raw = call::finish_call(store, call, outcome);
         backend::finish_recording(call, scope, raw).await
     }
 
@@ -173,8 +173,8 @@ impl ScriptEngine {
         state: &ScriptState,
         loaded: LoadedCode,
     ) -> ProgramOutcome {
-        let done = self.run_script_program(call, script, (arguments, timeout), state, loaded);
-        done.await.unwrap_or_else(ProgramOutcome::from)
+        let outcome = self.run_script_program(call, script, (arguments, timeout), state, loaded);
+        outcome.await.unwrap_or_else(ProgramOutcome::from)
     }
 
     async fn run_script_program(
@@ -189,27 +189,27 @@ impl ScriptEngine {
         let start = Instant::now();
         let sink = ProgramOutput::new(Arc::clone(call.observer()), call.limits());
         let copies = UndoCopies::Required(CODE_WITHOUT_UNDO);
-        let (watch, scope) = backend::record_call(&self.host, call, copies);
-        let (mut store, outside) = open(&self.host, ready, call, state, &watch)?;
+        let (tracking, scope) = backend::record_call(&self.host, call, copies);
+        let (mut store, effects) = open_store(&self.host, ready, call, state, &tracking)?;
         store.data_mut().console = Some(sink.clone());
         store.data_mut().compiler = Some(self.compiler);
         let base = loaded.base;
         store.data_mut().loaded.push(loaded);
-        let ended = {
+        let outcome = {
             let mut input = script_input(call, arguments, true);
             input["base"] = base.into();
             let input = input.to_string();
-            let work = run_turns(&mut store, ready, call, script, &input, &outside);
+            let work = run_turns(&mut store, ready, call, script, &input, &effects);
             let work = pin!(program::run_with_timeout(timeout, work));
             call.deadline().run_until(work).await
         };
-        let ended = match ended {
-            Ok(Some(ended)) => Ok(ended),
+        let outcome = match outcome {
+            Ok(Some(outcome)) => Ok(outcome),
             Ok(None) | Err(_) => Err(DeadlineElapsed),
         };
         let loaded = std::mem::take(&mut store.data_mut().loaded);
-        let raw = call::finish_call(store, call, ended);
-        program::report_quota(&watch, &sink);
+        let raw = call::finish_call(store, call, outcome);
+        program::report_quota(&tracking, &sink);
         let left = timeout.map(|timeout| timeout.saturating_sub(start.elapsed()));
         let obeyed = scope.finish(call.deadline(), left).await;
         let result = match raw.result {
@@ -218,7 +218,7 @@ impl ScriptEngine {
                 _ => None,
             })),
             Err(error) if error.code == ToolErrorCode::ExecutionError => {
-                let shown = stack_trace::uncaught(&loaded, &error);
+                let shown = stack_trace::uncaught_error_text(&loaded, &error);
                 sink.stream(CommandStream::Stderr).take(shown.as_bytes());
                 Ok(Some(1))
             }
@@ -233,7 +233,7 @@ impl ScriptEngine {
             Err(error) => Err(program::with_output(error, &sink)),
         };
         Ok(ProgramOutcome {
-            result: program::report_obeyed(call, result, obeyed),
+            result: program::report_obeyed_files(call, result, obeyed),
             returned: None,
             usage: raw.usage,
         })
@@ -241,30 +241,30 @@ impl ScriptEngine {
 }
 
 /// Creates a store for a call with the access that it was granted.
-fn open(
+fn open_store(
     host: &Arc<WasmHost>,
     ready: &WarmEngine,
     call: &Approved,
     state: &ScriptState,
-    watch: &MountTracking,
+    tracking: &MountTracking,
 ) -> Result<(Store<StoreState>, ScriptEffects), ToolError> {
     let rights = call.rights();
     let limits = *call.limits();
-    let fs = backend::files(
+    let fs = backend::open_files(
         host,
         backend::BuiltinTraits::default(),
         rights,
         DirectoryAccess::ReadWrite,
         call.paths(),
         &limits,
-        watch,
+        tracking,
     )?;
-    let outside = ScriptEffects::for_call(call, host, &state.0);
+    let effects = ScriptEffects::for_call(call, host, &state.0);
     let start = StoreOptions {
         observer: Arc::clone(call.observer()),
         ..StoreOptions::isolated(fs, limits)
     };
-    Ok((ready.store(start)?, outside))
+    Ok((ready.store(start)?, effects))
 }
 
 /// Returns the arguments and the context of a call, in the form that scripts of any language get.
@@ -326,26 +326,28 @@ async fn run_turns(
     call: &Approved,
     script: &str,
     input: &str,
-    outside: &ScriptEffects,
+    effects: &ScriptEffects,
 ) -> wasmtime::Result<GuestCallResult> {
     let limits = call.limits();
     let mut engine = ready.instantiate(store).await?;
     let mut text = engine.start(store, script, input).await?;
     let mut waiting = PendingRequests::default();
-    let mut under_way = FuturesUnordered::new();
-    let mut stops: HashMap<u32, AbortHandle> = HashMap::new();
+    let mut running = FuturesUnordered::new();
+    let mut abort_handles: HashMap<u32, AbortHandle> = HashMap::new();
     let mut timers = TimerQueue::default();
     let mut failures: HashMap<u32, ToolError> = HashMap::new();
     // Bytes held by the host for pending requests.
-    let mut held = 0_u64;
+    let mut held_bytes = 0_u64;
     loop {
         let turn: ScriptTurn = match serde_json::from_str(&text) {
             Ok(turn) => turn,
-            Err(error) => return Ok((Err(invalid_turn(&error)), false)),
+            Err(error) => return Ok((Err(invalid_turn_error(&error)), false)),
         };
         match turn {
-            ScriptTurn::Done(told) => return Ok((result(told, &failures, limits), false)),
-            ScriptTurn::Wishes(requests) => {
+            ScriptTurn::Done(outcome) => {
+                return Ok((script_output(outcome, &failures, limits), false));
+            }
+            ScriptTurn::Requests(requests) => {
                 // Approximate share of a request in the text that contained it.
                 let share = text.len().checked_div(requests.len()).unwrap_or_default();
                 let cost = (size_of::<(u32, u64, u32, ScriptRequestKind)>() + share) as u64;
@@ -360,56 +362,56 @@ async fn run_turns(
                         ScriptRequestKind::Wake => {
                             timers.remove(id);
                             waiting.kinds.remove(&id);
-                            if let Some(stop) = stops.remove(&id) {
+                            if let Some(stop) = abort_handles.remove(&id) {
                                 stop.abort();
                             }
                         }
                         kind => {
-                            held += cost;
+                            held_bytes += cost;
                             waiting.push(id, cost, kind);
                         }
                     }
                 }
             }
         }
-        if held > limits.memory {
+        if held_bytes > limits.memory {
             let message = "the pending requests of the script exceed limits.memoryMb";
             let error = ToolError::new(ToolErrorCode::LimitExceeded, message);
             return Ok((Err(error), false));
         }
-        let answer = loop {
-            let mut answer = None;
-            // The content of a file is handed over before the next one is read.
-            while answer.is_none()
-                && under_way.len() < AT_ONCE
+        let reply = loop {
+            let mut reply = None;
+            // The content of a file is passed on before the next one is read.
+            while reply.is_none()
+                && running.len() < MAX_CONCURRENT_REQUESTS
                 && let Some((id, cost, kind)) = waiting.pop()
             {
                 match kind {
                     Some(ScriptRequestKind::Files(request)) => {
                         let done =
                             script_files::perform_request(store.data_mut(), request, limits).await;
-                        held = held.saturating_sub(cost);
-                        answer = Some((id, done));
+                        held_bytes = held_bytes.saturating_sub(cost);
+                        reply = Some((id, done));
                     }
                     Some(ScriptRequestKind::Other(request)) => {
-                        let (work, handle) = abortable(outside.perform(request));
-                        stops.insert(id, handle);
-                        under_way.push(Box::pin(async move { (id, cost, work.await) }));
+                        let (work, handle) = abortable(effects.perform(request));
+                        abort_handles.insert(id, handle);
+                        running.push(Box::pin(async move { (id, cost, work.await) }));
                     }
                     // The script has cancelled it.
-                    _ => held = held.saturating_sub(cost),
+                    _ => held_bytes = held_bytes.saturating_sub(cost),
                 }
             }
-            if answer.is_some() {
-                break answer;
+            if reply.is_some() {
+                break reply;
             }
             tokio::select! {
-                Some((id, cost, done)) = under_way.next(), if !under_way.is_empty() => {
-                    held = held.saturating_sub(cost);
-                    // A number that was reused in the meantime does not prevent that.
-                    if let Ok(answer) = done {
-                        stops.remove(&id);
-                        break Some((id, answer));
+                Some((id, cost, done)) = running.next(), if !running.is_empty() => {
+                    held_bytes = held_bytes.saturating_sub(cost);
+                    // An aborted request has no reply.
+                    if let Ok(reply) = done {
+                        abort_handles.remove(&id);
+                        break Some((id, reply));
                     }
                 }
                 Some(id) = timers.next(), if !timers.is_empty() => {
@@ -418,32 +420,32 @@ async fn run_turns(
                 else => break None,
             }
         };
-        let Some((id, answer)) = answer else {
+        let Some((id, reply)) = reply else {
             let message = "`execute` never ends: it waits for a promise that will never be settled";
             let error = ToolError::new(ToolErrorCode::ExecutionError, message);
             return Ok((Err(error), false));
         };
-        if let Err(error) = &answer
-            && failures.len() < FAILURES
+        if let Err(error) = &reply
+            && failures.len() < MAX_FAILURES
         {
             failures.insert(id, error.clone());
         }
-        text = engine.resume(store, id, answer).await?;
+        text = engine.resume(store, id, reply).await?;
     }
 }
 
-fn invalid_turn(error: &serde_json::Error) -> ToolError {
+fn invalid_turn_error(error: &serde_json::Error) -> ToolError {
     let message = format!("the script has broken the engine that runs it: {error}");
     ToolError::new(ToolErrorCode::ExecutionError, message)
 }
 
 /// Returns the outcome of a call as reported by the script.
-fn result(
-    told: ScriptResult,
+fn script_output(
+    outcome: ScriptResult,
     failures: &HashMap<u32, ToolError>,
     limits: &Limits,
 ) -> Result<ToolOutput, ToolError> {
-    let fault = match told {
+    let fault = match outcome {
         ScriptResult::Text(text) => {
             return Ok(ToolOutput {
                 content: vec![Content::text(text)],
@@ -455,7 +457,7 @@ fn result(
         ScriptResult::Error(fault) => fault,
     };
     // A host failure that the script did not catch keeps its code and remedies.
-    if let Some(error) = fault.wish.and_then(|request| failures.get(&request)) {
+    if let Some(error) = fault.request.and_then(|request| failures.get(&request)) {
         let mut error = error.clone();
         if let Some(stack) = fault.stack {
             error.details = Some(match error.details {

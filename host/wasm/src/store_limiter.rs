@@ -8,12 +8,12 @@ use mimir_core::Limits;
 /// limit is stored, so that the caller learns the cause.
 pub(crate) struct StoreLimiter {
     memory: u64,
-    most_memory: u64,
+    max_memory: u64,
     peak: u64,
     tables: u64,
-    most_tables: u64,
+    max_table_elements: u64,
     instances: usize,
-    hit: Option<&'static str>,
+    limit: Option<&'static str>,
 }
 
 /// Maximum number of memories and tables of one call, whatever their size. Each takes a slot of the pool.
@@ -24,12 +24,12 @@ impl StoreLimiter {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
             memory: 0,
-            most_memory: limits.memory,
+            max_memory: limits.memory,
             peak: 0,
             tables: 0,
-            most_tables: limits.table_elements,
+            max_table_elements: limits.table_elements,
             instances: limits.instances as usize,
-            hit: None,
+            limit: None,
         }
     }
 
@@ -40,7 +40,7 @@ impl StoreLimiter {
 
     /// Returns the limit that was hit, in the spelling of the settings.
     pub(crate) fn limit_hit(&self) -> Option<&'static str> {
-        self.hit
+        self.limit
     }
 }
 
@@ -55,8 +55,8 @@ impl ResourceLimiter for StoreLimiter {
             return Ok(false);
         }
         let total = self.memory.saturating_add((desired - current) as u64);
-        if total > self.most_memory {
-            self.hit = Some("limits.memoryMb");
+        if total > self.max_memory {
+            self.limit = Some("limits.memoryMb");
             return Ok(false);
         }
         self.memory = total;
@@ -72,8 +72,8 @@ impl ResourceLimiter for StoreLimiter {
 
     fn table_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> Result<bool> {
         let total = self.tables.saturating_add((desired - current) as u64);
-        if total > self.most_tables {
-            self.hit = Some("limits.tableElements");
+        if total > self.max_table_elements {
+            self.limit = Some("limits.tableElements");
             return Ok(false);
         }
         self.tables = total;
@@ -103,8 +103,8 @@ mod tests {
         let page = 64 << 10;
         assert!(limiter.memory_growing(0, page, Some(2 * page)).unwrap());
         for _ in 0..10 {
-            let wide = limiter.memory_growing(page, 1000 * page, Some(2 * page));
-            assert!(!wide.unwrap());
+            let grown = limiter.memory_growing(page, 1000 * page, Some(2 * page));
+            assert!(!grown.unwrap());
         }
         assert!(
             limiter

@@ -30,7 +30,7 @@ use crate::store_limiter::StoreLimiter;
 const MAX_HANDLES: usize = 10_000;
 
 /// Maximum number of progress reports passed on from one call; a client redraws at each.
-const MAX_REPORTS: u32 = 10_000;
+const MAX_PROGRESS_REPORTS: u32 = 10_000;
 
 /// The state of one call's store.
 pub(crate) struct StoreState {
@@ -52,11 +52,12 @@ pub(crate) struct StoreState {
     pub(crate) config: Vec<(String, String)>,
     /// The last failure of a command or of another tool that the guest received.
     last_failure: Option<ToolError>,
-    pub(crate) reports: u32,
+    /// Number of progress reports that may still be passed on.
+    pub(crate) progress_reports_left: u32,
     /// The setting that limits the data that the guest passes at once.
     pub(crate) transfer_setting: &'static str,
     /// Maximum size of its result in bytes.
-    pub(crate) most_output: usize,
+    pub(crate) max_output: usize,
     /// Time of its last yield in a host call.
     pub(crate) last_yield: Instant,
     stdout: Option<LogLines>,
@@ -175,9 +176,10 @@ impl StoreState {
         for (_, value) in &mut config {
             // Sent in place of the placeholder, and only to hosts that the user has allowed.
             if let Some(secret) = value.strip_prefix(SECRET_VALUE) {
-                let mut all = start.network.placeholders();
-                let found = all.find(|(name, _)| *name == secret);
-                *value = found.map_or_else(String::new, |(_, placeholder)| placeholder.to_owned());
+                let mut placeholders = start.network.placeholders();
+                let placeholder = placeholders.find(|(name, _)| *name == secret);
+                *value =
+                    placeholder.map_or_else(String::new, |(_, placeholder)| placeholder.to_owned());
             }
         }
         let mut table = ResourceTable::new();
@@ -197,9 +199,9 @@ impl StoreState {
             storage: start.storage,
             config,
             last_failure: None,
-            reports: MAX_REPORTS,
+            progress_reports_left: MAX_PROGRESS_REPORTS,
             transfer_setting: OUTPUT_LIMIT,
-            most_output: usize::try_from(start.limits.output_bytes).unwrap_or(usize::MAX),
+            max_output: usize::try_from(start.limits.output_bytes).unwrap_or(usize::MAX),
             last_yield: Instant::now(),
             stdout,
             stderr,
@@ -211,7 +213,7 @@ impl StoreState {
         }
     }
 
-    /// Converts the error that ended a stream.
+    /// Returns the error that ended a stream.
     pub(crate) fn stream_error(
         &self,
         error: &Resource<wasmtime::Error>,
@@ -219,29 +221,29 @@ impl StoreState {
         Ok(self.table.get(error)?)
     }
 
-    /// Converts a result of the host into the guest's types.
+    /// Converts a result for the guest, and stores the original failure.
     pub(crate) fn record_guest_result<T>(
         &mut self,
-        done: Result<T, ToolError>,
+        result: Result<T, ToolError>,
     ) -> Result<T, types::Error> {
-        done.map_err(|error| {
-            let told = convert::error_to_guest(&error);
+        result.map_err(|error| {
+            let guest_error = convert::error_to_guest(&error);
             self.last_failure = Some(error);
-            told
+            guest_error
         })
     }
 
     /// Returns the original failure if the guest's own error repeats its message.
     pub(crate) fn original_failure(&self, error: &ToolError) -> Option<&ToolError> {
-        let told = self.last_failure.as_ref()?;
-        error.message.contains(&told.message).then_some(told)
+        let failure = self.last_failure.as_ref()?;
+        error.message.contains(&failure.message).then_some(failure)
     }
 
     /// Replaces the observer.
     pub(crate) fn set_observer(&mut self, observer: Arc<dyn CallObserver>) {
         self.logs.set_observer(Arc::clone(&observer));
         self.observer = observer;
-        self.reports = MAX_REPORTS;
+        self.progress_reports_left = MAX_PROGRESS_REPORTS;
     }
 
     /// Flushes the guest's remaining output.

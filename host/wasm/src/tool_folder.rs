@@ -16,7 +16,7 @@ use crate::cache::{CacheEntryKind, ComponentCache};
 use crate::describe::DescriptionResult;
 use crate::digest::Sha256Digest;
 
-/// Metadata of a file. Equal stamps mean equal content; the content is hashed before it runs all the same.
+/// Metadata of a file. Equal stamps are taken as equal content for listing; before it runs, the content is hashed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ToolFileStamp {
     size: u64,
@@ -58,11 +58,11 @@ pub(crate) struct FolderScan {
     /// The scripts by name: not read here, but watched like the components.
     pub(crate) scripts: BTreeMap<String, ToolFileStamp>,
     /// The names that are not Unicode, as displayed, in order.
-    pub(crate) unnamed: Vec<String>,
+    pub(crate) non_unicode: Vec<String>,
     /// The names of dangling links.
     pub(crate) dangling: Vec<String>,
     /// The names of WebAssembly text files, in order.
-    pub(crate) texts: Vec<String>,
+    pub(crate) text_files: Vec<String>,
 }
 
 /// Scans a folder for components. A missing folder is empty.
@@ -90,8 +90,8 @@ pub(crate) fn scan_known(
 #[derive(Default)]
 struct FolderNames {
     entries: Vec<(String, DirEntry)>,
-    unnamed: Vec<String>,
-    texts: Vec<String>,
+    non_unicode: Vec<String>,
+    text_files: Vec<String>,
 }
 
 fn list_names(folder: &Path) -> io::Result<FolderNames> {
@@ -106,7 +106,7 @@ fn list_names(folder: &Path) -> io::Result<FolderNames> {
         let is_unicode = name.is_ok();
         let name = name.unwrap_or_else(|name| name.to_string_lossy().into_owned());
         if is_text(&name) && !name.starts_with('.') {
-            names.texts.push(name);
+            names.text_files.push(name);
             continue;
         }
         if !(stem(&name).is_some() || is_script(&name)) || name.starts_with('.') {
@@ -115,7 +115,7 @@ fn list_names(folder: &Path) -> io::Result<FolderNames> {
         if is_unicode {
             names.entries.push((name, entry));
         } else {
-            names.unnamed.push(name);
+            names.non_unicode.push(name);
         }
     }
     Ok(names)
@@ -150,11 +150,11 @@ impl FolderNames {
     fn scan(self) -> FolderScan {
         let Self {
             entries,
-            mut unnamed,
-            mut texts,
+            mut non_unicode,
+            mut text_files,
         } = self;
-        unnamed.sort();
-        texts.sort();
+        non_unicode.sort();
+        text_files.sort();
         let stamps = map_in_parallel(&entries, |(_, entry)| {
             // Follows a link: people link to the output of their build. Other files are looked up from their folder,
             // which is half the work.
@@ -169,8 +169,8 @@ impl FolderNames {
             }
         });
         let mut scan = FolderScan {
-            unnamed,
-            texts,
+            non_unicode,
+            text_files,
             ..FolderScan::default()
         };
         for ((name, _), lookup) in entries.into_iter().zip(stamps) {
@@ -198,23 +198,27 @@ const MAX_THREADS: usize = 4;
 
 /// Applies a function to each item, on several threads if there are many, and returns the results in order.
 pub(crate) fn map_in_parallel<T: Sync, R: Send>(
-    all: &[T],
+    items: &[T],
     work: impl Fn(&T) -> R + Sync,
 ) -> Vec<R> {
-    let part = |part: &[T]| part.iter().map(&work).collect::<Vec<R>>();
-    if all.len() < 2 * MIN_FILES_PER_THREAD {
-        return part(all);
+    let map_chunk = |chunk: &[T]| chunk.iter().map(&work).collect::<Vec<R>>();
+    if items.len() < 2 * MIN_FILES_PER_THREAD {
+        return map_chunk(items);
     }
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-    let parts = cores.min(MAX_THREADS).min(all.len() / MIN_FILES_PER_THREAD);
-    let (own, others) = all.split_at(all.len() / parts);
-    let part = &part;
+    let count = cores
+        .min(MAX_THREADS)
+        .min(items.len() / MIN_FILES_PER_THREAD);
+    let (own, others) = items.split_at(items.len() / count);
+    let map_chunk = &map_chunk;
     std::thread::scope(|scope| {
-        let others = others.chunks(own.len());
-        let others: Vec<_> = others.map(|share| scope.spawn(|| part(share))).collect();
-        let mut results = part(own);
-        for other in others {
-            results.extend(join_thread(other));
+        let chunks = others.chunks(own.len());
+        let threads: Vec<_> = chunks
+            .map(|chunk| scope.spawn(|| map_chunk(chunk)))
+            .collect();
+        let mut results = map_chunk(own);
+        for thread in threads {
+            results.extend(join_thread(thread));
         }
         results
     })
@@ -257,7 +261,7 @@ impl FolderIndex {
     /// Reads the cached index of `folder`.
     pub(crate) fn read(cache: &ComponentCache, folder: &Path) -> Self {
         let cached = cache.get(CacheEntryKind::Folder, &key(folder));
-        let entries = cached.and_then(entries);
+        let entries = cached.and_then(parse_entries);
         Self {
             entries: entries.unwrap_or_default(),
             changed: false,
@@ -327,18 +331,18 @@ impl FolderIndex {
 }
 
 /// Parses the stored form; `None` if it is not valid.
-fn entries(mut kept: Bytes) -> Option<BTreeMap<String, FolderIndexEntry>> {
+fn parse_entries(mut rest: Bytes) -> Option<BTreeMap<String, FolderIndexEntry>> {
     let mut entries = BTreeMap::new();
-    while !kept.is_empty() {
-        let end = kept.iter().position(|byte| *byte == b'\n')?;
-        let line: FolderIndexLine<'_> = serde_json::from_slice(&kept[..end]).ok()?;
+    while !rest.is_empty() {
+        let end = rest.iter().position(|byte| *byte == b'\n')?;
+        let line: FolderIndexLine<'_> = serde_json::from_slice(&rest[..end]).ok()?;
         let (name, length) = (line.name.into_owned(), line.length);
         let (stamp, digest) = (line.stamp, line.digest);
-        kept = kept.slice(end + 1..);
-        if kept.len() < length {
+        rest = rest.slice(end + 1..);
+        if rest.len() < length {
             return None;
         }
-        let described = kept.split_to(length);
+        let described = rest.split_to(length);
         let entry = FolderIndexEntry {
             stamp,
             digest,
@@ -349,11 +353,11 @@ fn entries(mut kept: Bytes) -> Option<BTreeMap<String, FolderIndexEntry>> {
     Some(entries)
 }
 
-/// Returns the cache key of a folder's index: the folder, and the version of the form.
+/// Returns the cache key of a folder's index: the folder, and the version of the format.
 fn key(folder: &Path) -> String {
     let full = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let hash = Sha256Digest::of_bytes(full.as_os_str().as_encoded_bytes()).to_string();
-    format!("{}-{}", &hash[..32], crate::describe::FORM)
+    format!("{}-{}", &hash[..32], crate::describe::FORMAT_VERSION)
 }
 
 #[cfg(test)]
@@ -385,12 +389,12 @@ mod tests {
     #[test]
     fn index_returns_stored_entries() {
         let index = index();
-        let kept = Bytes::from(index.encode().unwrap());
+        let encoded = Bytes::from(index.encode().unwrap());
         let again = FolderIndex {
-            entries: entries(kept.clone()).unwrap(),
+            entries: parse_entries(encoded.clone()).unwrap(),
             changed: false,
         };
-        assert_eq!(again.encode().unwrap(), kept);
+        assert_eq!(again.encode().unwrap(), encoded);
         let (digest, described) = again.get("ä\nb.wasm").unwrap();
         assert_eq!(digest, Sha256Digest::of_bytes("ä\nb.wasm".as_bytes()));
         assert_eq!(described.unwrap_err().1, "it is bad:\nä\nb.wasm");
@@ -403,10 +407,10 @@ mod tests {
         for name in ["a.wasm", "Tool.WASM", "b.Wasm.txt", "wasm"] {
             std::fs::write(folder.path().join(name), "x").unwrap();
         }
-        let found = list_names(folder.path()).unwrap().entries;
-        let mut found: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
-        found.sort_unstable();
-        assert_eq!(found, ["Tool.WASM", "a.wasm"]);
+        let entries = list_names(folder.path()).unwrap().entries;
+        let mut names: Vec<&str> = entries.iter().map(|(name, _)| name.as_str()).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["Tool.WASM", "a.wasm"]);
         assert_eq!(stem("Tool.WASM"), Some("Tool"));
     }
 
@@ -430,9 +434,10 @@ mod tests {
 
     #[test]
     fn index_ignores_truncated_data() {
-        let kept = Bytes::from(index().encode().unwrap());
-        let whole = (0..=kept.len()).filter(|length| entries(kept.slice(..*length)).is_some());
+        let encoded = Bytes::from(index().encode().unwrap());
+        let readable_lengths =
+            (0..=encoded.len()).filter(|length| parse_entries(encoded.slice(..*length)).is_some());
         // No file, the first file, both.
-        assert_eq!(whole.count(), 3);
+        assert_eq!(readable_lengths.count(), 3);
     }
 }

@@ -49,7 +49,7 @@ pub struct Toolbox {
     host: Arc<WasmHost>,
     bundled: Vec<BundledComponent>,
     folder: Option<PathBuf>,
-    ask_again: bool,
+    retries: bool,
     known_only: bool,
     described_only: bool,
     plugins: Mutex<HashMap<(Sha256Digest, String), Arc<WasmPlugin>>>,
@@ -68,8 +68,8 @@ pub struct LoadedTools {
     pub scripts: Vec<String>,
 }
 
-/// Maximum number of components described concurrently: most wait for a compiler, and a few for their own end.
-const AT_ONCE: usize = 8;
+/// Maximum number of components described concurrently. Most of them wait for a compiler.
+const MAX_CONCURRENT: usize = 8;
 
 /// The displayed location of built-in tools.
 const BUILT_IN: &str = "built-in";
@@ -85,7 +85,7 @@ impl Toolbox {
             host,
             bundled,
             folder,
-            ask_again: false,
+            retries: false,
             known_only: false,
             described_only: false,
             plugins: Mutex::default(),
@@ -96,11 +96,12 @@ impl Toolbox {
     /// minutes.
     #[must_use]
     pub fn with_retries(mut self) -> Self {
-        self.ask_again = true;
+        self.retries = true;
         self
     }
 
-    /// Queries no component in the folder: those that were not described before are [skipped](LoadedTools::undescribed).
+    /// Queries no component in the folder: those that were not described before are
+    /// [skipped](LoadedTools::undescribed).
     #[must_use]
     pub fn known_only(mut self) -> Self {
         self.known_only = true;
@@ -115,58 +116,63 @@ impl Toolbox {
         self
     }
 
-    /// Queries the built-in components and returns their current descriptions by name, for [`BundledComponent::description`].
+    /// Queries the built-in components and returns their current descriptions by name, for
+    /// [`BundledComponent::description`].
     pub async fn descriptions(&self) -> Result<Vec<(&'static str, String)>, WasmHostError> {
-        let mut all = Vec::new();
+        let mut descriptions = Vec::new();
         for bundled in &self.bundled {
-            let place = format!("{BUILT_IN}/{}", bundled.name);
+            let location = format!("{BUILT_IN}/{}", bundled.name);
             let text =
-                describe::describe_for_shipping(&self.host, bundled.component, &place).await?;
-            all.push((bundled.name, text));
+                describe::describe_for_shipping(&self.host, bundled.component, &location).await?;
+            descriptions.push((bundled.name, text));
         }
-        Ok(all)
+        Ok(descriptions)
     }
 
     /// Describes a built-in component, without inspecting it if a description was shipped with it.
-    async fn described(&self, bundled: &BundledComponent, place: &str) -> DescriptionResult {
+    async fn describe_bundled(
+        &self,
+        bundled: &BundledComponent,
+        location: &str,
+    ) -> DescriptionResult {
         if let Some(text) = bundled.description {
             match describe::parse_shipped(text) {
                 Ok(description) => return Ok(description),
                 Err(error) => {
-                    tracing::warn!(%error, place, "ignoring the shipped description");
+                    tracing::warn!(%error, location, "ignoring the shipped description");
                 }
             }
         }
         let bytes = ComponentBytes::Bundled(bundled.component);
         let digest = Some(Sha256Digest(bundled.sha256));
-        let look = describe::inspect(&self.host, &bytes, place, digest, self.ask_again);
-        look.await.described
+        let inspection = describe::inspect(&self.host, &bytes, location, digest, self.retries);
+        inspection.await.described
     }
 
     /// Loads everything. A component described before only costs a check of its size and date; loaded code stays
     /// loaded.
     pub async fn load(&self) -> LoadedTools {
         let mut loaded = LoadedTools::default();
-        let mut kept = HashMap::new();
+        let mut current = HashMap::new();
         for bundled in &self.bundled {
-            let place = format!("{BUILT_IN}/{}", bundled.name);
+            let location = format!("{BUILT_IN}/{}", bundled.name);
             let bytes = ComponentBytes::Bundled(bundled.component);
             let digest = Sha256Digest(bundled.sha256);
-            let described = self.described(bundled, &place).await;
-            let found = FoundComponent {
+            let described = self.describe_bundled(bundled, &location).await;
+            let component = ListedComponent {
                 stem: bundled.name,
                 source: ToolSource::BuiltIn,
                 bundled: Some(bundled),
-                place,
+                location,
                 bytes,
                 digest,
             };
-            self.add(found, described, &mut loaded, &mut kept);
+            self.add(component, described, &mut loaded, &mut current);
         }
         if let Some(path) = &self.folder {
-            self.load_folder(path, &mut loaded, &mut kept).await;
+            self.load_folder(path, &mut loaded, &mut current).await;
         }
-        *self.plugins.lock() = kept;
+        *self.plugins.lock() = current;
         loaded
     }
 
@@ -174,10 +180,10 @@ impl Toolbox {
         &self,
         path: &std::path::Path,
         loaded: &mut LoadedTools,
-        kept: &mut PluginMap,
+        current: &mut PluginMap,
     ) {
         let (scan, mut index) = match tool_folder::scan_known(self.host.cache(), path) {
-            Ok(found) => found,
+            Ok(scanned) => scanned,
             Err(error) => {
                 let error = WasmHostError::read_error(path.display().to_string(), &error);
                 loaded.quarantined.push(Quarantined {
@@ -191,9 +197,9 @@ impl Toolbox {
         let FolderScan {
             files,
             scripts,
-            unnamed,
+            non_unicode,
             dangling,
-            texts,
+            text_files,
         } = scan;
         loaded.scripts = scripts.into_keys().collect();
         for name in dangling {
@@ -204,7 +210,7 @@ impl Toolbox {
                     .to_owned(),
             });
         }
-        for name in texts {
+        for name in text_files {
             let binary = std::path::Path::new(&name).with_extension("wasm");
             loaded.quarantined.push(Quarantined {
                 reason: format!(
@@ -215,7 +221,7 @@ impl Toolbox {
                 code: mimir_core::ToolErrorCode::InvalidInput,
             });
         }
-        for name in unnamed {
+        for name in non_unicode {
             loaded.quarantined.push(Quarantined {
                 location: self.display_name(path, &name),
                 code: mimir_core::ToolErrorCode::InvalidInput,
@@ -233,36 +239,36 @@ impl Toolbox {
             .zip(&known)
             .filter(|(_, known)| known.is_none());
         let unknown = unknown.filter(|_| !self.known_only);
-        let looks: Vec<BoxFuture<'_, Option<InspectedComponent>>> = unknown
+        let inspections: Vec<BoxFuture<'_, Option<InspectedComponent>>> = unknown
             .map(|((name, _), _)| self.inspect_component(path, name))
             .collect();
-        let looks = futures::stream::iter(looks).buffered(AT_ONCE);
-        let mut looks = looks.collect::<Vec<_>>().await.into_iter();
+        let inspections = futures::stream::iter(inspections).buffered(MAX_CONCURRENT);
+        let mut inspections = inspections.collect::<Vec<_>>().await.into_iter();
         for ((name, stamp), known) in files.into_iter().zip(known) {
-            let place = self.display_name(path, &name);
+            let location = self.display_name(path, &name);
             let bytes = ComponentBytes::File(path.join(&name));
             let (digest, described) = match known {
                 Some(known) => known,
                 None => {
-                    let Some(look) = looks.next().flatten() else {
+                    let Some(inspected) = inspections.next().flatten() else {
                         loaded.undescribed += 1;
                         continue;
                     };
-                    if look.lasts {
-                        index.put(&name, stamp, look.digest, &look.described);
+                    if inspected.is_stable {
+                        index.put(&name, stamp, inspected.digest, &inspected.described);
                     }
-                    (look.digest, look.described)
+                    (inspected.digest, inspected.described)
                 }
             };
-            let found = FoundComponent {
+            let component = ListedComponent {
                 stem: tool_folder::stem(&name).unwrap_or(&name),
                 source: ToolSource::Custom,
                 bundled: None,
-                place,
+                location,
                 bytes,
                 digest,
             };
-            self.add(found, described, loaded, kept);
+            self.add(component, described, loaded, current);
         }
         index.write(self.host.cache(), path);
     }
@@ -274,14 +280,14 @@ impl Toolbox {
         name: &'a str,
     ) -> BoxFuture<'a, Option<InspectedComponent>> {
         Box::pin(async move {
-            let (place, bytes) = (
+            let (location, bytes) = (
                 self.display_name(folder, name),
                 ComponentBytes::File(folder.join(name)),
             );
             if self.described_only {
-                return describe::inspect_cached(&self.host, &bytes, &place);
+                return describe::inspect_cached(&self.host, &bytes, &location);
             }
-            Some(describe::inspect(&self.host, &bytes, &place, None, self.ask_again).await)
+            Some(describe::inspect(&self.host, &bytes, &location, None, self.retries).await)
         })
     }
 
@@ -294,52 +300,57 @@ impl Toolbox {
 
     fn add(
         &self,
-        found: FoundComponent<'_>,
+        component: ListedComponent<'_>,
         described: DescriptionResult,
         loaded: &mut LoadedTools,
-        kept: &mut PluginMap,
+        current: &mut PluginMap,
     ) {
         let mut description = match described {
             Ok(description) => description,
             Err((code, reason)) => {
                 loaded.quarantined.push(Quarantined {
-                    location: found.place,
+                    location: component.location,
                     code,
                     reason,
                 });
                 return;
             }
         };
-        let Some(tools) = found.tools(&mut description) else {
+        let Some(tools) = component.tools(&mut description) else {
             loaded.quarantined.push(Quarantined {
                 reason: format!(
                     "`{}` cannot be converted to a tool name; rename the file, with letters, digits and _ only",
-                    found.stem
+                    component.stem
                 ),
-                location: found.place,
+                location: component.location,
                 code: mimir_core::ToolErrorCode::InvalidInput,
             });
             return;
         };
         for (name, reason) in &description.refused {
             loaded.quarantined.push(Quarantined {
-                location: format!("{} ({name})", found.place),
+                location: format!("{} ({name})", component.location),
                 code: mimir_core::ToolErrorCode::InvalidInput,
                 reason: reason.clone(),
             });
         }
-        let assessed = matches!(description.kind, ComponentKind::Toolset { assessor: true });
+        let has_assessor = matches!(description.kind, ComponentKind::Toolset { assessor: true });
         let speaks = matches!(description.kind, ComponentKind::Toolset { .. });
-        let plugin = self.plugin(&found, description.kind);
-        kept.insert((found.digest, found.place.clone()), Arc::clone(&plugin));
+        let plugin = self.plugin(&component, description.kind);
+        current.insert(
+            (component.digest, component.location.clone()),
+            Arc::clone(&plugin),
+        );
         let backend = Arc::new(WasmBackend(plugin));
-        let pure = is_pure(&description.imports);
+        let is_pure = is_pure(&description.imports);
         let origin = Arc::new(ToolOrigin {
-            plugin: description.name.unwrap_or_else(|| found.stem.to_owned()),
+            plugin: description
+                .name
+                .unwrap_or_else(|| component.stem.to_owned()),
             speaks,
             version: description.version,
-            location: found.place.clone(),
-            digest: found.digest.to_string(),
+            location: component.location.clone(),
+            digest: component.digest.to_string(),
             proofs: proofs(&description.imports)
                 .iter()
                 .map(ToString::to_string)
@@ -348,35 +359,35 @@ impl Toolbox {
             ..ToolOrigin::default()
         });
         for definition in tools {
-            let trust = match found.source {
+            let trust = match component.source {
                 ToolSource::BuiltIn => ToolTrust::Trusted,
-                _ if pure && definition.needs.is_empty() => ToolTrust::Harmless,
+                _ if is_pure && definition.needs.is_empty() => ToolTrust::Harmless,
                 _ => ToolTrust::Untrusted,
             };
             // Grants for a foreign component come from the user, who is asked elsewhere.
-            let aliases = found.aliases(definition.name.as_str());
+            let aliases = component.aliases(definition.name.as_str());
             let origin = Arc::clone(&origin);
-            let tool = Tool::new(definition, found.source, origin, trust, backend.clone());
-            let tool = tool.with_aliases(aliases).with_assessor(assessed);
+            let tool = Tool::new(definition, component.source, origin, trust, backend.clone());
+            let tool = tool.with_aliases(aliases).with_assessor(has_assessor);
             loaded.tools.push(tool);
         }
     }
 
     /// Returns the plugin that is already loaded, or a new one.
-    fn plugin(&self, found: &FoundComponent<'_>, kind: ComponentKind) -> Arc<WasmPlugin> {
+    fn plugin(&self, component: &ListedComponent<'_>, kind: ComponentKind) -> Arc<WasmPlugin> {
         let plugins = self.plugins.lock();
-        if let Some(plugin) = plugins.get(&(found.digest, found.place.clone())) {
+        if let Some(plugin) = plugins.get(&(component.digest, component.location.clone())) {
             return Arc::clone(plugin);
         }
         let mut plugin = WasmPlugin::new(
             Arc::clone(&self.host),
-            found.bytes.clone(),
-            found.place.clone(),
-            found.digest,
+            component.bytes.clone(),
+            component.location.clone(),
+            component.digest,
             kind,
         );
-        if let Some(bundled) = found.bundled {
-            plugin.own = BuiltinTraits {
+        if let Some(bundled) = component.bundled {
+            plugin.traits = BuiltinTraits {
                 requires_undo: bundled.requires_undo,
                 memory: bundled.keeps_memory,
             };
@@ -390,13 +401,13 @@ impl Toolbox {
         let Some(path) = &self.folder else {
             return;
         };
-        let look = || tool_folder::scan_folder(path).ok();
-        let mut seen: Option<FolderScan> = look();
+        let scan = || tool_folder::scan_folder(path).ok();
+        let mut last: Option<FolderScan> = scan();
         loop {
             tokio::time::sleep(every).await;
-            let now = look();
-            if now != seen {
-                seen = now;
+            let now = scan();
+            if now != last {
+                last = now;
                 on_change(self.load().await);
             }
         }
@@ -405,17 +416,17 @@ impl Toolbox {
 
 type PluginMap = HashMap<(Sha256Digest, String), Arc<WasmPlugin>>;
 
-/// A component that was found, before its kind is known.
-struct FoundComponent<'a> {
+/// A component to add to the tools.
+struct ListedComponent<'a> {
     stem: &'a str,
     source: ToolSource,
     bundled: Option<&'a BundledComponent>,
-    place: String,
+    location: String,
     bytes: ComponentBytes,
     digest: Sha256Digest,
 }
 
-impl FoundComponent<'_> {
+impl ListedComponent<'_> {
     /// Returns its tools, by their own names. A program is one tool, named after its file.
     fn tools(
         &self,
@@ -431,9 +442,10 @@ impl FoundComponent<'_> {
     }
 
     fn aliases(&self, name: &str) -> Vec<ToolName> {
-        let all = self.bundled.map_or(&[][..], |bundled| bundled.aliases);
-        let own = all.iter().filter(|(tool, _)| *tool == name);
-        own.filter_map(|(_, alias)| ToolName::new(alias).ok())
+        let aliases = self.bundled.map_or(&[][..], |bundled| bundled.aliases);
+        let matching = aliases.iter().filter(|(tool, _)| *tool == name);
+        matching
+            .filter_map(|(_, alias)| ToolName::new(alias).ok())
             .collect()
     }
 }

@@ -20,7 +20,7 @@ const TOO_MUCH_OUTPUT: &str = "fuel allocated for hostcalls has been exhausted";
 
 /// wasmtime's text for a guest with too many instances, memories or tables, whatever their size. It exports no type
 /// for that either.
-const TOO_MANY: &str = "resource limit exceeded: ";
+const TOO_MANY_OBJECTS: &str = "resource limit exceeded: ";
 
 /// wasmtime's text for a guest that holds more handles than there are numbers.
 const TOO_MANY_HANDLES: &str = "resource table has no free keys";
@@ -71,41 +71,41 @@ pub(crate) fn trap_error(error: &wasmtime::Error, guest: &StoreState) -> ToolErr
     }
     if error
         .chain()
-        .any(|cause| cause.to_string().contains(TOO_MUCH_OUTPUT))
+        .any(|error| error.to_string().contains(TOO_MUCH_OUTPUT))
     {
         let limit = guest.transfer_setting;
         return exceeded(format!(
             "the tool handed over more data at once than {limit} allows"
         ));
     }
-    let what = error.root_cause().to_string();
-    if let Some(many) = what.strip_prefix(TOO_MANY) {
-        return exceeded(match many.split_once(' ') {
+    let cause = error.root_cause().to_string();
+    if let Some(objects) = cause.strip_prefix(TOO_MANY_OBJECTS) {
+        return exceeded(match objects.split_once(' ') {
             Some(("instance", _)) => "the tool needed more than limits.instances allows".to_owned(),
             _ => format!(
-                "the tool has more instances, memories or tables than allowed for a call: {many}"
+                "the tool has more instances, memories or tables than allowed for a call: {objects}"
             ),
         });
     }
-    if what.contains(TOO_MANY_HANDLES) {
+    if cause.contains(TOO_MANY_HANDLES) {
         return exceeded("the tool holds more handles than allowed for a call".to_owned());
     }
-    if what.ends_with(NO_MEMORY) {
+    if cause.ends_with(NO_MEMORY) {
         let message = format!(
-            "not enough memory to run the tool ({what}); check `ulimit -v` and the other programs on this machine"
+            "not enough memory to run the tool ({cause}); check `ulimit -v` and the other programs on this machine"
         );
         return ToolError::new(ToolErrorCode::Unavailable, message);
     }
     if error.root_cause().downcast_ref::<Utf8Error>().is_some() {
-        let message = format!("the tool handed over text that is not UTF-8: {what}");
+        let message = format!("the tool handed over text that is not UTF-8: {cause}");
         return ToolError::new(ToolErrorCode::ExecutionError, message);
     }
     let tail = guest.logs.tail();
     let message = match last_message(&tail) {
-        Some(words) => format!("the tool crashed: {words}"),
-        None => format!("the tool crashed: {what}"),
+        Some(message) => format!("the tool crashed: {message}"),
+        None => format!("the tool crashed: {cause}"),
     };
-    let details = serde_json::json!({ "trap": what, "stderr": tail });
+    let details = serde_json::json!({ "trap": cause, "stderr": tail });
     ToolError::new(ToolErrorCode::ExecutionError, message).with_details(details)
 }
 

@@ -10,11 +10,11 @@ use crate::store_state::StoreState;
 
 /// Time that a guest may keep the host busy without yielding. Short compared with any timeout, long compared with a
 /// host call.
-const SHIFT: Duration = Duration::from_millis(10);
+const MAX_TIME_WITHOUT_YIELD: Duration = Duration::from_millis(10);
 
-/// Gives the deadline, a cancellation and other calls a turn whenever a guest calls the host and has not yielded for a
-/// while. Without it, a guest that spends its time in host calls that are ready at once is polled for as long as its
-/// fuel lasts, and a copy of megabytes costs it none.
+/// Yields when a guest calls the host and has not yielded for a while, so that its deadline, a cancellation and other
+/// calls are processed. Otherwise a guest whose host calls are always ready at once would run until its fuel is used
+/// up, and work of the host, such as copying megabytes, uses none.
 pub(crate) struct YieldHook;
 
 // Implemented by hand, because a call crosses between guest and host dozens of times: without anything to wait for, it
@@ -29,7 +29,9 @@ impl CallHookHandler<StoreState> for YieldHook {
         'me: 'both,
         'store: 'both,
     {
-        if matches!(event, CallHook::CallingHost) && store.data().last_yield.elapsed() >= SHIFT {
+        if matches!(event, CallHook::CallingHost)
+            && store.data().last_yield.elapsed() >= MAX_TIME_WITHOUT_YIELD
+        {
             return Box::pin(async move {
                 tokio::task::yield_now().await;
                 store.data_mut().last_yield = Instant::now();

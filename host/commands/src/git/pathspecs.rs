@@ -5,8 +5,8 @@ use crate::ShellWord;
 use crate::glob_text::is_wild;
 use crate::operands::PathOperand;
 
-/// Options of commands that show changes with a text value, not a path.
-const TEXTS: &[&str] = &[
+/// Options with a text value, of commands that show changes.
+const TEXT_OPTIONS: &[&str] = &[
     "--after",
     "--author",
     "--before",
@@ -19,31 +19,31 @@ const TEXTS: &[&str] = &[
 ];
 
 /// Commands whose operand may be a message.
-const PROSE: &[&str] = &["commit", "merge", "notes", "revert", "stash", "tag"];
+const MESSAGE_COMMANDS: &[&str] = &["commit", "merge", "notes", "revert", "stash", "tag"];
 
 /// Flags of `git grep` without a value, which can be combined.
-const FLAGS: &str = "EFGHILPWachilnopqrvwz";
+const GREP_FLAGS: &str = "EFGHILPWachilnopqrvwz";
 
 /// The paths that a git command accesses, from all of its words.
 pub(crate) fn operands(words: &[ShellWord]) -> Vec<PathOperand> {
-    let mut all = Vec::new();
+    let mut paths = Vec::new();
     let mut command = None;
-    let mut before = None;
+    let mut last_option = None;
     let mut only_operands = false;
-    let mut given = words.iter().filter_map(ShellWord::known).any(gives_pattern);
+    let mut has_pattern = words.iter().filter_map(ShellWord::known).any(gives_pattern);
     for word in words.iter().skip(1) {
         if let Some(text) = word.known().filter(|_| !only_operands) {
             if text == "--" {
                 only_operands = true;
-                before = None;
+                last_option = None;
                 continue;
             }
             if text.len() > 1 && text.starts_with('-') {
                 // After an option that takes any word, this may be its value; the next word is an operand then.
-                let is_value =
-                    before.is_some_and(|option| TEXTS.contains(&option) || takes_pattern(option));
-                before = (!is_value).then_some(text);
-                all.extend(lines(text));
+                let is_value = last_option
+                    .is_some_and(|option| TEXT_OPTIONS.contains(&option) || takes_pattern(option));
+                last_option = (!is_value).then_some(text);
+                paths.extend(line_range_file(text));
                 continue;
             }
         }
@@ -51,55 +51,60 @@ pub(crate) fn operands(words: &[ShellWord]) -> Vec<PathOperand> {
             command = word.known();
             continue;
         };
-        let option = before.take();
-        let skips = match command {
-            "log" | "diff" | "show" => option.is_some_and(|option| TEXTS.contains(&option)),
+        let option = last_option.take();
+        let is_text = match command {
+            "log" | "diff" | "show" => option.is_some_and(|option| TEXT_OPTIONS.contains(&option)),
             "grep" if option.is_some_and(takes_pattern) => true,
             // The first operand is the pattern.
-            "grep" => !std::mem::replace(&mut given, true),
+            "grep" => !std::mem::replace(&mut has_pattern, true),
             _ => false,
         };
-        if !skips {
-            all.extend(pathspec_operands(word, !PROSE.contains(&command)));
+        if !is_text {
+            paths.extend(pathspec_operands(word, MESSAGE_COMMANDS.contains(&command)));
         }
     }
-    all
+    paths
 }
 
-/// The possible paths of one operand; `shows` means that it is not a message.
-fn pathspec_operands(word: &ShellWord, shows: bool) -> Vec<PathOperand> {
+/// The possible paths of one operand. `may_be_message` means that text with blanks is not a path.
+fn pathspec_operands(word: &ShellWord, may_be_message: bool) -> Vec<PathOperand> {
     let ShellWord::Known(text) = word else {
         // A glob that the shell does not expand is expanded by git itself.
         let is_glob = matches!(word, ShellWord::Glob(_) | ShellWord::GlobMatch(_));
-        let all = is_glob.then(|| PathOperand::pattern(word.text().to_owned()));
-        return all.into_iter().collect();
+        let pattern = is_glob.then(|| PathOperand::pattern(word.text().to_owned()));
+        return pattern.into_iter().collect();
     };
-    if !shows && text.contains(char::is_whitespace) {
+    if may_be_message && text.contains(char::is_whitespace) {
         return Vec::new();
     }
     // Committed content is as secret as the file is now.
-    let kept = of_revision(text).map(|path| PathOperand {
+    let committed = revision_path(text).map(|path| PathOperand {
         certain: true,
-        ..read(path)
+        ..possible_path(path)
     });
-    let whole = (!text.starts_with(':')).then(|| read(text));
+    let whole_text = (!text.starts_with(':')).then(|| possible_path(text));
     // The file of `-L :function:file`.
-    let last = text.rsplit_once(':').map(|(_, path)| read(path));
-    let last = last.filter(|_| !is_left_out(text));
-    kept.into_iter().chain(whole).chain(last).collect()
+    let last = text.rsplit_once(':').map(|(_, path)| possible_path(path));
+    let last = last.filter(|_| !is_excluding(text));
+    committed
+        .into_iter()
+        .chain(whole_text)
+        .chain(last)
+        .collect()
 }
 
-fn read(path: &str) -> PathOperand {
-    match is_wild(path) {
-        true => PathOperand::pattern(path.to_owned()),
-        false => PathOperand::maybe(path.to_owned()),
+fn possible_path(path: &str) -> PathOperand {
+    if is_wild(path) {
+        PathOperand::pattern(path.to_owned())
+    } else {
+        PathOperand::possible(path.to_owned())
     }
 }
 
 /// The file of `-L 1,5:file` in one word.
-fn lines(option: &str) -> Option<PathOperand> {
+fn line_range_file(option: &str) -> Option<PathOperand> {
     let (_, path) = option.strip_prefix("-L")?.rsplit_once(':')?;
-    Some(PathOperand::maybe(path.to_owned()))
+    Some(PathOperand::possible(path.to_owned()))
 }
 
 /// Returns true if the next word is a pattern of `git grep`.
@@ -107,7 +112,7 @@ fn takes_pattern(option: &str) -> bool {
     let letters = option
         .strip_prefix('-')
         .and_then(|set| set.strip_suffix('e'));
-    letters.is_some_and(|set| set.chars().all(|c| FLAGS.contains(c)))
+    letters.is_some_and(|set| set.chars().all(|c| GREP_FLAGS.contains(c)))
 }
 
 /// Returns true if a word gives `git grep` a pattern, so that no operand is one.
@@ -116,16 +121,16 @@ fn gives_pattern(word: &str) -> bool {
 }
 
 /// Returns true if a pathspec excludes paths.
-fn is_left_out(text: &str) -> bool {
-    text.starts_with(':') && of_revision(text).is_none()
+fn is_excluding(text: &str) -> bool {
+    text.starts_with(':') && revision_path(text).is_none()
 }
 
 /// The path in a revision path such as `HEAD~2:src/a`; `None` for an address, which has slashes or an `@` before the
 /// colon.
-fn of_revision(word: &str) -> Option<&str> {
+fn revision_path(word: &str) -> Option<&str> {
     let (revision, path) = word.split_once(':')?;
     let path = match revision {
-        "" => of_index(path)?,
+        "" => index_path(path)?,
         _ => path,
     };
     let is_address = path.starts_with("//") || revision.contains('@') && !revision.contains("@{");
@@ -134,7 +139,7 @@ fn of_revision(word: &str) -> Option<&str> {
 
 /// The path after a `:` without a revision: a file of the index, `:0:a`, or a pathspec with magic words, `:(top)a`.
 /// `None` for one that excludes paths.
-fn of_index(path: &str) -> Option<&str> {
+fn index_path(path: &str) -> Option<&str> {
     if let Some(rest) = path.strip_prefix('(') {
         let (magic, path) = rest.split_once(')')?;
         return (!magic.split(',').any(|word| word == "exclude")).then_some(path);

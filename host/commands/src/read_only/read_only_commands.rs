@@ -3,69 +3,73 @@
 /// A command whose arguments are harmless, except for the named options, which write or run something.
 pub(super) struct ReadOnlyCommand {
     /// The leading words of the command.
-    pub(super) begins: &'static str,
+    pub(super) prefix: &'static str,
     /// Forbidden options: as a whole word, followed by `=`, or (single letters) followed by anything.
-    pub(super) but: &'static [&'static str],
+    pub(super) forbidden: &'static [&'static str],
     /// The only permitted options, as whole words, with or without a value after `=`.
-    pub(super) only: Option<&'static [&'static str]>,
+    pub(super) permitted: Option<&'static [&'static str]>,
     /// Options whose next word is a value, and not an operand.
-    pub(super) values: &'static [&'static str],
-    /// True if an unknown word may be a forbidden option: these options only open another file for reading.
+    pub(super) options_with_value: &'static [&'static str],
+    /// True if a word that may expand to a forbidden option is accepted: these options only open another file for
+    /// reading.
     pub(super) lenient: bool,
     /// Maximum number of operands. The command writes to any further operand.
-    pub(super) operands: Option<usize>,
+    pub(super) max_operands: Option<usize>,
 }
 
-const fn any_arguments(begins: &'static str) -> ReadOnlyCommand {
-    except_options(begins, &[])
+const fn any_arguments(prefix: &'static str) -> ReadOnlyCommand {
+    except_options(prefix, &[])
 }
 
-const fn except_options(begins: &'static str, but: &'static [&'static str]) -> ReadOnlyCommand {
+const fn except_options(
+    prefix: &'static str,
+    forbidden: &'static [&'static str],
+) -> ReadOnlyCommand {
     ReadOnlyCommand {
-        begins,
-        but,
-        only: None,
-        values: &[],
+        prefix,
+        forbidden,
+        permitted: None,
+        options_with_value: &[],
         lenient: false,
-        operands: None,
+        max_operands: None,
     }
 }
 
-const fn only_options(begins: &'static str, only: &'static [&'static str]) -> ReadOnlyCommand {
+const fn only_options(prefix: &'static str, permitted: &'static [&'static str]) -> ReadOnlyCommand {
     ReadOnlyCommand {
-        only: Some(only),
-        ..any_arguments(begins)
+        permitted: Some(permitted),
+        ..any_arguments(prefix)
     }
 }
 
-const fn max_operands(begins: &'static str, operands: usize) -> ReadOnlyCommand {
+const fn max_operands(prefix: &'static str, most: usize) -> ReadOnlyCommand {
     ReadOnlyCommand {
-        operands: Some(operands),
-        ..any_arguments(begins)
+        max_operands: Some(most),
+        ..any_arguments(prefix)
     }
 }
 
-/// A program that prints checksums of files, and with these options reads a list of files.
-const fn checksums(begins: &'static str) -> ReadOnlyCommand {
-    reads_listed_files(begins, &["-c", "--check"])
+/// A program that prints checksums of files. With `--check` it reads a list of files.
+const fn checksums(prefix: &'static str) -> ReadOnlyCommand {
+    reads_listed_files(prefix, &["-c", "--check"])
 }
 
 /// A program that reads more files than its operands with these options, and has no other effect.
 const fn reads_listed_files(
-    begins: &'static str,
+    prefix: &'static str,
     options: &'static [&'static str],
 ) -> ReadOnlyCommand {
     ReadOnlyCommand {
         lenient: true,
-        ..except_options(begins, options)
+        ..except_options(prefix, options)
     }
 }
 
-/// A command that creates something if it has an operand.
-const fn git_list(begins: &'static str) -> ReadOnlyCommand {
+/// A git command that lists branches or tags, and creates one if it has an operand.
+const fn git_list(prefix: &'static str) -> ReadOnlyCommand {
     ReadOnlyCommand {
-        operands: Some(0),
-        values: &[
+        max_operands: Some(0),
+        options_with_value: &[
             "--contains",
             "--format",
             "--merged",
@@ -74,13 +78,13 @@ const fn git_list(begins: &'static str) -> ReadOnlyCommand {
             "--points-at",
             "--sort",
         ],
-        ..only_options(begins, LISTS)
+        ..only_options(prefix, LIST_OPTIONS)
     }
 }
 
 /// Options of commands that list branches and tags. The listing is cancelled by `--no-list`, and by options that
 /// create or remove one.
-const LISTS: &[&str] = &[
+const LIST_OPTIONS: &[&str] = &[
     "-a",
     "-av",
     "-i",
@@ -109,7 +113,7 @@ const LISTS: &[&str] = &[
 ];
 
 /// Options of `git config` for reading.
-const CONFIG: &[&str] = &[
+const GIT_CONFIG_OPTIONS: &[&str] = &[
     "-z",
     "--all",
     "--bool",
@@ -135,7 +139,7 @@ const CONFIG: &[&str] = &[
 ];
 
 /// Options of `npm ls` with which it writes no log, and sends no requests.
-const NPM: &[&str] = &[
+const NPM_LIST_OPTIONS: &[&str] = &[
     "-a",
     "-g",
     "-l",
@@ -155,7 +159,7 @@ const NPM: &[&str] = &[
 ];
 
 /// Options of `pip list` and `pip show` with which they write no log and send no requests.
-const PIP: &[&str] = &[
+const PIP_LIST_OPTIONS: &[&str] = &[
     "-e",
     "-f",
     "-l",
@@ -173,9 +177,9 @@ const PIP: &[&str] = &[
 ];
 
 /// A git command that takes the options of `git diff` or `git log`, or passes them on.
-const fn git_log_options(begins: &'static str) -> ReadOnlyCommand {
+const fn git_log_options(prefix: &'static str) -> ReadOnlyCommand {
     except_options(
-        begins,
+        prefix,
         &[
             "--contents",
             "--ext-diff",
@@ -187,7 +191,8 @@ const fn git_log_options(begins: &'static str) -> ReadOnlyCommand {
     )
 }
 
-pub(super) const LIST: &[ReadOnlyCommand] = &[
+/// Commands that only read, by their leading words.
+pub(super) const READ_ONLY_COMMANDS: &[ReadOnlyCommand] = &[
     // Shell builtins. Variables that are set are checked as assignments.
     any_arguments(":"),
     any_arguments("["),
@@ -316,7 +321,7 @@ pub(super) const LIST: &[ReadOnlyCommand] = &[
     max_operands("uniq", 1),
     reads_listed_files("wc", &["--files0-from"]),
     ReadOnlyCommand {
-        values: &["-c", "-g", "-l", "-o", "-s"],
+        options_with_value: &["-c", "-g", "-l", "-o", "-s"],
         ..max_operands("xxd", 1)
     },
     only_options("tar tf", &[]),
@@ -374,9 +379,9 @@ pub(super) const LIST: &[ReadOnlyCommand] = &[
         ],
     ),
     any_arguments("git check-ignore"),
-    only_options("git config --get", CONFIG),
-    only_options("git config --list", CONFIG),
-    only_options("git config -l", CONFIG),
+    only_options("git config --get", GIT_CONFIG_OPTIONS),
+    only_options("git config --list", GIT_CONFIG_OPTIONS),
+    only_options("git config -l", GIT_CONFIG_OPTIONS),
     any_arguments("git count-objects"),
     any_arguments("git describe"),
     git_log_options("git diff"),
@@ -391,7 +396,7 @@ pub(super) const LIST: &[ReadOnlyCommand] = &[
     any_arguments("git merge-base"),
     any_arguments("git name-rev"),
     ReadOnlyCommand {
-        operands: Some(0),
+        max_operands: Some(0),
         ..git_log_options("git reflog")
     },
     git_log_options("git rev-list"),
@@ -409,26 +414,26 @@ pub(super) const LIST: &[ReadOnlyCommand] = &[
     any_arguments("git status"),
     git_list("git branch"),
     git_list("git tag"),
-    only_options("git tag -l", LISTS),
-    only_options("git tag --list", LISTS),
+    only_options("git tag -l", LIST_OPTIONS),
+    only_options("git tag --list", LIST_OPTIONS),
     any_arguments("git worktree list"),
     max_operands("git remote", 0),
-    only_options("git branch --list", LISTS),
-    only_options("git branch -l", LISTS),
+    only_options("git branch --list", LIST_OPTIONS),
+    only_options("git branch -l", LIST_OPTIONS),
     // Development tools.
-    only_options("npm ls", NPM),
-    only_options("npm list", NPM),
+    only_options("npm ls", NPM_LIST_OPTIONS),
+    only_options("npm list", NPM_LIST_OPTIONS),
     // Missing here: `pnpm` and `yarn`, whose version a project file may select.
-    only_options("pip list", PIP),
-    only_options("pip show", PIP),
-    only_options("pip3 list", PIP),
-    only_options("pip3 show", PIP),
+    only_options("pip list", PIP_LIST_OPTIONS),
+    only_options("pip show", PIP_LIST_OPTIONS),
+    only_options("pip3 list", PIP_LIST_OPTIONS),
+    only_options("pip3 show", PIP_LIST_OPTIONS),
     except_options("go env", &["-w", "-u"]),
 ];
 
 /// Adds files to the index of a repository and changes nothing else. Excluded are ignored files (`-f`), file modes,
 /// and the options that open an editor or read paths from a file.
-pub(super) const STAGES: ReadOnlyCommand = only_options(
+pub(super) const GIT_ADD: ReadOnlyCommand = only_options(
     "git add",
     &[
         "-A",
@@ -447,8 +452,9 @@ pub(super) const STAGES: ReadOnlyCommand = only_options(
     ],
 );
 
-/// Commands without further words: with another word some create something, and version queries may run code.
-pub(super) const EXACT: &[&str] = &[
+/// Commands that are read-only exactly as written: with another word some create something, and version queries may run
+/// code.
+pub(super) const EXACT_COMMANDS: &[&str] = &[
     "git remote -v",
     "env",
     "hostname",

@@ -1,30 +1,30 @@
-//! Brace expansion of bash, which makes several words of one.
+//! Brace expansion of bash, which expands one word to several.
 
 /// Maximum number of words that one brace may expand to.
 const WORDS_MAX: usize = 16;
 
-/// Maximum number of brace characters examined for one expansion: above that, the result is a guess on the safe side.
+/// Maximum number of brace characters examined for one expansion. With more, [`may_expand`] errs towards true.
 const BRACES_MAX: usize = 32;
 
-/// Returns true if the shell may expand the brace at the start of the text: that takes a comma or two dots between it
-/// and the brace that closes it. Braces with neither close nothing.
+/// Returns true if the shell may expand the brace at the start of the text: if there is a comma or `..` between it and
+/// its closing brace.
 pub(super) fn may_expand(text: &str) -> bool {
-    let unsure = || text.contains('}') && (text.contains(',') || text.contains(".."));
-    let (mut depth, mut parts, mut seen) = (0_usize, false, 0);
+    let seems_to_expand = || text.contains('}') && (text.contains(',') || text.contains(".."));
+    let (mut depth, mut has_parts, mut examined) = (0_usize, false, 0);
     let mut rest = text.get(1..).unwrap_or_default();
     while let Some(c) = rest.chars().next() {
-        seen += usize::from(matches!(c, '{' | '}'));
-        if seen > BRACES_MAX {
-            return unsure();
+        examined += usize::from(matches!(c, '{' | '}'));
+        if examined > BRACES_MAX {
+            return seems_to_expand();
         }
         match c {
-            '}' if depth == 0 && parts => return true,
+            '}' if depth == 0 && has_parts => return true,
             '}' => depth = depth.saturating_sub(1),
             '{' => depth += 1,
-            ',' => parts |= depth == 0,
-            '.' if rest.starts_with("..") => parts |= depth == 0,
+            ',' => has_parts |= depth == 0,
+            '.' if rest.starts_with("..") => has_parts |= depth == 0,
             // A quoted brace, or one in a substitution, may not count as a brace.
-            '\\' | '"' | '\'' | '$' | '`' => return unsure(),
+            '\\' | '"' | '\'' | '$' | '`' => return seems_to_expand(),
             _ => {}
         }
         rest = &rest[c.len_utf8()..];
@@ -32,21 +32,21 @@ pub(super) fn may_expand(text: &str) -> bool {
     false
 }
 
-/// Returns the words that bash expands one word to, if it holds only one pair of braces and plain text.
+/// Returns the words to which bash expands one word, if it has one pair of braces and otherwise plain text.
 pub(super) fn expand_words(raw: &str) -> Option<Vec<String>> {
     let (before, rest) = raw.split_once('{')?;
-    let (inside, behind) = rest.split_once('}')?;
+    let (inside, after) = rest.split_once('}')?;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./=+@%:-".contains(c);
-    let plain = [before, behind]
+    let all_plain = [before, after]
         .iter()
         .all(|text| text.chars().all(is_plain))
         && inside.chars().all(|c| c == ',' || is_plain(c));
-    let each: Vec<&str> = inside.split(',').take(WORDS_MAX + 1).collect();
-    if !plain || !(2..=WORDS_MAX).contains(&each.len()) {
+    let parts: Vec<&str> = inside.split(',').take(WORDS_MAX + 1).collect();
+    if !all_plain || !(2..=WORDS_MAX).contains(&parts.len()) {
         return None;
     }
-    let words = each.iter().map(|one| format!("{before}{one}{behind}"));
-    // The shell drops an empty word.
+    let words = parts.iter().map(|one| format!("{before}{one}{after}"));
+    // The shell drops empty words, so such an expansion is not analyzed.
     words
         .map(|word| (!word.is_empty()).then_some(word))
         .collect()

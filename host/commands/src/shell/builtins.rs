@@ -1,4 +1,4 @@
-//! Builtins of the shell that set something: variables that programs obey, or how the shell reads the following text.
+//! Builtins of the shell that set variables, or change how the shell reads the following text.
 
 use crate::{ParsedCommand, ShellWord};
 
@@ -6,7 +6,7 @@ use super::lexer::ShellDialect;
 use crate::option_table::OptionTable;
 
 /// Shell settings that make a script stricter, or trace it.
-const STRICTER: &[&str] = &[
+const HARMLESS_SETTINGS: &[&str] = &[
     "pipefail",
     "errexit",
     "nounset",
@@ -17,27 +17,27 @@ const STRICTER: &[&str] = &[
 ];
 
 /// Returns true if a shell setting does not change how the shell reads commands.
-pub(super) fn is_stricter(setting: &str) -> bool {
-    STRICTER.contains(&setting)
+pub(super) fn is_harmless_setting(setting: &str) -> bool {
+    HARMLESS_SETTINGS.contains(&setting)
 }
 
-/// Returns the reason why a `set` may do more than make a script stricter.
+/// Returns the reason why a `set` may do more than make a script stricter or trace it.
 pub(super) fn risky_set_options(words: &[ShellWord]) -> Option<String> {
     let is_harmless = |word: &ShellWord| {
         word.known().is_some_and(|text| {
             matches!(text, "-o" | "+o")
-                || is_stricter(text)
+                || is_harmless_setting(text)
                 || text
                     .strip_prefix(['-', '+'])
                     .is_some_and(|set| set.chars().all(|c| "euxvfCo".contains(c)))
         })
     };
-    let odd = !words.iter().skip(1).all(is_harmless);
-    odd.then(|| "`set` changes how the shell reads commands, or what `$1` is".to_owned())
+    let is_risky = !words.iter().skip(1).all(is_harmless);
+    is_risky.then(|| "`set` changes how the shell reads commands, or what `$1` is".to_owned())
 }
 
 /// Arrays that bash defines at the start.
-const ARRAYS: &[&str] = &[
+const BASH_ARRAYS: &[&str] = &[
     "BASH_ALIASES",
     "BASH_ARGC",
     "BASH_ARGV",
@@ -57,7 +57,7 @@ const ARRAYS: &[&str] = &[
 ];
 
 /// Variables whose values are evaluated as arithmetic, which runs commands in array subscripts.
-const NUMBERS: &[&str] = &[
+const ARITHMETIC_VARIABLES: &[&str] = &[
     "BASHPID",
     "EPOCHREALTIME",
     "EPOCHSECONDS",
@@ -73,72 +73,75 @@ const NUMBERS: &[&str] = &[
 ];
 
 /// Variables that change which files a wildcard matches, or which program a name refers to.
-const LOOKS: &[&str] = &["EXECIGNORE", "GLOBIGNORE"];
+const LOOKUP_VARIABLES: &[&str] = &["EXECIGNORE", "GLOBIGNORE"];
 
-/// The variable with the file descriptor to which `set -x` writes.
-const TRACES: &str = "BASH_XTRACEFD";
+/// The variable that holds the file descriptor to which `set -x` writes.
+const TRACE_VARIABLE: &str = "BASH_XTRACEFD";
 
 /// Returns the reason why an assignment to this variable may have side effects.
 pub(super) fn risky_variable(name: &str, value: &ShellWord) -> Option<String> {
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    if NUMBERS.contains(&name) && !is_number(value.text()) {
+    if ARITHMETIC_VARIABLES.contains(&name) && !is_number(value.text()) {
         return Some(format!(
             "`{name}` evaluates its value as arithmetic, which may run a command that a variable holds"
         ));
     }
-    if name == TRACES {
+    if name == TRACE_VARIABLE {
         return Some(format!(
             "`{name}` mixes the traced commands into their output"
         ));
     }
-    let looks = LOOKS.contains(&name);
-    looks.then(|| format!("`{name}` changes which files the shell finds"))
+    let changes_lookup = LOOKUP_VARIABLES.contains(&name);
+    changes_lookup.then(|| format!("`{name}` changes which files the shell finds"))
 }
 
 /// Handles `export NAME=value` and the like, which set variables. The shell parses the value of an array variable as
 /// the text of an array, and runs the substitutions in it.
 pub(super) fn note_declarations(simple: &mut ParsedCommand, shell: ShellDialect) {
-    let mut odd = Vec::new();
-    let mut set = Vec::new();
+    let mut risks = Vec::new();
+    let mut assigned = Vec::new();
     for word in simple.words.iter().skip(1) {
         let text = word.text();
-        let unclear = word.known().is_none();
+        let is_unknown = word.known().is_none();
         match text.split_once('=') {
             Some((name, value)) if is_name(name) => {
-                let is_array = ARRAYS.contains(&name);
-                let begins = value.trim_start_matches(['"', '\'', '\\']);
-                if is_array && unclear || begins.starts_with('(') {
-                    odd.push(format!(
+                let is_array = BASH_ARRAYS.contains(&name);
+                let start = value.trim_start_matches(['"', '\'', '\\']);
+                if is_array && is_unknown || start.starts_with('(') {
+                    risks.push(format!(
                         "the value of the array `{name}` may run commands that it contains"
                     ));
                 }
-                if unclear && shell == ShellDialect::Any && !word.is_single() {
-                    let why = format!(
+                if is_unknown && shell == ShellDialect::Any && !word.is_single() {
+                    let risk = format!(
                         "shells other than bash may split the value of `{name}` into several words"
                     );
-                    odd.push(why);
+                    risks.push(risk);
                 }
-                set.push((name.to_owned(), ShellWord::Unknown(value.to_owned())))
+                assigned.push((name.to_owned(), ShellWord::Unknown(value.to_owned())))
             }
-            None if is_name(text) => set.push((text.to_owned(), ShellWord::Unknown(String::new()))),
+            None if is_name(text) => {
+                assigned.push((text.to_owned(), ShellWord::Unknown(String::new())))
+            }
             // `-i` makes values arithmetic, `-n` makes references to other variables, `-f` declares functions.
             None if text.starts_with('-') && text[1..].chars().all(|c| "xrpgt".contains(c)) => {}
-            _ => odd.push(format!(
+            _ => risks.push(format!(
                 "the effect of `{text}` on variables is not analyzed"
             )),
         }
     }
-    simple.assignments.extend(set);
-    simple.unknown.extend(odd);
+    simple.assignments.extend(assigned);
+    simple.unknown.extend(risks);
 }
 
 /// Returns true if the command declares an array.
 pub(super) fn makes_array(program: &str, words: &[ShellWord]) -> bool {
-    let is_list = |word: &ShellWord| {
+    let has_array_option = |word: &ShellWord| {
         let letters = word.known().and_then(|text| text.strip_prefix('-'));
         letters.is_some_and(|letters| letters.contains('a'))
     };
-    matches!(program, "mapfile" | "readarray") || program == "read" && words.iter().any(is_list)
+    matches!(program, "mapfile" | "readarray")
+        || program == "read" && words.iter().any(has_array_option)
 }
 
 /// A builtin that sets variables named in its arguments.
@@ -146,16 +149,16 @@ struct NamingBuiltin {
     program: &'static str,
     options: OptionTable,
     /// Option letters whose value is a variable name.
-    names: &'static str,
+    name_options: &'static str,
     /// The range of operands that are variable names: from the first index up to, but not including, the second.
-    operands: (usize, usize),
+    name_operands: (usize, usize),
 }
 
 const fn naming_builtin(
     program: &'static str,
     (flags, values): (&'static str, &'static str),
-    names: &'static str,
-    operands: (usize, usize),
+    name_options: &'static str,
+    name_operands: (usize, usize),
 ) -> NamingBuiltin {
     NamingBuiltin {
         program,
@@ -164,12 +167,12 @@ const fn naming_builtin(
             values,
             ..OptionTable::NONE
         },
-        names,
-        operands,
+        name_options,
+        name_operands,
     }
 }
 
-const NAMING: &[NamingBuiltin] = &[
+const NAMING_BUILTINS: &[NamingBuiltin] = &[
     naming_builtin("read", ("ers", "adinNptu"), "a", (0, usize::MAX)),
     naming_builtin("getopts", ("", ""), "", (1, 2)),
     naming_builtin("unset", ("fvn", ""), "", (0, usize::MAX)),
@@ -182,17 +185,20 @@ const NAMING: &[NamingBuiltin] = &[
 /// Handles `read NAME` and the like, which set variables. An unknown word in the position of a name, or of an option
 /// with a name, may hold a command: in the subscript of an array.
 pub(super) fn note_named_variables(program: &str, simple: &mut ParsedCommand) {
-    let Some(naming) = NAMING.iter().find(|naming| naming.program == program) else {
+    let Some(builtin) = NAMING_BUILTINS
+        .iter()
+        .find(|builtin| builtin.program == program)
+    else {
         return;
     };
-    let mut found: Vec<ShellWord> = Vec::new();
-    let mut odd = false;
+    let mut names: Vec<ShellWord> = Vec::new();
+    let mut is_unclear = false;
     let mut words = simple.words.iter().skip(1).peekable();
     while let Some(&word) = words.peek() {
         let Some(text) = word.known() else {
-            // A lone `printf -v` has no name to set.
-            let alone = program == "printf" && word.is_single() && words.len() == 1;
-            odd |= word.may_be_option() && !alone;
+            // A lone word after `printf` is the format, since `-v` needs more words.
+            let is_format = program == "printf" && word.is_single() && words.len() == 1;
+            is_unclear |= word.may_be_option() && !is_format;
             break;
         };
         if text == "--" {
@@ -204,47 +210,48 @@ pub(super) fn note_named_variables(program: &str, simple: &mut ParsedCommand) {
         }
         words.next();
         let letters = &text[1..];
-        let value = letters.find(|c| naming.options.values.contains(c));
-        let flags = &letters[..value.unwrap_or(letters.len())];
-        odd |= !flags.chars().all(|c| naming.options.flags.contains(c));
-        if let Some(at) = value {
+        let value_at = letters.find(|c| builtin.options.values.contains(c));
+        let flags = &letters[..value_at.unwrap_or(letters.len())];
+        is_unclear |= !flags.chars().all(|c| builtin.options.flags.contains(c));
+        if let Some(at) = value_at {
             let attached = &letters[at + 1..];
-            let given = match attached.is_empty() {
-                true => words.next().cloned(),
-                false => Some(ShellWord::Known(attached.to_owned())),
+            let given = if attached.is_empty() {
+                words.next().cloned()
+            } else {
+                Some(ShellWord::Known(attached.to_owned()))
             };
-            odd |= given.as_ref().is_some_and(|word| !word.is_single());
-            if naming.names.contains(&letters[at..at + 1]) {
-                found.extend(given);
+            is_unclear |= given.as_ref().is_some_and(|word| !word.is_single());
+            if builtin.name_options.contains(&letters[at..at + 1]) {
+                names.extend(given);
             }
         }
     }
     let operands: Vec<&ShellWord> = words.collect();
-    let (first, last) = naming.operands;
-    // A word that expands to several shifts the operands up to the last of the names.
-    let moved = operands
+    let (start, end) = builtin.name_operands;
+    // A word that expands to several shifts the operands after it.
+    let single = operands
         .iter()
-        .take(last)
+        .take(end)
         .take_while(|word| word.is_single());
-    odd |= first < last && moved.count() < operands.len().min(last);
-    let named = operands.iter().skip(first).take(last.saturating_sub(first));
-    found.extend(named.map(|word| (*word).clone()));
+    is_unclear |= start < end && single.count() < operands.len().min(end);
+    let name_words = operands.iter().skip(start).take(end.saturating_sub(start));
+    names.extend(name_words.map(|word| (*word).clone()));
     if program == "printf" {
-        odd |= counts(&operands);
+        is_unclear |= sets_count_variable(&operands);
     }
-    let mut set = Vec::new();
-    for word in &found {
+    let mut assigned = Vec::new();
+    for word in &names {
         match word.known() {
             Some(text) if is_name(text) => {
-                set.push((text.to_owned(), ShellWord::Unknown("…".to_owned())));
+                assigned.push((text.to_owned(), ShellWord::Unknown("…".to_owned())));
             }
             // Not a name, and no array subscript: the file descriptor of `read`, and the like.
             Some(text) if !text.contains('[') => {}
-            _ => odd = true,
+            _ => is_unclear = true,
         }
     }
-    simple.assignments.extend(set);
-    if odd {
+    simple.assignments.extend(assigned);
+    if is_unclear {
         simple
             .unknown
             .push("the variable that it sets is known only when the shell runs".to_owned());
@@ -252,7 +259,7 @@ pub(super) fn note_named_variables(program: &str, simple: &mut ParsedCommand) {
 }
 
 /// Returns true if the format of `printf`, as far as it is known, sets a variable by `%n`.
-fn counts(operands: &[&ShellWord]) -> bool {
+fn sets_count_variable(operands: &[&ShellWord]) -> bool {
     let Some((format, rest)) = operands.split_first() else {
         return false;
     };
@@ -278,24 +285,25 @@ fn counts(operands: &[&ShellWord]) -> bool {
 /// Returns the reason why `test` may evaluate an array subscript: by `-v` and `-R`, and by a word that may expand to
 /// one of them.
 pub(super) fn risky_test(words: &[ShellWord]) -> Option<String> {
-    let mut rest = words.get(1..).unwrap_or_default();
+    let mut operands = words.get(1..).unwrap_or_default();
     if words
         .first()
         .and_then(ShellWord::known)
         .is_some_and(|name| name.ends_with('['))
-        && rest.last().and_then(ShellWord::known) == Some("]")
+        && operands.last().and_then(ShellWord::known) == Some("]")
     {
-        rest = &rest[..rest.len() - 1];
+        operands = &operands[..operands.len() - 1];
     }
-    let looks = |at: usize| {
-        let next = rest.get(at + 1);
-        let word = &rest[at];
+    let may_name_variable = |at: usize| {
+        let next = operands.get(at + 1);
+        let word = &operands[at];
         match word {
             ShellWord::Known(text) => matches!(text.as_str(), "-v" | "-R"),
             // An operand that does not name a variable is not evaluated.
             _ if word.is_single() => {
-                let holds = |next: &ShellWord| next.known().is_none_or(|text| text.contains('['));
-                word.may_be_option() && next.is_some_and(holds)
+                let may_have_subscript =
+                    |next: &ShellWord| next.known().is_none_or(|text| text.contains('['));
+                word.may_be_option() && next.is_some_and(may_have_subscript)
             }
             // It may match a file of that name, unless all its matches end in another letter.
             ShellWord::Glob(text) => {
@@ -304,8 +312,8 @@ pub(super) fn risky_test(words: &[ShellWord]) -> Option<String> {
             _ => true,
         }
     };
-    let looks = (0..rest.len()).any(looks);
-    looks.then(|| {
+    let is_risky = (0..operands.len()).any(may_name_variable);
+    is_risky.then(|| {
         "the name of a variable may contain a command, and an unquoted word may be `-v`".to_owned()
     })
 }

@@ -1,4 +1,4 @@
-//! Commands in a sequence: the output that one passes to the next, and the command that ends right before another.
+//! Relations between the commands of a list: pipes, and the command that ends right before another one starts.
 
 use crate::{EnclosingCommand, ParsedCommand};
 use brush_parser::ast::{
@@ -6,7 +6,7 @@ use brush_parser::ast::{
     IoFileRedirectTarget as Target, IoRedirect, Pipeline, SimpleCommand,
 };
 
-/// Returns true if the output that the command passes to the next one is exactly what its program prints.
+/// Returns true if the pipe gets exactly the output of the program.
 pub(super) fn writes_to_pipe(command: &Command) -> bool {
     let Command::Simple(simple) = command else {
         return false;
@@ -18,7 +18,7 @@ pub(super) fn writes_to_pipe(command: &Command) -> bool {
     })
 }
 
-/// Returns true if the command reads the output of the one before it, and no other input that is not recorded.
+/// Returns true if the standard input of the command is the pipe, and not redirected otherwise.
 pub(super) fn reads_from_pipe(command: &Command) -> bool {
     let Command::Simple(simple) = command else {
         return false;
@@ -42,11 +42,11 @@ fn items(command: &SimpleCommand) -> impl Iterator<Item = &Item> {
     prefix.chain(command.suffix.iter().flat_map(|suffix| &suffix.0))
 }
 
-/// The known end of the previous part of a list.
+/// The previous part of a list, if it is a single command.
 #[derive(Default)]
 pub(super) struct PrecedingCommand {
-    /// The index of the command, if the part is a single one.
-    alone: Option<usize>,
+    /// The index of that command.
+    index: Option<usize>,
 }
 
 impl PrecedingCommand {
@@ -60,26 +60,26 @@ impl PrecedingCommand {
     ) {
         let emitted = commands.get_mut(first..).unwrap_or_default();
         let is_simple = |command: &Command| matches!(command, Command::Simple(_));
-        let own = |simple: &ParsedCommand| simple.wrappers.len() == depth;
+        let is_own = |simple: &ParsedCommand| simple.wrappers.len() == depth;
         // Commands of a substitution run between the two.
-        let nested = |simple: &ParsedCommand| {
+        let is_nested = |simple: &ParsedCommand| {
             let inside = simple.wrappers.get(depth);
             inside.is_some_and(EnclosingCommand::is_substitution)
         };
-        let follows = pipeline.seq.iter().all(is_simple) && !emitted.iter().any(nested);
-        if let Some(before) = self.alone.filter(|_| is_and && follows) {
-            let all = emitted.iter_mut().filter(|simple| own(simple));
-            all.for_each(|simple| simple.follows = Some(before));
+        let follows = pipeline.seq.iter().all(is_simple) && !emitted.iter().any(is_nested);
+        if let Some(preceding) = self.index.filter(|_| is_and && follows) {
+            let own_commands = emitted.iter_mut().filter(|simple| is_own(simple));
+            own_commands.for_each(|simple| simple.follows = Some(preceding));
         }
-        let plain = !pipeline.bang && pipeline.timed.is_none();
-        let alone = matches!(pipeline.seq.as_slice(), [one] if is_simple(one))
-            && matches!(emitted, [one] if own(one));
-        self.alone = (plain && alone).then_some(first);
+        let is_plain = !pipeline.bang && pipeline.timed.is_none();
+        let is_single = matches!(pipeline.seq.as_slice(), [one] if is_simple(one))
+            && matches!(emitted, [one] if is_own(one));
+        self.index = (is_plain && is_single).then_some(first);
     }
 }
 
-/// Returns the parts of a list, each with true if it runs only after the part before it has succeeded. After `||`, the
-/// part that ran last may be another one, so that is false.
+/// Returns the parts of a list, each with true if it runs only after the part before it has succeeded. It is false
+/// after `||`, since another part may have run last.
 pub(super) fn parts(list: &AndOrList) -> impl Iterator<Item = (&Pipeline, bool)> {
     let mut was_or = false;
     let more = list.additional.iter().map(move |more| match more {

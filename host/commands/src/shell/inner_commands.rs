@@ -7,7 +7,7 @@ use crate::find;
 use crate::interpreters::{LANGUAGES, SHELLS};
 
 use super::builtins::{
-    is_stricter, makes_array, note_declarations, note_named_variables, risky_set_options,
+    is_harmless_setting, makes_array, note_declarations, note_named_variables, risky_set_options,
     risky_test,
 };
 use super::lexer::ShellDialect;
@@ -24,12 +24,13 @@ use crate::xargs;
 const WRAPPERS_MAX: usize = 8;
 
 /// Shells whose syntax differs: words that expand to program paths, and patterns that run commands.
-const ODD_SHELLS: &[&str] = &["ksh", "mksh", "zsh"];
+const SHELLS_WITH_OTHER_SYNTAX: &[&str] = &["ksh", "mksh", "zsh"];
 
 /// Flags of shells without a value that do not change how they read commands.
 const SHELL_FLAGS: &str = "abefhlmnprtuvxBCEPTs";
 
-const SHELL_LONG: &[&str] = &[
+/// Long options of shells that do not change how they read commands.
+const SHELL_LONG_OPTIONS: &[&str] = &[
     "login",
     "noprofile",
     "norc",
@@ -39,8 +40,8 @@ const SHELL_LONG: &[&str] = &[
     "restricted",
 ];
 
-/// Folders in which a program is the one that its bare name refers to.
-const FOLDERS: &[&str] = &["/bin/", "/usr/bin/", "/usr/local/bin/"];
+/// Folders of system programs: a path into them means the same program as the bare name.
+const SYSTEM_FOLDERS: &[&str] = &["/bin/", "/usr/bin/", "/usr/local/bin/"];
 
 /// Records that the command runs something that its arguments do not show.
 fn mark_hidden(simple: &mut ParsedCommand, why: impl Into<String>) {
@@ -48,15 +49,15 @@ fn mark_hidden(simple: &mut ParsedCommand, why: impl Into<String>) {
     simple.hides_command = true;
 }
 
-/// Returns the name of a program, without the folder if that is one of the system's.
+/// Returns the name of a program, without the folder if that is a system folder.
 fn base_name(program: &str) -> &str {
-    let mut folders = FOLDERS.iter();
+    let mut folders = SYSTEM_FOLDERS.iter();
     let name = folders.find_map(|folder| program.strip_prefix(folder));
     name.filter(|name| !name.contains('/')).unwrap_or(program)
 }
 
 /// Returns true if a word names an inherited input instead of a file.
-fn is_input(word: &str) -> bool {
+fn is_input_device(word: &str) -> bool {
     word.starts_with("/dev/") || word.starts_with("/proc/")
 }
 
@@ -68,11 +69,12 @@ pub(super) fn runs_input(simple: &ParsedCommand) -> bool {
     {
         return false;
     }
-    let rest = || simple.words.iter().skip(1).map(ShellWord::known);
-    let named =
-        rest().any(|text| text.is_none_or(|text| !text.starts_with('-') && !is_input(text)));
-    let asks = rest().any(|text| matches!(text, Some("--version" | "-V" | "-v" | "--help")));
-    !named && !asks
+    let arguments = || simple.words.iter().skip(1).map(ShellWord::known);
+    let names_file = arguments()
+        .any(|text| text.is_none_or(|text| !text.starts_with('-') && !is_input_device(text)));
+    let prints_version =
+        arguments().any(|text| matches!(text, Some("--version" | "-V" | "-v" | "--help")));
+    !names_file && !prints_version
 }
 
 impl ScriptReader {
@@ -98,13 +100,13 @@ impl ScriptReader {
                 return self.push_command(simple);
             }
             let wrapper = WRAPPERS.iter().find(|wrapper| wrapper.name == program);
-            let is_question = program == "command"
+            let only_looks_up = program == "command"
                 && simple
                     .words
                     .get(1)
                     .is_some_and(|word| matches!(word.known(), Some("-v" | "-V")));
-            match wrapper.filter(|_| !is_question) {
-                Some(wrapper) => match unwrap(simple, wrapper) {
+            match wrapper.filter(|_| !only_looks_up) {
+                Some(wrapper) => match command_in_wrapper(simple, wrapper) {
                     Ok(inner) => simple = inner,
                     Err(whole) => return self.push_command(*whole),
                 },
@@ -153,12 +155,12 @@ impl ScriptReader {
         self.push_command(simple);
     }
 
-    /// Reads a text that a command runs.
-    fn read_inner_text(&mut self, text: &str, how: EnclosingCommand, outer: &ParsedCommand) {
+    /// Reads a text that the command `outer` runs, by the construct `enclosing`.
+    fn read_inner_text(&mut self, text: &str, enclosing: EnclosingCommand, outer: &ParsedCommand) {
         let before = self.script.commands.len();
         let depth = self.enclosing.len();
         self.enclosing.extend(outer.wrappers.iter().cloned());
-        self.enclosing.push(how);
+        self.enclosing.push(enclosing);
         self.read_text(text, outer.span.clone());
         self.enclosing.truncate(depth);
         // Assignments and unknowns of the outer command apply to the commands that it runs.
@@ -166,12 +168,12 @@ impl ScriptReader {
             simple.assignments.extend(outer.assignments.iter().cloned());
             simple.unknown.extend(outer.unknown.iter().cloned());
         }
-        let files = ParsedCommand {
+        let remainder = ParsedCommand {
             words: Vec::new(),
             ..outer.clone()
         };
-        if !files.redirections.is_empty() || self.script.commands.len() == before {
-            self.push_command(files);
+        if !remainder.redirections.is_empty() || self.script.commands.len() == before {
+            self.push_command(remainder);
         }
     }
 
@@ -180,19 +182,19 @@ impl ScriptReader {
         if is_version {
             return self.push_command(simple);
         }
-        let mut at = 1;
-        while let Some(ShellWord::Known(text)) = simple.words.get(at) {
+        let mut next = 1;
+        while let Some(ShellWord::Known(text)) = simple.words.get(next) {
             // Letters may be combined: `-lc`.
-            let is_text = text.starts_with('-') && !text.starts_with("--") && text.ends_with('c');
-            if is_text
+            let has_text = text.starts_with('-') && !text.starts_with("--") && text.ends_with('c');
+            if has_text
                 && text[1..]
                     .chars()
                     .all(|c| c == 'c' || SHELL_FLAGS.contains(c))
             {
-                return match simple.words.get(at + 1).cloned() {
+                return match simple.words.get(next + 1).cloned() {
                     Some(ShellWord::Known(text)) => {
-                        let how = EnclosingCommand::ShellText(program.to_owned());
-                        self.read_shell_text(program, &text, how, simple);
+                        let enclosing = EnclosingCommand::ShellText(program.to_owned());
+                        self.read_shell_text(program, &text, enclosing, simple);
                     }
                     _ => {
                         let why = format!(
@@ -207,19 +209,19 @@ impl ScriptReader {
                 break;
             }
             if text == "--" {
-                at += 1;
+                next += 1;
                 break;
             }
-            let Some(count) = shell_option(text, simple.words.get(at + 1)) else {
+            let Some(count) = harmless_option_length(text, simple.words.get(next + 1)) else {
                 let why = format!("`{program} {text}` may run more than its words show");
                 mark_hidden(&mut simple, why);
                 return self.push_command(simple);
             };
-            at += count;
+            next += count;
         }
-        let stops = |word: &ShellWord| matches!(word.known(), Some("-" | "--"));
-        let rest = simple.words.get(at..).unwrap_or_default();
-        let from_stdin = rest.iter().all(stops)
+        let ends_options = |word: &ShellWord| matches!(word.known(), Some("-" | "--"));
+        let rest = simple.words.get(next..).unwrap_or_default();
+        let from_stdin = rest.iter().all(ends_options)
             || simple
                 .words
                 .iter()
@@ -227,7 +229,7 @@ impl ScriptReader {
                 .any(|word| word.known() == Some("-s"));
         if !from_stdin {
             match rest.first() {
-                Some(ShellWord::Known(text)) if is_input(text) => {
+                Some(ShellWord::Known(text)) if is_input_device(text) => {
                     let why = format!("`{program}` runs its standard input");
                     mark_hidden(&mut simple, why);
                 }
@@ -242,8 +244,8 @@ impl ScriptReader {
         }
         match stdin {
             Some(ShellWord::Known(text)) => {
-                let how = EnclosingCommand::ShellInput(program.to_owned());
-                self.read_shell_text(program, &text, how, simple);
+                let enclosing = EnclosingCommand::ShellInput(program.to_owned());
+                self.read_shell_text(program, &text, enclosing, simple);
             }
             _ => {
                 let why = format!("`{program}` runs its standard input");
@@ -258,19 +260,19 @@ impl ScriptReader {
         &mut self,
         program: &str,
         text: &str,
-        how: EnclosingCommand,
+        enclosing: EnclosingCommand,
         mut simple: ParsedCommand,
     ) {
         let shell = match program {
             "bash" => ShellDialect::Bash,
             _ => ShellDialect::Any,
         };
-        if ODD_SHELLS.contains(&program) {
+        if SHELLS_WITH_OTHER_SYNTAX.contains(&program) {
             let why = format!("`{program}` has a syntax of its own");
             simple.unknown.push(why);
         }
         let outer = std::mem::replace(&mut self.shell, shell);
-        self.read_inner_text(text, how, &simple);
+        self.read_inner_text(text, enclosing, &simple);
         self.shell = outer;
     }
 
@@ -329,7 +331,7 @@ impl ScriptReader {
     fn read_find(&mut self, simple: &ParsedCommand) {
         let mut words = simple.words.iter().skip(1);
         while let Some(word) = words.next() {
-            let how = match word {
+            let option = match word {
                 ShellWord::Known(text) => text.as_str(),
                 // The word may expand to `-exec`.
                 ShellWord::Unknown(_) | ShellWord::Inserted { .. } | ShellWord::PipeName => {
@@ -343,10 +345,10 @@ impl ScriptReader {
                 }
                 ShellWord::Glob(_) | ShellWord::GlobMatch(_) => continue,
             };
-            if !find::EXECUTES.contains(&how) {
+            if !find::EXECUTING_OPTIONS.contains(&option) {
                 continue;
             }
-            let ends = |word: &&ShellWord| !matches!(word.known(), Some(";" | "+"));
+            let is_before_end = |word: &&ShellWord| !matches!(word.known(), Some(";" | "+"));
             let insert_name = |word: &ShellWord| match word {
                 ShellWord::Known(text) if text.contains("{}") => ShellWord::Inserted {
                     text: text.clone(),
@@ -357,9 +359,13 @@ impl ScriptReader {
                 },
                 word => word.clone(),
             };
-            let inner: Vec<ShellWord> = words.by_ref().take_while(ends).map(insert_name).collect();
+            let inner: Vec<ShellWord> = words
+                .by_ref()
+                .take_while(is_before_end)
+                .map(insert_name)
+                .collect();
             let mut enclosing = simple.wrappers.clone();
-            enclosing.push(EnclosingCommand::Find(how.to_owned()));
+            enclosing.push(EnclosingCommand::Find(option.to_owned()));
             let inner = ParsedCommand {
                 words: inner,
                 wrappers: enclosing,
@@ -372,15 +378,15 @@ impl ScriptReader {
 }
 
 /// Returns the number of words of a shell option, if it does not change how the shell reads commands.
-fn shell_option(text: &str, next: Option<&ShellWord>) -> Option<usize> {
+fn harmless_option_length(text: &str, next: Option<&ShellWord>) -> Option<usize> {
     if let Some(long) = text.strip_prefix("--") {
-        return SHELL_LONG.contains(&long).then_some(1);
+        return SHELL_LONG_OPTIONS.contains(&long).then_some(1);
     }
     let letters = text.strip_prefix('-')?;
     let (letters, count) = match letters.strip_suffix('o') {
         Some(letters) => {
             next.and_then(ShellWord::known)
-                .filter(|setting| is_stricter(setting))?;
+                .filter(|setting| is_harmless_setting(setting))?;
             (letters, 2)
         }
         None => (letters, 1),
@@ -391,8 +397,8 @@ fn shell_option(text: &str, next: Option<&ShellWord>) -> Option<usize> {
         .then_some(count)
 }
 
-/// Returns the command inside of a wrapper, or the wrapper itself if the command cannot be determined.
-fn unwrap(
+/// Returns the command inside of a wrapper, or an error with the whole command if the inner one cannot be determined.
+fn command_in_wrapper(
     simple: ParsedCommand,
     wrapper: &CommandWrapper,
 ) -> Result<ParsedCommand, Box<ParsedCommand>> {
@@ -407,13 +413,11 @@ fn unwrap(
             format!("the command that `{name}` runs cannot be determined"),
         );
     };
-    let (marks, lists) = (
-        xargs::replacement_words(&options),
-        xargs::argument_files(&options),
-    );
-    let whole = xargs::keeps_names(&options);
+    let placeholders = xargs::placeholders(&options);
+    let argument_files = xargs::argument_files(&options);
+    let is_whole_name = xargs::passes_whole_names(&options);
     let mut simple = simple;
-    while wrapper.assigns
+    while wrapper.takes_assignments
         && let Some(word) = simple.words.get(at)
     {
         let text = word.text();
@@ -440,32 +444,37 @@ fn unwrap(
         }
         at += 1;
     }
-    if let WrapperEffect::Asks(why) = wrapper.effect {
+    if let WrapperEffect::NeedsApproval(why) = wrapper.effect {
         simple.unknown.push(format!("`{name}`: {why}"));
     }
-    let names_anew = |word: &ShellWord| word.text().starts_with('-') && word.text().contains('a');
-    if name == "exec" && simple.words[..at].iter().any(names_anew) {
+    let changes_name = |word: &ShellWord| word.text().starts_with('-') && word.text().contains('a');
+    if name == "exec" && simple.words[..at].iter().any(changes_name) {
         // Some programs, such as busybox, act as another one if called by another name.
         let why = "`exec -a` changes the name of a program, which may change what it does";
         simple.unknown.push(why.to_owned());
     }
     let mut inner: Vec<ShellWord> = simple.words.get(at..).unwrap_or_default().to_vec();
-    if wrapper.effect == WrapperEffect::Adds {
+    if wrapper.effect == WrapperEffect::AddsWords {
         simple
             .redirections
-            .extend(lists.into_iter().map(|target| ShellRedirection {
+            .extend(argument_files.into_iter().map(|target| ShellRedirection {
                 writes: false,
                 appends: false,
                 target,
             }));
         for word in &mut inner {
-            let hit = |text: &str| {
-                let mut marks = marks.iter().map(ShellWord::known);
-                marks.any(|mark| mark.is_none_or(|mark| text.contains(mark)))
+            let has_placeholder = |text: &str| {
+                let mut placeholders = placeholders.iter().map(ShellWord::known);
+                placeholders.any(|placeholder| placeholder.is_none_or(|it| text.contains(it)))
             };
-            if let Some(text) = word.known().filter(|text| hit(text)).map(str::to_owned) {
+            let text = word.known().filter(|text| has_placeholder(text));
+            if let Some(text) = text.map(str::to_owned) {
                 *word = ShellWord::Inserted {
-                    text: if whole { text } else { format!("… {text}") },
+                    text: if is_whole_name {
+                        text
+                    } else {
+                        format!("… {text}")
+                    },
                     source: InsertedText::Other,
                 };
             }
@@ -473,10 +482,10 @@ fn unwrap(
         if inner.is_empty() {
             inner.push(ShellWord::Known("echo".to_owned()));
         }
-        let added = if whole { "…" } else { "… …" };
+        let added = if is_whole_name { "…" } else { "… …" };
         inner.push(ShellWord::Inserted {
             text: added.to_owned(),
-            source: if whole {
+            source: if is_whole_name {
                 InsertedText::ReadName
             } else {
                 InsertedText::Other
@@ -485,21 +494,17 @@ fn unwrap(
     }
     if inner.is_empty() {
         // `exec 2>file` opens files for the shell itself.
-        let alone = name == "exec" || simple.words.len() == 1;
-        return match alone {
-            true => Err(Box::new(ParsedCommand {
-                words: if name == "exec" {
-                    Vec::new()
-                } else {
-                    simple.words.clone()
-                },
-                ..simple
-            })),
-            false => fail(
-                simple,
-                format!("the command that `{name}` runs cannot be determined"),
-            ),
-        };
+        if name == "exec" {
+            simple.words.clear();
+            return Err(Box::new(simple));
+        }
+        if simple.words.len() == 1 {
+            return Err(Box::new(simple));
+        }
+        return fail(
+            simple,
+            format!("the command that `{name}` runs cannot be determined"),
+        );
     }
     simple.wrappers.push(EnclosingCommand::Wrapper(name));
     simple.words = inner;

@@ -1,13 +1,13 @@
 //! A conservative shell lexer: it splits a text into words and operators, and rejects text that shells interpret in
 //! different ways.
 //!
-//! It runs before the parser for two reasons: the parser never gets text that is nested too deeply or too long for it,
-//! and a command whose words the parser and this lexer read differently needs approval.
+//! It runs before the parser for two reasons: the parser never gets text that is too long or too deeply nested, and
+//! text whose words the parser and this lexer read differently is rejected.
 
 mod word_extent;
 
 pub(super) use word_extent::check_here_doc_body;
-use word_extent::{SPLIT, has_dollar_quote, word_length};
+use word_extent::{SPLIT_WORD, has_dollar_quote, word_length};
 
 /// One word or operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,7 +79,7 @@ const OPERATORS: &[&str] = &[
     ">|", ";", "&", "|", "<", ">", "(", ")",
 ];
 
-/// Words that are not commands but precede one.
+/// Words that begin a construct.
 const OPENERS: &[(&str, OpenCompound)] = &[
     ("if", OpenCompound::If),
     ("while", OpenCompound::Loop),
@@ -90,7 +90,9 @@ const OPENERS: &[(&str, OpenCompound)] = &[
     ("{", OpenCompound::Brace),
     ("[[", OpenCompound::Test),
 ];
+/// Words between the parts of a construct: a command may follow.
 const BETWEEN: &[&str] = &["then", "else", "elif", "do", "!", "time", "in", "coproc"];
+/// Words that end a construct.
 const CLOSERS: &[(&str, OpenCompound)] = &[
     ("fi", OpenCompound::If),
     ("done", OpenCompound::Loop),
@@ -114,21 +116,21 @@ enum OpenCompound {
 /// A here-document whose body follows after the end of the line.
 struct PendingHereDoc<'a> {
     tag: &'a str,
-    tabs: bool,
-    /// True if the shell expands the body. Then it joins continued lines in there, too.
+    strips_tabs: bool,
+    /// True if the shell expands the body, and joins continued lines in it.
     expands: bool,
 }
 
 /// The result of splitting a text.
 pub(super) struct TokenizedText<'a> {
     pub(super) tokens: Vec<ShellToken<'a>>,
-    /// The bodies of its here-documents in order, and whether leading tabs are removed from their lines.
+    /// The bodies of its here-documents in order, each with true if leading tabs are removed from its lines.
     pub(super) bodies: Vec<(&'a str, bool)>,
 }
 
 /// Splits a text.
 pub(super) fn tokenize(text: &str, shell: ShellDialect) -> Result<TokenizedText<'_>, ShellFault> {
-    if let Some(fault) = find_odd_character(text) {
+    if let Some(fault) = find_ambiguous_character(text) {
         return Err(fault);
     }
     let mut lexer = ShellLexer {
@@ -156,7 +158,7 @@ pub(super) fn tokenize(text: &str, shell: ShellDialect) -> Result<TokenizedText<
     })
 }
 
-/// Returns the text behind a line continuation.
+/// Returns the text after a line continuation.
 fn after_continuation(text: &str) -> Option<&str> {
     text.strip_prefix("\\\n")
 }
@@ -169,9 +171,9 @@ fn may_continue_operator(mut after: &str) -> bool {
     after.starts_with(['&', '|', ';', '<', '>', '(', '-'])
 }
 
-/// Returns true for a `-` that closes a duplicated descriptor with text directly behind it: bash reads that text as
-/// another word, other shells as the same one.
-fn closes_with_text_behind(mut after: &str) -> bool {
+/// Returns true for a `-` that closes a descriptor and is directly followed by text: bash reads that text as another
+/// word, other shells as part of the same one.
+fn is_close_followed_by_text(mut after: &str) -> bool {
     while let Some(rest) = after
         .strip_prefix([' ', '\t'])
         .or_else(|| after_continuation(after))
@@ -185,11 +187,11 @@ fn closes_with_text_behind(mut after: &str) -> bool {
 }
 
 /// Returns the fault of a text with characters that shells, terminals and people interpret in different ways.
-fn find_odd_character(text: &str) -> Option<ShellFault> {
+fn find_ambiguous_character(text: &str) -> Option<ShellFault> {
     if text.len() > LENGTH_MAX {
         return Some("it is too long to be read");
     }
-    let is_odd = |c: char| match c {
+    let is_ambiguous = |c: char| match c {
         '\n' | '\t' => false,
         c if c.is_control() => true,
         c if c.is_ascii() => false,
@@ -198,7 +200,7 @@ fn find_odd_character(text: &str) -> Option<ShellFault> {
                 || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
         }
     };
-    text.contains(is_odd)
+    text.contains(is_ambiguous)
         .then_some("it contains characters that are invisible, or that shells read differently")
 }
 
@@ -275,9 +277,9 @@ impl<'a> ShellLexer<'a> {
             return Err("`{name}>` sets a variable, and may run a command that another one holds");
         }
         if after.starts_with("\\\n") && may_continue_operator(after) {
-            return Err(SPLIT);
+            return Err(SPLIT_WORD);
         }
-        if matches!(operator, "<&" | ">&") && closes_with_text_behind(after) {
+        if matches!(operator, "<&" | ">&") && is_close_followed_by_text(after) {
             return Err("bash reads the text right after `>&-` as a separate word");
         }
         match operator {
@@ -333,9 +335,10 @@ impl<'a> ShellLexer<'a> {
 
     fn open(&mut self, compound: OpenCompound) -> Result<(), ShellFault> {
         self.open.push(compound);
-        match self.open.len() > DEPTH_MAX {
-            true => Err("it is nested too deep to be read"),
-            false => Ok(()),
+        if self.open.len() > DEPTH_MAX {
+            Err("it is nested too deep to be read")
+        } else {
+            Ok(())
         }
     }
 
@@ -368,7 +371,7 @@ impl<'a> ShellLexer<'a> {
         }
         self.pending.push(PendingHereDoc {
             tag,
-            tabs: operator == "<<-",
+            strips_tabs: operator == "<<-",
             expands: quote.is_none(),
         });
         self.push(rest.len() - after.len(), false);
@@ -388,7 +391,7 @@ impl<'a> ShellLexer<'a> {
                 let end = rest.find('\n');
                 let line = &rest[..end.unwrap_or(rest.len())];
                 self.at += end.map_or(rest.len(), |end| end + 1);
-                let line = if pending.tabs {
+                let line = if pending.strips_tabs {
                     line.trim_start_matches('\t')
                 } else {
                     line
@@ -400,7 +403,7 @@ impl<'a> ShellLexer<'a> {
                 if line == pending.tag {
                     let body = &self.text[start..self.at];
                     let body = &body[..body.len() - rest[..rest.len() - self.rest().len()].len()];
-                    self.bodies.push((body, pending.tabs));
+                    self.bodies.push((body, pending.strips_tabs));
                     break;
                 }
             }

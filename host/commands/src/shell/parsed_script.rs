@@ -1,4 +1,4 @@
-//! The structure of a text, from the parser, once both parsers agree on its words.
+//! The structure of a text as the parser returns it, if both parsers agree on its words.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -14,7 +14,7 @@ pub(super) struct ParsedScript {
     positions: Vec<WordPosition>,
 }
 
-/// The start of a word as the parser counts it, in characters, and its real byte range.
+/// The start of a word in characters, as the parser counts, and its byte range.
 struct WordPosition {
     index: usize,
     start: usize,
@@ -37,7 +37,7 @@ pub(super) fn parse(text: &str, shell: ShellDialect) -> Result<ParsedScript, She
     let tokenized = lexer::tokenize(text, shell)?;
     let options = options();
     let tokens = parser_tokens(text, &options.tokenizer_options())?;
-    let mut positions = compare(&tokenized, &tokens)?;
+    let mut positions = match_tokens(&tokenized, &tokens)?;
     positions.sort_by_key(|position| position.index);
     let program = catch_parser_panic(|| brush_parser::parse_tokens(&tokens, &options).ok())?;
     Ok(ParsedScript { program, positions })
@@ -57,7 +57,7 @@ fn catch_parser_panic<T>(parse: impl FnOnce() -> Option<T>) -> Result<T, ShellFa
 
 /// Checks that both parsers have read the same words, and returns their positions. The parser puts the body of a
 /// here-document and its end after its tag.
-fn compare(
+fn match_tokens(
     tokenized: &lexer::TokenizedText<'_>,
     parsed_tokens: &[ParserToken],
 ) -> Result<Vec<WordPosition>, ShellFault> {
@@ -68,19 +68,19 @@ fn compare(
     while let Some(token) = own_tokens.next() {
         let parsed = parsed_tokens
             .next()
-            .filter(|parsed| is_same(token, parsed))
+            .filter(|parsed| is_same_token(token, parsed))
             .ok_or(PARSERS_DISAGREE)?;
         push_position(token, parsed, &mut positions);
         if token.operator && matches!(token.text, "<<" | "<<-") {
             let tag = own_tokens.next().ok_or(PARSERS_DISAGREE)?;
             let parsed = parsed_tokens
                 .next()
-                .filter(|parsed| is_same(tag, parsed))
+                .filter(|parsed| is_same_token(tag, parsed))
                 .ok_or(PARSERS_DISAGREE)?;
             push_position(tag, parsed, &mut positions);
-            let (body, tabs) = bodies.next().ok_or(PARSERS_DISAGREE)?;
+            let (body, strips_tabs) = bodies.next().ok_or(PARSERS_DISAGREE)?;
             let parsed = parsed_tokens.next().ok_or(PARSERS_DISAGREE)?;
-            if !is_body(body, *tabs, parsed.to_str()) {
+            if !is_same_body(body, *strips_tabs, parsed.to_str()) {
                 return Err(PARSERS_DISAGREE);
             }
             parsed_tokens.next().ok_or(PARSERS_DISAGREE)?;
@@ -100,40 +100,41 @@ fn push_position(token: &ShellToken<'_>, parsed: &ParserToken, positions: &mut V
     });
 }
 
-fn is_same(token: &ShellToken<'_>, parsed: &ParserToken) -> bool {
-    let operator = matches!(parsed, ParserToken::Operator(..));
+fn is_same_token(token: &ShellToken<'_>, parsed: &ParserToken) -> bool {
+    let is_operator = matches!(parsed, ParserToken::Operator(..));
     let text = parsed.to_str();
     // The parser drops line continuations.
-    let same = text == token.text
+    let has_same_text = text == token.text
         || (token.text.contains("\\\n") && text == token.text.replace("\\\n", ""));
-    operator == token.operator && same
+    is_operator == token.operator && has_same_text
 }
 
-fn is_body(own: &str, tabs: bool, parsed: &str) -> bool {
-    let mut parsed = parsed.split_inclusive('\n');
-    let mut own = own.split_inclusive('\n');
-    let line = |line: &str| {
-        if tabs {
+/// Returns true if both bodies of a here-document are equal, apart from leading tabs if `strips_tabs` is true.
+fn is_same_body(own: &str, strips_tabs: bool, parsed: &str) -> bool {
+    let mut parsed_lines = parsed.split_inclusive('\n');
+    let mut own_lines = own.split_inclusive('\n');
+    let normalize = |line: &str| {
+        if strips_tabs {
             line.trim_start_matches('\t').to_owned()
         } else {
             line.to_owned()
         }
     };
-    own.all(|own| {
-        parsed
+    own_lines.all(|own| {
+        parsed_lines
             .next()
-            .is_some_and(|parsed| line(own) == line(parsed))
-    }) && parsed.next().is_none()
+            .is_some_and(|parsed| normalize(own) == normalize(parsed))
+    }) && parsed_lines.next().is_none()
 }
 
 impl ParsedScript {
     /// Returns the byte range of the word that the parser has at `index`.
     pub(super) fn word_position(&self, index: usize) -> Option<std::ops::Range<usize>> {
-        let at = self
+        let entry = self
             .positions
             .binary_search_by_key(&index, |position| position.index)
             .ok()?;
-        let position = self.positions.get(at)?;
+        let position = self.positions.get(entry)?;
         Some(position.start..position.end)
     }
 }

@@ -12,12 +12,13 @@ use super::script_walker::{self, sets_variables};
 use super::variables::VariableScope;
 
 /// Maximum nesting of texts in texts: `sh -c` in a substitution in an `eval`.
-const TEXTS_MAX: usize = 6;
+const TEXT_DEPTH_MAX: usize = 6;
 
-/// Maximum number of commands of one program. A person reads a list of them.
+/// Maximum number of commands of one program. The user reviews the list of them.
 const COMMANDS_MAX: usize = 500;
 
-/// Maximum number of bytes of all texts that are read for one program: a text inside of others is read once for each.
+/// Maximum total length in bytes of all texts that are read for one program. A text inside of others counts once for
+/// each.
 const BYTES_MAX: usize = 512 << 10;
 
 /// Collects the commands of one program.
@@ -27,14 +28,13 @@ pub(super) struct ScriptReader {
     /// Names that the program defines as functions.
     pub(super) functions: HashSet<String>,
     /// The functions whose bodies are being read.
-    pub(super) inside: Vec<String>,
-    /// Calls from one function to another, and whether they run concurrently: in a pipeline, in the background or in a
-    /// substitution.
-    starts: Vec<FunctionCall>,
+    pub(super) current_functions: Vec<String>,
+    /// The commands in the bodies of functions, which may be calls of other functions.
+    calls: Vec<FunctionCall>,
     /// True if the current text runs concurrently with the command that starts it.
     pub(super) concurrent: bool,
     /// True if the program declares arrays.
-    pub(super) arrays: bool,
+    pub(super) has_arrays: bool,
     /// The shell that runs the current text.
     pub(super) shell: ShellDialect,
     /// The wrappers and constructs that run the current text, outermost first.
@@ -44,17 +44,20 @@ pub(super) struct ScriptReader {
     pub(super) stdin: Vec<Option<ShellWord>>,
     /// The known variables.
     pub(super) variables: VariableScope,
-    texts: usize,
-    bytes: usize,
+    text_depth: usize,
+    bytes_read: usize,
 }
 
 /// A command in the body of a function.
 struct FunctionCall {
-    function: String,
-    name: String,
+    /// The function that contains the command.
+    caller: String,
+    /// The program or function that the command names.
+    callee: String,
+    /// True if it runs concurrently: in a pipeline, in the background or in a substitution.
     concurrent: bool,
-    /// The index of the command.
-    at: usize,
+    /// The index of the command in the script.
+    command: usize,
 }
 
 impl ScriptReader {
@@ -73,61 +76,61 @@ impl ScriptReader {
         self.variables.restore_bound(outer);
     }
 
-    /// Reads a text at `span` of the whole that the shell runs in place.
+    /// Reads a text that the shell runs in place, at `span` of the outer text.
     pub(super) fn read_text_in_place(&mut self, text: &str, span: Range<usize>) {
-        self.bytes = self.bytes.saturating_add(text.len());
-        if self.texts >= TEXTS_MAX || self.bytes > BYTES_MAX {
+        self.bytes_read = self.bytes_read.saturating_add(text.len());
+        if self.text_depth >= TEXT_DEPTH_MAX || self.bytes_read > BYTES_MAX {
             return self.note_unknown("it is nested too deep to be read");
         }
-        self.texts += 1;
+        self.text_depth += 1;
         match parsed_script::parse(text, self.shell) {
             Ok(structure) => {
                 // Commands of an inner text get the position of that text in the outer one.
-                let outer_span = (self.texts > 1).then_some(span);
-                let is_outermost = self.texts == 1 && self.script.commands.is_empty();
+                let outer_span = (self.text_depth > 1).then_some(span);
+                let is_outermost = self.text_depth == 1 && self.script.commands.is_empty();
                 if !(is_outermost && self.read_with_loop_values(&structure)) {
                     script_walker::walk_program(self, &structure, outer_span);
                 }
             }
             Err(fault) => self.note_unknown(fault),
         }
-        self.texts -= 1;
+        self.text_depth -= 1;
     }
 
     /// Reads the text with the values of its loop variables. Returns true if the result is valid: if nothing in it is
     /// unknown.
     fn read_with_loop_values(&mut self, structure: &ParsedScript) -> bool {
-        let mut read = Self {
+        let mut reader = Self {
             enclosing: self.enclosing.clone(),
             stdin: self.stdin.clone(),
-            texts: self.texts,
-            bytes: self.bytes,
-            variables: VariableScope::following(),
+            text_depth: self.text_depth,
+            bytes_read: self.bytes_read,
+            variables: VariableScope::with_loop_values(),
             ..Self::new(self.shell)
         };
-        script_walker::walk_program(&mut read, structure, None);
-        let is_valid = !read.variables.has_loops() || read.is_clear();
+        script_walker::walk_program(&mut reader, structure, None);
+        let is_valid = !reader.variables.has_loops() || reader.has_assumed_values();
         if is_valid {
-            self.script = read.script;
-            self.functions.extend(read.functions);
-            self.starts.extend(read.starts);
-            self.arrays |= read.arrays;
-            self.bytes = read.bytes;
+            self.script = reader.script;
+            self.functions.extend(reader.functions);
+            self.calls.extend(reader.calls);
+            self.has_arrays |= reader.has_arrays;
+            self.bytes_read = reader.bytes_read;
         }
         is_valid
     }
 
     /// Returns true if nothing in the program may do more than was read, so that its loop variables have the assumed
     /// values.
-    fn is_clear(&self) -> bool {
+    fn has_assumed_values(&self) -> bool {
         let is_clear = |simple: &ParsedCommand| {
-            let begins = simple.words.first();
-            simple.unknown.is_empty() && begins.is_none_or(|name| name.known().is_some())
+            let program = simple.words.first();
+            simple.unknown.is_empty() && program.is_none_or(|name| name.known().is_some())
         };
         self.script.unknown.is_empty()
             && self.script.commands.iter().all(is_clear)
             && self.functions.is_empty()
-            && !self.arrays
+            && !self.has_arrays
             && self.variables.match_script(&self.script)
     }
 
@@ -138,7 +141,7 @@ impl ScriptReader {
         }
     }
 
-    /// Records that something about the program as a whole is not known.
+    /// Records a reason why the program as a whole is not fully known.
     pub(super) fn note_unknown(&mut self, why: &str) {
         if !self.script.unknown.iter().any(|known| known == why) {
             self.script.unknown.push(why.to_owned());
@@ -147,11 +150,11 @@ impl ScriptReader {
 
     /// Returns true if the maximum number of commands is reached, and records that the rest is not known.
     pub(super) fn is_full(&mut self) -> bool {
-        let full = self.script.commands.len() >= COMMANDS_MAX;
-        if full {
+        let is_full = self.script.commands.len() >= COMMANDS_MAX;
+        if is_full {
             self.note_unknown("it runs more commands than a person can review");
         }
-        full
+        is_full
     }
 
     /// Adds a command as it is.
@@ -166,14 +169,14 @@ impl ScriptReader {
             .filter_map(|(name, value)| risky_variable(name, value))
             .collect();
         simple.unknown.extend(risks);
-        if let (Some(name), Some(function)) = (simple.program(), self.inside.last()) {
-            self.starts.push(FunctionCall {
-                function: function.clone(),
-                name: name.to_owned(),
+        if let (Some(name), Some(function)) = (simple.program(), self.current_functions.last()) {
+            self.calls.push(FunctionCall {
+                caller: function.clone(),
+                callee: name.to_owned(),
                 concurrent: self.concurrent,
-                at: self.script.commands.len(),
+                command: self.script.commands.len(),
             });
-            if self.inside.iter().any(|outer| outer == name) {
+            if self.current_functions.iter().any(|outer| outer == name) {
                 simple.unknown.push(format!(
                     "the function `{name}` calls itself, which may never end"
                 ));
@@ -191,7 +194,7 @@ impl ScriptReader {
             if self.functions.contains(name) {
                 let why = format!("`{name}` is a function of this script, not a program");
                 simple.unknown.push(why);
-            } else if self.arrays && sets_variables(name) {
+            } else if self.has_arrays && sets_variables(name) {
                 let unclear =
                     |word: &ShellWord| word.known().is_none() && word.text().contains('=');
                 if simple.words.iter().any(unclear) {
@@ -204,23 +207,22 @@ impl ScriptReader {
         self.script
     }
 
-    /// Marks commands that start a function concurrently which leads back to the function that they are in (a fork
-    /// bomb).
+    /// Marks fork bombs: commands in a function that concurrently start a function which leads back to the first one.
     fn mark_fork_bombs(&mut self) {
-        let mut next: HashMap<&str, Vec<&str>> = HashMap::new();
-        for start in &self.starts {
-            next.entry(&start.function).or_default().push(&start.name);
+        let mut callees: HashMap<&str, Vec<&str>> = HashMap::new();
+        for call in &self.calls {
+            callees.entry(&call.caller).or_default().push(&call.callee);
         }
-        for start in self.starts.iter().filter(|start| start.concurrent) {
-            let mut seen = HashSet::new();
-            let mut open = vec![start.name.as_str()];
-            while let Some(name) = open.pop() {
-                if self.functions.contains(name) && seen.insert(name) {
-                    open.extend(next.get(name).into_iter().flatten());
+        for call in self.calls.iter().filter(|call| call.concurrent) {
+            let mut reached = HashSet::new();
+            let mut pending = vec![call.callee.as_str()];
+            while let Some(name) = pending.pop() {
+                if self.functions.contains(name) && reached.insert(name) {
+                    pending.extend(callees.get(name).into_iter().flatten());
                 }
             }
-            if seen.contains(start.function.as_str())
-                && let Some(simple) = self.script.commands.get_mut(start.at)
+            if reached.contains(call.caller.as_str())
+                && let Some(simple) = self.script.commands.get_mut(call.command)
             {
                 simple.may_fork_bomb = true;
             }

@@ -49,21 +49,21 @@ impl ScriptWalker<'_> {
     }
 
     /// Reads a part, which runs concurrently if `concurrent` is true.
-    fn walk_concurrent(&mut self, concurrent: bool, read: impl FnOnce(&mut Self)) {
+    fn walk_concurrent(&mut self, concurrent: bool, walk: impl FnOnce(&mut Self)) {
         let outer = self.reader.concurrent;
         self.reader.concurrent |= concurrent;
-        read(self);
+        walk(self);
         self.reader.concurrent = outer;
     }
 
     fn walk_and_or(&mut self, list: &AndOrList, concurrent: bool) {
         let depth = self.reader.enclosing.len();
-        let mut before = PrecedingCommand::default();
+        let mut preceding = PrecedingCommand::default();
         for part in command_list::parts(list) {
             let first = self.reader.script.commands.len();
             self.walk_pipeline(part.0);
             if !concurrent {
-                before.note_part(part, &mut self.reader.script.commands, (first, depth));
+                preceding.note_part(part, &mut self.reader.script.commands, (first, depth));
             }
         }
     }
@@ -74,7 +74,8 @@ impl ScriptWalker<'_> {
             let first = self.reader.script.commands.len();
             self.walk_concurrent(pipeline.seq.len() > 1, |walk| walk.walk_command(command));
             let depth = self.reader.enclosing.len();
-            let is_wrapper = |how: &EnclosingCommand| matches!(how, EnclosingCommand::Wrapper(_));
+            let is_wrapper =
+                |enclosing: &EnclosingCommand| matches!(enclosing, EnclosingCommand::Wrapper(_));
             let emitted = &mut self.reader.script.commands[first..];
             let reads_pipe = number > 0 && reads_from_pipe(command);
             for simple in emitted.iter_mut().filter(|_| number > 0) {
@@ -96,18 +97,18 @@ impl ScriptWalker<'_> {
             Command::Simple(simple) => self.walk_simple(simple),
             Command::Compound(compound, redirections) => {
                 self.walk_compound(compound);
-                self.walk_compound_body(redirections.iter().flat_map(|list| &list.0));
+                self.read_compound_redirections(redirections.iter().flat_map(|list| &list.0));
             }
             Command::Function(function) => {
                 let name = function.fname.value.clone();
                 self.reader.functions.insert(name.clone());
-                self.reader.inside.push(name);
+                self.reader.current_functions.push(name);
                 // The context of the definition is not that of the call.
                 let outer = std::mem::take(&mut self.reader.concurrent);
                 self.walk_compound(&function.body.0);
                 self.reader.concurrent = outer;
-                self.reader.inside.pop();
-                self.walk_compound_body(function.body.1.iter().flat_map(|list| &list.0));
+                self.reader.current_functions.pop();
+                self.read_compound_redirections(function.body.1.iter().flat_map(|list| &list.0));
             }
             Command::ExtendedTest(test, redirections) => {
                 let mut simple = ParsedCommand {
@@ -116,7 +117,7 @@ impl ScriptWalker<'_> {
                 };
                 self.walk_test(&test.expr, &mut simple);
                 self.reader.push_command(self.with_span(simple));
-                self.walk_compound_body(redirections.iter().flat_map(|list| &list.0));
+                self.read_compound_redirections(redirections.iter().flat_map(|list| &list.0));
             }
         }
     }
@@ -146,13 +147,15 @@ impl ScriptWalker<'_> {
                 self.reader.push_command(self.with_span(simple));
                 let name = &clause.variable_name;
                 match self.reader.variables.note_loop(name, &words) {
-                    Some(each) => each.into_iter().for_each(|word| {
-                        if !self.reader.is_full() {
-                            self.reader.variables.bind(name, word);
-                            self.walk_list(&clause.body.list);
-                            self.reader.variables.unbind();
+                    Some(values) => {
+                        for value in values {
+                            if !self.reader.is_full() {
+                                self.reader.variables.bind(name, value);
+                                self.walk_list(&clause.body.list);
+                                self.reader.variables.unbind();
+                            }
                         }
-                    }),
+                    }
                     None => self.walk_list(&clause.body.list),
                 }
             }
@@ -192,7 +195,10 @@ impl ScriptWalker<'_> {
     }
 
     /// Records the files that are opened for a compound command.
-    fn walk_compound_body<'r>(&mut self, redirections: impl Iterator<Item = &'r IoRedirect>) {
+    fn read_compound_redirections<'r>(
+        &mut self,
+        redirections: impl Iterator<Item = &'r IoRedirect>,
+    ) {
         let mut simple = ParsedCommand::default();
         self.reader.stdin.push(None);
         for redirection in redirections {
@@ -202,7 +208,7 @@ impl ScriptWalker<'_> {
         self.push_remainder(simple);
     }
 
-    /// Emits redirections and unknowns that belong to no command.
+    /// Records redirections and unknowns that belong to no simple command.
     fn push_remainder(&mut self, simple: ParsedCommand) {
         if !simple.redirections.is_empty() || !simple.unknown.is_empty() {
             self.reader.push_command(self.with_span(simple));
@@ -234,7 +240,7 @@ impl ScriptWalker<'_> {
         self.reader.resolve_command(self.with_span(simple), stdin);
     }
 
-    fn read_item(&mut self, item: &Item, before: bool, simple: &mut ParsedCommand) {
+    fn read_item(&mut self, item: &Item, is_prefix: bool, simple: &mut ParsedCommand) {
         match item {
             Item::IoRedirect(redirection) => self.read_redirection(redirection, simple),
             Item::Word(word) => match self.read_braces(word, simple) {
@@ -243,17 +249,18 @@ impl ScriptWalker<'_> {
             },
             Item::AssignmentWord(assignment, word) => {
                 // After the program it is an argument like others, and for `export` an assignment too.
-                let sets = before || simple.program().is_some_and(sets_variables);
-                if sets {
+                let is_assignment = is_prefix || simple.program().is_some_and(sets_variables);
+                if is_assignment {
                     self.read_assignment(assignment, simple);
                 }
-                match before {
-                    true => self.extend_span(word, simple),
-                    false => self.read_argument(word, simple),
+                if is_prefix {
+                    self.extend_span(word, simple);
+                } else {
+                    self.read_argument(word, simple);
                 }
             }
             Item::ProcessSubstitution(_, subshell) => {
-                self.walk_subshell(subshell);
+                self.walk_process_substitution(subshell);
                 simple.words.push(ShellWord::PipeName);
             }
         }
@@ -288,8 +295,7 @@ impl ScriptWalker<'_> {
         simple.words.push(word);
     }
 
-    /// Returns the words of a brace expansion in bash, if they are plain. It is not applied to the name of the
-    /// program.
+    /// Returns the words of a brace expansion in bash, if they are plain. Returns `None` for the name of the program.
     fn read_braces(&mut self, raw: &Raw, simple: &mut ParsedCommand) -> Option<Vec<String>> {
         let is_argument = self.reader.shell == ShellDialect::Bash && !simple.words.is_empty();
         let words = is_argument.then(|| braces::expand_words(&raw.value))??;
@@ -320,7 +326,7 @@ impl ScriptWalker<'_> {
             simple.unknown.push(fault.to_owned());
         }
         if context == QuoteContext::Plain
-            && let Some(word) = self.reader.variables.file_of_word(raw)
+            && let Some(word) = self.reader.variables.file_pattern(raw)
         {
             return word;
         }
@@ -329,7 +335,7 @@ impl ScriptWalker<'_> {
             .unknown
             .extend(parts.unknown.iter().map(|&why| why.to_owned()));
         let span = self.span.clone().unwrap_or_else(|| simple.span.clone());
-        for text in parts.runs {
+        for text in parts.substitutions {
             self.reader
                 .enclosing
                 .push(EnclosingCommand::CommandSubstitution);
@@ -350,13 +356,14 @@ impl ScriptWalker<'_> {
         let Some(span) = span.filter(|_| self.span.is_none()) else {
             return;
         };
-        simple.span = match simple.span.is_empty() {
-            true => span,
-            false => simple.span.start.min(span.start)..simple.span.end.max(span.end),
+        simple.span = if simple.span.is_empty() {
+            span
+        } else {
+            simple.span.start.min(span.start)..simple.span.end.max(span.end)
         };
     }
 
-    fn walk_subshell(&mut self, subshell: &SubshellCommand) {
+    fn walk_process_substitution(&mut self, subshell: &SubshellCommand) {
         self.reader
             .enclosing
             .push(EnclosingCommand::ProcessSubstitution);
@@ -376,9 +383,10 @@ impl ScriptWalker<'_> {
             }
             IoRedirect::HereDocument(_, document) => {
                 let body = &document.doc.value;
-                let text = match document.requires_expansion {
-                    true => self.read_raw(body, QuoteContext::Body, simple),
-                    false => ShellWord::Known(body.clone()),
+                let text = if document.requires_expansion {
+                    self.read_raw(body, QuoteContext::Body, simple)
+                } else {
+                    ShellWord::Known(body.clone())
                 };
                 self.reader.set_stdin(text);
             }
@@ -393,7 +401,7 @@ impl ScriptWalker<'_> {
                 self.push_redirection(word, (writes, appends), simple);
             }
             Target::Fd(_) => {}
-            Target::ProcessSubstitution(_, subshell) => self.walk_subshell(subshell),
+            Target::ProcessSubstitution(_, subshell) => self.walk_process_substitution(subshell),
             Target::Duplicate(word) => match self.read_word(word, QuoteContext::Plain, simple) {
                 // `2>&1` opens nothing; `>&name` is a file.
                 ShellWord::Known(text)
@@ -442,9 +450,9 @@ impl ScriptWalker<'_> {
 
     fn walk_test(&mut self, test: &ExtendedTestExpr, simple: &mut ParsedCommand) {
         match test {
-            ExtendedTestExpr::And(one, other) | ExtendedTestExpr::Or(one, other) => {
-                self.walk_test(one, simple);
-                self.walk_test(other, simple);
+            ExtendedTestExpr::And(left, right) | ExtendedTestExpr::Or(left, right) => {
+                self.walk_test(left, simple);
+                self.walk_test(right, simple);
             }
             ExtendedTestExpr::Not(inner) | ExtendedTestExpr::Parenthesized(inner) => {
                 self.walk_test(inner, simple)
@@ -465,13 +473,13 @@ impl ScriptWalker<'_> {
             ExtendedTestExpr::BinaryTest(predicate, left, right) => {
                 let words =
                     [left, right].map(|word| self.read_word(word, QuoteContext::Value, simple));
-                let numbers = words.iter().all(|word| {
+                let are_numbers = words.iter().all(|word| {
                     word.known()
                         .is_some_and(|text| text.bytes().all(|byte| byte.is_ascii_digit()))
                 });
                 // `-eq` and the like evaluate their operands as expressions, and those may contain commands.
                 if predicate.to_string().starts_with('-')
-                    && !numbers
+                    && !are_numbers
                     && !matches!(predicate.to_string().as_str(), "-ef" | "-nt" | "-ot")
                 {
                     simple
@@ -484,7 +492,7 @@ impl ScriptWalker<'_> {
     }
 }
 
-/// Builtins whose arguments `NAME=value` set variables.
+/// Returns true for a builtin whose arguments `NAME=value` set variables.
 pub(super) fn sets_variables(program: &str) -> bool {
     matches!(
         program,

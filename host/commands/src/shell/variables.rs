@@ -1,98 +1,105 @@
-//! Values of variables, where they are certain: those of loops over known words or over file patterns.
+//! Values of loop variables, where they are certain: in loops over known words or over file patterns.
 //!
-//! The reader first assumes these values. The result is valid only if nothing in the whole text is unclear and only
-//! their loops set them. Then all commands are known, so none of them changes a variable, and the assumption is right
-//! from the first command to the last. Otherwise the text is read again, without the values.
+//! The reader first assumes these values. The result is valid only if nothing in the whole text is unclear and each
+//! variable is set by its loops alone. Then all commands are known, so none of them changes a variable, and the
+//! assumption holds for the whole text. Otherwise the text is read again, without the values.
 
 use std::collections::HashMap;
 
 use crate::{ParsedProgram, ShellWord};
 
-/// Maximum number of words of a loop that is followed: its commands are judged, and shown, once for each word.
+/// Maximum number of words of a loop whose values are assumed: its commands are checked, and shown, once for each word.
 const WORDS_MAX: usize = 8;
 
 /// The variable with the characters at which the shell splits words.
-const SPLITS: &str = "IFS";
+const FIELD_SEPARATOR: &str = "IFS";
 
+/// The loop variables of a text, and the facts that decide whether their assumed values are right.
 #[derive(Default)]
 pub(super) struct VariableScope {
-    loops: bool,
-    follows: bool,
+    /// True if the text has a loop over words.
+    has_loops: bool,
+    /// True if the values of loop variables are assumed.
+    assumes_values: bool,
     /// The values in the current loops, innermost last.
     bound: Vec<(String, ShellWord)>,
     /// The number of loops that set each variable.
-    set: HashMap<String, usize>,
-    /// True if a nested loop has the same variable.
-    hidden: bool,
+    loop_counts: HashMap<String, usize>,
+    /// True if a nested loop has the same variable as an outer one.
+    is_shadowed: bool,
     /// True if the shell itself runs another text, now or later.
-    lost: bool,
+    runs_unknown_text: bool,
 }
 
 impl VariableScope {
     pub(super) fn has_loops(&self) -> bool {
-        self.loops
+        self.has_loops
     }
 
-    /// Creates variables that are followed.
-    pub(super) fn following() -> Self {
+    /// Creates a scope that assumes the values of loop variables.
+    pub(super) fn with_loop_values() -> Self {
         Self {
-            follows: true,
+            assumes_values: true,
             ..Self::default()
         }
     }
 
-    /// Records a loop over these words. Returns the successive values of its variable if that is followed.
+    /// Records a loop over these words. Returns the successive values of its variable if they are assumed.
     pub(super) fn note_loop(&mut self, name: &str, words: &[ShellWord]) -> Option<Vec<ShellWord>> {
-        self.loops = true;
+        self.has_loops = true;
         // Variables with a meaning for shells do not begin with a lowercase letter.
-        let is_ours = name.starts_with(|c: char| c.is_ascii_lowercase());
-        if !self.follows || !is_ours {
+        let is_ordinary = name.starts_with(|c: char| c.is_ascii_lowercase());
+        if !self.assumes_values || !is_ordinary {
             return None;
         }
-        *self.set.entry(name.to_owned()).or_default() += 1;
-        self.hidden |= self.bound.iter().any(|(outer, _)| outer == name);
-        let each = words.iter().map(|word| match word {
+        *self.loop_counts.entry(name.to_owned()).or_default() += 1;
+        self.is_shadowed |= self.bound.iter().any(|(outer, _)| outer == name);
+        let values = words.iter().map(|word| match word {
             ShellWord::Known(_) => Some(word.clone()),
             ShellWord::Glob(text) => Some(ShellWord::GlobMatch(text.clone())),
             _ => None,
         });
-        each.collect::<Option<Vec<_>>>()
-            .filter(|each| (1..=WORDS_MAX).contains(&each.len()))
+        values
+            .collect::<Option<Vec<_>>>()
+            .filter(|values| (1..=WORDS_MAX).contains(&values.len()))
     }
 
+    /// Sets the value of a loop variable for the body of the loop.
     pub(super) fn bind(&mut self, name: &str, word: ShellWord) {
         self.bound.push((name.to_owned(), word));
     }
 
+    /// Ends the innermost binding.
     pub(super) fn unbind(&mut self) {
         self.bound.pop();
     }
 
-    /// Records that the shell itself runs another text, which may set the followed variables.
+    /// Records that the shell itself runs another text, which may set the loop variables.
     pub(super) fn note_unknown_text(&mut self) {
-        self.lost = true;
+        self.runs_unknown_text = true;
     }
 
-    /// Takes the values out, for a text in which they are not known.
+    /// Removes and returns the values, for a text in which they are not known.
     pub(super) fn take_bound(&mut self) -> Vec<(String, ShellWord)> {
         std::mem::take(&mut self.bound)
     }
 
+    /// Puts back the values that [`take_bound`](Self::take_bound) returned.
     pub(super) fn restore_bound(&mut self, bound: Vec<(String, ShellWord)>) {
         self.bound = bound;
     }
 
     /// Returns the value of a variable.
     pub(super) fn get(&self, name: &str) -> Option<&ShellWord> {
-        let found = self.bound.iter().rev().find(|(bound, _)| bound == name);
-        found.map(|(_, word)| word)
+        let binding = self.bound.iter().rev().find(|(bound, _)| bound == name);
+        binding.map(|(_, word)| word)
     }
 
-    /// Returns the file pattern of a word that is a quoted variable, with nothing but plain text around it.
-    pub(super) fn file_of_word(&self, raw: &str) -> Option<ShellWord> {
+    /// Returns the file pattern that a quoted loop variable stands for, if the word has only plain text around it.
+    pub(super) fn file_pattern(&self, raw: &str) -> Option<ShellWord> {
         let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
         let (before, rest) = inner.split_once('$')?;
-        let (name, behind) = match rest.strip_prefix('{') {
+        let (name, after) = match rest.strip_prefix('{') {
             Some(rest) => rest.split_once('}')?,
             None => {
                 let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -105,33 +112,38 @@ impl VariableScope {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
         // An added dot may turn the name into the parent folder, and added letters may turn an option into another
         // one.
-        let dots = before.ends_with('.') || behind == "." || behind.starts_with("./");
-        let options = before.starts_with('-')
+        let adds_dots = before.ends_with('.') || after == "." || after.starts_with("./");
+        let adds_options = before.starts_with('-')
             || before.is_empty()
                 && glob.starts_with(['*', '?', '[', '-'])
-                && behind.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '-');
-        let clear = [before, behind]
+                && after.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '-');
+        let is_clear = [before, after]
             .iter()
             .all(|text| text.chars().all(is_plain) && !text.contains(".."));
-        (clear && !dots && !options)
-            .then(|| ShellWord::GlobMatch(format!("{before}{glob}{behind}")))
+        (is_clear && !adds_dots && !adds_options)
+            .then(|| ShellWord::GlobMatch(format!("{before}{glob}{after}")))
     }
 
-    /// Returns true if these variables kept the assumed values in the whole script.
+    /// Returns true if the variables have the assumed values in the whole script.
     pub(super) fn match_script(&self, script: &ParsedProgram) -> bool {
-        let sets = |name: &str| {
-            let all = script
+        let assignments_to = |name: &str| {
+            let assignments = script
                 .commands
                 .iter()
                 .flat_map(|simple| &simple.assignments);
-            all.filter(|(set, _)| set == name).count()
+            assignments.filter(|(variable, _)| variable == name).count()
         };
-        let clear = !self.hidden && !self.lost && sets(SPLITS) == 0;
-        clear && self.set.iter().all(|(name, &own)| sets(name) == own)
+        let is_clear =
+            !self.is_shadowed && !self.runs_unknown_text && assignments_to(FIELD_SEPARATOR) == 0;
+        is_clear
+            && self
+                .loop_counts
+                .iter()
+                .all(|(name, &count)| assignments_to(name) == count)
     }
 }
 
-/// Returns true if the shell makes exactly this one word of the unquoted text.
+/// Returns true if the shell reads the unquoted text as exactly this one word.
 pub(super) fn is_plain(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./-+,:@%".contains(c);
     !text.is_empty() && text.chars().all(is_plain)

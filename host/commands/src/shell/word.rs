@@ -1,4 +1,4 @@
-//! One word: the value that the program receives, and the commands of its substitutions.
+//! The reader for one word: its value for the program, and the commands in its substitutions.
 
 use crate::ShellWord;
 
@@ -10,7 +10,7 @@ use super::variables::{VariableScope, is_plain};
 pub(super) struct WordParts<'a> {
     pub(super) word: ShellWord,
     /// Texts of substitutions that the shell runs.
-    pub(super) runs: Vec<&'a str>,
+    pub(super) substitutions: Vec<&'a str>,
     /// Reasons why the word may run something that is not known.
     pub(super) unknown: Vec<ShellFault>,
 }
@@ -30,9 +30,12 @@ struct WordScanner<'a, 'v> {
     raw: &'a str,
     context: QuoteContext,
     variables: &'v VariableScope,
+    /// The position in `raw`.
     at: usize,
+    /// The text so far, without quotes.
     text: String,
-    glob: bool,
+    has_wildcard: bool,
+    /// True if the value is known only when the shell runs.
     expands: bool,
     parts: WordParts<'a>,
 }
@@ -49,25 +52,25 @@ pub(super) fn read_word<'a>(
         variables,
         at: 0,
         text: String::new(),
-        glob: false,
+        has_wildcard: false,
         expands: false,
         parts: WordParts {
             word: ShellWord::Known(String::new()),
-            runs: Vec::new(),
+            substitutions: Vec::new(),
             unknown: Vec::new(),
         },
     };
-    scan.run(context);
+    scan.run();
     let WordScanner {
         text,
-        glob,
+        has_wildcard,
         expands,
         mut parts,
         ..
     } = scan;
     parts.word = if expands {
         ShellWord::Unknown(raw.to_owned())
-    } else if glob {
+    } else if has_wildcard {
         ShellWord::Glob(text)
     } else {
         ShellWord::Known(text)
@@ -80,20 +83,21 @@ impl<'a> WordScanner<'a, '_> {
         &self.raw[self.at..]
     }
 
-    fn run(&mut self, context: QuoteContext) {
-        let mut double = context == QuoteContext::Body;
+    fn run(&mut self) {
+        let context = self.context;
+        let mut in_double_quotes = context == QuoteContext::Body;
         if context != QuoteContext::Body && self.raw.starts_with('~') {
             self.expands = true;
         }
         while let Some(c) = self.rest().chars().next() {
             let after = &self.rest()[c.len_utf8()..];
             match c {
-                '\\' => self.escape(double),
+                '\\' => self.read_escape(in_double_quotes),
                 '"' if context != QuoteContext::Body => {
-                    double = !double;
+                    in_double_quotes = !in_double_quotes;
                     self.at += 1;
                 }
-                '\'' if !double => {
+                '\'' if !in_double_quotes => {
                     let end = after.find('\'').unwrap_or(after.len());
                     self.text.push_str(&after[..end]);
                     self.at += end + 2;
@@ -101,16 +105,21 @@ impl<'a> WordScanner<'a, '_> {
                 }
                 '`' => {
                     let end = after.find('`').unwrap_or(after.len());
-                    self.parts.runs.push(&after[..end]);
+                    self.parts.substitutions.push(&after[..end]);
                     self.expands = true;
                     self.at = (self.at + end + 2).min(self.raw.len());
                 }
-                '$' => self.dollar(double),
-                '*' | '?' if !double && context == QuoteContext::Plain => self.wild(c),
-                '[' if !double && context == QuoteContext::Plain && after.contains(']') => {
-                    self.wild(c)
+                '$' => self.read_dollar(in_double_quotes),
+                '*' | '?' if !in_double_quotes && context == QuoteContext::Plain => {
+                    self.take_wildcard(c)
                 }
-                '{' if !double
+                '[' if !in_double_quotes
+                    && context == QuoteContext::Plain
+                    && after.contains(']') =>
+                {
+                    self.take_wildcard(c)
+                }
+                '{' if !in_double_quotes
                     && context == QuoteContext::Plain
                     && braces::may_expand(self.rest()) =>
                 {
@@ -118,7 +127,7 @@ impl<'a> WordScanner<'a, '_> {
                     self.take(c);
                 }
                 // For a path in a list, and a value; bash expands `a=~` in any position.
-                '~' if !double && self.text.ends_with([':', '=']) => {
+                '~' if !in_double_quotes && self.text.ends_with([':', '=']) => {
                     self.expands = true;
                     self.take(c);
                 }
@@ -132,37 +141,39 @@ impl<'a> WordScanner<'a, '_> {
         self.at += c.len_utf8();
     }
 
-    fn wild(&mut self, c: char) {
-        self.glob = true;
+    fn take_wildcard(&mut self, c: char) {
+        self.has_wildcard = true;
         self.take(c);
     }
 
-    fn escape(&mut self, double: bool) {
+    fn read_escape(&mut self, in_double_quotes: bool) {
         let next = self.rest()[1..].chars().next();
         self.at += 1;
         match next {
             Some('\n') => self.at += 1,
-            Some(c) if double && !matches!(c, '$' | '`' | '"' | '\\') => self.text.push('\\'),
+            Some(c) if in_double_quotes && !matches!(c, '$' | '`' | '"' | '\\') => {
+                self.text.push('\\')
+            }
             Some(c) => self.take(c),
             None => self.text.push('\\'),
         }
     }
 
     /// Reads an expansion that begins with a dollar sign.
-    fn dollar(&mut self, double: bool) {
+    fn read_dollar(&mut self, in_double_quotes: bool) {
         let after = &self.rest()[1..];
         let Some(next) = after.chars().next() else {
             return self.take('$');
         };
         match next {
-            '(' => self.substitution(),
-            '{' => self.parameter(double),
-            '\'' if !double => {
+            '(' => self.read_substitution(),
+            '{' => self.read_parameter(in_double_quotes),
+            '\'' if !in_double_quotes => {
                 let end = after[1..].find('\'').map_or(after.len(), |end| end + 2);
                 self.expands = true;
                 self.at += 1 + end;
             }
-            '"' if !double => {
+            '"' if !in_double_quotes => {
                 self.expands = true;
                 self.at += 1;
                 // The shell expands the translation again, and a variable sets where translations are found.
@@ -174,21 +185,21 @@ impl<'a> WordScanner<'a, '_> {
                 let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
                 let end = after.find(|c| !is_name(c)).unwrap_or(after.len()).max(1);
                 self.at += 1 + end;
-                self.variable(&after[..end], double);
+                self.add_variable(&after[..end], in_double_quotes);
             }
             _ => self.take('$'),
         }
     }
 
-    /// `$(…)`, or `$((…))`.
-    fn substitution(&mut self) {
+    /// Reads `$(…)` or `$((…))`.
+    fn read_substitution(&mut self) {
         self.expands = true;
         let inner = &self.rest()[2..];
-        let length = closing(inner, b'(', b')');
+        let length = closing_position(inner, b'(', b')');
         let text = &inner[..length];
-        self.end(length);
+        self.skip_delimited(length);
         if !text.starts_with('(') {
-            return self.parts.runs.push(text);
+            return self.parts.substitutions.push(text);
         }
         // Variables hold expressions, and those may hold commands: only numbers are sure to be harmless.
         let is_number = |c: char| c.is_ascii_digit() || " \t+-*/%<>=!&|?:,^~()".contains(c);
@@ -199,8 +210,8 @@ impl<'a> WordScanner<'a, '_> {
         }
     }
 
-    /// Continues after a substitution of this length.
-    fn end(&mut self, length: usize) {
+    /// Skips a substitution whose inner text has this length, and its delimiters.
+    fn skip_delimited(&mut self, length: usize) {
         self.at += 2 + length + 1;
         if self.at > self.raw.len() {
             self.at = self.raw.len();
@@ -211,28 +222,28 @@ impl<'a> WordScanner<'a, '_> {
     }
 
     /// Adds the value of a variable.
-    fn variable(&mut self, name: &str, double: bool) {
-        let quoted = double || self.context == QuoteContext::Value;
+    fn add_variable(&mut self, name: &str, in_double_quotes: bool) {
+        let quoted = in_double_quotes || self.context == QuoteContext::Value;
         match self.variables.get(name) {
             Some(ShellWord::Known(text)) if quoted || is_plain(text) => self.text.push_str(text),
             _ => self.expands = true,
         }
     }
 
-    /// `${…}`
-    fn parameter(&mut self, double: bool) {
+    /// Reads `${…}`.
+    fn read_parameter(&mut self, in_double_quotes: bool) {
         let inner = &self.rest()[2..];
-        let length = closing(inner, b'{', b'}');
+        let length = closing_position(inner, b'{', b'}');
         let text = &inner[..length];
-        self.end(length);
+        self.skip_delimited(length);
         if self.variables.get(text).is_some() {
-            return self.variable(text, double);
+            return self.add_variable(text, in_double_quotes);
         }
         self.expands = true;
         let name = text.strip_prefix('#').unwrap_or(text);
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let (name, rest) = name.split_at(name.find(|c| !is_name(c)).unwrap_or(name.len()));
-        let plain = match rest.as_bytes() {
+        let is_harmless = match rest.as_bytes() {
             [] => true,
             [b':', b'-' | b'+' | b'?', ..]
             | [b'-' | b'+' | b'?' | b'#' | b'%' | b'/' | b'^' | b',', ..] => true,
@@ -241,25 +252,26 @@ impl<'a> WordScanner<'a, '_> {
                 .all(|byte| byte.is_ascii_digit() || b" :-".contains(byte)),
             _ => false,
         };
-        if name.is_empty() || !plain {
+        if name.is_empty() || !is_harmless {
             self.parts
                 .unknown
                 .push("this kind of `${…}` may set a variable or run a command that one holds");
         }
         let inner = read_word(rest, QuoteContext::Value, self.variables);
-        self.parts.runs.extend(inner.runs);
+        self.parts.substitutions.extend(inner.substitutions);
         self.parts.unknown.extend(inner.unknown);
     }
 }
 
-/// Returns the distance to the character that closes a substitution that has just begun.
-fn closing(text: &str, open: u8, close: u8) -> usize {
+/// Returns the position of the character that closes a substitution whose inner text begins here, or the length of the
+/// text.
+fn closing_position(text: &str, open: u8, close: u8) -> usize {
     let bytes = text.as_bytes();
-    let (mut depth, mut at, mut double) = (0usize, 0, false);
-    // The enclosing substitutions: whether each is in double quotes, and the byte that closes it.
-    let mut outer: Vec<(bool, u8)> = vec![];
+    let (mut depth, mut at, mut in_double_quotes) = (0usize, 0, false);
+    // For each enclosing substitution: true if it is in double quotes, and the byte that closes it.
+    let mut enclosing: Vec<(bool, u8)> = vec![];
     while let Some(&byte) = bytes.get(at) {
-        let quoted = double;
+        let quoted = in_double_quotes;
         match byte {
             b'\\' => at += 1,
             b'\'' if !quoted => {
@@ -268,7 +280,7 @@ fn closing(text: &str, open: u8, close: u8) -> usize {
                     .position(|byte| *byte == b'\'')
                     .map_or(0, |end| end + 1)
             }
-            b'"' => double = !double,
+            b'"' => in_double_quotes = !in_double_quotes,
             b'`' => {
                 at += bytes[at + 1..]
                     .iter()
@@ -277,24 +289,34 @@ fn closing(text: &str, open: u8, close: u8) -> usize {
             }
             b'$' if bytes.get(at + 1) == Some(&b'$') => at += 1,
             b'$' if matches!(bytes.get(at + 1), Some(b'(' | b'{')) => {
-                let ends = if bytes[at + 1] == b'(' { b')' } else { b'}' };
-                outer.push((double, ends));
-                double = false;
+                let close_byte = if bytes[at + 1] == b'(' { b')' } else { b'}' };
+                enclosing.push((in_double_quotes, close_byte));
+                in_double_quotes = false;
                 at += 1;
             }
-            byte if !quoted && outer.last().is_some_and(|(_, ends)| *ends == byte) => {
-                double = outer.pop().is_some_and(|(double, _)| double);
+            byte if !quoted
+                && enclosing
+                    .last()
+                    .is_some_and(|(_, close_byte)| *close_byte == byte) =>
+            {
+                in_double_quotes = enclosing
+                    .pop()
+                    .is_some_and(|(in_double_quotes, _)| in_double_quotes);
             }
-            byte if !quoted && outer.is_empty() && byte == close => {
+            byte if !quoted && enclosing.is_empty() && byte == close => {
                 if depth == 0 {
                     return at;
                 }
                 depth -= 1;
             }
-            b'(' if !quoted && outer.last().is_some_and(|(_, ends)| *ends == b')') => {
-                outer.push((false, b')'))
+            b'(' if !quoted
+                && enclosing
+                    .last()
+                    .is_some_and(|(_, close_byte)| *close_byte == b')') =>
+            {
+                enclosing.push((false, b')'))
             }
-            byte if !quoted && outer.is_empty() && byte == open && open == b'(' => depth += 1,
+            byte if !quoted && enclosing.is_empty() && byte == open && open == b'(' => depth += 1,
             _ => {}
         }
         at += 1;

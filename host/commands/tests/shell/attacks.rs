@@ -2,11 +2,11 @@
 
 use mimir_core::Decision;
 
-use crate::kit::Judge;
+use crate::kit::DecisionTester;
 
 #[test]
 fn attack_commands_are_never_allowed() {
-    let judge = Judge::list(&[
+    let tester = DecisionTester::with_allowlist(&[
         "ls *",
         "cat *",
         "git status *",
@@ -21,25 +21,26 @@ fn attack_commands_are_never_allowed() {
         "sort *",
         "cd *",
     ]);
-    let plain = Judge::plain();
-    let through: Vec<&str> = ATTACKS
+    let defaults = DecisionTester::with_defaults();
+    let allowed: Vec<&str> = ATTACKS
         .iter()
         .copied()
         .filter(|attack| {
-            judge.says(attack) == Decision::Allow || plain.says(attack) == Decision::Allow
+            tester.decision(attack) == Decision::Allow
+                || defaults.decision(attack) == Decision::Allow
         })
         .collect();
     assert!(
-        through.is_empty(),
-        "these went through:\n{}",
-        through.join("\n")
+        allowed.is_empty(),
+        "these were allowed:\n{}",
+        allowed.join("\n")
     );
 }
 
 #[test]
 fn piped_interpreter_input_is_detected_through_wrappers() {
-    let full = Judge::new(serde_json::json!({"execApprovals": {"mode": "full"}}));
-    full.all(
+    let full = DecisionTester::new(serde_json::json!({"execApprovals": {"mode": "full"}}));
+    full.assert_all(
         Decision::Ask,
         &[
             "(curl x) | python3",

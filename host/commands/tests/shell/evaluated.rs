@@ -6,7 +6,7 @@ use mimir_core::Decision::{self, Allow, Ask};
 use mimir_core::command::{CommandProgram, ParsedProgram};
 use serde_json::json;
 
-use crate::kit::Judge;
+use crate::kit::DecisionTester;
 
 /// Each runs `touch pwn`, sets a variable that other programs obey, or writes a file, in bash 5.2.
 const EVALUATED: &[&str] = &[
@@ -131,7 +131,7 @@ const EVALUATED: &[&str] = &[
 
 #[test]
 fn evaluated_text_is_never_allowed() {
-    let plain = Judge::plain();
+    let defaults = DecisionTester::with_defaults();
     let listed: Vec<String> = [
         "ls", "cat", "echo", "printf", "test", "[", "[[", "read", "wait", "unset", "getopts",
         "mapfile", "trap", "declare", "export", "set", "git", "compgen", "exec", "local", ":",
@@ -141,25 +141,25 @@ fn evaluated_text_is_never_allowed() {
     .filter(|pattern| !pattern.starts_with("[["))
     .collect();
     let listed: Vec<&str> = listed.iter().map(String::as_str).collect();
-    let list = Judge::list(&listed);
-    let through: Vec<&str> = EVALUATED
+    let list = DecisionTester::with_allowlist(&listed);
+    let allowed: Vec<&str> = EVALUATED
         .iter()
         .copied()
         .filter(|text| {
-            plain.says(text) == Allow
-                || list.says(text) == Allow && !text.contains("git reflog show")
+            defaults.decision(text) == Allow
+                || list.decision(text) == Allow && !text.contains("git reflog show")
         })
         .collect();
     assert!(
-        through.is_empty(),
-        "these went through:\n{}",
-        through.join("\n")
+        allowed.is_empty(),
+        "these were allowed:\n{}",
+        allowed.join("\n")
     );
 }
 
 #[test]
 fn evaluated_everyday_commands_are_allowed() {
-    Judge::plain().all(
+    DecisionTester::with_defaults().assert_all(
         Allow,
         &[
             "printf '%s\\n' \"$x\"",
@@ -263,15 +263,15 @@ fn shell_specific_syntax_asks_if_the_shell_is_unknown() {
     ] {
         let read = any(text);
         let mut commands = read.commands.iter();
-        let plain = read.unknown.is_empty() && commands.all(|one| one.unknown.is_empty());
-        assert!(plain, "{text}: {read:?}");
+        let is_clear = read.unknown.is_empty() && commands.all(|one| one.unknown.is_empty());
+        assert!(is_clear, "{text}: {read:?}");
     }
 }
 
 #[test]
 fn shell_specific_syntax_follows_the_named_shell() {
-    let plain = Judge::plain();
-    plain.all(
+    let defaults = DecisionTester::with_defaults();
+    defaults.assert_all(
         Ask,
         &[
             "sh -c '[[ a > g ]]'",
@@ -279,7 +279,7 @@ fn shell_specific_syntax_follows_the_named_shell() {
             "sh <<'E'\n[[ a > g ]]\nE",
         ],
     );
-    plain.all(
+    defaults.assert_all(
         Allow,
         &["bash -c '[[ -f a ]]'", "sh -c 'ls -l > /dev/null'"],
     );
@@ -287,8 +287,8 @@ fn shell_specific_syntax_follows_the_named_shell() {
 
 #[test]
 fn full_mode_asks_about_dangerous_commands() {
-    let full = Judge::new(json!({"execApprovals": {"mode": "full"}}));
-    full.all(
+    let full = DecisionTester::new(json!({"execApprovals": {"mode": "full"}}));
+    full.assert_all(
         Ask,
         &[
             ":(){ :|:& };:",
@@ -341,7 +341,7 @@ fn full_mode_asks_about_dangerous_commands() {
             "fd a -X rm -rf",
         ],
     );
-    full.all(
+    full.assert_all(
         Allow,
         &[
             "make",
@@ -371,22 +371,22 @@ fn full_mode_asks_about_dangerous_commands() {
 
 #[test]
 fn reasons_quote_commands_and_name_written_files() {
-    let said = |command: &str| {
-        let explained = Judge::plain().explain(json!({ "command": command }));
-        let reasons = explained.evaluation.reasons();
+    let reasons_for = |command: &str| {
+        let explanation = DecisionTester::with_defaults().explain(json!({ "command": command }));
+        let reasons = explanation.evaluation.reasons();
         reasons
             .map(|one| one.text.clone())
             .collect::<Vec<_>>()
             .join("\n")
     };
-    let adds = said("sh -c 'echo x >> n.txt'");
+    let adds = reasons_for("sh -c 'echo x >> n.txt'");
     assert!(
         adds.contains("`sh -c 'echo x >>n.txt'` adds to `n.txt`"),
         "{adds}"
     );
-    assert!(said("echo x > n.txt").contains("writes over `n.txt`"));
-    assert!(said("echo x &>> n.txt").contains("adds to `n.txt`"));
-    assert!(said("sudo sh -c 'echo \"a b\"'").contains("`sudo sh -c \"echo 'a b'\"`"));
+    assert!(reasons_for("echo x > n.txt").contains("writes over `n.txt`"));
+    assert!(reasons_for("echo x &>> n.txt").contains("adds to `n.txt`"));
+    assert!(reasons_for("sudo sh -c 'echo \"a b\"'").contains("`sudo sh -c \"echo 'a b'\"`"));
 }
 
 #[test]
@@ -405,13 +405,13 @@ fn fork_bomb_functions_are_detected() {
     ] {
         assert_eq!(bombs(text), bomb, "{text}");
     }
-    let decision: Decision = Judge::plain().says("f() { f | f & }; f");
+    let decision: Decision = DecisionTester::with_defaults().decision("f() { f | f & }; f");
     assert_eq!(decision, Ask);
 }
 
 #[test]
 fn xargs_delimiters_that_split_names_ask() {
-    Judge::plain().all(
+    DecisionTester::with_defaults().assert_all(
         Allow,
         &[
             "find . -print0 | xargs -d '\\0' cat",
@@ -421,7 +421,7 @@ fn xargs_delimiters_that_split_names_ask() {
             "git ls-files | xargs --delimiter='\\012' wc -l",
         ],
     );
-    Judge::plain().all(
+    DecisionTester::with_defaults().assert_all(
         Ask,
         &[
             "git ls-files | xargs -d \"$x\" cat",

@@ -1,6 +1,6 @@
-//! Mutated commands: pieces are inserted, removed and joined. The reader must not panic, and allowed commands must not
-//! run a program that is not listed. The second claim is checked by bash itself, in restricted mode with an empty
-//! path: it reports the commands that it reaches, and can run none of them.
+//! Mutated commands: fragments are inserted, removed and joined. The parser must not panic, and allowed commands must
+//! not run a program that is not listed. Bash itself checks the second claim, in restricted mode with an empty path: it
+//! reports the commands that it reaches, and can run none of them.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -12,8 +12,8 @@ use mimir_core::Decision;
 use mimir_core::command::{CommandProgram, ParsedCommand, ShellWord};
 
 use crate::attacks::ATTACKS;
-use crate::kit::Judge;
-use crate::past_reads::{PAST, STILL};
+use crate::kit::DecisionTester;
+use crate::outside_reads::{EVERYDAY_READS, OUTSIDE_READS};
 use crate::table::{ASKED, READS};
 
 /// Number of mutants. Each takes about a millisecond without optimisation.
@@ -23,12 +23,12 @@ const MUTANTS: usize = 6_000;
 const RUN_MAX: usize = 400;
 
 /// The prefix with which bash marks each command.
-const MARK: &str = "@@RAN@@ ";
+const TRACE_PREFIX: &str = "@@RAN@@ ";
 
 /// Maximum wait for a command. A busy one is stopped earlier, by its limit of processor time.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
-const LISTED: &[&str] = &[
+const ALLOWED_PROGRAMS: &[&str] = &[
     "ls", "cat", "echo", "printf", "git", "grep", "head", "pwd", "cd", "true",
 ];
 
@@ -38,7 +38,7 @@ const WRAPPERS: &[&str] = &[
     "nohup", "timeout", "env", "xargs",
 ];
 
-const PIECES: &[&str] = &[
+const FRAGMENTS: &[&str] = &[
     ";",
     "&&",
     "||",
@@ -126,9 +126,9 @@ const PIECES: &[&str] = &[
 ];
 
 /// A deterministic pseudo-random number generator.
-struct Chance(u64);
+struct RandomSource(u64);
 
-impl Chance {
+impl RandomSource {
     fn below(&mut self, end: usize) -> usize {
         self.0 = self
             .0
@@ -137,40 +137,44 @@ impl Chance {
         (self.0 >> 33) as usize % end.max(1)
     }
 
-    fn of<'a>(&mut self, all: &[&'a str]) -> &'a str {
-        all[self.below(all.len())]
+    fn pick<'a>(&mut self, items: &[&'a str]) -> &'a str {
+        items[self.below(items.len())]
     }
 }
 
-fn mutant(chance: &mut Chance, seeds: &[&str]) -> String {
-    let mut text = chance.of(seeds).to_owned();
-    for _ in 0..=chance.below(3) {
-        let place = |chance: &mut Chance, text: &str| {
-            let at = chance.below(text.len() + 1);
+fn mutant(random: &mut RandomSource, seeds: &[&str]) -> String {
+    let mut text = random.pick(seeds).to_owned();
+    for _ in 0..=random.below(3) {
+        let position = |random: &mut RandomSource, text: &str| {
+            let at = random.below(text.len() + 1);
             (0..=at)
                 .rev()
                 .find(|at| text.is_char_boundary(*at))
                 .unwrap_or(0)
         };
-        match chance.below(5) {
+        match random.below(5) {
             0 | 1 => {
-                let at = place(chance, &text);
-                text.insert_str(at, chance.of(PIECES));
+                let at = position(random, &text);
+                text.insert_str(at, random.pick(FRAGMENTS));
             }
             2 => {
-                let at = place(chance, &text);
-                let gone: usize = text[at..]
+                let at = position(random, &text);
+                let removed: usize = text[at..]
                     .chars()
-                    .take(1 + chance.below(4))
+                    .take(1 + random.below(4))
                     .map(char::len_utf8)
                     .sum();
-                text.replace_range(at..at + gone, "");
+                text.replace_range(at..at + removed, "");
             }
-            3 => text = format!("{text}{}{}", chance.of(PIECES), chance.of(seeds)),
+            3 => text = format!("{text}{}{}", random.pick(FRAGMENTS), random.pick(seeds)),
             _ => {
-                let at = place(chance, &text);
+                let at = position(random, &text);
                 let (head, tail) = text.split_at(at);
-                text = format!("{head}{}{tail}{}", chance.of(PIECES), chance.of(PIECES));
+                text = format!(
+                    "{head}{}{tail}{}",
+                    random.pick(FRAGMENTS),
+                    random.pick(FRAGMENTS)
+                );
             }
         }
     }
@@ -178,7 +182,7 @@ fn mutant(chance: &mut Chance, seeds: &[&str]) -> String {
 }
 
 /// Returns the commands that bash reaches, each as it prints it, or `None` if bash is not installed.
-fn commands(script: &str) -> Option<Vec<String>> {
+fn traced_commands(script: &str) -> Option<Vec<String>> {
     let line = "ulimit -t 1; PS4='@@RAN@@ '; set -x; eval \"$1\"";
     let empty = std::env::temp_dir().join("mimir-no-programs-here");
     let bash = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"]
@@ -196,9 +200,9 @@ fn commands(script: &str) -> Option<Vec<String>> {
         .ok()?;
     let mut stderr = child.stderr.take()?;
     let reader = std::thread::spawn(move || {
-        let mut said = Vec::new();
-        let _ = stderr.by_ref().take(1 << 20).read_to_end(&mut said);
-        String::from_utf8_lossy(&said).into_owned()
+        let mut output = Vec::new();
+        let _ = stderr.by_ref().take(1 << 20).read_to_end(&mut output);
+        String::from_utf8_lossy(&output).into_owned()
     });
     let started = Instant::now();
     while child.try_wait().ok()?.is_none() {
@@ -207,11 +211,11 @@ fn commands(script: &str) -> Option<Vec<String>> {
         }
         std::thread::sleep(Duration::from_micros(500));
     }
-    let said = reader.join().ok()?;
-    let ran = said.lines().filter_map(|line| {
+    let output = reader.join().ok()?;
+    let ran = output.lines().filter_map(|line| {
         let line = line
             .trim_start_matches('@')
-            .strip_prefix(MARK.trim_start_matches('@'))?;
+            .strip_prefix(TRACE_PREFIX.trim_start_matches('@'))?;
         Some(line.to_owned())
     });
     Some(
@@ -222,16 +226,17 @@ fn commands(script: &str) -> Option<Vec<String>> {
 }
 
 /// Returns the program of a line, by its bare name if it is in a system folder.
-fn first(line: &str) -> &str {
+fn program_name(line: &str) -> &str {
     let word = line.split(' ').next().unwrap_or(line);
-    let at = ["/usr/bin/", "/bin/"];
-    at.iter()
-        .find_map(|at| word.strip_prefix(at))
+    let folders = ["/usr/bin/", "/bin/"];
+    folders
+        .iter()
+        .find_map(|folder| word.strip_prefix(folder))
         .unwrap_or(word)
 }
 
 /// Returns the commands as they were read, if all their words are known.
-fn plainly(text: &str) -> Option<Vec<String>> {
+fn parsed_commands(text: &str) -> Option<Vec<String>> {
     let script = read_script(&CommandProgram::Script(text.to_owned())).ok()?;
     let words = |one: &ParsedCommand| {
         let words = one.words.iter().map(ShellWord::known);
@@ -252,48 +257,67 @@ fn is_harmless(word: &str) -> bool {
     ];
     builtins.contains(&word)
         || WRAPPERS.contains(&word)
-        || LISTED.contains(&word)
+        || ALLOWED_PROGRAMS.contains(&word)
         || word.contains('=')
 }
 
 #[test]
 fn fuzz_allowed_mutants_run_only_listed_programs() {
-    let patterns: Vec<String> = LISTED.iter().map(|name| format!("{name} *")).collect();
+    let patterns: Vec<String> = ALLOWED_PROGRAMS
+        .iter()
+        .map(|name| format!("{name} *"))
+        .collect();
     let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
-    let judge = Judge::list(&patterns);
-    let seeds = [READS, ASKED, ATTACKS, PAST, STILL].concat();
-    let listed: Vec<&str> = seeds
+    let tester = DecisionTester::with_allowlist(&patterns);
+    let seeds = [READS, ASKED, ATTACKS, OUTSIDE_READS, EVERYDAY_READS].concat();
+    let allowed_seeds: Vec<&str> = seeds
         .iter()
         .copied()
-        .filter(|seed| judge.says(seed) == Decision::Allow)
+        .filter(|seed| tester.decision(seed) == Decision::Allow)
         .collect();
-    let mut chance = Chance(0x006d_696d_6972);
-    let (mut let_through, mut looked_at, mut compared) = (0, 0, 0);
+    let mut random = RandomSource(0x006d_696d_6972);
+    let (mut allowed, mut traced, mut compared) = (0, 0, 0);
     for round in 0..MUTANTS {
         // Half of them are derived from allowed commands, so that many are allowed.
-        let text = mutant(&mut chance, if round % 2 == 0 { &seeds } else { &listed });
-        if text.trim().is_empty() || text.contains('\0') || judge.says(&text) != Decision::Allow {
+        let text = mutant(
+            &mut random,
+            if round % 2 == 0 {
+                &seeds
+            } else {
+                &allowed_seeds
+            },
+        );
+        if text.trim().is_empty()
+            || text.contains('\0')
+            || tester.decision(&text) != Decision::Allow
+        {
             continue;
         }
-        let_through += 1;
-        if looked_at >= RUN_MAX || text.contains("kill") {
+        allowed += 1;
+        if traced >= RUN_MAX || text.contains("kill") {
             continue;
         }
-        let Some(ran) = commands(&text) else {
+        let Some(ran) = traced_commands(&text) else {
             continue;
         };
-        looked_at += 1;
-        let stray = ran.iter().find(|line| !is_harmless(first(line)));
-        assert_eq!(stray, None, "let through, and bash runs more: {text:?}");
-        if let Some(read) = plainly(&text) {
+        traced += 1;
+        let unlisted = ran.iter().find(|line| !is_harmless(program_name(line)));
+        assert_eq!(
+            unlisted, None,
+            "allowed, but bash runs another program: {text:?}"
+        );
+        if let Some(read) = parsed_commands(&text) {
             compared += 1;
             // Words that bash quotes and harmless git settings are spelled differently after reading.
-            let plain = |line: &&String| {
+            let is_comparable = |line: &&String| {
                 !line.starts_with("git -")
-                    && LISTED.contains(&first(line))
+                    && ALLOWED_PROGRAMS.contains(&program_name(line))
                     && !line.contains(['\'', '"', '\\', '$'])
             };
-            let other = ran.iter().filter(plain).find(|line| !read.contains(line));
+            let other = ran
+                .iter()
+                .filter(is_comparable)
+                .find(|line| !read.contains(line));
             assert_eq!(
                 other, None,
                 "bash runs it with other words: {text:?} was read as {read:?}"
@@ -301,19 +325,19 @@ fn fuzz_allowed_mutants_run_only_listed_programs() {
         }
     }
     println!(
-        "{let_through} of {MUTANTS} were let through; bash looked at {looked_at}, and at the words of {compared}"
+        "{allowed} of {MUTANTS} were allowed; bash traced {traced}, and the words of {compared} were compared"
     );
     assert!(
-        let_through > MUTANTS / 50,
-        "{let_through} are too few to say anything"
+        allowed > MUTANTS / 50,
+        "only {allowed} mutants were allowed, which is too few for a result"
     );
 }
 
 #[test]
 fn fuzz_trace_records_the_commands_of_bash() {
-    if let Some(ran) = commands("ls | rm x; echo $(rm y)") {
+    if let Some(ran) = traced_commands("ls | rm x; echo $(rm y)") {
         assert!(
-            ran.iter().filter(|line| first(line) == "rm").count() >= 2,
+            ran.iter().filter(|line| program_name(line) == "rm").count() >= 2,
             "{ran:?}"
         );
     }

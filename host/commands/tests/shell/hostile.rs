@@ -1,12 +1,12 @@
-//! Text that is made to break a parser: the reader must return soon and must not panic.
+//! Text that is made to break a parser: it must return soon and must not panic.
 
 use std::time::{Duration, Instant};
 
 use mimir_commands::shell::read_script;
 use mimir_core::command::{CommandProgram, ParsedProgram};
 
-/// Far more time than any of these needs, on a busy machine and without optimisation.
-const SOON: Duration = Duration::from_secs(60);
+/// Far more time than any of these texts needs, even on a busy machine and without optimisation.
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 fn script(text: &str) -> ParsedProgram {
     read_script(&CommandProgram::Script(text.to_owned())).unwrap()
@@ -66,22 +66,25 @@ fn parse_depth_and_length_are_limited() {
         ] {
             let text = opener.repeat(count) + tail;
             let text = &text[..text.len().min(200_000)];
-            let started = Instant::now();
+            let start = Instant::now();
             let _ = read_script(&CommandProgram::Script(text.to_owned()));
-            let took = started.elapsed();
-            assert!(took < SOON, "{opener:?} × {count}{tail}: {took:?}");
+            let elapsed = start.elapsed();
+            assert!(
+                elapsed < TIME_LIMIT,
+                "{opener:?} × {count}{tail}: {elapsed:?}"
+            );
         }
     }
     // Each pair of nesting constructs.
-    for one in openers {
-        for other in openers {
-            let text = format!("{one}{other}").repeat(6) + " ;; ) }";
-            let started = Instant::now();
+    for outer in openers {
+        for inner in openers {
+            let text = format!("{outer}{inner}").repeat(6) + " ;; ) }";
+            let start = Instant::now();
             let _ = read_script(&CommandProgram::Script(text.clone()));
             assert!(
-                started.elapsed() < SOON,
+                start.elapsed() < TIME_LIMIT,
                 "{text:?}: {:?}",
-                started.elapsed()
+                start.elapsed()
             );
         }
     }
@@ -98,16 +101,16 @@ fn parse_nested_groups_completely_or_reports_unknown() {
         ] {
             let text = format!("{}ls{}", open.repeat(count), close.repeat(count));
             let read = script(&text);
-            let found = read.commands.iter().any(|one| one.program() == Some("ls"));
+            let has_ls = read.commands.iter().any(|one| one.program() == Some("ls"));
             // `(((` is arithmetic to one of the parsers.
             assert_eq!(
-                found,
+                has_ls,
                 read.unknown.is_empty(),
                 "{count} × {open}: {:?}",
                 read.unknown
             );
             assert!(
-                found || count > 8 || !open.starts_with(['{', 'i']),
+                has_ls || count > 8 || !open.starts_with(['{', 'i']),
                 "{count} × {open}"
             );
         }

@@ -20,10 +20,10 @@ use serde_json::{Value, json};
 /// The path at which commands see the workspace.
 pub const ROOT: &str = "/home/me/work";
 
-/// A command port that only reads programs.
-struct Reads;
+/// A command runner that only parses programs.
+struct ParsingRunner;
 
-impl CommandRunner for Reads {
+impl CommandRunner for ParsingRunner {
     fn parse_program(&self, program: &CommandProgram) -> Result<ParsedProgram, ToolError> {
         Ok(mimir_commands::shell::read_script(program)?)
     }
@@ -32,9 +32,10 @@ impl CommandRunner for Reads {
     }
 }
 
-struct Idle;
+/// Ports that do nothing: every call fails, and every approval is refused.
+struct IdlePorts;
 
-impl Backend for Idle {
+impl Backend for IdlePorts {
     fn run(&self, _: Approved) -> BoxFuture<'_, RawResult> {
         Box::pin(std::future::ready(RawResult::failed(ToolError::new(
             ToolErrorCode::Internal,
@@ -43,19 +44,19 @@ impl Backend for Idle {
     }
 }
 
-impl Approver for Idle {
+impl Approver for IdlePorts {
     fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(std::future::ready(ApprovalAnswer::No))
     }
 }
 
-impl AuditSink for Idle {
+impl AuditSink for IdlePorts {
     fn record(&self, _: &AuditEvent) -> Result<(), AuditError> {
         Ok(())
     }
 }
 
-impl Clock for Idle {
+impl Clock for IdlePorts {
     fn now(&self) -> SystemTime {
         SystemTime::UNIX_EPOCH
     }
@@ -93,48 +94,48 @@ fn exec() -> Tool {
             ..ToolOrigin::default()
         }),
         mimir_core::tool::ToolTrust::Trusted,
-        Arc::new(Idle),
+        Arc::new(IdlePorts),
     )
 }
 
-/// Returns the decision about commands.
-pub struct Judge {
+/// Decides about commands with a pipeline that runs nothing.
+pub struct DecisionTester {
     pipeline: Pipeline,
     runtime: tokio::runtime::Runtime,
 }
 
-impl Judge {
-    /// Creates a judge with these settings.
+impl DecisionTester {
+    /// Creates a tester with these settings.
     pub fn new(settings: Value) -> Self {
         let config: Config = serde_json::from_value(settings).unwrap();
-        let world = PipelineSnapshot {
+        let snapshot = PipelineSnapshot {
             registry: Registry::new([exec()], vec![]),
             policy: Policy::new(&config, "config.yml").unwrap(),
         };
         let ports = PipelinePorts {
-            approver: Arc::new(Idle),
+            approver: Arc::new(IdlePorts),
             approval_store: Arc::new(NoApprovalStore),
             vault: Arc::new(Redactor::new()),
-            audit: Arc::new(Idle),
-            clock: Arc::new(Idle),
-            runner: Arc::new(Reads),
+            audit: Arc::new(IdlePorts),
+            clock: Arc::new(IdlePorts),
+            runner: Arc::new(ParsingRunner),
             model: Arc::new(mimir_core::language_model::NoLanguageModel),
         };
         Self {
-            pipeline: Pipeline::new(world, ports),
+            pipeline: Pipeline::new(snapshot, ports),
             runtime: tokio::runtime::Builder::new_current_thread()
                 .build()
                 .unwrap(),
         }
     }
 
-    /// Creates a judge with empty settings.
-    pub fn plain() -> Self {
+    /// Creates a tester with empty settings.
+    pub fn with_defaults() -> Self {
         Self::new(json!({}))
     }
 
-    /// Creates a judge with a list of allowed patterns.
-    pub fn list(patterns: &[&str]) -> Self {
+    /// Creates a tester with a list of allowed patterns.
+    pub fn with_allowlist(patterns: &[&str]) -> Self {
         let approvals: Vec<Value> = patterns
             .iter()
             .map(|pattern| json!({"pattern": pattern}))
@@ -155,31 +156,38 @@ impl Judge {
     }
 
     /// Returns the decision about a text.
-    pub fn says(&self, command: &str) -> Decision {
+    pub fn decision(&self, command: &str) -> Decision {
         self.explain(json!({ "command": command }))
             .evaluation
             .decision()
     }
 
     /// Checks that none of the commands is allowed.
-    pub fn none_through(&self, commands: &[&str]) {
-        let allows = |text: &&&str| self.says(text) == Decision::Allow;
-        let through: Vec<_> = commands.iter().filter(allows).collect();
-        assert!(through.is_empty(), "{through:#?}");
+    pub fn assert_none_allowed(&self, commands: &[&str]) {
+        let is_allowed = |text: &&&str| self.decision(text) == Decision::Allow;
+        let allowed: Vec<_> = commands.iter().filter(is_allowed).collect();
+        assert!(allowed.is_empty(), "{allowed:#?}");
     }
 
     /// Checks the decision about each command, and reports the reason for each mismatch.
-    pub fn all(&self, expected: Decision, commands: &[&str]) {
-        let mut wrong = Vec::new();
+    pub fn assert_all(&self, expected: Decision, commands: &[&str]) {
+        let mut mismatches = Vec::new();
         for command in commands {
             let explanation = self.explain(json!({ "command": command }));
             let decision = explanation.evaluation.decision();
             if decision != expected {
                 let reasons = explanation.evaluation.reasons();
                 let reasons: Vec<_> = reasons
-                    .map(|one| format!("{}: {} ({})", one.decision.as_str(), one.text, one.rule))
+                    .map(|reason| {
+                        format!(
+                            "{}: {} ({})",
+                            reason.decision.as_str(),
+                            reason.text,
+                            reason.rule
+                        )
+                    })
                     .collect();
-                wrong.push(format!(
+                mismatches.push(format!(
                     "{} not {}: {command}\n    {}",
                     decision.as_str(),
                     expected.as_str(),
@@ -187,6 +195,6 @@ impl Judge {
                 ));
             }
         }
-        assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+        assert!(mismatches.is_empty(), "\n{}", mismatches.join("\n"));
     }
 }

@@ -1,13 +1,13 @@
-//! Expansions by the shell: loop variables, which are followed only if nothing else can set them, and braces.
+//! Expansions by the shell: braces, and loop variables, whose values are assumed only if nothing else can set them.
 
 use mimir_commands::shell::read_script;
 use mimir_core::Decision::{Allow, Ask, Deny};
 use mimir_core::command::{CommandProgram, ShellWord};
 
-use crate::kit::Judge;
+use crate::kit::DecisionTester;
 
 /// Loops with which an agent searches files.
-const QUIET: &[&str] = &[
+const ALLOWED_LOOPS: &[&str] = &[
     "for f in *.rs; do grep -n TODO \"$f\"; done",
     "for f in a.rs b.rs; do echo \"== $f\"; head -5 \"$f\"; done",
     "for f in src/*.rs; do echo \"$f: $(wc -l < \"$f\")\"; done",
@@ -26,8 +26,8 @@ const QUIET: &[&str] = &[
     "for f in *; do cat \"src/$f\" \"src/x-$f.rs\"; done",
 ];
 
-/// Each of these would read or run something else if the variable had the value of the loop.
-const UNFOLLOWED: &[&str] = &[
+/// Loops that read or run something else than the values in them suggest.
+const UNSAFE_LOOPS: &[&str] = &[
     // Set by another command.
     "for f in a; do f=/etc/shadow; cat \"$f\"; done",
     "for f in a; do read -r f < list; cat \"$f\"; done",
@@ -82,7 +82,7 @@ const UNFOLLOWED: &[&str] = &[
     "for f in *; do cat $f; done",
     "for f in a:/etc/shadow; do IFS=:; cat $f; done",
     "IFS=a; for f in b/etc; do cat $f; done",
-    // The values themselves are judged.
+    // The values themselves are checked.
     "for f in /etc/shadow; do cat \"$f\"; done",
     "for f in .. ; do cat $f/x; done",
     "for f in /etc/*; do cat \"$f\"; done",
@@ -117,21 +117,21 @@ const UNFOLLOWED: &[&str] = &[
     "for f in *; do sort \"${f}x\"; done",
     "for f in *; do echo a > \"$f.txt\"; done",
     "for f in *; do for g in *; do cat \"$f/$g\"; done; done",
-    // More words than are followed.
+    // More words than are expanded.
     "for f in 1 2 3 4 5 6 7 8 9; do cat $f; done",
 ];
 
 #[test]
 fn loop_variable_is_expanded_if_unambiguous() {
-    let plain = Judge::plain();
-    plain.all(Allow, QUIET);
-    plain.none_through(UNFOLLOWED);
+    let defaults = DecisionTester::with_defaults();
+    defaults.assert_all(Allow, ALLOWED_LOOPS);
+    defaults.assert_none_allowed(UNSAFE_LOOPS);
 }
 
 #[test]
 fn loop_words_are_checked_one_by_one() {
-    let plain = Judge::plain();
-    plain.all(
+    let defaults = DecisionTester::with_defaults();
+    defaults.assert_all(
         Ask,
         &[
             "for f in a /etc/passwd; do cat \"$f\"; done",
@@ -148,14 +148,14 @@ fn loop_words_are_checked_one_by_one() {
         .filter(|simple| simple.program() == Some("cat"));
     let words: Vec<_> = words.map(|simple| &simple.words[1..]).collect();
     let known = |text: &str| ShellWord::Known(text.to_owned());
-    let found = |text: &str| ShellWord::GlobMatch(text.to_owned());
+    let glob_match = |text: &str| ShellWord::GlobMatch(text.to_owned());
     let unknown = ShellWord::Unknown("$d-$f".to_owned());
     assert_eq!(
         words,
         [
-            [found("x/*.rs"), unknown.clone()],
+            [glob_match("x/*.rs"), unknown.clone()],
             [known("z"), known("x-z")],
-            [found("y/*.rs"), unknown],
+            [glob_match("y/*.rs"), unknown],
             [known("z"), known("y-z")],
         ]
     );
@@ -168,25 +168,28 @@ fn loop_nesting_does_not_multiply_commands() {
         text = format!("for v{depth} in 1 2 3 4 5 6 7 8; do {text}; done");
     }
     let read = read_script(&CommandProgram::Script(text)).unwrap();
-    assert!(read.commands.len() < 100, "as it is written");
+    assert!(
+        read.commands.len() < 100,
+        "the body of the loop must not be repeated"
+    );
 }
 
 /// Returns the words after the program, if all are known.
 fn words_of(text: &str) -> Option<Vec<String>> {
     let script = read_script(&CommandProgram::Script(text.to_owned())).unwrap();
-    let [one] = script.commands.as_slice() else {
+    let [command] = script.commands.as_slice() else {
         return None;
     };
-    let words = one.words.iter().skip(1);
-    let clear = script.unknown.is_empty() && one.unknown.is_empty();
+    let words = command.words.iter().skip(1);
+    let is_clear = script.unknown.is_empty() && command.unknown.is_empty();
     words
         .map(|word| word.known().map(str::to_owned))
         .collect::<Option<Vec<_>>>()
-        .filter(|_| clear)
+        .filter(|_| is_clear)
 }
 
 /// Braces that are literal, and braces that expand to a few plain words.
-const BRACES: &[&str] = &[
+const CLEAR_BRACES: &[&str] = &[
     "@{u}..HEAD",
     "@{upstream}..",
     "HEAD@{1}..HEAD",
@@ -213,8 +216,8 @@ const BRACES: &[&str] = &[
     "{a,,b}x",
 ];
 
-/// Braces that may expand to several words, and are not followed.
-const UNCLEAR: &[&str] = &[
+/// Braces that may expand to several words, and are not analyzed.
+const UNCLEAR_BRACES: &[&str] = &[
     "x{1..3}",
     "{a..c}",
     "{a}{b,c}",
@@ -246,50 +249,55 @@ const UNCLEAR: &[&str] = &[
 #[test]
 fn brace_expansion_matches_bash() {
     use std::fmt::Write as _;
-    for text in BRACES {
+    for text in CLEAR_BRACES {
         assert!(words_of(&format!("cat {text}")).is_some(), "{text}");
     }
-    for text in UNCLEAR {
+    for text in UNCLEAR_BRACES {
         assert!(words_of(&format!("cat {text}")).is_none(), "{text}");
     }
     // All texts of this length, and shorter ones.
-    let mut all: Vec<String> = vec![String::new()];
-    for from in 0..ENDS.iter().sum() {
-        let longer = LETTERS.chars().map(|c| format!("{}{c}", all[from]));
-        all.extend(longer.collect::<Vec<_>>());
+    let mut texts: Vec<String> = vec![String::new()];
+    for index in 0..TEXT_COUNTS.iter().sum() {
+        let extended = LETTERS.chars().map(|c| format!("{}{c}", texts[index]));
+        texts.extend(extended.collect::<Vec<_>>());
     }
-    all.remove(0);
-    all.extend(BRACES.iter().chain(UNCLEAR).map(|&text| text.to_owned()));
+    texts.remove(0);
+    texts.extend(
+        CLEAR_BRACES
+            .iter()
+            .chain(UNCLEAR_BRACES)
+            .map(|&text| text.to_owned()),
+    );
     let mut script = String::from("set -f\n");
-    for text in &all {
+    for text in &texts {
         writeln!(script, "printf '<%s>' {text}; echo").unwrap();
     }
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("script");
     std::fs::write(&file, script).unwrap();
     let bash = std::process::Command::new("bash").arg(&file).output();
-    let Ok(said) = bash else {
+    let Ok(output) = bash else {
         return;
     };
-    let said = String::from_utf8(said.stdout).unwrap();
-    let lines: Vec<&str> = said.lines().collect();
-    assert_eq!(lines.len(), all.len());
-    for (text, line) in all.iter().zip(lines) {
+    let output = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<&str> = output.lines().collect();
+    assert_eq!(lines.len(), texts.len());
+    for (text, line) in texts.iter().zip(lines) {
         if let Some(words) = words_of(&format!("cat {text}")) {
-            let read: String = words.iter().map(|word| format!("<{word}>")).collect();
-            assert_eq!(read, line, "{text}");
+            let parsed: String = words.iter().map(|word| format!("<{word}>")).collect();
+            assert_eq!(parsed, line, "{text}");
         }
     }
 }
 
 /// The letters of the texts, and the number of texts of each length except the longest.
 const LETTERS: &str = "{},.a";
-const ENDS: &[usize] = &[1, 5, 25, 125, 625];
+const TEXT_COUNTS: &[usize] = &[1, 5, 25, 125, 625];
 
 #[test]
 fn brace_words_are_checked_one_by_one() {
-    let plain = Judge::plain();
-    plain.all(
+    let defaults = DecisionTester::with_defaults();
+    defaults.assert_all(
         Allow,
         &[
             "git diff @{u}..HEAD",
@@ -301,7 +309,7 @@ fn brace_words_are_checked_one_by_one() {
             "ls {src,tests}/a",
         ],
     );
-    plain.all(
+    defaults.assert_all(
         Ask,
         &[
             "cat {a,../../x}",
@@ -318,5 +326,5 @@ fn brace_words_are_checked_one_by_one() {
             "bash -c 'rm {a,b}'",
         ],
     );
-    plain.all(Deny, &["cat {a,.env}", "cat .en{v,x}"]);
+    defaults.assert_all(Deny, &["cat {a,.env}", "cat .en{v,x}"]);
 }

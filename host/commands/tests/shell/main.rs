@@ -1,4 +1,4 @@
-//! Reading and judging programs: commands that a person wants to be asked about, and attempts to get past that.
+//! Parsing commands and deciding about them: commands that need approval, and attempts to get around it.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot run has failed")]
 
@@ -8,5 +8,5 @@ mod fuzz;
 mod hostile;
 mod kit;
 mod loops;
-mod past_reads;
+mod outside_reads;
 mod table;

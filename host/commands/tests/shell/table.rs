@@ -3,7 +3,7 @@
 use mimir_core::Decision::{Allow, Ask, Deny};
 use serde_json::json;
 
-use crate::kit::Judge;
+use crate::kit::DecisionTester;
 
 /// Commands with which an agent explores a project.
 pub const READS: &[&str] = &[
@@ -305,35 +305,42 @@ pub const ASKED: &[&str] = &[
 
 #[test]
 fn read_only_commands_are_allowed() {
-    Judge::plain().all(Allow, READS);
+    DecisionTester::with_defaults().assert_all(Allow, READS);
 }
 
 #[test]
 fn git_staging_is_allowed_and_further_options_ask() {
-    Judge::plain().all(Allow, STAGES);
-    Judge::plain().all(Ask, STAGES_MORE);
-    Judge::list(&["ls *"]).all(Deny, &["git add ."]);
+    DecisionTester::with_defaults().assert_all(Allow, STAGES);
+    DecisionTester::with_defaults().assert_all(Ask, STAGES_MORE);
+    DecisionTester::with_allowlist(&["ls *"]).assert_all(Deny, &["git add ."]);
 }
 
 #[test]
 fn changing_commands_ask_and_offer_a_pattern() {
-    let judge = Judge::plain();
+    let tester = DecisionTester::with_defaults();
     for (command, pattern) in OFFERED {
-        judge.all(Ask, &[command]);
+        tester.assert_all(Ask, &[command]);
         let list: Vec<&str> = vec![pattern, "tail *", "cd *"];
-        Judge::list(&list).all(Allow, &[command]);
+        DecisionTester::with_allowlist(&list).assert_all(Allow, &[command]);
     }
 }
 
 #[test]
 fn unknown_and_dangerous_commands_ask() {
-    Judge::plain().all(Ask, ASKED);
+    DecisionTester::with_defaults().assert_all(Ask, ASKED);
 }
 
 #[test]
 fn list_mode_allows_listed_commands_and_denies_others() {
-    let judge = Judge::list(&["git *", "cargo test *", "ls *", "find *", "tar *", "rm *"]);
-    judge.all(
+    let tester = DecisionTester::with_allowlist(&[
+        "git *",
+        "cargo test *",
+        "ls *",
+        "find *",
+        "tar *",
+        "rm *",
+    ]);
+    tester.assert_all(
         Allow,
         &[
             "git status",
@@ -346,7 +353,7 @@ fn list_mode_allows_listed_commands_and_denies_others() {
             "find . -exec rm {} +",
         ],
     );
-    judge.all(
+    tester.assert_all(
         Deny,
         &[
             "cargo build",
@@ -358,7 +365,7 @@ fn list_mode_allows_listed_commands_and_denies_others() {
             "find . -exec cat {} +",
         ],
     );
-    judge.all(
+    tester.assert_all(
         Ask,
         &[
             "git -c core.pager=x log",
@@ -379,16 +386,16 @@ fn list_mode_allows_listed_commands_and_denies_others() {
 
 #[test]
 fn full_mode_asks_about_danger_and_deny_mode_denies() {
-    let full = Judge::new(json!({"execApprovals": {"mode": "full"}}));
-    full.all(Allow, &["make", "cat /etc/hosts", "ls > ../x"]);
-    full.all(Ask, &["rm -rf /", "curl x | sh", "$x", "eval $x"]);
-    full.all(Deny, &["echo x > .git/hooks/pre-commit"]);
-    Judge::new(json!({"execApprovals": {"mode": "deny"}})).all(Deny, &["ls", "$x"]);
+    let full = DecisionTester::new(json!({"execApprovals": {"mode": "full"}}));
+    full.assert_all(Allow, &["make", "cat /etc/hosts", "ls > ../x"]);
+    full.assert_all(Ask, &["rm -rf /", "curl x | sh", "$x", "eval $x"]);
+    full.assert_all(Deny, &["echo x > .git/hooks/pre-commit"]);
+    DecisionTester::new(json!({"execApprovals": {"mode": "deny"}})).assert_all(Deny, &["ls", "$x"]);
 }
 
 #[test]
 fn protected_paths_in_commands_are_denied() {
-    Judge::plain().all(
+    DecisionTester::with_defaults().assert_all(
         Deny,
         &[
             "echo x > .git/hooks/pre-commit",
@@ -412,7 +419,7 @@ fn protected_paths_in_commands_are_denied() {
             "find .ssh -name x",
         ],
     );
-    Judge::plain().all(
+    DecisionTester::with_defaults().assert_all(
         Allow,
         &[
             "cat .git/config",
@@ -425,43 +432,44 @@ fn protected_paths_in_commands_are_denied() {
 
 #[test]
 fn subfolder_commands_resolve_paths_in_the_workspace() {
-    let judge = Judge::plain();
-    let says = |directory: &str, command: &str| {
-        judge
+    let tester = DecisionTester::with_defaults();
+    let decision = |directory: &str, command: &str| {
+        tester
             .explain(json!({"command": command, "workdir": directory}))
             .evaluation
             .decision()
     };
-    assert_eq!(says("src", "cat ../README.md"), Allow);
-    assert_eq!(says("src", "cat ../../README.md"), Ask);
-    assert_eq!(says("..", "ls"), Deny);
-    assert_eq!(says("/etc", "ls"), Deny);
-    assert_eq!(says("/home/me/work/src", "ls"), Allow);
+    assert_eq!(decision("src", "cat ../README.md"), Allow);
+    assert_eq!(decision("src", "cat ../../README.md"), Ask);
+    assert_eq!(decision("..", "ls"), Deny);
+    assert_eq!(decision("/etc", "ls"), Deny);
+    assert_eq!(decision("/home/me/work/src", "ls"), Allow);
 }
 
 #[test]
 fn argument_vector_is_checked_like_a_script() {
-    let judge = Judge::plain();
-    let says = |command: &str, args: &[&str]| {
-        judge
+    let tester = DecisionTester::with_defaults();
+    let decision = |command: &str, args: &[&str]| {
+        tester
             .explain(json!({"command": command, "args": args}))
             .evaluation
             .decision()
     };
-    assert_eq!(says("ls", &["-l", "a b;c"]), Allow);
-    assert_eq!(says("git", &["status"]), Allow);
-    assert_eq!(says("nice", &["ls"]), Allow);
-    assert_eq!(says("sh", &["-c", "ls"]), Allow);
-    assert_eq!(says("sh", &["-c", "rm x"]), Ask);
-    assert_eq!(says("sh", &[]), Ask);
-    assert_eq!(says("env", &["PATH=.", "ls"]), Ask);
-    assert_eq!(says("cat", &["$HOME"]), Allow, "no shell, no variables");
-    assert_eq!(says("cat", &["/etc/passwd"]), Ask);
+    assert_eq!(decision("ls", &["-l", "a b;c"]), Allow);
+    assert_eq!(decision("git", &["status"]), Allow);
+    assert_eq!(decision("nice", &["ls"]), Allow);
+    assert_eq!(decision("sh", &["-c", "ls"]), Allow);
+    assert_eq!(decision("sh", &["-c", "rm x"]), Ask);
+    assert_eq!(decision("sh", &[]), Ask);
+    assert_eq!(decision("env", &["PATH=.", "ls"]), Ask);
+    assert_eq!(decision("cat", &["$HOME"]), Allow, "no shell, no variables");
+    assert_eq!(decision("cat", &["/etc/passwd"]), Ask);
 }
 
 #[test]
 fn verdict_lists_each_command_with_its_span() {
-    let explanation = Judge::plain().explain(json!({"command": "ls -l && rm -rf a | tail"}));
+    let explanation =
+        DecisionTester::with_defaults().explain(json!({"command": "ls -l && rm -rf a | tail"}));
     let commands = explanation.evaluation.commands();
     let shown: Vec<_> = commands
         .iter()

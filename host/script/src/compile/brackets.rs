@@ -10,7 +10,7 @@
 /// Maximum number of readings followed at a time. In ordinary code, a wrong reading fails by the end of its line.
 const MAX_READINGS: usize = 64;
 
-/// One way to read the code before a position.
+/// The state of one reading of the code up to a position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct BracketScan {
     at: usize,
@@ -19,7 +19,7 @@ struct BracketScan {
     /// Number of other open brackets.
     others: usize,
     in_template: bool,
-    before: PrecedingToken,
+    preceding: PrecedingToken,
 }
 
 /// The kind of the preceding token, as far as it decides the meaning of `/`.
@@ -53,33 +53,35 @@ const OPERATOR_KEYWORDS: [&[u8]; 16] = [
     b"satisfies",
 ];
 
-/// Returns the offset at which brackets are nested deeper than `most` levels, if they are.
-pub(super) fn too_deep(source: &str, max_depth: usize) -> Option<usize> {
+/// Returns the offset at which brackets are nested deeper than `max_depth` levels, if they are.
+pub(super) fn find_too_deep(source: &str, max_depth: usize) -> Option<usize> {
     let source = source.as_bytes();
     let mut readings = vec![BracketScan {
         at: 0,
         braces: Vec::new(),
         others: 0,
         in_template: false,
-        before: PrecedingToken::Operator,
+        preceding: PrecedingToken::Operator,
     }];
     // Advances the reading that is furthest behind, so that readings that reach the same state are merged.
-    while let Some(rearmost) = (0..readings.len()).min_by_key(|candidate| readings[*candidate].at) {
-        let mut reading = readings.swap_remove(rearmost);
+    while let Some(furthest_behind) =
+        (0..readings.len()).min_by_key(|candidate| readings[*candidate].at)
+    {
+        let mut reading = readings.swap_remove(furthest_behind);
         let mut other = None;
         let is_alive = reading.step(source, &mut other);
         for reading in is_alive.then_some(reading).into_iter().chain(other) {
             if reading.braces.len() + reading.others > max_depth {
                 return Some(reading.at.min(source.len()));
             }
-            let same = readings.iter_mut().find(|candidate| {
+            let equal = readings.iter_mut().find(|candidate| {
                 candidate.at == reading.at
                     && candidate.in_template == reading.in_template
-                    && candidate.before == reading.before
+                    && candidate.preceding == reading.preceding
                     && candidate.braces == reading.braces
             });
-            match same {
-                Some(same) => same.others = same.others.max(reading.others),
+            match equal {
+                Some(equal) => equal.others = equal.others.max(reading.others),
                 None => readings.push(reading),
             }
         }
@@ -126,15 +128,16 @@ impl BracketScan {
         }
         if is_word(byte) {
             let end = find(source, self.at, |rest| !is_word(rest[0]));
-            self.before = match OPERATOR_KEYWORDS.contains(&&source[self.at..end]) {
-                true => PrecedingToken::Either,
-                false => PrecedingToken::Value,
+            self.preceding = if OPERATOR_KEYWORDS.contains(&&source[self.at..end]) {
+                PrecedingToken::Either
+            } else {
+                PrecedingToken::Value
             };
             self.at = end;
             return true;
         }
-        self.before = match byte {
-            b' ' | b'\t' | b'\n' | b'\r' => self.before,
+        self.preceding = match byte {
+            b' ' | b'\t' | b'\n' | b'\r' => self.preceding,
             b']' => PrecedingToken::Value,
             // `a++ / b`, `a! / b`, `a as B<C> / d`, `if (a) /b/`, `{} /a/`.
             b')' | b'}' | b'+' | b'-' | b'!' | b'>' => PrecedingToken::Either,
@@ -149,13 +152,13 @@ impl BracketScan {
             b'\\' => self.at += 2,
             b'`' => {
                 self.in_template = false;
-                self.before = PrecedingToken::Value;
+                self.preceding = PrecedingToken::Value;
                 self.at += 1;
             }
             b'$' if source.get(self.at + 1) == Some(&b'{') => {
                 self.braces.push(true);
                 self.in_template = false;
-                self.before = PrecedingToken::Operator;
+                self.preceding = PrecedingToken::Operator;
                 self.at += 2;
             }
             _ => self.at += 1,
@@ -164,15 +167,15 @@ impl BracketScan {
     }
 
     fn read_slash(&mut self, source: &[u8], other: &mut Option<Self>) -> bool {
-        let mut divided = self.clone();
-        divided.at += 1;
-        divided.before = PrecedingToken::Operator;
-        match self.before {
+        let mut as_division = self.clone();
+        as_division.at += 1;
+        as_division.preceding = PrecedingToken::Operator;
+        match self.preceding {
             PrecedingToken::Value => {
-                *self = divided;
+                *self = as_division;
                 return true;
             }
-            PrecedingToken::Either => *other = Some(divided),
+            PrecedingToken::Either => *other = Some(as_division),
             PrecedingToken::Operator => {}
         }
         let mut in_class = false;
@@ -189,7 +192,7 @@ impl BracketScan {
             self.at += 1;
         }
         self.at += 1;
-        self.before = PrecedingToken::Value;
+        self.preceding = PrecedingToken::Value;
         true
     }
 
@@ -207,7 +210,7 @@ impl BracketScan {
             self.at += 1;
         }
         self.at += 1;
-        self.before = PrecedingToken::Value;
+        self.preceding = PrecedingToken::Value;
         true
     }
 }
@@ -228,13 +231,13 @@ mod tests {
     use super::*;
 
     fn depth(source: &str) -> usize {
-        let mut depths = (0..200).filter(|max_depth| too_deep(source, *max_depth).is_none());
+        let mut depths = (0..200).filter(|max_depth| find_too_deep(source, *max_depth).is_none());
         depths.next().unwrap()
     }
 
     #[test]
     fn too_deep_ignores_brackets_in_text() {
-        for (source, wanted) in [
+        for (source, expected) in [
             ("f(a[{}])", 3),
             ("'((' + \"[[\" + `((${ f(1) }((` // ((\n/* (( */", 2),
             ("a = /[(/]\\/((/.test(b)", 1),
@@ -244,7 +247,7 @@ mod tests {
             ("'a\\\n((b' + \"\\\"((\"", 0),
             ("a.map((b) => ({ c: b })); d();", 3),
         ] {
-            assert_eq!(depth(source), wanted, "{source}");
+            assert_eq!(depth(source), expected, "{source}");
         }
     }
 
@@ -266,8 +269,8 @@ mod tests {
             "(a)/'/;({a=/'/.b+",
         ] {
             let source = open.repeat(max_depth + 1);
-            assert!(too_deep(&source, max_depth).is_some(), "{open}");
+            assert!(find_too_deep(&source, max_depth).is_some(), "{open}");
         }
-        assert!(too_deep(&"a(b);\n{ c / d } /e/.f;\n".repeat(2_000), max_depth).is_none());
+        assert!(find_too_deep(&"a(b);\n{ c / d } /e/.f;\n".repeat(2_000), max_depth).is_none());
     }
 }

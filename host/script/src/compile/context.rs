@@ -12,7 +12,7 @@ use super::export_removal::OffsetFault;
 use crate::spelling::is_misspelt;
 
 /// The members of the context, as `mimir.d.ts` lists them.
-const CONTEXT: [&str; 9] = [
+const CONTEXT_MEMBERS: [&str; 9] = [
     "platform",
     "fetch",
     "logger",
@@ -25,26 +25,26 @@ const CONTEXT: [&str; 9] = [
 ];
 
 /// The members of `context.platform`.
-const PLATFORM: [&str; 3] = ["fs", "executor", "http"];
+const PLATFORM_MEMBERS: [&str; 3] = ["fs", "executor", "http"];
 
 /// Finds misspelt members of the context in the parameters of `execute`. A misspelt member is `undefined` in every
 /// call. Other unknown members are ignored: the code may test if they exist.
-pub(super) fn misspelt(program: &Program<'_>) -> Vec<OffsetFault> {
-    let mut wrong = Vec::new();
+pub(super) fn find_misspelt_members(program: &Program<'_>) -> Vec<OffsetFault> {
+    let mut faults = Vec::new();
     for parameters in program.body.iter().filter_map(parameters) {
         if let Some(BindingPattern::ObjectPattern(context)) =
             parameters.items.get(1).map(|parameter| &parameter.pattern)
         {
-            members(context, "context", &CONTEXT, &mut wrong);
+            check_members(context, "context", &CONTEXT_MEMBERS, &mut faults);
         }
     }
-    wrong
+    faults
 }
 
 /// Returns the parameters of `execute`, if the statement declares it.
 fn parameters<'p, 'a>(statement: &'p Statement<'a>) -> Option<&'p FormalParameters<'a>> {
     match statement {
-        Statement::ExportDeclaration(export) => declared(&export.declaration),
+        Statement::ExportDeclaration(export) => declared_parameters(&export.declaration),
         Statement::FunctionDeclaration(function) => {
             let id = function.id.as_ref()?;
             (id.name == "execute").then_some(&*function.params)
@@ -58,18 +58,20 @@ fn parameters<'p, 'a>(statement: &'p Statement<'a>) -> Option<&'p FormalParamete
     }
 }
 
-fn declared<'p, 'a>(declaration: &'p Declaration<'a>) -> Option<&'p FormalParameters<'a>> {
+fn declared_parameters<'p, 'a>(
+    declaration: &'p Declaration<'a>,
+) -> Option<&'p FormalParameters<'a>> {
     match declaration {
         Declaration::FunctionDeclaration(function) => {
             let id = function.id.as_ref()?;
             (id.name == "execute").then_some(&*function.params)
         }
         Declaration::VariableDeclaration(variables) => {
-            let one = variables.declarations.iter().find(|one| {
-                let name = one.id.get_identifier_name();
+            let variable = variables.declarations.iter().find(|variable| {
+                let name = variable.id.get_identifier_name();
                 name.is_some_and(|name| name == "execute")
             })?;
-            match one.init.as_ref()? {
+            match variable.init.as_ref()? {
                 Expression::ArrowFunctionExpression(arrow) => Some(&arrow.params),
                 Expression::FunctionExpression(function) => Some(&function.params),
                 _ => None,
@@ -79,7 +81,12 @@ fn declared<'p, 'a>(declaration: &'p Declaration<'a>) -> Option<&'p FormalParame
     }
 }
 
-fn members(object: &ObjectPattern<'_>, of: &str, known: &[&str], wrong: &mut Vec<OffsetFault>) {
+fn check_members(
+    object: &ObjectPattern<'_>,
+    owner: &str,
+    known: &[&str],
+    faults: &mut Vec<OffsetFault>,
+) {
     for property in &object.properties {
         let Some(name) = property.key.static_name().filter(|_| !property.computed) else {
             continue;
@@ -89,12 +96,12 @@ fn members(object: &ObjectPattern<'_>, of: &str, known: &[&str], wrong: &mut Vec
             // The code has a default, so it expects that the member may be missing.
             BindingPattern::AssignmentPattern(_) => {}
             BindingPattern::ObjectPattern(inner) if name == "platform" => {
-                members(inner, "context.platform", &PLATFORM, wrong);
+                check_members(inner, "context.platform", &PLATFORM_MEMBERS, faults);
             }
             _ if !is_known && is_misspelt(&name, known.iter().copied()) => {
                 let hint = did_you_mean(&name, known.iter().copied());
-                let message = format!("`{of}` has no `{name}`.{hint}");
-                wrong.push((property.key.span().start, message));
+                let message = format!("`{owner}` has no `{name}`.{hint}");
+                faults.push((property.key.span().start, message));
             }
             _ => {}
         }

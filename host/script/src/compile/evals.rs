@@ -10,14 +10,14 @@ use oxc::ast_visit::{VisitMut, walk_mut};
 
 /// The function of the engine that compiles text and returns the code. A direct call of `eval` stays one, because it
 /// sees the variables around it.
-const CODE: &str = "__code";
+const COMPILE_FUNCTION: &str = "__code";
 
 /// Replacement for `eval` used as a value: such an eval is always global.
-const EVAL: &str = "__eval";
+const GLOBAL_EVAL: &str = "__eval";
 
 const GLOBALS: [&str; 4] = ["globalThis", "global", "window", "self"];
 
-pub(super) fn adapt<'a>(allocator: &'a Allocator, source: &str, program: &mut Program<'a>) {
+pub(super) fn rewrite_evals<'a>(allocator: &'a Allocator, source: &str, program: &mut Program<'a>) {
     if source.contains("eval") {
         let builder = AstBuilder::new(allocator);
         EvalRewriter { builder }.visit_program(program);
@@ -41,24 +41,24 @@ impl<'a> VisitMut<'a> for EvalRewriter<'a> {
             && let Some(text) = call.arguments.pop()
         {
             let builder = &self.builder;
-            let callee = Expression::new_identifier(call.span, CODE, builder);
+            let callee = Expression::new_identifier(call.span, COMPILE_FUNCTION, builder);
             let inner = ArenaVec::from_array_in([text], builder);
-            let adapted =
+            let compile_call =
                 Argument::new_call_expression(call.span, callee, None, inner, false, builder);
-            call.arguments.push(adapted);
+            call.arguments.push(compile_call);
         }
     }
 
     fn visit_identifier_reference(&mut self, name: &mut IdentifierReference<'a>) {
         if name.name == "eval" {
-            name.name = EVAL.into();
+            name.name = GLOBAL_EVAL.into();
         }
     }
 
     fn visit_static_member_expression(&mut self, member: &mut StaticMemberExpression<'a>) {
         let is_global = matches!(&member.object, Expression::Identifier(name) if GLOBALS.contains(&name.name.as_str()));
         if is_global && member.property.name == "eval" {
-            member.property.name = EVAL.into();
+            member.property.name = GLOBAL_EVAL.into();
         }
         walk_mut::walk_static_member_expression(self, member);
     }

@@ -26,26 +26,26 @@ pub(super) fn remove_exports(
     source: &str,
     program: &Program<'_>,
 ) -> Result<ExportlessCode, OffsetFault> {
-    let mut foreign = UnsupportedSyntax::default();
-    foreign.visit_program(program);
-    if let Some(span) = foreign.imported {
-        return Err(no_imports(span));
+    let mut unsupported = UnsupportedSyntax::default();
+    unsupported.visit_program(program);
+    if let Some(span) = unsupported.imported {
+        return Err(import_error(span));
     }
-    if let Some(wrong) = foreign.found {
-        return Err(wrong);
+    if let Some(fault) = unsupported.found {
+        return Err(fault);
     }
-    let mut plain = EditedSource(source.to_owned());
-    let mut named = None;
-    let mut main = None;
+    let mut edited = EditedSource(source.to_owned());
+    let mut named_export = None;
+    let mut default_export = None;
     for statement in &program.body {
         match statement {
             Statement::ImportDeclaration(import) => {
                 if import.import_kind != ImportOrExportKind::Type {
-                    return Err(no_imports(import.span));
+                    return Err(import_error(import.span));
                 }
-                plain.blank(import.span);
+                edited.blank(import.span);
             }
-            Statement::ExportAllDeclaration(export) => return Err(no_imports(export.span)),
+            Statement::ExportAllDeclaration(export) => return Err(import_error(export.span)),
             Statement::ExportDefaultDeclaration(export) => {
                 let inner = export.declaration.span();
                 let keyword = Span::new(export.span.start, inner.start);
@@ -58,47 +58,47 @@ pub(super) fn remove_exports(
                     }
                     _ => None,
                 };
-                plain.blank(keyword);
+                edited.blank(keyword);
                 if name.is_none() {
-                    plain.put(export.span.start, UNNAMED);
+                    edited.put(export.span.start, UNNAMED);
                 }
-                main = Some(name.unwrap_or_else(|| "__main".to_owned()));
+                default_export = Some(name.unwrap_or_else(|| "__main".to_owned()));
             }
-            Statement::ExportFromDeclaration(export) => return Err(no_imports(export.span)),
+            Statement::ExportFromDeclaration(export) => return Err(import_error(export.span)),
             Statement::ExportDeclaration(export) => {
                 let inner = export.declaration.span();
-                plain.blank(Span::new(export.span.start, inner.start));
-                if declares(&export.declaration) {
-                    named = Some("execute".to_owned());
+                edited.blank(Span::new(export.span.start, inner.start));
+                if declares_execute(&export.declaration) {
+                    named_export = Some("execute".to_owned());
                 }
             }
             Statement::ExportNamedDeclaration(export) => {
                 let mut specifiers = export.specifiers.iter();
-                if let Some(found) = specifiers.find(|one| one.exported.name() == "execute") {
-                    named = Some(found.local.name().to_string());
+                if let Some(specifier) = specifiers.find(|one| one.exported.name() == "execute") {
+                    named_export = Some(specifier.local.name().to_string());
                 }
-                plain.blank(export.span);
+                edited.blank(export.span);
             }
             _ => {}
         }
     }
-    let Some(execute) = named.or(main) else {
+    let Some(execute) = named_export.or(default_export) else {
         let message = "the code does not export `execute`: begin it with `export async function execute(args, context)`";
         return Err((0, message.to_owned()));
     };
     Ok(ExportlessCode {
-        source: plain.0,
+        source: edited.0,
         execute,
     })
 }
 
-fn no_imports(span: Span) -> OffsetFault {
+fn import_error(span: Span) -> OffsetFault {
     let message = "scripts cannot import anything: use `context`, or build code with libraries as a plugin (`mimir tools new`)";
     (span.start, message.to_owned())
 }
 
 /// Returns true if a declaration defines `execute`.
-fn declares(declaration: &Declaration<'_>) -> bool {
+fn declares_execute(declaration: &Declaration<'_>) -> bool {
     match declaration {
         Declaration::FunctionDeclaration(function) => {
             function.id.as_ref().is_some_and(|id| id.name == "execute")

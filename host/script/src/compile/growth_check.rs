@@ -18,24 +18,23 @@ use super::export_removal::OffsetFault;
 /// Maximum nesting depth as the compiler counts it: a block in a function is four levels, a term of a sum is one.
 /// Moving the body of an async function costs its length once for each enclosing one: at most a second at this depth,
 /// minutes at ten times that.
-const LEVELS: usize = 1_500;
+const MAX_LEVELS: usize = 1_500;
 
 /// Bytes that the compiler may add for enums and namespaces: strings that it concatenates at compile time, and names
 /// that it repeats for each member.
-const ADDED: usize = 4 << 20;
+const MAX_ADDED_BYTES: usize = 4 << 20;
 
 /// Maximum length in bytes of a number converted to a string.
-const NUMBER: usize = 32;
+const MAX_NUMBER_BYTES: usize = 32;
 
-/// Minimum distance in bytes between exports of a namespace, for each of which its name is repeated: `a,` is the
-/// shortest.
-const APART: usize = 2;
+/// Minimum length in bytes of an export in a namespace, such as `a,`. The name of the namespace is repeated for each.
+const MIN_EXPORT_DISTANCE: usize = 2;
 
 /// Rejects code that would grow too much. The error is an offset and a message.
 pub(super) fn check(program: &Program<'_>) -> Result<(), OffsetFault> {
     let mut growth = GrowthCheck::default();
     growth.visit_program(program);
-    growth.wrong.map_or(Ok(()), Err)
+    growth.fault.map_or(Ok(()), Err)
 }
 
 #[derive(Default)]
@@ -45,67 +44,67 @@ struct GrowthCheck {
     /// The longest string that an enum member can have, by member name. All enums share it, since they may refer to
     /// each other's members.
     texts: HashMap<String, usize>,
-    wrong: Option<OffsetFault>,
+    fault: Option<OffsetFault>,
 }
 
 impl GrowthCheck {
     fn add(&mut self, bytes: usize, span: Span) {
         self.added = self.added.saturating_add(bytes);
-        if self.added > ADDED {
+        if self.added > MAX_ADDED_BYTES {
             let message = format!(
                 "the enums and namespaces up to here compile to more than {} MiB of code: concatenate long strings in a function",
-                ADDED >> 20
+                MAX_ADDED_BYTES >> 20
             );
-            self.wrong.get_or_insert((span.start, message));
+            self.fault.get_or_insert((span.start, message));
         }
     }
 
     /// Returns the length of the longest string that an enum's expression can evaluate to. Intermediate strings count
     /// too.
-    fn text(&mut self, value: &Expression<'_>) -> usize {
-        if self.wrong.is_some() {
+    fn text_length(&mut self, value: &Expression<'_>) -> usize {
+        if self.fault.is_some() {
             return 0;
         }
-        let long = match value {
+        let length = match value {
             Expression::StringLiteral(text) => text.value.len(),
             Expression::TemplateLiteral(text) => {
                 let quasis: usize = text.quasis.iter().map(|one| one.value.raw.len()).sum();
-                let parts = text.expressions.iter().map(|one| self.text(one));
+                let parts = text.expressions.iter().map(|one| self.text_length(one));
                 parts.fold(quasis, usize::saturating_add)
             }
             Expression::BinaryExpression(sum) => {
-                let left = self.text(&sum.left);
-                left.saturating_add(self.text(&sum.right))
+                let left = self.text_length(&sum.left);
+                left.saturating_add(self.text_length(&sum.right))
             }
-            Expression::UnaryExpression(of) => self.text(&of.argument),
-            Expression::ParenthesizedExpression(of) => self.text(&of.expression),
-            Expression::Identifier(name) => self.known(&name.name),
-            Expression::StaticMemberExpression(member) => self.known(&member.property.name),
+            Expression::UnaryExpression(of) => self.text_length(&of.argument),
+            Expression::ParenthesizedExpression(of) => self.text_length(&of.expression),
+            Expression::Identifier(name) => self.member_length(&name.name),
+            Expression::StaticMemberExpression(member) => self.member_length(&member.property.name),
             Expression::ComputedMemberExpression(member) => match &member.expression {
-                Expression::StringLiteral(name) => self.known(&name.value),
-                _ => NUMBER,
+                Expression::StringLiteral(name) => self.member_length(&name.value),
+                _ => MAX_NUMBER_BYTES,
             },
-            _ => NUMBER,
+            _ => MAX_NUMBER_BYTES,
         };
-        self.add(long, value.span());
-        long
+        self.add(length, value.span());
+        length
     }
 
-    fn known(&self, name: &str) -> usize {
+    fn member_length(&self, name: &str) -> usize {
         self.texts
             .get(name)
             .copied()
             .unwrap_or_default()
-            .max(NUMBER)
+            .max(MAX_NUMBER_BYTES)
     }
 }
 
 impl<'a> Visit<'a> for GrowthCheck {
     fn enter_node(&mut self, kind: AstKind<'a>) {
         self.levels += 1;
-        if self.levels > LEVELS {
+        if self.levels > MAX_LEVELS {
             let message = "the code is nested too deep: split it up".to_owned();
-            self.wrong
+            self.fault
                 .get_or_insert_with(|| (kind.span().start, message));
         }
     }
@@ -114,8 +113,8 @@ impl<'a> Visit<'a> for GrowthCheck {
         self.levels -= 1;
     }
 
-    fn visit_ts_enum_declaration(&mut self, made: &TSEnumDeclaration<'a>) {
-        for member in &made.body.members {
+    fn visit_ts_enum_declaration(&mut self, declaration: &TSEnumDeclaration<'a>) {
+        for member in &declaration.body.members {
             let name = match &member.id {
                 TSEnumMemberName::Identifier(name) => Some(name.name.as_str()),
                 TSEnumMemberName::String(name) | TSEnumMemberName::ComputedString(name) => {
@@ -123,25 +122,31 @@ impl<'a> Visit<'a> for GrowthCheck {
                 }
                 TSEnumMemberName::ComputedTemplateString(_) => None,
             };
-            let long = member.initializer.as_ref().map(|value| self.text(value));
-            if let (Some(name), Some(long)) = (name, long) {
-                let known = self.texts.entry(name.to_owned()).or_default();
-                *known = (*known).max(long);
+            let length = member
+                .initializer
+                .as_ref()
+                .map(|value| self.text_length(value));
+            if let (Some(name), Some(length)) = (name, length) {
+                let longest = self.texts.entry(name.to_owned()).or_default();
+                *longest = (*longest).max(length);
             }
             // A member compiles to `A[A["x"] = 0] = "x"`, with `A.` before each member name in its value.
             let inside = member
                 .initializer
                 .as_ref()
                 .map_or(0, |value| value.span().size());
-            let names = 2 + inside as usize / APART;
-            self.add(names.saturating_mul(made.id.name.len()), member.span);
+            let names = 2 + inside as usize / MIN_EXPORT_DISTANCE;
+            self.add(names.saturating_mul(declaration.id.name.len()), member.span);
         }
-        walk::walk_ts_enum_declaration(self, made);
+        walk::walk_ts_enum_declaration(self, declaration);
     }
 
-    fn visit_ts_namespace_declaration(&mut self, made: &TSNamespaceDeclaration<'a>) {
-        let names = made.span.size() as usize / APART;
-        self.add(names.saturating_mul(made.id.name.len()), made.span);
-        walk::walk_ts_namespace_declaration(self, made);
+    fn visit_ts_namespace_declaration(&mut self, declaration: &TSNamespaceDeclaration<'a>) {
+        let names = declaration.span.size() as usize / MIN_EXPORT_DISTANCE;
+        self.add(
+            names.saturating_mul(declaration.id.name.len()),
+            declaration.span,
+        );
+        walk::walk_ts_namespace_declaration(self, declaration);
     }
 }

@@ -14,22 +14,22 @@ use oxc::span::{GetSpan as _, Span};
 
 use super::export_removal::{EditedSource, UNNAMED, UnsupportedSyntax};
 use super::{
-    CodeFault, CodeMentions, LINES_BEFORE, check_diagnostics, check_growth, fault_at, kind,
-    transform,
+    CODE_PREFIX_LINES, CodeFault, CodeMentions, check_diagnostics, check_growth, fault_at,
+    source_type, transform,
 };
 
 /// The only module that can be imported without a bundler.
-pub(super) const OWN: &str = "mimir";
+pub(super) const MIMIR_MODULE: &str = "mimir";
 
-/// Values that [`OWN`] exports, besides types.
-const VALUES: [&str; 1] = ["defineTool"];
+/// Values that [`MIMIR_MODULE`] exports, besides types.
+const MIMIR_VALUES: [&str; 1] = ["defineTool"];
 
 /// A parsed module.
 #[derive(Debug)]
 pub(crate) struct PluginModule {
     /// Code that the engine evaluates to a function that returns the exports; none if the module imports anything.
     pub(crate) code: Option<String>,
-    /// The source map, as in [`Compiled`](super::Compiled).
+    /// The source map, as in [`CompiledCode`](super::CompiledCode).
     pub(crate) map: Vec<[u32; 4]>,
     pub(crate) mentions: CodeMentions,
     /// The exports by name.
@@ -50,41 +50,41 @@ pub(crate) struct ModuleExport {
 /// State collected while the exports are removed.
 struct ModuleReader<'s> {
     source: &'s str,
-    plain: EditedSource,
+    code: EditedSource,
     /// Exported names, and their local names.
     names: Vec<(String, String)>,
     exports: BTreeMap<String, ModuleExport>,
     /// Bindings imported from `mimir`.
-    own: Vec<String>,
+    mimir_bindings: Vec<String>,
     foreign: Option<CodeFault>,
 }
 
 pub(super) fn compile(source: &str, typed: bool) -> Result<PluginModule, Vec<CodeFault>> {
     let allocator = Allocator::default();
-    let parsed = Parser::new(&allocator, source, kind(typed)).parse();
+    let parsed = Parser::new(&allocator, source, source_type(typed)).parse();
     check_diagnostics(source, parsed.diagnostics)?;
     let program = &parsed.program;
     check_growth(source, program)?;
     let mentions = CodeMentions::collect(program);
     let mut reader = ModuleReader {
         source,
-        plain: EditedSource(source.to_owned()),
+        code: EditedSource(source.to_owned()),
         names: Vec::new(),
         exports: BTreeMap::new(),
-        own: Vec::new(),
+        mimir_bindings: Vec::new(),
         foreign: None,
     };
     reader.read(program)?;
-    let mut inside = UnsupportedSyntax::default();
-    inside.visit_program(program);
-    if let Some(span) = inside.imported {
-        reader.elsewhere(span, "an import");
+    let mut unsupported = UnsupportedSyntax::default();
+    unsupported.visit_program(program);
+    if let Some(span) = unsupported.imported {
+        reader.note_foreign_import(span, "an import");
     }
     let ModuleReader {
-        plain,
+        code: edited,
         names,
         exports,
-        own,
+        mimir_bindings,
         foreign,
         ..
     } = reader;
@@ -97,23 +97,24 @@ pub(super) fn compile(source: &str, typed: bool) -> Result<PluginModule, Vec<Cod
             foreign,
         });
     }
-    if let Some((offset, message)) = inside.found {
+    if let Some((offset, message)) = unsupported.found {
         return Err(vec![fault_at(source, offset as usize, message)]);
     }
-    let written = transform(&plain.0, kind(typed), LINES_BEFORE)?;
+    let written = transform(&edited.0, source_type(typed), CODE_PREFIX_LINES)?;
     // Everything before the code is on one line, so that line numbers differ by one only.
-    let own = match own.is_empty() {
-        true => String::new(),
-        false => format!(" const {{ {} }} = __mimir;", own.join(", ")),
+    let import = if mimir_bindings.is_empty() {
+        String::new()
+    } else {
+        format!(" const {{ {} }} = __mimir;", mimir_bindings.join(", "))
     };
-    let given: Vec<String> = names
+    let exported: Vec<String> = names
         .iter()
         .map(|(outside, inside)| format!("{}: {inside}", serde_json::Value::from(&**outside)))
         .collect();
     let code = format!(
-        "(function (__mimir) {{ \"use strict\";{own}\n{}\nreturn {{ module: {{ {} }} }};\n}})",
+        "(function (__mimir) {{ \"use strict\";{import}\n{}\nreturn {{ module: {{ {} }} }};\n}})",
         written.code,
-        given.join(", ")
+        exported.join(", ")
     );
     Ok(PluginModule {
         code: Some(code),
@@ -130,10 +131,10 @@ impl ModuleReader<'_> {
             match statement {
                 Statement::ImportDeclaration(import) => self.import(import)?,
                 Statement::ExportAllDeclaration(export) => {
-                    self.elsewhere(export.span, &export.source.value);
+                    self.note_foreign_import(export.span, &export.source.value);
                 }
                 Statement::ExportFromDeclaration(export) => {
-                    self.elsewhere(export.span, &export.source.value);
+                    self.note_foreign_import(export.span, &export.source.value);
                 }
                 Statement::ExportDefaultDeclaration(export) => {
                     let inner = export.declaration.span();
@@ -148,35 +149,36 @@ impl ModuleReader<'_> {
                         _ => (None, false),
                     };
                     let name = name.map(|id| id.name.to_string());
-                    self.plain.blank(Span::new(export.span.start, inner.start));
+                    self.code.blank(Span::new(export.span.start, inner.start));
                     if is_type {
                         continue;
                     }
                     if name.is_none() {
-                        self.plain.put(export.span.start, UNNAMED);
+                        self.code.put(export.span.start, UNNAMED);
                     }
                     let name = name.unwrap_or_else(|| "__main".to_owned());
                     self.add(program, "default", name, export.span.start, export.span);
                 }
                 Statement::ExportDeclaration(export) => {
                     let inner = export.declaration.span();
-                    self.plain.blank(Span::new(export.span.start, inner.start));
+                    self.code.blank(Span::new(export.span.start, inner.start));
                     for (name, at) in declared_names(&export.declaration) {
                         self.add(program, &name, name.clone(), at, export.span);
                     }
                 }
                 Statement::ExportNamedDeclaration(export) => {
-                    for one in &export.specifiers {
+                    for specifier in &export.specifiers {
                         let is_type = export.export_kind == ImportOrExportKind::Type
-                            || one.export_kind == ImportOrExportKind::Type;
+                            || specifier.export_kind == ImportOrExportKind::Type;
                         if !is_type {
-                            let (outside, inside) = (one.exported.name(), one.local.name());
-                            let at = one.span.start;
+                            let (outside, inside) =
+                                (specifier.exported.name(), specifier.local.name());
+                            let at = specifier.span.start;
                             let inside = inside.to_string();
-                            self.add(program, &outside, inside, at, one.span);
+                            self.add(program, &outside, inside, at, specifier.span);
                         }
                     }
-                    self.plain.blank(export.span);
+                    self.code.blank(export.span);
                 }
                 _ => {}
             }
@@ -185,17 +187,17 @@ impl ModuleReader<'_> {
     }
 
     fn import(&mut self, import: &ImportDeclaration<'_>) -> Result<(), Vec<CodeFault>> {
-        self.plain.blank(import.span);
+        self.code.blank(import.span);
         if import.import_kind == ImportOrExportKind::Type {
             return Ok(());
         }
-        if import.source.value != OWN {
-            self.elsewhere(import.span, &import.source.value);
+        if import.source.value != MIMIR_MODULE {
+            self.note_foreign_import(import.span, &import.source.value);
             return Ok(());
         }
-        for one in import.specifiers.iter().flatten() {
-            let one = match one {
-                ImportDeclarationSpecifier::ImportSpecifier(one) => one,
+        for specifier in import.specifiers.iter().flatten() {
+            let specifier = match specifier {
+                ImportDeclarationSpecifier::ImportSpecifier(specifier) => specifier,
                 other => {
                     let message =
                         "import from `mimir` by name: `import { defineTool } from \"mimir\"`";
@@ -203,50 +205,51 @@ impl ModuleReader<'_> {
                     return Err(vec![fault_at(self.source, at, message.to_owned())]);
                 }
             };
-            let name = name_of(&one.imported);
+            let name = import_name(&specifier.imported);
             // A capitalised name is a type, which is erased.
-            let is_type = one.import_kind == ImportOrExportKind::Type
+            let is_type = specifier.import_kind == ImportOrExportKind::Type
                 || name.starts_with(|c: char| c.is_ascii_uppercase());
             if is_type {
                 continue;
             }
-            if !VALUES.contains(&name.as_str()) {
-                let known = VALUES.join(", ");
+            if !MIMIR_VALUES.contains(&name.as_str()) {
+                let known = MIMIR_VALUES.join(", ");
                 let message =
                     format!("`mimir` does not export `{name}`: it exports {known} and types");
                 return Err(vec![fault_at(
                     self.source,
-                    one.span.start as usize,
+                    specifier.span.start as usize,
                     message,
                 )]);
             }
-            self.own.push(format!("{name}: {}", one.local.name));
+            self.mimir_bindings
+                .push(format!("{name}: {}", specifier.local.name));
         }
         Ok(())
     }
 
-    fn elsewhere(&mut self, span: Span, what: &str) {
+    fn note_foreign_import(&mut self, span: Span, what: &str) {
         let message = format!("`{what}` is imported");
         let fault = fault_at(self.source, span.start as usize, message);
         self.foreign.get_or_insert(fault);
     }
 
     /// Adds an export whose name is at an offset within a statement.
-    fn add(&mut self, program: &Program<'_>, name: &str, inside: String, at: u32, whole: Span) {
+    fn add(&mut self, program: &Program<'_>, name: &str, inside: String, at: u32, statement: Span) {
         if self.exports.contains_key(name) {
             return;
         }
-        let place = fault_at(self.source, at as usize, String::new());
+        let position = fault_at(self.source, at as usize, String::new());
         let mut comments = program.comments.iter();
         let doc = comments
-            .find(|comment| comment.attached_to == whole.start && comment.is_jsdoc())
+            .find(|comment| comment.attached_to == statement.start && comment.is_jsdoc())
             .map(|comment| {
                 let range = comment.span.start as usize..comment.span.end as usize;
-                plain(&self.source[range])
+                comment_text(&self.source[range])
             });
         let exported = ModuleExport {
-            line: place.line,
-            column: place.column,
+            line: position.line,
+            column: position.column,
             doc: doc.filter(|doc| !doc.is_empty()),
         };
         self.exports.insert(name.to_owned(), exported);
@@ -254,7 +257,7 @@ impl ModuleReader<'_> {
     }
 }
 
-fn name_of(name: &ModuleExportName<'_>) -> String {
+fn import_name(name: &ModuleExportName<'_>) -> String {
     name.name().to_string()
 }
 
@@ -271,8 +274,8 @@ pub(super) fn declared_names(declaration: &Declaration<'_>) -> Vec<(String, u32)
         }
         Declaration::VariableDeclaration(variables) if !variables.declare => {
             let mut names = Vec::new();
-            for one in &variables.declarations {
-                bound(&one.id, &mut names);
+            for declarator in &variables.declarations {
+                collect_bound_names(&declarator.id, &mut names);
             }
             names
         }
@@ -284,25 +287,25 @@ pub(super) fn declared_names(declaration: &Declaration<'_>) -> Vec<(String, u32)
 }
 
 /// Collects the names that a pattern binds.
-fn bound(pattern: &BindingPattern<'_>, names: &mut Vec<(String, u32)>) {
+fn collect_bound_names(pattern: &BindingPattern<'_>, names: &mut Vec<(String, u32)>) {
     match pattern {
         BindingPattern::BindingIdentifier(id) => names.push((id.name.to_string(), id.span.start)),
         BindingPattern::ObjectPattern(object) => {
             for property in &object.properties {
-                bound(&property.value, names);
+                collect_bound_names(&property.value, names);
             }
         }
         BindingPattern::ArrayPattern(array) => {
             for element in array.elements.iter().flatten() {
-                bound(element, names);
+                collect_bound_names(element, names);
             }
         }
-        BindingPattern::AssignmentPattern(assigned) => bound(&assigned.left, names),
+        BindingPattern::AssignmentPattern(assigned) => collect_bound_names(&assigned.left, names),
     }
 }
 
 /// Returns the text of a comment up to its tags.
-fn plain(comment: &str) -> String {
+fn comment_text(comment: &str) -> String {
     let inner = comment.trim_start_matches("/**").trim_end_matches("*/");
     let lines = inner.lines().map(|line| {
         let line = line.trim();

@@ -24,13 +24,13 @@ use super::{
 };
 
 /// Replacement for `import` in `import(…)`, of the same length.
-const LOAD: &str = "__load";
+const LOAD_FUNCTION: &str = "__load";
 
 /// Replacement for `import.meta`, of the same length.
-const META: &str = "importMeta_";
+const META_VARIABLE: &str = "importMeta_";
 
 /// Parameters of the function around the code. The code has an inner scope, so it may declare the same names.
-const GIVEN: &str =
+const MODULE_PARAMETERS: &str =
     "exports, require, module, __filename, __dirname, __load, __import, __export, importMeta_";
 
 /// Compiles a program, which may await at top level, or code that a program loads later.
@@ -41,11 +41,11 @@ pub(super) fn compile(
 ) -> Result<CompiledCode, Vec<CodeFault>> {
     let allocator = Allocator::default();
     if late == Some(LateCode::Eval) {
-        let program = parsed(&allocator, source, script(typed))?;
+        let program = parse(&allocator, source, script_type(typed))?;
         check_growth(source, &program)?;
-        let mut inside = UnsupportedSyntax::default();
-        inside.visit_program(&program);
-        if let Some(span) = inside.imported {
+        let mut unsupported = UnsupportedSyntax::default();
+        unsupported.visit_program(&program);
+        if let Some(span) = unsupported.imported {
             let message = "`import()` is not supported in text that is evaluated: use `require`";
             return Err(vec![fault_at(
                 source,
@@ -53,68 +53,68 @@ pub(super) fn compile(
                 message.to_owned(),
             )]);
         }
-        let written = transform(source, script(typed), 0)?;
+        let written = transform(source, script_type(typed), 0)?;
         return Ok(CompiledCode {
             code: written.code,
             mentions: CodeMentions::default(),
             map: written.map,
         });
     }
-    let module = parsed(&allocator, source, SourceType::mjs().with_typescript(typed));
+    let module = parse(&allocator, source, SourceType::mjs().with_typescript(typed));
     // Some syntax, such as `with`, is valid in scripts only.
     let program = module.or_else(|faults| {
-        let other = parsed(&allocator, source, script(typed));
-        other.map_err(|_| faults)
+        let as_script = parse(&allocator, source, script_type(typed));
+        as_script.map_err(|_| faults)
     })?;
     check_growth(source, &program)?;
     let mentions = CodeMentions::collect(&program);
     let mut reader = ProgramReader {
         source,
         typed,
-        plain: EditedSource(source.to_owned()),
-        before: Vec::new(),
+        code: EditedSource(source.to_owned()),
+        prologue: Vec::new(),
         exports: Vec::new(),
         is_module: false,
     };
     if let Some(first) = &program.hashbang {
-        reader.plain.blank(first.span);
+        reader.code.blank(first.span);
     }
     reader.visit_program(&program);
     reader.read(&program)?;
-    let before = reader.before();
+    let prologue = reader.prologue();
     let strict = if reader.is_module {
         "\"use strict\"; "
     } else {
         ""
     };
-    let waits = if late.is_none() { "async " } else { "" };
-    let whole = format!(
-        "(function ({GIVEN}) {{ return ({waits}() => {{ {strict}{before}\n{}\n}})(); }})",
-        reader.plain.0
+    let async_keyword = if late.is_none() { "async " } else { "" };
+    let wrapped_source = format!(
+        "(function ({MODULE_PARAMETERS}) {{ return ({async_keyword}() => {{ {strict}{prologue}\n{}\n}})(); }})",
+        reader.code.0
     );
-    let written = transform(&whole, script(typed), 0).map_err(|faults| {
+    let written = transform(&wrapped_source, script_type(typed), 0).map_err(|faults| {
         let lines = source.lines().count().max(1);
-        let placed = |fault: CodeFault| CodeFault {
+        let to_file_position = |fault: CodeFault| CodeFault {
             line: fault.line.saturating_sub(1).clamp(1, lines),
             ..fault
         };
-        faults.into_iter().map(placed).collect::<Vec<_>>()
+        faults.into_iter().map(to_file_position).collect::<Vec<_>>()
     })?;
-    let own = written.map.into_iter().filter(|[_, _, line, _]| *line > 1);
+    let own_entries = written.map.into_iter().filter(|[_, _, line, _]| *line > 1);
     Ok(CompiledCode {
         code: written.code,
         mentions,
-        map: own
+        map: own_entries
             .map(|[row, at, line, column]| [row, at, line - 1, column])
             .collect(),
     })
 }
 
-fn script(typed: bool) -> SourceType {
+fn script_type(typed: bool) -> SourceType {
     SourceType::script().with_typescript(typed)
 }
 
-fn parsed<'a>(
+fn parse<'a>(
     allocator: &'a Allocator,
     source: &'a str,
     kind: SourceType,
@@ -134,9 +134,9 @@ fn parsed<'a>(
 struct ProgramReader<'s> {
     source: &'s str,
     typed: bool,
-    plain: EditedSource,
+    code: EditedSource,
     /// Text before the code, all on one line.
-    before: Vec<String>,
+    prologue: Vec<String>,
     /// Exported names, and their local names.
     exports: Vec<(String, String)>,
     /// Set if the code has syntax that only modules have.
@@ -155,7 +155,7 @@ impl ProgramReader<'_> {
                     }
                     let name = export.exported.as_ref().map(|name| name.name().to_string());
                     let from = Value::from(&*export.source.value);
-                    self.before.push(match name {
+                    self.prologue.push(match name {
                         Some(name) => format!(
                             "__export({{ {}: () => __import({from}) }});",
                             Value::from(name)
@@ -169,10 +169,10 @@ impl ProgramReader<'_> {
                         continue;
                     }
                     let from = Value::from(&*export.source.value);
-                    for one in &export.specifiers {
-                        let (outside, inside) = (one.exported.name(), one.local.name());
+                    for specifier in &export.specifiers {
+                        let (outside, inside) = (specifier.exported.name(), specifier.local.name());
                         let (outside, inside) = (Value::from(&*outside), Value::from(&*inside));
-                        self.before.push(format!(
+                        self.prologue.push(format!(
                             "__export({{ {outside}: () => __import({from})[{inside}] }});"
                         ));
                     }
@@ -190,7 +190,7 @@ impl ProgramReader<'_> {
                     };
                     self.blank(Span::new(export.span.start, inner.start));
                     if name.is_none() {
-                        self.plain.put(export.span.start, UNNAMED);
+                        self.code.put(export.span.start, UNNAMED);
                     }
                     let name = name.unwrap_or_else(|| "__main".to_owned());
                     self.exports.push(("default".to_owned(), name));
@@ -203,11 +203,11 @@ impl ProgramReader<'_> {
                     }
                 }
                 Statement::ExportNamedDeclaration(export) => {
-                    for one in &export.specifiers {
+                    for specifier in &export.specifiers {
                         let is_type = export.export_kind == ImportOrExportKind::Type
-                            || one.export_kind == ImportOrExportKind::Type;
+                            || specifier.export_kind == ImportOrExportKind::Type;
                         if !is_type {
-                            let names = (one.exported.name(), one.local.name());
+                            let names = (specifier.exported.name(), specifier.local.name());
                             self.exports
                                 .push((names.0.to_string(), names.1.to_string()));
                         }
@@ -221,7 +221,7 @@ impl ProgramReader<'_> {
                         TSModuleReference::ExternalModuleReference(_)
                     ) =>
                 {
-                    self.plain.put(import.span.start, "const ");
+                    self.code.put(import.span.start, "const ");
                 }
                 Statement::TSExportAssignment(export) => {
                     let message = "`export =` is not supported: use `module.exports =`";
@@ -237,7 +237,7 @@ impl ProgramReader<'_> {
     /// Blanks out a statement that only modules have.
     fn blank(&mut self, span: Span) {
         self.is_module = true;
-        self.plain.blank(span);
+        self.code.blank(span);
     }
 
     fn import(&mut self, import: &ImportDeclaration<'_>) {
@@ -248,23 +248,26 @@ impl ProgramReader<'_> {
         let from = Value::from(&*import.source.value);
         let mut names: Vec<Value> = Vec::new();
         let mut bound: Vec<String> = Vec::new();
-        let number = self.before.len();
-        for one in import.specifiers.iter().flatten() {
-            match one {
-                ImportDeclarationSpecifier::ImportSpecifier(one) => {
-                    if one.import_kind == ImportOrExportKind::Type {
+        let number = self.prologue.len();
+        for specifier in import.specifiers.iter().flatten() {
+            match specifier {
+                ImportDeclarationSpecifier::ImportSpecifier(specifier) => {
+                    if specifier.import_kind == ImportOrExportKind::Type {
                         continue;
                     }
-                    let name = Value::from(&*one.imported.name());
-                    bound.push(format!("{{ {name}: {} }} = __i{number}", one.local.name));
+                    let name = Value::from(&*specifier.imported.name());
+                    bound.push(format!(
+                        "{{ {name}: {} }} = __i{number}",
+                        specifier.local.name
+                    ));
                     names.push(name);
                 }
-                ImportDeclarationSpecifier::ImportDefaultSpecifier(one) => {
-                    bound.push(format!("{} = __i{number}.default", one.local.name));
+                ImportDeclarationSpecifier::ImportDefaultSpecifier(specifier) => {
+                    bound.push(format!("{} = __i{number}.default", specifier.local.name));
                     names.push("default".into());
                 }
-                ImportDeclarationSpecifier::ImportNamespaceSpecifier(one) => {
-                    bound.push(format!("{} = __i{number}", one.local.name));
+                ImportDeclarationSpecifier::ImportNamespaceSpecifier(specifier) => {
+                    bound.push(format!("{} = __i{number}", specifier.local.name));
                 }
             }
         }
@@ -275,32 +278,32 @@ impl ProgramReader<'_> {
             names.into()
         };
         bound.insert(0, format!("__i{number} = __import({from}, {names})"));
-        self.before.push(format!("const {};", bound.join(", ")));
+        self.prologue.push(format!("const {};", bound.join(", ")));
     }
 
-    fn before(&self) -> String {
+    fn prologue(&self) -> String {
         let exports = self.exports.iter();
         let exports: Vec<String> = exports
             .map(|(outside, inside)| format!("{}: () => {inside}", Value::from(&**outside)))
             .collect();
-        let mut all = Vec::new();
+        let mut statements = Vec::new();
         if !exports.is_empty() {
-            all.push(format!("__export({{ {} }});", exports.join(", ")));
+            statements.push(format!("__export({{ {} }});", exports.join(", ")));
         }
-        all.extend(self.before.iter().cloned());
-        all.join(" ")
+        statements.extend(self.prologue.iter().cloned());
+        statements.join(" ")
     }
 }
 
 impl<'a> Visit<'a> for ProgramReader<'_> {
     fn visit_import_expression(&mut self, import: &ImportExpression<'a>) {
-        self.plain.put(import.span.start, LOAD);
+        self.code.put(import.span.start, LOAD_FUNCTION);
         walk::walk_import_expression(self, import);
     }
 
     fn visit_import_meta(&mut self, meta: &ImportMeta) {
         self.is_module = true;
-        self.plain.blank(meta.span);
-        self.plain.put(meta.span.start, META);
+        self.code.blank(meta.span);
+        self.code.put(meta.span.start, META_VARIABLE);
     }
 }

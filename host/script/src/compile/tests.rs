@@ -42,8 +42,8 @@ fn compile_removes_async_and_types() {
         class A { #b = 1; async c() { return this.#b; } }
     ";
     let code = code(source);
-    for gone in ["async ", "await ", "Context", "satisfies", "import", "?:"] {
-        assert!(!code.contains(gone), "{gone}: {code}");
+    for removed in ["async ", "await ", "Context", "satisfies", "import", "?:"] {
+        assert!(!code.contains(removed), "{removed}: {code}");
     }
     assert!(code.contains("babelHelpers.asyncToGenerator"), "{code}");
 }
@@ -62,8 +62,12 @@ fn compile_rejects_unsupported_syntax_with_position() {
         ("const ä = 1; const ä = 2;", 1, 7, "declared"),
         ("let a = ;", 1, 9, "token"),
     ] {
-        let (found, at, message) = fault(&format!("{source}\n{execute}"));
-        assert_eq!((found, at), (line, column), "{source}: {message}");
+        let (fault_line, fault_column, message) = fault(&format!("{source}\n{execute}"));
+        assert_eq!(
+            (fault_line, fault_column),
+            (line, column),
+            "{source}: {message}"
+        );
         assert!(message.to_lowercase().contains(word), "{source}: {message}");
     }
     assert!(fault("const a = 1;").2.contains("`execute`"));
@@ -72,7 +76,7 @@ fn compile_rejects_unsupported_syntax_with_position() {
 
 #[test]
 fn context_reports_misspelt_members() {
-    for (parameters, column, said) in [
+    for (parameters, column, expected) in [
         (
             "args, { platfrom }",
             33,
@@ -89,12 +93,17 @@ fn context_reports_misspelt_members() {
             "`context` has no `tool`. Did you mean `tools`?",
         ),
     ] {
-        let (line, at, message) = fault(&format!("export function execute({parameters}) {{}}"));
-        assert_eq!((line, at, &*message), (1, column, said), "{parameters}");
+        let (line, fault_column, message) =
+            fault(&format!("export function execute({parameters}) {{}}"));
+        assert_eq!(
+            (line, fault_column, &*message),
+            (1, column, expected),
+            "{parameters}"
+        );
         let arrow = format!("export const execute = ({parameters}) => 1;");
-        assert_eq!(fault(&arrow).2, said);
+        assert_eq!(fault(&arrow).2, expected);
         let default = format!("export default async function ({parameters}) {{}}");
-        assert_eq!(fault(&default).2, said);
+        assert_eq!(fault(&default).2, expected);
     }
     for parameters in [
         "args, { platform, fetch, logger, config, conversation, progress, tools, storage, llm }",
@@ -122,8 +131,8 @@ fn compile_map_leads_to_the_source() {
         .lines()
         .position(|line| line.contains("throw"));
     let row = row.unwrap() as u32 + 1;
-    let found = compiled.map.iter().find(|[line, ..]| *line == row).unwrap();
-    assert_eq!(found[2..], [6, 3]);
+    let mapping = compiled.map.iter().find(|[line, ..]| *line == row).unwrap();
+    assert_eq!(mapping[2..], [6, 3]);
     assert!(compiled.map.is_sorted());
 }
 
@@ -217,11 +226,11 @@ fn stack_is_large_enough_for_deep_nesting() {
             if open.contains('<') {
                 let many = format!("{before}{}", open.repeat(levels));
                 assert!(compile(&many, true).unwrap_err()[0].message.contains("`<`"));
-                levels = ANGLES / open.matches('<').count();
+                levels = MAX_ANGLE_BRACKETS / open.matches('<').count();
             }
             // Tests the greatest depth that the length limit allows, and the greatest number of brackets that is
             // accepted, repeated side by side.
-            let few = levels.min(BRACKETS / 2);
+            let few = levels.min(MAX_NESTING / 2);
             let one = format!("{}{middle}{}", open.repeat(few), close.repeat(few));
             let many = format!("{one}\n").repeat(room / (one.len() + 1));
             let deep = format!("{}{middle}{}", open.repeat(levels), close.repeat(levels));
@@ -237,7 +246,7 @@ fn stack_is_large_enough_for_deep_nesting() {
                     assert!(expected.contains(&fault.code), "{open}: {}", fault.message);
                 }
                 if let Ok(done) = done {
-                    assert!(done.code.len() < WRITTEN, "{open}");
+                    assert!(done.code.len() < MAX_OUTPUT_BYTES, "{open}");
                 }
             }
         }
@@ -297,19 +306,19 @@ fn growth_is_rejected_before_compilation() {
         ),
     ] {
         let start = std::time::Instant::now();
-        let found = compile(&source, true).unwrap_err();
-        let took = start.elapsed();
-        let begin: String = source.chars().take(80).collect();
+        let faults = compile(&source, true).unwrap_err();
+        let elapsed = start.elapsed();
+        let prefix: String = source.chars().take(80).collect();
         assert!(
-            found[0].message.to_lowercase().contains(word),
-            "{begin}: {}",
-            found[0].message
+            faults[0].message.to_lowercase().contains(word),
+            "{prefix}: {}",
+            faults[0].message
         );
         assert!(
-            took < std::time::Duration::from_secs(60),
-            "{begin}: {took:?}"
+            elapsed < std::time::Duration::from_secs(60),
+            "{prefix}: {elapsed:?}"
         );
-        assert_eq!(found[0].code, ToolErrorCode::LimitExceeded, "{begin}");
+        assert_eq!(faults[0].code, ToolErrorCode::LimitExceeded, "{prefix}");
     }
     for source in [
         doubling(12),
@@ -322,8 +331,8 @@ fn growth_is_rejected_before_compilation() {
                 .collect::<String>()
         ),
     ] {
-        if let Err(found) = compile(&source, true) {
-            panic!("{}: {}", &source[..80], found[0].message);
+        if let Err(faults) = compile(&source, true) {
+            panic!("{}: {}", &source[..80], faults[0].message);
         }
     }
     assert!(code(&doubling(3)).contains(&"x".repeat(64)));

@@ -14,63 +14,63 @@ use crate::spelling::is_misspelt;
 /// Returns the faults of a file that does not deserialize: all unknown keys, the deserializer's own message, and the
 /// faults in the code, if there are any.
 pub(super) fn unreadable_file_errors(
-    place: &str,
+    file_name: &str,
     content: &str,
     positions: &FilePositions,
     error: &serde_yaml::Error,
 ) -> Vec<ToolError> {
-    let mut faults = vec![yaml_reader_error(place, error)];
+    let mut faults = vec![yaml_reader_error(file_name, error)];
     let Ok(Value::Object(file)) = serde_yaml::from_str(content) else {
         return faults;
     };
-    let line = error.location().map(|at| at.line());
+    let error_line = error.location().map(|at| at.line());
     let unknown = file.keys().filter(|key| !KEYS.contains(&key.as_str()));
     let mut unknown: Vec<(usize, &String)> =
         unknown.map(|key| (positions.line(key), key)).collect();
     unknown.sort_unstable();
-    for (at, key) in unknown {
-        if line != Some(at) {
-            let said = if let Some(said) = misplaced(key) {
-                said
+    for (key_line, key) in unknown {
+        if error_line != Some(key_line) {
+            let problem = if let Some(hint) = misplaced_permission_hint(key) {
+                hint
             } else if is_misspelt(key, KEYS) {
                 format!("unknown key `{key}`.{}", did_you_mean(key, KEYS))
             } else {
                 "unknown key.".to_owned()
             };
             let known = KEYS.join(", ");
-            let message = format!("{place}:{at}: {said} Known: {known}.");
+            let message = format!("{file_name}:{key_line}: {problem} Known: {known}.");
             faults.push(ToolError::new(ToolErrorCode::InvalidInput, message));
         }
     }
-    let typed = match &file.get("runtime").map(Value::as_str) {
+    let is_typescript = match &file.get("runtime").map(Value::as_str) {
         None | Some(Some("typescript")) => true,
         Some(Some("javascript")) => false,
         _ => return faults,
     };
     if let Some(code) = file.get("code").and_then(Value::as_str)
-        && let Err(faults_in_code) = compile::compile(code, typed)
+        && let Err(faults_in_code) = compile::compile(code, is_typescript)
     {
         let faults_in_code = faults_in_code.into_iter();
-        faults.extend(faults_in_code.map(|fault| code_error(place, positions, fault)));
+        faults.extend(faults_in_code.map(|fault| code_error(file_name, positions, fault)));
     }
     faults
 }
 
 /// Converts an error of the YAML reader to a fault with its position.
-fn yaml_reader_error(place: &str, error: &serde_yaml::Error) -> ToolError {
+fn yaml_reader_error(file_name: &str, error: &serde_yaml::Error) -> ToolError {
     let message = error.to_string();
     let message = match error.location() {
-        Some(at) => {
-            let tail = format!(" at line {} column {}", at.line(), at.column());
+        Some(location) => {
+            let tail = format!(" at line {} column {}", location.line(), location.column());
             let message = message.strip_suffix(&tail).unwrap_or(&message);
             format!(
-                "{place}:{}:{}: {}",
-                at.line(),
-                at.column(),
+                "{file_name}:{}:{}: {}",
+                location.line(),
+                location.column(),
                 redact_yaml_message(message)
             )
         }
-        None => format!("{place}: {}", redact_yaml_message(&message)),
+        None => format!("{file_name}: {}", redact_yaml_message(&message)),
     };
     ToolError::new(ToolErrorCode::InvalidInput, text::visible(&message))
 }
@@ -96,7 +96,7 @@ fn redact_yaml_message(message: &str) -> String {
     let word = &before_expected[open + 1..close];
     let known = expected.split('`').skip(1).step_by(2);
     if expected.contains("`permissions`")
-        && let Some(message) = misplaced(word)
+        && let Some(message) = misplaced_permission_hint(word)
     {
         return message;
     }
@@ -114,13 +114,17 @@ fn redact_yaml_message(message: &str) -> String {
 }
 
 /// Returns the hint for a key of `permissions` that was written at the top level.
-fn misplaced(key: &str) -> Option<String> {
+fn misplaced_permission_hint(key: &str) -> Option<String> {
     let known = PERMISSION_KEYS.contains(&key);
     known.then(|| format!("unknown key `{key}`. Did you mean `permissions.{key}`?"))
 }
 
-pub(super) fn code_error(place: &str, positions: &FilePositions, fault: CodeFault) -> ToolError {
-    let at = positions.code_position(fault.line, fault.column);
-    let message = format!("{place}:{at}: {}", fault.message);
+pub(super) fn code_error(
+    file_name: &str,
+    positions: &FilePositions,
+    fault: CodeFault,
+) -> ToolError {
+    let position = positions.code_position(fault.line, fault.column);
+    let message = format!("{file_name}:{position}: {}", fault.message);
     ToolError::new(fault.code, text::visible(&message))
 }

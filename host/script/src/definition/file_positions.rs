@@ -51,16 +51,16 @@ enum YamlLevel {
 }
 
 /// Depth to which keys are tracked. Inside a schema any property can be called `code`.
-const DEPTH: usize = 2;
+const MAX_KEY_DEPTH: usize = 2;
 
 /// Returns the name of the value that begins here; none for list items and values that are too deep.
-fn value(open: &mut [YamlLevel]) -> Option<String> {
-    let deep = open.len() >= DEPTH;
+fn next_value_name(open: &mut [YamlLevel]) -> Option<String> {
+    let is_too_deep = open.len() >= MAX_KEY_DEPTH;
     match open.last_mut() {
         None => Some(String::new()),
         Some(YamlLevel::Mapping { key, .. }) => {
-            let named = key.take().flatten();
-            named.filter(|_| !deep)
+            let name = key.take().flatten();
+            name.filter(|_| !is_too_deep)
         }
         Some(YamlLevel::Sequence) => None,
     }
@@ -70,25 +70,25 @@ impl FilePositions {
     /// Collects the positions in a file that has already been read as YAML. A position that cannot be determined is
     /// the beginning of the file.
     pub(crate) fn from_yaml(content: &str) -> Self {
-        let mut places = Self::default();
+        let mut positions = Self::default();
         let lines: Vec<&str> = content.lines().collect();
         let mut open: Vec<YamlLevel> = Vec::new();
         for event in yaml::events(content) {
             let Ok((event, span)) = event else { break };
             match event {
                 Event::MappingStart(..) => {
-                    let prefix = value(&mut open);
+                    let prefix = next_value_name(&mut open);
                     open.push(YamlLevel::Mapping { prefix, key: None });
                 }
                 Event::SequenceStart(..) => {
-                    value(&mut open);
+                    next_value_name(&mut open);
                     open.push(YamlLevel::Sequence);
                 }
                 Event::MappingEnd | Event::SequenceEnd => {
                     open.pop();
                 }
                 Event::Alias(_) => {
-                    value(&mut open);
+                    next_value_name(&mut open);
                 }
                 Event::Scalar(text, style, ..) => {
                     let line = span.start.line();
@@ -98,23 +98,23 @@ impl FilePositions {
                     }) = open.last_mut()
                     {
                         // Deeper keys have no name here, but they still have to be consumed as keys.
-                        let named = prefix.as_deref().map(|prefix| match prefix {
+                        let key_name = prefix.as_deref().map(|prefix| match prefix {
                             "" => text.to_string(),
                             prefix => format!("{prefix}.{text}"),
                         });
-                        if let Some(named) = &named {
-                            places.keys.entry(named.clone()).or_insert(line);
+                        if let Some(key_name) = &key_name {
+                            positions.keys.entry(key_name.clone()).or_insert(line);
                         }
-                        *key = Some(named);
-                    } else if value(&mut open).as_deref() == Some("code") {
-                        let header = places.keys.get("code").copied().unwrap_or(line);
-                        places.code = CodeStart::locate(&lines, header, style);
+                        *key = Some(key_name);
+                    } else if next_value_name(&mut open).as_deref() == Some("code") {
+                        let header = positions.keys.get("code").copied().unwrap_or(line);
+                        positions.code = CodeStart::locate(&lines, header, style);
                     }
                 }
                 _ => {}
             }
         }
-        places
+        positions
     }
 
     /// Returns the line of a key, counted from 1.

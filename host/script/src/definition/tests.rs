@@ -133,9 +133,9 @@ fn faults_have_the_line_of_the_key() {
         ),
         ("export function execute", "function other", "a.yml:5:3: "),
     ];
-    for (from, to, begin) in cases {
+    for (from, to, prefix) in cases {
         let message = refusal(&SMALL.replacen(from, to, 1));
-        assert!(message.starts_with(begin), "{to}: {message}");
+        assert!(message.starts_with(prefix), "{to}: {message}");
     }
     assert!(refusal("name: [").starts_with("a.yml:"));
     assert!(refusal("").starts_with("a.yml"));
@@ -211,8 +211,9 @@ fn faults_do_not_quote_file_content() {
     ];
     for text in secrets {
         let message = refusal(text);
-        let told = message.contains("hunter2") || message.contains("root") || message.contains('*');
-        assert!(!told, "{text}: {message}");
+        let quotes_content =
+            message.contains("hunter2") || message.contains("root") || message.contains('*');
+        assert!(!quotes_content, "{text}: {message}");
     }
     // A word that resembles a key of a tool is quoted as misspelt.
     let message = refusal(&SMALL.replace("description:", "descripton:"));
@@ -246,16 +247,16 @@ code: |
   let b = 3; let b = 4;
   export function execute() {}
 ";
-    let told = |text: &str| -> Vec<String> {
+    let messages = |text: &str| -> Vec<String> {
         let faults = check_all("a.yml", text).unwrap_err();
         faults.into_iter().map(|fault| fault.message).collect()
     };
-    let faults = told(text);
-    let places: Vec<&str> = faults
+    let faults = messages(text);
+    let positions: Vec<&str> = faults
         .iter()
-        .filter_map(|one| one.split(": ").next())
+        .filter_map(|message| message.split(": ").next())
         .collect();
-    let wanted = [
+    let expected = [
         "a.yml:1",
         "a.yml:2",
         "a.yml:3",
@@ -264,18 +265,18 @@ code: |
         "a.yml:7:7",
         "a.yml:9:7",
     ];
-    assert_eq!(places, wanted, "{faults:#?}");
+    assert_eq!(positions, expected, "{faults:#?}");
 
-    let unread = told(
+    let unreadable = messages(
         "name: a\nnmae: b\nextra: 1\ndescription: d\nschema: {type: object}\ncode: |\n  let x = ;\n",
     );
-    let places: Vec<&str> = unread
+    let positions: Vec<&str> = unreadable
         .iter()
-        .filter_map(|one| one.split(": ").next())
+        .filter_map(|message| message.split(": ").next())
         .collect();
     assert_eq!(
-        places,
+        positions,
         ["a.yml:2:1", "a.yml:3", "a.yml:7:11"],
-        "{unread:#?}"
+        "{unreadable:#?}"
     );
 }

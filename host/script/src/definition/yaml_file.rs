@@ -33,13 +33,13 @@ pub(super) struct YamlToolFile {
     #[schemars(length(min = 1, max = 8000))]
     pub(super) description: String,
     /// Enables the tool.
-    #[serde(default = "yes")]
+    #[serde(default = "enabled_by_default")]
     pub(super) enabled: bool,
     /// Approximate cost in a prompt, in tokens.
     #[schemars(range(max = 1_000_000))]
     pub(super) token_cost: Option<u32>,
     /// JSON Schema of the arguments: `type: object`, `properties`, `required`.
-    #[schemars(schema_with = "of_an_object")]
+    #[schemars(schema_with = "object_schema")]
     pub(super) schema: Value,
     /// Runtime of the code.
     #[serde(default)]
@@ -52,11 +52,11 @@ pub(super) struct YamlToolFile {
     pub(super) code: String,
 }
 
-fn yes() -> bool {
+fn enabled_by_default() -> bool {
     true
 }
 
-fn of_an_object(_: &mut SchemaGenerator) -> schemars::Schema {
+fn object_schema(_: &mut SchemaGenerator) -> schemars::Schema {
     json_schema!({
         "type": "object",
         "properties": { "type": { "const": "object" } },
@@ -115,9 +115,10 @@ mod tests {
         let schema = schema();
         let mut keys: Vec<&str> = KEYS.to_vec();
         keys.sort_unstable();
-        let mut told: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
-        told.sort_unstable();
-        assert_eq!(told, keys);
+        let mut schema_keys: Vec<&String> =
+            schema["properties"].as_object().unwrap().keys().collect();
+        schema_keys.sort_unstable();
+        assert_eq!(schema_keys, keys);
         assert_eq!(schema["additionalProperties"], false);
         assert_eq!(
             schema["required"],

@@ -1,5 +1,5 @@
-//! Bundles a module with its imports, using the user's own bundler: esbuild or rolldown, from `node_modules` or from the
-//! PATH. Like a compiler, it runs with the rights of the user who builds the plugin.
+//! Bundles a module with its imports, using the user's own bundler: esbuild or rolldown, from `node_modules` or from
+//! the PATH. Like a compiler, it runs with the rights of the user who builds the plugin.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -29,7 +29,7 @@ enum BundlerKind {
 }
 
 /// Supported bundlers, in order of preference.
-const KINDS: [(BundlerKind, &str); 2] = [
+const BUNDLERS: [(BundlerKind, &str); 2] = [
     (BundlerKind::Esbuild, "esbuild"),
     (BundlerKind::Rolldown, "rolldown"),
 ];
@@ -59,7 +59,7 @@ pub(super) async fn bundle(
         let message = format!("{} cannot be found: {error}", shown(module));
         ToolError::new(ToolErrorCode::FileNotFound, message)
     })?;
-    let Some((kind, program)) = find(&module, std::env::var_os("PATH").as_deref()) else {
+    let Some((kind, program)) = find_bundler(&module, std::env::var_os("PATH").as_deref()) else {
         let what = import_error.map_or_else(|| shown(&module), |fault| fault.message);
         let message = format!(
             "{what}, but no bundler was found: run `npm install esbuild` (or rolldown) next to the file, or import only `mimir` and write the schemas in JSON"
@@ -75,7 +75,7 @@ pub(super) async fn bundle(
     let (code, map) = run(kind, &program, &module, &folder).await?;
     let home = module.parent().unwrap_or(&module);
     let positions =
-        map.and_then(|map| SourcePositions::of_bundle(&map, LINES_BEFORE_BUNDLE, &folder, home));
+        map.and_then(|map| SourcePositions::from_bundle(&map, LINES_BEFORE_BUNDLE, &folder, home));
     let code =
         format!("(function (__mimir) {{\n{BROWSER_GLOBALS}\n{code}\nreturn {BUNDLE_NAME};\n}})");
     Ok(BundledModule {
@@ -86,12 +86,12 @@ pub(super) async fn bundle(
 }
 
 /// Returns the bundler nearest to the module, or else the one on the PATH.
-fn find(module: &Path, path: Option<&std::ffi::OsStr>) -> Option<(BundlerKind, PathBuf)> {
-    let near = module.ancestors().skip(1);
-    let near = near.map(|folder| folder.join("node_modules/.bin"));
-    let far: Vec<PathBuf> = path.map(|path| std::env::split_paths(path).collect())?;
-    for folder in near.chain(far.into_iter().filter(|folder| folder.is_absolute())) {
-        for (kind, name) in KINDS {
+fn find_bundler(module: &Path, path: Option<&std::ffi::OsStr>) -> Option<(BundlerKind, PathBuf)> {
+    let local = module.ancestors().skip(1);
+    let local = local.map(|folder| folder.join("node_modules/.bin"));
+    let global: Vec<PathBuf> = path.map(|path| std::env::split_paths(path).collect())?;
+    for folder in local.chain(global.into_iter().filter(|folder| folder.is_absolute())) {
+        for (kind, name) in BUNDLERS {
             for name in [
                 name.to_owned(),
                 format!("{name}{}", std::env::consts::EXE_SUFFIX),
@@ -108,7 +108,7 @@ fn find(module: &Path, path: Option<&std::ffi::OsStr>) -> Option<(BundlerKind, P
 
 /// Returns the entry module of the bundle: the plugin's exports, and the functions that convert its schemas to JSON
 /// Schema.
-fn entry(module: &Path) -> String {
+fn entry_module(module: &Path) -> String {
     let quoted = |path: &Path| serde_json::Value::from(path.to_string_lossy().into_owned());
     let mut entry = format!("export * as module from {};\n", quoted(module));
     let package = |name: &str, file: &str| {
@@ -120,7 +120,7 @@ fn entry(module: &Path) -> String {
         })
     };
     if let Some((folder, file)) = package("zod", "index.js")
-        && major(&folder) == Some(4)
+        && major_version(&folder) == Some(4)
     {
         entry += &format!("export {{ toJSONSchema }} from {};\n", quoted(&file));
     }
@@ -131,7 +131,7 @@ fn entry(module: &Path) -> String {
 }
 
 /// Returns the major version of a package.
-fn major(folder: &Path) -> Option<u32> {
+fn major_version(folder: &Path) -> Option<u32> {
     let text = std::fs::read_to_string(folder.join("package.json")).ok()?;
     let package: serde_json::Value = serde_json::from_str(&text).ok()?;
     package["version"].as_str()?.split('.').next()?.parse().ok()
@@ -152,8 +152,8 @@ async fn run(
         work.join("mimir.mjs"),
         work.join("bundle.js"),
     );
-    let written =
-        std::fs::write(&input, entry(module)).and_then(|()| std::fs::write(&own, MIMIR_MODULE));
+    let written = std::fs::write(&input, entry_module(module))
+        .and_then(|()| std::fs::write(&own, MIMIR_MODULE));
     written.map_err(|error| fault("cannot write the input of the bundler", error))?;
     let mut command = Command::new(program);
     command.arg(&input);
@@ -242,11 +242,11 @@ fn bundler_error(output_text: &str, program: &Path) -> String {
         }
         false => "",
     };
-    let text_of_error = positioned.unwrap_or_else(|| {
+    let error_text = positioned.unwrap_or_else(|| {
         let output_text = text::prefix(output_text.trim(), MAX_MESSAGE_CHARS);
         format!("{} cannot bundle the module: {output_text}", shown(program))
     });
-    let lines = text_of_error.lines().map(text::visible).collect::<Vec<_>>();
+    let lines = error_text.lines().map(text::visible).collect::<Vec<_>>();
     format!("{}{hint}", lines.join("\n"))
 }
 
@@ -270,24 +270,21 @@ mod tests {
         }
         let module = dir.path().join("a/b/tool.ts");
         let path = far.clone().into_os_string();
-        assert_eq!(find(&module, Some(&path)), None);
+        assert_eq!(find_bundler(&module, Some(&path)), None);
         std::fs::write(far.join("esbuild"), "").unwrap();
-        let found = find(&module, Some(&path)).unwrap();
-        assert_eq!(found, (BundlerKind::Esbuild, far.join("esbuild")));
+        let bundler = find_bundler(&module, Some(&path)).unwrap();
+        assert_eq!(bundler, (BundlerKind::Esbuild, far.join("esbuild")));
         std::fs::write(near.join("rolldown"), "").unwrap();
-        let found = find(&module, Some(&path)).unwrap();
-        assert_eq!(found, (BundlerKind::Rolldown, near.join("rolldown")));
+        let bundler = find_bundler(&module, Some(&path)).unwrap();
+        assert_eq!(bundler, (BundlerKind::Rolldown, near.join("rolldown")));
     }
 
     #[test]
     fn bundler_error_starts_with_its_position() {
         let output_text = "✘ [ERROR] Could not resolve \"nowhere\"\n\n    tool.ts:1:18:\n      1 │ import x from \"nowhere\";\n";
-        let text_of_error = bundler_error(output_text, Path::new("esbuild"));
-        assert_eq!(text_of_error, "tool.ts:1:18: Could not resolve \"nowhere\"");
-        let text_of_error = bundler_error("it is broken", Path::new("esbuild"));
-        assert!(
-            text_of_error.contains("esbuild cannot bundle"),
-            "{text_of_error}"
-        );
+        let error_text = bundler_error(output_text, Path::new("esbuild"));
+        assert_eq!(error_text, "tool.ts:1:18: Could not resolve \"nowhere\"");
+        let error_text = bundler_error("it is broken", Path::new("esbuild"));
+        assert!(error_text.contains("esbuild cannot bundle"), "{error_text}");
     }
 }

@@ -20,13 +20,13 @@ struct DeclaredNeeds {
 #[serde(deny_unknown_fields)]
 struct DeclaredFile {
     path: String,
-    #[serde(default = "read")]
+    #[serde(default = "default_access")]
     access: DirectoryAccess,
     #[serde(default)]
     reason: String,
 }
 
-fn read() -> DirectoryAccess {
+fn default_access() -> DirectoryAccess {
     DirectoryAccess::Read
 }
 
@@ -34,13 +34,13 @@ fn read() -> DirectoryAccess {
 #[serde(deny_unknown_fields)]
 struct DeclaredHost {
     host: String,
-    #[serde(default = "get")]
+    #[serde(default = "default_methods")]
     methods: Vec<String>,
     #[serde(default)]
     reason: String,
 }
 
-fn get() -> Vec<String> {
+fn default_methods() -> Vec<String> {
     vec!["GET".to_owned()]
 }
 
@@ -63,17 +63,17 @@ struct DeclaredSecret {
 }
 
 /// Parses a tool's declared needs. The error names the key.
-pub(super) fn read_needs(said: &Value) -> Result<Needs, String> {
-    if !said.is_object() {
+pub(super) fn parse_needs(value: &Value) -> Result<Needs, String> {
+    if !value.is_object() {
         return Err("`needs` is not an object: write it like `{ files: [\".\"] }`".to_owned());
     }
-    let wanted: DeclaredNeeds =
-        serde_json::from_value(said.clone()).map_err(|error| format!("`needs`: {error}"))?;
-    let files = each("files", "path", wanted.files)?;
-    let hosts = each("hosts", "host", wanted.hosts)?;
-    let commands = each("commands", "pattern", wanted.commands)?;
+    let declared: DeclaredNeeds =
+        serde_json::from_value(value.clone()).map_err(|error| format!("`needs`: {error}"))?;
+    let files = parse_each("files", "path", declared.files)?;
+    let hosts = parse_each("hosts", "host", declared.hosts)?;
+    let commands = parse_each("commands", "pattern", declared.commands)?;
     Ok(Needs {
-        // Environment variables are configured by a person, never requested.
+        // Environment variables are set by the user, never requested.
         environment: std::collections::BTreeMap::new(),
         config: std::collections::BTreeMap::new(),
         files: files
@@ -108,7 +108,7 @@ pub(super) fn read_needs(said: &Value) -> Result<Needs, String> {
             .into_iter()
             .map(|DeclaredCommand { pattern, reason }| CommandNeed { pattern, reason })
             .collect(),
-        secrets: wanted
+        secrets: declared
             .secrets
             .into_iter()
             .map(|secret| SecretNeed {
@@ -118,26 +118,29 @@ pub(super) fn read_needs(said: &Value) -> Result<Needs, String> {
                 reason: secret.reason,
             })
             .collect(),
-        variables: wanted.variables,
-        tools: wanted.tools,
-        model: wanted.model,
+        variables: declared.variables,
+        tools: declared.tools,
+        model: declared.model,
     })
 }
 
 /// Parses needs of one kind; a string stands for an object with only `key`.
-fn each<T: for<'a> Deserialize<'a>>(
+fn parse_each<T: for<'a> Deserialize<'a>>(
     kind: &str,
     key: &str,
-    said: Vec<Value>,
+    entries: Vec<Value>,
 ) -> Result<Vec<T>, String> {
-    let full = said.into_iter().map(|one| match one {
+    let objects = entries.into_iter().map(|entry| match entry {
         Value::String(text) => Ok(json!({ key: text })),
-        Value::Object(_) => Ok(one),
+        Value::Object(_) => Ok(entry),
         _ => Err(format!(
             "`needs.{kind}`: each entry must be a string or an object"
         )),
     });
-    full.map(|one| serde_json::from_value(one?).map_err(|error| format!("`needs.{kind}`: {error}")))
+    objects
+        .map(|entry| {
+            serde_json::from_value(entry?).map_err(|error| format!("`needs.{kind}`: {error}"))
+        })
         .collect()
 }
 
@@ -147,7 +150,7 @@ mod tests {
 
     #[test]
     fn needs_accept_strings_as_shorthand() {
-        let needs = read_needs(&json!({
+        let needs = parse_needs(&json!({
             "files": ["src", {"path": ".", "access": "read-write", "reason": "it formats"}],
             "hosts": ["api.example.com"],
             "commands": ["git status *"],
@@ -163,7 +166,7 @@ mod tests {
 
     #[test]
     fn needs_errors_name_the_key() {
-        for (said, named) in [
+        for (value, expected) in [
             (json!({"file": ["."]}), "unknown field `file`"),
             (
                 json!({"files": [{"path": ".", "access": "all"}]}),
@@ -176,8 +179,8 @@ mod tests {
             ),
             (json!([]), "needs"),
         ] {
-            let error = read_needs(&said).unwrap_err();
-            assert!(error.contains(named), "{said}: {error}");
+            let error = parse_needs(&value).unwrap_err();
+            assert!(error.contains(expected), "{value}: {error}");
         }
     }
 }

@@ -10,7 +10,7 @@ use mimir_wasm::script::PluginImports;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::declared_needs::read_needs;
+use super::declared_needs::parse_needs;
 use super::source_positions::SourcePositions;
 use super::{PluginSource, export_error, needs};
 use crate::compile::PluginModule;
@@ -56,7 +56,7 @@ pub(super) struct PluginDescription {
     tools: Vec<Value>,
     /// Names in a call, and names in the module.
     names: Vec<(String, String)>,
-    pub(super) reach: PluginImports,
+    pub(super) imports: PluginImports,
 }
 
 impl PluginDescription {
@@ -65,51 +65,53 @@ impl PluginDescription {
         module: &PluginModule,
         examined: ModuleExamination,
     ) -> Result<Self, Vec<ToolError>> {
-        let at = |export: &str, message: &str| {
+        let fault_at = |export: &str, message: &str| {
             export_error(&source.place, module.exports.get(export), message)
         };
         let mut faults: Vec<ToolError> = examined
             .faults
             .iter()
-            .map(|fault| at(fault.export.as_deref().unwrap_or_default(), &fault.message))
+            .map(|fault| fault_at(fault.export.as_deref().unwrap_or_default(), &fault.message))
             .collect();
         let mentioned = needs::script_needs(&module.mentions, None);
-        let mut about = Self {
+        let mut description = Self {
             manifest: Value::Null,
             tools: Vec::new(),
             names: Vec::new(),
-            reach: PluginImports {
+            imports: PluginImports {
                 storage: module.mentions.words.contains("storage"),
                 ..PluginImports::default()
             },
         };
         let mut definitions = Vec::new();
         let mut taken: BTreeMap<String, String> = BTreeMap::new();
-        for found in examined.tools {
-            let (export, called) = (found.export.clone(), found.name.clone());
-            let name = snake(&called);
-            if let Some(other) = taken.insert(name.clone(), called.clone()) {
+        for tool in examined.tools {
+            let (export, given_name) = (tool.export.clone(), tool.name.clone());
+            let name = snake(&given_name);
+            if let Some(other) = taken.insert(name.clone(), given_name.clone()) {
                 let message = format!(
-                    "`{called}` and `{other}` both map to the tool name `{name}`: rename one"
+                    "`{given_name}` and `{other}` both map to the tool name `{name}`: rename one"
                 );
-                faults.push(at(&export, &message));
+                faults.push(fault_at(&export, &message));
                 continue;
             }
-            match about.add(&name, found, &mentioned) {
+            match description.add(&name, tool, &mentioned) {
                 Ok(definition) => {
                     definitions.push(definition);
-                    about.names.push((name, called));
+                    description.names.push((name, given_name));
                 }
                 Err(messages) => {
-                    faults.extend(messages.iter().map(|message| at(&export, message)));
+                    faults.extend(messages.iter().map(|message| fault_at(&export, message)));
                 }
             }
         }
         if !faults.is_empty() {
             return Err(faults);
         }
-        let first = definitions.first().map(|one| one["description"].clone());
-        about.manifest = json!({
+        let first = definitions
+            .first()
+            .map(|definition| definition["description"].clone());
+        description.manifest = json!({
             "name": source.name,
             "version": source.version,
             "description": source.description.clone().map_or(first, |text| Some(text.into())),
@@ -117,23 +119,23 @@ impl PluginDescription {
             "homepage": null,
             "tools": definitions,
         });
-        Ok(about)
+        Ok(description)
     }
 
-    /// Adds a tool, and returns its definition in the form of the contract. The errors are all of its faults.
+    /// Adds a tool, and returns its definition as the contract encodes it. The errors are all of its faults.
     fn add(
         &mut self,
         name: &str,
-        found: ExaminedTool,
+        tool: ExaminedTool,
         mentioned: &Needs,
     ) -> Result<Value, Vec<String>> {
-        let mut wrong = Vec::new();
-        let mut said = |result: Result<(), String>| {
+        let mut faults = Vec::new();
+        let mut check = |result: Result<(), String>| {
             if let Err(message) = result {
-                wrong.push(message);
+                faults.push(message);
             }
         };
-        said(
+        check(
             ToolName::new(name)
                 .map(|_| ())
                 .map_err(|error| error.to_string()),
@@ -145,68 +147,71 @@ impl PluginDescription {
             // A missing schema has already been reported.
             None => Ok(()),
         };
-        said(schema("inputSchema", &found.input_schema));
-        said(schema("outputSchema", &found.output_schema));
+        check(schema("inputSchema", &tool.input_schema));
+        check(schema("outputSchema", &tool.output_schema));
         let mut needs = mentioned.clone();
-        if let Some(declared) = &found.needs {
-            match read_needs(declared) {
+        if let Some(declared) = &tool.needs {
+            match parse_needs(declared) {
                 Ok(declared) => needs = declared,
-                Err(message) => said(Err(message)),
+                Err(message) => check(Err(message)),
             }
         }
-        let title = match &found.title {
+        let title = match &tool.title {
             None | Some(Value::Null) => None,
             Some(Value::String(title)) => Some(title.clone()),
             Some(_) => {
-                said(Err("`title` is not a string".to_owned()));
+                check(Err("`title` is not a string".to_owned()));
                 None
             }
         };
-        let risk: RiskLevel = one_of(
+        let risk: RiskLevel = parse_choice(
             "risk",
             "low, medium, high, critical",
-            found.risk,
+            tool.risk,
             RiskLevel::Medium,
-            &mut said,
+            &mut check,
         );
-        let group = match () {
-            () if !needs.commands.is_empty() => ToolGroup::Runtime,
-            () if !needs.hosts.is_empty() => ToolGroup::Net,
-            () if !needs.files.is_empty() => ToolGroup::Fs,
-            () => ToolGroup::System,
+        let group = if !needs.commands.is_empty() {
+            ToolGroup::Runtime
+        } else if !needs.hosts.is_empty() {
+            ToolGroup::Net
+        } else if !needs.files.is_empty() {
+            ToolGroup::Fs
+        } else {
+            ToolGroup::System
         };
-        let group: ToolGroup = one_of(
+        let group: ToolGroup = parse_choice(
             "group",
             "runtime, fs, net, browser, memory, system",
-            found.group,
+            tool.group,
             group,
-            &mut said,
+            &mut check,
         );
-        let hints = hints(found.hints).unwrap_or_else(|message| {
-            said(Err(message));
+        let hints = hints(tool.hints).unwrap_or_else(|message| {
+            check(Err(message));
             ToolHints::default()
         });
         let (Some(approval), Some(description), Some(input), true) = (
-            found.approval,
-            found.description,
-            found.input_schema,
-            wrong.is_empty(),
+            tool.approval,
+            tool.description,
+            tool.input_schema,
+            faults.is_empty(),
         ) else {
-            return Err(wrong);
+            return Err(faults);
         };
-        let reach = &mut self.reach;
+        let imports = &mut self.imports;
         let files = needs.files.iter().map(|need| need.access).max();
-        reach.files = reach.files.max(files);
-        reach.network |= !needs.hosts.is_empty();
-        reach.commands |= !needs.commands.is_empty();
-        reach.tools |= !needs.tools.is_empty();
-        reach.model |= needs.model;
-        reach.environment |= !needs.secrets.is_empty() || !needs.variables.is_empty();
-        reach.assesses |= found.judges;
+        imports.files = imports.files.max(files);
+        imports.network |= !needs.hosts.is_empty();
+        imports.commands |= !needs.commands.is_empty();
+        imports.tools |= !needs.tools.is_empty();
+        imports.model |= needs.model;
+        imports.environment |= !needs.secrets.is_empty() || !needs.variables.is_empty();
+        imports.assesses |= tool.judges;
         self.tools.push(json!({
             "name": name,
-            "path": found.path,
-            "structured": found.output_schema.is_some(),
+            "path": tool.path,
+            "structured": tool.output_schema.is_some(),
         }));
         Ok(json!({
             "name": name,
@@ -214,18 +219,18 @@ impl PluginDescription {
             "description": description,
             "group": group,
             "inputSchema": input,
-            "outputSchema": found.output_schema,
+            "outputSchema": tool.output_schema,
             "approval": approval,
             "risk": risk,
             "hints": hints,
-            "needs": of_contract(&needs),
+            "needs": contract_needs(&needs),
         }))
     }
 
     /// Returns the description that is embedded in the component, as JSON.
-    pub(super) fn to_json(&self, places: &SourcePositions) -> String {
-        let (files, places) = places.to_json();
-        json!({ "manifest": self.manifest, "tools": self.tools, "places": places, "files": files })
+    pub(super) fn to_json(&self, positions: &SourcePositions) -> String {
+        let (files, positions) = positions.to_json();
+        json!({ "manifest": self.manifest, "tools": self.tools, "places": positions, "files": files })
             .to_string()
     }
 
@@ -235,47 +240,47 @@ impl PluginDescription {
 }
 
 /// Parses a value of an enumeration; the error lists the known values.
-fn one_of<T: for<'a> Deserialize<'a>>(
+fn parse_choice<T: for<'a> Deserialize<'a>>(
     key: &str,
     known: &str,
-    said: Option<Value>,
-    otherwise: T,
-    wrong: &mut impl FnMut(Result<(), String>),
+    value: Option<Value>,
+    default: T,
+    check: &mut impl FnMut(Result<(), String>),
 ) -> T {
-    match said {
-        None | Some(Value::Null) => otherwise,
+    match value {
+        None | Some(Value::Null) => default,
         Some(value) => serde_json::from_value(value).unwrap_or_else(|_| {
-            wrong(Err(format!(
+            check(Err(format!(
                 "`{key}` is not valid: expected one of {known}"
             )));
-            otherwise
+            default
         }),
     }
 }
 
-fn hints(said: Option<Value>) -> Result<ToolHints, String> {
+fn hints(declared: Option<Value>) -> Result<ToolHints, String> {
     const KNOWN: [&str; 4] = ["readOnly", "destructive", "idempotent", "openWorld"];
-    let mut all = json!(ToolHints::default());
-    let Some(said) = said else {
+    let mut hints_json = json!(ToolHints::default());
+    let Some(declared) = declared else {
         return Ok(ToolHints::default());
     };
-    let wrong = || {
+    let invalid = || {
         format!(
             "`hints` is not valid: expected an object with any of {}, each true or false",
             KNOWN.join(", ")
         )
     };
-    for (key, value) in said.as_object().ok_or_else(wrong)? {
+    for (key, value) in declared.as_object().ok_or_else(invalid)? {
         if !KNOWN.contains(&key.as_str()) || !value.is_boolean() {
-            return Err(wrong());
+            return Err(invalid());
         }
-        all[key] = value.clone();
+        hints_json[key] = value.clone();
     }
-    serde_json::from_value(all).map_err(|error| format!("`hints`: {error}"))
+    serde_json::from_value(hints_json).map_err(|error| format!("`hints`: {error}"))
 }
 
 /// Converts needs to the form of the contract, with every field present.
-fn of_contract(needs: &Needs) -> Value {
+fn contract_needs(needs: &Needs) -> Value {
     json!({
         "files": needs.files,
         "hosts": needs.hosts,

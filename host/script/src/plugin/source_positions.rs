@@ -19,7 +19,7 @@ pub(super) struct SourcePositions {
     files: Vec<String>,
     /// Line and column in the code, the number of the file (from 1, 0 for none), line and column in it; all count from
     /// 1, sorted by the first two.
-    all: Vec<[u32; 5]>,
+    positions: Vec<[u32; 5]>,
 }
 
 /// The parts of a source map that are used.
@@ -31,12 +31,12 @@ struct SourceMap {
 
 impl SourcePositions {
     /// Positions in a single file that was compiled here.
-    pub(super) fn of_module(place: &str, map: &[[u32; 4]]) -> Self {
-        let file = place.rsplit('/').next().unwrap_or(place);
-        let all = map.iter().take(MAX_POSITIONS);
+    pub(super) fn from_module(path: &str, map: &[[u32; 4]]) -> Self {
+        let file = path.rsplit('/').next().unwrap_or(path);
+        let positions = map.iter().take(MAX_POSITIONS);
         Self {
             files: vec![file.to_owned()],
-            all: all
+            positions: positions
                 .map(|[row, at, line, column]| [*row, *at, 1, *line, *column])
                 .collect(),
         }
@@ -44,7 +44,7 @@ impl SourcePositions {
 
     /// Positions in a bundle in the folder `work` with its source map, `before` lines after the beginning of the code.
     /// File names are relative to `home`, the folder of the module.
-    pub(super) fn of_bundle(map: &str, before: u32, work: &Path, home: &Path) -> Option<Self> {
+    pub(super) fn from_bundle(map: &str, before: u32, work: &Path, home: &Path) -> Option<Self> {
         let map: SourceMap = serde_json::from_str(map).ok()?;
         let mut files: Vec<String> = Vec::new();
         let mut numbers: HashMap<String, u32> = HashMap::new();
@@ -53,7 +53,7 @@ impl SourcePositions {
             .sources
             .iter()
             .map(|source| {
-                let (name, is_package) = named(&joined(work, source), work, home)?;
+                let (name, is_package) = display_name(&join_path(work, source), work, home)?;
                 let number = *numbers.entry(name.clone()).or_insert_with(|| {
                     files.push(name);
                     files.len() as u32
@@ -61,58 +61,61 @@ impl SourcePositions {
                 Some((number, is_package))
             })
             .collect();
-        let mut all: Vec<([u32; 5], bool)> = Vec::new();
-        for (row, column, source) in segments(&map.mappings)? {
+        let mut positions: Vec<([u32; 5], bool)> = Vec::new();
+        for (row, column, source) in parse_mappings(&map.mappings)? {
             let row = row + before + 1;
-            let known = source.and_then(|(source, line, at)| {
+            let original = source.and_then(|(source, line, at)| {
                 let (file, is_package) = (*sources.get(source as usize)?)?;
                 Some(([row, column + 1, file, line + 1, at + 1], is_package))
             });
-            let (place, is_package) = known.unwrap_or(([row, column + 1, 0, 0, 0], true));
-            let last = all.last().filter(|(last, _)| last[0] == row);
+            let (position, is_package) = original.unwrap_or(([row, column + 1, 0, 0, 0], true));
+            let last = positions.last().filter(|(last, _)| last[0] == row);
             let is_new = match last {
-                Some((last, _)) => last[2] != place[2],
-                None => place[2] != 0,
+                Some((last, _)) => last[2] != position[2],
+                None => position[2] != 0,
             };
             if !is_package || is_new {
-                all.push((place, is_package));
+                positions.push((position, is_package));
             }
         }
-        if all.len() > MAX_POSITIONS {
+        if positions.len() > MAX_POSITIONS {
             // The first segment of a package in a line ends the one before it.
             let mut last = 0;
-            all.retain(|(place, is_package)| {
-                let keep = !is_package || last == place[0];
-                last = if *is_package { 0 } else { place[0] };
+            positions.retain(|(position, is_package)| {
+                let keep = !is_package || last == position[0];
+                last = if *is_package { 0 } else { position[0] };
                 keep
             });
         }
-        let all = all.into_iter().take(MAX_POSITIONS).map(|(place, _)| place);
+        let positions = positions
+            .into_iter()
+            .take(MAX_POSITIONS)
+            .map(|(position, _)| position);
         Some(Self {
             files,
-            all: all.collect(),
+            positions: positions.collect(),
         })
     }
 
     /// Returns the source position of a line and a column in the code.
-    pub(super) fn place(&self, row: u32, column: u32) -> Option<String> {
+    pub(super) fn source_position(&self, row: u32, column: u32) -> Option<String> {
         let after = self
-            .all
+            .positions
             .partition_point(|[line, at, ..]| (*line, *at) <= (row, column));
-        let [line, _, file, source, at] = *self.all.get(after.checked_sub(1)?)?;
+        let [line, _, file, source, at] = *self.positions.get(after.checked_sub(1)?)?;
         let file = self.files.get((file as usize).checked_sub(1)?)?;
         (line == row).then(|| format!("{file}:{source}:{at}"))
     }
 
     /// Returns the positions in the form that the plugin's exports take.
     pub(super) fn to_json(&self) -> (Value, Value) {
-        let numbers: Vec<u32> = self.all.iter().flatten().copied().collect();
+        let numbers: Vec<u32> = self.positions.iter().flatten().copied().collect();
         (json!(self.files), json!(numbers))
     }
 }
 
 /// Returns the display name of a file, and true if it belongs to a package. Files generated for the bundler have none.
-fn named(path: &Path, work: &Path, home: &Path) -> Option<(String, bool)> {
+fn display_name(path: &Path, work: &Path, home: &Path) -> Option<(String, bool)> {
     if path.starts_with(work) {
         return None;
     }
@@ -127,31 +130,34 @@ fn named(path: &Path, work: &Path, home: &Path) -> Option<(String, bool)> {
 }
 
 /// Joins a relative path to a folder, and resolves `..`.
-fn joined(folder: &Path, path: &str) -> PathBuf {
-    let mut whole = folder.to_owned();
+fn join_path(folder: &Path, path: &str) -> PathBuf {
+    let mut joined = folder.to_owned();
     for part in Path::new(path).components() {
         match part {
             Component::ParentDir => {
-                whole.pop();
+                joined.pop();
             }
             Component::CurDir => {}
-            other => whole.push(other),
+            other => joined.push(other),
         }
     }
-    whole
+    joined
 }
 
 /// A position in the code, and its source with the position there: all count from 0.
 type MappingSegment = (u32, u32, Option<(u32, u32, u32)>);
 
 /// Parses the mappings of a source map.
-fn segments(mappings: &str) -> Option<Vec<MappingSegment>> {
-    let mut all = Vec::new();
+fn parse_mappings(mappings: &str) -> Option<Vec<MappingSegment>> {
+    let mut parsed = Vec::new();
     let (mut source, mut line, mut at) = (0_i64, 0_i64, 0_i64);
-    for (row, whole) in mappings.split(';').enumerate() {
+    for (row, line_segments) in mappings.split(';').enumerate() {
         let mut column = 0_i64;
-        for segment in whole.split(',').filter(|segment| !segment.is_empty()) {
-            let numbers = numbers(segment)?;
+        for segment in line_segments
+            .split(',')
+            .filter(|segment| !segment.is_empty())
+        {
+            let numbers = decode_vlq(segment)?;
             column += numbers.first()?;
             let from = match numbers[..] {
                 [_, by_source, by_line, by_column, ..] => {
@@ -161,16 +167,16 @@ fn segments(mappings: &str) -> Option<Vec<MappingSegment>> {
                 }
                 _ => None,
             };
-            all.push((u32::try_from(row).ok()?, u32::try_from(column).ok()?, from));
+            parsed.push((u32::try_from(row).ok()?, u32::try_from(column).ok()?, from));
         }
     }
-    Some(all)
+    Some(parsed)
 }
 
 /// Decodes the numbers of a segment: base 64 VLQ, the lowest five bits first, the sign in the lowest bit.
-fn numbers(segment: &str) -> Option<Vec<i64>> {
+fn decode_vlq(segment: &str) -> Option<Vec<i64>> {
     const DIGITS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut all = Vec::new();
+    let mut numbers = Vec::new();
     let (mut value, mut shift) = (0_i64, 0_u32);
     for digit in segment.chars() {
         let digit = DIGITS.find(digit)? as i64;
@@ -178,14 +184,14 @@ fn numbers(segment: &str) -> Option<Vec<i64>> {
         shift += 5;
         if digit & 32 == 0 {
             let half = value >> 1;
-            all.push(if value & 1 == 1 { -half } else { half });
+            numbers.push(if value & 1 == 1 { -half } else { half });
             (value, shift) = (0, 0);
         }
         if shift > 40 {
             return None;
         }
     }
-    Some(all)
+    Some(numbers)
 }
 
 #[cfg(test)]
@@ -194,19 +200,28 @@ mod tests {
 
     #[test]
     fn positions_lead_from_a_bundle_to_its_files() {
-        // In the form that esbuild writes: lines 2 and 3 come from a file of the person's, line 4 from a package.
+        // In the form that esbuild writes: lines 2 and 3 come from a file of the user's, line 4 from a package.
         let map = r#"{"version": 3, "sources": ["entry.mjs", "../home/lib/a.ts", "../home/node_modules/p/b.js"],
             "mappings": "AAAA;ACEA,SAAS;AACT,KAAK;ACHL"}"#;
         let (work, home) = (Path::new("/tmp/work"), Path::new("/tmp/home"));
-        let places = SourcePositions::of_bundle(map, 2, work, home).unwrap();
-        assert_eq!(places.place(3, 1), None);
-        assert_eq!(places.place(4, 1).as_deref(), Some("lib/a.ts:3:1"));
-        assert_eq!(places.place(4, 12).as_deref(), Some("lib/a.ts:3:10"));
-        assert_eq!(places.place(5, 6).as_deref(), Some("lib/a.ts:4:6"));
+        let positions = SourcePositions::from_bundle(map, 2, work, home).unwrap();
+        assert_eq!(positions.source_position(3, 1), None);
         assert_eq!(
-            places.place(6, 9).as_deref(),
+            positions.source_position(4, 1).as_deref(),
+            Some("lib/a.ts:3:1")
+        );
+        assert_eq!(
+            positions.source_position(4, 12).as_deref(),
+            Some("lib/a.ts:3:10")
+        );
+        assert_eq!(
+            positions.source_position(5, 6).as_deref(),
+            Some("lib/a.ts:4:6")
+        );
+        assert_eq!(
+            positions.source_position(6, 9).as_deref(),
             Some("node_modules/p/b.js:1:1")
         );
-        assert_eq!(places.place(7, 1), None);
+        assert_eq!(positions.source_position(7, 1), None);
     }
 }

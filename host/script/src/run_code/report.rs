@@ -10,10 +10,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Maximum length of a stream in structured content, in characters: as in `exec`.
-const MAX_STREAM: usize = 30_000;
+const MAX_STREAM_CHARS: usize = 30_000;
 
 /// Maximum length of both streams as text, in characters: about 10,000 tokens, of which a model mostly uses the ends.
-const MAX_TEXT: usize = 40_000;
+const MAX_TEXT_CHARS: usize = 40_000;
 
 /// Result of running code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -50,26 +50,26 @@ pub(super) struct RunOutput {
 }
 
 impl RunReport {
-    pub(super) fn new(finished: &CommandOutput, by: &str, note: String) -> Self {
-        let (stdout, cut_out) = truncated_text(&finished.stdout, MAX_STREAM);
-        let (stderr, cut_err) = truncated_text(&finished.stderr, MAX_STREAM);
-        let (mut text, _) = truncated_text(&finished.combined, MAX_TEXT);
+    pub(super) fn new(finished: &CommandOutput, backend: &str, note: String) -> Self {
+        let (stdout, stdout_truncated) = truncated_text(&finished.stdout, MAX_STREAM_CHARS);
+        let (stderr, stderr_truncated) = truncated_text(&finished.stderr, MAX_STREAM_CHARS);
+        let (mut text, _) = truncated_text(&finished.combined, MAX_TEXT_CHARS);
         if text.is_empty() {
             text.push_str("(no output)");
         }
         if finished.exit_code != 0 {
-            line(&mut text, &format!("exit code {}", finished.exit_code));
+            append_line(&mut text, &format!("exit code {}", finished.exit_code));
         }
         if !note.is_empty() {
-            line(&mut text, &format!("({note})"));
+            append_line(&mut text, &format!("({note})"));
         }
         Self {
             stdout,
             stderr,
             exit_code: finished.exit_code,
             duration: u64::try_from(finished.duration.as_millis()).unwrap_or(u64::MAX),
-            truncated: cut_out || cut_err,
-            backend: by.to_owned(),
+            truncated: stdout_truncated || stderr_truncated,
+            backend: backend.to_owned(),
             note,
             session: None,
             text,
@@ -84,16 +84,17 @@ impl RunReport {
                 (true, false) => "began",
                 (false, false) => "continues",
             };
-            let said = format!(
+            let status = format!(
                 "(the session {} {state}; open: {})",
                 session.name,
-                match session.open.is_empty() {
-                    true => "none".to_owned(),
-                    false => session.open.join(", "),
+                if session.open.is_empty() {
+                    "none".to_owned()
+                } else {
+                    session.open.join(", ")
                 }
             );
             if session.fresh || session.ended {
-                line(&mut self.text, &said);
+                append_line(&mut self.text, &status);
             }
         }
         self.session = session;
@@ -114,29 +115,29 @@ impl RunReport {
     }
 }
 
-/// Returns output as text, shortened to `most` characters by leaving out the middle. The flag is true if something is
-/// missing.
-fn truncated_text(captured: &CapturedOutput, most: usize) -> (String, bool) {
+/// Returns output as text, shortened to `max_chars` characters by leaving out the middle. The flag is true if something
+/// is missing.
+fn truncated_text(captured: &CapturedOutput, max_chars: usize) -> (String, bool) {
     let text = sanitize(String::from_utf8_lossy(&captured.bytes).into_owned());
     let count = text.chars().count();
-    if count <= most {
+    if count <= max_chars {
         return (text, captured.omitted_bytes > 0);
     }
     // A failure is more often at the end than at the beginning.
-    let head = text::prefix(&text, most / 3);
-    let skipped = count - (most - most / 3);
+    let head = text::prefix(&text, max_chars / 3);
+    let skipped = count - (max_chars - max_chars / 3);
     let tail = text
         .char_indices()
         .nth(skipped)
         .map_or("", |(at, _)| &text[at..]);
-    let left_out = skipped - most / 3;
+    let left_out = skipped - max_chars / 3;
     (
         format!("{head}\n[… {left_out} characters left out …]\n{tail}"),
         true,
     )
 }
 
-fn line(text: &mut String, line: &str) {
+fn append_line(text: &mut String, line: &str) {
     if !text.ends_with('\n') {
         text.push('\n');
     }

@@ -7,21 +7,21 @@ use serde_json::json;
 
 use super::*;
 
-mod ways;
+mod backend_selection;
 
-fn captured(text: &str) -> mimir_core::command::CapturedOutput {
+fn captured_output(text: &str) -> mimir_core::command::CapturedOutput {
     mimir_core::command::CapturedOutput {
         bytes: text.into(),
         omitted_bytes: 0,
     }
 }
 
-fn finished(exit_code: i32, stdout: &str, stderr: &str) -> CommandOutput {
+fn command_output(exit_code: i32, stdout: &str, stderr: &str) -> CommandOutput {
     CommandOutput {
         exit_code,
-        stdout: captured(stdout),
-        stderr: captured(stderr),
-        combined: captured(&format!("{stdout}{stderr}")),
+        stdout: captured_output(stdout),
+        stderr: captured_output(stderr),
+        combined: captured_output(&format!("{stdout}{stderr}")),
         duration: Duration::from_millis(7),
         changed_auto_run_files: Vec::new(),
     }
@@ -56,7 +56,7 @@ fn report_matches_its_schema_and_shows_failures() {
     let tool = run_code(Vec::new()).unwrap();
     let schema = tool.definition.output_schema.unwrap();
     let good = RunReport::new(
-        &finished(0, "\x1b[1mone\x1b[0m\n", ""),
+        &command_output(0, "\x1b[1mone\x1b[0m\n", ""),
         "wasm",
         String::new(),
     );
@@ -70,7 +70,11 @@ fn report_matches_its_schema_and_shows_failures() {
     assert_eq!(good.output.content, [mimir_core::Content::text("one\n")]);
     assert_eq!(value.get("note"), None);
 
-    let bad = RunReport::new(&finished(3, "one", "two"), "process", "because".to_owned());
+    let bad = RunReport::new(
+        &command_output(3, "one", "two"),
+        "process",
+        "because".to_owned(),
+    );
     let bad = bad.into_output().unwrap();
     let text = mimir_core::Content::text("onetwo\nexit code 3\n(because)");
     assert_eq!(
@@ -85,7 +89,7 @@ fn report_matches_its_schema_and_shows_failures() {
 #[test]
 fn report_leaves_out_the_middle_of_long_output() {
     let long = format!("first\n{}last\n", "line\n".repeat(100_000));
-    let cut = RunReport::new(&finished(0, &long, ""), "wasm", String::new())
+    let cut = RunReport::new(&command_output(0, &long, ""), "wasm", String::new())
         .into_output()
         .unwrap();
     assert!(cut.truncated);
@@ -98,11 +102,12 @@ fn report_leaves_out_the_middle_of_long_output() {
 #[test]
 fn request_rejects_nul_and_bad_variable_names() {
     let request = |more: Value| {
-        let mut all = json!({"language": "python", "code": "x"});
-        all.as_object_mut()
+        let mut arguments = json!({"language": "python", "code": "x"});
+        arguments
+            .as_object_mut()
             .unwrap()
             .extend(more.as_object().unwrap().clone());
-        check_snippet(&RunCodeArgs::parse(&all).unwrap().snippet())
+        check_snippet(&RunCodeArgs::parse(&arguments).unwrap().snippet())
     };
     request(json!({"env": {"A": "b=c"}, "args": ["", "a=b"]})).unwrap();
     for more in [
@@ -112,7 +117,7 @@ fn request_rejects_nul_and_bad_variable_names() {
         json!({"env": {"A": "c\0"}}),
         json!({"args": ["a\0b"]}),
     ] {
-        let refused = request(more.clone()).unwrap_err();
-        assert_eq!(refused.code, ToolErrorCode::InvalidInput, "{more}");
+        let error = request(more.clone()).unwrap_err();
+        assert_eq!(error.code, ToolErrorCode::InvalidInput, "{more}");
     }
 }

@@ -42,17 +42,17 @@ impl ComponentCache {
     /// Returns the file with this code if it has not changed since its content was verified.
     pub(crate) fn verified_file(&self, key: &str) -> Option<PathBuf> {
         let stamp = CodeSeal::read(self, key)?.stamp?;
-        let (file, path) = self.opened(key).ok()??;
+        let (file, path) = self.open_code_file(key).ok()??;
         (file_stamp(&file)? == stamp).then_some(path)
     }
 
     /// Reads this code and verifies its hash.
     pub(crate) fn read_code(&self, key: &str) -> Option<Bytes> {
         let mut seal = CodeSeal::read(self, key)?;
-        let (mut file, path) = match self.opened(key) {
-            Ok(found) => found?,
+        let (mut file, path) = match self.open_code_file(key) {
+            Ok(file) => file?,
             Err(error) => {
-                self.useless(self.folder()?, &error);
+                self.warn_unusable(self.folder()?, &error);
                 return None;
             }
         };
@@ -77,14 +77,14 @@ impl ComponentCache {
         let Some(folder) = self.folder() else {
             return;
         };
-        let place = folder.join(CacheEntryKind::Compiled.folder());
-        let written = write_to(folder, &place, key, |file| {
+        let code_folder = folder.join(CacheEntryKind::Compiled.folder());
+        let written = write_to(folder, &code_folder, key, |file| {
             file.write_all(content)?;
             // After a power failure, a partly written file must not have the stamp of the complete one.
             file.sync_all()
         });
         if let Err(error) = written {
-            return self.useless(folder, &error);
+            return self.warn_unusable(folder, &error);
         }
         // The file is too new for a reliable stamp.
         let seal = CodeSeal {
@@ -94,7 +94,7 @@ impl ComponentCache {
         seal.write(self, key);
     }
 
-    fn opened(&self, key: &str) -> io::Result<Option<(File, PathBuf)>> {
+    fn open_code_file(&self, key: &str) -> io::Result<Option<(File, PathBuf)>> {
         use io::ErrorKind::{NotADirectory, NotFound};
         let Some(top) = self.folder() else {
             return Ok(None);

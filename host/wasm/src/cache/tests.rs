@@ -196,12 +196,12 @@ fn code_that_others_can_write_is_not_used() {
     std::thread::sleep(std::time::Duration::from_millis(250));
     assert!(cache.read_code("key").is_some() && cache.verified_file("key").is_some());
     let top = dir.path().join("cache");
-    for place in [&path, &top, &top.join("compiled"), &top.join("seals")] {
-        let before = fs::metadata(place).unwrap().permissions();
-        fs::set_permissions(place, fs::Permissions::from_mode(0o777)).unwrap();
-        assert_eq!(cache.verified_file("key"), None, "{}", place.display());
-        assert_eq!(cache.read_code("key"), None, "{}", place.display());
-        fs::set_permissions(place, before).unwrap();
+    for exposed in [&path, &top, &top.join("compiled"), &top.join("seals")] {
+        let before = fs::metadata(exposed).unwrap().permissions();
+        fs::set_permissions(exposed, fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(cache.verified_file("key"), None, "{}", exposed.display());
+        assert_eq!(cache.read_code("key"), None, "{}", exposed.display());
+        fs::set_permissions(exposed, before).unwrap();
     }
     let aside = dir.path().join("aside");
     fs::rename(&path, &aside).unwrap();

@@ -1,8 +1,8 @@
 //! Compiler in a child process, as seen by the host: started for one component, and stopped when it takes too long or
 //! no request waits for it any more.
 //!
-//! The process is this program again, with an argument that makes it a compiler ([`super::serve`]). It receives the
-//! component on stdin and returns the code on stdout.
+//! The process is this program again, with an argument that makes it a compiler
+//! ([`run_if_child`](super::run_if_child)). It receives the component on stdin and returns the code on stdout.
 
 use std::ffi::OsString;
 use std::io;
@@ -16,8 +16,8 @@ use tokio::process::{Child, Command};
 use super::child_main::{ARGUMENT, CompilerReply, MAX_THREADS};
 use super::compiler::{CompileError, CompileJob, ComponentCompiler};
 
-/// Environment variables passed on to the process: the ones needed to load a program at all.
-const PASSED_ON: [&str; 3] = ["LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SystemRoot"];
+/// Environment variables that the process inherits: the ones needed to load a program at all.
+const INHERITED_VARIABLES: [&str; 3] = ["LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SystemRoot"];
 
 /// Limit in bytes for the part of the process's stderr that is read.
 const MAX_STDERR: u64 = 16 << 10;
@@ -70,7 +70,7 @@ impl ChildCompiler {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true);
-        for name in PASSED_ON {
+        for name in INHERITED_VARIABLES {
             if let Some(value) = std::env::var_os(name) {
                 command.env(name, value);
             }
@@ -91,9 +91,9 @@ impl ComponentCompiler for ChildCompiler {
                 CompileError::Failed(format!("its process cannot be started: {error}"))
             })?;
             let time = job.limits.time;
-            // The process is killed when `talk` is dropped.
-            let ended = tokio::time::timeout(time, exchange(child, &job)).await;
-            ended.unwrap_or(Err(CompileError::Time(time)))
+            // The process is killed when the exchange is dropped.
+            let result = tokio::time::timeout(time, exchange(child, &job)).await;
+            result.unwrap_or(Err(CompileError::Time(time)))
         })
     }
 }
@@ -106,21 +106,21 @@ async fn exchange(mut child: Child, job: &CompileJob) -> Result<Vec<u8>, Compile
     let mut stdout = child.stdout.take().ok_or_else(no_pipe)?;
     let stderr = child.stderr.take().ok_or_else(no_pipe)?;
     let length = (job.bytes.len() as u64).to_le_bytes();
-    let hand_over = async {
+    let send = async {
         // A process that has ended early reports the reason on stderr.
         let _ = stdin.write_all(&length).await;
         let _ = stdin.write_all(&job.bytes).await;
         let _ = stdin.flush().await;
     };
-    let mut answer = Vec::new();
-    let read = async { stdout.read_to_end(&mut answer).await };
-    let ((), read, messages) = tokio::join!(hand_over, read, beginning(stderr));
+    let mut reply = Vec::new();
+    let read = async { stdout.read_to_end(&mut reply).await };
+    let ((), read, messages) = tokio::join!(send, read, read_beginning(stderr));
     let read = read.map_err(failed);
     let status = child.wait().await.map_err(failed)?;
     // Stays open until here: the process exits when it is closed, so that none outlives its host.
     drop(stdin);
     read?;
-    match CompilerReply::read(answer) {
+    match CompilerReply::parse(reply) {
         Some(CompilerReply::Code(code)) if status.success() => Ok(code),
         Some(CompilerReply::Invalid(reason)) if status.success() => {
             Err(CompileError::Invalid(reason))
@@ -128,12 +128,12 @@ async fn exchange(mut child: Child, job: &CompileJob) -> Result<Vec<u8>, Compile
         Some(CompilerReply::Failed(reason)) if status.success() => {
             Err(CompileError::Failed(reason))
         }
-        _ => Err(died(status, &messages, job)),
+        _ => Err(exit_error(status, &messages, job)),
     }
 }
 
 /// Returns the beginning of a stream; the rest is read and dropped.
-async fn beginning(mut stream: impl AsyncRead + Unpin) -> String {
+async fn read_beginning(mut stream: impl AsyncRead + Unpin) -> String {
     let mut text = Vec::new();
     let _ = (&mut stream).take(MAX_STDERR).read_to_end(&mut text).await;
     let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
@@ -141,10 +141,11 @@ async fn beginning(mut stream: impl AsyncRead + Unpin) -> String {
 }
 
 /// Returns the error for a process that ended without a reply. Rust's allocator aborts when it gets no memory.
-fn died(status: ExitStatus, messages: &str, job: &CompileJob) -> CompileError {
-    let says = |words: &str| messages.contains(words);
-    let out_of_memory = says("memory allocation of") || says("Cannot allocate memory");
-    if out_of_memory || (is_killed(status) && !says("overflowed its stack")) {
+fn exit_error(status: ExitStatus, messages: &str, job: &CompileJob) -> CompileError {
+    let has_message = |words: &str| messages.contains(words);
+    let out_of_memory =
+        has_message("memory allocation of") || has_message("Cannot allocate memory");
+    if out_of_memory || (is_killed(status) && !has_message("overflowed its stack")) {
         return CompileError::Memory(job.limits.memory);
     }
     let line = messages.lines().find(|line| !line.trim().is_empty());

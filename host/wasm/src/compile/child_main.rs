@@ -31,7 +31,7 @@ pub(super) enum CompilerReply {
 
 impl CompilerReply {
     /// Parses a reply, or returns `None` if it is not valid.
-    pub(super) fn read(mut bytes: Vec<u8>) -> Option<Self> {
+    pub(super) fn parse(mut bytes: Vec<u8>) -> Option<Self> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         match bytes.split_first()? {
             (&INVALID, reason) => Some(Self::Invalid(text(reason))),
@@ -74,13 +74,13 @@ pub fn run_if_child() -> Option<ExitCode> {
     if arguments.next()? != ARGUMENT {
         return None;
     }
-    let answer = match serve(arguments) {
+    let reply = match serve(arguments) {
         Ok(code) => CompilerReply::Code(code),
         Err(CompileError::Invalid(reason)) => CompilerReply::Invalid(reason),
         Err(CompileError::Failed(reason)) => CompilerReply::Failed(reason),
         Err(error) => CompilerReply::Failed(error.to_string()),
     };
-    Some(match answer.write() {
+    Some(match reply.write() {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     })
@@ -89,16 +89,16 @@ pub fn run_if_child() -> Option<ExitCode> {
 fn serve(mut arguments: impl Iterator<Item = OsString>) -> Result<Vec<u8>, CompileError> {
     let failed = |reason: String| CompileError::Failed(reason);
     let mut next = || arguments.next().and_then(|word| word.into_string().ok());
-    let addressing = next().and_then(|word| MemoryAddressing::read(&word));
+    let addressing = next().and_then(|word| MemoryAddressing::parse(&word));
     let memory = next().and_then(|word| word.parse().ok());
     let (Some(addressing), Some(memory)) = (addressing, memory) else {
         return Err(failed(
             "it was started with unexpected arguments".to_owned(),
         ));
     };
-    bound_memory(memory).map_err(|error| failed(format!("cannot limit its memory: {error}")))?;
+    limit_memory(memory).map_err(|error| failed(format!("cannot limit its memory: {error}")))?;
     let bytes = read_component().map_err(|error| failed(error.to_string()))?;
-    std::thread::spawn(end_with_host);
+    std::thread::spawn(exit_with_host);
     compiler::compile(addressing, &bytes)
 }
 
@@ -112,37 +112,38 @@ fn read_component() -> io::Result<Vec<u8>> {
     }
     let mut bytes = Vec::new();
     stdin.take(length).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 == length {
-        true => Ok(bytes),
-        false => Err(io::ErrorKind::UnexpectedEof.into()),
+    if bytes.len() as u64 == length {
+        Ok(bytes)
+    } else {
+        Err(io::ErrorKind::UnexpectedEof.into())
     }
 }
 
 /// Ends the process when its host has ended: the host holds the other end of stdin and sends nothing more.
-fn end_with_host() {
+fn exit_with_host() {
     let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
     std::process::exit(ABANDONED);
 }
 
 /// Limits the memory that the process can write to. Address space that is only reserved does not count.
 #[cfg(target_os = "linux")]
-fn bound_memory(bytes: u64) -> io::Result<()> {
+fn limit_memory(bytes: u64) -> io::Result<()> {
     use rustix::process::{Resource, Rlimit, setrlimit};
-    let none = Some(0);
+    let zero = Some(0);
     // A compiler that runs out of memory writes no core dump.
     setrlimit(
         Resource::Core,
         Rlimit {
-            current: none,
-            maximum: none,
+            current: zero,
+            maximum: zero,
         },
     )?;
-    let most = Some(bytes);
+    let limit = Some(bytes);
     setrlimit(
         Resource::Data,
         Rlimit {
-            current: most,
-            maximum: most,
+            current: limit,
+            maximum: limit,
         },
     )?;
     Ok(())
@@ -150,6 +151,6 @@ fn bound_memory(bytes: u64) -> io::Result<()> {
 
 /// Other systems have no process limit that counts mapped memory.
 #[cfg(not(target_os = "linux"))]
-fn bound_memory(_: u64) -> io::Result<()> {
+fn limit_memory(_: u64) -> io::Result<()> {
     Ok(())
 }

@@ -19,19 +19,19 @@ const MAX_CODE_BYTES: u64 = 128 << 20;
 /// Limit for variables times branches of one function. The largest known value of honest code is 700,000, in
 /// unoptimised code; the interpreters of CPython and QuickJS have up to 150,000. Two million take about a second and
 /// 240 MB.
-const MAX_TANGLE: u64 = 2_000_000;
+const MAX_FUNCTION_COMPLEXITY: u64 = 2_000_000;
 
 /// Limit for that product over all functions together: bash has 11 million in 10 MB, QuickJS one million in 1.5 MB,
 /// and language engines reach 40 MB.
-const TANGLE_TOTAL: u64 = 200_000_000;
+const MAX_TOTAL_COMPLEXITY: u64 = 200_000_000;
 
 /// Returns a description of the first exceeded limit, if any.
 pub(super) fn find_excess(bytes: &[u8]) -> Option<String> {
     // The engine reports a component that cannot be parsed, with its own message.
-    measure(bytes).unwrap_or_default()
+    find_first_excess(bytes).unwrap_or_default()
 }
 
-fn measure(bytes: &[u8]) -> wasmparser::Result<Option<String>> {
+fn find_first_excess(bytes: &[u8]) -> wasmparser::Result<Option<String>> {
     let mut arities = Vec::new();
     let mut total = 0_u64;
     let mut function = 0_u64;
@@ -59,22 +59,22 @@ fn measure(bytes: &[u8]) -> wasmparser::Result<Option<String>> {
                 let size = (range.end - range.start) as u64;
                 code = code.saturating_add(size);
                 if code > MAX_CODE_BYTES {
-                    let most = shown(MAX_CODE_BYTES);
+                    let limit = format_bytes(MAX_CODE_BYTES);
                     return Ok(Some(format!(
-                        "its functions have more than {most} of code, the limit for compiling"
+                        "its functions have more than {limit} of code, the limit for compiling"
                     )));
                 }
                 if size > MAX_FUNCTION_BYTES {
-                    let (size, most) = (shown(size), shown(MAX_FUNCTION_BYTES));
+                    let (size, limit) = (format_bytes(size), format_bytes(MAX_FUNCTION_BYTES));
                     return Ok(Some(format!(
-                        "function number {function} with a body has {size} of code; the limit for compiling is {most}"
+                        "function number {function} with a body has {size} of code; the limit for compiling is {limit}"
                     )));
                 }
-                let tangle = count_live_variables(&body, &arities)?;
-                total = total.saturating_add(tangle);
-                if tangle > MAX_TANGLE || total > TANGLE_TOTAL {
+                let complexity = branch_complexity(&body, &arities)?;
+                total = total.saturating_add(complexity);
+                if complexity > MAX_FUNCTION_COMPLEXITY || total > MAX_TOTAL_COMPLEXITY {
                     return Ok(Some(format!(
-                        "its functions have too many branches times variables ({tangle} in function number {function} with a body, {total} so far)"
+                        "its functions have too many branches times variables ({complexity} in function number {function} with a body, {total} so far)"
                     )));
                 }
             }
@@ -84,7 +84,7 @@ fn measure(bytes: &[u8]) -> wasmparser::Result<Option<String>> {
     Ok(None)
 }
 
-fn shown(bytes: u64) -> String {
+fn format_bytes(bytes: u64) -> String {
     mimir_core::text::bytes(bytes)
 }
 
@@ -96,8 +96,8 @@ fn arity(ty: &CompositeInnerType) -> u64 {
     }
 }
 
-/// Returns the number of variables of a function times the number of its branch targets.
-fn count_live_variables(body: &FunctionBody<'_>, arities: &[u64]) -> wasmparser::Result<u64> {
+/// Returns the sum, over all branches of a function, of the variables and block values that are live there.
+fn branch_complexity(body: &FunctionBody<'_>, arities: &[u64]) -> wasmparser::Result<u64> {
     let mut variables = 1_u64;
     for local in body.get_locals_reader()? {
         variables = variables.saturating_add(u64::from(local?.0));
@@ -105,7 +105,7 @@ fn count_live_variables(body: &FunctionBody<'_>, arities: &[u64]) -> wasmparser:
     let mut sum = 0_u64;
     let mut operators = body.get_operators_reader()?;
     while !operators.eof() {
-        let (ways, values) = match operators.read()? {
+        let (branches, values) = match operators.read()? {
             Operator::Block { blockty } | Operator::Loop { blockty } | Operator::If { blockty } => {
                 let values = match blockty {
                     BlockType::FuncType(ty) => arities.get(ty as usize).copied().unwrap_or(0),
@@ -117,7 +117,7 @@ fn count_live_variables(body: &FunctionBody<'_>, arities: &[u64]) -> wasmparser:
             Operator::BrTable { targets } => (1 + u64::from(targets.len()), 0),
             _ => continue,
         };
-        sum = sum.saturating_add((variables + values).saturating_mul(ways));
+        sum = sum.saturating_add((variables + values).saturating_mul(branches));
     }
     Ok(sum)
 }
@@ -126,8 +126,8 @@ fn count_live_variables(body: &FunctionBody<'_>, arities: &[u64]) -> wasmparser:
 mod tests {
     use super::*;
 
-    /// Returns a function with so many variables and branches.
-    fn tangled(locals: usize, branches: usize) -> Vec<u8> {
+    /// Returns a component with a function of this many variables and branches.
+    fn complex_function(locals: usize, branches: usize) -> Vec<u8> {
         let locals = "i32 ".repeat(locals);
         let branches = "local.get 0 if local.get 1 local.set 0 end ".repeat(branches);
         wat::parse_str(format!(
@@ -138,10 +138,10 @@ mod tests {
 
     #[test]
     fn bounds_limit_branches_times_variables() {
-        assert_eq!(find_excess(&tangled(10, 20_000)), None);
-        assert_eq!(find_excess(&tangled(1_000, 100)), None);
-        let why = find_excess(&tangled(1_000, 20_000)).unwrap();
-        assert!(why.contains("branches"), "{why}");
+        assert_eq!(find_excess(&complex_function(10, 20_000)), None);
+        assert_eq!(find_excess(&complex_function(1_000, 100)), None);
+        let excess = find_excess(&complex_function(1_000, 20_000)).unwrap();
+        assert!(excess.contains("branches"), "{excess}");
     }
 
     #[test]
@@ -161,39 +161,39 @@ mod tests {
     #[test]
     fn bounds_refuse_a_long_function_and_many_tangled_ones() {
         let long = format!("(module (func {}))", "i32.const 0 drop ".repeat(400_000));
-        let why = find_excess(&wat::parse_str(long).unwrap()).unwrap();
-        assert!(why.contains("limit for compiling is"), "{why}");
-        let one = format!(
+        let excess = find_excess(&wat::parse_str(long).unwrap()).unwrap();
+        assert!(excess.contains("limit for compiling is"), "{excess}");
+        let function = format!(
             "(func (local {}) {}) ",
             "i32 ".repeat(1_000),
             "local.get 0 br_if 0 ".repeat(1_900)
         );
         assert_eq!(
-            find_excess(&wat::parse_str(format!("(module {one})")).unwrap()),
+            find_excess(&wat::parse_str(format!("(module {function})")).unwrap()),
             None
         );
-        let many = format!("(module {})", one.repeat(110));
+        let many = format!("(module {})", function.repeat(110));
         assert!(find_excess(&wat::parse_str(many).unwrap()).is_some());
     }
 
     #[test]
     fn bounds_count_functions_over_all_modules() {
         let module = format!("(core module {})", "(func) ".repeat(200_000));
-        let one = wat::parse_str(format!("(component {module})")).unwrap();
-        assert_eq!(find_excess(&one), None);
-        let two = wat::parse_str(format!("(component {module} {module})")).unwrap();
-        let why = find_excess(&two).unwrap();
-        assert!(why.contains("400000 functions"), "{why}");
+        let one_module = wat::parse_str(format!("(component {module})")).unwrap();
+        assert_eq!(find_excess(&one_module), None);
+        let two_modules = wat::parse_str(format!("(component {module} {module})")).unwrap();
+        let excess = find_excess(&two_modules).unwrap();
+        assert!(excess.contains("400000 functions"), "{excess}");
     }
 
     #[test]
     fn bounds_limit_the_code_of_all_functions() {
-        let one = format!("(func {}) ", "i32.const 0 drop ".repeat(300_000));
-        let module = format!("(core module {one})");
+        let function = format!("(func {}) ", "i32.const 0 drop ".repeat(300_000));
+        let module = format!("(core module {function})");
         let few = wat::parse_str(format!("(component {})", module.repeat(2))).unwrap();
         assert_eq!(find_excess(&few), None);
         // Many copies of one module, assembled from bytes: parsing it as text would take a minute.
-        let inner = wat::parse_str(format!("(module {one})")).unwrap();
+        let inner = wat::parse_str(format!("(module {function})")).unwrap();
         let mut component = wat::parse_str("(component)").unwrap();
         for _ in 0..150 {
             component.push(1);
@@ -205,8 +205,8 @@ mod tests {
             component.push(length as u8);
             component.extend(&inner);
         }
-        let why = find_excess(&component).unwrap();
-        assert!(why.contains("of code"), "{why}");
+        let excess = find_excess(&component).unwrap();
+        assert!(excess.contains("of code"), "{excess}");
     }
 
     #[test]

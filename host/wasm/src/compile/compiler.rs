@@ -57,38 +57,38 @@ pub enum CompileError {
 pub struct InProcessCompiler(Arc<Semaphore>);
 
 /// Limit for running compilations of this compiler, including those that were given up.
-const AT_A_TIME: usize = 2;
+const MAX_RUNNING: usize = 2;
 
 impl Default for InProcessCompiler {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(AT_A_TIME)))
+        Self(Arc::new(Semaphore::new(MAX_RUNNING)))
     }
 }
 
 impl ComponentCompiler for InProcessCompiler {
     fn compile(&self, job: CompileJob) -> BoxFuture<'static, Result<Vec<u8>, CompileError>> {
-        let places = Arc::clone(&self.0);
+        let permits = Arc::clone(&self.0);
         Box::pin(async move {
             let time = job.limits.time;
             let failed = |reason: String| CompileError::Failed(reason);
             let work = async {
-                let place = places.acquire_owned().await;
-                let place = place.map_err(|error| failed(error.to_string()))?;
-                let (done, ended) = oneshot::channel();
+                let permit = permits.acquire_owned().await;
+                let permit = permit.map_err(|error| failed(error.to_string()))?;
+                let (sender, receiver) = oneshot::channel();
                 let thread = std::thread::Builder::new().name("compile".to_owned());
                 let started = thread.spawn(move || {
-                    let _place = place;
+                    let _permit = permit;
                     // The requester may be gone.
-                    let _ = done.send(compile(job.addressing, &job.bytes));
+                    let _ = sender.send(compile(job.addressing, &job.bytes));
                 });
                 started.map_err(|error| failed(error.to_string()))?;
                 // A compiler that panics drops its sender.
-                ended
+                receiver
                     .await
                     .unwrap_or_else(|_| Err(failed("it ended without a result".to_owned())))
             };
-            let ended = tokio::time::timeout(time, work).await;
-            ended.unwrap_or(Err(CompileError::Time(time)))
+            let result = tokio::time::timeout(time, work).await;
+            result.unwrap_or(Err(CompileError::Time(time)))
         })
     }
 }
@@ -127,8 +127,8 @@ mod tests {
         let error = compiler.compile(job("no component", long)).await;
         assert!(matches!(error, Err(CompileError::Invalid(_))), "{error:?}");
         // Other compilations hold all permits and do not release them in time.
-        let places = Arc::clone(&compiler.0).acquire_many_owned(AT_A_TIME as u32);
-        let _places = places.await.unwrap();
+        let permits = Arc::clone(&compiler.0).acquire_many_owned(MAX_RUNNING as u32);
+        let _permits = permits.await.unwrap();
         let short = Duration::from_millis(1);
         let error = compiler.compile(job(good, short)).await.unwrap_err();
         assert_eq!(error, CompileError::Time(short));

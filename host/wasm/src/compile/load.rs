@@ -18,11 +18,12 @@ use wasmtime::component::Component;
     reason = "running cached machine code is what a code cache is for"
 )]
 pub(super) fn map_code(engine: &Engine, file: &Path) -> Option<Component> {
-    // SAFETY: see above. `Cache::unchanged` returns a file that, by its metadata, has not changed since its content
-    // was verified. Entries are replaced as a whole and never written to, so the mapped content stays the same.
+    // SAFETY: see above. `ComponentCache::verified_file` returns a file that, by its metadata, has not changed since
+    // its content was verified. Entries are replaced as a whole and never written to, so the mapped content stays the
+    // same.
     let mapped = unsafe { Component::deserialize_file(engine, file) };
     mapped
-        // On a file system that forbids execution, code cannot be mapped for execution either.
+        // A file system that forbids execution also forbids mapping code for it.
         .inspect_err(|error| tracing::debug!(%error, "cached code is not mapped"))
         .ok()
 }
@@ -33,8 +34,9 @@ pub(super) fn map_code(engine: &Engine, file: &Path) -> Option<Component> {
     reason = "running machine code that was compiled elsewhere is what a compiler process is for"
 )]
 pub(super) fn load_fresh(engine: &Engine, code: &[u8]) -> wasmtime::Result<Component> {
-    // SAFETY: a `Compiler` returns the output of `Engine::precompile_component`. It runs in this process, or in a
-    // process that this host started from its own executable and that replies over a pipe that no other process has.
+    // SAFETY: a `ComponentCompiler` returns the output of `Engine::precompile_component`. It runs in this process, or
+    // in a process that this host started from its own executable and that replies over a pipe that no other process
+    // has.
     unsafe { Component::deserialize(engine, code) }
 }
 
@@ -44,7 +46,7 @@ pub(super) fn load_fresh(engine: &Engine, code: &[u8]) -> wasmtime::Result<Compo
     reason = "running cached machine code is what a code cache is for"
 )]
 pub(super) fn load_copied(engine: &Engine, code: &[u8]) -> Option<Component> {
-    // SAFETY: see above. These are the very bytes that `Cache::code` verified.
+    // SAFETY: see above. These are the very bytes that `ComponentCache::read_code` verified.
     let copied = unsafe { Component::deserialize(engine, code) };
     copied
         .inspect_err(|error| tracing::warn!(%error, "ignoring cached code"))

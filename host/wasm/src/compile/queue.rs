@@ -1,5 +1,5 @@
-//! Queue of compilations: each component is compiled once, however many calls wait for it, and as long as one of them
-//! does. Cancelling the last one cancels the compilation.
+//! Queue of compilations: each component is compiled once, however many calls wait for it. When the last waiting call
+//! is cancelled, so is the compilation.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -50,7 +50,7 @@ pub(crate) struct CompileQueue {
     compiler: Arc<dyn ComponentCompiler>,
     built_in: Semaphore,
     custom: Semaphore,
-    under_way: Mutex<RunningCompilations>,
+    compilations: Mutex<RunningCompilations>,
 }
 
 /// By digest; the number distinguishes a job from an earlier one for the same component.
@@ -66,17 +66,17 @@ impl CompileQueue {
             compiler,
             built_in: Semaphore::new(1),
             custom: Semaphore::new(1),
-            under_way: Mutex::default(),
+            compilations: Mutex::default(),
         }
     }
 
-    fn under_way(&self) -> MutexGuard<'_, RunningCompilations> {
-        self.under_way.lock()
+    fn compilations(&self) -> MutexGuard<'_, RunningCompilations> {
+        self.compilations.lock()
     }
 
-    /// Waits for a free compiler, which is released when the result is dropped. A wait has an end: exceeding the
-    /// compile time limit is an error.
-    async fn semaphore(
+    /// Waits for a free compiler, which is released when the result is dropped. Waiting longer than the compile time
+    /// limit is an error.
+    async fn acquire_lane(
         &self,
         request: &CompileRequest,
     ) -> Result<tokio::sync::SemaphorePermit<'_>, WasmHostError> {
@@ -85,7 +85,7 @@ impl CompileQueue {
             CompileLane::Custom => &self.custom,
         };
         match tokio::time::timeout(request.limits.time, lane.acquire()).await {
-            Ok(place) => place.map_err(|error| WasmHostError::Engine(error.to_string())),
+            Ok(permit) => permit.map_err(|error| WasmHostError::Engine(error.to_string())),
             Err(_) => Err(WasmHostError::Component(
                 format!(
                     "{} is not compiled yet: other components are being compiled; try again later",
@@ -126,26 +126,26 @@ impl WasmHost {
         digest: Sha256Digest,
         begin: impl FnOnce() -> BoxFuture<'static, CompileResult>,
     ) -> SharedCompilation {
-        let mut under_way = self.compile_queue().under_way();
-        let known = under_way.jobs.get(&digest);
+        let mut compilations = self.compile_queue().compilations();
+        let known = compilations.jobs.get(&digest);
         if let Some(job) = known.and_then(|(_, job)| job.upgrade()) {
             return job;
         }
-        under_way.last += 1;
-        let number = under_way.last;
-        let ended = JobCleanup {
+        compilations.last += 1;
+        let number = compilations.last;
+        let cleanup = JobCleanup {
             host: Arc::clone(self),
             digest,
             number,
         };
         let work = begin();
         let work: BoxFuture<'static, CompileResult> = Box::pin(async move {
-            let _ended = ended;
+            let _cleanup = cleanup;
             work.await
         });
         let job = work.shared();
         if let Some(weak) = job.downgrade() {
-            under_way.jobs.insert(digest, (number, weak));
+            compilations.jobs.insert(digest, (number, weak));
         }
         job
     }
@@ -155,7 +155,7 @@ impl WasmHost {
         request: CompileRequest,
         bytes: impl FnOnce() -> Result<Cow<'static, [u8]>, WasmHostError> + Send + 'static,
     ) -> CompileResult {
-        let _place = self.compile_queue().semaphore(&request).await?;
+        let _permit = self.compile_queue().acquire_lane(&request).await?;
         let name = request.name.clone();
         let bytes = run_blocking(move || {
             let bytes = bytes()?;
@@ -177,18 +177,18 @@ impl WasmHost {
             limits: request.limits,
             bytes,
         };
-        let told = CompileNotifier::start(&self, &request.name, job.bytes.len());
+        let notifier = CompileNotifier::start(&self, &request.name, job.bytes.len());
         let code = self.compile_queue().compiler.compile(job).await;
-        drop(told);
-        let code = code.map_err(|error| self.not_compiled(&request, error))?;
+        drop(notifier);
+        let code = code.map_err(|error| self.compile_failure(&request, error))?;
         let (host, engine) = (Arc::clone(&self), running.engine.clone());
         run_blocking(move || {
-            super::compile_fresh(&engine, host.cache(), &request.digest, &request.name, &code)
+            super::load_and_store(&engine, host.cache(), &request.digest, &request.name, &code)
         })
         .await
     }
 
-    fn not_compiled(&self, request: &CompileRequest, error: CompileError) -> WasmHostError {
+    fn compile_failure(&self, request: &CompileRequest, error: CompileError) -> WasmHostError {
         let name = &request.name;
         let limit = |reason: String, code: ToolErrorCode| {
             // The next call would fail in the same way, after as long a wait.
@@ -226,8 +226,8 @@ impl WasmHost {
 pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, WasmHostError> + Send + 'static,
 ) -> Result<T, WasmHostError> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| WasmHostError::Engine(error.to_string()))?
+    let result = tokio::task::spawn_blocking(work).await;
+    result.map_err(|error| WasmHostError::Engine(error.to_string()))?
 }
 
 /// Removes a job from the list when it has ended or no request waits for it.
@@ -239,10 +239,10 @@ struct JobCleanup {
 
 impl Drop for JobCleanup {
     fn drop(&mut self) {
-        let mut under_way = self.host.compile_queue().under_way();
-        let known = under_way.jobs.get(&self.digest);
+        let mut compilations = self.host.compile_queue().compilations();
+        let known = compilations.jobs.get(&self.digest);
         if known.is_some_and(|(number, _)| *number == self.number) {
-            under_way.jobs.remove(&self.digest);
+            compilations.jobs.remove(&self.digest);
         }
     }
 }
@@ -270,11 +270,11 @@ impl<'a> CompileNotifier<'a> {
 
 impl Drop for CompileNotifier<'_> {
     fn drop(&mut self) {
-        let took = self.start.elapsed();
-        self.host.cache().counts().count_compiled(took);
+        let elapsed = self.start.elapsed();
+        self.host.cache().counts().count_compiled(elapsed);
         self.host.notify(CompileEvent::Finished {
             name: self.name.to_owned(),
-            took,
+            took: elapsed,
         });
     }
 }

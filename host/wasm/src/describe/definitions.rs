@@ -11,7 +11,7 @@ use crate::bindings::types;
 use crate::convert;
 use crate::error::WasmHostError;
 
-/// Maximum number of tools of a plugin, more than real plugins have; a model would see them all.
+/// Maximum number of tools of a plugin: more than real plugins have. A model sees all of them.
 const MAX_TOOLS: usize = 256;
 
 /// Maximum lengths of the texts in a definition, in characters. A model reads every description in every prompt.
@@ -29,26 +29,26 @@ pub(super) type SortedDefinitions = (Vec<ToolDefinition>, Vec<(String, String)>)
 pub(super) fn definitions(
     tools: Vec<types::Definition>,
 ) -> Result<SortedDefinitions, WasmHostError> {
-    let whole = |message: String| {
+    let refuse_manifest = |message: String| {
         Err(WasmHostError::Manifest(
             format!("it {message}"),
             ToolErrorCode::InvalidInput,
         ))
     };
     if tools.is_empty() {
-        return whole("describes no tools".to_owned());
+        return refuse_manifest("describes no tools".to_owned());
     }
     if tools.len() > MAX_TOOLS {
-        return whole(format!(
+        return refuse_manifest(format!(
             "describes {} tools; the limit is {MAX_TOOLS}, so split it into several plugins",
             tools.len()
         ));
     }
-    let mut seen = HashSet::new();
-    let (mut good, mut refused) = (Vec::new(), Vec::new());
+    let mut names = HashSet::new();
+    let (mut valid, mut refused) = (Vec::new(), Vec::new());
     for tool in tools {
-        let name = line(&tool.name, MAX_NAME);
-        if !seen.insert(tool.name.clone()) {
+        let name = single_line(&tool.name, MAX_NAME);
+        if !names.insert(tool.name.clone()) {
             refused.push((
                 name,
                 "the plugin describes this name twice; only the first counts".to_owned(),
@@ -56,34 +56,34 @@ pub(super) fn definitions(
             continue;
         }
         match definition(tool) {
-            Ok(definition) => good.push(definition),
+            Ok(definition) => valid.push(definition),
             Err(reason) => refused.push((name, reason)),
         }
     }
-    Ok((good, refused))
+    Ok((valid, refused))
 }
 
 fn definition(tool: types::Definition) -> Result<ToolDefinition, String> {
     let name = ToolName::new(&tool.name).map_err(|error| error.to_string())?;
-    let long = |what: &str, length: usize, most: usize| {
-        format!("its {what} has {length} characters; the limit is {most}")
+    let too_long = |what: &str, length: usize, limit: usize| {
+        format!("its {what} has {length} characters; the limit is {limit}")
     };
     let length = tool.description.chars().count();
     if length > MAX_DESCRIPTION {
-        return Err(long("description", length, MAX_DESCRIPTION));
+        return Err(too_long("description", length, MAX_DESCRIPTION));
     }
     if tool.description.trim().is_empty() {
         return Err("it has no description, so no model could choose it".to_owned());
     }
     let schema = |what: &str, text: &str| {
         if text.len() > MAX_SCHEMA {
-            return Err(long(what, text.len(), MAX_SCHEMA));
+            return Err(too_long(what, text.len(), MAX_SCHEMA));
         }
         Schema::parse(text).map_err(|error| format!("its {what} is {error}"))
     };
     Ok(ToolDefinition {
         name,
-        title: tool.title.map(|title| line(&title, MAX_TEXT)),
+        title: tool.title.map(|title| single_line(&title, MAX_TEXT)),
         description: text::sanitize(tool.description),
         group: convert::group(tool.group),
         input_schema: schema("input schema", &tool.input_schema)?,
@@ -112,18 +112,18 @@ fn needs(mut needs: Needs) -> Result<Needs, String> {
     }
     for need in &mut needs.files {
         let trimmed = need.path.trim_end_matches('/');
-        let inside = trimmed == "."
+        let is_inside = trimmed == "."
             || trimmed
                 .split('/')
                 .all(|part| !part.is_empty() && part != "." && part != "..");
-        if !inside || need.path.contains(['\\', '\0', ':']) {
-            let shown = line(&need.path, MAX_TEXT);
+        if !is_inside || need.path.contains(['\\', '\0', ':']) {
+            let shown = single_line(&need.path, MAX_TEXT);
             return Err(format!(
                 "it needs the directory `{shown}`: write a path below the workspace, such as `data`, or `.` for all of it"
             ));
         }
         need.path = trimmed.to_owned();
-        need.reason = line(&need.reason, MAX_TEXT);
+        need.reason = single_line(&need.reason, MAX_TEXT);
     }
     for need in &mut needs.hosts {
         const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
@@ -135,17 +135,17 @@ fn needs(mut needs: Needs) -> Result<Needs, String> {
             let near = did_you_mean(method, METHODS);
             return Err(format!(
                 "it needs `{}`, which is not a valid HTTP method.{near}",
-                line(method, MAX_NAME)
+                single_line(method, MAX_NAME)
             ));
         }
         need.pattern()
             .map_err(|error| format!("it needs a host, but {error}"))?;
-        need.reason = line(&need.reason, MAX_TEXT);
+        need.reason = single_line(&need.reason, MAX_TEXT);
     }
     for need in &needs.secrets {
         let host: Result<HostPattern, _> = need.host.parse();
         host.map_err(|error| {
-            let name = line(&need.name, MAX_NAME);
+            let name = single_line(&need.name, MAX_NAME);
             format!("it needs the secret `{name}` for a host, but {error}")
         })?;
     }
@@ -155,12 +155,12 @@ fn needs(mut needs: Needs) -> Result<Needs, String> {
         .map(|n| &mut n.reason)
         .chain(needs.secrets.iter_mut().map(|n| &mut n.reason))
     {
-        *reason = line(reason, MAX_TEXT);
+        *reason = single_line(reason, MAX_TEXT);
     }
     Ok(needs)
 }
 
 /// Returns a text of the guest as one short line.
-pub(super) fn line(text: &str, most: usize) -> String {
-    text::visible(text::prefix(text, most))
+pub(super) fn single_line(text: &str, max_chars: usize) -> String {
+    text::visible(text::prefix(text, max_chars))
 }

@@ -34,10 +34,10 @@ impl ComponentSurface {
             match &payload {
                 Payload::Version { range, .. } => {
                     depth += 1;
-                    if depth > type_nesting::DEEPEST {
+                    if depth > type_nesting::MAX_DEPTH {
                         let what = format_args!(
                             "components are nested more than {} deep",
-                            type_nesting::DEEPEST
+                            type_nesting::MAX_DEPTH
                         );
                         return Err(FamilyError::corrupt(range.start, what));
                     }
@@ -80,10 +80,10 @@ impl ComponentSurface {
             return Err(FamilyError::corrupt(bytes.len(), "the file ends too early"));
         };
         let known = types.as_ref();
-        let imports = typed(imports, |name| {
+        let imports = with_types(imports, |name| {
             Some(known.component_item_for_import(name)?.ty)
         });
-        let exports = typed(exports, |name| {
+        let exports = with_types(exports, |name| {
             Some(known.component_item_for_export(name)?.ty)
         });
         Ok(Self {
@@ -115,7 +115,7 @@ impl ComponentSurface {
     }
 }
 
-fn typed(
+fn with_types(
     names: Vec<String>,
     find: impl Fn(&str) -> Option<ComponentEntityType>,
 ) -> Vec<(String, ComponentEntityType)> {

@@ -49,9 +49,12 @@ impl CoreModule {
 
     /// Returns instructions to turn it into a component.
     pub(super) fn remedy(&self) -> String {
-        let adapter = |kind: &str| match self.uses_wasi_01 {
-            true => format!(" --adapt wasi_snapshot_preview1.{kind}.wasm"),
-            false => String::new(),
+        let adapter = |kind: &str| {
+            if self.uses_wasi_01 {
+                format!(" --adapt wasi_snapshot_preview1.{kind}.wasm")
+            } else {
+                String::new()
+            }
         };
         let new = |file: &str, kind: &str| {
             format!(

@@ -1,4 +1,4 @@
-//! Errors for files that are not tools: a code for programs and a sentence for the person who installed them.
+//! Errors for files that are not tools: a code for programs and a message for the user who installed them.
 
 use mimir_core::text;
 use serde::{Deserialize, Serialize};
@@ -8,10 +8,10 @@ use super::{CONTRACT, MAX_FILE_BYTES};
 use crate::lift::SkippedExport;
 
 /// Maximum number of names in one message.
-const NAMED: usize = 5;
+const MAX_NAMES: usize = 5;
 
 /// Maximum length of a name or reason from a file in a message, in characters.
-const SHOWN: usize = 120;
+const MAX_NAME_CHARS: usize = 120;
 
 /// A file that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
@@ -82,7 +82,7 @@ pub enum FamilyError {
     /// Imports that this host does not provide.
     #[error(
         "it imports {}, which mimir does not provide: tools get WASI 0.2 (cli, clocks, filesystem, http, io, random, sockets), `wasi:config/store` and `mimir:tool` {CONTRACT}; compose the component with one that provides it (`wac plug`), or build it without",
-        list(missing)
+        list_names(missing)
     )]
     Imports {
         /// The imports, as written.
@@ -91,7 +91,7 @@ pub enum FamilyError {
     /// A component without a callable export.
     #[error(
         "there is nothing to call: it exports no `mimir:tool/toolset`, no function with plain types and no `wasi:cli/run`{}",
-        because(skipped)
+        skipped_reasons(skipped)
     )]
     NothingToCall {
         /// Skipped functions, each with the reason.
@@ -127,7 +127,7 @@ impl FamilyError {
         FamilyError::NothingToCall {
             skipped: skipped
                 .iter()
-                .map(|it| format!("`{}` {}", it.export, it.reason))
+                .map(|export| format!("`{}` {}", export.export, export.reason))
                 .collect(),
         }
     }
@@ -142,7 +142,7 @@ impl From<wasmparser::Error> for FamilyError {
 /// Returns a text from a file as one line of limited length.
 pub(super) fn shown(text: &str) -> String {
     let visible = text::visible(text);
-    let cut = text::prefix(&visible, SHOWN);
+    let cut = text::prefix(&visible, MAX_NAME_CHARS);
     if cut.len() < visible.len() {
         format!("{cut}…")
     } else {
@@ -150,26 +150,27 @@ pub(super) fn shown(text: &str) -> String {
     }
 }
 
-fn list(names: &[String]) -> String {
+fn list_names(names: &[String]) -> String {
     let quoted: Vec<String> = names
         .iter()
-        .take(NAMED)
+        .take(MAX_NAMES)
         .map(|name| format!("`{name}`"))
         .collect();
-    let more = names.len().saturating_sub(NAMED);
+    let more = names.len().saturating_sub(MAX_NAMES);
     match more {
         0 => quoted.join(", "),
         more => format!("{} and {more} more", quoted.join(", ")),
     }
 }
 
-fn because(skipped: &[String]) -> String {
+fn skipped_reasons(skipped: &[String]) -> String {
     match skipped {
         [] => String::new(),
-        some => format!(
+        skipped => format!(
             " ({})",
-            some.iter()
-                .take(NAMED)
+            skipped
+                .iter()
+                .take(MAX_NAMES)
                 .cloned()
                 .collect::<Vec<_>>()
                 .join("; ")

@@ -150,17 +150,21 @@ impl fmt::Display for InterfaceName<'_> {
 }
 
 /// Returns the version of an interface of the contract, if this host offers it.
-pub(super) fn check_contract(found: &InterfaceName<'_>) -> Result<InterfaceVersion, FamilyError> {
-    let text = || shown(&found.to_string());
-    match found.version.and_then(InterfaceVersion::parse) {
-        Some(version) if version.major != CONTRACT.major => {
-            Err(FamilyError::ContractUnknown { found: text() })
-        }
-        Some(version) if version.minor > CONTRACT.minor => {
-            Err(FamilyError::ContractNewer { found: text() })
-        }
+pub(super) fn check_contract(
+    interface: &InterfaceName<'_>,
+) -> Result<InterfaceVersion, FamilyError> {
+    let shown_name = || shown(&interface.to_string());
+    match interface.version.and_then(InterfaceVersion::parse) {
+        Some(version) if version.major != CONTRACT.major => Err(FamilyError::ContractUnknown {
+            found: shown_name(),
+        }),
+        Some(version) if version.minor > CONTRACT.minor => Err(FamilyError::ContractNewer {
+            found: shown_name(),
+        }),
         Some(version) => Ok(version),
-        None => Err(FamilyError::ContractUnknown { found: text() }),
+        None => Err(FamilyError::ContractUnknown {
+            found: shown_name(),
+        }),
     }
 }
 
@@ -170,21 +174,21 @@ pub(super) fn check_imports(surface: &ComponentSurface) -> Result<Vec<String>, F
     let mut missing = Vec::new();
     let mut resources = ImportedResources::new();
     for (name, ty) in surface.imports() {
-        if is_inert(surface, ty, &resources) {
+        if only_names_types(surface, ty, &resources) {
             continue;
         }
-        note_resources(surface, ty, &mut resources);
+        collect_resources(surface, ty, &mut resources);
         match InterfaceName::parse(name) {
-            Some(found) if found.package == MIMIR => {
-                check_contract(&found)?;
-                if MIMIR_IMPORTS.contains(&found.name) {
+            Some(interface) if interface.package == MIMIR => {
+                check_contract(&interface)?;
+                if MIMIR_IMPORTS.contains(&interface.name) {
                     imports.push(name.to_owned());
                 } else {
                     missing.push(shown(name));
                 }
             }
-            Some(found) if found.is_known_wasi() => {
-                if !found.is_wasi_02() {
+            Some(interface) if interface.is_known_wasi() => {
+                if !interface.is_wasi_02() {
                     return Err(FamilyError::Wasi { found: shown(name) });
                 }
                 imports.push(name.to_owned());
@@ -205,7 +209,7 @@ type ImportedResources = HashSet<ResourceId>;
 
 /// Returns true if an import only names types: it needs no implementation and gives no capability. Resources of
 /// earlier imports may be named again.
-fn is_inert(
+fn only_names_types(
     surface: &ComponentSurface,
     ty: ComponentEntityType,
     known: &ImportedResources,
@@ -228,7 +232,7 @@ fn is_inert(
 }
 
 /// Records the resources that an imported interface names.
-fn note_resources(
+fn collect_resources(
     surface: &ComponentSurface,
     ty: ComponentEntityType,
     known: &mut ImportedResources,
@@ -280,8 +284,12 @@ mod tests {
 
     #[test]
     fn interface_name_is_parsed() {
-        let found = InterfaceName::parse("wasi:io/streams@0.2.6").unwrap();
-        assert!(found.matches("wasi:io", "streams") && found.is_wasi_02() && found.is_known_wasi());
+        let interface = InterfaceName::parse("wasi:io/streams@0.2.6").unwrap();
+        assert!(
+            interface.matches("wasi:io", "streams")
+                && interface.is_wasi_02()
+                && interface.is_known_wasi()
+        );
         assert!(
             !InterfaceName::parse("wasi:io/streams@0.3.0")
                 .unwrap()

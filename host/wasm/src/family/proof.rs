@@ -83,11 +83,11 @@ enum ImportPower {
     Unknown,
 }
 
-fn power(import: &str) -> ImportPower {
-    let Some(found) = InterfaceName::parse(import) else {
+fn import_power(import: &str) -> ImportPower {
+    let Some(interface) = InterfaceName::parse(import) else {
         return ImportPower::Unknown;
     };
-    match (found.package, found.name) {
+    match (interface.package, interface.name) {
         ("wasi:sockets" | "wasi:http", _) => ImportPower::Network,
         ("wasi:filesystem", _) => ImportPower::Files,
         ("wasi:cli" | "wasi:clocks" | "wasi:config" | "wasi:io" | "wasi:random", _) => {
@@ -102,12 +102,13 @@ fn power(import: &str) -> ImportPower {
     }
 }
 
-/// Returns the proofs that follow from the imports of a component (those of [`DetectedComponent`](super::DetectedComponent)) alone.
+/// Returns the proofs that follow from the imports of a component (those of
+/// [`DetectedComponent`](super::DetectedComponent)) alone.
 ///
-/// `wasi:filesystem` is imported by nearly everything that a standard library was linked into. Without a preopened
-/// directory it reaches no file, but then the host prevents it: the list does not prove it, so it is not claimed here.
+/// `wasi:filesystem` is imported by nearly every component that links a standard library. Without a preopened directory
+/// it reaches no file, but that is due to the host: the imports do not prove it, so it is not claimed here.
 pub fn proofs(imports: &[String]) -> Vec<Proof> {
-    let powers: Vec<ImportPower> = imports.iter().map(|import| power(import)).collect();
+    let powers: Vec<ImportPower> = imports.iter().map(|import| import_power(import)).collect();
     Proof::ALL
         .into_iter()
         .filter(|proof| {
@@ -122,9 +123,12 @@ pub fn proofs(imports: &[String]) -> Vec<Proof> {
 /// streams, *provided that no directory is preopened*: `wasi:filesystem` counts as harmless here, since without a
 /// preopen there is no file to open.
 pub fn is_pure(imports: &[String]) -> bool {
-    imports
-        .iter()
-        .all(|import| matches!(power(import), ImportPower::Nothing | ImportPower::Files))
+    imports.iter().all(|import| {
+        matches!(
+            import_power(import),
+            ImportPower::Nothing | ImportPower::Files
+        )
+    })
 }
 
 #[cfg(test)]

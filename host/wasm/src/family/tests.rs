@@ -47,7 +47,7 @@ const RUN: &str =
 
 fn code(bytes: &[u8]) -> &'static str {
     match detect(bytes) {
-        Ok(found) => panic!("taken: {found:?}"),
+        Ok(detected) => panic!("taken: {detected:?}"),
         Err(error) => {
             assert!(error.to_string().len() < 2_000, "{error}");
             error.code()
@@ -57,15 +57,15 @@ fn code(bytes: &[u8]) -> &'static str {
 
 #[test]
 fn families_are_detected() {
-    let found = detect(&toolset(TOOL_WIT, false)).unwrap();
+    let detected = detect(&toolset(TOOL_WIT, false)).unwrap();
     let family = |assessor| ComponentFamily::Toolset {
         version: CONTRACT,
         assessor,
     };
-    assert_eq!(found.family, family(false));
+    assert_eq!(detected.family, family(false));
     // Unused interfaces are not imported, and interfaces with types only do not count as imports.
-    assert_eq!(found.imports, ["mimir:tool/log@1.0.0"]);
-    assert_eq!(found.exports, ["mimir:tool/toolset@1.0.0"]);
+    assert_eq!(detected.imports, ["mimir:tool/log@1.0.0"]);
+    assert_eq!(detected.exports, ["mimir:tool/toolset@1.0.0"]);
     assert_eq!(
         detect(&toolset(TOOL_WIT, true)).unwrap().family,
         family(true)
@@ -327,19 +327,19 @@ fn nesting_too_deep_is_an_error() {
 
 #[test]
 fn huge_counts_cause_no_allocation() {
-    let most = [0xff, 0xff, 0xff, 0xff, 0x0f];
+    let max_count = [0xff, 0xff, 0xff, 0xff, 0x0f];
     for id in 1..=11 {
         for content in [
-            most.to_vec(),
-            [&[1, 0x42], &most[..]].concat(),
-            [&[1, 0x72], &most[..]].concat(),
+            max_count.to_vec(),
+            [&[1, 0x42], &max_count[..]].concat(),
+            [&[1, 0x72], &max_count[..]].concat(),
         ] {
             let started = std::time::Instant::now();
             assert!(detect(&[HEADER, &section(id, &content)].concat()).is_err());
             assert!(started.elapsed().as_secs() < 60);
         }
         // A section that claims to be larger than the file.
-        assert!(detect(&[HEADER, &[id], &most[..]].concat()).is_err());
+        assert!(detect(&[HEADER, &[id], &max_count[..]].concat()).is_err());
     }
 }
 
@@ -365,21 +365,21 @@ fn damaged_bytes_never_cause_a_panic() {
         world w { export api; }";
     let core = echoes([])
         + r#"(func (export "t:t/api@1.0.0#draw") (param i32 i32 i32 f64 i32) (result i32) (i32.const 0))"#;
-    let whole = build(wit, &core);
-    assert!(detect(&whole).is_ok());
-    for end in 0..whole.len() {
+    let component = build(wit, &core);
+    assert!(detect(&component).is_ok());
+    for end in 0..component.len() {
         // Cut between two sections, the rest is a smaller valid component.
-        if let Ok(found) = detect(&whole[..end]) {
-            assert!(matches!(found.family, ComponentFamily::Lifted(_)));
+        if let Ok(detected) = detect(&component[..end]) {
+            assert!(matches!(detected.family, ComponentFamily::Lifted(_)));
         }
     }
-    for at in 0..whole.len() {
+    for at in 0..component.len() {
         for bit in 0..8 {
-            let mut damaged = whole.clone();
+            let mut damaged = component.clone();
             damaged[at] ^= 1 << bit;
             let _ = detect(&damaged);
         }
-        let mut damaged = whole.clone();
+        let mut damaged = component.clone();
         damaged[at] = 0xff;
         let _ = detect(&damaged);
         damaged.remove(at);

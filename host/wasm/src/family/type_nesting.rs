@@ -9,7 +9,7 @@ use wasmparser::{BinaryReader, ComponentImport, ComponentType, InstanceTypeDecla
 use super::FamilyError;
 
 /// Limit for components in components, and types in types. Tools nest three or four deep.
-pub(super) const DEEPEST: usize = 64;
+pub(super) const MAX_DEPTH: usize = 64;
 
 /// The kind of a list of declarations.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,12 +53,12 @@ pub(super) fn check(section: &[u8], start: usize) -> Result<(), FamilyError> {
                 continue;
             }
         }
-        if let Some(inner) = enter(section, start, &mut reader)? {
+        if let Some(inner) = read_or_enter(section, start, &mut reader)? {
             open.push(inner);
-            if open.len() > DEEPEST {
+            if open.len() > MAX_DEPTH {
                 return Err(FamilyError::corrupt(
                     reader.original_position(),
-                    format_args!("types are nested more than {DEEPEST} deep"),
+                    format_args!("types are nested more than {MAX_DEPTH} deep"),
                 ));
             }
         }
@@ -67,7 +67,7 @@ pub(super) fn check(section: &[u8], start: usize) -> Result<(), FamilyError> {
 }
 
 /// Reads a type; a type with declarations is opened instead.
-fn enter<'a>(
+fn read_or_enter<'a>(
     section: &'a [u8],
     start: usize,
     reader: &mut BinaryReader<'a>,

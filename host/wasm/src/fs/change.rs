@@ -16,7 +16,7 @@ use std::sync::Arc;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 
 pub(super) async fn make_dir(node: &FsNode, path: &str) -> Result<(), FsFault> {
-    let target = name_at(node, path)?;
+    let target = resolve_name(node, path)?;
     node.shared().check_dir_writable(&target.path)?;
     node.shared().record(&target.path).await?;
     create_counted(node.shared().quota.as_ref(), || {
@@ -31,7 +31,7 @@ pub(super) async fn remove_dir(
     path: &str,
     yield_timer: &mut YieldTimer,
 ) -> Result<(), FsFault> {
-    let target = name_at(node, path)?;
+    let target = resolve_name(node, path)?;
     node.shared().check_dir_writable(&target.path)?;
     node.shared().record(&target.path).await?;
     let quota = node.shared().quota.as_ref();
@@ -45,7 +45,7 @@ pub(super) async fn remove_dir(
 }
 
 pub(super) async fn remove_file(node: &FsNode, path: &str) -> Result<(), FsFault> {
-    let target = name_at(node, path)?;
+    let target = resolve_name(node, path)?;
     node.shared().check_writable(&target.path)?;
     if target.dir {
         return Err(ErrorCode::NotDirectory.into());
@@ -64,7 +64,7 @@ pub(super) fn set_times_at(
     accessed: TimeUpdate,
     modified: TimeUpdate,
 ) -> Result<(), FsFault> {
-    judge_written(node, &GuestPath::parse(path)?)?;
+    check_written_path(node, &GuestPath::parse(path)?)?;
     let target = resolve_path(node, path, follow)?;
     node.shared().check_writable(&target.path)?;
     Ok(sys::set_times_at(
@@ -84,27 +84,27 @@ pub(super) async fn rename(
     new_path: &str,
     yield_timer: &mut YieldTimer,
 ) -> Result<(), FsFault> {
-    same_mount(old, new)?;
+    check_same_mount(old, new)?;
     let shared = old.shared();
-    let (from, to) = (name_at(old, old_path)?, name_at(new, new_path)?);
+    let (from, to) = (resolve_name(old, old_path)?, resolve_name(new, new_path)?);
     shared.check_dir_writable(&from.path)?;
     shared.check_dir_writable(&to.path)?;
     let stat = sys::stat_at(&from.at, &from.name)?;
     let kind = stat.kind;
-    let moved = || match shared.rules.against_moving(&from.path, &to.path) {
+    let check_move = || match shared.rules.against_moving(&from.path, &to.path) {
         Some(rule) => Err(FsFault::refused(
             &from.path,
             RefusalCause::Below(rule.clone()),
         )),
         None => Ok(()),
     };
-    let linked = |says: String| {
-        moved()?;
-        may_lead(shared, &to)?;
-        check_link_target(shared, &says, &to)
+    let check_link = |link_text: String| {
+        check_move()?;
+        check_link_location(shared, &to)?;
+        check_link_target(shared, &link_text, &to)
     };
     if kind == FileKind::Directory {
-        moved()?;
+        check_move()?;
         link_check::check_links_stay_inside(&from, &to, &from, shared.depth, yield_timer).await?;
     } else {
         shared.check_writable(&from.path)?;
@@ -114,19 +114,19 @@ pub(super) async fn rename(
         }
     }
     if kind == FileKind::Link {
-        linked(sys::read_link(&from.at, &from.name)?)?;
+        check_link(sys::read_link(&from.at, &from.name)?)?;
     }
     if let Some(undo) = &shared.undo {
         undo.record_before_move(shared, &from, &to, &stat).await?;
     }
-    let taken = match kind {
+    let previous_bits = match kind {
         FileKind::File => sys::take_permission_bits(&from.at, &from.name, &to.at, &to.name),
         _ => None,
     };
     let quota = shared.quota.as_ref();
     let replaced = quota.and_then(|_| replaced(&from, &to));
     if let Err(error) = sys::rename(&from.at, &from.name, &to.at, &to.name) {
-        if let Some(bits) = taken {
+        if let Some(bits) = previous_bits {
             bits.restore();
         }
         return Err(error.into());
@@ -135,8 +135,8 @@ pub(super) async fn rename(
         quota.release_entry(&replaced);
     }
     // Another call may have put another object at this name since it was checked.
-    let arrived = match sys::stat_at(&to.at, &to.name).map(|stat| stat.kind) {
-        Ok(FileKind::Directory) => match moved() {
+    let result = match sys::stat_at(&to.at, &to.name).map(|stat| stat.kind) {
+        Ok(FileKind::Directory) => match check_move() {
             Ok(()) => {
                 link_check::check_links_stay_inside(&from, &to, &to, shared.depth, yield_timer)
                     .await
@@ -145,13 +145,13 @@ pub(super) async fn rename(
         },
         Ok(FileKind::Link) => sys::read_link(&to.at, &to.name)
             .map_err(FsFault::from)
-            .and_then(linked),
+            .and_then(check_link),
         _ => Ok(()),
     };
-    if arrived.is_err() {
+    if result.is_err() {
         sys::rename(&to.at, &to.name, &from.at, &from.name)?;
     }
-    arrived
+    result
 }
 
 /// Returns the object that a move replaces: two names of one file stay two.
@@ -168,8 +168,8 @@ pub(super) async fn hard_link(
     new: &FsNode,
     new_path: &str,
 ) -> Result<(), FsFault> {
-    same_mount(old, new)?;
-    let (from, to) = (name_at(old, old_path)?, name_at(new, new_path)?);
+    check_same_mount(old, new)?;
+    let (from, to) = (resolve_name(old, old_path)?, resolve_name(new, new_path)?);
     old.shared().check_writable(&from.path)?;
     old.shared().check_writable(&to.path)?;
     if sys::stat_at(&from.at, &from.name)?.kind != FileKind::File {
@@ -188,64 +188,68 @@ pub(super) async fn hard_link(
 
 /// Creates a link. Its text is checked as if no part of its path were a link; a guest that follows it later is checked
 /// against its real target.
-pub(super) async fn soft_link(node: &FsNode, says: &str, path: &str) -> Result<(), FsFault> {
-    let target = name_at(node, path)?;
+pub(super) async fn soft_link(node: &FsNode, link_text: &str, path: &str) -> Result<(), FsFault> {
+    let target = resolve_name(node, path)?;
     let shared = node.shared();
     shared.check_writable(&target.path)?;
-    may_lead(shared, &target)?;
+    check_link_location(shared, &target)?;
     if target.dir {
         return Err(ErrorCode::NoEntry.into());
     }
-    check_link_target(shared, says, &target)?;
+    check_link_target(shared, link_text, &target)?;
     shared.record(&target.path).await?;
     create_counted(shared.quota.as_ref(), || {
-        Ok(sys::soft_link(says, &target.at, &target.name)?)
+        Ok(sys::soft_link(link_text, &target.at, &target.name)?)
     })
 }
 
-/// Checks that a link at `at` may have the text `says`. It must climb first and then descend: `..` after a name leads
-/// out of wherever that name, if it is a link, leads to.
-fn check_link_target(shared: &MountState, says: &str, at: &Target<'_>) -> Result<(), FsFault> {
-    let outside = || FsFault::refused(says, RefusalCause::Outside);
-    let written = GuestPath::parse(says).map_err(|fault| match fault {
+/// Checks that `link` may have the text `link_text`. It must climb first and then descend: after a name that is itself
+/// a link, `..` leads out of the target of that link.
+fn check_link_target(
+    shared: &MountState,
+    link_text: &str,
+    link: &Target<'_>,
+) -> Result<(), FsFault> {
+    let outside = || FsFault::refused(link_text, RefusalCause::Outside);
+    let parsed = GuestPath::parse(link_text).map_err(|fault| match fault {
         FsFault::Refused(_) => outside(),
         other => other,
     })?;
-    let mut leads: Vec<&str> = at.path.split('/').collect();
-    leads.pop();
-    if written.climbs && !is_in_place(shared, at, &leads) {
-        return Err(FsFault::refused(&at.path, RefusalCause::Displaced));
+    let mut target: Vec<&str> = link.path.split('/').collect();
+    target.pop();
+    if parsed.climbs && !is_at_its_path(shared, link, &target) {
+        return Err(FsFault::refused(&link.path, RefusalCause::Displaced));
     }
-    let mut down = false;
-    for part in written.parts {
+    let mut has_descended = false;
+    for part in parsed.parts {
         if part != ".." {
-            down = true;
-            leads.push(part);
-        } else if down {
-            return Err(FsFault::refused(says, RefusalCause::ClimbsAfterName));
-        } else if leads.len() > shared.depth {
-            leads.pop();
+            has_descended = true;
+            target.push(part);
+        } else if has_descended {
+            return Err(FsFault::refused(link_text, RefusalCause::ClimbsAfterName));
+        } else if target.len() > shared.depth {
+            target.pop();
         } else {
             return Err(outside());
         }
     }
-    shared.check_writable(&leads.join("/"))
+    shared.check_writable(&target.join("/"))
 }
 
 /// Returns true if the directory of `at` still is at its path: a guest may have moved it while it held a handle to it,
 /// and `..` from there would lead elsewhere.
-fn is_in_place(shared: &MountState, at: &Target<'_>, parent: &[&str]) -> bool {
+fn is_at_its_path(shared: &MountState, at: &Target<'_>, parent: &[&str]) -> bool {
     let parts = parent.iter().skip(shared.depth);
     let id = |dir: &sys::DirHandle| sys::stat_dir(dir).map(|stat| stat.id).ok();
     match descend(&shared.root, parts) {
-        Ok(there) => id(&there).is_some_and(|there| id(&at.at) == Some(there)),
+        Ok(current) => id(&current).is_some_and(|current| id(&at.at) == Some(current)),
         Err(_) => false,
     }
 }
 
 /// Checks that a link may be created at `to`: not at a path where another program, looking for a protected path, would
 /// follow it.
-fn may_lead(shared: &MountState, to: &Target<'_>) -> Result<(), FsFault> {
+fn check_link_location(shared: &MountState, to: &Target<'_>) -> Result<(), FsFault> {
     match shared.rules.may_cover_below(&to.path) {
         Some(rule) => Err(FsFault::refused(
             &to.path,
@@ -257,9 +261,9 @@ fn may_lead(shared: &MountState, to: &Target<'_>) -> Result<(), FsFault> {
 
 /// Resolves a path whose last component is the object to change: a link there is not followed. The path as written is
 /// checked first, so that a refusal does not depend on existing files.
-fn name_at<'n>(node: &'n FsNode, path: &str) -> Result<Target<'n>, FsFault> {
+fn resolve_name<'n>(node: &'n FsNode, path: &str) -> Result<Target<'n>, FsFault> {
     let written = GuestPath::parse(path)?;
-    judge_written(node, &written)?;
+    check_written_path(node, &written)?;
     let plain = path.trim_end_matches('/');
     if !written.dir || written.parts.is_empty() || plain.ends_with("/.") {
         return resolve_path(node, path, false);
@@ -271,7 +275,7 @@ fn name_at<'n>(node: &'n FsNode, path: &str) -> Result<Target<'n>, FsFault> {
     })
 }
 
-fn judge_written(node: &FsNode, written: &GuestPath<'_>) -> Result<(), FsFault> {
+fn check_written_path(node: &FsNode, written: &GuestPath<'_>) -> Result<(), FsFault> {
     if written.climbs {
         return Ok(());
     }
@@ -279,7 +283,7 @@ fn judge_written(node: &FsNode, written: &GuestPath<'_>) -> Result<(), FsFault> 
     node.shared().check_dir_writable(&path)
 }
 
-fn same_mount(old: &FsNode, new: &FsNode) -> Result<(), FsFault> {
+fn check_same_mount(old: &FsNode, new: &FsNode) -> Result<(), FsFault> {
     // As between two file systems: programs then copy and delete, and each copy is checked.
     if Arc::ptr_eq(old.shared(), new.shared()) {
         Ok(())

@@ -19,8 +19,9 @@ const MISSING: &str = "missing";
 
 /// Returns the sha256 of the file at a path below `root`, following links. `None` if it cannot be read, or is outside.
 pub fn content_digest(root: &Path, path: &str) -> Option<String> {
-    let climbs = |part: Component<'_>| !matches!(part, Component::Normal(_) | Component::CurDir);
-    if path.is_empty() || Path::new(path).components().any(climbs) {
+    let leads_outside =
+        |part: Component<'_>| !matches!(part, Component::Normal(_) | Component::CurDir);
+    if path.is_empty() || Path::new(path).components().any(leads_outside) {
         return None;
     }
     let root = root.canonicalize().ok()?;

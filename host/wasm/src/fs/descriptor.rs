@@ -30,7 +30,7 @@ where
     Resource::new_borrow(handle.rep())
 }
 
-fn follows(flags: PathFlags) -> bool {
+fn follows_links(flags: PathFlags) -> bool {
     flags.contains(PathFlags::SYMLINK_FOLLOW)
 }
 
@@ -52,24 +52,24 @@ impl FsCtxView<'_> {
     }
 
     /// Resolves `path` from a handle.
-    fn place(&mut self, handle: &Resource<Descriptor>, path: String) -> FsResult<OverlayTarget> {
+    fn resolve(&mut self, handle: &Resource<Descriptor>, path: String) -> FsResult<OverlayTarget> {
         match self.entry(handle)? {
             FsEntry::Real(node) => Ok(OverlayTarget::Mount(node, path)),
-            FsEntry::Overlay(front) => front.find(&path).map_err(|fault| self.fail(fault)),
+            FsEntry::Overlay(overlay) => overlay.find(&path).map_err(|fault| self.fail(fault)),
         }
     }
 
     /// Resolves `path` for an operation that changes something: an overlay is read-only.
-    fn change(
+    fn resolve_for_change(
         &mut self,
         handle: &Resource<Descriptor>,
         path: String,
     ) -> FsResult<(FsNode, String)> {
-        let place = match self.entry(handle)? {
+        let target = match self.entry(handle)? {
             FsEntry::Real(node) => return Ok((node, path)),
-            FsEntry::Overlay(front) => front.find(&path),
+            FsEntry::Overlay(overlay) => overlay.find(&path),
         };
-        match place {
+        match target {
             Ok(OverlayTarget::Mount(node, path)) => Ok((node, path)),
             Ok(OverlayTarget::Overlay(_)) | Err(FsFault::Code(ErrorCode::NoEntry)) => {
                 Err(ErrorCode::ReadOnly.into())
@@ -111,8 +111,8 @@ impl types::HostDescriptor for FsCtxView<'_> {
                 let reader = FileReader::new(node, offset).map_err(|fault| self.fail(fault))?;
                 Box::new(reader)
             }
-            FsEntry::Overlay(front) => {
-                let content = front.content().map_err(|fault| self.fail(fault))?;
+            FsEntry::Overlay(overlay) => {
+                let content = overlay.content().map_err(|fault| self.fail(fault))?;
                 let start = usize::try_from(offset).unwrap_or(usize::MAX);
                 let rest = content.slice(start.min(content.len())..);
                 Box::new(MemoryInputPipe::new(rest))
@@ -190,7 +190,7 @@ impl types::HostDescriptor for FsCtxView<'_> {
                 NodeObject::File(_) => DescriptorType::RegularFile,
                 NodeObject::Dir(_) => DescriptorType::Directory,
             },
-            FsEntry::Overlay(front) => front.kind(),
+            FsEntry::Overlay(overlay) => overlay.kind(),
         })
     }
 
@@ -237,7 +237,7 @@ impl types::HostDescriptor for FsCtxView<'_> {
             FsEntry::Real(node) => node
                 .readable()
                 .and_then(|file| Ok(sys::read_at(file, len, offset)?)),
-            FsEntry::Overlay(front) => front.content().map(|content| {
+            FsEntry::Overlay(overlay) => overlay.content().map(|content| {
                 let start = usize::try_from(offset).unwrap_or(usize::MAX);
                 let rest = content.get(start..).unwrap_or_default();
                 rest[..len.min(rest.len())].to_vec()
@@ -272,7 +272,7 @@ impl types::HostDescriptor for FsCtxView<'_> {
     ) -> FsResult<Resource<DirectoryEntryStream>> {
         let done = match self.entry(&fd)? {
             FsEntry::Real(node) => DirListing::open(&node, &self.fs.slots),
-            FsEntry::Overlay(front) => front.list().map(DirListing::from_entries),
+            FsEntry::Overlay(overlay) => overlay.list().map(DirListing::from_entries),
         };
         let listing = self.finish(done).await?;
         Ok(to_guest_handle(self.table.push(listing)?))
@@ -283,7 +283,7 @@ impl types::HostDescriptor for FsCtxView<'_> {
         fd: Resource<Descriptor>,
         path: String,
     ) -> FsResult<()> {
-        let (node, path) = self.change(&fd, path)?;
+        let (node, path) = self.resolve_for_change(&fd, path)?;
         let done = change::make_dir(&node, &path).await;
         self.finish(done).await
     }
@@ -291,7 +291,7 @@ impl types::HostDescriptor for FsCtxView<'_> {
     async fn stat(&mut self, fd: Resource<Descriptor>) -> FsResult<DescriptorStat> {
         let done = match self.entry(&fd)? {
             FsEntry::Real(node) => node.stat(),
-            FsEntry::Overlay(front) => Ok(front.stat()),
+            FsEntry::Overlay(overlay) => Ok(overlay.stat()),
         };
         let done = done.map(|stat| wasi_types::descriptor_stat(&stat));
         self.finish(done).await
@@ -303,9 +303,9 @@ impl types::HostDescriptor for FsCtxView<'_> {
         flags: PathFlags,
         path: String,
     ) -> FsResult<DescriptorStat> {
-        let done = match self.place(&fd, path)? {
-            OverlayTarget::Mount(node, path) => lookup::stat_at(&node, follows(flags), &path),
-            OverlayTarget::Overlay(front) => Ok(front.stat()),
+        let done = match self.resolve(&fd, path)? {
+            OverlayTarget::Mount(node, path) => lookup::stat_at(&node, follows_links(flags), &path),
+            OverlayTarget::Overlay(overlay) => Ok(overlay.stat()),
         };
         let done = done.map(|stat| wasi_types::descriptor_stat(&stat));
         self.finish(done).await
@@ -323,8 +323,8 @@ impl types::HostDescriptor for FsCtxView<'_> {
             wasi_types::time_update(accessed)?,
             wasi_types::time_update(modified)?,
         );
-        let (node, path) = self.change(&fd, path)?;
-        let done = change::set_times_at(&node, follows(flags), &path, accessed, modified);
+        let (node, path) = self.resolve_for_change(&fd, path)?;
+        let done = change::set_times_at(&node, follows_links(flags), &path, accessed, modified);
         self.finish(done).await
     }
 
@@ -336,11 +336,11 @@ impl types::HostDescriptor for FsCtxView<'_> {
         new_fd: Resource<Descriptor>,
         new_path: String,
     ) -> FsResult<()> {
-        if follows(flags) {
+        if follows_links(flags) {
             return Err(ErrorCode::Invalid.into());
         }
-        let (old, path) = self.change(&fd, path)?;
-        let (new, new_path) = self.change(&new_fd, new_path)?;
+        let (old, path) = self.resolve_for_change(&fd, path)?;
+        let (new, new_path) = self.resolve_for_change(&new_fd, new_path)?;
         let done = change::hard_link(&old, &path, &new, &new_path).await;
         self.finish(done).await
     }
@@ -350,33 +350,38 @@ impl types::HostDescriptor for FsCtxView<'_> {
         fd: Resource<Descriptor>,
         flags: PathFlags,
         path: String,
-        how: OpenFlags,
+        open_flags: OpenFlags,
         mode: DescriptorFlags,
     ) -> FsResult<Resource<Descriptor>> {
-        let place = match self.entry(&fd)? {
+        let target = match self.entry(&fd)? {
             FsEntry::Real(node) => OverlayTarget::Mount(node, path),
-            FsEntry::Overlay(front) => match front.find(&path) {
+            FsEntry::Overlay(overlay) => match overlay.find(&path) {
                 // An overlay allows no new entries.
-                Err(FsFault::Code(ErrorCode::NoEntry)) if how.contains(OpenFlags::CREATE) => {
+                Err(FsFault::Code(ErrorCode::NoEntry))
+                    if open_flags.contains(OpenFlags::CREATE) =>
+                {
                     return Err(ErrorCode::ReadOnly.into());
                 }
-                place => place.map_err(|fault| self.fail(fault))?,
+                result => result.map_err(|fault| self.fail(fault))?,
             },
         };
-        let done = match place {
+        let done = match target {
             OverlayTarget::Mount(node, path) => {
                 let slots = &self.fs.slots;
-                let opened = lookup::open(&node, follows(flags), &path, how, mode, slots).await;
+                let opened =
+                    lookup::open(&node, follows_links(flags), &path, open_flags, mode, slots).await;
                 opened.map(FsEntry::Real)
             }
-            OverlayTarget::Overlay(front) => front.open_with(how, mode).map(FsEntry::Overlay),
+            OverlayTarget::Overlay(overlay) => {
+                overlay.open_with(open_flags, mode).map(FsEntry::Overlay)
+            }
         };
         let entry = self.finish(done).await?;
         Ok(to_guest_handle(self.table.push(entry)?))
     }
 
     async fn readlink_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<String> {
-        let done = match self.place(&fd, path)? {
+        let done = match self.resolve(&fd, path)? {
             OverlayTarget::Mount(node, path) => lookup::read_link(&node, &path),
             OverlayTarget::Overlay(_) => Err(ErrorCode::Invalid.into()),
         };
@@ -388,7 +393,7 @@ impl types::HostDescriptor for FsCtxView<'_> {
         fd: Resource<Descriptor>,
         path: String,
     ) -> FsResult<()> {
-        let (node, path) = self.change(&fd, path)?;
+        let (node, path) = self.resolve_for_change(&fd, path)?;
         let done = change::remove_dir(&node, &path, &mut self.fs.yield_timer).await;
         self.finish(done).await
     }
@@ -400,8 +405,8 @@ impl types::HostDescriptor for FsCtxView<'_> {
         new_fd: Resource<Descriptor>,
         new_path: String,
     ) -> FsResult<()> {
-        let (old, path) = self.change(&fd, path)?;
-        let (new, new_path) = self.change(&new_fd, new_path)?;
+        let (old, path) = self.resolve_for_change(&fd, path)?;
+        let (new, new_path) = self.resolve_for_change(&new_fd, new_path)?;
         let done = change::rename(&old, &path, &new, &new_path, &mut self.fs.yield_timer).await;
         self.finish(done).await
     }
@@ -409,16 +414,16 @@ impl types::HostDescriptor for FsCtxView<'_> {
     async fn symlink_at(
         &mut self,
         fd: Resource<Descriptor>,
-        says: String,
+        link_text: String,
         path: String,
     ) -> FsResult<()> {
-        let (node, path) = self.change(&fd, path)?;
-        let done = change::soft_link(&node, &says, &path).await;
+        let (node, path) = self.resolve_for_change(&fd, path)?;
+        let done = change::soft_link(&node, &link_text, &path).await;
         self.finish(done).await
     }
 
     async fn unlink_file_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<()> {
-        let (node, path) = self.change(&fd, path)?;
+        let (node, path) = self.resolve_for_change(&fd, path)?;
         let done = change::remove_file(&node, &path).await;
         self.finish(done).await
     }
@@ -432,7 +437,7 @@ impl types::HostDescriptor for FsCtxView<'_> {
             Ok(
                 match self.table.get(&to_host_handle::<_, FsEntry>(&handle))? {
                     FsEntry::Real(node) => node.stat().ok().map(|stat| stat.id),
-                    FsEntry::Overlay(front) => Some(front.stat().id),
+                    FsEntry::Overlay(overlay) => Some(overlay.stat().id),
                 },
             )
         };
@@ -443,7 +448,7 @@ impl types::HostDescriptor for FsCtxView<'_> {
     async fn metadata_hash(&mut self, fd: Resource<Descriptor>) -> FsResult<MetadataHashValue> {
         let done = match self.entry(&fd)? {
             FsEntry::Real(node) => node.stat(),
-            FsEntry::Overlay(front) => Ok(front.stat()),
+            FsEntry::Overlay(overlay) => Ok(overlay.stat()),
         };
         let done = done.map(|stat| wasi_types::metadata_hash(&stat));
         self.finish(done).await
@@ -455,9 +460,9 @@ impl types::HostDescriptor for FsCtxView<'_> {
         flags: PathFlags,
         path: String,
     ) -> FsResult<MetadataHashValue> {
-        let done = match self.place(&fd, path)? {
-            OverlayTarget::Mount(node, path) => lookup::hash_at(&node, follows(flags), &path),
-            OverlayTarget::Overlay(front) => Ok(wasi_types::metadata_hash(&front.stat())),
+        let done = match self.resolve(&fd, path)? {
+            OverlayTarget::Mount(node, path) => lookup::hash_at(&node, follows_links(flags), &path),
+            OverlayTarget::Overlay(overlay) => Ok(wasi_types::metadata_hash(&overlay.stat())),
         };
         self.finish(done).await
     }

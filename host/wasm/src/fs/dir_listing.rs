@@ -70,8 +70,8 @@ impl HostListing {
                 return Ok(None);
             };
             let (name, mut kind) = entry?;
-            let exact = name.is_ok();
-            let name = name.unwrap_or_else(|odd| odd.to_string_lossy().into_owned());
+            let is_unicode = name.is_ok();
+            let name = name.unwrap_or_else(|raw| raw.to_string_lossy().into_owned());
             if self
                 .node
                 .shared()
@@ -82,7 +82,7 @@ impl HostListing {
             {
                 continue;
             }
-            if !exact {
+            if !is_unicode {
                 let type_ = DescriptorType::Unknown;
                 return Ok(Some(DirectoryEntry { type_, name }));
             }

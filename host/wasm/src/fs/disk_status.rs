@@ -46,8 +46,11 @@ pub(super) struct DiskStatus(Arc<AtomicU8>);
 
 impl DiskStatus {
     /// Records the result of a write.
-    pub(super) fn note_write<T>(&self, wrote: &io::Result<T>) {
-        let exhausted = wrote.as_ref().err().and_then(SpaceExhausted::from_io_error);
+    pub(super) fn note_write<T>(&self, result: &io::Result<T>) {
+        let exhausted = result
+            .as_ref()
+            .err()
+            .and_then(SpaceExhausted::from_io_error);
         let number = exhausted.map_or(0, |exhausted| exhausted as u8 + 1);
         self.0.store(number, Ordering::Relaxed);
     }

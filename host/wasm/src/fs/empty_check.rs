@@ -24,19 +24,24 @@ pub(super) async fn check_can_empty(
     yield_timer: &mut YieldTimer,
 ) -> Result<(), FsFault> {
     let mut folders = vec![PathBuf::new()];
-    let mut looked_at = 0;
-    let mut room = shared.undo.as_ref().and_then(UndoRecorder::room);
+    let mut checked = 0;
+    let mut capacity = shared
+        .undo
+        .as_ref()
+        .and_then(UndoRecorder::remaining_capacity);
     while let Some(below) = folders.pop() {
         let mut path = top.path.clone();
         for part in &below {
             path.push('/');
             path.push_str(&part.to_string_lossy());
         }
-        let stays = || FsFault::refused(&path, RefusalCause::NotEmptied);
+        let cannot_be_emptied = || FsFault::refused(&path, RefusalCause::NotEmptied);
         let dir = match ignore_missing(open_below(top, &below)) {
             Ok(Some(dir)) => dir,
             Ok(None) => continue,
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(stays()),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Err(cannot_be_emptied());
+            }
             Err(error) => return Err(error.into()),
         };
         let mut is_empty = true;
@@ -44,29 +49,29 @@ pub(super) async fn check_can_empty(
         while let Some(entry) = entries.next() {
             yield_timer.yield_if_due().await;
             is_empty = false;
-            looked_at += 1;
-            if looked_at > MAX_ENTRIES {
+            checked += 1;
+            if checked > MAX_ENTRIES {
                 return Err(FsFault::refused(&top.path, RefusalCause::TooMuchToEmpty));
             }
             let (name, listed) = entry?;
-            let name = name.map_or_else(|odd| odd, OsString::from);
+            let name = name.map_or_else(|raw| raw, OsString::from);
             let kind = match listed {
                 FileKind::Other => {
                     ignore_missing(sys::stat_at(&dir, &name))?.map_or(listed, |stat| stat.kind)
                 }
-                told => told,
+                kind => kind,
             };
             let entry = format!("{path}/{}", name.to_string_lossy());
             check_can_remove(shared, &top.path, &entry, kind)?;
-            if let Some(room) = &mut room {
-                room.take(&dir, &name, kind, &entry)?;
+            if let Some(capacity) = &mut capacity {
+                capacity.take(&dir, &name, kind, &entry)?;
             }
             if kind == FileKind::Directory {
                 folders.push(below.join(&name));
             }
         }
         if !is_empty && !sys::may_change_entries(&dir) {
-            return Err(stays());
+            return Err(cannot_be_emptied());
         }
     }
     Ok(())

@@ -1,8 +1,7 @@
 //! Check of a directory to be moved for relative links that its position affects.
 //!
-//! A link contains the number of levels to climb. Nearer to the root of the mount the same climb ends outside of it,
-//! and though no guest gets there, other programs follow the link. The contents move along unseen, so they are checked
-//! first.
+//! A relative link may climb a number of levels. Nearer to the root of the mount, it then leads outside: guests are
+//! refused to follow it, but other programs would. The contents of a directory move with it, so they are checked first.
 
 use super::refusal::{FsFault, RefusalCause};
 use super::resolve::Target;
@@ -25,31 +24,31 @@ pub(super) async fn check_links_stay_inside(
     yield_timer: &mut YieldTimer,
 ) -> Result<(), FsFault> {
     let depth = |path: &str| path.split('/').count().saturating_sub(mount_depth);
-    let arrives = depth(&to.path);
-    if arrives >= depth(&from.path) {
+    let new_depth = depth(&to.path);
+    if new_depth >= depth(&from.path) {
         return Ok(());
     }
     let mut pending = vec![PathBuf::new()];
-    let mut seen = 0;
+    let mut checked = 0;
     while let Some(below) = pending.pop() {
         let dir = match ignore_missing(open_below(now, &below)) {
             Ok(Some(dir)) => dir,
             Ok(None) => continue,
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 let path = Path::new(&from.path).join(below);
-                return Err(unknown(&path.to_string_lossy()));
+                return Err(not_scanned(&path.to_string_lossy()));
             }
             Err(error) => return Err(error.into()),
         };
         let mut entries = sys::list(&dir)?;
         while let Some(entry) = entries.next() {
             yield_timer.yield_if_due().await;
-            seen += 1;
-            if seen > MAX_ENTRIES {
-                return Err(unknown(&from.path));
+            checked += 1;
+            if checked > MAX_ENTRIES {
+                return Err(not_scanned(&from.path));
             }
             let (name, mut kind) = entry?;
-            let name = name.map_or_else(|odd| odd, OsString::from);
+            let name = name.map_or_else(|raw| raw, OsString::from);
             if kind == FileKind::Other {
                 match ignore_missing(sys::stat_at(&dir, &name))? {
                     Some(stat) => kind = stat.kind,
@@ -59,8 +58,8 @@ pub(super) async fn check_links_stay_inside(
             if kind == FileKind::Directory {
                 pending.push(below.join(&name));
             } else if kind == FileKind::Link
-                && let Some(says) = ignore_missing(sys::link_text(&dir, &name))?
-                && !stays_inside(&says, arrives + below.iter().count())
+                && let Some(text) = ignore_missing(sys::link_text(&dir, &name))?
+                && !stays_inside(&text, new_depth + below.iter().count())
             {
                 let link = Path::new(&from.path).join(below).join(name);
                 return Err(FsFault::refused(
@@ -73,49 +72,49 @@ pub(super) async fn check_links_stay_inside(
     Ok(())
 }
 
-fn unknown(path: &str) -> FsFault {
+fn not_scanned(path: &str) -> FsFault {
     FsFault::refused(path, RefusalCause::NotScanned)
 }
 
-/// Treats an object that is gone in the meantime as absent.
-pub(super) fn ignore_missing<T>(found: io::Result<T>) -> io::Result<Option<T>> {
-    match found {
+/// Returns `None` for an object that was removed or replaced in the meantime.
+pub(super) fn ignore_missing<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         // It is not a directory any more.
         Err(error) if sys::is_link_error(&error) => Ok(None),
-        found => found.map(Some),
+        result => result.map(Some),
     }
 }
 
 /// Opens the directory `below` the one at `top`; no component may be a link.
 pub(super) fn open_below(top: &Target<'_>, below: &Path) -> io::Result<sys::DirHandle> {
-    let mut at: Option<sys::DirHandle> = None;
+    let mut parent: Option<sys::DirHandle> = None;
     let mut name = OsStr::new(&top.name);
     for next in below {
-        at = Some(sys::open_dir_to_traverse(
-            at.as_ref().unwrap_or(&top.at),
+        parent = Some(sys::open_dir_to_traverse(
+            parent.as_ref().unwrap_or(&top.at),
             name,
         )?);
         name = next;
     }
-    sys::open_dir(at.as_ref().unwrap_or(&top.at), name)
+    sys::open_dir(parent.as_ref().unwrap_or(&top.at), name)
 }
 
 /// Returns true if a link in a directory at this depth of the mount certainly leads to a target inside. A link that
 /// climbs after it has descended is uncertain, since the descent may pass through a link. An absolute link leads to
 /// the same target as before.
-fn stays_inside(says: &OsStr, depth: usize) -> bool {
-    let says = says.to_string_lossy();
-    if Path::new(&*says).has_root() {
+fn stays_inside(text: &OsStr, depth: usize) -> bool {
+    let text = text.to_string_lossy();
+    if Path::new(&*text).has_root() {
         return true;
     }
-    let (mut climbed, mut down) = (0, false);
-    for part in says.split('/') {
+    let (mut climbed, mut has_descended) = (0, false);
+    for part in text.split('/') {
         match part {
             "" | "." => {}
-            ".." if down => return false,
+            ".." if has_descended => return false,
             ".." => climbed += 1,
-            _ => down = true,
+            _ => has_descended = true,
         }
     }
     climbed <= depth

@@ -11,14 +11,14 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 };
 
 /// Maximum number of attempts of an open whose object was swapped after the check.
-const MAX_TRIES: usize = 8;
+const MAX_ATTEMPTS: usize = 8;
 
 /// Opens a file or directory.
 pub(super) async fn open(
     node: &FsNode,
     follow: bool,
     path: &str,
-    how: OpenFlags,
+    open_flags: OpenFlags,
     flags: DescriptorFlags,
     slots: &HandleSlots,
 ) -> Result<FsNode, FsFault> {
@@ -29,107 +29,115 @@ pub(super) async fn open(
         return Err(ErrorCode::Unsupported.into());
     }
     let changing = OpenFlags::CREATE | OpenFlags::EXCLUSIVE | OpenFlags::TRUNCATE;
-    if how.contains(OpenFlags::DIRECTORY) && how.intersects(changing) {
+    if open_flags.contains(OpenFlags::DIRECTORY) && open_flags.intersects(changing) {
         return Err(ErrorCode::Invalid.into());
     }
     let write = flags.contains(DescriptorFlags::WRITE)
-        || how.intersects(OpenFlags::CREATE | OpenFlags::TRUNCATE);
+        || open_flags.intersects(OpenFlags::CREATE | OpenFlags::TRUNCATE);
     let read = flags.contains(DescriptorFlags::READ) || !write;
-    let wanted = OpenMode {
+    let mode = OpenMode {
         read,
         write,
-        create: how.contains(OpenFlags::CREATE),
-        exclusive: how.contains(OpenFlags::CREATE | OpenFlags::EXCLUSIVE),
-        truncate: how.contains(OpenFlags::TRUNCATE),
-        directory: how.contains(OpenFlags::DIRECTORY),
+        create: open_flags.contains(OpenFlags::CREATE),
+        exclusive: open_flags.contains(OpenFlags::CREATE | OpenFlags::EXCLUSIVE),
+        truncate: open_flags.contains(OpenFlags::TRUNCATE),
+        directory: open_flags.contains(OpenFlags::DIRECTORY),
     };
     let slot = slots.acquire()?;
     if write && node.shared().undo.is_some() {
-        record(node, follow, path, wanted).await?;
+        record_before_open(node, follow, path, mode).await?;
     }
     let (opened, path) = match &node.shared().quota {
-        Some(quota) if write => counted(node, follow, path, wanted, quota)?,
-        _ => reach(node, follow && !wanted.exclusive, path, wanted)?,
+        Some(quota) if write => open_counted(node, follow, path, mode, quota)?,
+        _ => open_resolved(node, follow && !mode.exclusive, path, mode)?,
     };
     let object = match opened {
         OpenedObject::Neither => return Err(FsFault::refused(&path, RefusalCause::NotAFile)),
         OpenedObject::Dir(_) if write => return Err(ErrorCode::IsDirectory.into()),
         OpenedObject::Dir(dir) => NodeObject::Dir(dir),
-        OpenedObject::File(_) if wanted.directory => return Err(ErrorCode::NotDirectory.into()),
+        OpenedObject::File(_) if mode.directory => return Err(ErrorCode::NotDirectory.into()),
         OpenedObject::File(file) => NodeObject::File(file),
     };
     Ok(node.with_object(object, path, read, write, slot))
 }
 
 /// Records an object that an open could truncate, or a write through the handle could change.
-async fn record(node: &FsNode, follow: bool, path: &str, wanted: OpenMode) -> Result<(), FsFault> {
-    let Ok(target) = resolve_path(node, path, follow && !wanted.exclusive) else {
+async fn record_before_open(
+    node: &FsNode,
+    follow: bool,
+    path: &str,
+    mode: OpenMode,
+) -> Result<(), FsFault> {
+    let Ok(target) = resolve_path(node, path, follow && !mode.exclusive) else {
         // The open itself reports this.
         return Ok(());
     };
     node.shared().check_writable(&target.path)?;
     match sys::stat_at(&target.at, &target.name) {
-        Ok(_) if wanted.exclusive => Ok(()),
-        Err(_) if !wanted.create => Ok(()),
+        Ok(_) if mode.exclusive => Ok(()),
+        Err(_) if !mode.create => Ok(()),
         _ => node.shared().record(&target.path).await,
     }
 }
 
 /// Opens an object that may be created or truncated by that, and updates the quota if there is one.
-fn counted(
+fn open_counted(
     node: &FsNode,
     follow: bool,
     path: &str,
-    wanted: OpenMode,
+    mode: OpenMode,
     quota: &MountQuota,
 ) -> Result<(OpenedObject, String), FsFault> {
-    let follow = follow && !wanted.exclusive;
+    let follow = follow && !mode.exclusive;
     let before =
         resolve_path(node, path, follow).and_then(|at| Ok(sys::stat_at(&at.at, &at.name)?));
-    if before.is_err() && wanted.create {
+    if before.is_err() && mode.create {
         quota.check_entry_limit()?;
     }
-    let opened = reach(node, follow, path, wanted)?;
+    let opened = open_resolved(node, follow, path, mode)?;
     match before {
         Err(_) => quota.add_entry(),
-        Ok(stat) if wanted.truncate && stat.kind == FileKind::File => quota.release_bytes(stat),
+        Ok(stat) if mode.truncate && stat.kind == FileKind::File => quota.release_bytes(stat),
         Ok(_) => {}
     }
     Ok(opened)
 }
 
-fn reach(
+fn open_resolved(
     node: &FsNode,
     follow: bool,
     path: &str,
-    mut wanted: OpenMode,
+    mut mode: OpenMode,
 ) -> Result<(OpenedObject, String), FsFault> {
     let written = GuestPath::parse(path)?;
-    let judge = |path: &str| match wanted.write {
-        true => node.shared().check_writable(path),
-        false => node.shared().check_visible(path),
+    let check_access = |path: &str| {
+        if mode.write {
+            node.shared().check_writable(path)
+        } else {
+            node.shared().check_visible(path)
+        }
     };
-    let create_dir = written.dir && wanted.create;
-    wanted.directory |= written.dir;
+    let create_dir = written.dir && mode.create;
+    mode.directory |= written.dir;
     if !written.climbs && !written.parts.is_empty() {
         let canonical = join(node.path(), written.parts.iter().copied());
-        judge(&canonical)?;
+        check_access(&canonical)?;
         if create_dir {
             return Err(ErrorCode::IsDirectory.into());
         }
-        match sys::open_beneath(node.dir()?, &written.parts.join("/"), wanted) {
+        match sys::open_beneath(node.dir()?, &written.parts.join("/"), mode) {
             Some(Ok(opened)) => return Ok((opened, canonical)),
             Some(Err(error)) if !sys::is_link_error(&error) => return Err(error.into()),
             _ => {}
         }
     }
-    for _ in 0..MAX_TRIES {
+    for _ in 0..MAX_ATTEMPTS {
         let target = resolve_path(node, path, follow)?;
-        judge(&target.path)?;
+        check_access(&target.path)?;
         if create_dir {
             return Err(ErrorCode::IsDirectory.into());
         }
-        match sys::open(&target.at, &target.name, wanted) {
+        match sys::open(&target.at, &target.name, mode) {
             Ok(opened) => return Ok((opened, target.path)),
             Err(error) if follow && sys::is_link_error(&error) && became_a_link(&target) => {}
             Err(error) => return Err(error.into()),
@@ -157,7 +165,7 @@ pub(super) fn stat_at(node: &FsNode, follow: bool, path: &str) -> Result<FileSta
 }
 
 /// Returns the number that identifies the object at `path`. Libraries request it for every listed entry and abort the
-/// whole listing if one has none, so an entry listed with a replaced name has one, too.
+/// listing if one has none, so an entry whose name is not Unicode also gets one.
 pub(super) fn hash_at(
     node: &FsNode,
     follow: bool,
@@ -167,7 +175,7 @@ pub(super) fn hash_at(
         Err(FsFault::Code(ErrorCode::NoEntry)) if path.contains(char::REPLACEMENT_CHARACTER) => {
             Ok(MetadataHashValue { lower: 0, upper: 0 })
         }
-        found => found.map(|stat| wasi_types::metadata_hash(&stat)),
+        result => result.map(|stat| wasi_types::metadata_hash(&stat)),
     }
 }
 

@@ -83,8 +83,8 @@ struct Inner {
     write: bool,
     /// `None` for a root: the host opened it.
     _slot: Option<HandleSlot>,
-    /// For a file that counts against the quota.
-    _held: Option<QuotaHandle>,
+    /// Set for a file that counts against the quota.
+    _quota_handle: Option<QuotaHandle>,
 }
 
 #[derive(Debug)]
@@ -102,7 +102,7 @@ impl FsNode {
             read: true,
             write: false,
             _slot: None,
-            _held: None,
+            _quota_handle: None,
         }))
     }
 
@@ -116,7 +116,7 @@ impl FsNode {
         slot: HandleSlot,
     ) -> Self {
         let shared = Arc::clone(&self.0.shared);
-        let held = match (&shared.quota, &object) {
+        let quota_handle = match (&shared.quota, &object) {
             (Some(quota), NodeObject::File(file)) => sys::stat_file(file)
                 .ok()
                 .map(|stat| quota.register_handle(stat.id)),
@@ -129,7 +129,7 @@ impl FsNode {
             read,
             write,
             _slot: Some(slot),
-            _held: held,
+            _quota_handle: quota_handle,
         }))
     }
 
@@ -208,7 +208,7 @@ impl FsNode {
         &self.0.path
     }
 
-    /// Returns if it was opened for reading and for writing.
+    /// Returns true for reading, and true for writing, if it was opened for that.
     pub(super) fn mode(&self) -> (bool, bool) {
         (self.0.read, self.0.write)
     }
@@ -221,14 +221,14 @@ impl FsNode {
     }
 }
 
-/// The host handles that a guest may hold.
+/// Counts the host handles that a guest holds, up to a limit.
 #[derive(Debug, Clone)]
 pub(super) struct HandleSlots {
     taken: Arc<AtomicUsize>,
     max: usize,
 }
 
-/// One such handle; released when dropped.
+/// A slot for one host handle; released when dropped.
 #[derive(Debug)]
 pub(super) struct HandleSlot(Arc<AtomicUsize>);
 

@@ -67,7 +67,7 @@ impl OverlayNode {
         if self.content.is_some() {
             return Err(ErrorCode::NotDirectory.into());
         }
-        let mut at: Vec<&str> = self
+        let mut components: Vec<&str> = self
             .path
             .split('/')
             .filter(|part| !part.is_empty())
@@ -75,13 +75,13 @@ impl OverlayNode {
         let mut parts = written.parts.iter();
         while let Some(part) = parts.next() {
             if *part == ".." {
-                at.pop();
+                components.pop();
                 continue;
             }
-            at.push(part);
-            let here = at.join("/");
+            components.push(part);
+            let prefix = components.join("/");
             let mut mounts = self.tree.mounts.iter();
-            if let Some((_, node)) = mounts.find(|(name, _)| *name == here) {
+            if let Some((_, node)) = mounts.find(|(name, _)| *name == prefix) {
                 let mut rest = parts.as_slice().join("/");
                 match (rest.is_empty(), written.dir) {
                     (true, _) => rest.push('.'),
@@ -91,8 +91,8 @@ impl OverlayNode {
                 return Ok(OverlayTarget::Mount(node.clone(), rest));
             }
         }
-        let path = at.join("/");
-        let found = |content| {
+        let path = components.join("/");
+        let overlay_target = |content| {
             Ok(OverlayTarget::Overlay(Self {
                 tree: Arc::clone(&self.tree),
                 path: path.clone(),
@@ -100,26 +100,31 @@ impl OverlayNode {
             }))
         };
         if let Some((_, content)) = self.tree.files.iter().find(|(name, _)| *name == path) {
-            return match written.dir {
-                true => Err(ErrorCode::NotDirectory.into()),
-                false => found(Some(content.clone())),
+            return if written.dir {
+                Err(ErrorCode::NotDirectory.into())
+            } else {
+                overlay_target(Some(content.clone()))
             };
         }
-        if path.is_empty() || self.entries_of(&path).next().is_some() {
-            return found(None);
+        if path.is_empty() || self.entries_below(&path).next().is_some() {
+            return overlay_target(None);
         }
         Err(ErrorCode::NoEntry.into())
     }
 
     /// Opens it with these flags. An overlay is never changed.
-    pub(super) fn open_with(self, how: OpenFlags, flags: DescriptorFlags) -> Result<Self, FsFault> {
-        if how.contains(OpenFlags::CREATE | OpenFlags::EXCLUSIVE) {
+    pub(super) fn open_with(
+        self,
+        open_flags: OpenFlags,
+        flags: DescriptorFlags,
+    ) -> Result<Self, FsFault> {
+        if open_flags.contains(OpenFlags::CREATE | OpenFlags::EXCLUSIVE) {
             return Err(ErrorCode::Exist.into());
         }
-        if how.contains(OpenFlags::DIRECTORY) && self.content.is_some() {
+        if open_flags.contains(OpenFlags::DIRECTORY) && self.content.is_some() {
             return Err(ErrorCode::NotDirectory.into());
         }
-        if flags.contains(DescriptorFlags::WRITE) || how.contains(OpenFlags::TRUNCATE) {
+        if flags.contains(DescriptorFlags::WRITE) || open_flags.contains(OpenFlags::TRUNCATE) {
             return Err(match self.content {
                 Some(_) => ErrorCode::ReadOnly.into(),
                 None => ErrorCode::IsDirectory.into(),
@@ -165,17 +170,17 @@ impl OverlayNode {
 
     /// Returns the names below `path`, with a flag for directories and with duplicates: a folder appears once for each
     /// file and mount in it.
-    fn entries_of<'a>(&'a self, path: &'a str) -> impl Iterator<Item = (&'a str, bool)> {
+    fn entries_below<'a>(&'a self, path: &'a str) -> impl Iterator<Item = (&'a str, bool)> {
         let files = self.tree.files.iter().map(|(name, _)| (name, false));
         let mounts = self.tree.mounts.iter().map(|(name, _)| (name, true));
-        files.chain(mounts).filter_map(move |(name, folder)| {
+        files.chain(mounts).filter_map(move |(name, is_dir)| {
             let rest = match path {
                 "" => name.as_str(),
                 path => name.strip_prefix(path)?.strip_prefix('/')?,
             };
             Some(match rest.split_once('/') {
-                Some((above, _)) => (above, true),
-                None => (rest, folder),
+                Some((first, _)) => (first, true),
+                None => (rest, is_dir),
             })
         })
     }
@@ -185,19 +190,20 @@ impl OverlayNode {
         if self.content.is_some() {
             return Err(ErrorCode::NotDirectory.into());
         }
-        let mut listed: Vec<DirectoryEntry> = Vec::new();
-        for (name, folder) in self.entries_of(&self.path) {
-            if listed.iter().any(|entry| entry.name == name) {
+        let mut entries: Vec<DirectoryEntry> = Vec::new();
+        for (name, is_dir) in self.entries_below(&self.path) {
+            if entries.iter().any(|entry| entry.name == name) {
                 continue;
             }
-            listed.push(DirectoryEntry {
-                type_: match folder {
-                    true => DescriptorType::Directory,
-                    false => DescriptorType::RegularFile,
+            entries.push(DirectoryEntry {
+                type_: if is_dir {
+                    DescriptorType::Directory
+                } else {
+                    DescriptorType::RegularFile
                 },
                 name: name.to_owned(),
             });
         }
-        Ok(listed)
+        Ok(entries)
     }
 }

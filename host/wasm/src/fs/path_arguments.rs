@@ -105,7 +105,7 @@ pub(super) fn add_to_linker<T: FsView + 'static>(linker: &mut Linker<T>) -> wasm
             fd: Resource<Descriptor>,
             flags: PathFlags,
             path: WasmStr,
-            how: OpenFlags,
+            open_flags: OpenFlags,
             mode: DescriptorFlags
         ) -> Resource<Descriptor>;
         "readlink-at" readlink_at(fd: Resource<Descriptor>, path: WasmStr) -> String;
@@ -116,7 +116,7 @@ pub(super) fn add_to_linker<T: FsView + 'static>(linker: &mut Linker<T>) -> wasm
             new_fd: Resource<Descriptor>,
             new_path: WasmStr
         ) -> ();
-        "symlink-at" symlink_at(fd: Resource<Descriptor>, says: WasmStr, path: WasmStr) -> ();
+        "symlink-at" symlink_at(fd: Resource<Descriptor>, link_text: WasmStr, path: WasmStr) -> ();
         "unlink-file-at" unlink_file_at(fd: Resource<Descriptor>, path: WasmStr) -> ();
         "metadata-hash-at" metadata_hash_at(
             fd: Resource<Descriptor>,

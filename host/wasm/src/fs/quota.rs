@@ -26,8 +26,8 @@ pub struct MountQuota(Arc<Mutex<QuotaUsage>>);
 struct QuotaUsage {
     bytes: u64,
     entries: u64,
-    most_bytes: u64,
-    most_entries: u64,
+    max_bytes: u64,
+    max_entries: u64,
     open: HashMap<FileId, OpenFile>,
     was_full: bool,
 }
@@ -36,8 +36,8 @@ struct QuotaUsage {
 #[derive(Debug, Default)]
 struct OpenFile {
     handles: usize,
-    /// The space that it takes although it was unlinked.
-    gone: Option<u64>,
+    /// The bytes that it still takes although its last name was removed.
+    unlinked_bytes: Option<u64>,
 }
 
 /// A handle to a file of the folder.
@@ -48,30 +48,30 @@ pub(super) struct QuotaHandle {
 }
 
 impl MountQuota {
-    /// Creates a quota for so many bytes and entries.
-    pub fn new(most_bytes: u64, most_entries: u64) -> Self {
+    /// Creates a quota with these limits.
+    pub fn new(max_bytes: u64, max_entries: u64) -> Self {
         Self(Arc::new(Mutex::new(QuotaUsage {
             bytes: 0,
             entries: 0,
-            most_bytes,
-            most_entries,
+            max_bytes,
+            max_entries,
             open: HashMap::new(),
             was_full: false,
         })))
     }
 
     /// Restarts counting with these limits, for the next call of a session.
-    pub fn renew(&self, most_bytes: u64, most_entries: u64) {
-        let mut used = self.lock();
-        (used.bytes, used.entries) = (0, 0);
-        (used.most_bytes, used.most_entries) = (most_bytes, most_entries);
-        used.was_full = false;
+    pub fn restart(&self, max_bytes: u64, max_entries: u64) {
+        let mut usage = self.lock();
+        (usage.bytes, usage.entries) = (0, 0);
+        (usage.max_bytes, usage.max_entries) = (max_bytes, max_entries);
+        usage.was_full = false;
     }
 
     /// Returns the limits: bytes and entries.
-    pub fn bounds(&self) -> (u64, u64) {
-        let used = self.lock();
-        (used.most_bytes, used.most_entries)
+    pub fn limits(&self) -> (u64, u64) {
+        let usage = self.lock();
+        (usage.max_bytes, usage.max_entries)
     }
 
     /// Returns true if an addition was ever refused for lack of space.
@@ -85,10 +85,11 @@ impl MountQuota {
 
     /// Checks that one more entry is allowed.
     pub(super) fn check_entry_limit(&self) -> io::Result<()> {
-        let mut used = self.lock();
-        match used.entries < used.most_entries {
-            true => Ok(()),
-            false => Err(used.full()),
+        let mut usage = self.lock();
+        if usage.entries < usage.max_entries {
+            Ok(())
+        } else {
+            Err(usage.exceeded())
         }
     }
 
@@ -105,9 +106,9 @@ impl MountQuota {
             WriteEnd::After(more) => size.saturating_add(more),
         };
         let more = end.saturating_sub(size);
-        let mut used = self.lock();
-        if used.bytes.saturating_add(more) > used.most_bytes {
-            return Err(used.full());
+        let mut usage = self.lock();
+        if usage.bytes.saturating_add(more) > usage.max_bytes {
+            return Err(usage.exceeded());
         }
         Ok(size)
     }
@@ -118,33 +119,33 @@ impl MountQuota {
             return;
         };
         let now = meta.len();
-        let mut used = self.lock();
-        used.bytes = (used.bytes.saturating_add(now)).saturating_sub(before);
-        if let Some(gone) = used
+        let mut usage = self.lock();
+        usage.bytes = (usage.bytes.saturating_add(now)).saturating_sub(before);
+        if let Some(unlinked_bytes) = usage
             .open
             .get_mut(&stat.id)
-            .and_then(|one| one.gone.as_mut())
+            .and_then(|open| open.unlinked_bytes.as_mut())
         {
-            *gone = now;
+            *unlinked_bytes = now;
         }
     }
 
     /// Releases the bytes of an emptied file.
     pub(super) fn release_bytes(&self, was: FileStat) {
-        let mut used = self.lock();
-        used.bytes = used.bytes.saturating_sub(was.size);
+        let mut usage = self.lock();
+        usage.bytes = usage.bytes.saturating_sub(was.size);
     }
 
     /// Accounts for the removal of the object at a name.
     pub(super) fn release_entry(&self, stat: &FileStat) {
-        let mut used = self.lock();
-        used.entries = used.entries.saturating_sub(1);
+        let mut usage = self.lock();
+        usage.entries = usage.entries.saturating_sub(1);
         if stat.kind != FileKind::File || stat.links > 1 {
             return;
         }
-        match used.open.get_mut(&stat.id) {
-            Some(open) => open.gone = Some(stat.size),
-            None => used.bytes = used.bytes.saturating_sub(stat.size),
+        match usage.open.get_mut(&stat.id) {
+            Some(open) => open.unlinked_bytes = Some(stat.size),
+            None => usage.bytes = usage.bytes.saturating_sub(stat.size),
         }
     }
 
@@ -166,7 +167,8 @@ pub(super) enum WriteEnd {
 }
 
 impl QuotaUsage {
-    fn full(&mut self) -> io::Error {
+    /// Records that the quota was exceeded, and returns the error.
+    fn exceeded(&mut self) -> io::Error {
         self.was_full = true;
         io::ErrorKind::QuotaExceeded.into()
     }
@@ -174,15 +176,15 @@ impl QuotaUsage {
 
 impl Drop for QuotaHandle {
     fn drop(&mut self) {
-        let mut used = self.quota.lock();
-        let Some(open) = used.open.get_mut(&self.id) else {
+        let mut usage = self.quota.lock();
+        let Some(open) = usage.open.get_mut(&self.id) else {
             return;
         };
         open.handles = open.handles.saturating_sub(1);
         if open.handles == 0 {
-            let gone = open.gone.unwrap_or_default();
-            used.open.remove(&self.id);
-            used.bytes = used.bytes.saturating_sub(gone);
+            let unlinked_bytes = open.unlinked_bytes.unwrap_or_default();
+            usage.open.remove(&self.id);
+            usage.bytes = usage.bytes.saturating_sub(unlinked_bytes);
         }
     }
 }
@@ -190,11 +192,11 @@ impl Drop for QuotaHandle {
 /// Runs an operation that creates an entry, if one more is allowed.
 pub(super) fn create_counted(
     quota: Option<&MountQuota>,
-    make: impl FnOnce() -> Result<(), FsFault>,
+    create: impl FnOnce() -> Result<(), FsFault>,
 ) -> Result<(), FsFault> {
-    let Some(quota) = quota else { return make() };
+    let Some(quota) = quota else { return create() };
     quota.check_entry_limit()?;
-    make()?;
+    create()?;
     quota.add_entry();
     Ok(())
 }
@@ -203,11 +205,11 @@ pub(super) fn create_counted(
 pub(super) fn remove_counted(
     quota: Option<&MountQuota>,
     at: &Target<'_>,
-    take: impl FnOnce() -> io::Result<()>,
+    remove: impl FnOnce() -> io::Result<()>,
 ) -> io::Result<()> {
-    let Some(quota) = quota else { return take() };
+    let Some(quota) = quota else { return remove() };
     let before = sys::stat_at(&at.at, &at.name);
-    take()?;
+    remove()?;
     if let Ok(before) = before {
         quota.release_entry(&before);
     }

@@ -1,5 +1,6 @@
 //! Resolution of workspace paths to their real target, for rules about paths. File access itself is guarded by
-//! [`super::resolve`], which checks each object that it opens; this only tells the rules the target of a name.
+//! [`super::resolve`], which checks each object that it opens; this module only finds the target of a name for the
+//! rules.
 
 use std::io;
 use std::path::Path;
@@ -16,9 +17,9 @@ pub fn real_path(root: &Path, path: &str) -> RealPath {
     let Ok(written) = GuestPath::parse(path) else {
         return RealPath::AsWritten;
     };
-    let mut pending: Vec<String> = reversed(&written);
+    let mut pending: Vec<String> = reversed_parts(&written);
     let mut real: Vec<String> = Vec::new();
-    let mut place = root.to_owned();
+    let mut host_path = root.to_owned();
     let (mut links, mut steps) = (0, 0);
     let mut missing = false;
     while let Some(name) = pending.pop() {
@@ -30,25 +31,25 @@ pub fn real_path(root: &Path, path: &str) -> RealPath {
             if real.pop().is_none() {
                 return RealPath::Outside;
             }
-            place.pop();
+            host_path.pop();
             continue;
         }
-        place.push(&name);
+        host_path.push(&name);
         if !missing {
-            match std::fs::symlink_metadata(&place) {
+            match std::fs::symlink_metadata(&host_path) {
                 Ok(meta) if meta.is_symlink() => {
                     links += 1;
                     // A loop, a link that leads out or an unreadable one is not a path of the workspace.
-                    let target = (links <= MAX_LINKS).then(|| std::fs::read_link(&place));
+                    let target = (links <= MAX_LINKS).then(|| std::fs::read_link(&host_path));
                     let Some(Ok(target)) = target else {
                         return RealPath::Outside;
                     };
-                    let further = target.to_str().map(GuestPath::parse);
-                    let Some(Ok(further)) = further else {
+                    let parsed = target.to_str().map(GuestPath::parse);
+                    let Some(Ok(parsed)) = parsed else {
                         return RealPath::Outside;
                     };
-                    pending.extend(reversed(&further));
-                    place.pop();
+                    pending.extend(reversed_parts(&parsed));
+                    host_path.pop();
                     continue;
                 }
                 Ok(_) => {}
@@ -63,7 +64,7 @@ pub fn real_path(root: &Path, path: &str) -> RealPath {
     }
 }
 
-fn reversed(written: &GuestPath<'_>) -> Vec<String> {
+fn reversed_parts(written: &GuestPath<'_>) -> Vec<String> {
     let parts = written.parts.iter().rev();
     parts.map(|part| (*part).to_owned()).collect()
 }

@@ -44,8 +44,8 @@ pub enum RefusalCause {
     NotRecorded {
         /// The reason.
         why: String,
-        /// The way to make the change anyway.
-        otherwise: &'static str,
+        /// How to make the change anyway.
+        remedy: &'static str,
         /// The code of the failure.
         code: ToolErrorCode,
     },
@@ -93,9 +93,9 @@ impl fmt::Display for PathRefusal {
                 f,
                 "`{path}` has too many entries to check that all of them may be removed; remove them in parts"
             ),
-            RefusalCause::NotRecorded { why, otherwise, .. } => write!(
+            RefusalCause::NotRecorded { why, remedy, .. } => write!(
                 f,
-                "`{path}` was not changed: the original cannot be recorded for `mimir undo` ({why}); {otherwise}"
+                "`{path}` was not changed: the original cannot be recorded for `mimir undo` ({why}); {remedy}"
             ),
             RefusalCause::Displaced => write!(
                 f,

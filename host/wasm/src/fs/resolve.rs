@@ -168,11 +168,11 @@ fn walk<'n>(
     let mut canonical: Vec<String> = Vec::new();
     let mut at = DirRef::Base(base);
     // After `..` the handle points to a directory too deep; it is reopened when needed.
-    let mut stale = false;
+    let mut is_stale = false;
     let mut dir = written.dir;
     let (mut links, mut steps) = (0, 0);
     while let Some(name) = pending.pop() {
-        steps += if stale && name != ".." {
+        steps += if is_stale && name != ".." {
             canonical.len() + 1
         } else {
             1
@@ -182,10 +182,10 @@ fn walk<'n>(
         }
         if name == ".." {
             canonical.pop().ok_or_else(outside)?;
-            stale = true;
+            is_stale = true;
             continue;
         }
-        if std::mem::take(&mut stale) {
+        if std::mem::take(&mut is_stale) {
             at = descend(base, &canonical)?;
         }
         let last = pending.is_empty();
@@ -223,12 +223,18 @@ fn walk<'n>(
                     return Err(ErrorCode::Loop.into());
                 }
                 let target = sys::read_link(&at, &name)?;
-                let further = GuestPath::parse(&target).map_err(|fault| match fault {
+                let target_path = GuestPath::parse(&target).map_err(|fault| match fault {
                     FsFault::Refused(_) => outside(),
                     other => other,
                 })?;
-                dir |= last && further.dir;
-                pending.extend(further.parts.iter().rev().map(|part| (*part).to_owned()));
+                dir |= last && target_path.dir;
+                pending.extend(
+                    target_path
+                        .parts
+                        .iter()
+                        .rev()
+                        .map(|part| (*part).to_owned()),
+                );
             }
             _ if last => {
                 return Ok(Target {
@@ -257,7 +263,7 @@ fn walk<'n>(
             _ => return Err(ErrorCode::NotDirectory.into()),
         }
     }
-    if stale {
+    if is_stale {
         at = descend(base, &canonical)?;
     }
     let path = join(node.path(), canonical.iter().map(String::as_str));

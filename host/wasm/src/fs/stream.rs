@@ -93,7 +93,7 @@ enum WritePosition {
 /// Writes a file from a position on, or at its end.
 pub(super) struct FileWriter {
     node: FsNode,
-    place: WritePosition,
+    position: WritePosition,
     failed: Option<io::Error>,
     closed: bool,
     yield_timer: YieldTimer,
@@ -108,10 +108,10 @@ impl FileWriter {
         disk: DiskStatus,
     ) -> Result<Self, FsFault> {
         node.writable()?;
-        let place = offset.map_or(WritePosition::End, WritePosition::At);
+        let position = offset.map_or(WritePosition::End, WritePosition::At);
         Ok(Self {
             node,
-            place,
+            position,
             failed: None,
             closed: false,
             yield_timer: YieldTimer::new(),
@@ -127,21 +127,21 @@ impl FileWriter {
     }
 
     fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let wrote = self.put_all(bytes);
-        self.disk.note_write(&wrote);
-        wrote
+        let result = self.put_all(bytes);
+        self.disk.note_write(&result);
+        result
     }
 
     fn put_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            let long = bytes.len() as u64;
-            let written = match &mut self.place {
+            let length = bytes.len() as u64;
+            let written = match &mut self.position {
                 WritePosition::End => {
-                    let end = WriteEnd::After(long);
+                    let end = WriteEnd::After(length);
                     self.node.change(end, |file| sys::append(file, bytes))?
                 }
                 WritePosition::At(offset) => {
-                    let (at, end) = (*offset, WriteEnd::At(offset.saturating_add(long)));
+                    let (at, end) = (*offset, WriteEnd::At(offset.saturating_add(length)));
                     let write = |file: &File| sys::write_at(file, bytes, at);
                     let written = self.node.change(end, write)?;
                     *offset = offset.saturating_add(written as u64);

@@ -6,9 +6,9 @@ mod links;
 mod modes;
 mod moves;
 mod paths;
+mod protected_paths;
 mod races;
 mod reads;
-mod shields;
 mod undo;
 
 use super::*;
@@ -22,10 +22,10 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 /// Content that no guest may ever see.
 const SECRET: &str = "the secret";
 
-type Done<T> = Result<T, ErrorCode>;
+type OperationResult<T> = Result<T, ErrorCode>;
 
 /// A workspace next to a directory that was not granted, and the files of one store.
-struct World {
+struct TestWorkspace {
     home: TempDir,
     fs: GuardedFs,
     table: ResourceTable,
@@ -33,7 +33,7 @@ struct World {
     roots: Vec<Resource<Descriptor>>,
 }
 
-impl World {
+impl TestWorkspace {
     /// The whole workspace, read and write, with the protected rules and `deny: [a/secrets]`.
     fn new() -> Self {
         Self::with(64, |ws| vec![mount(ws, "", DirectoryAccess::ReadWrite)])
@@ -61,7 +61,7 @@ impl World {
             fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
             fs::write(path, content).expect("a file");
         }
-        let mut world = Self {
+        let mut workspace = Self {
             fs: GuardedFs::open(mounts(&ws), max_open).expect("mounts"),
             table: ResourceTable::new(),
             runtime: tokio::runtime::Builder::new_current_thread()
@@ -71,9 +71,9 @@ impl World {
             roots: Vec::new(),
             home,
         };
-        let found = preopens::Host::get_directories(&mut world.view()).expect("preopens");
-        world.roots = found.into_iter().map(|(root, _)| root).collect();
-        world
+        let preopened = preopens::Host::get_directories(&mut workspace.view()).expect("preopens");
+        workspace.roots = preopened.into_iter().map(|(root, _)| root).collect();
+        workspace
     }
 
     fn view(&mut self) -> FsCtxView<'_> {
@@ -95,7 +95,7 @@ impl World {
     fn run<T>(
         &mut self,
         work: impl AsyncFnOnce(FsCtxView<'_>, Resource<Descriptor>) -> FsResult<T>,
-    ) -> Done<T> {
+    ) -> OperationResult<T> {
         let Self {
             fs,
             table,
@@ -113,7 +113,7 @@ impl World {
         path: &str,
         how: OpenFlags,
         flags: DescriptorFlags,
-    ) -> Done<Resource<Descriptor>> {
+    ) -> OperationResult<Resource<Descriptor>> {
         let path = path.to_owned();
         self.run(async |mut view, root| {
             view.open_at(root, PathFlags::SYMLINK_FOLLOW, path, how, flags)
@@ -125,7 +125,7 @@ impl World {
         HostDescriptor::drop(&mut self.view(), fd).expect("a handle of ours");
     }
 
-    fn read(&mut self, path: &str) -> Done<String> {
+    fn read(&mut self, path: &str) -> OperationResult<String> {
         let fd = self.open(path, OpenFlags::empty(), DescriptorFlags::READ)?;
         let handle = Resource::new_borrow(fd.rep());
         let read = self.run(async |mut view, _| view.read(handle, 1 << 20, 0).await);
@@ -133,7 +133,7 @@ impl World {
         Ok(String::from_utf8(read?.0).expect("text"))
     }
 
-    fn write(&mut self, path: &str, content: &str) -> Done<()> {
+    fn write(&mut self, path: &str, content: &str) -> OperationResult<()> {
         let fd = self.open(
             path,
             OpenFlags::CREATE | OpenFlags::TRUNCATE,
@@ -146,12 +146,12 @@ impl World {
         wrote.map(|_| ())
     }
 
-    fn stat(&mut self, path: &str) -> Done<types::DescriptorStat> {
+    fn stat(&mut self, path: &str) -> OperationResult<types::DescriptorStat> {
         let path = path.to_owned();
         self.run(async |mut view, root| view.stat_at(root, PathFlags::SYMLINK_FOLLOW, path).await)
     }
 
-    fn list(&mut self, path: &str) -> Done<Vec<String>> {
+    fn list(&mut self, path: &str) -> OperationResult<Vec<String>> {
         let fd = self.open(path, OpenFlags::DIRECTORY, DescriptorFlags::READ)?;
         let handle = Resource::new_borrow(fd.rep());
         let entries = self.run(async |mut view, _| {
@@ -171,28 +171,28 @@ impl World {
         entries
     }
 
-    fn mkdir(&mut self, path: &str) -> Done<()> {
+    fn mkdir(&mut self, path: &str) -> OperationResult<()> {
         let path = path.to_owned();
         self.run(async |mut view, root| view.create_directory_at(root, path).await)
     }
 
-    fn rmdir(&mut self, path: &str) -> Done<()> {
+    fn rmdir(&mut self, path: &str) -> OperationResult<()> {
         let path = path.to_owned();
         self.run(async |mut view, root| view.remove_directory_at(root, path).await)
     }
 
-    fn unlink(&mut self, path: &str) -> Done<()> {
+    fn unlink(&mut self, path: &str) -> OperationResult<()> {
         let path = path.to_owned();
         self.run(async |mut view, root| view.unlink_file_at(root, path).await)
     }
 
-    fn rename(&mut self, from: &str, to: &str) -> Done<()> {
+    fn rename(&mut self, from: &str, to: &str) -> OperationResult<()> {
         let (from, to) = (from.to_owned(), to.to_owned());
         let other = self.root();
         self.run(async |mut view, root| view.rename_at(root, from, other, to).await)
     }
 
-    fn link(&mut self, from: &str, to: &str) -> Done<()> {
+    fn link(&mut self, from: &str, to: &str) -> OperationResult<()> {
         let (from, to) = (from.to_owned(), to.to_owned());
         let other = self.root();
         self.run(async |mut view, root| {
@@ -201,17 +201,17 @@ impl World {
         })
     }
 
-    fn symlink(&mut self, says: &str, path: &str) -> Done<()> {
-        let (says, path) = (says.to_owned(), path.to_owned());
-        self.run(async |mut view, root| view.symlink_at(root, says, path).await)
+    fn symlink(&mut self, target: &str, path: &str) -> OperationResult<()> {
+        let (target, path) = (target.to_owned(), path.to_owned());
+        self.run(async |mut view, root| view.symlink_at(root, target, path).await)
     }
 
-    fn readlink(&mut self, path: &str) -> Done<String> {
+    fn readlink(&mut self, path: &str) -> OperationResult<String> {
         let path = path.to_owned();
         self.run(async |mut view, root| view.readlink_at(root, path).await)
     }
 
-    fn touch(&mut self, path: &str) -> Done<()> {
+    fn touch(&mut self, path: &str) -> OperationResult<()> {
         let path = path.to_owned();
         let (accessed, modified) = (NewTimestamp::NoChange, NewTimestamp::Now);
         self.run(async |mut view, root| {
@@ -220,7 +220,7 @@ impl World {
         })
     }
 
-    fn hash(&mut self, path: &str) -> Done<types::MetadataHashValue> {
+    fn hash(&mut self, path: &str) -> OperationResult<types::MetadataHashValue> {
         let path = path.to_owned();
         self.run(async |mut view, root| {
             view.metadata_hash_at(root, PathFlags::SYMLINK_FOLLOW, path)
@@ -252,64 +252,70 @@ fn mount(ws: &Path, prefix: &str, access: DirectoryAccess) -> GuestMount {
 }
 
 /// Every operation on a path, by name, so that a test can check that all of them fail alike.
-fn everything(world: &mut World, path: &str) -> Vec<(&'static str, Option<ErrorCode>)> {
-    let aside = format!("aside-{}", world.fs.refusals().len());
-    let looking = looking(world, path);
+fn all_operations(
+    workspace: &mut TestWorkspace,
+    path: &str,
+) -> Vec<(&'static str, Option<ErrorCode>)> {
+    let aside = format!("aside-{}", workspace.fs.refusals().len());
+    let reading = read_operations(workspace, path);
     let changing = [
         (
             "create",
-            world
+            workspace
                 .open(path, OpenFlags::CREATE, DescriptorFlags::WRITE)
                 .err(),
         ),
         (
             "write",
-            world
+            workspace
                 .open(path, OpenFlags::empty(), DescriptorFlags::WRITE)
                 .err(),
         ),
         (
             "truncate",
-            world
+            workspace
                 .open(path, OpenFlags::TRUNCATE, DescriptorFlags::READ)
                 .err(),
         ),
-        ("mkdir", world.mkdir(path).err()),
-        ("rmdir", world.rmdir(path).err()),
-        ("unlink", world.unlink(path).err()),
-        ("rename from", world.rename(path, &aside).err()),
-        ("rename to", world.rename("src/main.rs", path).err()),
-        ("link from", world.link(path, &aside).err()),
-        ("link to", world.link("src/main.rs", path).err()),
-        ("symlink at", world.symlink("src", path).err()),
-        ("touch", world.touch(path).err()),
+        ("mkdir", workspace.mkdir(path).err()),
+        ("rmdir", workspace.rmdir(path).err()),
+        ("unlink", workspace.unlink(path).err()),
+        ("rename from", workspace.rename(path, &aside).err()),
+        ("rename to", workspace.rename("src/main.rs", path).err()),
+        ("link from", workspace.link(path, &aside).err()),
+        ("link to", workspace.link("src/main.rs", path).err()),
+        ("symlink at", workspace.symlink("src", path).err()),
+        ("touch", workspace.touch(path).err()),
     ];
-    looking.into_iter().chain(changing).collect()
+    reading.into_iter().chain(changing).collect()
 }
 
-fn looking(world: &mut World, path: &str) -> Vec<(&'static str, Option<ErrorCode>)> {
+fn read_operations(
+    workspace: &mut TestWorkspace,
+    path: &str,
+) -> Vec<(&'static str, Option<ErrorCode>)> {
     vec![
         (
             "read",
-            world
+            workspace
                 .open(path, OpenFlags::empty(), DescriptorFlags::READ)
                 .err(),
         ),
         (
             "open directory",
-            world
+            workspace
                 .open(path, OpenFlags::DIRECTORY, DescriptorFlags::READ)
                 .err(),
         ),
-        ("stat", world.stat(path).err()),
-        ("hash", world.hash(path).err()),
-        ("readlink", world.readlink(path).err()),
+        ("stat", workspace.stat(path).err()),
+        ("hash", workspace.hash(path).err()),
+        ("readlink", workspace.readlink(path).err()),
     ]
 }
 
 #[track_caller]
-fn refused(done: &[(&'static str, Option<ErrorCode>)], path: &str) {
-    for (operation, error) in done {
+fn assert_refused(results: &[(&'static str, Option<ErrorCode>)], path: &str) {
+    for (operation, error) in results {
         assert_eq!(
             *error,
             Some(ErrorCode::NotPermitted),

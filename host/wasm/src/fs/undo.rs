@@ -1,11 +1,11 @@
 //! The undo recorder: copies of files that a call changes in the workspace, and the record that `mimir undo` reads,
 //! both in `.mimir/state/backups`, which no guest can reach.
 //!
-//! For a call with the request id `R` there is `R.json`, a record, and a folder `R` with the copies `0`, `1`, … that the
-//! record names as `R/0`, `R/1`, …. A guest does not announce its changes: before a path changes for the first time,
-//! its state is copied and appended to the record, so that a call of a process that is killed can still be undone. When
-//! the call is over, however it ends, the record gets the states after it; unchanged paths are left out, and a record
-//! without changes is removed.
+//! For a call with the request id `R` there is `R.json`, a record, and a folder `R` with the copies `0`, `1`, … that
+//! the record names as `R/0`, `R/1`, …. A guest does not announce its changes: before a path changes for the first
+//! time, its state is copied and appended to the record, so that a call of a process that is killed can still be
+//! undone. When the call is over, however it ends, the record gets the states after it; unchanged paths are left out,
+//! and a record without changes is removed.
 //!
 //! Copies and comparisons run on threads for blocking work, not on those that run calls, and both stop when the call
 //! is over. For a new file the record contains its size and time, not a digest, so the cost of a record does not
@@ -30,7 +30,7 @@ use tempfile::NamedTempFile;
 
 use super::node::MountState;
 use super::refusal::{FsFault, RefusalCause};
-use crate::backend::make_backups;
+use crate::backend::create_backups_folder;
 
 mod copy;
 mod moved;
@@ -41,7 +41,8 @@ mod state;
 use copy::{BackupCopy, hash};
 use record_file::RecordFile;
 use state::{
-    RecordedState, StateLookup, Unrecordable, find, not_written, too_large, too_many, unsuitable,
+    RecordedState, StateLookup, Unrecordable, find_state, not_written, too_large, too_many,
+    unsuitable,
 };
 
 /// Maximum number of bytes copied for one call.
@@ -50,17 +51,17 @@ const MAX_BYTES: u64 = 100 << 20;
 /// Maximum number of paths recorded for one call.
 const MAX_PATHS: usize = 10_000;
 
-/// Reason recorded for changes of a call that turned copies off.
+/// Reason recorded for the changes of a call that declined copies.
 const DECLINED: &str = "no backup was wanted (`backup: false`)";
 
 /// Reason recorded for a move that takes along more than is copied.
 const MOVED_TOO_MUCH: &str =
     "it moved too much, or what no record can hold; moving it back undoes it";
 
-/// The way to make a change without a record, for code that a model wrote.
+/// How to make a change without a record, for code that a model wrote.
 pub const CODE_WITHOUT_UNDO: &str = "write to another file, or run it with `backend: process`";
 
-/// The way to make a change without a record, for tools with the argument `backup`.
+/// How to make a change without a record, for tools with the argument `backup`.
 pub const TOOL_WITHOUT_UNDO: &str = "`backup: false` goes ahead without";
 
 /// Records changes in a mount. Clones share one recording.
@@ -90,7 +91,7 @@ pub struct UndoTarget {
 /// The copies that the changes of a call need.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum UndoCopies {
-    /// A change whose original cannot be copied is refused. The text names the way to make it anyway.
+    /// A change whose original cannot be copied is refused. The text says how to make it anyway.
     Required(&'static str),
     /// A change whose original cannot be copied is recorded as one that cannot be undone.
     #[default]
@@ -105,11 +106,11 @@ struct UndoRecording {
     target: UndoTarget,
     time: String,
     changes: Vec<(Arc<MountState>, RecordedChange)>,
-    known: HashSet<String>,
+    recorded_paths: HashSet<String>,
     copies: usize,
     bytes: u64,
     /// Set when the call is over: further copies are not needed.
-    over: Arc<AtomicBool>,
+    is_over: Arc<AtomicBool>,
     /// Set when the call has no time left: comparisons stop.
     stop: Arc<AtomicBool>,
     written: bool,
@@ -161,10 +162,10 @@ impl UndoRecorder {
             target,
             time: jiff::Timestamp::now().to_string(),
             changes: Vec::new(),
-            known: HashSet::new(),
+            recorded_paths: HashSet::new(),
             copies: 0,
             bytes: 0,
-            over: Arc::default(),
+            is_over: Arc::default(),
             stop: Arc::default(),
             written: false,
             file: None,
@@ -178,7 +179,7 @@ impl UndoRecorder {
         let recording = self.lock();
         recording
             .as_ref()
-            .is_some_and(|recording| recording.known.contains(path))
+            .is_some_and(|recording| recording.recorded_paths.contains(path))
     }
 
     /// Records the object at a path of a mount before it changes.
@@ -190,21 +191,23 @@ impl UndoRecorder {
         let copy = {
             let mut recording = self.lock();
             let Some(recording) = &mut *recording else {
-                return Err(no_call(path));
+                return Err(no_running_call(path));
             };
-            if recording.known.contains(path) {
+            if recording.recorded_paths.contains(path) {
                 return Ok(());
             }
             let unknown_state = RecordedState::of_file(None, None);
-            match find(shared, path) {
+            match find_state(shared, path) {
                 Ok(StateLookup::State(state)) => return recording.add(shared, path, state),
-                Ok(StateLookup::File(file, meta)) => match recording.copy_of(file, &meta, path) {
-                    Ok(copy) => copy,
-                    Err(why) => {
-                        let state = RecordedState::of_file(Some(&meta), None);
-                        return recording.add_unrecordable(shared, path, state, why);
+                Ok(StateLookup::File(file, meta)) => {
+                    match recording.reserve_copy(file, &meta, path) {
+                        Ok(copy) => copy,
+                        Err(why) => {
+                            let state = RecordedState::of_file(Some(&meta), None);
+                            return recording.add_unrecordable(shared, path, state, why);
+                        }
                     }
-                },
+                }
                 Err(why) => return recording.add_unrecordable(shared, path, unknown_state, why),
             }
         };
@@ -215,7 +218,7 @@ impl UndoRecorder {
         let recording = match &mut *recording {
             Some(recording) if recording.target.id == id => recording,
             // The call ended meanwhile.
-            _ => return Err(no_call(path)),
+            _ => return Err(no_running_call(path)),
         };
         match copied {
             Ok(state) => {
@@ -241,10 +244,10 @@ impl UndoRecorder {
 }
 
 impl UndoScope {
-    /// Writes the record, on a thread for blocking work. Files are compared until the deadline, or for `left` if that
-    /// ends sooner; the remaining ones then count as changed. Returns the files that were made or changed and that agents
-    /// or build tools obey by themselves.
-    pub async fn finish(self, deadline: &Deadline, left: Option<Duration>) -> Vec<String> {
+    /// Writes the record, on a thread for blocking work. Files are compared until the deadline, or for `time_left` if
+    /// that ends sooner; the remaining ones then count as changed. Returns the files that were made or changed and that
+    /// agents or build tools obey by themselves.
+    pub async fn finish(self, deadline: &Deadline, time_left: Option<Duration>) -> Vec<String> {
         let Some(mut recording) = self.0.lock().take() else {
             return Vec::new();
         };
@@ -256,24 +259,24 @@ impl UndoScope {
             let prune = recording.write();
             (prune, std::mem::take(&mut recording.obeyed))
         });
-        let in_time = {
+        let finished = {
             let bounded = async {
-                match left {
-                    Some(left) => tokio::time::timeout(left, &mut task).await.ok(),
+                match time_left {
+                    Some(time_left) => tokio::time::timeout(time_left, &mut task).await.ok(),
                     None => Some((&mut task).await),
                 }
             };
             deadline.run_until(pin!(bounded)).await.ok().flatten()
         };
-        let written = match in_time {
-            Some(written) => written,
+        let result = match finished {
+            Some(result) => result,
             None => {
                 stop.store(true, Ordering::Relaxed);
                 task.await
             }
         };
         // Pruning may take long, and the call does not wait for it.
-        let (prune, obeyed) = written.unwrap_or_default();
+        let (prune, obeyed) = result.unwrap_or_default();
         if let Some(prune) = prune {
             tokio::task::spawn_blocking(move || prune::prune(&prune.folder, prune.added));
         }
@@ -312,7 +315,7 @@ impl UndoRecording {
         self.changes.is_empty() && self.copies == 0 && self.file.is_none()
     }
 
-    /// Returns true if there is no room for a path. Files that agents obey have to be reported in any case.
+    /// Returns true if no further path can be recorded. Files that agents obey have to be reported in any case.
     fn is_full(&self, path: &str) -> bool {
         self.changes.len() >= MAX_PATHS && !is_obeyed_path(path)
     }
@@ -327,7 +330,7 @@ impl UndoRecording {
         if self.is_full(path) {
             // A new file needs no copy.
             if before == RecordedState::Absent {
-                self.known.insert(path.to_owned());
+                self.recorded_paths.insert(path.to_owned());
                 return Ok(());
             }
             return self.add_unrecordable(shared, path, before, too_many());
@@ -345,10 +348,10 @@ impl UndoRecording {
         why: Unrecordable,
     ) -> Result<(), FsFault> {
         match self.target.copies {
-            UndoCopies::Required(otherwise) => Err(not_recorded(path, why, otherwise)),
-            // The first path over the limit stands for all.
+            UndoCopies::Required(remedy) => Err(not_recorded(path, why, remedy)),
+            // Only the first path over the limit is recorded.
             _ if self.changes.len() > MAX_PATHS => {
-                self.known.insert(path.to_owned());
+                self.recorded_paths.insert(path.to_owned());
                 Ok(())
             }
             UndoCopies::Optional => self.push(shared, path, before, Some(why.why)),
@@ -371,12 +374,12 @@ impl UndoRecording {
             obstacle,
         };
         if let Err(error) = self.append(&change) {
-            if let UndoCopies::Required(otherwise) = self.target.copies {
-                return Err(not_recorded(path, not_written(&error), otherwise));
+            if let UndoCopies::Required(remedy) = self.target.copies {
+                return Err(not_recorded(path, not_written(&error), remedy));
             }
             tracing::debug!(%error, "the record for `mimir undo` cannot be written");
         }
-        self.known.insert(path.to_owned());
+        self.recorded_paths.insert(path.to_owned());
         self.changes.push((Arc::clone(shared), change));
         Ok(())
     }
@@ -402,7 +405,7 @@ impl UndoRecording {
     }
 
     /// Returns the copy to be made of a file.
-    fn copy_of(
+    fn reserve_copy(
         &mut self,
         file: fs::File,
         meta: &fs::Metadata,
@@ -423,7 +426,7 @@ impl UndoRecording {
             target: self.target.clone(),
             name,
             max_bytes: bytes_left,
-            over: Arc::clone(&self.over),
+            is_over: Arc::clone(&self.is_over),
         })
     }
 
@@ -432,7 +435,7 @@ impl UndoRecording {
         if std::mem::replace(&mut self.written, true) {
             return None;
         }
-        self.over.store(true, Ordering::Relaxed);
+        self.is_over.store(true, Ordering::Relaxed);
         let mut changes = std::mem::take(&mut self.changes);
         changes.retain_mut(|(shared, change)| self.has_changed(shared, change));
         let created = changes.iter().map(|(_, change)| change);
@@ -481,7 +484,7 @@ impl UndoRecording {
 
     /// Adds the current state at the path of a change. Returns false if it equals the earlier one.
     fn has_changed(&self, shared: &MountState, change: &mut RecordedChange) -> bool {
-        match find(shared, &change.path) {
+        match find_state(shared, &change.path) {
             Ok(StateLookup::State(after)) if after == change.before => false,
             Ok(StateLookup::State(after)) => {
                 change.after = after;
@@ -513,7 +516,7 @@ impl UndoRecording {
 
     fn save(&self, record: &RecordDocument<'_>) -> io::Result<()> {
         let folder = &self.target.folder;
-        make_backups(&self.target.workspace, folder)?;
+        create_backups_folder(&self.target.workspace, folder)?;
         let mut file = NamedTempFile::new_in(folder)?;
         file.write_all(&serde_json::to_vec(record)?)?;
         file.persist(folder.join(format!("{}.json", self.target.id)))?;
@@ -527,17 +530,13 @@ fn is_obeyed_path(path: &str) -> bool {
     is_obeyed(folder, name)
 }
 
-fn no_call(path: &str) -> FsFault {
+fn no_running_call(path: &str) -> FsFault {
     let why = unsuitable("no call is running whose changes are recorded");
     not_recorded(path, why, CODE_WITHOUT_UNDO)
 }
 
-fn not_recorded(path: &str, why: Unrecordable, otherwise: &'static str) -> FsFault {
+fn not_recorded(path: &str, why: Unrecordable, remedy: &'static str) -> FsFault {
     let Unrecordable { why, code } = why;
-    let cause = RefusalCause::NotRecorded {
-        why,
-        otherwise,
-        code,
-    };
+    let cause = RefusalCause::NotRecorded { why, remedy, code };
     FsFault::refused(path, cause)
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 /// Time that a guest may do file work without yielding. Short compared with any timeout, long compared with an
 /// operation.
-const SHIFT: Duration = Duration::from_millis(10);
+const MAX_TIME_WITHOUT_YIELD: Duration = Duration::from_millis(10);
 
 /// The time when the guest last yielded.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ impl YieldTimer {
 
     /// Yields to other tasks if due.
     pub(super) async fn yield_if_due(&mut self) {
-        if self.0.elapsed() >= SHIFT {
+        if self.0.elapsed() >= MAX_TIME_WITHOUT_YIELD {
             tokio::task::yield_now().await;
             self.0 = Instant::now();
         }

@@ -38,19 +38,19 @@ impl HttpClients {
         reach: &Arc<NetworkAccess>,
         host: &WasmHost,
     ) -> ClientLink {
-        let kept = |links: &HashMap<Arc<str>, ClientLink>| {
+        let existing = |links: &HashMap<Arc<str>, ClientLink>| {
             let link = links.get(tool)?;
-            let same = Arc::ptr_eq(&link.reach, reach) || *link.reach == **reach;
-            (same && *link.guard.policy() == reach.policy).then(|| link.clone())
+            let has_same_access = Arc::ptr_eq(&link.reach, reach) || *link.reach == **reach;
+            (has_same_access && *link.guard.policy() == reach.policy).then(|| link.clone())
         };
         let lock = || self.0.lock();
-        if let Some(link) = kept(&lock()) {
+        if let Some(link) = existing(&lock()) {
             return link;
         }
-        // Only a tool that needs them gets the error for unreadable ones.
+        // Unreadable roots are an error only for a request that needs them.
         let roots = TlsRoots::from_folder(host.workspace(), &reach.roots)
             .unwrap_or_else(TlsRoots::unavailable);
-        let broken = roots.is_unavailable();
+        let has_roots = !roots.is_unavailable();
         let guard = Arc::new(PolicyGuard::new(reach.policy.clone()));
         // Each request brings its own authorizer.
         let authorize = Arc::new(PolicyOnly);
@@ -58,7 +58,7 @@ impl HttpClients {
             Arc::clone(&guard),
             authorize,
             roots,
-            WIDEST,
+            SHARED_LIMITS,
             host.resolver(),
         );
         let link = ClientLink {
@@ -67,12 +67,12 @@ impl HttpClients {
             reach: Arc::clone(reach),
         };
         let mut links = lock();
-        // Another call may have been quicker.
-        if let Some(link) = kept(&links) {
+        // Another call may have added one meanwhile.
+        if let Some(link) = existing(&links) {
             return link;
         }
         // The file may be repaired before the next request.
-        if !broken {
+        if has_roots {
             links.insert(Arc::clone(tool), link.clone());
         }
         link
@@ -92,7 +92,7 @@ pub(super) fn session_client(
         Arc::clone(&guard),
         Arc::new(PolicyOnly),
         roots,
-        WIDEST,
+        SHARED_LIMITS,
         host.resolver(),
         Some(Arc::new(CallSessionServers(effects.clone()))),
     );
@@ -127,7 +127,7 @@ impl ClientLink {
 }
 
 /// The limits of a client shared by several calls; each call has its own limits within these.
-const WIDEST: RequestLimits = RequestLimits {
+const SHARED_LIMITS: RequestLimits = RequestLimits {
     // Identical for all: no setting changes it.
     connect: Duration::from_secs(10),
     header_bytes: 64 << 10,
@@ -150,7 +150,7 @@ pub(super) fn request_limits(limits: &mimir_core::Limits) -> RequestLimits {
         whole: limits.http_time,
         body_bytes: limits.http_body,
         upload_bytes: limits.http_body,
-        ..WIDEST
+        ..SHARED_LIMITS
     }
 }
 

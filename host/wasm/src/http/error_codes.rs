@@ -19,11 +19,11 @@ pub(crate) fn error_code(
 ) -> wasmtime::Result<(Option<ErrorCode>,)> {
     let error = store.data().stream_error(&error)?;
     let known = error.downcast_ref::<ErrorCode>().cloned();
-    Ok((known.or_else(|| error.downcast_ref::<Code>().map(of_body)),))
+    Ok((known.or_else(|| error.downcast_ref::<Code>().map(body_error)),))
 }
 
 /// Converts the error that ended the body of a response.
-fn of_body(code: &Code) -> ErrorCode {
+fn body_error(code: &Code) -> ErrorCode {
     match code {
         Code::HttpRequestDenied => ErrorCode::HttpRequestDenied,
         Code::HttpResponseBodySize(size) => ErrorCode::HttpResponseBodySize(*size),
@@ -60,7 +60,7 @@ pub(super) fn wasi_code(error: &Error) -> Code {
         Error::Certificate { .. } | Error::CertificateName { .. } => Code::TlsCertificateError,
         Error::Tls { .. } => Code::TlsProtocolError,
         Error::Roots { .. } => Code::ConfigurationError,
-        Error::Timeout { stage, .. } => late(*stage),
+        Error::Timeout { stage, .. } => timeout_code(*stage),
         Error::TooLarge { what, limit } => too_large(what, *limit),
         Error::Head { bytes, .. } => {
             Code::HttpResponseHeaderSectionSize(u32::try_from(*bytes).ok())
@@ -72,7 +72,7 @@ pub(super) fn wasi_code(error: &Error) -> Code {
     }
 }
 
-fn late(stage: RequestStage) -> Code {
+fn timeout_code(stage: RequestStage) -> Code {
     match stage {
         RequestStage::Dns => Code::DnsTimeout,
         RequestStage::Connect | RequestStage::Tls => Code::ConnectionTimeout,

@@ -26,106 +26,106 @@ use super::{NetworkTransport, RequestFailure};
 
 /// Builds the response that the guest receives, for a request within these limits.
 pub(super) async fn guest_response(
-    way: &NetworkTransport,
+    transport: &NetworkTransport,
     limits: RequestLimits,
     link: ClientLink,
     method: &Method,
-    answer: Response<mimir_net::ResponseBody>,
+    response: Response<mimir_net::ResponseBody>,
 ) -> Result<Response<WasiBody>, Error> {
-    let (mut parts, body) = answer.into_parts();
+    let (mut parts, body) = response.into_parts();
     let mut mask = None;
-    let mut whole = VecDeque::new();
-    let mut source = Some(body);
-    if let Some(known) = way.effects.response_redactor() {
-        mask_headers(known, &mut parts.headers);
+    let mut ready = VecDeque::new();
+    let mut remaining = Some(body);
+    if let Some(redactor) = transport.effects.response_redactor() {
+        mask_headers(redactor, &mut parts.headers);
         if *method != Method::HEAD {
             // Masking changes the length.
             parts.headers.remove(header::CONTENT_LENGTH);
-            if is_packed(&parts.headers)
-                && let Some(body) = source.take()
+            if is_compressed(&parts.headers)
+                && let Some(body) = remaining.take()
             {
-                let (packed, trailers) = read(body, &link, &way.effects).await?;
-                let body = mimir_net::unpack(packed, &parts.headers, limits).await?;
+                let (compressed, trailers) = read_body(body, &link, &transport.effects).await?;
+                let body = mimir_net::unpack(compressed, &parts.headers, limits).await?;
                 parts.headers.remove(header::CONTENT_ENCODING);
-                whole.push_back(Frame::data(masked(known, &body)));
+                ready.push_back(Frame::data(masked(redactor, &body)));
                 if let Some(mut trailers) = trailers {
-                    mask_headers(known, &mut trailers);
-                    whole.push_back(Frame::trailers(trailers));
+                    mask_headers(redactor, &mut trailers);
+                    ready.push_back(Frame::trailers(trailers));
                 }
             } else {
-                mask = known
+                mask = redactor
                     .known_value_masker()
-                    .map(|stream| (known.clone(), stream));
+                    .map(|stream| (redactor.clone(), stream));
             }
         }
     }
-    let answer = GuestResponseBody {
-        body: source,
-        ready: whole,
+    let response = GuestResponseBody {
+        body: remaining,
+        ready,
         mask,
-        effects: way.effects.clone(),
+        effects: transport.effects.clone(),
         link,
-        failure: way.failure.clone(),
-        time: way.limits.whole,
+        failure: transport.failure.clone(),
+        time: transport.limits.whole,
     };
-    Ok(Response::from_parts(parts, answer.boxed_unsync()))
+    Ok(Response::from_parts(parts, response.boxed_unsync()))
 }
 
 /// Reads the whole body of a response, and its trailers.
-async fn read(
+async fn read_body(
     mut body: mimir_net::ResponseBody,
     link: &ClientLink,
     effects: &EffectGate,
 ) -> Result<(Bytes, Option<HeaderMap>), Error> {
-    let (mut whole, mut trailers) = (BytesMut::new(), None);
+    let (mut bytes, mut trailers) = (BytesMut::new(), None);
     loop {
         link.update_access(effects);
         let Some(frame) = body.frame().await else {
-            return Ok((whole.freeze(), trailers));
+            return Ok((bytes.freeze(), trailers));
         };
-        match frame.map_err(cut_off)?.into_data() {
-            Ok(data) => whole.extend_from_slice(&data),
+        match frame.map_err(cut_off_error)?.into_data() {
+            Ok(data) => bytes.extend_from_slice(&data),
             Err(frame) => trailers = frame.into_trailers().ok(),
         }
     }
 }
 
 /// Masks a complete response.
-pub(super) fn mask_fetched(known: &Redactor, fetched: &mut FetchedResponse) {
-    mask_headers(known, &mut fetched.headers);
+pub(super) fn mask_fetched(redactor: &Redactor, fetched: &mut FetchedResponse) {
+    mask_headers(redactor, &mut fetched.headers);
     if let Some(trailers) = &mut fetched.trailers {
-        mask_headers(known, trailers);
+        mask_headers(redactor, trailers);
     }
-    fetched.body = masked(known, &fetched.body);
+    fetched.body = masked(redactor, &fetched.body);
 }
 
 /// Returns the text without the values, or `None` if it contains none.
-fn mask_values(known: &Redactor, text: &[u8]) -> Option<Vec<u8>> {
+fn mask_values(redactor: &Redactor, text: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = text.to_vec();
-    known.mask_bytes(&mut bytes);
+    redactor.mask_bytes(&mut bytes);
     (bytes != text).then_some(bytes)
 }
 
-fn masked(known: &Redactor, body: &Bytes) -> Bytes {
-    mask_values(known, body).map_or_else(|| body.clone(), Bytes::from)
+fn masked(redactor: &Redactor, body: &Bytes) -> Bytes {
+    mask_values(redactor, body).map_or_else(|| body.clone(), Bytes::from)
 }
 
-fn mask_headers(known: &Redactor, headers: &mut HeaderMap) {
+fn mask_headers(redactor: &Redactor, headers: &mut HeaderMap) {
     let named = headers
         .keys()
-        .filter(|name| mask_values(known, name.as_str().as_bytes()).is_some());
+        .filter(|name| mask_values(redactor, name.as_str().as_bytes()).is_some());
     for name in named.cloned().collect::<Vec<_>>() {
         headers.remove(name);
     }
     for value in headers.values_mut() {
-        if let Some(masked) = mask_values(known, value.as_bytes()) {
+        if let Some(masked) = mask_values(redactor, value.as_bytes()) {
             let masked = HeaderValue::from_bytes(&masked);
             *value = masked.unwrap_or_else(|_| HeaderValue::from_static(""));
         }
     }
 }
 
-fn is_packed(headers: &HeaderMap) -> bool {
+fn is_compressed(headers: &HeaderMap) -> bool {
     let codings = headers.get_all(header::CONTENT_ENCODING).iter();
     let mut words = codings.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
     words.any(|word| {
@@ -149,7 +149,7 @@ struct GuestResponseBody {
 }
 
 /// Returns the error of a response that is cut off, even if it was allowed at first.
-fn cut_off(error: Error) -> Error {
+fn cut_off_error(error: Error) -> Error {
     let message =
         "the response was cut off: the network permissions of the tool changed during the transfer";
     match error {
@@ -160,8 +160,8 @@ fn cut_off(error: Error) -> Error {
 
 impl GuestResponseBody {
     /// Takes a frame of the server, with its secrets masked; `None` is the end.
-    fn take(&mut self, frame: Option<Frame<Bytes>>) {
-        let Some((known, stream)) = &mut self.mask else {
+    fn push(&mut self, frame: Option<Frame<Bytes>>) {
+        let Some((redactor, stream)) = &mut self.mask else {
             self.ready.extend(frame);
             return;
         };
@@ -174,7 +174,7 @@ impl GuestResponseBody {
             self.ready.push_back(Frame::data(data.into()));
         }
         if let Some(mut trailers) = trailers {
-            mask_headers(known, &mut trailers);
+            mask_headers(redactor, &mut trailers);
             self.ready.push_back(Frame::trailers(trailers));
         }
     }
@@ -198,14 +198,14 @@ impl HttpBody for GuestResponseBody {
             };
             this.link.update_access(&this.effects);
             match ready!(Pin::new(body).poll_frame(cx)) {
-                Some(Ok(frame)) => this.take(Some(frame)),
+                Some(Ok(frame)) => this.push(Some(frame)),
                 Some(Err(error)) => {
-                    let code = this.failure.record(cut_off(error), this.time);
+                    let code = this.failure.record(cut_off_error(error), this.time);
                     return Poll::Ready(Some(Err(code)));
                 }
                 None => {
                     this.body = None;
-                    this.take(None);
+                    this.push(None);
                 }
             }
         }

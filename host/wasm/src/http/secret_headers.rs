@@ -10,31 +10,31 @@ use mimir_net::SecretSwap;
 
 /// The headers with placeholders, and after authorization, the values to send.
 pub(super) struct SecretHeaders {
-    held: Vec<(HeaderName, HeaderValue)>,
+    with_placeholder: Vec<(HeaderName, HeaderValue)>,
     revealed: Mutex<Vec<RevealedHeader>>,
 }
 
 struct RevealedHeader {
     origin: UrlOrigin,
     name: HeaderName,
-    held: HeaderValue,
+    with_placeholder: HeaderValue,
     value: HeaderValue,
 }
 
 impl SecretHeaders {
     /// Returns the headers that contain placeholders of the call, if there are any.
     pub(super) fn find(effects: &EffectGate, headers: &HeaderMap) -> Option<Self> {
-        let holds = |value: &HeaderValue| {
+        let has_placeholder = |value: &HeaderValue| {
             let text = value.to_str().unwrap_or_default();
-            let mut all = effects.placeholders();
-            all.any(|(_, placeholder)| text.contains(placeholder))
+            let mut placeholders = effects.placeholders();
+            placeholders.any(|(_, placeholder)| text.contains(placeholder))
         };
-        let held = headers.iter().filter(|(_, value)| holds(value));
-        let held: Vec<_> = held
+        let with_placeholder = headers.iter().filter(|(_, value)| has_placeholder(value));
+        let with_placeholder: Vec<_> = with_placeholder
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
-        (!held.is_empty()).then(|| Self {
-            held,
+        (!with_placeholder.is_empty()).then(|| Self {
+            with_placeholder,
             revealed: Mutex::default(),
         })
     }
@@ -45,9 +45,9 @@ impl SecretHeaders {
         effects: &EffectGate,
         target: &RequestTarget,
     ) -> Result<(), ToolError> {
-        let mut all = Vec::new();
-        for (name, held) in &self.held {
-            let text = held.to_str().unwrap_or_default();
+        let mut headers = Vec::new();
+        for (name, original) in &self.with_placeholder {
+            let text = original.to_str().unwrap_or_default();
             let Some(secret) = effects.insert_secrets(target, name.as_str(), text)? else {
                 continue;
             };
@@ -57,14 +57,14 @@ impl SecretHeaders {
                 );
                 ToolError::new(ToolErrorCode::InvalidInput, message)
             })?;
-            all.push(RevealedHeader {
+            headers.push(RevealedHeader {
                 origin: target.origin().clone(),
                 name: name.clone(),
-                held: held.clone(),
+                with_placeholder: original.clone(),
                 value,
             });
         }
-        *self.revealed.lock() = all;
+        *self.revealed.lock() = headers;
         Ok(())
     }
 }
@@ -77,9 +77,10 @@ impl SecretSwap for SecretHeaders {
         value: &HeaderValue,
     ) -> Option<HeaderValue> {
         let revealed = self.revealed.lock();
-        let mut all = revealed.iter();
-        let found =
-            all.find(|one| one.origin == *origin && one.name == *name && one.held == *value);
-        found.map(|one| one.value.clone())
+        let mut headers = revealed.iter();
+        let header = headers.find(|header| {
+            header.origin == *origin && header.name == *name && header.with_placeholder == *value
+        });
+        header.map(|header| header.value.clone())
     }
 }

@@ -22,13 +22,13 @@ pub(super) struct GuestUploadBody {
     link: ClientLink,
     secrets: pipeline::UploadScanner,
     /// The method and the URL of the request.
-    to: (Method, String),
+    target: (Method, String),
     /// A chunk that needs an approval.
-    asked: Option<PendingChunk>,
+    pending: Option<PendingChunk>,
 }
 
 struct PendingChunk {
-    piece: Frame<Bytes>,
+    frame: Frame<Bytes>,
     rule: String,
     answer: Pin<Box<dyn Future<Output = Result<(), ToolError>> + Send>>,
 }
@@ -38,15 +38,15 @@ impl GuestUploadBody {
         body: WasiBody,
         effects: &EffectGate,
         link: &ClientLink,
-        to: (Method, String),
+        target: (Method, String),
     ) -> Self {
         Self {
             body,
             secrets: effects.upload_scanner(),
             effects: effects.clone(),
             link: link.clone(),
-            to,
-            asked: None,
+            target,
+            pending: None,
         }
     }
 
@@ -66,12 +66,12 @@ impl GuestUploadBody {
     }
 
     /// Asks for approval of a chunk, which is retained until then.
-    fn ask(&mut self, piece: Frame<Bytes>, rule: String) {
-        let (effects, (method, url)) = (self.effects.clone(), self.to.clone());
-        let of = rule.clone();
-        let answer = async move { ask_about_upload(&effects, &method, &url, &of).await };
-        self.asked = Some(PendingChunk {
-            piece,
+    fn begin_approval(&mut self, frame: Frame<Bytes>, rule: String) {
+        let (effects, (method, url)) = (self.effects.clone(), self.target.clone());
+        let pending_rule = rule.clone();
+        let answer = async move { approve_upload(&effects, &method, &url, &pending_rule).await };
+        self.pending = Some(PendingChunk {
+            frame,
             rule,
             answer: Box::pin(answer),
         });
@@ -79,7 +79,7 @@ impl GuestUploadBody {
 }
 
 /// Asks for approval of a body that contains text in the form of a secret.
-pub(super) async fn ask_about_upload(
+pub(super) async fn approve_upload(
     effects: &EffectGate,
     method: &Method,
     url: &str,
@@ -106,9 +106,9 @@ impl Body for GuestUploadBody {
         let this = self.get_mut();
         let refused = |refusal| Poll::Ready(Some(Err(Error::Denied(refusal).into())));
         loop {
-            if let Some(asked) = &mut this.asked {
-                let answer = ready!(asked.answer.as_mut().poll(cx));
-                let Some(PendingChunk { piece, rule, .. }) = this.asked.take() else {
+            if let Some(pending) = &mut this.pending {
+                let answer = ready!(pending.answer.as_mut().poll(cx));
+                let Some(PendingChunk { frame, rule, .. }) = this.pending.take() else {
                     continue;
                 };
                 if let Err(refusal) = answer {
@@ -116,7 +116,7 @@ impl Body for GuestUploadBody {
                 }
                 this.link.update_access(&this.effects);
                 this.secrets.allow_rule(&rule);
-                return Poll::Ready(Some(Ok(piece)));
+                return Poll::Ready(Some(Ok(frame)));
             }
             let frame = match Pin::new(&mut this.body).poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) => frame,
@@ -125,18 +125,18 @@ impl Body for GuestUploadBody {
             this.link.update_access(&this.effects);
             match this.scan_chunk(&frame) {
                 Ok(None) => return Poll::Ready(Some(Ok(frame))),
-                Ok(Some(rule)) => this.ask(frame, rule),
+                Ok(Some(rule)) => this.begin_approval(frame, rule),
                 Err(refusal) => return refused(refusal),
             }
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.asked.is_none() && self.body.is_end_stream()
+        self.pending.is_none() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        if self.asked.is_some() {
+        if self.pending.is_some() {
             SizeHint::default()
         } else {
             self.body.size_hint()

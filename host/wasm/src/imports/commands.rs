@@ -25,14 +25,14 @@ impl StoreState {
 
     async fn finish(&mut self, command: command::CommandRequest) -> Result<Finished, ToolError> {
         let done = self.effects()?.run(command).await?;
-        let missing =
+        let omitted =
             done.stdout.omitted_bytes + done.stderr.omitted_bytes + done.combined.omitted_bytes;
         Ok(Finished {
             exit_code: done.exit_code,
             stdout: done.stdout.bytes,
             stderr: done.stderr.bytes,
             combined: done.combined.bytes,
-            truncated: missing > 0,
+            truncated: omitted > 0,
             duration_ms: millis(done.duration),
         })
     }
@@ -42,11 +42,11 @@ impl StoreState {
     }
 
     fn output_chunk(&mut self, id: u32, begin: u64) -> Result<Piece, ToolError> {
-        let piece = self.effects()?.output(JobId(id), begin)?;
+        let chunk = self.effects()?.output(JobId(id), begin)?;
         Ok(Piece {
-            data: piece.bytes,
-            next: piece.next,
-            missing: piece.omitted_bytes,
+            data: chunk.bytes,
+            next: chunk.next,
+            missing: chunk.omitted_bytes,
         })
     }
 }
@@ -89,8 +89,8 @@ impl Host for StoreState {
     }
 
     async fn output(&mut self, id: u32, begin: u64) -> ImportResult<Piece> {
-        let piece = self.output_chunk(id, begin);
-        Ok(self.record_guest_result(piece))
+        let chunk = self.output_chunk(id, begin);
+        Ok(self.record_guest_result(chunk))
     }
 
     async fn stop(&mut self, id: u32) -> ImportResult<Job> {

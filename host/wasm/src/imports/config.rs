@@ -26,9 +26,9 @@ pub(crate) fn add_to_linker(linker: &mut Linker<StoreState>) -> wasmtime::Result
         store.func_wrap(
             "get",
             |guest: StoreContextMut<'_, StoreState>, (key,): (String,)| {
-                let mut all = guest.data().config.iter();
-                let found = all.find(|(name, _)| *name == key);
-                let value: ConfigValue = (Ok(found.map(|(_, value)| value.clone())),);
+                let mut entries = guest.data().config.iter();
+                let entry = entries.find(|(name, _)| *name == key);
+                let value: ConfigValue = (Ok(entry.map(|(_, value)| value.clone())),);
                 Ok(value)
             },
         )?;

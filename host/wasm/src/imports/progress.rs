@@ -16,8 +16,8 @@ impl Host for StoreState {
         total: Option<u64>,
         message: Option<String>,
     ) -> wasmtime::Result<()> {
-        if self.reports > 0 {
-            self.reports -= 1;
+        if self.progress_reports_left > 0 {
+            self.progress_reports_left -= 1;
             let message = message.map(|message| text::visible(text::prefix(&message, MAX_MESSAGE)));
             self.observer.progress(CallProgress {
                 done,

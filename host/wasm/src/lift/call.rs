@@ -42,15 +42,15 @@ pub enum LiftError {
 /// `arguments`, an object with a property per parameter.
 ///
 /// The store limits the number of values in a result by its hostcall fuel (`Store::set_hostcall_fuel`); more than that
-/// ends in a trap. Values that would take more than `most` bytes of JSON, the form in which the caller gets them, are
-/// not converted.
+/// ends in a trap. Values that would take more than `max_bytes` bytes of JSON, the form in which the caller gets them,
+/// are not converted.
 pub async fn call(
     mut store: impl AsContextMut<Data: Send>,
     instance: &Instance,
     tool: &LiftedTool,
     index: &ComponentExportIndex,
     arguments: &Value,
-    most: usize,
+    max_bytes: usize,
 ) -> Result<LiftedOutput, LiftError> {
     let missing = || LiftError::Missing(tool.export.to_string());
     let function = instance.get_func(&mut store, index).ok_or_else(missing)?;
@@ -58,14 +58,20 @@ pub async fn call(
     let params: Vec<(&str, Type)> = ty.params().collect();
     let mut arguments = value::lower_arguments(arguments, &params)?;
     let types: Vec<Type> = ty.results().collect();
-    let given = params.iter().map(|(_, ty)| ty);
-    if let Some(shape) = typed_call::function_shape(given, types.first()) {
-        match typed_call::call_typed(store.as_context_mut(), function, &shape, arguments, most) {
+    let param_types = params.iter().map(|(_, ty)| ty);
+    if let Some(shape) = typed_call::function_shape(param_types, types.first()) {
+        match typed_call::call_typed(
+            store.as_context_mut(),
+            function,
+            &shape,
+            arguments,
+            max_bytes,
+        ) {
             Ok(called) => return called.await?.ok_or_else(missing),
-            Err(back) => arguments = back,
+            Err(returned) => arguments = returned,
         }
     }
-    call_by_values(store, function, &types, arguments, most)
+    call_by_values(store, function, &types, arguments, max_bytes)
         .await?
         .ok_or_else(missing)
 }
@@ -76,7 +82,7 @@ pub(super) async fn call_by_values(
     function: Func,
     types: &[Type],
     arguments: Vec<LoweredArgument>,
-    most: usize,
+    max_bytes: usize,
 ) -> Result<Option<LiftedOutput>, LiftError> {
     let params: Vec<Val> = arguments.into_iter().map(Val::from).collect();
     let mut results = vec![Val::Bool(false); types.len()];
@@ -86,7 +92,7 @@ pub(super) async fn call_by_values(
         .map_err(LiftError::Trap)?;
     match (results.as_slice(), types) {
         ([], []) => Ok(Some(LiftedOutput::Ok(None))),
-        ([result], _) if value::json_size(result) > most => Err(LiftError::TooLarge),
+        ([result], _) if value::json_size(result) > max_bytes => Err(LiftError::TooLarge),
         ([result], [ty]) => Ok(output(result, ty).ok()),
         _ => Ok(None),
     }

@@ -43,12 +43,12 @@ impl CommandArguments {
         if !arguments.is_object() {
             return Err(invalid("/: the arguments must be an object".into()));
         }
-        let this = Self::deserialize(arguments).map_err(|error| invalid(error.to_string()))?;
-        match this.args.iter().position(|arg| arg.contains('\0')) {
+        let parsed = Self::deserialize(arguments).map_err(|error| invalid(error.to_string()))?;
+        match parsed.args.iter().position(|arg| arg.contains('\0')) {
             Some(at) => Err(invalid(format!(
                 "/args/{at}: an argument cannot contain a NUL character"
             ))),
-            None => Ok(this),
+            None => Ok(parsed),
         }
     }
 
@@ -75,9 +75,9 @@ mod tests {
 
     #[test]
     fn arguments_become_an_argument_vector() {
-        let given = json!({ "args": ["-v", "a b"], "stdin": "x" });
-        schema().validate("arguments", &given).unwrap();
-        let parsed = CommandArguments::parse(&given).unwrap();
+        let arguments = json!({ "args": ["-v", "a b"], "stdin": "x" });
+        schema().validate("arguments", &arguments).unwrap();
+        let parsed = CommandArguments::parse(&arguments).unwrap();
         assert_eq!(parsed.argv("tool"), ["tool", "-v", "a b"]);
         assert_eq!(parsed.stdin(), b"x");
         assert_eq!(

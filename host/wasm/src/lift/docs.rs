@@ -55,12 +55,15 @@ pub(super) struct TypeDocs {
 impl TypeDocs {
     /// Returns the documentation of the type itself.
     pub fn type_text(&self) -> Option<String> {
-        self.docs.as_deref().and_then(tidy)
+        self.docs.as_deref().and_then(clean_text)
     }
 
     /// Returns the documentation of a field, case, name or flag.
     pub fn item_text(&self, name: &str) -> Option<String> {
-        self.items.get(name).map(String::as_str).and_then(tidy)
+        self.items
+            .get(name)
+            .map(String::as_str)
+            .and_then(clean_text)
     }
 }
 
@@ -85,7 +88,7 @@ impl PackageDocs {
             .and_then(|docs| match docs {
                 FunctionDocs::Plain(docs) | FunctionDocs::Full { docs } => docs.as_deref(),
             })
-            .and_then(tidy)
+            .and_then(clean_text)
     }
 
     /// Returns the documentation of a named type.
@@ -94,8 +97,8 @@ impl PackageDocs {
             .find_map(|members| members.types.get(name))
     }
 
-    /// Iterates over the places that may document the members of an export. The section neither names the built world
-    /// nor repeats the package, so the interface's own name decides.
+    /// Iterates over the parts of the documentation that may describe the members of an export. The section neither
+    /// names the built world nor repeats the package, so the name of the interface decides.
     fn members(&self, interface: Option<&str>) -> impl Iterator<Item = &MemberDocs> {
         let short =
             interface.map(|name| InterfaceName::parse(name).map_or(name, |parsed| parsed.name));
@@ -112,7 +115,7 @@ impl PackageDocs {
 }
 
 /// Returns foreign text trimmed, shortened and safe to display; `None` if nothing is left.
-fn tidy(text: &str) -> Option<String> {
+fn clean_text(text: &str) -> Option<String> {
     let cut = text::prefix(text.trim(), MAX_DESCRIPTION);
     (!cut.is_empty()).then(|| text::sanitize(cut.to_owned()))
 }

@@ -16,7 +16,7 @@ const MAX_TOOLS: usize = 256;
 const MAX_SKIPPED: usize = 32;
 
 /// Maximum length of an export name in a reason, in characters.
-const SHOWN: usize = 120;
+const MAX_NAME_CHARS: usize = 120;
 
 /// The function with which componentize-py starts the interpreter, and its instance.
 const PYTHON_INIT: (&str, &str) = ("exports", "init");
@@ -25,10 +25,10 @@ const PYTHON_INIT: (&str, &str) = ("exports", "init");
 pub(crate) fn lift(surface: &ComponentSurface) -> LiftedTools {
     let docs = PackageDocs::parse(surface.docs());
     let mut catalogue = TypeCatalogue::new(surface, &docs);
-    let mut found: Vec<DescribedFunction> = Vec::new();
+    let mut described: Vec<DescribedFunction> = Vec::new();
     let mut skipped = SkippedExports::default();
     for export in functions(surface, &mut skipped) {
-        if found.len() == MAX_TOOLS {
+        if described.len() == MAX_TOOLS {
             skipped.add(
                 &export.path,
                 &format!("exceeds the limit of {MAX_TOOLS} tools per component"),
@@ -36,7 +36,7 @@ pub(crate) fn lift(surface: &ComponentSurface) -> LiftedTools {
             continue;
         }
         match describe(surface, &mut catalogue, export.ty) {
-            Ok((input, output)) => found.push(DescribedFunction {
+            Ok((input, output)) => described.push(DescribedFunction {
                 path: export.path,
                 input,
                 output,
@@ -44,9 +44,9 @@ pub(crate) fn lift(surface: &ComponentSurface) -> LiftedTools {
             Err(reason) => skipped.add(&export.path, &reason.to_string()),
         }
     }
-    let (paths, schemas): (Vec<_>, Vec<_>) = found
+    let (paths, schemas): (Vec<_>, Vec<_>) = described
         .into_iter()
-        .map(|it| (it.path, (it.input, it.output)))
+        .map(|function| (function.path, (function.input, function.output)))
         .unzip();
     let names = names::assign_names(&paths);
     let mut tools = Vec::new();
@@ -57,7 +57,7 @@ pub(crate) fn lift(surface: &ComponentSurface) -> LiftedTools {
         };
         let description = docs
             .function(path.interface.as_deref(), &path.function)
-            .unwrap_or_else(|| describe_plainly(&path));
+            .unwrap_or_else(|| default_description(&path));
         tools.push(LiftedTool {
             name,
             description,
@@ -87,19 +87,20 @@ struct ExportedFunction {
 
 /// Returns all exported functions, in order. Exports that cannot contain any are skipped.
 fn functions(surface: &ComponentSurface, skipped: &mut SkippedExports) -> Vec<ExportedFunction> {
-    let mut found = Vec::new();
+    let mut exports = Vec::new();
     for (name, ty) in surface.exports() {
         let path = |interface: Option<&str>, function: &str| ExportPath {
             interface: interface.map(str::to_owned),
             function: function.to_owned(),
         };
         match ty {
-            ComponentEntityType::Func(ty) => found.push(ExportedFunction {
+            ComponentEntityType::Func(ty) => exports.push(ExportedFunction {
                 path: path(None, name),
                 ty,
             }),
             ComponentEntityType::Instance(_)
-                if InterfaceName::parse(name).is_some_and(|it| it.matches("wasi:cli", "run")) =>
+                if InterfaceName::parse(name)
+                    .is_some_and(|interface| interface.matches("wasi:cli", "run")) =>
             {
                 skipped.add(
                     &path(None, name),
@@ -117,7 +118,7 @@ fn functions(surface: &ComponentSurface, skipped: &mut SkippedExports) -> Vec<Ex
                         // componentize-py calls it at build time, and adds it to each of its components.
                         ComponentEntityType::Func(_)
                             if (name, function.as_str()) == PYTHON_INIT => {}
-                        ComponentEntityType::Func(ty) => found.push(ExportedFunction {
+                        ComponentEntityType::Func(ty) => exports.push(ExportedFunction {
                             path: path(Some(name), function),
                             ty,
                         }),
@@ -130,7 +131,7 @@ fn functions(surface: &ComponentSurface, skipped: &mut SkippedExports) -> Vec<Ex
             _ => skipped.add(&path(None, name), "is not a function"),
         }
     }
-    found
+    exports
 }
 
 /// Returns the schemas of a function, as text.
@@ -155,12 +156,12 @@ fn describe(
     Ok((input, output.transpose()?))
 }
 
-fn describe_plainly(path: &ExportPath) -> String {
-    let function = text::visible(text::prefix(&path.function, SHOWN));
+fn default_description(path: &ExportPath) -> String {
+    let function = text::visible(text::prefix(&path.function, MAX_NAME_CHARS));
     match &path.interface {
         Some(interface) => format!(
             "Calls the function `{function}` of `{}`.",
-            text::visible(text::prefix(interface, SHOWN))
+            text::visible(text::prefix(interface, MAX_NAME_CHARS))
         ),
         None => format!("Calls the function `{function}`."),
     }
@@ -169,29 +170,30 @@ fn describe_plainly(path: &ExportPath) -> String {
 /// The skipped exports, of which only the first ones are named.
 #[derive(Default)]
 struct SkippedExports {
-    named: Vec<SkippedExport>,
-    more: usize,
+    listed: Vec<SkippedExport>,
+    /// Number of further skipped exports.
+    unlisted: usize,
 }
 
 impl SkippedExports {
     fn add(&mut self, path: &ExportPath, reason: &str) {
-        if self.named.len() == MAX_SKIPPED {
-            self.more += 1;
+        if self.listed.len() == MAX_SKIPPED {
+            self.unlisted += 1;
             return;
         }
-        self.named.push(SkippedExport {
-            export: text::visible(text::prefix(&path.to_string(), SHOWN)),
+        self.listed.push(SkippedExport {
+            export: text::visible(text::prefix(&path.to_string(), MAX_NAME_CHARS)),
             reason: reason.to_owned(),
         });
     }
 
     fn finish(mut self) -> Vec<SkippedExport> {
-        if self.more > 0 {
-            self.named.push(SkippedExport {
-                export: format!("{} more exports", self.more),
+        if self.unlisted > 0 {
+            self.listed.push(SkippedExport {
+                export: format!("{} more exports", self.unlisted),
                 reason: "are skipped as well".into(),
             });
         }
-        self.named
+        self.listed
     }
 }

@@ -13,10 +13,10 @@ const MAX_TOOL_NAME: usize = 64;
 /// Returns the nearest valid tool name: lower case, with `_` for everything except letters and digits, and cut to 64
 /// characters. `None` if nothing is left.
 pub fn tool_name(text: &str) -> Option<ToolName> {
-    ToolName::new(&snake(text)).ok()
+    ToolName::new(&to_snake_case(text)).ok()
 }
 
-fn snake(text: &str) -> String {
+fn to_snake_case(text: &str) -> String {
     let mut name = String::new();
     for c in text.chars() {
         if name.len() == MAX_TOOL_NAME {
@@ -35,32 +35,32 @@ fn snake(text: &str) -> String {
 /// Assigns a unique name to each function: the function's own; if functions of several interfaces share it,
 /// `<interface>_<function>`; after that, a number. A function of the world itself keeps its own name.
 pub(super) fn assign_names(exports: &[ExportPath]) -> Vec<Option<ToolName>> {
-    let own: Vec<String> = exports
+    let own_names: Vec<String> = exports
         .iter()
-        .map(|export| snake(&export.function))
+        .map(|export| to_snake_case(&export.function))
         .collect();
-    let mut shared: HashMap<&str, usize> = HashMap::new();
-    for name in &own {
-        *shared.entry(name).or_default() += 1;
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    for name in &own_names {
+        *counts.entry(name).or_default() += 1;
     }
-    let wanted = |export: &ExportPath, own: &str| match &export.interface {
-        Some(interface) if shared.get(own).is_some_and(|count| *count > 1) => {
+    let preferred_name = |export: &ExportPath, own: &str| match &export.interface {
+        Some(interface) if counts.get(own).is_some_and(|count| *count > 1) => {
             let short =
                 InterfaceName::parse(interface).map_or(interface.as_str(), |parsed| parsed.name);
-            snake(&format!("{short}-{own}"))
+            to_snake_case(&format!("{short}-{own}"))
         }
         _ => own.to_owned(),
     };
     let mut taken: HashMap<String, usize> = HashMap::new();
-    let mut given: Vec<Option<ToolName>> = vec![None; exports.len()];
-    for of_world in [true, false] {
-        for ((export, own), slot) in exports.iter().zip(&own).zip(&mut given) {
-            if export.interface.is_none() == of_world {
-                *slot = ToolName::new(&unique(wanted(export, own), &mut taken)).ok();
+    let mut assigned: Vec<Option<ToolName>> = vec![None; exports.len()];
+    for is_world_function in [true, false] {
+        for ((export, own), slot) in exports.iter().zip(&own_names).zip(&mut assigned) {
+            if export.interface.is_none() == is_world_function {
+                *slot = ToolName::new(&unique(preferred_name(export, own), &mut taken)).ok();
             }
         }
     }
-    given
+    assigned
 }
 
 /// Returns the name itself, or the first of `name_2`, `name_3` … that is free.
@@ -145,8 +145,8 @@ mod tests {
     #[test]
     fn assign_keeps_long_names_unique() {
         let long = "x".repeat(80);
-        let given = names(&[("a:b/one", &long), ("a:b/two", &long), ("", &long)]);
-        let distinct: std::collections::HashSet<_> = given.iter().collect();
-        assert_eq!(distinct.len(), 3, "{given:?}");
+        let assigned = names(&[("a:b/one", &long), ("a:b/two", &long), ("", &long)]);
+        let distinct: std::collections::HashSet<_> = assigned.iter().collect();
+        assert_eq!(distinct.len(), 3, "{assigned:?}");
     }
 }

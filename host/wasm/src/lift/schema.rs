@@ -2,7 +2,7 @@
 //!
 //! | WIT | JSON |
 //! |---|---|
-//! | `bool`, `string` | the same |
+//! | `bool`, `string` | a boolean, a string |
 //! | `s8` … `u64` | an integer in the type's range; 64 bits are exact, written without fraction or exponent |
 //! | `f32`, `f64` | a number, or `"NaN"`, `"Infinity"`, `"-Infinity"`, which JSON has no numbers for |
 //! | `char` | a string of exactly one character |
@@ -14,9 +14,9 @@
 //! | `enum` | its name |
 //! | `flags` | an array of the names that are set |
 //!
-//! A variant is an object with a tag, not one key per case: models fill a discriminator more reliably, every case
-//! reads alike, and a wrong tag can be named. Branches are in `anyOf`, which more model providers accept than `oneOf`;
-//! the tags distinguish them.
+//! A variant is an object with a tag, not one key per case: models fill a discriminator more reliably, all cases have
+//! the same form, and the error for a wrong tag can name it. Branches are in `anyOf`, which more model providers accept
+//! than `oneOf`; the tags distinguish them.
 //!
 //! Arguments are one object with a property per parameter. A result that is not a record is wrapped in `result`. The
 //! outermost `result<T, E>` is not part of the value: T is the result and E the failure of the tool.
@@ -87,13 +87,14 @@ fn object(value: Value) -> Map<String, Value> {
 
 /// Maximum depth of a schema. JSON parsers, serde_json among them, stop at 128, and a schema is part of a list of
 /// tools in a message.
-const DEEPEST: usize = 100;
+const MAX_DEPTH: usize = 100;
 
 /// Returns the text of a schema, if other parsers can read it.
 pub(super) fn text(schema: &Value) -> Result<String, Unliftable> {
-    match depth(schema) > DEEPEST {
-        true => Err(Unliftable::TooDeep),
-        false => Ok(schema.to_string()),
+    if depth(schema) > MAX_DEPTH {
+        Err(Unliftable::TooDeep)
+    } else {
+        Ok(schema.to_string())
     }
 }
 

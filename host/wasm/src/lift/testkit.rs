@@ -107,12 +107,12 @@ impl CompiledFixture {
     }
 
     pub fn tool(&self, name: &str) -> &LiftedTool {
-        let found = self
+        let tool = self
             .tools
             .tools
             .iter()
             .find(|tool| tool.name.as_str() == name);
-        found.unwrap_or_else(|| panic!("no tool {name} in {:?}", self.tools))
+        tool.unwrap_or_else(|| panic!("no tool {name} in {:?}", self.tools))
     }
 
     /// Calls `f` on a fresh instance.

@@ -27,22 +27,22 @@ pub(super) fn function_shape<'t>(
 ) -> Option<String> {
     let mut shape = String::new();
     for ty in params {
-        shape.push(letter(ty)?);
+        shape.push(type_letter(ty)?);
     }
     shape.push('>');
     match result {
         None => {}
         Some(Type::Result(ty)) => {
-            shape.push(letter(&ty.ok()?)?);
+            shape.push(type_letter(&ty.ok()?)?);
             shape.push('|');
-            shape.push(letter(&ty.err()?)?);
+            shape.push(type_letter(&ty.err()?)?);
         }
-        Some(ty) => shape.push(letter(ty)?),
+        Some(ty) => shape.push(type_letter(ty)?),
     }
     shape.contains('b').then_some(shape)
 }
 
-fn letter(ty: &Type) -> Option<char> {
+fn type_letter(ty: &Type) -> Option<char> {
     match ty {
         Type::List(list) if list.ty() == Type::U8 => Some('b'),
         Type::String => Some('s'),
@@ -59,13 +59,13 @@ pub(super) fn call_typed<'a, T: Send + 'static>(
     function: Func,
     shape: &str,
     arguments: Vec<LoweredArgument>,
-    most: usize,
+    max_bytes: usize,
 ) -> Result<BoxFuture<'a, DirectResult>, Vec<LoweredArgument>> {
     macro_rules! shapes {
-        ($($shape:literal: $given:ty => $taken:ty;)+) => {
+        ($($shape:literal: $params:ty => $result:ty;)+) => {
             match shape {
                 $($shape => {
-                    let run = typed::<T, $given, $taken>(store, function, arguments, most);
+                    let run = call_as::<T, $params, $result>(store, function, arguments, max_bytes);
                     Ok(Box::pin(run))
                 })+
                 _ => Err(arguments),
@@ -100,11 +100,11 @@ pub(super) fn call_typed<'a, T: Send + 'static>(
     }
 }
 
-async fn typed<T: Send + 'static, P, R>(
+async fn call_as<T: Send + 'static, P, R>(
     mut store: StoreContextMut<'_, T>,
     function: Func,
     arguments: Vec<LoweredArgument>,
-    most: usize,
+    max_bytes: usize,
 ) -> DirectResult
 where
     P: TypedArguments + ComponentNamedList + Lower + Send + Sync + 'static,
@@ -118,7 +118,7 @@ where
     };
     let called = typed.call_async(store.as_context_mut(), params).await;
     let result = called.map_err(LiftError::Trap)?;
-    if result.weight() > most {
+    if result.json_size() > max_bytes {
         return Err(LiftError::TooLarge);
     }
     Ok(Some(result.output()))
@@ -129,7 +129,7 @@ trait TypedArgument: Sized {
     fn from_argument(argument: LoweredArgument) -> Option<Self>;
 }
 
-macro_rules! one {
+macro_rules! typed_arguments {
     ($($ty:ty, $argument:pat => $value:expr;)+) => {$(
         impl TypedArgument for $ty {
             fn from_argument(argument: LoweredArgument) -> Option<Self> {
@@ -142,7 +142,7 @@ macro_rules! one {
     )+};
 }
 
-one! {
+typed_arguments! {
     ByteList, LoweredArgument::Bytes(bytes) => bytes;
     String, LoweredArgument::Value(Val::String(text)) => text;
     u32, LoweredArgument::Value(Val::U32(number)) => number;
@@ -200,7 +200,7 @@ impl RaiseJson for String {
     }
 }
 
-macro_rules! scalars {
+macro_rules! raise_scalars {
     ($($ty:ty)+) => {$(
         impl RaiseJson for $ty {
             fn size(&self) -> usize {
@@ -213,16 +213,17 @@ macro_rules! scalars {
     )+};
 }
 
-scalars!(u32 u64 bool);
+raise_scalars!(u32 u64 bool);
 
 /// The result of a call.
 trait TypedResult {
-    fn weight(&self) -> usize;
+    /// Returns its approximate size in bytes as JSON.
+    fn json_size(&self) -> usize;
     fn output(self) -> LiftedOutput;
 }
 
 impl TypedResult for () {
-    fn weight(&self) -> usize {
+    fn json_size(&self) -> usize {
         0
     }
     fn output(self) -> LiftedOutput {
@@ -231,7 +232,7 @@ impl TypedResult for () {
 }
 
 impl<R: RaiseJson> TypedResult for (R,) {
-    fn weight(&self) -> usize {
+    fn json_size(&self) -> usize {
         self.0.size()
     }
     fn output(self) -> LiftedOutput {
@@ -240,7 +241,7 @@ impl<R: RaiseJson> TypedResult for (R,) {
 }
 
 impl<R: RaiseJson> TypedResult for (Result<R, String>,) {
-    fn weight(&self) -> usize {
+    fn json_size(&self) -> usize {
         match &self.0 {
             Ok(value) => value.size(),
             Err(message) => message.len(),

@@ -1,7 +1,7 @@
 //! Programs outside of a call: those started by another program, and those that the host itself runs on an engine.
 //!
-//! They have no access to the host. A program inside another one sees that one's files; a program of the host sees
-//! none.
+//! They have no access to the host. A program started by another one sees the files of that one; a program of the host
+//! sees none.
 
 use std::time::Instant;
 
@@ -26,28 +26,28 @@ impl ProgramEngine {
         self.ready().await?;
         let run = self.run_with_files(GuardedFs::empty(), program, limits);
         match run_with_timeout(Some(limits.wall), run).await {
-            Some(ended) => ended?.0,
+            Some(result) => result?.0,
             None => Err(timeout_error(&limits, None)),
         }
     }
 
-    /// Runs a program in the middle of one of another engine, with that one's files and the rest of its fuel. Also
+    /// Runs a program for a program of another engine, with the files of that one and the rest of its fuel. Also
     /// returns the fuel that it used.
     pub(crate) async fn run_nested(
         &self,
-        inner: &program_host::NestedRights,
+        outer: &program_host::NestedRights,
         program: ProgramRequest,
         fuel: u64,
     ) -> (Result<CommandOutput, ToolError>, u64) {
         let limits = Limits {
             fuel,
-            ..inner.limits
+            ..outer.limits
         };
         let run = async {
-            let tmp = (inner.tmp.0.as_path(), &inner.tmp.1);
-            let (host, watch) = (&self.host, &inner.watch);
-            let (rights, paths) = (&inner.rights, &inner.paths);
-            let fs = backend::program_files(host, rights, paths, &limits, tmp, watch)?;
+            let tmp = (outer.tmp.0.as_path(), &outer.tmp.1);
+            let (host, tracking) = (&self.host, &outer.tracking);
+            let (rights, paths) = (&outer.rights, &outer.paths);
+            let fs = backend::program_files(host, rights, paths, &limits, tmp, tracking)?;
             self.run_with_files(fs, program, limits).await
         };
         run.await.unwrap_or_else(|error: ToolError| (Err(error), 0))
@@ -63,14 +63,14 @@ impl ProgramEngine {
         let sink = ProgramOutput::without_observer(&limits);
         let start = Instant::now();
         let mut store = ready.store(self.store_options(fs, limits, program, sink.clone()))?;
-        let ended = ready.run_to_end(&mut store).await;
-        let used = store
+        let exit = ready.run_to_end(&mut store).await;
+        let used_fuel = store
             .get_fuel()
             .map_or(limits.fuel, |left| limits.fuel.saturating_sub(left));
-        let finished = match ended {
+        let finished = match exit {
             Ok(code) => Ok(sink.finish(code, start.elapsed())),
             Err(error) => Err(trap_error(&error, store.data())),
         };
-        Ok((finished, used))
+        Ok((finished, used_fuel))
     }
 }

@@ -26,26 +26,26 @@ use crate::store_state::StoreState;
 
 mod cpython_records;
 
-/// The interface of the two functions.
+/// The interface with the functions `ask` and `take`.
 const INTERFACE: &str = "mimir:code/outside@1.0.0";
 
-/// Position of the status bits in the return value of `ask`, above the length of the reply.
-const HOW: u32 = 32;
+/// Position of the status bits in the return value of `perform_request`, above the length of the reply.
+const STATUS_SHIFT: u32 = 32;
 
 /// The access of one program to the host.
 #[derive(Default)]
 pub(crate) struct ProgramHost {
-    outside: Option<ScriptEffects>,
+    effects: Option<ScriptEffects>,
     /// The reply that was not fetched yet.
-    answer: Vec<u8>,
+    reply: Vec<u8>,
     /// The value that the program returned as its result.
     returned: Option<Value>,
     /// The engine that runs Python for it.
     pub(super) python: Option<Arc<ProgramEngine>>,
-    pub(super) inner: Option<NestedRights>,
+    pub(super) nested: Option<NestedRights>,
     pub(super) records: bool,
     /// The source of code for the program of a session.
-    pub(super) seat: Option<SessionInput>,
+    pub(super) session_input: Option<SessionInput>,
 }
 
 /// The access of a program started by this one.
@@ -57,7 +57,7 @@ pub(crate) struct NestedRights {
     /// True if it may import modules of the workspace, as the outer program may.
     pub(super) imports: bool,
     /// The quota and the undo recorder of the workspace.
-    pub(super) watch: MountTracking,
+    pub(super) tracking: MountTracking,
 }
 
 /// Requests that only programs have.
@@ -104,7 +104,7 @@ impl ProgramHost {
         clients: &Arc<HttpClients>,
     ) -> Self {
         Self {
-            outside: Some(ScriptEffects::for_call(call, host, clients)),
+            effects: Some(ScriptEffects::for_call(call, host, clients)),
             ..Self::default()
         }
     }
@@ -117,70 +117,74 @@ impl ProgramHost {
 
 /// Links the functions with which an engine sends requests.
 pub(super) fn add_to_linker(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
-    let mut outside = linker.instance(INTERFACE)?;
-    outside.func_wrap_async(
+    let mut interface = linker.instance(INTERFACE)?;
+    interface.func_wrap_async(
         "ask",
-        |store: StoreContextMut<'_, StoreState>, (wish, millis): (Vec<u8>, i64)| {
-            Box::new(async move { Ok((ask(store, wish, millis).await,)) })
+        |store: StoreContextMut<'_, StoreState>, (request, millis): (Vec<u8>, i64)| {
+            Box::new(async move { Ok((perform_request(store, request, millis).await,)) })
         },
     )?;
-    outside.func_wrap(
+    interface.func_wrap(
         "take",
         |mut store: StoreContextMut<'_, StoreState>, (): ()| -> wasmtime::Result<(Vec<u8>,)> {
-            let asks = store.data_mut().program_host.as_mut();
-            Ok((asks
-                .map(|asks| std::mem::take(&mut asks.answer))
+            let host = store.data_mut().program_host.as_mut();
+            Ok((host
+                .map(|host| std::mem::take(&mut host.reply))
                 .unwrap_or_default(),))
         },
     )
 }
 
-async fn ask(mut store: StoreContextMut<'_, StoreState>, wish: Vec<u8>, millis: i64) -> u64 {
-    // The store is needed during the request. If no call waits for the reply any more, the program is gone, too.
-    let Some(mut asks) = store.data_mut().program_host.take() else {
+async fn perform_request(
+    mut store: StoreContextMut<'_, StoreState>,
+    request: Vec<u8>,
+    millis: i64,
+) -> u64 {
+    // Taken out, because the store is needed during the request. A cancelled request ends the program, too.
+    let Some(mut host) = store.data_mut().program_host.take() else {
         return 0;
     };
-    let work = answer(&mut store, &mut asks, &wish);
-    let answered = match u64::try_from(millis) {
+    let work = reply_to(&mut store, &mut host, &request);
+    let result = match u64::try_from(millis) {
         Ok(millis) => tokio::time::timeout(Duration::from_millis(millis), work).await,
         Err(_) => Ok(work.await),
     };
-    let (how, bytes) = answered.unwrap_or((ReplyStatus::Timeout, b"timed out".to_vec()));
-    let told = u64::from(how as u32) << HOW | bytes.len() as u64;
-    asks.answer = bytes;
-    store.data_mut().program_host = Some(asks);
-    told
+    let (status, bytes) = result.unwrap_or((ReplyStatus::Timeout, b"timed out".to_vec()));
+    let encoded = u64::from(status as u32) << STATUS_SHIFT | bytes.len() as u64;
+    host.reply = bytes;
+    store.data_mut().program_host = Some(host);
+    encoded
 }
 
-async fn answer(
+async fn reply_to(
     store: &mut StoreContextMut<'_, StoreState>,
-    asks: &mut ProgramHost,
-    wish: &[u8],
+    host: &mut ProgramHost,
+    request: &[u8],
 ) -> (ReplyStatus, Vec<u8>) {
-    if !asks.records {
-        return match document(store, asks, wish).await {
-            Ok(answer) => (ReplyStatus::Success, json_of(answer)),
+    if !host.records {
+        return match perform_json_request(store, host, request).await {
+            Ok(reply) => (ReplyStatus::Success, encode_json(reply)),
             Err(error) => (ReplyStatus::Network, encode_error(&error)),
         };
     }
-    let Some(request) = cpython_records::RecordRequest::read(wish) else {
+    let Some(request) = cpython_records::RecordRequest::parse(request) else {
         return (ReplyStatus::Refused, b"the request is not valid".to_vec());
     };
-    if request.method == cpython_records::WISH {
-        return match document(store, asks, &request.body).await {
-            Ok(answer) => (
+    if request.method == cpython_records::HOST_REQUEST_METHOD {
+        return match perform_json_request(store, host, &request.body).await {
+            Ok(reply) => (
                 ReplyStatus::Success,
-                cpython_records::encode_response(200, &[], &json_of(answer)),
+                cpython_records::encode_response(200, &[], &encode_json(reply)),
             ),
             Err(error) => (ReplyStatus::Refused, encode_error(&error)),
         };
     }
     let fetch = request.into_fetch();
-    match perform_effect(asks, fetch).await {
-        Ok((answer, bytes)) => {
-            let status = answer["status"].as_u64().unwrap_or_default();
-            let headers = answer["headers"].as_array().cloned().unwrap_or_default();
-            let text = answer["text"].as_str().map(str::as_bytes);
+    match perform_effect(host, fetch).await {
+        Ok((reply, bytes)) => {
+            let status = reply["status"].as_u64().unwrap_or_default();
+            let headers = reply["headers"].as_array().cloned().unwrap_or_default();
+            let text = reply["text"].as_str().map(str::as_bytes);
             let status = u32::try_from(status).unwrap_or_default();
             let body = text.unwrap_or(&bytes);
             (
@@ -195,23 +199,23 @@ async fn answer(
     }
 }
 
-fn json_of((mut answer, bytes): (Value, Vec<u8>)) -> Vec<u8> {
+fn encode_json((mut reply, bytes): (Value, Vec<u8>)) -> Vec<u8> {
     if !bytes.is_empty() {
-        answer["base64"] = base64::engine::general_purpose::STANDARD
+        reply["base64"] = base64::engine::general_purpose::STANDARD
             .encode(bytes)
             .into();
     }
-    answer.to_string().into_bytes()
+    reply.to_string().into_bytes()
 }
 
 fn encode_error(error: &ToolError) -> Vec<u8> {
-    let told = json!({ "code": error.code, "message": error.message, "details": error.details });
-    told.to_string().into_bytes()
+    let error = json!({ "code": error.code, "message": error.message, "details": error.details });
+    error.to_string().into_bytes()
 }
 
-async fn perform_effect(asks: &ProgramHost, wish: AsyncRequest) -> EffectResult {
-    match &asks.outside {
-        Some(outside) => outside.perform(wish).await,
+async fn perform_effect(host: &ProgramHost, request: AsyncRequest) -> EffectResult {
+    match &host.effects {
+        Some(effects) => effects.perform(request).await,
         None => Err(ToolError::new(
             ToolErrorCode::PermissionDenied,
             "the program has access to its files only",
@@ -219,22 +223,26 @@ async fn perform_effect(asks: &ProgramHost, wish: AsyncRequest) -> EffectResult 
     }
 }
 
-/// Answers a request in the form of a JSON document.
-async fn document(
+/// Performs a request that is a JSON document.
+async fn perform_json_request(
     store: &mut StoreContextMut<'_, StoreState>,
-    asks: &mut ProgramHost,
-    wish: &[u8],
+    host: &mut ProgramHost,
+    request: &[u8],
 ) -> EffectResult {
-    let garbled = |error: serde_json::Error| {
+    let invalid_request = |error: serde_json::Error| {
         let message = format!("the request is not valid: {error}");
         ToolError::new(ToolErrorCode::InvalidInput, message)
     };
-    let wish: Value = serde_json::from_slice(wish).map_err(garbled)?;
-    let kind = wish["kind"].as_str().unwrap_or_default();
+    let request: Value = serde_json::from_slice(request).map_err(invalid_request)?;
+    let kind = request["kind"].as_str().unwrap_or_default();
     if !matches!(kind, "run" | "result" | "log" | "progress" | "next") {
-        return perform_effect(asks, serde_json::from_value(wish).map_err(garbled)?).await;
+        return perform_effect(
+            host,
+            serde_json::from_value(request).map_err(invalid_request)?,
+        )
+        .await;
     }
-    match serde_json::from_value(wish).map_err(garbled)? {
+    match serde_json::from_value(request).map_err(invalid_request)? {
         ProgramOnlyRequest::Run {
             code,
             args,
@@ -242,7 +250,7 @@ async fn document(
             env,
             cwd,
         } => {
-            let (Some(python), Some(inner)) = (&asks.python, &asks.inner) else {
+            let (Some(python), Some(nested)) = (&host.python, &host.nested) else {
                 let message = "Python is not available in this program";
                 return Err(ToolError::new(ToolErrorCode::Unavailable, message));
             };
@@ -252,30 +260,30 @@ async fn document(
                 environment: env,
                 stdin: stdin.into_bytes(),
                 directory: cwd.strip_prefix(super::WORKSPACE).map(str::to_owned),
-                imports: inner.imports,
+                imports: nested.imports,
                 ..ProgramRequest::default()
             };
             if !python.is_ready() {
                 // Compiling it is work of the host, not of the program, and has its own limits.
-                let deadline = asks.outside.as_ref().map(|outside| &outside.deadline);
+                let deadline = host.effects.as_ref().map(|effects| &effects.deadline);
                 let _paused = deadline.map(Deadline::pause);
                 Box::pin(python.prepare()).await?;
             }
             let fuel = store.get_fuel().unwrap_or_default();
-            let (finished, used) = Box::pin(python.run_nested(inner, program, fuel)).await;
+            let (finished, used) = Box::pin(python.run_nested(nested, program, fuel)).await;
             // The fuel that it used is spent.
             store.set_fuel(fuel.saturating_sub(used)).ok();
             let finished = finished?;
             let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            let answer = json!({
+            let reply = json!({
                 "exitCode": finished.exit_code,
                 "stdout": shown(&finished.stdout.bytes),
                 "stderr": shown(&finished.stderr.bytes),
             });
-            Ok((answer, Vec::new()))
+            Ok((reply, Vec::new()))
         }
         ProgramOnlyRequest::Result { value } => {
-            asks.returned = Some(value);
+            host.returned = Some(value);
             Ok((Value::Null, Vec::new()))
         }
         ProgramOnlyRequest::Next { done } => {
@@ -283,24 +291,24 @@ async fn document(
                 store.get_fuel().unwrap_or_default(),
                 store.data().limiter.peak_memory(),
             );
-            if let Some(seat) = &asks.seat {
-                if let Some(inner) = &asks.inner {
-                    super::report_quota(&inner.watch, &seat.sink);
+            if let Some(session_input) = &host.session_input {
+                if let Some(nested) = &host.nested {
+                    super::report_quota(&nested.tracking, &session_input.sink);
                 }
-                super::report_not_recorded(store.data_mut(), &seat.sink);
+                super::report_not_recorded(store.data_mut(), &session_input.sink);
             }
             // Between calls a session holds neither the previous call nor its observer.
-            asks.outside = None;
+            host.effects = None;
             store.data_mut().set_observer(Arc::new(NoObserver));
-            let next = match &mut asks.seat {
-                Some(seat) => seat.next_job(done, used).await,
+            let next = match &mut host.session_input {
+                Some(session_input) => session_input.next_job(done, used).await,
                 None => None,
             };
-            let Some((code, outside, observer, fuel)) = next else {
+            let Some((code, effects, observer, fuel)) = next else {
                 let message = "the session has ended: no more code follows";
                 return Err(ToolError::new(ToolErrorCode::Cancelled, message));
             };
-            asks.outside = Some(outside);
+            host.effects = Some(effects);
             store.set_fuel(fuel).ok();
             store.data_mut().set_observer(observer);
             Ok((code, Vec::new()))
@@ -321,8 +329,8 @@ async fn document(
             message,
         } => {
             let guest = store.data_mut();
-            if guest.reports > 0 {
-                guest.reports -= 1;
+            if guest.progress_reports_left > 0 {
+                guest.progress_reports_left -= 1;
                 guest.observer.progress(CallProgress {
                     done,
                     total,

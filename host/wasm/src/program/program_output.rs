@@ -19,15 +19,15 @@ const MAX_LINES: usize = 1_000;
 const MAX_LINE: usize = 4_096;
 
 /// Fraction of the result size limit for each stream: there are two, and both are included once more, combined.
-const SHARE: u64 = 4;
+const STREAM_SHARE: u64 = 4;
 
 /// Both streams of one program. Clones share them.
 #[derive(Clone)]
-pub(crate) struct ProgramOutput(Arc<Mutex<BothStreams>>);
+pub(crate) struct ProgramOutput(Arc<Mutex<OutputStreams>>);
 
-struct BothStreams {
+struct OutputStreams {
     observer: Option<Arc<dyn CallObserver>>,
-    reported_bytes: u64,
+    reported_lines: u64,
     stdout: StreamBuffer,
     stderr: StreamBuffer,
     combined: StreamBuffer,
@@ -54,33 +54,33 @@ impl ProgramOutput {
     }
 
     fn new_with(observer: Option<Arc<dyn CallObserver>>, limits: &Limits) -> Self {
-        let most = usize::try_from(limits.output_bytes / SHARE).unwrap_or(usize::MAX);
-        Self(Arc::new(Mutex::new(BothStreams {
+        let max_bytes = usize::try_from(limits.output_bytes / STREAM_SHARE).unwrap_or(usize::MAX);
+        Self(Arc::new(Mutex::new(OutputStreams {
             observer,
-            reported_bytes: 0,
-            stdout: StreamBuffer::new(most),
-            stderr: StreamBuffer::new(most),
-            combined: StreamBuffer::new(most),
+            reported_lines: 0,
+            stdout: StreamBuffer::new(max_bytes),
+            stderr: StreamBuffer::new(max_bytes),
+            combined: StreamBuffer::new(max_bytes),
             lines: [Vec::new(), Vec::new()],
         })))
     }
 
     /// Clears the output and replaces the observer.
     pub(crate) fn reset(&self, observer: Arc<dyn CallObserver>) {
-        let mut both = self.lock();
-        both.observer = Some(observer);
-        both.reported_bytes = 0;
-        both.lines = [Vec::new(), Vec::new()];
-        let BothStreams {
+        let mut streams = self.lock();
+        streams.observer = Some(observer);
+        streams.reported_lines = 0;
+        streams.lines = [Vec::new(), Vec::new()];
+        let OutputStreams {
             stdout,
             stderr,
             combined,
             ..
-        } = &mut *both;
-        for kept in [stdout, stderr, combined] {
-            kept.head.clear();
-            kept.tail.clear();
-            kept.total = 0;
+        } = &mut *streams;
+        for buffer in [stdout, stderr, combined] {
+            buffer.head.clear();
+            buffer.tail.clear();
+            buffer.total = 0;
         }
     }
 
@@ -96,48 +96,49 @@ impl ProgramOutput {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BothStreams> {
+    fn lock(&self) -> MutexGuard<'_, OutputStreams> {
         self.0.lock()
     }
 
     /// Passes on incomplete lines at the end of the program.
     pub(crate) fn flush_lines(&self) {
-        let mut both = self.lock();
-        for at in 0..both.lines.len() {
-            if !both.lines[at].is_empty() {
-                both.tell(at);
+        let mut streams = self.lock();
+        for at in 0..streams.lines.len() {
+            if !streams.lines[at].is_empty() {
+                streams.report_line(at);
             }
         }
     }
 
     /// Returns the output so far, with this exit code.
     pub(crate) fn finish(&self, exit_code: i32, duration: Duration) -> CommandOutput {
-        let both = self.lock();
+        let streams = self.lock();
         CommandOutput {
             exit_code,
-            stdout: both.stdout.captured(),
-            stderr: both.stderr.captured(),
-            combined: both.combined.captured(),
+            stdout: streams.stdout.captured(),
+            stderr: streams.stderr.captured(),
+            combined: streams.combined.captured(),
             duration,
             changed_auto_run_files: Vec::new(),
         }
     }
 }
 
-impl BothStreams {
-    fn tell(&mut self, at: usize) {
+impl OutputStreams {
+    /// Passes a line on to the observer, up to the limit.
+    fn report_line(&mut self, at: usize) {
         let line = std::mem::take(&mut self.lines[at]);
         let Some(observer) = &self.observer else {
             return;
         };
-        if self.reported_bytes >= MAX_LINES as u64 {
+        if self.reported_lines >= MAX_LINES as u64 {
             return;
         }
-        self.reported_bytes += 1;
+        self.reported_lines += 1;
         let text = String::from_utf8_lossy(&line);
         let text = escape(prefix(text.trim_end_matches('\r'), MAX_LINE).to_owned());
         observer.progress(CallProgress {
-            done: self.reported_bytes,
+            done: self.reported_lines,
             total: None,
             message: Some(text),
         });
@@ -146,28 +147,28 @@ impl BothStreams {
 
 impl OutputTarget for StreamHalf {
     fn take(&self, bytes: &[u8]) {
-        let mut both = self.sink.lock();
-        both.combined.add(bytes);
+        let mut streams = self.sink.lock();
+        streams.combined.add(bytes);
         let at = match self.stream {
             CommandStream::Stdout => 0,
             CommandStream::Stderr => 1,
         };
         match self.stream {
-            CommandStream::Stdout => both.stdout.add(bytes),
-            CommandStream::Stderr => both.stderr.add(bytes),
+            CommandStream::Stdout => streams.stdout.add(bytes),
+            CommandStream::Stderr => streams.stderr.add(bytes),
         }
-        if both.observer.is_none() || both.reported_bytes >= MAX_LINES as u64 {
+        if streams.observer.is_none() || streams.reported_lines >= MAX_LINES as u64 {
             return;
         }
-        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let (text, ends) = match piece.strip_suffix(b"\n") {
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let (text, is_complete) = match line.strip_suffix(b"\n") {
                 Some(text) => (text, true),
-                None => (piece, false),
+                None => (line, false),
             };
-            let room = MAX_LINE.saturating_sub(both.lines[at].len());
-            both.lines[at].extend_from_slice(&text[..text.len().min(room)]);
-            if ends {
-                both.tell(at);
+            let room = MAX_LINE.saturating_sub(streams.lines[at].len());
+            streams.lines[at].extend_from_slice(&text[..text.len().min(room)]);
+            if is_complete {
+                streams.report_line(at);
             }
         }
     }
@@ -177,27 +178,28 @@ impl OutputTarget for StreamHalf {
 struct StreamBuffer {
     head: Vec<u8>,
     tail: VecDeque<u8>,
-    most: usize,
+    /// Maximum size in bytes of `head`, and of `tail`.
+    half: usize,
     total: u64,
 }
 
 impl StreamBuffer {
-    fn new(most: usize) -> Self {
+    fn new(max_bytes: usize) -> Self {
         Self {
             head: Vec::new(),
             tail: VecDeque::new(),
-            most: most.div_ceil(2),
+            half: max_bytes.div_ceil(2),
             total: 0,
         }
     }
 
     fn add(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
-        let room = self.most - self.head.len();
+        let room = self.half - self.head.len();
         let (first, rest) = bytes.split_at(bytes.len().min(room));
         self.head.extend_from_slice(first);
-        let rest = &rest[rest.len().saturating_sub(self.most)..];
-        let over = (self.tail.len() + rest.len()).saturating_sub(self.most);
+        let rest = &rest[rest.len().saturating_sub(self.half)..];
+        let over = (self.tail.len() + rest.len()).saturating_sub(self.half);
         self.tail.drain(..over);
         self.tail.extend(rest);
     }
@@ -222,11 +224,11 @@ mod tests {
 
     #[test]
     fn output_drops_the_middle() {
-        let mut kept = StreamBuffer::new(8);
-        kept.add(b"abcdef");
-        assert_eq!(kept.captured().bytes, b"abcdef");
-        kept.add(b"ghijkl");
-        let captured = kept.captured();
+        let mut buffer = StreamBuffer::new(8);
+        buffer.add(b"abcdef");
+        assert_eq!(buffer.captured().bytes, b"abcdef");
+        buffer.add(b"ghijkl");
+        let captured = buffer.captured();
         assert_eq!(captured.omitted_bytes, 4);
         let text = String::from_utf8(captured.bytes).unwrap();
         assert!(

@@ -24,7 +24,7 @@ use tokio::task::AbortHandle;
 use super::program_host::ProgramHost;
 use super::{
     ProgramEngine, ProgramOutcome, ProgramOutput, ProgramRequest, TEMPORARY, TemporaryFolder,
-    report_obeyed, run_with_timeout, timeout_error, with_output,
+    report_obeyed_files, run_with_timeout, timeout_error, with_output,
 };
 use crate::backend;
 use crate::fs::{MountTracking, UndoRecorder};
@@ -67,7 +67,7 @@ struct ProgramSession {
     task: AbortHandle,
     sink: ProgramOutput,
     last: ExitSlot,
-    watch: MountTracking,
+    tracking: MountTracking,
     busy: bool,
 }
 
@@ -78,7 +78,7 @@ impl ProgramSession {
             self.jobs.clone(),
             self.sink.clone(),
             last,
-            self.watch.clone(),
+            self.tracking.clone(),
         )
     }
 }
@@ -94,13 +94,13 @@ type SessionHandle = (
     MountTracking,
 );
 
-/// The result of a session's program.
+/// The result of the program of a session, once it has ended.
 type ExitSlot = Arc<Mutex<Option<Result<i32, ToolError>>>>;
 
 /// Code to run in a session.
 struct SessionJob {
     document: Value,
-    outside: ScriptEffects,
+    effects: ScriptEffects,
     observer: Arc<dyn CallObserver>,
     fuel: u64,
     reply: oneshot::Sender<JobOutcome>,
@@ -159,7 +159,7 @@ impl SessionInput {
             start: Instant::now(),
             fuel: job.fuel,
         });
-        Some((job.document, job.outside, job.observer, job.fuel))
+        Some((job.document, job.effects, job.observer, job.fuel))
     }
 }
 
@@ -168,20 +168,23 @@ impl ProgramSessions {
         self.0.lock()
     }
 
+    /// Ends and removes a session.
     fn end(&self, key: &SessionKey) {
-        let mut all = self.lock();
-        if let Some(at) = all.iter().position(|session| session.key == *key) {
-            all.remove(at).inspect(|session| session.task.abort());
+        let mut sessions = self.lock();
+        if let Some(index) = sessions.iter().position(|session| session.key == *key) {
+            sessions
+                .remove(index)
+                .inspect(|session| session.task.abort());
         }
     }
 
     /// Returns the names of an owner's sessions.
     fn names(&self, owner: &str) -> Vec<String> {
-        let all = self.lock();
-        let own = all
+        let sessions = self.lock();
+        let owned = sessions
             .iter()
             .filter(|session| session.key.0 == owner && !session.jobs.is_closed());
-        own.map(|session| session.key.1.clone()).collect()
+        owned.map(|session| session.key.1.clone()).collect()
     }
 }
 
@@ -195,8 +198,8 @@ struct SessionGuard<'a> {
 impl Drop for SessionGuard<'_> {
     fn drop(&mut self) {
         if self.completed {
-            let mut all = self.sessions.lock();
-            if let Some(session) = all.iter_mut().find(|session| session.key == self.key) {
+            let mut sessions = self.sessions.lock();
+            if let Some(session) = sessions.iter_mut().find(|session| session.key == self.key) {
                 session.busy = false;
             }
         } else {
@@ -207,20 +210,20 @@ impl Drop for SessionGuard<'_> {
 
 impl ProgramEngine {
     /// Runs code in the session of this name, which is started if it does not exist.
-    pub async fn in_session(
+    pub async fn run_in_session(
         self: &Arc<Self>,
         call: &Approved,
         name: &str,
         program: ProgramRequest,
         state: &ScriptState,
     ) -> (ProgramOutcome, Option<CodeSession>) {
-        match self.attempt_in_session(call, name, program, state).await {
+        match self.try_run_in_session(call, name, program, state).await {
             Ok(outcome) => outcome,
             Err(error) => (error.into(), None),
         }
     }
 
-    async fn attempt_in_session(
+    async fn try_run_in_session(
         self: &Arc<Self>,
         call: &Approved,
         name: &str,
@@ -230,12 +233,12 @@ impl ProgramEngine {
         self.ready_for(call).await?;
         let owner = call.context().session_id.clone();
         let key = (owner.clone(), name.to_owned());
-        let ((jobs, sink, last, watch), is_new) = self.take(call, &key, state)?;
-        if let Some(quota) = &watch.quota {
-            quota.renew(call.limits().new_file_bytes, call.limits().new_files);
+        let ((jobs, sink, last, tracking), is_new) = self.take_session(call, &key, state)?;
+        if let Some(quota) = &tracking.quota {
+            quota.restart(call.limits().new_file_bytes, call.limits().new_files);
         }
         // Between calls nothing is recorded, so no changes are allowed.
-        let scope = watch.undo.as_ref();
+        let scope = tracking.undo.as_ref();
         let scope =
             scope.map(|undo| undo.begin(backend::undo_target(&self.host, call, program.undo)));
         let mut guard = SessionGuard {
@@ -245,10 +248,10 @@ impl ProgramEngine {
         };
         let start = Instant::now();
         let timeout = program.timeout;
-        let (reply, answer) = oneshot::channel();
+        let (reply, receiver) = oneshot::channel();
         let job = SessionJob {
-            document: document(&program),
-            outside: ScriptEffects::for_call(call, &self.host, &state.0),
+            document: job_document(&program),
+            effects: ScriptEffects::for_call(call, &self.host, &state.0),
             observer: Arc::clone(call.observer()),
             fuel: call.limits().fuel,
             reply,
@@ -256,7 +259,7 @@ impl ProgramEngine {
         let work = std::pin::pin!(run_with_timeout(timeout, async {
             // If it is not received, no reply will come.
             jobs.send(job).await.ok();
-            answer.await
+            receiver.await
         }));
         let outcome = call.deadline().run_until(work).await;
         let mut usage = mimir_core::backend::ResourceUsage::default();
@@ -289,64 +292,66 @@ impl ProgramEngine {
             }
             None => Vec::new(),
         };
-        let result = report_obeyed(call, result, obeyed);
+        let result = report_obeyed_files(call, result, obeyed);
         let session = CodeSession {
             name: name.to_owned(),
             fresh: is_new,
             ended: !completed,
             open: self.sessions.names(&owner),
         };
-        let done = ProgramOutcome {
+        let outcome = ProgramOutcome {
             result,
             returned: None,
             usage,
         };
-        Ok((done, Some(session)))
+        Ok((outcome, Some(session)))
     }
 
     /// Returns the session of a key, marked as busy, and true if it was started now.
-    fn take(
+    fn take_session(
         self: &Arc<Self>,
         call: &Approved,
         key: &SessionKey,
         state: &ScriptState,
     ) -> Result<(SessionHandle, bool), ToolError> {
-        let mut all = self.sessions.lock();
-        all.retain(|session| !session.jobs.is_closed());
-        if let Some(at) = all.iter().position(|session| session.key == *key) {
-            if all[at].busy {
+        let mut sessions = self.sessions.lock();
+        sessions.retain(|session| !session.jobs.is_closed());
+        if let Some(index) = sessions.iter().position(|session| session.key == *key) {
+            if sessions[index].busy {
                 let message = format!(
                     "the session `{}` is running code; wait until it has finished",
                     key.1
                 );
                 return Err(ToolError::new(ToolErrorCode::Unavailable, message));
             }
-            let has_same_access =
-                all[at].rights == *call.rights() && all[at].paths.ptr_eq(call.paths());
-            let existing = all.remove(at);
+            let has_same_access = sessions[index].rights == *call.rights()
+                && sessions[index].paths.ptr_eq(call.paths());
+            let existing = sessions.remove(index);
             if let Some(mut session) = existing {
                 if has_same_access {
                     session.busy = true;
                     let handle = session.handle();
-                    all.push_back(session);
+                    sessions.push_back(session);
                     return Ok((handle, false));
                 }
                 // It could still access files that this call may not.
                 session.task.abort();
             }
         }
-        if all.len() >= MAX_SESSIONS {
-            let Some(at) = all.iter().position(|session| !session.busy) else {
+        if sessions.len() >= MAX_SESSIONS {
+            let Some(index) = sessions.iter().position(|session| !session.busy) else {
                 let message = format!(
                     "{MAX_SESSIONS} sessions are running code, which is the limit; wait until one has finished"
                 );
                 return Err(ToolError::new(ToolErrorCode::LimitExceeded, message));
             };
-            all.remove(at).inspect(|session| session.task.abort());
+            sessions
+                .remove(index)
+                .inspect(|session| session.task.abort());
         }
         let session = self.begin_session(call, key, state)?;
         let handle = session.handle();
-        all.push_back(session);
+        sessions.push_back(session);
         Ok((handle, true))
     }
 
@@ -359,10 +364,10 @@ impl ProgramEngine {
         let limits = *call.limits();
         let sink = ProgramOutput::without_observer(&limits);
         let tmp = TemporaryFolder::new()?;
-        let watch = backend::workspace_tracking(&limits, UndoRecorder::default());
+        let tracking = backend::workspace_tracking(&limits, UndoRecorder::default());
         let (jobs, job_receiver) = mpsc::channel(1);
         let mut host = ProgramHost::for_call(call, &self.host, &state.0);
-        host.seat = Some(SessionInput {
+        host.session_input = Some(SessionInput {
             jobs: job_receiver,
             sink: sink.clone(),
             running: None,
@@ -371,9 +376,9 @@ impl ProgramEngine {
             code: SESSION_CODE.to_owned(),
             ..ProgramRequest::default()
         };
-        let guest = self.call_options(call, host, program, sink.clone(), (&tmp, &watch))?;
+        let guest = self.call_options(call, host, program, sink.clone(), (&tmp, &tracking))?;
         let last = ExitSlot::default();
-        let (engine, ending) = (Arc::clone(self), Arc::clone(&last));
+        let (engine, exit) = (Arc::clone(self), Arc::clone(&last));
         let task = tokio::spawn(async move {
             let _tmp = tmp;
             let Some(ready) = engine.ready.get() else {
@@ -382,10 +387,10 @@ impl ProgramEngine {
             let Ok(mut store) = ready.store(guest) else {
                 return;
             };
-            let ended = ready.run_to_end(&mut store).await;
-            let ended = ended.map_err(|error| trap_error(&error, store.data()));
-            // Before the store is dropped, which wakes the waiting caller.
-            *ending.lock() = Some(ended);
+            let result = ready.run_to_end(&mut store).await;
+            let result = result.map_err(|error| trap_error(&error, store.data()));
+            // Set before the store is dropped, which wakes the waiting caller.
+            *exit.lock() = Some(result);
         });
         Ok(ProgramSession {
             key: key.clone(),
@@ -395,7 +400,7 @@ impl ProgramEngine {
             task: task.abort_handle(),
             sink,
             last,
-            watch,
+            tracking,
             busy: true,
         })
     }
@@ -407,7 +412,7 @@ fn session_ended(why: &str) -> ToolError {
 }
 
 /// Returns the code in the form that the session's program expects.
-fn document(program: &ProgramRequest) -> Value {
+fn job_document(program: &ProgramRequest) -> Value {
     json!({
         "code": program.code,
         "args": program.arguments,

@@ -82,11 +82,11 @@ impl Drop for TemporaryFolder {
 
 /// Reports on stderr that writing has failed, and why.
 pub(super) fn report_full(sink: &ProgramOutput) {
-    let said = format!(
+    let message = format!(
         "mimir: /tmp is limited to {} MiB and {MAX_ENTRIES} files; write the rest to the workspace\n",
         MAX_BYTES >> 20
     );
-    sink.stream(CommandStream::Stderr).take(said.as_bytes());
+    sink.stream(CommandStream::Stderr).take(message.as_bytes());
 }
 
 #[cfg(unix)]
@@ -104,7 +104,7 @@ const MIN_AGE: std::time::Duration = std::time::Duration::from_secs(60);
 /// Removes folders that are no longer in use, as their lock shows. The process ID in the name is not reliable: it may
 /// have been reused, or belong to another container.
 #[cfg(unix)]
-pub(super) fn sweep() {
+pub(super) fn remove_stale_folders() {
     use std::os::unix::fs::MetadataExt as _;
     let own = rustix::process::geteuid().as_raw();
     let entries = std::fs::read_dir(std::env::temp_dir());
@@ -129,7 +129,7 @@ pub(super) fn sweep() {
 
 /// Use cannot be detected on this platform; the system cleans up.
 #[cfg(not(unix))]
-pub(super) fn sweep() {}
+pub(super) fn remove_stale_folders() {}
 
 /// Returns true if a folder of this name belongs to a program.
 #[cfg_attr(not(unix), cfg(test))]
@@ -180,7 +180,7 @@ mod tests {
         // The state after a killed process: without its lock.
         let TemporaryFolder { _lock, .. } = &left;
         rustix::fs::flock(_lock, rustix::fs::FlockOperation::Unlock).unwrap();
-        sweep();
+        remove_stale_folders();
         assert!(used.path().exists() && !path.exists());
     }
 }

@@ -72,24 +72,24 @@ pub struct PluginImports {
 
 impl JsPluginParts {
     /// Returns the module that the runtime is started with.
-    fn module(self, reach: PluginImports, code: &str, about: &str) -> String {
-        let given = [
+    fn module(self, imports: PluginImports, code: &str, about: &str) -> String {
+        let parts = [
             (true, self.prelude),
-            (reach.files.is_some(), self.files),
+            (imports.files.is_some(), self.files),
             (
-                reach.files == Some(DirectoryAccess::ReadWrite),
+                imports.files == Some(DirectoryAccess::ReadWrite),
                 self.changes,
             ),
-            (reach.network, self.requests),
-            (reach.commands, self.commands),
-            (reach.tools, self.tools),
-            (reach.model, self.model),
-            (reach.storage, self.storage),
-            (reach.environment, self.environment),
+            (imports.network, self.requests),
+            (imports.commands, self.commands),
+            (imports.tools, self.tools),
+            (imports.model, self.model),
+            (imports.storage, self.storage),
+            (imports.environment, self.environment),
             (true, self.toolset),
         ];
-        let given = given.into_iter().filter(|(is_given, _)| *is_given);
-        let mut module: String = given.map(|(_, part)| part).collect();
+        let parts = parts.into_iter().filter(|(is_given, _)| *is_given);
+        let mut module: String = parts.map(|(_, part)| part).collect();
         // JSON is valid JavaScript.
         let code = serde_json::Value::from(code);
         module += &format!("begin(evaluate({code}), {about});\n");
@@ -101,14 +101,14 @@ impl JsPluginParts {
 pub async fn build_plugin(
     host: &Arc<WasmHost>,
     parts: JsPluginParts,
-    reach: PluginImports,
+    imports: PluginImports,
     code: &str,
     about: &str,
 ) -> Result<Vec<u8>, WasmHostError> {
     let linked = run_blocking(move || {
-        runtime_link::link_runtime(&parts, reach).map_err(snapshot::engine_error)
+        runtime_link::link_runtime(&parts, imports).map_err(snapshot::engine_error)
     })
     .await?;
-    let module = parts.module(reach, code, about);
+    let module = parts.module(imports, code, about);
     snapshot::snapshot(host, &linked, module, NAME).await
 }

@@ -4,7 +4,7 @@ use mimir_core::{Limits, ToolError, ToolErrorCode};
 use serde_json::json;
 
 use super::script_protocol::{ScriptResult, ScriptTurn};
-use super::{ScriptEngine, invalid_turn, random_seed, script_failure};
+use super::{ScriptEngine, invalid_turn_error, random_seed, script_failure};
 use crate::fs::GuardedFs;
 use crate::store_state::StoreOptions;
 use crate::{call, trap_errors};
@@ -16,14 +16,14 @@ impl ScriptEngine {
         let mut store = ready.store(StoreOptions::isolated(GuardedFs::empty(), limits))?;
         let work = async {
             let engine = ready.instantiate(&mut store).await?;
-            let given = json!({
+            let input = json!({
                 "args": null,
                 "context": { "config": null, "conversation": null },
                 "seed": random_seed(),
                 "program": false,
                 "most": limits.output_bytes,
             });
-            engine.start(&mut store, script, &given.to_string()).await
+            engine.start(&mut store, script, &input.to_string()).await
         };
         let text = match tokio::time::timeout(limits.wall, work).await {
             Ok(Ok(text)) => text,
@@ -34,13 +34,13 @@ impl ScriptEngine {
                 return Err(ToolError::new(ToolErrorCode::Timeout, message));
             }
         };
-        match serde_json::from_str(&text).map_err(|error| invalid_turn(&error))? {
+        match serde_json::from_str(&text).map_err(|error| invalid_turn_error(&error))? {
             ScriptTurn::Done(ScriptResult::Text(text)) => Ok(text),
             ScriptTurn::Done(ScriptResult::TooLarge {}) => {
                 Err(call::result_too_large(limits.output_bytes))
             }
             ScriptTurn::Done(ScriptResult::Error(fault)) => Err(script_failure(fault)),
-            ScriptTurn::Wishes(_) => {
+            ScriptTurn::Requests(_) => {
                 let message =
                     "the code waits for a promise, but it can only compute while it is inspected";
                 Err(ToolError::new(ToolErrorCode::ExecutionError, message))

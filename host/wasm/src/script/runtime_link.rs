@@ -11,14 +11,14 @@ use wit_parser::{Resolve, WorldId};
 use super::js_plugin::{JsPluginParts, PluginImports};
 
 /// The WASI functions that the code of `builtins/javascript/plugin` calls. The runtime itself needs a few more.
-const ALWAYS: &[(&str, &[&str])] = &[
+const BASE_FUNCTIONS: &[(&str, &[&str])] = &[
     ("wasi:io/poll", &["poll"]),
     ("wasi:clocks/monotonic-clock", &["subscribe-duration"]),
     ("wasi:random/insecure-seed", &["insecure-seed"]),
     ("wasi:random/random", &["get-random-bytes"]),
 ];
 
-const FILES: &[(&str, &[&str])] = &[
+const FILE_FUNCTIONS: &[(&str, &[&str])] = &[
     ("wasi:filesystem/preopens", &["get-directories"]),
     (
         "wasi:filesystem/types",
@@ -32,7 +32,7 @@ const FILES: &[(&str, &[&str])] = &[
     ),
 ];
 
-const CHANGES: &[(&str, &[&str])] = &[(
+const CHANGE_FUNCTIONS: &[(&str, &[&str])] = &[(
     "wasi:filesystem/types",
     &[
         "[method]descriptor.write",
@@ -42,9 +42,9 @@ const CHANGES: &[(&str, &[&str])] = &[(
     ],
 )];
 
-const ENVIRONMENT: &[(&str, &[&str])] = &[("wasi:cli/environment", &["get-environment"])];
+const ENVIRONMENT_FUNCTIONS: &[(&str, &[&str])] = &[("wasi:cli/environment", &["get-environment"])];
 
-const NETWORK: &[(&str, &[&str])] = &[
+const NETWORK_FUNCTIONS: &[(&str, &[&str])] = &[
     ("wasi:http/outgoing-handler", &["handle"]),
     (
         "wasi:http/types",
@@ -78,10 +78,10 @@ const NETWORK: &[(&str, &[&str])] = &[
 ];
 
 /// The version of WASI that the runtime was built with, and that the code imports.
-const WASI: &str = "0.2.9";
+const WASI_VERSION: &str = "0.2.9";
 
 /// The version of the contract.
-const CONTRACT: &str = "1.0.0";
+const CONTRACT_VERSION: &str = "1.0.0";
 
 /// The stack of the runtime in its memory, as in the engine for scripts: the runtime reports an error 256 KiB before
 /// its end, which a tool can catch.
@@ -90,20 +90,20 @@ const STACK: u32 = 4 << 20;
 /// Returns the linked component, not yet initialized.
 pub(super) fn link_runtime(
     parts: &JsPluginParts,
-    reach: PluginImports,
+    imports: PluginImports,
 ) -> wasmtime::Result<Vec<u8>> {
     let runtime = parts.runtime.unpack().map_err(link_error)?;
-    let (_, bound) = metadata::decode(&runtime).map_err(link_error)?;
-    let mut resolve = bound.resolve;
+    let (_, decoded) = metadata::decode(&runtime).map_err(link_error)?;
+    let mut resolve = decoded.resolve;
     resolve
         .push_str("tool.wit", parts.contract)
         .map_err(link_error)?;
-    let text = world(reach);
+    let text = world(imports);
     let package = resolve.push_str("plugin.wit", &text).map_err(link_error)?;
     let world = resolve
         .select_world(&[package], Some("plugin"))
         .map_err(link_error)?;
-    let mut glue = glue_module(&resolve, world, reach);
+    let mut glue = glue_module(&resolve, world, imports);
     embed_component_metadata(&mut glue, &resolve, world, StringEncoding::UTF8)
         .map_err(link_error)?;
     let mut linker = Linker::default();
@@ -127,8 +127,8 @@ fn link_error(error: impl fmt::Display) -> wasmtime::Error {
 
 /// Returns the module that connects the runtime and the world. A WASI function that is never called is left out, and
 /// so not imported.
-fn glue_module(resolve: &Resolve, world: WorldId, reach: PluginImports) -> Vec<u8> {
-    let called = called(reach);
+fn glue_module(resolve: &Resolve, world: WorldId, imports: PluginImports) -> Vec<u8> {
+    let called = called_functions(imports);
     let mut resolve = resolve.clone();
     let names: Vec<_> = resolve
         .interfaces
@@ -145,52 +145,57 @@ fn glue_module(resolve: &Resolve, world: WorldId, reach: PluginImports) -> Vec<u
     wit_dylib::create(&resolve, world, None)
 }
 
-fn tables(
-    reach: PluginImports,
+fn function_tables(
+    imports: PluginImports,
 ) -> impl Iterator<Item = &'static (&'static str, &'static [&'static str])> {
-    let given = [
-        (true, ALWAYS),
-        (reach.files.is_some(), FILES),
-        (reach.files == Some(DirectoryAccess::ReadWrite), CHANGES),
-        (reach.network, NETWORK),
-        (reach.environment, ENVIRONMENT),
+    let tables = [
+        (true, BASE_FUNCTIONS),
+        (imports.files.is_some(), FILE_FUNCTIONS),
+        (
+            imports.files == Some(DirectoryAccess::ReadWrite),
+            CHANGE_FUNCTIONS,
+        ),
+        (imports.network, NETWORK_FUNCTIONS),
+        (imports.environment, ENVIRONMENT_FUNCTIONS),
     ];
-    given
+    tables
         .into_iter()
         .filter(|(is_given, _)| *is_given)
         .flat_map(|(_, table)| table)
 }
 
 /// Returns WASI interfaces, without the package name, and their functions.
-fn called(reach: PluginImports) -> BTreeSet<(&'static str, &'static str)> {
-    let all = tables(reach).flat_map(|(interface, functions)| {
+fn called_functions(imports: PluginImports) -> BTreeSet<(&'static str, &'static str)> {
+    let calls = function_tables(imports).flat_map(|(interface, functions)| {
         let interface = interface.trim_start_matches("wasi:");
         functions.iter().map(move |function| (interface, *function))
     });
-    all.collect()
+    calls.collect()
 }
 
 /// Returns the world, in WIT.
-fn world(reach: PluginImports) -> String {
+fn world(imports: PluginImports) -> String {
     let mut text = "package mimir:built;\nworld plugin {\n".to_owned();
-    let interfaces: BTreeSet<_> = tables(reach).map(|(interface, _)| interface).collect();
+    let interfaces: BTreeSet<_> = function_tables(imports)
+        .map(|(interface, _)| interface)
+        .collect();
     for interface in interfaces {
-        text += &format!("  import {interface}@{WASI};\n");
+        text += &format!("  import {interface}@{WASI_VERSION};\n");
     }
     let own = [
         (true, "log"),
         (true, "progress"),
-        (reach.commands, "commands"),
-        (reach.tools, "tools"),
-        (reach.model, "model"),
-        (reach.storage, "storage"),
+        (imports.commands, "commands"),
+        (imports.tools, "tools"),
+        (imports.model, "model"),
+        (imports.storage, "storage"),
     ];
     for (_, interface) in own.into_iter().filter(|(is_given, _)| *is_given) {
-        text += &format!("  import mimir:tool/{interface}@{CONTRACT};\n");
+        text += &format!("  import mimir:tool/{interface}@{CONTRACT_VERSION};\n");
     }
-    text += &format!("  export mimir:tool/toolset@{CONTRACT};\n");
-    if reach.assesses {
-        text += &format!("  export mimir:tool/assessor@{CONTRACT};\n");
+    text += &format!("  export mimir:tool/toolset@{CONTRACT_VERSION};\n");
+    if imports.assesses {
+        text += &format!("  export mimir:tool/assessor@{CONTRACT_VERSION};\n");
     }
     text + "}\n"
 }

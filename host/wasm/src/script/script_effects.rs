@@ -25,7 +25,7 @@ use crate::http::{GuestNetwork, HttpClients};
 /// The result of a request: JSON, and bytes if bytes were requested.
 pub(crate) type EffectResult = Result<(Value, Vec<u8>), ToolError>;
 
-/// The access of one call to the outside.
+/// The effects that one call may have: commands, requests, other tools, the model and storage.
 pub(crate) struct ScriptEffects {
     pub commands: Option<EffectGate>,
     pub nested: Option<NestedCaller>,
@@ -38,15 +38,15 @@ pub(crate) struct ScriptEffects {
 }
 
 /// Encodes a result for an engine: true for a failure, JSON, bytes.
-pub(super) fn encode_result(answer: EffectResult) -> (bool, String, Vec<u8>) {
-    match answer {
+pub(super) fn encode_result(result: EffectResult) -> (bool, String, Vec<u8>) {
+    match result {
         Ok((value, bytes)) => (false, value.to_string(), bytes),
         Err(error) => {
-            let mut told = json!({ "code": error.code, "message": error.message });
+            let mut error_json = json!({ "code": error.code, "message": error.message });
             if let Some(details) = error.details {
-                told["details"] = details;
+                error_json["details"] = details;
             }
-            (true, told.to_string(), Vec::new())
+            (true, error_json.to_string(), Vec::new())
         }
     }
 }
@@ -117,7 +117,7 @@ impl ScriptEffects {
                     .as_ref()
                     .ok_or_else(|| not_granted("commands"))?;
                 let finished = effects.run(command).await?;
-                Ok((ran(&finished), Vec::new()))
+                Ok((command_json(&finished), Vec::new()))
             }
             AsyncRequest::Fetch {
                 url,
@@ -127,8 +127,8 @@ impl ScriptEffects {
             } => {
                 let network = self.network.as_ref();
                 let network = network.ok_or_else(|| not_granted("the network"))?;
-                let request = request(&url, &method, headers, data)?;
-                Ok(fetched(network.fetch(request).await?))
+                let request = http_request(&url, &method, headers, data)?;
+                Ok(response_json(network.fetch(request).await?))
             }
             AsyncRequest::Call { name, args } => {
                 let nested = self.nested.as_ref();
@@ -136,7 +136,7 @@ impl ScriptEffects {
                     .ok_or_else(|| not_granted(&format!("calls of `{}`", text::visible(&name))))?;
                 let outcome = nested.call(&name, args).await?;
                 match outcome.result() {
-                    Ok(output) => Ok((called(output), Vec::new())),
+                    Ok(output) => Ok((tool_output_json(output), Vec::new())),
                     Err(error) => Err(error.clone()),
                 }
             }
@@ -200,7 +200,7 @@ pub(super) fn millis(time: f64) -> Duration {
     Duration::try_from_secs_f64(time / 1000.0).unwrap_or(Duration::ZERO)
 }
 
-fn ran(finished: &CommandOutput) -> Value {
+fn command_json(finished: &CommandOutput) -> Value {
     let shown = |captured: &CapturedOutput| String::from_utf8_lossy(&captured.bytes).into_owned();
     let missing = finished.stdout.omitted_bytes + finished.stderr.omitted_bytes;
     json!({
@@ -213,7 +213,7 @@ fn ran(finished: &CommandOutput) -> Value {
     })
 }
 
-fn request(
+fn http_request(
     url: &str,
     method: &str,
     headers: Vec<(String, String)>,
@@ -239,7 +239,7 @@ fn request(
     Ok(request)
 }
 
-fn fetched(fetched: FetchedResponse) -> (Value, Vec<u8>) {
+fn response_json(fetched: FetchedResponse) -> (Value, Vec<u8>) {
     let headers: Vec<_> = fetched
         .headers
         .iter()
@@ -248,7 +248,7 @@ fn fetched(fetched: FetchedResponse) -> (Value, Vec<u8>) {
             (name.as_str().to_owned(), value)
         })
         .collect();
-    let mut answer = json!({
+    let mut response = json!({
         "status": fetched.status.as_u16(),
         "headers": headers,
         "url": fetched.target.to_string(),
@@ -256,14 +256,14 @@ fn fetched(fetched: FetchedResponse) -> (Value, Vec<u8>) {
     });
     match String::from_utf8(fetched.body.into()) {
         Ok(text) => {
-            answer["text"] = text.into();
-            (answer, Vec::new())
+            response["text"] = text.into();
+            (response, Vec::new())
         }
-        Err(error) => (answer, error.into_bytes()),
+        Err(error) => (response, error.into_bytes()),
     }
 }
 
-fn called(output: &ToolOutput) -> Value {
+fn tool_output_json(output: &ToolOutput) -> Value {
     let texts: Vec<&str> = output
         .content
         .iter()
@@ -289,21 +289,21 @@ mod tests {
         for root in [".", "./", "/", "", "./."] {
             assert_eq!(directory(root), None, "{root:?}");
         }
-        for (said, meant) in [
+        for (written, expected) in [
             ("src", "src"),
             ("/src/a", "src/a"),
             ("./a", "a"),
             ("../x", "../x"),
         ] {
-            assert_eq!(directory(said).as_deref(), Some(meant));
+            assert_eq!(directory(written).as_deref(), Some(expected));
         }
     }
 
     #[test]
-    fn millis_accepts_odd_times() {
+    fn millis_maps_impossible_times_to_zero() {
         assert_eq!(millis(1500.0), Duration::from_millis(1500));
-        for odd in [-1.0, f64::NAN, f64::INFINITY] {
-            assert_eq!(millis(odd), Duration::ZERO);
+        for time in [-1.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(millis(time), Duration::ZERO);
         }
     }
 }

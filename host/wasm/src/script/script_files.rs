@@ -52,7 +52,7 @@ pub(super) async fn perform_sync(
     request: SyncRequest,
     bytes: Vec<u8>,
 ) -> SyncResult {
-    let max_bytes = state.most_output as u64;
+    let max_bytes = state.max_output as u64;
     let mut view = ScriptFiles {
         view: state.fs(),
         max_bytes,
@@ -113,7 +113,7 @@ pub(super) async fn perform_request(
     done.map_err(|fault| match fault {
         ScriptFileError::Reported(error) => error,
         ScriptFileError::Code(path, code) => {
-            let mut error = failure(&path, code);
+            let mut error = file_error(&path, code);
             // The file system stores the reason of a refusal, and returns only a code to a guest.
             if code == ErrorCode::NotPermitted
                 && let Some(refusal) = state.fs.refusals().last()
@@ -145,14 +145,14 @@ fn relative(path: &str) -> String {
     if rest.is_empty() { "." } else { rest }.to_owned()
 }
 
-fn failure(path: &str, code: ErrorCode) -> ToolError {
+fn file_error(path: &str, code: ErrorCode) -> ToolError {
     let path = text::visible(path);
-    let (code, what) = match code {
+    let (code, problem) = match code {
         ErrorCode::NoEntry => (ToolErrorCode::FileNotFound, "does not exist".to_owned()),
         ErrorCode::Exist => (ToolErrorCode::AlreadyExists, "exists already".to_owned()),
         ErrorCode::NotPermitted | ErrorCode::Access => {
-            let what = "is not accessible for this tool, or read-only";
-            (ToolErrorCode::PermissionDenied, what.to_owned())
+            let problem = "is not accessible for this tool, or read-only";
+            (ToolErrorCode::PermissionDenied, problem.to_owned())
         }
         ErrorCode::ReadOnly => (
             ToolErrorCode::PermissionDenied,
@@ -161,8 +161,8 @@ fn failure(path: &str, code: ErrorCode) -> ToolError {
         ErrorCode::IsDirectory => (ToolErrorCode::InvalidPath, "is a directory".to_owned()),
         ErrorCode::NotDirectory => (ToolErrorCode::InvalidPath, "is not a directory".to_owned()),
         ErrorCode::NotEmpty => {
-            let what = "is not empty; use `{recursive: true}` to remove its contents as well";
-            (ToolErrorCode::InvalidInput, what.to_owned())
+            let problem = "is not empty; use `{recursive: true}` to remove its contents as well";
+            (ToolErrorCode::InvalidInput, problem.to_owned())
         }
         ErrorCode::Invalid | ErrorCode::NameTooLong | ErrorCode::Loop => {
             (ToolErrorCode::InvalidPath, "is not a valid path".to_owned())
@@ -172,16 +172,16 @@ fn failure(path: &str, code: ErrorCode) -> ToolError {
             "cannot be written: the disk is full".to_owned(),
         ),
         ErrorCode::Quota => {
-            let what = "cannot be written: the call has reached its limit for new data in the workspace \
+            let problem = "cannot be written: the call has reached its limit for new data in the workspace \
                 (limits.newFileBytes, limits.newFiles)";
-            (ToolErrorCode::LimitExceeded, what.to_owned())
+            (ToolErrorCode::LimitExceeded, problem.to_owned())
         }
         other => (
             ToolErrorCode::ExecutionError,
             format!("cannot be used ({other:?})"),
         ),
     };
-    ToolError::new(code, format!("`{path}` {what}"))
+    ToolError::new(code, format!("`{path}` {problem}"))
 }
 
 fn without_bytes(value: Value) -> (Value, Vec<u8>) {
@@ -205,9 +205,10 @@ impl ScriptFiles<'_> {
         match request {
             FileRequest::Read { path, text } => {
                 let bytes = self.read(&path).await?;
-                Ok(match text {
-                    true => without_bytes(String::from_utf8_lossy(&bytes).into()),
-                    false => (Value::Null, bytes),
+                Ok(if text {
+                    without_bytes(String::from_utf8_lossy(&bytes).into())
+                } else {
+                    (Value::Null, bytes)
                 })
             }
             FileRequest::Write { path, data } => {
@@ -226,7 +227,8 @@ impl ScriptFiles<'_> {
                 let mut entries = self.list(&path).await?;
                 entries.sort_by(|one, other| one.0.cmp(&other.0));
                 let entries = entries.into_iter();
-                let entries = entries.map(|(name, of)| json!({ "name": name, "type": kind(of) }));
+                let entries =
+                    entries.map(|(name, entry)| json!({ "name": name, "type": kind(entry) }));
                 Ok(without_bytes(entries.collect()))
             }
             FileRequest::Stat { path } => {
@@ -321,13 +323,16 @@ impl ScriptFiles<'_> {
     async fn open(
         &mut self,
         path: &str,
-        how: OpenFlags,
+        open_flags: OpenFlags,
         access: DescriptorFlags,
     ) -> Result<Resource<Descriptor>, ScriptFileError> {
         let root = self.root()?;
         let (follow, name) = (PathFlags::SYMLINK_FOLLOW, relative(path));
         let handle = borrowed(&root);
-        let opened = self.view.open_at(handle, follow, name, how, access).await;
+        let opened = self
+            .view
+            .open_at(handle, follow, name, open_flags, access)
+            .await;
         self.close(root)?;
         opened.map_err(|error| self.fault(path, error))
     }
@@ -338,9 +343,10 @@ impl ScriptFiles<'_> {
 
     async fn stat(&mut self, path: &str, follow: bool) -> Result<DescriptorStat, ScriptFileError> {
         let root = self.root()?;
-        let flags = match follow {
-            true => PathFlags::SYMLINK_FOLLOW,
-            false => PathFlags::empty(),
+        let flags = if follow {
+            PathFlags::SYMLINK_FOLLOW
+        } else {
+            PathFlags::empty()
         };
         let (handle, name) = (borrowed(&root), relative(path));
         let stat = self.view.stat_at(handle, flags, name).await;
@@ -349,8 +355,8 @@ impl ScriptFiles<'_> {
     }
 
     async fn read(&mut self, path: &str) -> Result<Vec<u8>, ScriptFileError> {
-        let (how, access) = (OpenFlags::empty(), DescriptorFlags::READ);
-        let file = self.open(path, how, access).await?;
+        let (open_flags, access) = (OpenFlags::empty(), DescriptorFlags::READ);
+        let file = self.open(path, open_flags, access).await?;
         let read = self.contents(path, &file).await;
         self.close(file)?;
         read
@@ -361,9 +367,9 @@ impl ScriptFiles<'_> {
         path: &str,
         file: &Resource<Descriptor>,
     ) -> Result<Vec<u8>, ScriptFileError> {
-        let mut all = Vec::new();
+        let mut content = Vec::new();
         loop {
-            let at = all.len() as u64;
+            let at = content.len() as u64;
             let read = self.view.read(borrowed(file), CHUNK_BYTES, at).await;
             let (chunk, end) = read.map_err(|error| self.fault(path, error))?;
             if at + chunk.len() as u64 > self.max_bytes {
@@ -377,10 +383,10 @@ impl ScriptFiles<'_> {
                     message,
                 )));
             }
-            let done = end || chunk.is_empty();
-            all.extend(chunk);
-            if done {
-                return Ok(all);
+            let is_end = end || chunk.is_empty();
+            content.extend(chunk);
+            if is_end {
+                return Ok(content);
             }
         }
     }
@@ -425,17 +431,17 @@ impl ScriptFiles<'_> {
     }
 
     async fn list(&mut self, path: &str) -> Result<Vec<(String, DescriptorType)>, ScriptFileError> {
-        let (how, access) = (OpenFlags::DIRECTORY, DescriptorFlags::READ);
-        let folder = self.open(path, how, access).await?;
+        let (open_flags, access) = (OpenFlags::DIRECTORY, DescriptorFlags::READ);
+        let folder = self.open(path, open_flags, access).await?;
         let opened = self.view.read_directory(borrowed(&folder)).await;
-        let mut found = Vec::new();
+        let mut entries = Vec::new();
         let read = match opened {
             Err(error) => Err(self.fault(path, error)),
             Ok(stream) => {
                 let read = loop {
                     let handle = Resource::new_borrow(stream.rep());
                     match self.view.read_directory_entry(handle).await {
-                        Ok(Some(entry)) => found.push((entry.name, entry.type_)),
+                        Ok(Some(entry)) => entries.push((entry.name, entry.type_)),
                         Ok(None) => break Ok(()),
                         Err(error) => break Err(self.fault(path, error)),
                     }
@@ -445,14 +451,14 @@ impl ScriptFiles<'_> {
             }
         };
         self.close(folder)?;
-        read.map(|()| found)
+        read.map(|()| entries)
     }
 
     /// Creates a folder, and its missing parents.
     async fn make_dirs(&mut self, path: &str) -> Result<(), ScriptFileError> {
-        let whole = relative(path);
+        let full_path = relative(path);
         let mut created = String::new();
-        for name in whole.split('/').filter(|name| !name.is_empty()) {
+        for name in full_path.split('/').filter(|name| !name.is_empty()) {
             if !created.is_empty() {
                 created.push('/');
             }
@@ -474,24 +480,24 @@ impl ScriptFiles<'_> {
     }
 
     async fn remove(&mut self, path: &str, recursive: bool) -> Result<(), ScriptFileError> {
-        let whole = relative(path);
-        if self.stat(&whole, false).await?.type_ != DescriptorType::Directory {
-            return self.remove_one(&whole, false).await;
+        let full_path = relative(path);
+        if self.stat(&full_path, false).await?.type_ != DescriptorType::Directory {
+            return self.remove_one(&full_path, false).await;
         }
         if !recursive {
-            return self.remove_one(&whole, true).await;
+            return self.remove_one(&full_path, true).await;
         }
         let depth = |path: &str| path.split('/').count();
-        let top = depth(&whole);
-        let mut folders = vec![whole];
+        let top = depth(&full_path);
+        let mut folders = vec![full_path];
         let mut emptied = Vec::new();
         while let Some(folder) = folders.pop() {
             if depth(&folder) - top > MAX_DEPTH {
                 return Err(ScriptFileError::Code(folder, ErrorCode::NameTooLong));
             }
-            for (name, of) in self.list(&folder).await? {
+            for (name, kind) in self.list(&folder).await? {
                 let path = format!("{folder}/{name}");
-                match of {
+                match kind {
                     DescriptorType::Directory => folders.push(path),
                     _ => self.remove_one(&path, false).await?,
                 }
@@ -508,9 +514,10 @@ impl ScriptFiles<'_> {
     async fn remove_one(&mut self, path: &str, folder: bool) -> Result<(), ScriptFileError> {
         let root = self.root()?;
         let (handle, name) = (borrowed(&root), path.to_owned());
-        let done = match folder {
-            true => self.view.remove_directory_at(handle, name).await,
-            false => self.view.unlink_file_at(handle, name).await,
+        let done = if folder {
+            self.view.remove_directory_at(handle, name).await
+        } else {
+            self.view.unlink_file_at(handle, name).await
         };
         self.close(root)?;
         done.map_err(|error| self.fault(path, error))

@@ -1,4 +1,4 @@
-//! The return value of an engine when a script has nothing left to compute. The script can write any of it.
+//! The return value of an engine when a script has nothing left to compute. A script can forge it.
 
 use serde::Deserialize;
 
@@ -9,7 +9,8 @@ pub(super) enum ScriptTurn {
     /// The script has ended.
     Done(ScriptResult),
     /// The script continues when these requests are answered, along with earlier ones.
-    Wishes(Vec<ScriptRequest>),
+    #[serde(rename = "wishes")]
+    Requests(Vec<ScriptRequest>),
 }
 
 /// The result of a script.
@@ -31,7 +32,8 @@ pub(super) struct ScriptError {
     /// The thrown value, if it is not an `Error`.
     pub thrown: Option<String>,
     /// The number of the request that failed with it.
-    pub wish: Option<u32>,
+    #[serde(rename = "wish")]
+    pub request: Option<u32>,
 }
 
 /// A request of a script to the host.

@@ -22,10 +22,10 @@ use crate::host::WasmHost;
 use crate::store_state::{StoreOptions, StoreState};
 
 /// Code that the runtime requires before any script: the object for types of streams, which are not used.
-const SHIM: &str = "globalThis.wit = {};";
+const RUNTIME_SHIM: &str = "globalThis.wit = {};";
 
 /// Part of the cache key of the state: increase it when its creation changes.
-const FORM: u32 = 1;
+const FORMAT_VERSION: u32 = 1;
 
 /// Fuel for creating the state.
 const FUEL: u64 = 20_000_000_000;
@@ -73,7 +73,9 @@ pub(super) async fn load_or_snapshot(
 fn digest(parts: &EngineParts) -> Sha256Digest {
     let component = Sha256Digest(parts.sha256);
     let prelude = Sha256Digest::of_bytes(parts.prelude.as_bytes());
-    Sha256Digest::of_bytes(format!("{FORM} {component} {prelude} {SHIM}").as_bytes())
+    Sha256Digest::of_bytes(
+        format!("{FORMAT_VERSION} {component} {prelude} {RUNTIME_SHIM}").as_bytes(),
+    )
 }
 
 pub(super) fn engine_error(error: wasmtime::Error) -> WasmHostError {
@@ -81,18 +83,18 @@ pub(super) fn engine_error(error: wasmtime::Error) -> WasmHostError {
 }
 
 /// Returns the linker of all components, with the runtime's import for loading modules, which always fails.
-fn linker(all: &Linker<StoreState>) -> wasmtime::Result<Linker<StoreState>> {
+fn linker(base: &Linker<StoreState>) -> wasmtime::Result<Linker<StoreState>> {
     type ResumeReply = (Result<String, String>,);
-    let none = || Ok((Err("scripts cannot import modules".to_owned()),));
-    let mut linker = all.clone();
+    let refuse = || Ok((Err("scripts cannot import modules".to_owned()),));
+    let mut linker = base.clone();
     let mut loader = linker.instance("local:init/module-loader")?;
     loader.func_wrap(
         "resolve",
-        move |_, _: (String, String)| -> wasmtime::Result<ResumeReply> { none() },
+        move |_, _: (String, String)| -> wasmtime::Result<ResumeReply> { refuse() },
     )?;
     loader.func_wrap(
         "load",
-        move |_, _: (String,)| -> wasmtime::Result<ResumeReply> { none() },
+        move |_, _: (String,)| -> wasmtime::Result<ResumeReply> { refuse() },
     )?;
     super::sync_requests::add_to_linker(&mut linker)?;
     Ok(linker)
@@ -135,12 +137,14 @@ pub(super) async fn snapshot(
     let init = instance
         .get_typed_func::<InitArguments, (Result<(), String>,)>(&mut store, "init")
         .map_err(engine_error)?;
-    let arguments = (SHIM.to_owned(), prelude, None, false);
-    let (done,) = init
+    let arguments = (RUNTIME_SHIM.to_owned(), prelude, None, false);
+    let (result,) = init
         .call_async(&mut store, arguments)
         .await
         .map_err(engine_error)?;
-    done.map_err(|error| WasmHostError::Engine(format!("the prelude of scripts failed: {error}")))?;
+    result.map_err(|error| {
+        WasmHostError::Engine(format!("the prelude of scripts failed: {error}"))
+    })?;
     let mut state = SnapshotState {
         store: &mut store,
         instance,
@@ -167,8 +171,8 @@ impl SnapshotState<'_> {
         instance: &str,
         function: &str,
     ) -> Option<R> {
-        let found = self.call(instance, function).await;
-        found.map_err(|error| self.fault.get_or_insert(error)).ok()
+        let result = self.call(instance, function).await;
+        result.map_err(|error| self.fault.get_or_insert(error)).ok()
     }
 
     async fn call<R: Lift + Send + Sync + 'static>(
@@ -260,7 +264,7 @@ impl ScriptInstance {
         &mut self,
         store: &mut Store<StoreState>,
         id: u32,
-        answer: EffectResult,
+        reply: EffectResult,
     ) -> wasmtime::Result<String> {
         let resume = match self.resume {
             Some(resume) => resume,
@@ -268,7 +272,7 @@ impl ScriptInstance {
                 .resume
                 .insert(self.instance.get_typed_func(&mut *store, "resume")?),
         };
-        let (failed, text, bytes) = super::script_effects::encode_result(answer);
+        let (failed, text, bytes) = super::script_effects::encode_result(reply);
         let turn = resume.call_async(&mut *store, (id, failed, text, bytes));
         Ok(turn.await?.0)
     }

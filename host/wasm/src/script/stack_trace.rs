@@ -12,7 +12,7 @@ const EVALUATED: [&str; 2] = ["<input>:", "<eval>:"];
 const MAX_FRAMES: usize = 20;
 
 /// Lines before the first file: code evaluated as text has its own lines from 1 on, and is distinguished by that.
-const BEFORE: u32 = 1_000;
+const LINES_BEFORE_FILES: u32 = 1_000;
 
 /// Code that a program has loaded.
 #[derive(Debug, Clone, Default)]
@@ -35,8 +35,15 @@ impl LoadedCode {
     }
 
     /// Returns a file loaded after these: its lines begin where no other code has any.
-    pub(crate) fn loaded_after(all: &[Self], path: String, code: &str, map: Vec<[u32; 4]>) -> Self {
-        let base = all.last().map_or(BEFORE, |last| last.base + last.lines);
+    pub(crate) fn loaded_after(
+        files: &[Self],
+        path: String,
+        code: &str,
+        map: Vec<[u32; 4]>,
+    ) -> Self {
+        let base = files
+            .last()
+            .map_or(LINES_BEFORE_FILES, |last| last.base + last.lines);
         Self {
             path,
             base,
@@ -47,34 +54,34 @@ impl LoadedCode {
 }
 
 /// Returns the frames of a stack that are in these files, with their positions in them.
-pub fn stack_frames(all: &[LoadedCode], stack: &str) -> Vec<String> {
-    mapped(stack, &|row, column| {
-        let at = all.partition_point(|one| one.base < row);
-        let one = all.get(at.checked_sub(1)?)?;
-        if row > one.base + one.lines {
+pub fn stack_frames(files: &[LoadedCode], stack: &str) -> Vec<String> {
+    map_frames(stack, &|row, column| {
+        let count = files.partition_point(|file| file.base < row);
+        let file = files.get(count.checked_sub(1)?)?;
+        if row > file.base + file.lines {
             return None;
         }
-        let [line, column] = original_position(&one.map, row - one.base, column)?;
-        Some(format!("{}:{line}:{column}", one.path))
+        let [line, column] = original_position(&file.map, row - file.base, column)?;
+        Some(format!("{}:{line}:{column}", file.path))
     })
 }
 
 /// Returns the text for stderr after an uncaught error.
-pub(super) fn uncaught(all: &[LoadedCode], error: &ToolError) -> String {
+pub(super) fn uncaught_error_text(files: &[LoadedCode], error: &ToolError) -> String {
     let stack = error
         .details
         .as_ref()
         .and_then(|details| details.get(STACK));
     let stack = stack.and_then(Value::as_str).unwrap_or_default();
     let mut text = format!("Uncaught {}\n", error.message);
-    for frame in stack_frames(all, stack) {
+    for frame in stack_frames(files, stack) {
         text += &format!("    at {frame}\n");
     }
     text
 }
 
 /// Returns the frames of a stack whose line and column can be mapped.
-pub fn mapped(stack: &str, place: &dyn Fn(u32, u32) -> Option<String>) -> Vec<String> {
+pub fn map_frames(stack: &str, map_position: &dyn Fn(u32, u32) -> Option<String>) -> Vec<String> {
     let frames = stack.lines().filter_map(|line| {
         let line = line.trim();
         let (mark, begin) = EVALUATED
@@ -85,26 +92,26 @@ pub fn mapped(stack: &str, place: &dyn Fn(u32, u32) -> Option<String>) -> Vec<St
         let (Some(Ok(row)), Some(Ok(column))) = (numbers.next(), numbers.next()) else {
             return None;
         };
-        let place = place(row, column)?;
+        let position = map_position(row, column)?;
         let function = line
             .strip_prefix("at ")
             .and_then(|rest| rest.split(" (").next());
         let function = function.filter(|name| !name.contains(mark) && !name.starts_with('<'));
         Some(match function {
-            Some(function) => format!("{function} ({place})"),
-            None => place,
+            Some(function) => format!("{function} ({position})"),
+            None => position,
         })
     });
-    let mut kept: Vec<String> = Vec::new();
+    let mut shown: Vec<String> = Vec::new();
     for frame in frames {
-        if kept.last() != Some(&frame) {
-            kept.push(frame);
+        if shown.last() != Some(&frame) {
+            shown.push(frame);
         }
-        if kept.len() == MAX_FRAMES {
+        if shown.len() == MAX_FRAMES {
             break;
         }
     }
-    kept
+    shown
 }
 
 /// Returns the source position of a position in the compiled code.

@@ -22,10 +22,10 @@ use crate::store_state::StoreState;
 const INTERFACE: &str = "mimir:script/host@1.0.0";
 
 /// Maximum number of random bytes per request; Node has the same limit for `getRandomValues`.
-const RANDOM: usize = 65_536;
+const MAX_RANDOM_BYTES: usize = 65_536;
 
 /// Maximum number of files that one program may load. Each has its own lines in the stacks of the engine.
-const MODULES: usize = 1_000;
+const MAX_LOADED_FILES: usize = 1_000;
 
 /// The origin of code that a program loads while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -129,16 +129,16 @@ pub(super) fn add_to_linker(linker: &mut Linker<StoreState>) -> wasmtime::Result
         "perform",
         |mut store: StoreContextMut<'_, StoreState>, (request, bytes): (String, Vec<u8>)| {
             Box::new(async move {
-                let done = match serde_json::from_str(&request) {
+                let result = match serde_json::from_str(&request) {
                     Ok(request) => perform(store.data_mut(), request, bytes).await,
                     Err(error) => Err(ErrnoError::new("EINVAL", error.to_string())),
                 };
-                let told: wasmtime::Result<CompileReply> = Ok((done
+                let reply: wasmtime::Result<CompileReply> = Ok((result
                     .map(|(value, bytes)| (value.to_string(), bytes))
                     .map_err(|ErrnoError { code, why }| {
                         json!({ "code": code, "why": why }).to_string()
                     }),));
-                told
+                reply
             })
         },
     )
@@ -152,14 +152,14 @@ async fn perform(guest: &mut StoreState, request: SyncRequest, bytes: Vec<u8>) -
             last,
         } => hash(guest, &algorithm, (first, last), &bytes),
         SyncRequest::Random { count } => {
-            let mut bytes = vec![0; count.min(RANDOM)];
+            let mut bytes = vec![0; count.min(MAX_RANDOM_BYTES)];
             let filled = SystemRandom::new().fill(&mut bytes);
             filled.map_err(|_| ErrnoError::new("EIO", "the system returned no random numbers"))?;
             Ok((Value::Null, bytes))
         }
         SyncRequest::Zlib { how } => {
-            let most = guest.most_output;
-            let work = tokio::task::spawn_blocking(move || zlib(how, &bytes, most));
+            let max_bytes = guest.max_output;
+            let work = tokio::task::spawn_blocking(move || zlib(how, &bytes, max_bytes));
             let done = work.await;
             let done = done.map_err(|error| ErrnoError::new("EIO", error.to_string()))?;
             done.map(|bytes| (Value::Null, bytes))
@@ -193,8 +193,8 @@ fn hash(
             ));
         }
     };
-    let begun = if first { None } else { guest.hash.take() };
-    let mut context = begun.unwrap_or_else(|| digest::Context::new(algorithm));
+    let running = if first { None } else { guest.hash.take() };
+    let mut context = running.unwrap_or_else(|| digest::Context::new(algorithm));
     context.update(bytes);
     if last {
         return Ok((Value::Null, context.finish().as_ref().to_vec()));
@@ -203,41 +203,41 @@ fn hash(
     Ok((Value::Null, Vec::new()))
 }
 
-fn zlib(how: ZlibFormat, bytes: &[u8], most: usize) -> Result<Vec<u8>, ErrnoError> {
+fn zlib(format: ZlibFormat, bytes: &[u8], max_bytes: usize) -> Result<Vec<u8>, ErrnoError> {
     let level = Compression::default();
-    let packed = |done: std::io::Result<Vec<u8>>| {
+    let convert_error = |done: std::io::Result<Vec<u8>>| {
         done.map_err(|error| ErrnoError::new("EIO", error.to_string()))
     };
-    match how {
+    match format {
         ZlibFormat::Gzip => {
-            let mut all = write::GzEncoder::new(Vec::new(), level);
-            packed(all.write_all(bytes).and_then(|()| all.finish()))
+            let mut encoder = write::GzEncoder::new(Vec::new(), level);
+            convert_error(encoder.write_all(bytes).and_then(|()| encoder.finish()))
         }
         ZlibFormat::Deflate => {
-            let mut all = write::ZlibEncoder::new(Vec::new(), level);
-            packed(all.write_all(bytes).and_then(|()| all.finish()))
+            let mut encoder = write::ZlibEncoder::new(Vec::new(), level);
+            convert_error(encoder.write_all(bytes).and_then(|()| encoder.finish()))
         }
         ZlibFormat::DeflateRaw => {
-            let mut all = write::DeflateEncoder::new(Vec::new(), level);
-            packed(all.write_all(bytes).and_then(|()| all.finish()))
+            let mut encoder = write::DeflateEncoder::new(Vec::new(), level);
+            convert_error(encoder.write_all(bytes).and_then(|()| encoder.finish()))
         }
-        ZlibFormat::Gunzip => unpacked(bufread::MultiGzDecoder::new(bytes), most),
-        ZlibFormat::Inflate => unpacked(bufread::ZlibDecoder::new(bytes), most),
-        ZlibFormat::InflateRaw => unpacked(bufread::DeflateDecoder::new(bytes), most),
+        ZlibFormat::Gunzip => decompress(bufread::MultiGzDecoder::new(bytes), max_bytes),
+        ZlibFormat::Inflate => decompress(bufread::ZlibDecoder::new(bytes), max_bytes),
+        ZlibFormat::InflateRaw => decompress(bufread::DeflateDecoder::new(bytes), max_bytes),
     }
 }
 
 /// Reads the output of a decoder, up to the limit for data handed over.
-fn unpacked(decoder: impl std::io::Read, most: usize) -> Result<Vec<u8>, ErrnoError> {
-    let mut all = Vec::new();
-    let read = decoder.take(most as u64 + 1).read_to_end(&mut all);
+fn decompress(decoder: impl std::io::Read, max_bytes: usize) -> Result<Vec<u8>, ErrnoError> {
+    let mut bytes = Vec::new();
+    let read = decoder.take(max_bytes as u64 + 1).read_to_end(&mut bytes);
     read.map_err(|error| ErrnoError::new("Z_DATA_ERROR", error.to_string()))?;
-    if all.len() > most {
-        let most = mimir_core::text::bytes(most as u64);
-        let why = format!("it decompresses to more than {most} (limits.outputBytes)");
+    if bytes.len() > max_bytes {
+        let max_bytes = mimir_core::text::bytes(max_bytes as u64);
+        let why = format!("it decompresses to more than {max_bytes} (limits.outputBytes)");
         return Err(ErrnoError::new("ERR_BUFFER_TOO_LARGE", why));
     }
-    Ok(all)
+    Ok(bytes)
 }
 
 /// Compiles code loaded at run time. Its lines begin where no other code of the program has any.
@@ -253,17 +253,17 @@ async fn compile(
             "code is loaded at run time only in programs",
         ));
     };
-    if guest.loaded.len() >= MODULES {
-        let why = format!("a program may load at most {MODULES} files and texts");
+    if guest.loaded.len() >= MAX_LOADED_FILES {
+        let why = format!("a program may load at most {MAX_LOADED_FILES} files and texts");
         return Err(ErrnoError::new("EMFILE", why));
     }
     let code = String::from_utf8_lossy(&bytes).into_owned();
     let work = tokio::task::spawn_blocking(move || compiler(&code, late));
-    let done = work.await;
-    let done = done.map_err(|error| ErrnoError::new("EIO", error.to_string()))?;
-    let (code, map) = done.map_err(|why| ErrnoError::new("SYNTAX", why))?;
-    let one = LoadedCode::loaded_after(&guest.loaded, path, &code, map);
-    let base = one.base;
-    guest.loaded.push(one);
+    let result = work.await;
+    let result = result.map_err(|error| ErrnoError::new("EIO", error.to_string()))?;
+    let (code, map) = result.map_err(|why| ErrnoError::new("SYNTAX", why))?;
+    let loaded = LoadedCode::loaded_after(&guest.loaded, path, &code, map);
+    let base = loaded.base;
+    guest.loaded.push(loaded);
     Ok((json!({ "code": code, "base": base }), Vec::new()))
 }

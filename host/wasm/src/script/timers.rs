@@ -17,7 +17,7 @@ const MAX_DELAY: Duration = Duration::from_secs(365 * 24 * 3600);
 #[derive(Default)]
 pub(super) struct TimerQueue {
     due: BTreeSet<(Instant, u32)>,
-    when: HashMap<u32, Instant>,
+    times: HashMap<u32, Instant>,
 }
 
 impl TimerQueue {
@@ -33,13 +33,13 @@ impl TimerQueue {
         }
         let when = Instant::now() + time.min(MAX_DELAY);
         self.due.insert((when, id));
-        self.when.insert(id, when);
+        self.times.insert(id, when);
         Ok(())
     }
 
     /// Removes a timer, if it exists.
     pub(super) fn remove(&mut self, id: u32) {
-        if let Some(when) = self.when.remove(&id) {
+        if let Some(when) = self.times.remove(&id) {
             self.due.remove(&(when, id));
         }
     }
@@ -70,7 +70,7 @@ mod tests {
             order.push(id);
         }
         assert_eq!(order, [2, 4, 1, 3]);
-        assert!(timers.is_empty() && timers.when.is_empty());
+        assert!(timers.is_empty() && timers.times.is_empty());
     }
 
     #[test]

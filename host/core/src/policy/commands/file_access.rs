@@ -134,7 +134,7 @@ impl<'a> WorkingDirectories<'a> {
         let opened = simple
             .redirections
             .iter()
-            .map(|redirection| PathOperand::sure(&redirection.target, redirection.writes));
+            .map(|redirection| PathOperand::certain(&redirection.target, redirection.writes));
         let program = simple.program().unwrap_or_default();
         let is_protected = |path: &str| self.check.paths.blocking_rule(path, false).is_some();
         let operands = mimir_commands::path_operands(&simple.words, program, is_protected);

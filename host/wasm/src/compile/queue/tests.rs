@@ -8,29 +8,29 @@ use tokio::sync::oneshot;
 
 /// A compiler that waits for a signal, and counts its jobs.
 #[derive(Default)]
-struct Gated {
+struct GatedCompiler {
     gates: Mutex<VecDeque<oneshot::Receiver<Result<(), CompileError>>>>,
     begun: AtomicUsize,
-    under_way: Arc<AtomicUsize>,
-    most: AtomicUsize,
+    running: Arc<AtomicUsize>,
+    max_concurrent: AtomicUsize,
 }
 
 /// Counts a compilation until it ends or is dropped.
-struct UnderWayGuard(Arc<AtomicUsize>);
+struct RunningGuard(Arc<AtomicUsize>);
 
-impl Drop for UnderWayGuard {
+impl Drop for RunningGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, SeqCst);
     }
 }
 
-impl ComponentCompiler for Gated {
+impl ComponentCompiler for GatedCompiler {
     fn compile(&self, job: CompileJob) -> BoxFuture<'static, Result<Vec<u8>, CompileError>> {
         let gate = self.gates.lock().pop_front();
         self.begun.fetch_add(1, SeqCst);
-        let now = self.under_way.fetch_add(1, SeqCst) + 1;
-        self.most.fetch_max(now, SeqCst);
-        let guard = UnderWayGuard(Arc::clone(&self.under_way));
+        let now = self.running.fetch_add(1, SeqCst) + 1;
+        self.max_concurrent.fetch_max(now, SeqCst);
+        let guard = RunningGuard(Arc::clone(&self.running));
         Box::pin(async move {
             let _guard = guard;
             if let Some(gate) = gate {
@@ -41,11 +41,11 @@ impl ComponentCompiler for Gated {
     }
 }
 
-type Signal = oneshot::Sender<Result<(), CompileError>>;
+type GateSender = oneshot::Sender<Result<(), CompileError>>;
 
-impl Gated {
+impl GatedCompiler {
     /// Holds the next compilation until the result is sent.
-    fn gate(&self) -> Signal {
+    fn gate(&self) -> GateSender {
         let (open, gate) = oneshot::channel();
         self.gates.lock().push_back(gate);
         open
@@ -54,14 +54,14 @@ impl Gated {
 
 struct Fixture {
     host: Arc<WasmHost>,
-    compiler: Arc<Gated>,
+    compiler: Arc<GatedCompiler>,
     folder: tempfile::TempDir,
 }
 
 impl Fixture {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let compiler = Arc::<Gated>::default();
+        let compiler = Arc::<GatedCompiler>::default();
         let host = host(&folder, &compiler);
         Self {
             host,
@@ -99,7 +99,7 @@ impl Fixture {
     }
 }
 
-fn host(folder: &tempfile::TempDir, compiler: &Arc<Gated>) -> Arc<WasmHost> {
+fn host(folder: &tempfile::TempDir, compiler: &Arc<GatedCompiler>) -> Arc<WasmHost> {
     let mut options = HostOptions::new(folder.path().join("workspace"));
     options.cache_dir = Some(folder.path().join("cache"));
     options.pooling = false;
@@ -136,8 +136,8 @@ async fn queue_cancels_a_compilation_that_no_call_waits_for() {
         call.abort();
         assert!(call.await.is_err());
     }
-    assert_eq!(fixture.compiler.under_way.load(SeqCst), 0);
-    assert!(fixture.host.compile_queue().under_way().jobs.is_empty());
+    assert_eq!(fixture.compiler.running.load(SeqCst), 0);
+    assert!(fixture.host.compile_queue().compilations().jobs.is_empty());
     // The next call begins again, and a compiler is free.
     assert!(fixture.request(1).await.is_ok());
     assert_eq!(fixture.compiler.begun.load(SeqCst), 2);
@@ -146,11 +146,11 @@ async fn queue_cancels_a_compilation_that_no_call_waits_for() {
 #[tokio::test]
 async fn queue_compiles_one_custom_component_at_a_time() {
     let fixture = Fixture::new();
-    let all = (0..6_u8).map(|number| fixture.request(number));
-    for one in futures::future::join_all(all).await {
+    let requests = (0..6_u8).map(|number| fixture.request(number));
+    for one in futures::future::join_all(requests).await {
         one.unwrap();
     }
-    assert_eq!(fixture.compiler.most.load(SeqCst), 1);
+    assert_eq!(fixture.compiler.max_concurrent.load(SeqCst), 1);
 }
 
 #[tokio::test]
@@ -210,8 +210,8 @@ async fn queue_counts_lookups_and_compilations() {
     // The file is too new to be mapped, so it is read.
     assert!(fixture.request(1).await.is_ok());
     let counts = fixture.host.code_counts();
-    let found = (counts.missed, counts.compiled, counts.read + counts.mapped);
-    assert_eq!(found, (1, 1, 1), "{counts:?}");
+    let lookups = (counts.missed, counts.compiled, counts.read + counts.mapped);
+    assert_eq!(lookups, (1, 1, 1), "{counts:?}");
     assert!(
         counts.bytes > 0 && !counts.compiling.is_zero(),
         "{counts:?}"

@@ -38,9 +38,9 @@ pub(in crate::fs) fn open_dir_to_traverse(
 pub(in crate::fs) fn open(
     at: &DirHandle,
     name: &str,
-    wanted: OpenMode,
+    open_mode: OpenMode,
 ) -> io::Result<OpenedObject> {
-    if wanted.directory || name == "." {
+    if open_mode.directory || name == "." {
         return Ok(OpenedObject::Dir(if name == "." {
             at.open_dir(".")?
         } else {
@@ -49,13 +49,13 @@ pub(in crate::fs) fn open(
     }
     let mut options = OpenOptions::new();
     options
-        .read(wanted.read)
-        .write(wanted.write || wanted.create)
-        .truncate(wanted.truncate);
-    if wanted.exclusive {
-        options.create_new(wanted.create);
+        .read(open_mode.read)
+        .write(open_mode.write || open_mode.create)
+        .truncate(open_mode.truncate);
+    if open_mode.exclusive {
+        options.create_new(open_mode.create);
     } else {
-        options.create(wanted.create);
+        options.create(open_mode.create);
     }
     options.follow(FollowSymlinks::No).maybe_dir(true);
     let file = at.open_with(name, &options)?;
@@ -148,7 +148,7 @@ pub(in crate::fs) fn link_text(at: &DirHandle, name: impl AsRef<OsStr>) -> io::R
     Ok(match target.into_string() {
         Ok(text) if cfg!(windows) => text.replace('\\', "/").into(),
         Ok(text) => text.into(),
-        Err(odd) => odd,
+        Err(raw) => raw,
     })
 }
 
@@ -276,7 +276,7 @@ pub(in crate::fs) fn sync_dir(_: &DirHandle) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads at most `len` bytes; none only at the end of the file.
+/// Reads at most `len` bytes; returns none only at the end of the file.
 pub(in crate::fs) fn read_at(file: &File, len: usize, offset: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; len];
     let count = loop {

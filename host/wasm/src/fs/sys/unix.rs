@@ -15,19 +15,19 @@ use std::time::Duration;
 pub(in crate::fs) type DirHandle = OwnedFd;
 
 /// Flags of every open: never blocks on a FIFO, never becomes a controlling terminal, is not inherited.
-const SAFELY: OFlags = OFlags::NOFOLLOW
+const SAFE_FLAGS: OFlags = OFlags::NOFOLLOW
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 
 /// A handle for traversal only needs no permission to list the directory. `openat2` accepts no other flag with these.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-const PASSING: OFlags = OFlags::PATH
+const TRAVERSE_FLAGS: OFlags = OFlags::PATH
     .union(OFlags::NOFOLLOW)
     .union(OFlags::DIRECTORY)
     .union(OFlags::CLOEXEC);
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-const PASSING: OFlags = SAFELY.union(OFlags::DIRECTORY);
+const TRAVERSE_FLAGS: OFlags = SAFE_FLAGS.union(OFlags::DIRECTORY);
 
 /// Opens a directory of the host by its path, which is trusted.
 pub(in crate::fs) fn root(path: &Path) -> io::Result<DirHandle> {
@@ -41,7 +41,7 @@ pub(in crate::fs) fn root(path: &Path) -> io::Result<DirHandle> {
 
 /// Opens a directory for listing and traversal.
 pub(in crate::fs) fn open_dir(at: &DirHandle, name: impl AsRef<OsStr>) -> io::Result<DirHandle> {
-    let flags = SAFELY | OFlags::DIRECTORY | OFlags::RDONLY;
+    let flags = SAFE_FLAGS | OFlags::DIRECTORY | OFlags::RDONLY;
     Ok(rustix::fs::openat(at, name.as_ref(), flags, Mode::empty())?)
 }
 
@@ -53,7 +53,7 @@ pub(in crate::fs) fn open_dir_to_traverse(
     Ok(rustix::fs::openat(
         at,
         name.as_ref(),
-        PASSING,
+        TRAVERSE_FLAGS,
         Mode::empty(),
     )?)
 }
@@ -62,9 +62,9 @@ pub(in crate::fs) fn open_dir_to_traverse(
 pub(in crate::fs) fn open(
     at: &DirHandle,
     name: &str,
-    wanted: OpenMode,
+    open_mode: OpenMode,
 ) -> io::Result<OpenedObject> {
-    known(rustix::fs::openat(at, name, flags(wanted), NEW_FILE)?)
+    opened_object(rustix::fs::openat(at, name, flags(open_mode), NEW_FILE)?)
 }
 
 /// Opens `path` below `at` in one call, if no part of it is a link. `None` if the kernel cannot guarantee that.
@@ -72,21 +72,21 @@ pub(in crate::fs) fn open(
 pub(in crate::fs) fn open_beneath(
     at: &DirHandle,
     path: &str,
-    wanted: OpenMode,
+    open_mode: OpenMode,
 ) -> Option<io::Result<OpenedObject>> {
     // The call refuses a mode if nothing is created.
-    let mode = if wanted.create {
+    let mode = if open_mode.create {
         NEW_FILE
     } else {
         Mode::empty()
     };
-    Some(beneath(at, path, flags(wanted), mode)?.and_then(known))
+    Some(beneath(at, path, flags(open_mode), mode)?.and_then(opened_object))
 }
 
 /// Opens the directory `path` below `at` for traversal in one call, if no part of it is a link.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(in crate::fs) fn traverse_beneath(at: &DirHandle, path: &str) -> Option<io::Result<DirHandle>> {
-    beneath(at, path, PASSING, Mode::empty())
+    beneath(at, path, TRAVERSE_FLAGS, Mode::empty())
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -127,21 +127,21 @@ pub(in crate::fs) fn is_link_error(error: &io::Error) -> bool {
 /// The mode of a new file; the process's umask restricts it further.
 const NEW_FILE: Mode = Mode::from_bits_truncate(0o666);
 
-fn flags(wanted: OpenMode) -> OFlags {
-    let mut flags = SAFELY
-        | match (wanted.read, wanted.write) {
+fn flags(open_mode: OpenMode) -> OFlags {
+    let mut flags = SAFE_FLAGS
+        | match (open_mode.read, open_mode.write) {
             (true, true) => OFlags::RDWR,
             (false, true) => OFlags::WRONLY,
             _ => OFlags::RDONLY,
         };
-    flags.set(OFlags::CREATE, wanted.create);
-    flags.set(OFlags::EXCL, wanted.exclusive);
-    flags.set(OFlags::TRUNC, wanted.truncate);
-    flags.set(OFlags::DIRECTORY, wanted.directory);
+    flags.set(OFlags::CREATE, open_mode.create);
+    flags.set(OFlags::EXCL, open_mode.exclusive);
+    flags.set(OFlags::TRUNC, open_mode.truncate);
+    flags.set(OFlags::DIRECTORY, open_mode.directory);
     flags
 }
 
-fn known(fd: OwnedFd) -> io::Result<OpenedObject> {
+fn opened_object(fd: OwnedFd) -> io::Result<OpenedObject> {
     Ok(
         match FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode as RawMode) {
             FileType::RegularFile => OpenedObject::File(fd.into()),
@@ -184,7 +184,7 @@ fn convert(stat: &rustix::fs::Stat) -> FileStat {
         accessed: since(stat.st_atime as i64, stat.st_atime_nsec as u64),
         modified: since(stat.st_mtime as i64, stat.st_mtime_nsec as u64),
         changed: since(stat.st_ctime as i64, stat.st_ctime_nsec as u64),
-        mode: Some(u32::from(bits(stat).bits())),
+        mode: Some(u32::from(permission_bits(stat).bits())),
         id: (stat.st_dev as u64, stat.st_ino as u64),
     }
 }
@@ -213,7 +213,7 @@ pub(in crate::fs) fn read_link(at: &DirHandle, name: &str) -> io::Result<String>
 }
 
 pub(in crate::fs) fn make_dir(at: &DirHandle, name: &str) -> io::Result<()> {
-    let mode = Mode::RWXU.union(OTHERS);
+    let mode = Mode::RWXU.union(GROUP_AND_OTHERS);
     Ok(rustix::fs::mkdirat(at, name, mode)?)
 }
 
@@ -224,9 +224,9 @@ pub(in crate::fs) fn remove_dir(at: &DirHandle, name: &str) -> io::Result<()> {
 /// Returns true if this process may remove entries of a directory, according to its permissions.
 pub(in crate::fs) fn may_change_entries(dir: &DirHandle) -> bool {
     use rustix::fs::Access;
-    let wanted = Access::WRITE_OK | Access::EXEC_OK;
+    let access = Access::WRITE_OK | Access::EXEC_OK;
     !matches!(
-        rustix::fs::accessat(dir, ".", wanted, AtFlags::EACCESS),
+        rustix::fs::accessat(dir, ".", access, AtFlags::EACCESS),
         Err(Errno::ACCESS | Errno::ROFS)
     )
 }
@@ -236,14 +236,14 @@ pub(in crate::fs) fn remove_file(at: &DirHandle, name: &str) -> io::Result<()> {
 }
 
 /// The permissions of the group and of others.
-const OTHERS: Mode = Mode::RWXG.union(Mode::RWXO);
+const GROUP_AND_OTHERS: Mode = Mode::RWXG.union(Mode::RWXO);
 
 /// Returns the permission bits of a file, without setuid and the like, which other content must not inherit.
-fn bits(stat: &rustix::fs::Stat) -> Mode {
-    Mode::from_raw_mode(stat.st_mode as RawMode) & Mode::RWXU.union(OTHERS)
+fn permission_bits(stat: &rustix::fs::Stat) -> Mode {
+    Mode::from_raw_mode(stat.st_mode as RawMode) & Mode::RWXU.union(GROUP_AND_OTHERS)
 }
 
-/// A file's permission bits before [`take_bits`].
+/// The permission bits of a file before [`take_permission_bits`].
 pub(in crate::fs) struct PermissionBits(OwnedFd, Mode);
 
 /// Gives the regular file `name` the permission bits of the regular file `new` that it is about to replace: a guest
@@ -255,27 +255,27 @@ pub(in crate::fs) fn take_permission_bits(
     to: &DirHandle,
     new: &str,
 ) -> Option<PermissionBits> {
-    let regular = |stat: &rustix::fs::Stat| {
+    let is_regular = |stat: &rustix::fs::Stat| {
         FileType::from_raw_mode(stat.st_mode as RawMode) == FileType::RegularFile
     };
     let replaced = rustix::fs::statat(to, new, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-    if !regular(&replaced) {
+    if !is_regular(&replaced) {
         return None;
     }
-    let file = rustix::fs::openat(at, name, SAFELY | OFlags::RDONLY, Mode::empty()).ok()?;
-    let own = rustix::fs::fstat(&file).ok()?;
-    if !regular(&own) || own.st_uid != rustix::process::geteuid().as_raw() {
+    let file = rustix::fs::openat(at, name, SAFE_FLAGS | OFlags::RDONLY, Mode::empty()).ok()?;
+    let current = rustix::fs::fstat(&file).ok()?;
+    if !is_regular(&current) || current.st_uid != rustix::process::geteuid().as_raw() {
         return None;
     }
-    let mut wanted = bits(&replaced);
-    if !bits(&own).intersects(OTHERS) {
-        wanted -= OTHERS;
+    let mut new_bits = permission_bits(&replaced);
+    if !permission_bits(&current).intersects(GROUP_AND_OTHERS) {
+        new_bits -= GROUP_AND_OTHERS;
     }
-    if wanted == bits(&own) {
+    if new_bits == permission_bits(&current) {
         return None;
     }
-    rustix::fs::fchmod(&file, wanted).ok()?;
-    Some(PermissionBits(file, bits(&own)))
+    rustix::fs::fchmod(&file, new_bits).ok()?;
+    Some(PermissionBits(file, permission_bits(&current)))
 }
 
 impl PermissionBits {
@@ -355,7 +355,7 @@ pub(in crate::fs) fn sync_dir(dir: &DirHandle) -> io::Result<()> {
     Ok(rustix::fs::fsync(dir)?)
 }
 
-/// Reads at most `len` bytes; none only at the end of the file.
+/// Reads at most `len` bytes; returns none only at the end of the file.
 pub(in crate::fs) fn read_at(file: &File, len: usize, offset: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(len.max(1));
     rustix::io::retry_on_intr(|| {
@@ -387,7 +387,7 @@ pub(in crate::fs) fn append(file: &File, bytes: &[u8]) -> io::Result<usize> {
     write_at(file, bytes, file.metadata()?.len())
 }
 
-/// Tells the kernel how a file is going to be read.
+/// Advises the kernel how a file is going to be read.
 pub(in crate::fs) fn advise(
     file: &File,
     offset: u64,

@@ -3,17 +3,17 @@
 use super::*;
 use std::os::unix::fs::symlink;
 
-fn linked(links: &[(&str, &str)]) -> World {
-    let world = World::new();
-    for (says, path) in links {
-        symlink(says, world.host(path)).expect("a link");
+fn linked(links: &[(&str, &str)]) -> TestWorkspace {
+    let workspace = TestWorkspace::new();
+    for (target, path) in links {
+        symlink(target, workspace.host(path)).expect("a link");
     }
-    world
+    workspace
 }
 
 #[test]
 fn links_inside_are_followed() {
-    let mut world = linked(&[
+    let mut workspace = linked(&[
         ("src", "to-src"),
         ("src/main.rs", "one"),
         ("one", "two"),
@@ -28,30 +28,36 @@ fn links_inside_are_followed() {
         "to-src/../one",
         "to-src/slash/../main.rs",
     ] {
-        assert_eq!(world.read(path).unwrap(), "fn main() {}", "{path}");
+        assert_eq!(workspace.read(path).unwrap(), "fn main() {}", "{path}");
     }
-    assert_eq!(world.list("to-src").unwrap(), world.list("src").unwrap());
-    assert_eq!(world.list("src/slash/").unwrap(), ["er.rs"]);
-    assert_eq!(world.readlink("two").unwrap(), "one");
-    // Written through a link, created through a dangling one.
-    world.write("to-src/new.rs", "new").unwrap();
-    assert!(world.host("src/new.rs").exists());
-    symlink("src/made.rs", world.host("dangling")).unwrap();
-    world.write("dangling", "made").unwrap();
     assert_eq!(
-        fs::read_to_string(world.host("src/made.rs")).unwrap(),
+        workspace.list("to-src").unwrap(),
+        workspace.list("src").unwrap()
+    );
+    assert_eq!(workspace.list("src/slash/").unwrap(), ["er.rs"]);
+    assert_eq!(workspace.readlink("two").unwrap(), "one");
+    // Written through a link, created through a dangling one.
+    workspace.write("to-src/new.rs", "new").unwrap();
+    assert!(workspace.host("src/new.rs").exists());
+    symlink("src/made.rs", workspace.host("dangling")).unwrap();
+    workspace.write("dangling", "made").unwrap();
+    assert_eq!(
+        fs::read_to_string(workspace.host("src/made.rs")).unwrap(),
         "made"
     );
     // Removing and renaming affect the link itself.
-    world.rename("one", "uno").unwrap();
-    world.unlink("uno").unwrap();
-    assert!(world.host("src/main.rs").exists());
-    assert_eq!(world.rmdir("to-src").err(), Some(ErrorCode::NotDirectory));
+    workspace.rename("one", "uno").unwrap();
+    workspace.unlink("uno").unwrap();
+    assert!(workspace.host("src/main.rs").exists());
+    assert_eq!(
+        workspace.rmdir("to-src").err(),
+        Some(ErrorCode::NotDirectory)
+    );
 }
 
 #[test]
 fn links_to_the_outside_are_refused() {
-    let mut world = linked(&[
+    let mut workspace = linked(&[
         ("../outside", "out"),
         ("../outside/secret.txt", "file"),
         ("src/../../outside/secret.txt", "winding"),
@@ -59,8 +65,12 @@ fn links_to_the_outside_are_refused() {
         ("..", "up"),
         ("../..", "src/upper"),
     ]);
-    symlink(world.home.path().join("outside"), world.host("absolute")).unwrap();
-    symlink(world.host("src"), world.host("absolute-inside")).unwrap();
+    symlink(
+        workspace.home.path().join("outside"),
+        workspace.host("absolute"),
+    )
+    .unwrap();
+    symlink(workspace.host("src"), workspace.host("absolute-inside")).unwrap();
     for path in [
         "out/secret.txt",
         "file",
@@ -72,7 +82,7 @@ fn links_to_the_outside_are_refused() {
         "src/upper/outside/secret.txt",
         "out/../outside/secret.txt",
     ] {
-        for (operation, error) in looking(&mut world, path) {
+        for (operation, error) in read_operations(&mut workspace, path) {
             if operation != "readlink" {
                 assert_eq!(
                     error,
@@ -82,63 +92,66 @@ fn links_to_the_outside_are_refused() {
             }
         }
         assert_eq!(
-            world.write(path, "x").err(),
+            workspace.write(path, "x").err(),
             Some(ErrorCode::NotPermitted),
             "{path}"
         );
         assert_eq!(
-            world.touch(path).err(),
+            workspace.touch(path).err(),
             Some(ErrorCode::NotPermitted),
             "{path}"
         );
     }
     for path in ["out/new", "up/new", "absolute/new"] {
-        let done = everything(&mut world, path);
-        refused(&done, path);
+        let done = all_operations(&mut workspace, path);
+        assert_refused(&done, path);
     }
     assert_eq!(
-        fs::read_to_string(world.home.path().join("outside/secret.txt")).unwrap(),
+        fs::read_to_string(workspace.home.path().join("outside/secret.txt")).unwrap(),
         SECRET
     );
 }
 
 #[test]
 fn links_can_be_read_unless_protected() {
-    let mut world = linked(&[
+    let mut workspace = linked(&[
         ("/usr/bin/python3", "src/python"),
         ("../../out", "src/up"),
         ("/usr/bin/python3", "a/secrets/python"),
     ]);
-    assert_eq!(world.readlink("src/python").unwrap(), "/usr/bin/python3");
-    assert_eq!(world.readlink("src/up").unwrap(), "../../out");
     assert_eq!(
-        world.readlink("a/secrets/python").err(),
+        workspace.readlink("src/python").unwrap(),
+        "/usr/bin/python3"
+    );
+    assert_eq!(workspace.readlink("src/up").unwrap(), "../../out");
+    assert_eq!(
+        workspace.readlink("a/secrets/python").err(),
         Some(ErrorCode::NotPermitted)
     );
     // It may be read, but neither followed nor created again, alone or elsewhere.
     assert_eq!(
-        world.read("src/python").err(),
+        workspace.read("src/python").err(),
         Some(ErrorCode::NotPermitted)
     );
     assert_eq!(
-        world.symlink("/usr/bin/python3", "src/again").err(),
+        workspace.symlink("/usr/bin/python3", "src/again").err(),
         Some(ErrorCode::NotPermitted)
     );
     assert_eq!(
-        world.rename("src/python", "src/make").err(),
+        workspace.rename("src/python", "src/make").err(),
         Some(ErrorCode::NotPermitted)
     );
-    world.rename("src", "moved").unwrap();
+    workspace.rename("src", "moved").unwrap();
     assert_eq!(
-        fs::read_link(world.host("moved/python")).unwrap(),
+        fs::read_link(workspace.host("moved/python")).unwrap(),
         Path::new("/usr/bin/python3")
     );
-    world.unlink("moved/python").unwrap();
+    workspace.unlink("moved/python").unwrap();
 }
 
 #[test]
 fn links_do_not_circumvent_a_rule() {
-    let mut world = linked(&[
+    let mut workspace = linked(&[
         (".env", "plain"),
         ("plain", "chain"),
         ("a", "to-a"),
@@ -158,27 +171,27 @@ fn links_do_not_circumvent_a_rule() {
         "to-a/SECRETS/key",
     ] {
         assert_eq!(
-            world.read(path).err(),
+            workspace.read(path).err(),
             Some(ErrorCode::NotPermitted),
             "read {path}"
         );
         assert_eq!(
-            world.stat(path).err(),
+            workspace.stat(path).err(),
             Some(ErrorCode::NotPermitted),
             "stat {path}"
         );
         assert_eq!(
-            world.hash(path).err(),
+            workspace.hash(path).err(),
             Some(ErrorCode::NotPermitted),
             "hash {path}"
         );
         assert_eq!(
-            world.write(path, "x").err(),
+            workspace.write(path, "x").err(),
             Some(ErrorCode::NotPermitted),
             "write {path}"
         );
         assert_eq!(
-            world.touch(path).err(),
+            workspace.touch(path).err(),
             Some(ErrorCode::NotPermitted),
             "touch {path}"
         );
@@ -191,35 +204,38 @@ fn links_do_not_circumvent_a_rule() {
         "g/config",
         "g/hooks/new",
     ] {
-        let done: Vec<_> = everything(&mut world, path).into_iter().skip(5).collect();
-        refused(&done, path);
+        let done: Vec<_> = all_operations(&mut workspace, path)
+            .into_iter()
+            .skip(5)
+            .collect();
+        assert_refused(&done, path);
     }
-    assert_eq!(world.read("m/config.yml").unwrap(), "settings");
-    assert_eq!(world.list("to-a").unwrap(), ["open.txt"]);
+    assert_eq!(workspace.read("m/config.yml").unwrap(), "settings");
+    assert_eq!(workspace.list("to-a").unwrap(), ["open.txt"]);
     assert_eq!(
-        world.list("to-secrets").err(),
+        workspace.list("to-secrets").err(),
         Some(ErrorCode::NotPermitted)
     );
 }
 
 #[test]
 fn links_in_a_loop_are_an_error() {
-    let mut world = linked(&[
+    let mut workspace = linked(&[
         ("loop", "loop"),
         ("b", "c"),
         ("c", "b"),
         ("./self/x", "self"),
     ]);
     for path in ["loop", "b", "c/x", "loop/x", "self"] {
-        assert_eq!(world.read(path).err(), Some(ErrorCode::Loop), "{path}");
-        assert_eq!(world.stat(path).err(), Some(ErrorCode::Loop), "{path}");
+        assert_eq!(workspace.read(path).err(), Some(ErrorCode::Loop), "{path}");
+        assert_eq!(workspace.stat(path).err(), Some(ErrorCode::Loop), "{path}");
     }
 }
 
 #[test]
 fn links_are_followed_only_on_request() {
-    let mut world = linked(&[("src/main.rs", "one")]);
-    let open = world.run(async |mut view, root| {
+    let mut workspace = linked(&[("src/main.rs", "one")]);
+    let open = workspace.run(async |mut view, root| {
         view.open_at(
             root,
             PathFlags::empty(),
@@ -230,10 +246,10 @@ fn links_are_followed_only_on_request() {
         .await
     });
     assert_eq!(open.err(), Some(ErrorCode::Loop));
-    let stat = world
+    let stat = workspace
         .run(async |mut view, root| view.stat_at(root, PathFlags::empty(), "one".into()).await);
     assert_eq!(stat.unwrap().type_, types::DescriptorType::SymbolicLink);
-    let new = world.open(
+    let new = workspace.open(
         "one",
         OpenFlags::CREATE | OpenFlags::EXCLUSIVE,
         DescriptorFlags::WRITE,
@@ -243,8 +259,8 @@ fn links_are_followed_only_on_request() {
 
 #[test]
 fn links_are_created_only_if_harmless() {
-    let mut world = World::new();
-    for says in [
+    let mut workspace = TestWorkspace::new();
+    for target in [
         "../outside",
         "/etc",
         "src/../../outside",
@@ -261,12 +277,12 @@ fn links_are_created_only_if_harmless() {
         "..",
     ] {
         assert_eq!(
-            world.symlink(says, "made").err(),
+            workspace.symlink(target, "made").err(),
             Some(ErrorCode::NotPermitted),
-            "{says}"
+            "{target}"
         );
     }
-    for (says, path) in [
+    for (target, path) in [
         ("src", ".git"),
         ("src", "a/.config"),
         ("src", ".vscode"),
@@ -274,16 +290,16 @@ fn links_are_created_only_if_harmless() {
         ("src", ".env"),
     ] {
         assert_eq!(
-            world.symlink(says, path).err(),
+            workspace.symlink(target, path).err(),
             Some(ErrorCode::NotPermitted),
             "{path}"
         );
     }
-    world.symlink("../src/main.rs", "a/made").unwrap();
-    assert_eq!(world.read("a/made").unwrap(), "fn main() {}");
-    world.symlink("not-there-yet", "dangling").unwrap();
+    workspace.symlink("../src/main.rs", "a/made").unwrap();
+    assert_eq!(workspace.read("a/made").unwrap(), "fn main() {}");
+    workspace.symlink("not-there-yet", "dangling").unwrap();
     // A link may be created before the link that would redirect it outside, and still no access is possible.
-    symlink("../outside", world.host("bent")).unwrap();
-    world.symlink("bent/secret.txt", "later").unwrap();
-    assert_eq!(world.read("later").err(), Some(ErrorCode::NotPermitted));
+    symlink("../outside", workspace.host("bent")).unwrap();
+    workspace.symlink("bent/secret.txt", "later").unwrap();
+    assert_eq!(workspace.read("later").err(), Some(ErrorCode::NotPermitted));
 }

@@ -2,32 +2,36 @@ use super::*;
 
 #[test]
 fn paths_of_ordinary_operations_succeed() {
-    let mut world = World::new();
-    assert_eq!(world.read("src/main.rs").unwrap(), "fn main() {}");
-    world.write("src/new.rs", "new").unwrap();
-    world.write("src/new.rs", "newer").unwrap();
-    assert_eq!(world.read("src/new.rs").unwrap(), "newer");
-    world.mkdir("src/folder").unwrap();
-    world.rename("src/new.rs", "src/folder/moved.rs").unwrap();
-    world.link("src/folder/moved.rs", "src/linked.rs").unwrap();
-    world.rename("src/folder", "src/other").unwrap();
+    let mut workspace = TestWorkspace::new();
+    assert_eq!(workspace.read("src/main.rs").unwrap(), "fn main() {}");
+    workspace.write("src/new.rs", "new").unwrap();
+    workspace.write("src/new.rs", "newer").unwrap();
+    assert_eq!(workspace.read("src/new.rs").unwrap(), "newer");
+    workspace.mkdir("src/folder").unwrap();
+    workspace
+        .rename("src/new.rs", "src/folder/moved.rs")
+        .unwrap();
+    workspace
+        .link("src/folder/moved.rs", "src/linked.rs")
+        .unwrap();
+    workspace.rename("src/folder", "src/other").unwrap();
     assert_eq!(
-        world.list("src").unwrap(),
+        workspace.list("src").unwrap(),
         ["deep", "linked.rs", "main.rs", "other"]
     );
-    assert_eq!(world.stat("src/linked.rs").unwrap().link_count, 2);
-    world.touch("src/linked.rs").unwrap();
-    world.unlink("src/linked.rs").unwrap();
-    world.unlink("src/other/moved.rs").unwrap();
-    world.rmdir("src/other").unwrap();
-    assert_eq!(world.list("src").unwrap(), ["deep", "main.rs"]);
-    assert!(world.fs.refusals().is_empty());
+    assert_eq!(workspace.stat("src/linked.rs").unwrap().link_count, 2);
+    workspace.touch("src/linked.rs").unwrap();
+    workspace.unlink("src/linked.rs").unwrap();
+    workspace.unlink("src/other/moved.rs").unwrap();
+    workspace.rmdir("src/other").unwrap();
+    assert_eq!(workspace.list("src").unwrap(), ["deep", "main.rs"]);
+    assert!(workspace.fs.refusals().is_empty());
 }
 
 #[test]
 fn paths_in_all_spellings_reach_the_same_file() {
-    let mut world = World::new();
-    let one = world.hash("src/deep/er.rs").unwrap();
+    let mut workspace = TestWorkspace::new();
+    let expected = workspace.hash("src/deep/er.rs").unwrap();
     for path in [
         "./src/deep/er.rs",
         "src//deep///er.rs",
@@ -37,29 +41,33 @@ fn paths_in_all_spellings_reach_the_same_file() {
         "a/../src/deep/er.rs",
         "src/deep/../../src/deep/er.rs",
     ] {
-        assert_eq!(world.read(path).unwrap(), "deep", "{path}");
-        let hash = world.hash(path).unwrap();
-        assert_eq!((hash.lower, hash.upper), (one.lower, one.upper), "{path}");
+        assert_eq!(workspace.read(path).unwrap(), "deep", "{path}");
+        let hash = workspace.hash(path).unwrap();
+        assert_eq!(
+            (hash.lower, hash.upper),
+            (expected.lower, expected.upper),
+            "{path}"
+        );
     }
     for path in [".", "./", "src/..", "src/deep/../..", "./.", "src/../."] {
         assert!(
-            world.list(path).unwrap().contains(&"src".to_owned()),
+            workspace.list(path).unwrap().contains(&"src".to_owned()),
             "{path}"
         );
         assert_eq!(
-            world.stat(path).unwrap().type_,
+            workspace.stat(path).unwrap().type_,
             types::DescriptorType::Directory
         );
     }
     for path in ["src/deep/", "src/deep/.", "src/deep//", "src/deep/./"] {
-        assert_eq!(world.list(path).unwrap(), ["er.rs"], "{path}");
+        assert_eq!(workspace.list(path).unwrap(), ["er.rs"], "{path}");
     }
 }
 
 #[test]
 fn paths_never_leave_the_mount() {
-    let mut world = World::new();
-    let absolute = world
+    let mut workspace = TestWorkspace::new();
+    let absolute = workspace
         .home
         .path()
         .join("outside/secret.txt")
@@ -78,19 +86,19 @@ fn paths_never_leave_the_mount() {
         "src/../..",
         &absolute,
     ] {
-        let done = everything(&mut world, path);
-        refused(&done, path);
+        let done = all_operations(&mut workspace, path);
+        assert_refused(&done, path);
     }
     assert_eq!(
-        fs::read_to_string(world.home.path().join("outside/secret.txt")).unwrap(),
+        fs::read_to_string(workspace.home.path().join("outside/secret.txt")).unwrap(),
         SECRET
     );
 }
 
 #[test]
 fn paths_never_leave_a_descriptor() {
-    let mut world = World::new();
-    let src = world
+    let mut workspace = TestWorkspace::new();
+    let src = workspace
         .open("src", OpenFlags::DIRECTORY, DescriptorFlags::READ)
         .unwrap();
     for (path, expected) in [
@@ -100,7 +108,7 @@ fn paths_never_leave_a_descriptor() {
     ] {
         let handle = Resource::new_borrow(src.rep());
         let path = path.to_owned();
-        let done = world.run(async |mut view, _| {
+        let done = workspace.run(async |mut view, _| {
             view.open_at(
                 handle,
                 PathFlags::empty(),
@@ -116,7 +124,7 @@ fn paths_never_leave_a_descriptor() {
 
 #[test]
 fn paths_that_are_not_valid_have_the_usual_codes() {
-    let mut world = World::new();
+    let mut workspace = TestWorkspace::new();
     for (path, code) in [
         ("", ErrorCode::NoEntry),
         ("nothing", ErrorCode::NoEntry),
@@ -128,41 +136,47 @@ fn paths_that_are_not_valid_have_the_usual_codes() {
         ("src/main.rs/../main.rs", ErrorCode::NotDirectory),
         ("nul\0byte", ErrorCode::Invalid),
     ] {
-        assert_eq!(world.stat(path).err(), Some(code), "stat {path:?}");
-        assert_eq!(world.read(path).err(), Some(code), "read {path:?}");
+        assert_eq!(workspace.stat(path).err(), Some(code), "stat {path:?}");
+        assert_eq!(workspace.read(path).err(), Some(code), "read {path:?}");
     }
     assert_eq!(
-        world.read(&"x/".repeat(3000)).err(),
+        workspace.read(&"x/".repeat(3000)).err(),
         Some(ErrorCode::NameTooLong)
     );
     assert_eq!(
-        world.read(&"x".repeat(300)).err(),
+        workspace.read(&"x".repeat(300)).err(),
         Some(ErrorCode::NameTooLong)
     );
-    assert_eq!(world.write("src", "x").err(), Some(ErrorCode::IsDirectory));
-    assert_eq!(world.write("new/", "x").err(), Some(ErrorCode::IsDirectory));
     assert_eq!(
-        world.unlink("src/main.rs/").err(),
+        workspace.write("src", "x").err(),
+        Some(ErrorCode::IsDirectory)
+    );
+    assert_eq!(
+        workspace.write("new/", "x").err(),
+        Some(ErrorCode::IsDirectory)
+    );
+    assert_eq!(
+        workspace.unlink("src/main.rs/").err(),
         Some(ErrorCode::NotDirectory)
     );
-    assert_eq!(world.unlink("src").err(), Some(ErrorCode::IsDirectory));
-    assert_eq!(world.rmdir("src").err(), Some(ErrorCode::NotEmpty));
-    assert_eq!(world.mkdir("src/").err(), Some(ErrorCode::Exist));
+    assert_eq!(workspace.unlink("src").err(), Some(ErrorCode::IsDirectory));
+    assert_eq!(workspace.rmdir("src").err(), Some(ErrorCode::NotEmpty));
+    assert_eq!(workspace.mkdir("src/").err(), Some(ErrorCode::Exist));
     assert_eq!(
-        world.rename("src/main.rs/", "x").err(),
+        workspace.rename("src/main.rs/", "x").err(),
         Some(ErrorCode::NotDirectory)
     );
-    world.mkdir("made/").unwrap();
-    world.rename("made/", "moved/").unwrap();
-    world.rmdir("moved/").unwrap();
+    workspace.mkdir("made/").unwrap();
+    workspace.rename("made/", "moved/").unwrap();
+    workspace.rmdir("moved/").unwrap();
 }
 
 #[test]
 fn paths_are_limited_in_components() {
-    let mut world = World::new();
+    let mut workspace = TestWorkspace::new();
     let path = "src/../".repeat(580);
     let started = std::time::Instant::now();
-    world.list(&path).unwrap();
+    workspace.list(&path).unwrap();
     assert!(started.elapsed().as_secs() < 60);
 }
 
@@ -170,22 +184,25 @@ fn paths_are_limited_in_components() {
 #[test]
 fn listing_shows_names_that_are_not_unicode() {
     use std::os::unix::ffi::OsStrExt;
-    let mut world = World::new();
+    let mut workspace = TestWorkspace::new();
     for name in [&b"caf\xe9"[..], b"a/secrets/\xff", b".env\xff"] {
-        let path = world.host("").join(std::ffi::OsStr::from_bytes(name));
+        let path = workspace.host("").join(std::ffi::OsStr::from_bytes(name));
         fs::write(path, SECRET).unwrap();
     }
-    let listed = world.list(".").unwrap();
+    let listed = workspace.list(".").unwrap();
     assert!(listed.contains(&"caf\u{fffd}".to_owned()), "{listed:?}");
-    assert_eq!(world.read("caf\u{fffd}").err(), Some(ErrorCode::NoEntry));
-    world.hash("caf\u{fffd}").unwrap();
-    assert_eq!(world.hash("gone").err(), Some(ErrorCode::NoEntry));
+    assert_eq!(
+        workspace.read("caf\u{fffd}").err(),
+        Some(ErrorCode::NoEntry)
+    );
+    workspace.hash("caf\u{fffd}").unwrap();
+    assert_eq!(workspace.hash("gone").err(), Some(ErrorCode::NoEntry));
     for path in ["a/secrets/\u{fffd}", "sub/.env"] {
         assert_eq!(
-            world.hash(path).err(),
+            workspace.hash(path).err(),
             Some(ErrorCode::NotPermitted),
             "{path}"
         );
     }
-    assert_eq!(world.list("a").unwrap(), ["open.txt"], "rules hold");
+    assert_eq!(workspace.list("a").unwrap(), ["open.txt"], "rules hold");
 }

@@ -8,12 +8,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const TRIES: usize = 4_000;
 
 /// Runs `attack` repeatedly while another thread exchanges two names.
-fn while_swapping(world: &mut World, one: &str, other: &str, mut attack: impl FnMut(&mut World)) {
+fn while_swapping(
+    workspace: &mut TestWorkspace,
+    one: &str,
+    other: &str,
+    mut attack: impl FnMut(&mut TestWorkspace),
+) {
     let stop = Arc::new(AtomicBool::new(false));
-    let (one, other) = (world.host(one), world.host(other));
+    let (one, other) = (workspace.host(one), workspace.host(other));
     let swapper = {
         let stop = Arc::clone(&stop);
-        let aside = world.home.path().join("swap");
+        let aside = workspace.home.path().join("swap");
         std::thread::spawn(move || {
             while !stop.load(Ordering::Relaxed) {
                 fs::rename(&one, &aside).expect("away");
@@ -23,13 +28,13 @@ fn while_swapping(world: &mut World, one: &str, other: &str, mut attack: impl Fn
         })
     };
     for _ in 0..TRIES {
-        attack(world);
+        attack(workspace);
     }
     stop.store(true, Ordering::Relaxed);
     swapper.join().expect("the swapper");
 }
 
-fn never_the_secret(read: Done<String>) -> bool {
+fn never_the_secret(read: OperationResult<String>) -> bool {
     match read {
         Ok(text) => {
             assert_ne!(text, SECRET);
@@ -41,12 +46,12 @@ fn never_the_secret(read: Done<String>) -> bool {
 
 #[test]
 fn race_of_file_and_link_reveals_nothing() {
-    let mut world = World::new();
-    std::os::unix::fs::symlink("../outside/secret.txt", world.host("evil")).unwrap();
+    let mut workspace = TestWorkspace::new();
+    std::os::unix::fs::symlink("../outside/secret.txt", workspace.host("evil")).unwrap();
     let mut reads = 0;
-    while_swapping(&mut world, "src/main.rs", "evil", |world| {
-        reads += usize::from(never_the_secret(world.read("src/main.rs")));
-        reads += usize::from(never_the_secret(world.read("src/../src/main.rs")));
+    while_swapping(&mut workspace, "src/main.rs", "evil", |workspace| {
+        reads += usize::from(never_the_secret(workspace.read("src/main.rs")));
+        reads += usize::from(never_the_secret(workspace.read("src/../src/main.rs")));
     });
     assert!(
         reads > 0,
@@ -56,21 +61,21 @@ fn race_of_file_and_link_reveals_nothing() {
 
 #[test]
 fn race_of_directory_and_link_reveals_nothing() {
-    let mut world = World::new();
-    fs::write(world.host("src/key"), "harmless").unwrap();
-    std::os::unix::fs::symlink("a/secrets", world.host("evil")).unwrap();
+    let mut workspace = TestWorkspace::new();
+    fs::write(workspace.host("src/key"), "harmless").unwrap();
+    std::os::unix::fs::symlink("a/secrets", workspace.host("evil")).unwrap();
     let mut reads = 0;
-    while_swapping(&mut world, "src", "evil", |world| {
-        reads += usize::from(never_the_secret(world.read("src/key")));
-        reads += usize::from(never_the_secret(world.read("src/../src/key")));
-        world.write("src/written", "x").ok();
-        world.rename("src/written", "src/renamed").ok();
+    while_swapping(&mut workspace, "src", "evil", |workspace| {
+        reads += usize::from(never_the_secret(workspace.read("src/key")));
+        reads += usize::from(never_the_secret(workspace.read("src/../src/key")));
+        workspace.write("src/written", "x").ok();
+        workspace.rename("src/written", "src/renamed").ok();
     });
     assert!(
         reads > 0,
         "the race was never won by the directory, so nothing was tested"
     );
-    let inside: Vec<_> = fs::read_dir(world.host("a/secrets"))
+    let inside: Vec<_> = fs::read_dir(workspace.host("a/secrets"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
         .collect();
@@ -79,21 +84,21 @@ fn race_of_directory_and_link_reveals_nothing() {
 
 #[test]
 fn race_of_two_links_is_checked_by_target() {
-    let mut world = World::new();
-    std::os::unix::fs::symlink("src/main.rs", world.host("good")).unwrap();
-    std::os::unix::fs::symlink(".env", world.host("evil")).unwrap();
+    let mut workspace = TestWorkspace::new();
+    std::os::unix::fs::symlink("src/main.rs", workspace.host("good")).unwrap();
+    std::os::unix::fs::symlink(".env", workspace.host("evil")).unwrap();
     let mut reads = 0;
-    while_swapping(&mut world, "good", "evil", |world| {
-        reads += usize::from(never_the_secret(world.read("good")));
-        world.touch("good").ok();
-        world
+    while_swapping(&mut workspace, "good", "evil", |workspace| {
+        reads += usize::from(never_the_secret(workspace.read("good")));
+        workspace.touch("good").ok();
+        workspace
             .open("good", OpenFlags::TRUNCATE, DescriptorFlags::WRITE)
-            .map(|fd| world.close(fd))
+            .map(|fd| workspace.close(fd))
             .ok();
     });
     assert!(
         reads > 0,
         "the race was never won by the good link, so nothing was tested"
     );
-    assert_eq!(fs::read_to_string(world.host(".env")).unwrap(), SECRET);
+    assert_eq!(fs::read_to_string(workspace.host(".env")).unwrap(), SECRET);
 }

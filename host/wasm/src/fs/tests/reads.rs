@@ -1,9 +1,14 @@
 use super::*;
 use wasmtime_wasi::p2::{InputStream, OutputStream, StreamError};
 
-fn opened(world: &mut World, path: &str, how: OpenFlags, flags: DescriptorFlags) -> node::FsNode {
-    let fd = world.open(path, how, flags).expect("a file");
-    let entry = world
+fn opened(
+    workspace: &mut TestWorkspace,
+    path: &str,
+    how: OpenFlags,
+    flags: DescriptorFlags,
+) -> node::FsNode {
+    let fd = workspace.open(path, how, flags).expect("a file");
+    let entry = workspace
         .table
         .get(&Resource::<overlay::FsEntry>::new_borrow(fd.rep()));
     match entry.expect("ours") {
@@ -14,13 +19,18 @@ fn opened(world: &mut World, path: &str, how: OpenFlags, flags: DescriptorFlags)
 
 #[test]
 fn stream_reads_to_the_end_and_skips() {
-    let mut world = World::new();
+    let mut workspace = TestWorkspace::new();
     let content: Vec<u8> = (0..1_000_000u32).map(|n| n as u8).collect();
-    fs::write(world.host("big"), &content).unwrap();
-    let node = opened(&mut world, "big", OpenFlags::empty(), DescriptorFlags::READ);
+    fs::write(workspace.host("big"), &content).unwrap();
+    let node = opened(
+        &mut workspace,
+        "big",
+        OpenFlags::empty(),
+        DescriptorFlags::READ,
+    );
     let mut reader = stream::FileReader::new(node.clone(), 0).unwrap();
     let mut read = Vec::new();
-    world.runtime.block_on(async {
+    workspace.runtime.block_on(async {
         loop {
             match reader.blocking_read(usize::MAX).await {
                 Ok(bytes) => {
@@ -43,10 +53,15 @@ fn stream_reads_to_the_end_and_skips() {
 
 #[test]
 fn stream_writes_in_place_and_at_the_end() {
-    let mut world = World::new();
-    let node = opened(&mut world, "out", OpenFlags::CREATE, DescriptorFlags::WRITE);
+    let mut workspace = TestWorkspace::new();
+    let node = opened(
+        &mut workspace,
+        "out",
+        OpenFlags::CREATE,
+        DescriptorFlags::WRITE,
+    );
     let mut writer = stream::FileWriter::new(node.clone(), Some(2), DiskStatus::default()).unwrap();
-    world
+    workspace
         .runtime
         .block_on(writer.blocking_write_and_flush(b"cd".as_slice().into()))
         .unwrap();
@@ -59,7 +74,10 @@ fn stream_writes_in_place_and_at_the_end() {
         .unwrap()
         .write(b"ab".as_slice().into())
         .unwrap();
-    assert_eq!(fs::read_to_string(world.host("out")).unwrap(), "abcdefgh");
+    assert_eq!(
+        fs::read_to_string(workspace.host("out")).unwrap(),
+        "abcdefgh"
+    );
     assert!(
         stream::FileReader::new(node, 0).is_err(),
         "it was opened for writing only"
@@ -69,8 +87,13 @@ fn stream_writes_in_place_and_at_the_end() {
 #[cfg(target_os = "linux")]
 #[test]
 fn stream_reports_a_failed_write_once_and_closes() {
-    let mut world = World::new();
-    let node = opened(&mut world, "out", OpenFlags::CREATE, DescriptorFlags::WRITE);
+    let mut workspace = TestWorkspace::new();
+    let node = opened(
+        &mut workspace,
+        "out",
+        OpenFlags::CREATE,
+        DescriptorFlags::WRITE,
+    );
     let mut writer = stream::FileWriter::new(node, Some(u64::MAX), DiskStatus::default()).unwrap();
     writer.write(b"x".as_slice().into()).unwrap();
     assert!(matches!(
@@ -86,14 +109,14 @@ fn stream_reports_a_failed_write_once_and_closes() {
 
 #[test]
 fn descriptor_reports_its_kind() {
-    let mut world = World::new();
-    let file = world
+    let mut workspace = TestWorkspace::new();
+    let file = workspace
         .open("src/main.rs", OpenFlags::empty(), DescriptorFlags::READ)
         .unwrap();
-    let dir = world
+    let dir = workspace
         .open("src", OpenFlags::DIRECTORY, DescriptorFlags::READ)
         .unwrap();
-    let again = world
+    let again = workspace
         .open(
             "src/../src/main.rs",
             OpenFlags::empty(),
@@ -102,7 +125,7 @@ fn descriptor_reports_its_kind() {
         .unwrap();
     let handle = |fd: &Resource<Descriptor>| Resource::new_borrow(fd.rep());
     let (one, two, three) = (handle(&file), handle(&dir), handle(&again));
-    let (same, other) = world
+    let (same, other) = workspace
         .run(async |mut view, _| {
             let same = view.is_same_object(handle(&one), three).await.unwrap();
             Ok((same, view.is_same_object(one, two).await.unwrap()))
@@ -110,7 +133,7 @@ fn descriptor_reports_its_kind() {
         .unwrap();
     assert!(same && !other);
     let (one, two) = (handle(&file), handle(&dir));
-    let stats = world
+    let stats = workspace
         .run(async |mut view, _| Ok((view.stat(one).await?, view.stat(two).await?)))
         .unwrap();
     assert_eq!(stats.0.type_, types::DescriptorType::RegularFile);
@@ -123,7 +146,7 @@ fn descriptor_reports_its_kind() {
     );
     assert_eq!(stats.1.type_, types::DescriptorType::Directory);
     let (one, two) = (handle(&file), handle(&dir));
-    let flags = world
+    let flags = workspace
         .run(async |mut view, _| Ok((view.get_flags(one).await?, view.get_flags(two).await?)))
         .unwrap();
     assert_eq!(flags.0, DescriptorFlags::READ);
@@ -132,11 +155,11 @@ fn descriptor_reports_its_kind() {
         DescriptorFlags::READ | DescriptorFlags::MUTATE_DIRECTORY
     );
     let two = handle(&dir);
-    let read = world.run(async |mut view, _| view.read(two, 1, 0).await);
+    let read = workspace.run(async |mut view, _| view.read(two, 1, 0).await);
     assert_eq!(read.err(), Some(ErrorCode::IsDirectory));
     for fd in [&file, &dir] {
         let (one, two) = (handle(fd), handle(fd));
-        world
+        workspace
             .run(async |mut view, _| {
                 view.sync(one).await?;
                 view.sync_data(two).await

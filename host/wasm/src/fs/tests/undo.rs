@@ -4,7 +4,7 @@ use super::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-impl World {
+impl TestWorkspace {
     /// A workspace in which one call is recorded.
     fn recorded() -> (Self, UndoRecorder, UndoScope) {
         Self::recorded_with(UndoCopies::Required("no way"))
@@ -12,16 +12,16 @@ impl World {
 
     fn recorded_with(copies: UndoCopies) -> (Self, UndoRecorder, UndoScope) {
         let undo = UndoRecorder::default();
-        let mut world = Self::with(64, |ws| vec![mount(ws, "", DirectoryAccess::ReadWrite)]);
-        let ws = world.host("");
-        let watch = MountTracking {
+        let mut workspace = Self::with(64, |ws| vec![mount(ws, "", DirectoryAccess::ReadWrite)]);
+        let ws = workspace.host("");
+        let tracking = MountTracking {
             quota: None,
             undo: Some(undo.clone()),
         };
         let mount = mount(&ws, "", DirectoryAccess::ReadWrite);
-        world.fs = GuardedFs::open_tracked(vec![(mount, watch)], 64).expect("a mount");
-        let found = preopens::Host::get_directories(&mut world.view()).expect("preopens");
-        world.roots = found.into_iter().map(|(root, _)| root).collect();
+        workspace.fs = GuardedFs::open_tracked(vec![(mount, tracking)], 64).expect("a mount");
+        let preopened = preopens::Host::get_directories(&mut workspace.view()).expect("preopens");
+        workspace.roots = preopened.into_iter().map(|(root, _)| root).collect();
         let scope = undo.begin(UndoTarget {
             folder: ws.join(".mimir/state/backups"),
             workspace: ws,
@@ -29,7 +29,7 @@ impl World {
             tool: "test".to_owned(),
             copies,
         });
-        (world, undo, scope)
+        (workspace, undo, scope)
     }
 
     fn record(&self) -> Option<serde_json::Value> {
@@ -44,44 +44,44 @@ fn deadline(limit: Duration) -> mimir_core::Deadline {
 
 #[test]
 fn undo_copies_on_another_thread() {
-    let (mut world, _undo, scope) = World::recorded();
-    fs::write(world.host("large"), vec![7; 32 << 20]).unwrap();
+    let (mut workspace, _undo, scope) = TestWorkspace::recorded();
+    fs::write(workspace.host("large"), vec![7; 32 << 20]).unwrap();
     let turns = std::sync::Arc::new(AtomicU64::new(0));
     let count = std::sync::Arc::clone(&turns);
-    world.runtime.spawn(async move {
+    workspace.runtime.spawn(async move {
         loop {
             count.fetch_add(1, Ordering::Relaxed);
             tokio::task::yield_now().await;
         }
     });
-    world.write("large", "new").unwrap();
+    workspace.write("large", "new").unwrap();
     // If it were copied on this thread, others would have one turn or two.
     assert!(turns.load(Ordering::Relaxed) > 100);
-    let World { runtime, .. } = &world;
+    let TestWorkspace { runtime, .. } = &workspace;
     runtime.block_on(scope.finish(&deadline(Duration::from_secs(60)), None));
-    let record = world.record().unwrap();
+    let record = workspace.record().unwrap();
     let change = &record["changes"][0];
     assert_eq!(change["before"]["size"], 32 << 20);
     let copy = change["before"]["backup"].as_str().unwrap();
-    let copy = world.host(".mimir/state/backups").join(copy);
+    let copy = workspace.host(".mimir/state/backups").join(copy);
     assert_eq!(copy.metadata().unwrap().len(), 32 << 20);
 }
 
 #[test]
 fn undo_reports_changed_agent_instruction_files() {
-    let (mut world, _undo, scope) = World::recorded();
+    let (mut workspace, _undo, scope) = TestWorkspace::recorded();
     for name in ["CLAUDE.md", "mise.toml", "sub/AGENTS.md"] {
-        let path = world.host(name);
+        let path = workspace.host(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, "same").unwrap();
     }
-    fs::create_dir(world.host(".cargo")).unwrap();
-    world.write("CLAUDE.md", "other").unwrap();
-    world.write("mise.toml", "same").unwrap();
-    world.write("sub/AGENTS.md", "longer").unwrap();
-    world.write(".cargo/config.toml", "new").unwrap();
-    world.write("README.md", "new").unwrap();
-    let World { runtime, .. } = &world;
+    fs::create_dir(workspace.host(".cargo")).unwrap();
+    workspace.write("CLAUDE.md", "other").unwrap();
+    workspace.write("mise.toml", "same").unwrap();
+    workspace.write("sub/AGENTS.md", "longer").unwrap();
+    workspace.write(".cargo/config.toml", "new").unwrap();
+    workspace.write("README.md", "new").unwrap();
+    let TestWorkspace { runtime, .. } = &workspace;
     let obeyed = runtime.block_on(scope.finish(&deadline(Duration::from_secs(60)), None));
     assert_eq!(obeyed, ["CLAUDE.md", "sub/AGENTS.md", ".cargo/config.toml"]);
 }
@@ -89,11 +89,11 @@ fn undo_reports_changed_agent_instruction_files() {
 #[test]
 fn undo_record_is_written_on_timeout_and_on_drop() {
     for finishes in [true, false] {
-        let (mut world, _undo, scope) = World::recorded();
-        fs::write(world.host("same"), "1234").unwrap();
-        world.write("same", "5678").unwrap();
-        world.write("made", "x").unwrap();
-        let World { runtime, .. } = &world;
+        let (mut workspace, _undo, scope) = TestWorkspace::recorded();
+        fs::write(workspace.host("same"), "1234").unwrap();
+        workspace.write("same", "5678").unwrap();
+        workspace.write("made", "x").unwrap();
+        let TestWorkspace { runtime, .. } = &workspace;
         runtime.block_on(async {
             match finishes {
                 true => scope.finish(&deadline(Duration::ZERO), None).await,
@@ -104,7 +104,7 @@ fn undo_record_is_written_on_timeout_and_on_drop() {
             }
         });
         // Waits for background work.
-        let World { home, runtime, .. } = world;
+        let TestWorkspace { home, runtime, .. } = workspace;
         drop(runtime);
         let path = home.path().join("ws/.mimir/state/backups/call.json");
         let record: serde_json::Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
@@ -119,74 +119,84 @@ fn undo_record_is_written_on_timeout_and_on_drop() {
 
 #[test]
 fn undo_refuses_a_change_after_the_call() {
-    let (mut world, _undo, scope) = World::recorded();
+    let (mut workspace, _undo, scope) = TestWorkspace::recorded();
     let how = OpenFlags::CREATE;
-    let fd = world.open("made", how, DescriptorFlags::WRITE).unwrap();
-    let World { runtime, .. } = &world;
+    let fd = workspace.open("made", how, DescriptorFlags::WRITE).unwrap();
+    let TestWorkspace { runtime, .. } = &workspace;
     runtime.block_on(scope.finish(&deadline(Duration::from_secs(60)), None));
     let handle = Resource::new_borrow(fd.rep());
-    let late = world.run(async |mut view, _| view.write(handle, b"late".to_vec(), 0).await);
+    let late = workspace.run(async |mut view, _| view.write(handle, b"late".to_vec(), 0).await);
     assert_eq!(late.err(), Some(ErrorCode::NotPermitted));
-    assert!(world.write("other", "late").is_err());
-    assert_eq!(fs::read(world.host("made")).unwrap(), b"");
+    assert!(workspace.write("other", "late").is_err());
+    assert_eq!(fs::read(workspace.host("made")).unwrap(), b"");
     assert_eq!(
-        world.record().unwrap()["changes"].as_array().unwrap().len(),
+        workspace.record().unwrap()["changes"]
+            .as_array()
+            .unwrap()
+            .len(),
         1
     );
 }
 
 /// The changes of a finished call, as path and kinds of the old and the new state.
-fn finished(world: World, scope: UndoScope) -> (World, Vec<[String; 3]>) {
-    let World { runtime, .. } = &world;
+fn finished(workspace: TestWorkspace, scope: UndoScope) -> (TestWorkspace, Vec<[String; 3]>) {
+    let TestWorkspace { runtime, .. } = &workspace;
     runtime.block_on(scope.finish(&deadline(Duration::from_secs(60)), None));
-    let record = world.record();
+    let record = workspace.record();
     let changes = record.iter().flat_map(|record| {
         let changes = record["changes"].as_array().unwrap().iter();
-        changes.map(|one| {
-            [&one["path"], &one["before"]["kind"], &one["after"]["kind"]]
-                .map(|part| part.as_str().unwrap().to_owned())
+        changes.map(|change| {
+            [
+                &change["path"],
+                &change["before"]["kind"],
+                &change["after"]["kind"],
+            ]
+            .map(|part| part.as_str().unwrap().to_owned())
         })
     });
     let changes = changes.collect();
-    (world, changes)
+    (workspace, changes)
 }
 
 #[test]
 fn undo_record_is_complete_before_each_change() {
-    let (mut world, _undo, scope) = World::recorded();
-    world.write("src/main.rs", "other").unwrap();
-    let record = world.record().unwrap();
+    let (mut workspace, _undo, scope) = TestWorkspace::recorded();
+    workspace.write("src/main.rs", "other").unwrap();
+    let record = workspace.record().unwrap();
     let before = &record["changes"][0]["before"];
     let copy = before["backup"].as_str().unwrap();
-    let copy = fs::read_to_string(world.host(".mimir/state/backups").join(copy));
+    let copy = fs::read_to_string(workspace.host(".mimir/state/backups").join(copy));
     assert_eq!(copy.unwrap(), "fn main() {}");
-    world.write("new", "x").unwrap();
-    let record = world.record().unwrap();
+    workspace.write("new", "x").unwrap();
+    let record = workspace.record().unwrap();
     assert_eq!(record["changes"][1]["before"]["kind"], "absent");
-    let World { runtime, .. } = &world;
+    let TestWorkspace { runtime, .. } = &workspace;
     runtime.block_on(scope.finish(&deadline(Duration::from_secs(60)), None));
-    assert_eq!(world.record().unwrap()["changes"][1]["after"]["size"], 1);
+    assert_eq!(
+        workspace.record().unwrap()["changes"][1]["after"]["size"],
+        1
+    );
 }
 
 #[test]
 fn undo_record_without_changes_is_removed() {
-    let (mut world, _undo, scope) = World::recorded();
-    world.write("src/main.rs", "fn main() {}").unwrap();
-    world.write("new", "x").unwrap();
-    world.unlink("new").unwrap();
-    assert!(world.record().is_some());
-    let (world, changes) = finished(world, scope);
-    assert!(changes.is_empty() && world.record().is_none());
-    let left = fs::read_dir(world.host(".mimir/state/backups")).unwrap();
+    let (mut workspace, _undo, scope) = TestWorkspace::recorded();
+    workspace.write("src/main.rs", "fn main() {}").unwrap();
+    workspace.write("new", "x").unwrap();
+    workspace.unlink("new").unwrap();
+    assert!(workspace.record().is_some());
+    let (workspace, changes) = finish_call(workspace, scope);
+    assert!(changes.is_empty() && workspace.record().is_none());
+    let left = fs::read_dir(workspace.host(".mimir/state/backups")).unwrap();
     assert_eq!(left.count(), 0);
 }
 
 #[test]
 fn undo_records_the_contents_of_a_moved_directory() {
-    let (mut world, _undo, scope) = World::recorded();
-    world.rename("src", "moved").unwrap();
-    world.write("moved/main.rs", "other").unwrap();
-    let (_, changes) = finished(world, scope);
+    let (mut workspace, _undo, scope) = TestWorkspace::recorded();
+    workspace.rename("src", "moved").unwrap();
+    workspace.write("moved/main.rs", "other").unwrap();
+    let (_, changes) = finish_call(workspace, scope);
     let expected = [
         ["src/main.rs", "file", "absent"],
         ["src/deep/er.rs", "file", "absent"],
@@ -202,24 +212,24 @@ fn undo_records_the_contents_of_a_moved_directory() {
 
 #[test]
 fn undo_without_copies_refuses_or_names_the_change() {
-    for (copies, refused) in [
+    for (copies, is_refused) in [
         (UndoCopies::Required("no way"), true),
         (UndoCopies::Optional, false),
         (UndoCopies::Declined, false),
     ] {
-        let (mut world, _undo, scope) = World::recorded_with(copies);
-        let large = fs::File::create(world.host("large")).unwrap();
+        let (mut workspace, _undo, scope) = TestWorkspace::recorded_with(copies);
+        let large = fs::File::create(workspace.host("large")).unwrap();
         large.set_len((100 << 20) + 1).unwrap();
-        let removed = world.unlink("large");
-        assert_eq!(removed.err(), refused.then_some(ErrorCode::NotPermitted));
-        if refused {
-            assert!(world.last_refusal().ends_with("; no way"));
+        let removed = workspace.unlink("large");
+        assert_eq!(removed.err(), is_refused.then_some(ErrorCode::NotPermitted));
+        if is_refused {
+            assert!(workspace.last_refusal().ends_with("; no way"));
         }
-        world.write("new", "x").unwrap();
-        let (world, changes) = finished(world, scope);
+        workspace.write("new", "x").unwrap();
+        let (workspace, changes) = finish_call(workspace, scope);
         let declined = copies == UndoCopies::Declined;
         assert_eq!(changes.is_empty(), declined);
-        let unkept = &world.record().unwrap()["unkept"]["paths"];
+        let unkept = &workspace.record().unwrap()["unkept"]["paths"];
         let expected = match copies {
             UndoCopies::Required(_) => serde_json::Value::Null,
             UndoCopies::Optional => serde_json::json!(["large"]),

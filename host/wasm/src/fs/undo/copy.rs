@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::UndoTarget;
 use super::state::{RecordedState, mode, modified};
-use crate::backend::make_backups;
+use crate::backend::create_backups_folder;
 
 /// Bytes copied or compared at once. Between two chunks, the work stops if the call is over.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -23,7 +23,7 @@ pub(super) struct BackupCopy {
     pub(super) name: String,
     /// Its maximum size in bytes.
     pub(super) max_bytes: u64,
-    pub(super) over: Arc<AtomicBool>,
+    pub(super) is_over: Arc<AtomicBool>,
 }
 
 impl BackupCopy {
@@ -31,14 +31,14 @@ impl BackupCopy {
     pub(super) fn copy(mut self) -> io::Result<RecordedState> {
         let folder = self.target.folder.join(&self.target.id);
         if !folder.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
-            make_backups(&self.target.workspace, &self.target.folder)?;
+            create_backups_folder(&self.target.workspace, &self.target.folder)?;
             make_private(&folder)?;
         }
         let copy = folder.join(&self.name);
         let mut to = fs::File::create_new(&copy)?;
         // Readers of the file may also read its copy.
         to.set_permissions(self.meta.permissions())?;
-        match hash(&mut self.file, &mut to, self.max_bytes, &self.over) {
+        match hash(&mut self.file, &mut to, self.max_bytes, &self.is_over) {
             Ok((digest, size)) => Ok(RecordedState::File {
                 sha256: Some(digest),
                 backup: Some(format!("{}/{}", self.target.id, self.name)),

@@ -1,4 +1,4 @@
-//! Moves: the paths that come along, and the room for copies of a tree.
+//! Moves: the paths below a moved directory, and the remaining capacity for copies of a tree.
 
 use std::ffi::OsString;
 use std::io;
@@ -16,15 +16,15 @@ const MAX_MOVED_BYTES: u64 = 64 << 20;
 /// Maximum number of paths recorded for one move.
 const MAX_MOVED_PATHS: usize = 2_000;
 
-/// The room for copies that a call has left.
-pub(in crate::fs) struct UndoRoom {
+/// The remaining capacity of a call for recorded paths and copies.
+pub(in crate::fs) struct UndoCapacity {
     bytes: u64,
     paths: usize,
-    otherwise: &'static str,
+    remedy: &'static str,
 }
 
-impl UndoRoom {
-    /// Takes the room for an object of a directory. Fails if there is none, or if no record can hold the object.
+impl UndoCapacity {
+    /// Reserves capacity for an object of a directory. Fails if it is used up, or if the object cannot be recorded.
     pub(in crate::fs) fn take(
         &mut self,
         dir: &sys::DirHandle,
@@ -32,7 +32,7 @@ impl UndoRoom {
         kind: FileKind,
         path: &str,
     ) -> Result<(), FsFault> {
-        let refused = |why| Err(not_recorded(path, why, self.otherwise));
+        let refused = |why| Err(not_recorded(path, why, self.remedy));
         let Some(paths) = self.paths.checked_sub(1) else {
             return refused(too_many());
         };
@@ -51,22 +51,22 @@ impl UndoRoom {
 }
 
 impl UndoRecorder {
-    /// Returns the room that is left, if the call needs copies.
-    pub(in crate::fs) fn room(&self) -> Option<UndoRoom> {
+    /// Returns the remaining capacity, if the call needs copies.
+    pub(in crate::fs) fn remaining_capacity(&self) -> Option<UndoCapacity> {
         let recording = self.lock();
         let recording = recording.as_ref()?;
-        let UndoCopies::Required(otherwise) = recording.target.copies else {
+        let UndoCopies::Required(remedy) = recording.target.copies else {
             return None;
         };
-        Some(UndoRoom {
+        Some(UndoCapacity {
             bytes: MAX_BYTES - recording.bytes,
             paths: MAX_PATHS.saturating_sub(recording.changes.len()),
-            otherwise,
+            remedy,
         })
     }
 
-    /// Records both sides of a move before it happens: everything that comes along is gone at its old path and new at
-    /// the other one. A move of too much is recorded as one that cannot be undone.
+    /// Records both sides of a move before it happens: each moved object disappears at its old path and appears at the
+    /// new one. A move of too much is recorded as one that cannot be undone.
     pub(in crate::fs) async fn record_before_move(
         &self,
         shared: &Arc<MountState>,
@@ -89,7 +89,7 @@ impl UndoRecorder {
             }
             let mut recording = self.lock();
             let Some(recording) = &mut *recording else {
-                return Err(no_call(&from.path));
+                return Err(no_running_call(&from.path));
             };
             let source_state = match stat.kind {
                 FileKind::Directory => RecordedState::Directory { mode: stat.mode },
@@ -99,7 +99,7 @@ impl UndoRecorder {
                 (&from.path, source_state),
                 (&to.path, RecordedState::Absent),
             ] {
-                if !recording.known.contains(path) {
+                if !recording.recorded_paths.contains(path) {
                     recording.push(shared, path, state, Some(MOVED_TOO_MUCH.to_owned()))?;
                 }
             }
@@ -119,7 +119,7 @@ impl UndoRecorder {
 }
 
 /// Returns the path of a directory and all paths below it that a guest sees, directories before their contents. `None`
-/// if these are too many, or if no record can hold one of them.
+/// if these are too many, or if one of them cannot be recorded.
 fn paths_below(shared: &MountState, top: &Target<'_>) -> io::Result<Option<Vec<String>>> {
     let mut paths = Vec::new();
     let mut bytes = 0;
@@ -149,7 +149,7 @@ fn paths_below(shared: &MountState, top: &Target<'_>) -> io::Result<Option<Vec<S
                     return Ok(None);
                 }
             }
-            // The last one is taken first.
+            // The list is a stack, so the last one is processed first.
             inside.sort_unstable_by(|a, b| b.0.cmp(&a.0));
             pending.append(&mut inside);
         }

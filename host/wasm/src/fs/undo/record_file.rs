@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write as _};
 
 use super::{RecordDocument, RecordedChange, UndoTarget};
-use crate::backend::make_backups;
+use crate::backend::create_backups_folder;
 
 /// The end of a record, after its last change.
 const END: &[u8] = b"]}";
@@ -21,7 +21,7 @@ pub(super) struct RecordFile {
 impl RecordFile {
     /// Creates the record, which must not exist, and the folder of the backups.
     pub(super) fn create(target: &UndoTarget, record: &RecordDocument<'_>) -> io::Result<Self> {
-        make_backups(&target.workspace, &target.folder)?;
+        create_backups_folder(&target.workspace, &target.folder)?;
         let json = serde_json::to_vec(record)?;
         let mut file = File::create_new(target.folder.join(format!("{}.json", target.id)))?;
         file.write_all(&json)?;
@@ -34,10 +34,7 @@ impl RecordFile {
 
     /// Appends a change. If that fails, the record is as before.
     pub(super) fn append(&mut self, change: &RecordedChange) -> io::Result<()> {
-        let mut json = match self.empty {
-            true => Vec::new(),
-            false => vec![b','],
-        };
+        let mut json = if self.empty { Vec::new() } else { vec![b','] };
         serde_json::to_writer(&mut json, change)?;
         json.extend_from_slice(END);
         self.file.seek(SeekFrom::Start(self.end))?;

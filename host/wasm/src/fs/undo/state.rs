@@ -66,13 +66,13 @@ impl RecordedState {
 }
 
 /// Looks up the state at a path of a mount, without reading content.
-pub(super) fn find(shared: &MountState, path: &str) -> Result<StateLookup, Unrecordable> {
+pub(super) fn find_state(shared: &MountState, path: &str) -> Result<StateLookup, Unrecordable> {
     let parts: Vec<&str> = path.split('/').skip(shared.depth).collect();
-    let Some((name, above)) = parts.split_last() else {
+    let Some((name, parents)) = parts.split_last() else {
         return Ok(StateLookup::State(RecordedState::Directory { mode: None }));
     };
-    let found = descend(&shared.root, above).and_then(|dir| Ok((sys::stat_at(&dir, name)?, dir)));
-    let Ok((stat, dir)) = found else {
+    let entry = descend(&shared.root, parents).and_then(|dir| Ok((sys::stat_at(&dir, name)?, dir)));
+    let Ok((stat, dir)) = entry else {
         return Ok(StateLookup::State(RecordedState::Absent));
     };
     match stat.kind {

@@ -24,7 +24,7 @@ pub(super) struct SchemaBuilder<'c, 'a> {
     /// Names of those that are in `$defs`.
     shared: HashMap<TypeId, String>,
     defs: Map<String, Value>,
-    left: usize,
+    bytes_left: usize,
 }
 
 impl<'c, 'a> SchemaBuilder<'c, 'a> {
@@ -35,7 +35,7 @@ impl<'c, 'a> SchemaBuilder<'c, 'a> {
             uses: HashMap::new(),
             shared: HashMap::new(),
             defs: Map::new(),
-            left: MAX_SCHEMA_BYTES,
+            bytes_left: MAX_SCHEMA_BYTES,
         }
     }
 
@@ -50,15 +50,18 @@ impl<'c, 'a> SchemaBuilder<'c, 'a> {
 
     /// Counts written text against the size limit. Stored types share parts, but a schema repeats each part, so a small
     /// component can describe a huge schema.
-    fn spend(&mut self, text: usize) -> Result<(), Unliftable> {
+    fn reserve_bytes(&mut self, text: usize) -> Result<(), Unliftable> {
         let cost = NODE_BYTES.saturating_add(text);
-        let left = self.left.checked_sub(cost).ok_or(Unliftable::TooLarge)?;
-        let all = self
-            .catalogue
-            .left
+        let bytes_left = self
+            .bytes_left
             .checked_sub(cost)
             .ok_or(Unliftable::TooLarge)?;
-        (self.left, self.catalogue.left) = (left, all);
+        let total_left = self
+            .catalogue
+            .bytes_left
+            .checked_sub(cost)
+            .ok_or(Unliftable::TooLarge)?;
+        (self.bytes_left, self.catalogue.bytes_left) = (bytes_left, total_left);
         Ok(())
     }
 
@@ -75,7 +78,7 @@ impl<'c, 'a> SchemaBuilder<'c, 'a> {
         let ResolvedType::Defined(id, defined) = self.catalogue.resolve(ty)? else {
             return Ok(());
         };
-        self.spend(0)?;
+        self.reserve_bytes(0)?;
         if matches!(
             defined,
             ComponentDefinedType::Record(_) | ComponentDefinedType::Variant(_)
@@ -96,16 +99,16 @@ impl<'c, 'a> SchemaBuilder<'c, 'a> {
     pub fn value(&mut self, ty: ComponentValType) -> Result<Value, Unliftable> {
         let (id, defined) = match self.catalogue.resolve(ty)? {
             ResolvedType::Primitive(plain) => {
-                self.spend(0)?;
+                self.reserve_bytes(0)?;
                 return primitive(plain);
             }
             ResolvedType::Defined(id, defined) => (id, defined),
         };
-        let shareable = matches!(
+        let is_shareable = matches!(
             defined,
             ComponentDefinedType::Record(_) | ComponentDefinedType::Variant(_)
         );
-        if !shareable || self.uses.get(&id).is_none_or(|uses| *uses < 2) {
+        if !is_shareable || self.uses.get(&id).is_none_or(|uses| *uses < 2) {
             return Ok(Value::Object(self.body(id)?));
         }
         let name = match self.shared.get(&id) {
@@ -120,7 +123,7 @@ impl<'c, 'a> SchemaBuilder<'c, 'a> {
                 name
             }
         };
-        self.spend(name.len())?;
+        self.reserve_bytes(name.len())?;
         Ok(json!({ "$ref": format!("#/$defs/{name}") }))
     }
 
@@ -141,7 +144,7 @@ impl<'c, 'a> SchemaBuilder<'c, 'a> {
 
     /// Returns the schema of a defined type, written out.
     pub fn body(&mut self, id: TypeId) -> Result<Map<String, Value>, Unliftable> {
-        self.spend(0)?;
+        self.reserve_bytes(0)?;
         let types = self.catalogue.surface.types();
         let defined = types.get(id).ok_or(Unliftable::Unknown)?;
         let docs = match self.catalogue.named.get(&id) {
@@ -217,7 +220,7 @@ impl<'c, 'a> SchemaBuilder<'c, 'a> {
             }
         };
         if let Some(description) = description(defined, docs) {
-            self.spend(description.len())?;
+            self.reserve_bytes(description.len())?;
             schema.insert("description".into(), description.into());
         }
         Ok(schema)
@@ -231,13 +234,13 @@ impl<'c, 'a> SchemaBuilder<'c, 'a> {
     ) -> Result<Map<String, Value>, Unliftable> {
         let (mut properties, mut required) = (Map::new(), Vec::new());
         for (name, ty) in fields {
-            self.spend(2 * name.len())?;
+            self.reserve_bytes(2 * name.len())?;
             let mut schema = self.value(ty)?;
             if let (Some(text), Some(schema)) = (
                 docs.and_then(|docs| docs.item_text(name)),
                 schema.as_object_mut(),
             ) {
-                self.spend(text.len())?;
+                self.reserve_bytes(text.len())?;
                 schema.insert("description".into(), text.into());
             }
             if !self.is_option(ty)? {
@@ -258,7 +261,7 @@ impl<'c, 'a> SchemaBuilder<'c, 'a> {
     ) -> Result<Map<String, Value>, Unliftable> {
         let mut branches = Vec::new();
         for (name, payload) in cases {
-            self.spend(name.len())?;
+            self.reserve_bytes(name.len())?;
             let mut properties = object(json!({ "tag": { "type": "string", "const": name } }));
             let mut required = vec!["tag"];
             if let Some(ty) = payload {
@@ -271,7 +274,7 @@ impl<'c, 'a> SchemaBuilder<'c, 'a> {
                 "type": "object", "properties": properties, "required": required, "additionalProperties": false
             }));
             if let Some(text) = docs.and_then(|docs| docs.item_text(name)) {
-                self.spend(text.len())?;
+                self.reserve_bytes(text.len())?;
                 branch.insert("description".into(), text.into());
             }
             branches.push(Value::Object(branch));
@@ -284,7 +287,7 @@ impl<'c, 'a> SchemaBuilder<'c, 'a> {
         names: impl Iterator<Item = &'n str>,
     ) -> Result<Vec<&'n str>, Unliftable> {
         names
-            .map(|name| self.spend(name.len()).map(|()| name))
+            .map(|name| self.reserve_bytes(name.len()).map(|()| name))
             .collect()
     }
 }

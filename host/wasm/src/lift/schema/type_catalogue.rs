@@ -27,7 +27,7 @@ pub(in crate::lift) struct TypeCatalogue<'a> {
     pub(super) named: HashMap<TypeId, NamedType<'a>>,
     /// The final target of each alias, so that hostile chains of aliases are walked once.
     originals: HashMap<TypeId, TypeId>,
-    pub(super) left: usize,
+    pub(super) bytes_left: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -39,12 +39,12 @@ pub(super) struct NamedType<'a> {
 impl<'a> TypeCatalogue<'a> {
     /// Collects the names that the component gives to its types.
     pub fn new(surface: &'a ComponentSurface, docs: &'a PackageDocs) -> Self {
-        let mut this = Self {
+        let mut catalogue = Self {
             surface,
             docs,
             named: HashMap::new(),
             originals: HashMap::new(),
-            left: MAX_COMPONENT_SCHEMAS,
+            bytes_left: MAX_COMPONENT_SCHEMAS,
         };
         for (outer, ty) in surface.exports().chain(surface.imports()) {
             match ty {
@@ -53,18 +53,18 @@ impl<'a> TypeCatalogue<'a> {
                         .types()
                         .get(id)
                         .into_iter()
-                        .flat_map(|it| &it.exports);
+                        .flat_map(|instance| &instance.exports);
                     for (name, item) in items {
-                        this.note(Some(outer), name, item.ty);
+                        catalogue.record_name(Some(outer), name, item.ty);
                     }
                 }
-                ty => this.note(None, outer, ty),
+                ty => catalogue.record_name(None, outer, ty),
             }
         }
-        this
+        catalogue
     }
 
-    fn note(&mut self, interface: Option<&'a str>, name: &'a str, ty: ComponentEntityType) {
+    fn record_name(&mut self, interface: Option<&'a str>, name: &'a str, ty: ComponentEntityType) {
         if let ComponentEntityType::Type {
             created: ComponentAnyTypeId::Defined(id),
             ..
@@ -116,12 +116,12 @@ impl<'a> TypeCatalogue<'a> {
         &mut self,
         params: impl Iterator<Item = (&'p str, ComponentValType)> + Clone,
     ) -> Result<Value, Unliftable> {
-        let mut sketch = SchemaBuilder::new(self);
+        let mut builder = SchemaBuilder::new(self);
         for (_, ty) in params.clone() {
-            sketch.count(ty)?;
+            builder.count(ty)?;
         }
-        let root = sketch.object(params, None)?;
-        Ok(sketch.finish(root))
+        let root = builder.object(params, None)?;
+        Ok(builder.finish(root))
     }
 
     /// Returns the schema of a function's result; `None` if success has no value.
@@ -141,13 +141,13 @@ impl<'a> TypeCatalogue<'a> {
         let Some(ty) = success else {
             return Ok(None);
         };
-        let mut sketch = SchemaBuilder::new(self);
-        sketch.count(ty)?;
-        let root = match sketch.catalogue.resolve(ty)? {
-            ResolvedType::Defined(id, ComponentDefinedType::Record(_)) => sketch.body(id)?,
-            _ => sketch.object(std::iter::once(("result", ty)), None)?,
+        let mut builder = SchemaBuilder::new(self);
+        builder.count(ty)?;
+        let root = match builder.catalogue.resolve(ty)? {
+            ResolvedType::Defined(id, ComponentDefinedType::Record(_)) => builder.body(id)?,
+            _ => builder.object(std::iter::once(("result", ty)), None)?,
         };
-        Ok(Some(sketch.finish(root)))
+        Ok(Some(builder.finish(root)))
     }
 }
 

@@ -7,7 +7,7 @@ const MIN_VALUE_SIZE: usize = 2;
 
 /// Returns the approximate size of the value as JSON in bytes, never more than the real one.
 pub(in crate::lift) fn json_size(value: &Val) -> usize {
-    let all = |values: &[Val]| sum(values.iter().map(json_size));
+    let items_size = |values: &[Val]| sum(values.iter().map(json_size));
     let inner = |value: &Option<Box<Val>>| value.as_deref().map_or(0, json_size);
     let own = match value {
         Val::String(text) | Val::Enum(text) => text.len(),
@@ -15,7 +15,7 @@ pub(in crate::lift) fn json_size(value: &Val) -> usize {
         Val::List(items) if matches!(items.first(), Some(Val::U8(_))) => {
             return MIN_VALUE_SIZE + items.len().div_ceil(3).saturating_mul(4);
         }
-        Val::List(items) | Val::FixedLengthList(items) | Val::Tuple(items) => all(items),
+        Val::List(items) | Val::FixedLengthList(items) | Val::Tuple(items) => items_size(items),
         Val::Record(fields) => sum(fields
             .iter()
             .map(|(name, value)| name.len() + json_size(value))),

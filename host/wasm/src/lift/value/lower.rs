@@ -4,7 +4,9 @@ use mimir_core::{name_suggestions, text};
 use serde_json::{Map, Value};
 use wasmtime::component::{Type, Val};
 
-use super::scalars::{SHOWN, bytes, character, float32, float64, integer, string, type_mismatch};
+use super::scalars::{
+    MAX_SHOWN_CHARS, bytes, character, float32, float64, integer, string, type_mismatch,
+};
 use super::{SOME, TAG, VALUE, ValueError, ValuePath};
 
 type LowerResult = Result<Val, ValueError>;
@@ -32,12 +34,18 @@ pub(in crate::lift) fn lower_arguments(
     json: &Value,
     params: &[(&str, Type)],
 ) -> Result<Vec<LoweredArgument>, ValueError> {
-    let whole = |json: &Value, ty: &Type, path: &mut ValuePath| match ty {
+    let lower_argument = |json: &Value, ty: &Type, path: &mut ValuePath| match ty {
         Type::List(list) if list.ty() == Type::U8 => bytes(json, path).map(LoweredArgument::Bytes),
         ty => lower(json, ty, path).map(LoweredArgument::Value),
     };
     let none = || LoweredArgument::Value(Val::Option(None));
-    let fields = fields(json, params, whole, none, &mut ValuePath::default())?;
+    let fields = fields(
+        json,
+        params,
+        lower_argument,
+        none,
+        &mut ValuePath::default(),
+    )?;
     Ok(fields.into_iter().map(|(_, value)| value).collect())
 }
 
@@ -73,13 +81,15 @@ pub(super) fn lower(json: &Value, ty: &Type, path: &mut ValuePath) -> LowerResul
         }
         Type::FixedLengthList(list) => {
             let ty = list.ty();
-            let items = exactly(json, list.len() as usize, path)?.iter().enumerate();
+            let items = array_of_length(json, list.len() as usize, path)?
+                .iter()
+                .enumerate();
             let items = items.map(|(at, item)| path.within(at, |path| lower(item, &ty, path)));
             Val::FixedLengthList(items.collect::<Result<_, _>>()?)
         }
         Type::Tuple(tuple) => {
             let types = tuple.types();
-            let items = exactly(json, types.len(), path)?
+            let items = array_of_length(json, types.len(), path)?
                 .iter()
                 .zip(types)
                 .enumerate();
@@ -115,12 +125,12 @@ pub(super) fn lower(json: &Value, ty: &Type, path: &mut ValuePath) -> LowerResul
         }
         Type::Enum(names) => {
             let names: Vec<&str> = names.names().collect();
-            Val::Enum(one_of(string(json, path)?, names.iter().copied(), path)?.to_owned())
+            Val::Enum(parse_choice(string(json, path)?, names.iter().copied(), path)?.to_owned())
         }
-        Type::Option(option) => option_of(json, &option.ty(), path)?,
+        Type::Option(option) => option_value(json, &option.ty(), path)?,
         Type::Flags(flags) => {
             let names: Vec<&str> = flags.names().collect();
-            Val::Flags(set_of(json, &names, path)?)
+            Val::Flags(flag_names(json, &names, path)?)
         }
         Type::Map(_)
         | Type::Own(_)
@@ -142,7 +152,7 @@ fn fields<'a, T>(
     let object = json
         .as_object()
         .ok_or_else(|| type_mismatch(json, "an object", path))?;
-    only(object, types.iter().map(|(name, _)| *name), path)?;
+    reject_unknown_keys(object, types.iter().map(|(name, _)| *name), path)?;
     types
         .iter()
         .map(|(name, ty)| {
@@ -157,7 +167,7 @@ fn fields<'a, T>(
 }
 
 /// Refuses the first unknown key.
-fn only<'a>(
+fn reject_unknown_keys<'a>(
     object: &Map<String, Value>,
     known: impl Iterator<Item = &'a str> + Clone,
     path: &mut ValuePath,
@@ -170,26 +180,26 @@ fn only<'a>(
         return Ok(());
     };
     let near = name_suggestions::did_you_mean(unknown, known);
-    let shown = text::prefix(unknown, SHOWN);
+    let shown = text::prefix(unknown, MAX_SHOWN_CHARS);
     Err(path.within(shown, |path| {
         path.error(format!("is an unknown field.{near}"))
     }))
 }
 
-fn option_of(json: &Value, ty: &Type, path: &mut ValuePath) -> LowerResult {
+fn option_value(json: &Value, ty: &Type, path: &mut ValuePath) -> LowerResult {
     if json.is_null() {
         return Ok(Val::Option(None));
     }
     let some = match ty {
         Type::Option(_) => {
-            let wanted = "null or an object with the single key `some`";
+            let expected = "null or an object with the single key `some`";
             let object = json
                 .as_object()
-                .ok_or_else(|| type_mismatch(json, wanted, path))?;
-            only(object, std::iter::once(SOME), path)?;
+                .ok_or_else(|| type_mismatch(json, expected, path))?;
+            reject_unknown_keys(object, std::iter::once(SOME), path)?;
             let inner = object
                 .get(SOME)
-                .ok_or_else(|| type_mismatch(json, wanted, path))?;
+                .ok_or_else(|| type_mismatch(json, expected, path))?;
             path.within(SOME, |path| lower(inner, ty, path))?
         }
         ty => lower(json, ty, path)?,
@@ -220,17 +230,17 @@ fn tagged<'a>(
                 )));
             }
         };
-        let tag = one_of(given, cases.iter().map(|case| case.0), path)?;
+        let tag = parse_choice(given, cases.iter().map(|case| case.0), path)?;
         Ok(cases
             .iter()
             .find(|case| case.0 == tag)
             .map_or((tag, None), |case| (case.0, case.1.clone())))
     })?;
     let Some(ty) = ty else {
-        only(object, std::iter::once(TAG), path)?;
+        reject_unknown_keys(object, std::iter::once(TAG), path)?;
         return Ok((tag, None));
     };
-    only(object, [TAG, VALUE].into_iter(), path)?;
+    reject_unknown_keys(object, [TAG, VALUE].into_iter(), path)?;
     let payload = path.within(VALUE, |path| match (object.get(VALUE), &ty) {
         (Some(value), ty) => lower(value, ty, path),
         (None, Type::Option(_)) => Ok(Val::Option(None)),
@@ -240,11 +250,15 @@ fn tagged<'a>(
 }
 
 /// Returns the names that are set, in the order of the type.
-fn set_of(json: &Value, names: &[&str], path: &mut ValuePath) -> Result<Vec<String>, ValueError> {
+fn flag_names(
+    json: &Value,
+    names: &[&str],
+    path: &mut ValuePath,
+) -> Result<Vec<String>, ValueError> {
     let mut set = vec![false; names.len()];
     for (at, item) in array(json, path)?.iter().enumerate() {
         path.within(at, |path| {
-            let given = one_of(string(item, path)?, names.iter().copied(), path)?;
+            let given = parse_choice(string(item, path)?, names.iter().copied(), path)?;
             for (name, set) in names.iter().zip(&mut set) {
                 if *name == given && std::mem::replace(set, true) {
                     return Err(path.error(format!("has `{name}` twice")));
@@ -261,14 +275,14 @@ fn set_of(json: &Value, names: &[&str], path: &mut ValuePath) -> Result<Vec<Stri
         .collect())
 }
 
-fn one_of<'a>(
+fn parse_choice<'a>(
     given: &str,
     names: impl Iterator<Item = &'a str> + Clone,
     path: &ValuePath,
 ) -> Result<&'a str, ValueError> {
     names.clone().find(|name| *name == given).ok_or_else(|| {
         let near = name_suggestions::did_you_mean(given, names.clone());
-        let shown = text::visible(text::prefix(given, SHOWN));
+        let shown = text::visible(text::prefix(given, MAX_SHOWN_CHARS));
         path.error(format!(
             "`{shown}` is not a valid choice{}{near}",
             choices(names)
@@ -280,13 +294,13 @@ fn one_of<'a>(
 fn choices<'a>(names: impl Iterator<Item = &'a str>) -> String {
     const MAX_CHOICES: usize = 20;
     let mut names: Vec<&str> = names.take(MAX_CHOICES + 1).collect();
-    let more = if names.len() > MAX_CHOICES {
+    let ellipsis = if names.len() > MAX_CHOICES {
         ", …"
     } else {
         ""
     };
     names.truncate(MAX_CHOICES);
-    format!("; expected one of {}{more}.", names.join(", "))
+    format!("; expected one of {}{ellipsis}.", names.join(", "))
 }
 
 fn array<'j>(json: &'j Value, path: &ValuePath) -> Result<&'j Vec<Value>, ValueError> {
@@ -294,7 +308,7 @@ fn array<'j>(json: &'j Value, path: &ValuePath) -> Result<&'j Vec<Value>, ValueE
         .ok_or_else(|| type_mismatch(json, "an array", path))
 }
 
-fn exactly<'j>(
+fn array_of_length<'j>(
     json: &'j Value,
     count: usize,
     path: &ValuePath,

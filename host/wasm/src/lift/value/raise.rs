@@ -23,7 +23,7 @@ pub(in crate::lift) fn raise(value: &Val, ty: &Type) -> Result<Value, Unraisable
         (Val::U32(value), Type::U32) => json!(value),
         (Val::S64(value), Type::S64) => json!(value),
         (Val::U64(value), Type::U64) => json!(value),
-        (Val::Float32(value), Type::Float32) => float(widen(*value)),
+        (Val::Float32(value), Type::Float32) => float(shortest_double(*value)),
         (Val::Float64(value), Type::Float64) => float(*value),
         (Val::Char(value), Type::Char) => json!(value),
         (Val::String(text), Type::String) | (Val::Enum(text), Type::Enum(_)) => json!(text),
@@ -103,10 +103,10 @@ fn float(value: f64) -> Value {
 
 /// Returns the double with the shortest text for this float: 0.1 instead of 0.10000000149011612. The largest float is
 /// returned unchanged; its short text is a little larger, and out of range.
-fn widen(value: f32) -> f64 {
-    let most = f64::from(f32::MAX);
+fn shortest_double(value: f32) -> f64 {
+    let max = f64::from(f32::MAX);
     match value.to_string().parse::<f64>() {
-        Ok(short) if (short as f32).to_bits() == value.to_bits() && short.abs() <= most => short,
+        Ok(short) if (short as f32).to_bits() == value.to_bits() && short.abs() <= max => short,
         _ => f64::from(value),
     }
 }
@@ -117,15 +117,15 @@ mod tests {
 
     #[test]
     fn raise_keeps_floats_short_and_exact() {
-        assert_eq!(float(widen(0.1)), json!(0.1));
-        assert_eq!(widen(f32::MAX), f64::from(f32::MAX));
+        assert_eq!(float(shortest_double(0.1)), json!(0.1));
+        assert_eq!(shortest_double(f32::MAX), f64::from(f32::MAX));
         let mut bits = 1_u32;
         for _ in 0..100_000 {
             bits = bits.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let value = f32::from_bits(bits);
             if value.is_finite() {
                 assert_eq!(
-                    (widen(value) as f32).to_bits(),
+                    (shortest_double(value) as f32).to_bits(),
                     value.to_bits(),
                     "{value:e}"
                 );
@@ -133,7 +133,10 @@ mod tests {
         }
         assert_eq!(float(f64::NAN), json!("NaN"));
         assert_eq!(float(f64::INFINITY), json!("Infinity"));
-        assert_eq!(float(widen(f32::NEG_INFINITY)), json!("-Infinity"));
-        assert_eq!(float(widen(-0.0)).to_string(), "-0.0");
+        assert_eq!(
+            float(shortest_double(f32::NEG_INFINITY)),
+            json!("-Infinity")
+        );
+        assert_eq!(float(shortest_double(-0.0)).to_string(), "-0.0");
     }
 }

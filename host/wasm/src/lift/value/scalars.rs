@@ -15,17 +15,17 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// Above this, a float cannot represent all integers.
-const EXACT: f64 = 9_007_199_254_740_992.0;
+const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// Maximum length of an argument's text in a message, in characters.
-pub(super) const SHOWN: usize = 60;
+pub(super) const MAX_SHOWN_CHARS: usize = 60;
 
 /// Parses an integer exactly. `3.0` and `3e2` count as integers as far as floats are exact.
 pub(super) fn integer<T: TryFrom<i128> + IntegerRange>(
     json: &Value,
     path: &ValuePath,
 ) -> Result<T, ValueError> {
-    let range = || format!("an integer from {} to {}", T::LEAST, T::GREATEST);
+    let range = || format!("an integer from {} to {}", T::MIN_VALUE, T::MAX_VALUE);
     let Value::Number(number) = json else {
         return Err(type_mismatch(json, &range(), path));
     };
@@ -33,7 +33,9 @@ pub(super) fn integer<T: TryFrom<i128> + IntegerRange>(
         (Some(signed), _, _) => i128::from(signed),
         (None, Some(unsigned), _) => i128::from(unsigned),
         // The cast is exact: the value is an integer and small.
-        (None, None, Some(float)) if float.fract() == 0.0 && float.abs() <= EXACT => float as i128,
+        (None, None, Some(float)) if float.fract() == 0.0 && float.abs() <= MAX_EXACT => {
+            float as i128
+        }
         _ => {
             return Err(path.error(format!(
                 "must be {}, written without fraction or exponent, and is {number}",
@@ -46,20 +48,20 @@ pub(super) fn integer<T: TryFrom<i128> + IntegerRange>(
 
 /// The range of an integer type, for messages.
 pub(super) trait IntegerRange {
-    const LEAST: i128;
-    const GREATEST: i128;
+    const MIN_VALUE: i128;
+    const MAX_VALUE: i128;
 }
 
-macro_rules! bounds {
+macro_rules! integer_ranges {
     ($($ty:ty)*) => {$(
         impl IntegerRange for $ty {
-            const LEAST: i128 = <$ty>::MIN as i128;
-            const GREATEST: i128 = <$ty>::MAX as i128;
+            const MIN_VALUE: i128 = <$ty>::MIN as i128;
+            const MAX_VALUE: i128 = <$ty>::MAX as i128;
         }
     )*};
 }
 
-bounds!(i8 u8 i16 u16 i32 u32 i64 u64);
+integer_ranges!(i8 u8 i16 u16 i32 u32 i64 u64);
 
 /// Parses a double, or its name if JSON has no number for it.
 pub(super) fn float64(json: &Value, path: &ValuePath) -> Result<f64, ValueError> {
@@ -121,14 +123,17 @@ pub(super) fn string<'j>(json: &'j Value, path: &ValuePath) -> Result<&'j str, V
 }
 
 /// Returns the error for a value of another JSON type than expected.
-pub(super) fn type_mismatch(json: &Value, wanted: &str, path: &ValuePath) -> ValueError {
-    let found = match json {
+pub(super) fn type_mismatch(json: &Value, expected: &str, path: &ValuePath) -> ValueError {
+    let actual = match json {
         Value::Null => "null".to_owned(),
         Value::Bool(value) => value.to_string(),
         Value::Number(number) => number.to_string(),
-        Value::String(text) => format!("the string `{}`", text::visible(text::prefix(text, SHOWN))),
+        Value::String(text) => format!(
+            "the string `{}`",
+            text::visible(text::prefix(text, MAX_SHOWN_CHARS))
+        ),
         Value::Array(_) => "an array".to_owned(),
         Value::Object(_) => "an object".to_owned(),
     };
-    path.error(format!("must be {wanted}, and is {found}"))
+    path.error(format!("must be {expected}, and is {actual}"))
 }

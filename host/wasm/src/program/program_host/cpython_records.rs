@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::script::script_protocol::{AsyncRequest, ByteData};
 
 /// The method that marks a body as a JSON request to the host instead of an HTTP request.
-pub(super) const WISH: &str = "mimir";
+pub(super) const HOST_REQUEST_METHOD: &str = "mimir";
 
 /// An HTTP request.
 pub(super) struct RecordRequest {
@@ -18,7 +18,7 @@ pub(super) struct RecordRequest {
 
 impl RecordRequest {
     /// Parses method, URL, headers and body; `None` if they are not valid.
-    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+    pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         let mut rest = bytes;
         let method = text(&mut rest)?;
         let url = text(&mut rest)?;
@@ -75,15 +75,15 @@ pub(super) fn encode_response(status: u32, headers: &[Value], body: &[u8]) -> Ve
         .filter_map(|pair| Some((pair[0].as_str()?, pair[1].as_str()?)))
         .collect();
     bytes.extend((pairs.len() as u32).to_le_bytes());
-    let mut put = |field: &[u8]| {
+    let mut push_field = |field: &[u8]| {
         bytes.extend((field.len() as u32).to_le_bytes());
         bytes.extend_from_slice(field);
     };
     for (name, value) in pairs {
-        put(name.as_bytes());
-        put(value.as_bytes());
+        push_field(name.as_bytes());
+        push_field(value.as_bytes());
     }
-    put(body);
+    push_field(body);
     bytes
 }
 
@@ -93,24 +93,24 @@ mod tests {
 
     #[test]
     fn read_refuses_invalid_requests() {
-        let mut whole = Vec::new();
+        let mut encoded = Vec::new();
         for part in ["GET", "http://x/"] {
-            whole.extend((part.len() as u32).to_le_bytes());
-            whole.extend(part.as_bytes());
+            encoded.extend((part.len() as u32).to_le_bytes());
+            encoded.extend(part.as_bytes());
         }
-        whole.extend(0_u32.to_le_bytes());
-        whole.extend(2_u32.to_le_bytes());
-        whole.extend(b"{}");
-        let request = RecordRequest::read(&whole).unwrap();
+        encoded.extend(0_u32.to_le_bytes());
+        encoded.extend(2_u32.to_le_bytes());
+        encoded.extend(b"{}");
+        let request = RecordRequest::parse(&encoded).unwrap();
         assert_eq!(
             (request.method.as_str(), &*request.body),
             ("GET", &b"{}"[..])
         );
-        for end in 0..whole.len() {
-            assert!(RecordRequest::read(&whole[..end]).is_none(), "{end}");
+        for end in 0..encoded.len() {
+            assert!(RecordRequest::parse(&encoded[..end]).is_none(), "{end}");
         }
-        whole.push(0);
-        assert!(RecordRequest::read(&whole).is_none());
-        assert!(RecordRequest::read(&u32::MAX.to_le_bytes()).is_none());
+        encoded.push(0);
+        assert!(RecordRequest::parse(&encoded).is_none());
+        assert!(RecordRequest::parse(&u32::MAX.to_le_bytes()).is_none());
     }
 }

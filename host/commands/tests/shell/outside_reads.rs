@@ -1,12 +1,12 @@
-//! Read-only programs with arguments that make them read or do something else, as a reviewer found them; and similar
-//! harmless commands that agents write every day.
+//! Read-only programs with arguments that make them read other files, or write and run something, as a review found
+//! them; and similar harmless commands that agents write every day.
 
 use mimir_core::Decision::Allow;
 
-use crate::kit::Judge;
+use crate::kit::DecisionTester;
 
 /// Commands that may not run without approval.
-pub const PAST: &[&str] = &[
+pub const OUTSIDE_READS: &[&str] = &[
     // A redirection to a file whose name only the shell knows.
     "echo x > b.r?",
     "for f in *; do echo x > \"$f\"; done",
@@ -225,8 +225,8 @@ pub const PAST: &[&str] = &[
     "cat a/../../passwd",
 ];
 
-/// These have no hidden effect.
-pub const STILL: &[&str] = &[
+/// Everyday commands without a hidden effect.
+pub const EVERYDAY_READS: &[&str] = &[
     "git ls-files | xargs grep -n TODO",
     "git ls-files | xargs wc -l",
     "git ls-files src | xargs wc -l",
@@ -324,10 +324,10 @@ pub const STILL: &[&str] = &[
 
 #[test]
 fn reads_outside_the_workspace_ask() {
-    Judge::plain().none_through(PAST);
+    DecisionTester::with_defaults().assert_none_allowed(OUTSIDE_READS);
 }
 
 #[test]
 fn reads_of_everyday_commands_are_allowed() {
-    Judge::plain().all(Allow, STILL);
+    DecisionTester::with_defaults().assert_all(Allow, EVERYDAY_READS);
 }

@@ -20,7 +20,7 @@ use mimir_wasm::SystemClock;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::finished;
+use super::command_output;
 use crate::run_code::{CodeEngine, CodeResult, CodeSnippet, run_code};
 
 /// An engine that supports Python only.
@@ -42,7 +42,7 @@ impl CodeEngine for Python {
     ) -> BoxFuture<'a, CodeResult> {
         assert!(!call.rights().files.is_empty());
         let ran = CodeResult {
-            result: Ok(finished(self.0, &snippet.code, "")),
+            result: Ok(command_output(self.0, &snippet.code, "")),
             usage: ResourceUsage {
                 fuel: Some(7),
                 ..ResourceUsage::default()
@@ -56,12 +56,12 @@ impl CodeEngine for Python {
 /// Available sandboxes, and the backends of the commands that ran.
 #[derive(Default)]
 struct Sandboxes {
-    there: Vec<&'static str>,
+    available: Vec<&'static str>,
     ran: Mutex<Vec<CommandTarget>>,
 }
 
-fn name(place: CommandTarget) -> &'static str {
-    match place {
+fn name(target: CommandTarget) -> &'static str {
+    match target {
         CommandTarget::Default => "usual",
         CommandTarget::HostPrograms => "process",
         CommandTarget::Container(_) => "container",
@@ -79,17 +79,16 @@ impl CommandRunner for Sandboxes {
 
     fn sandbox_name<'a>(
         &'a self,
-        place: CommandTarget,
+        target: CommandTarget,
         program: &'a str,
     ) -> BoxFuture<'a, Result<&'static str, ToolError>> {
-        let offered = match self.there.contains(&name(place)) {
-            true => Ok(name(place)),
-            false => {
-                let message = format!("no `{program}` in {}", name(place));
-                Err(ToolError::new(ToolErrorCode::Unavailable, message))
-            }
+        let sandbox = if self.available.contains(&name(target)) {
+            Ok(name(target))
+        } else {
+            let message = format!("no `{program}` in {}", name(target));
+            Err(ToolError::new(ToolErrorCode::Unavailable, message))
         };
-        Box::pin(std::future::ready(offered))
+        Box::pin(std::future::ready(sandbox))
     }
 
     fn run(
@@ -98,19 +97,24 @@ impl CommandRunner for Sandboxes {
         _: Arc<dyn CallObserver>,
     ) -> BoxFuture<'_, Result<CommandOutput, ToolError>> {
         self.ran.lock().push(command.command().target);
-        Box::pin(std::future::ready(Ok(finished(0, "by a command", ""))))
+        Box::pin(std::future::ready(Ok(command_output(
+            0,
+            "by a command",
+            "",
+        ))))
     }
 }
 
-struct Nobody;
+/// Answers no to each approval, and records nothing.
+struct NoApprover;
 
-impl Approver for Nobody {
+impl Approver for NoApprover {
     fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(std::future::ready(ApprovalAnswer::No))
     }
 }
 
-impl AuditSink for Nobody {
+impl AuditSink for NoApprover {
     fn record(&self, _: &AuditEvent) -> Result<(), AuditError> {
         Ok(())
     }
@@ -118,22 +122,22 @@ impl AuditSink for Nobody {
 
 async fn call(
     engines: Vec<Arc<dyn CodeEngine>>,
-    there: &[&'static str],
+    available: &[&'static str],
     arguments: Value,
 ) -> (Outcome, Vec<CommandTarget>) {
     let sandboxes = Arc::new(Sandboxes {
-        there: there.to_vec(),
+        available: available.to_vec(),
         ran: Mutex::default(),
     });
-    let world = PipelineSnapshot {
+    let snapshot = PipelineSnapshot {
         registry: Registry::new(vec![run_code(engines).unwrap()], Vec::new()),
         policy: Policy::default(),
     };
     let ports = PipelinePorts {
-        approver: Arc::new(Nobody),
+        approver: Arc::new(NoApprover),
         approval_store: Arc::new(NoApprovalStore),
         vault: Arc::new(Redactor::new()),
-        audit: Arc::new(Nobody),
+        audit: Arc::new(NoApprover),
         clock: Arc::new(SystemClock),
         runner: Arc::clone(&sandboxes) as _,
         model: Arc::new(mimir_core::language_model::NoLanguageModel),
@@ -144,7 +148,7 @@ async fn call(
         conversation_id: None,
         user: None,
     };
-    let outcome = Pipeline::new(world, ports)
+    let outcome = Pipeline::new(snapshot, ports)
         .call(Call::new("run_code", arguments, context))
         .await;
     let ran = sandboxes.ran.lock().clone();
@@ -168,15 +172,15 @@ async fn backend_auto_uses_the_first_available() {
     assert_eq!((outcome.receipt().fuel, ran.len()), (Some(7), 0));
 
     let (outcome, ran) = call(engines(), &all, code("bash")).await;
-    let said = structured(&outcome);
-    assert_eq!(said["backend"], "process");
-    assert_eq!(said["note"], "no engine runs bash in WebAssembly here");
+    let report = structured(&outcome);
+    assert_eq!(report["backend"], "process");
+    assert_eq!(report["note"], "no engine runs bash in WebAssembly here");
     assert_eq!(ran, [CommandTarget::HostPrograms]);
 
     let (outcome, ran) = call(engines(), &["container"], code("javascript")).await;
-    let said = structured(&outcome);
-    assert_eq!(said["backend"], "container");
-    let note = said["note"].as_str().unwrap();
+    let report = structured(&outcome);
+    assert_eq!(report["backend"], "container");
+    let note = report["note"].as_str().unwrap();
     assert!(note.contains("process: no `node` in process"), "{note}");
     assert_eq!(ran, [CommandTarget::Container(CodeLanguage::Javascript)]);
 
@@ -220,9 +224,9 @@ async fn backend_note_lists_engine_limits_on_failure() {
         json!({"language": "python", "code": "x"}),
     )
     .await;
-    let said = structured(&outcome);
+    let report = structured(&outcome);
     assert_eq!(
-        (&said["exitCode"], &said["note"]),
+        (&report["exitCode"], &report["note"]),
         (&json!(1), &json!("there are no sockets"))
     );
 }

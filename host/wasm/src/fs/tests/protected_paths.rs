@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn hidden_paths_support_no_operation() {
-    let mut world = World::new();
+    let mut workspace = TestWorkspace::new();
     for path in [
         ".env",
         "./.env",
@@ -23,24 +23,24 @@ fn hidden_paths_support_no_operation() {
         ".mimir/state",
         ".mimir/state/audit.jsonl",
     ] {
-        let done = everything(&mut world, path);
-        refused(&done, path);
+        let done = all_operations(&mut workspace, path);
+        assert_refused(&done, path);
     }
-    assert_eq!(fs::read_to_string(world.host(".env")).unwrap(), SECRET);
+    assert_eq!(fs::read_to_string(workspace.host(".env")).unwrap(), SECRET);
     assert_eq!(
-        fs::read_to_string(world.host("a/secrets/key")).unwrap(),
+        fs::read_to_string(workspace.host("a/secrets/key")).unwrap(),
         SECRET
     );
     assert!(
-        world.last_refusal().contains(".mimir/state"),
+        workspace.last_refusal().contains(".mimir/state"),
         "{}",
-        world.last_refusal()
+        workspace.last_refusal()
     );
 }
 
 #[test]
 fn read_only_paths_can_only_be_read() {
-    let mut world = World::new();
+    let mut workspace = TestWorkspace::new();
     for path in [
         ".mimir/config.yml",
         ".mimir",
@@ -55,68 +55,74 @@ fn read_only_paths_can_only_be_read() {
         ".m\u{200b}imir/new",
         "src/../.mimir/new",
     ] {
-        let done: Vec<_> = everything(&mut world, path).into_iter().skip(5).collect();
-        refused(&done, path);
+        let done: Vec<_> = all_operations(&mut workspace, path)
+            .into_iter()
+            .skip(5)
+            .collect();
+        assert_refused(&done, path);
     }
-    assert_eq!(world.read(".mimir/config.yml").unwrap(), "settings");
-    assert_eq!(world.read(".git/hooks/pre-commit").unwrap(), "#!/bin/sh");
-    assert_eq!(world.list(".mimir").unwrap(), ["config.yml"]);
-    assert_eq!(world.list(".git/hooks").unwrap(), ["pre-commit"]);
+    assert_eq!(workspace.read(".mimir/config.yml").unwrap(), "settings");
+    assert_eq!(
+        workspace.read(".git/hooks/pre-commit").unwrap(),
+        "#!/bin/sh"
+    );
+    assert_eq!(workspace.list(".mimir").unwrap(), ["config.yml"]);
+    assert_eq!(workspace.list(".git/hooks").unwrap(), ["pre-commit"]);
 }
 
 #[test]
 fn hidden_paths_are_not_listed() {
-    let mut world = World::new();
+    let mut workspace = TestWorkspace::new();
     assert_eq!(
-        world.list(".").unwrap(),
+        workspace.list(".").unwrap(),
         [".env.example", ".git", ".mimir", "a", "src", "sub"]
     );
-    assert_eq!(world.list("sub").unwrap(), Vec::<String>::new());
-    assert_eq!(world.list("a").unwrap(), ["open.txt"]);
+    assert_eq!(workspace.list("sub").unwrap(), Vec::<String>::new());
+    assert_eq!(workspace.list("a").unwrap(), ["open.txt"]);
 }
 
 #[test]
 fn git_folder_may_be_written_but_not_redirected() {
-    let mut world = World::new();
-    world.write(".git/HEAD", "ref: x").unwrap();
-    world.mkdir("sub/.git").unwrap();
-    world.write("sub/.git/HEAD", "ref: x").unwrap();
+    let mut workspace = TestWorkspace::new();
+    workspace.write(".git/HEAD", "ref: x").unwrap();
+    workspace.mkdir("sub/.git").unwrap();
+    workspace.write("sub/.git/HEAD", "ref: x").unwrap();
     assert_eq!(
-        world.write("sub/.git/config", "x").err(),
+        workspace.write("sub/.git/config", "x").err(),
         Some(ErrorCode::NotPermitted)
     );
     assert_eq!(
-        world.mkdir("sub/.git/hooks").err(),
+        workspace.mkdir("sub/.git/hooks").err(),
         Some(ErrorCode::NotPermitted)
     );
     assert_eq!(
-        world.write("a/.git", "gitdir: ../evil").err(),
+        workspace.write("a/.git", "gitdir: ../evil").err(),
         Some(ErrorCode::NotPermitted)
     );
     assert_eq!(
-        world.symlink("src", "a/.git").err(),
+        workspace.symlink("src", "a/.git").err(),
         Some(ErrorCode::NotPermitted)
     );
     assert_eq!(
-        world.link("src/main.rs", "a/.git").err(),
+        workspace.link("src/main.rs", "a/.git").err(),
         Some(ErrorCode::NotPermitted)
     );
     assert_eq!(
-        world.rename("src/main.rs", "a/.git").err(),
+        workspace.rename("src/main.rs", "a/.git").err(),
         Some(ErrorCode::NotPermitted)
     );
     // A kernel tree has a file of this name; only a link there would mislead a shell.
-    world.write(".config", "CONFIG_X=y").unwrap();
-    world.unlink(".config").unwrap();
+    workspace.write(".config", "CONFIG_X=y").unwrap();
+    workspace.unlink(".config").unwrap();
     assert_eq!(
-        world.symlink("src", ".config").err(),
+        workspace.symlink("src", ".config").err(),
         Some(ErrorCode::NotPermitted)
     );
 }
 
 #[test]
 fn revealed_file_is_visible_and_no_other() {
-    let mut world = World::with(64, |ws| {
+    let mut workspace = TestWorkspace::with(64, |ws| {
         let mut mount = mount(ws, "", DirectoryAccess::ReadWrite);
         mount.rules = mount
             .rules
@@ -124,78 +130,82 @@ fn revealed_file_is_visible_and_no_other() {
             .unwrap();
         vec![mount]
     });
-    assert_eq!(world.read("sub/.env").unwrap(), SECRET);
-    assert_eq!(world.list("sub").unwrap(), [".env"]);
-    assert_eq!(world.read(".env").err(), Some(ErrorCode::NotPermitted));
+    assert_eq!(workspace.read("sub/.env").unwrap(), SECRET);
+    assert_eq!(workspace.list("sub").unwrap(), [".env"]);
+    assert_eq!(workspace.read(".env").err(), Some(ErrorCode::NotPermitted));
     assert_eq!(
-        world.write(".mimir/x", "x").err(),
+        workspace.write(".mimir/x", "x").err(),
         Some(ErrorCode::NotPermitted)
     );
     assert_eq!(
-        world.read("a/secrets/key").err(),
+        workspace.read("a/secrets/key").err(),
         Some(ErrorCode::NotPermitted)
     );
 }
 
 #[test]
 fn read_only_mount_cannot_be_changed() {
-    let mut world = World::with(64, |ws| vec![mount(ws, "", DirectoryAccess::Read)]);
+    let mut workspace = TestWorkspace::with(64, |ws| vec![mount(ws, "", DirectoryAccess::Read)]);
     for path in ["src/main.rs", "src/new.rs", "src/deep"] {
-        let done: Vec<_> = everything(&mut world, path).into_iter().skip(5).collect();
-        refused(&done, path);
+        let done: Vec<_> = all_operations(&mut workspace, path)
+            .into_iter()
+            .skip(5)
+            .collect();
+        assert_refused(&done, path);
     }
-    assert_eq!(world.read("src/main.rs").unwrap(), "fn main() {}");
-    assert!(world.last_refusal().contains("reading only"));
-    let fd = world
+    assert_eq!(workspace.read("src/main.rs").unwrap(), "fn main() {}");
+    assert!(workspace.last_refusal().contains("reading only"));
+    let fd = workspace
         .open("src/main.rs", OpenFlags::empty(), DescriptorFlags::READ)
         .unwrap();
     let handle = || Resource::new_borrow(fd.rep());
     let (size, write, now) = (handle(), handle(), handle());
     assert_eq!(
-        world
+        workspace
             .run(async |mut view, _| view.set_size(size, 0).await)
             .err(),
         Some(ErrorCode::BadDescriptor)
     );
     assert_eq!(
-        world
+        workspace
             .run(async |mut view, _| view.write(write, vec![0], 0).await)
             .err(),
         Some(ErrorCode::BadDescriptor)
     );
-    let times = world.run(async |mut view, _| {
+    let times = workspace.run(async |mut view, _| {
         view.set_times(now, NewTimestamp::Now, NewTimestamp::Now)
             .await
     });
     assert_eq!(times.err(), Some(ErrorCode::NotPermitted));
-    assert!(world.view().write_via_stream(handle(), 0).is_err());
-    assert!(world.view().append_via_stream(handle()).is_err());
+    assert!(workspace.view().write_via_stream(handle(), 0).is_err());
+    assert!(workspace.view().append_via_stream(handle()).is_err());
 }
 
 #[test]
 fn mount_below_the_root_is_checked_by_its_prefix() {
-    let mut world = World::with(64, |ws| vec![mount(ws, "a", DirectoryAccess::ReadWrite)]);
-    assert_eq!(world.list(".").unwrap(), ["open.txt"]);
+    let mut workspace =
+        TestWorkspace::with(64, |ws| vec![mount(ws, "a", DirectoryAccess::ReadWrite)]);
+    assert_eq!(workspace.list(".").unwrap(), ["open.txt"]);
     assert_eq!(
-        world.read("secrets/key").err(),
+        workspace.read("secrets/key").err(),
         Some(ErrorCode::NotPermitted)
     );
-    assert_eq!(world.fs.refusals()[0].path, "a/secrets/key");
+    assert_eq!(workspace.fs.refusals()[0].path, "a/secrets/key");
     assert_eq!(
-        world.read("../src/main.rs").err(),
+        workspace.read("../src/main.rs").err(),
         Some(ErrorCode::NotPermitted)
     );
     assert_eq!(
-        world.symlink("../src", "up").err(),
+        workspace.symlink("../src", "up").err(),
         Some(ErrorCode::NotPermitted)
     );
-    world.write("new.txt", "new").unwrap();
-    assert!(world.host("a/new.txt").exists());
+    workspace.write("new.txt", "new").unwrap();
+    assert!(workspace.host("a/new.txt").exists());
 }
 
 #[test]
 fn mount_of_its_own_opens_a_path_closed_in_the_root() {
-    let mut world = World::with(64, |ws| {
+    let mut workspace = TestWorkspace::with(64, |ws| {
         let backups = GuestMount {
             rules: PathRules::none(),
             ..mount(ws, ".mimir/state", DirectoryAccess::ReadWrite)
@@ -203,21 +213,21 @@ fn mount_of_its_own_opens_a_path_closed_in_the_root() {
         vec![mount(ws, "", DirectoryAccess::ReadWrite), backups]
     });
     assert_eq!(
-        world.read(".mimir/state/audit.jsonl").err(),
+        workspace.read(".mimir/state/audit.jsonl").err(),
         Some(ErrorCode::NotPermitted)
     );
     let (from, to) = (
-        Resource::new_borrow(world.roots[0].rep()),
-        Resource::new_borrow(world.roots[1].rep()),
+        Resource::new_borrow(workspace.roots[0].rep()),
+        Resource::new_borrow(workspace.roots[1].rep()),
     );
-    let back = world.run(async |mut view, _| {
+    let back = workspace.run(async |mut view, _| {
         view.rename_at(to, "audit.jsonl".into(), from, "stolen".into())
             .await
     });
     assert_eq!(back.err(), Some(ErrorCode::CrossDevice));
-    world.roots.remove(0);
-    assert_eq!(world.read("audit.jsonl").unwrap(), SECRET);
-    world.write("copy", "x").unwrap();
+    workspace.roots.remove(0);
+    assert_eq!(workspace.read("audit.jsonl").unwrap(), SECRET);
+    workspace.write("copy", "x").unwrap();
 }
 
 #[cfg(unix)]
