@@ -71,7 +71,7 @@ impl PreparedComponent {
                 call: find_call_export(pre.component())
                     .ok_or_else(|| kind_mismatch(wasmtime::format_err!("it exports no `call`")))?,
                 toolset: toolset::GuestIndices::new(&pre).map_err(kind_mismatch)?,
-                assessor: if assessor {
+                assessor: if *assessor {
                     Some(assessor::GuestIndices::new(&pre).map_err(kind_mismatch)?)
                 } else {
                     None

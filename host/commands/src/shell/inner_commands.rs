@@ -140,7 +140,7 @@ impl ScriptReader {
             "set" => simple.unknown.extend(risky_set_options(&simple.words)),
             _ if sets_variables(program) => note_declarations(&mut simple, self.shell),
             "read" | "getopts" | "unset" | "mapfile" | "readarray" | "printf" | "wait" => {
-                self.arrays |= makes_array(program, &simple.words);
+                self.has_arrays |= makes_array(program, &simple.words);
                 note_named_variables(program, &mut simple);
             }
             _ if runs_input(&simple) => simple

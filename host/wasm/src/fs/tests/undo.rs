@@ -139,7 +139,7 @@ fn undo_refuses_a_change_after_the_call() {
 }
 
 /// The changes of a finished call, as path and kinds of the old and the new state.
-fn finished(workspace: TestWorkspace, scope: UndoScope) -> (TestWorkspace, Vec<[String; 3]>) {
+fn finish_call(workspace: TestWorkspace, scope: UndoScope) -> (TestWorkspace, Vec<[String; 3]>) {
     let TestWorkspace { runtime, .. } = &workspace;
     runtime.block_on(scope.finish(&deadline(Duration::from_secs(60)), None));
     let record = workspace.record();
