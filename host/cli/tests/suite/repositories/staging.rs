@@ -23,7 +23,7 @@ fn git_add_names_missing_and_ignored_paths() {
     place.fine("work", "add", &["."]);
     place.fine("work", "commit", &["-m", "First"]);
     let said = place.refused("work", "commit", &["-m", "Second"]);
-    assert!(said.contains("nothing staged"), "{said}");
+    assert!(said.contains("nothing is staged"), "{said}");
     // A name that git would read as a pattern, and one of a deleted file.
     place.write("work/[a]*", "x\n");
     place.write("work/b.txt", "x\n");
@@ -63,7 +63,7 @@ fn git_linked_worktree_works_and_moved_one_is_explained() {
     for part in ["linked worktree", "bindMounts", &mount] {
         assert!(said.contains(part), "{part}: {said}");
     }
-    assert!(!said.contains("makes one"), "{said}");
+    assert!(!said.contains("creates one"), "{said}");
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn git_status_reports_paths_that_are_not_compared() {
     for operation in ["status", "diff"] {
         let said = place.fine("work", operation, &[]);
         assert!(
-            said.contains("not compared, for no tool may read it: .env"),
+            said.contains("not compared, because no tool may read it: .env"),
             "{said}"
         );
         assert!(

@@ -1,6 +1,6 @@
 //! Parsing of a call's arguments for git.
 //!
-//! Options of git can write files and run programs, so each operation accepts only the options in its table.
+//! Some git options write files or run programs, so each operation accepts only the options in its table.
 
 use mimir_sdk::prelude::*;
 use mimir_sdk::text;
@@ -9,7 +9,7 @@ use crate::tool::Operation;
 
 /// The arguments of an operation, by kind.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Words {
+pub struct Args {
     /// Allowed options, each with its value.
     pub options: Vec<String>,
     /// Arguments before `--` that are not options: revisions and branches.
@@ -18,20 +18,20 @@ pub struct Words {
     pub paths: Vec<String>,
 }
 
-/// The way in which an option takes its value.
+/// Form in which an option takes a value.
 #[derive(Clone, Copy, PartialEq)]
-enum Value {
+enum OptionValue {
     /// No value.
-    None,
+    Bare,
     /// Required: the next word, after `=`, or directly after a single letter.
-    Needed,
+    Required,
     /// Optional, only after `=`.
     Optional,
 }
 
-use Value::{Needed, None as Bare, Optional};
+use OptionValue::{Bare, Optional, Required};
 
-const DIFF: &[(&str, Value)] = &[
+const DIFF: &[(&str, OptionValue)] = &[
     ("--staged", Bare),
     ("--cached", Bare),
     ("--stat", Bare),
@@ -40,8 +40,8 @@ const DIFF: &[(&str, Value)] = &[
     ("--name-only", Bare),
     ("--name-status", Bare),
     ("--merge-base", Bare),
-    ("-U", Needed),
-    ("--unified", Needed),
+    ("-U", Required),
+    ("--unified", Required),
     ("-w", Bare),
     ("-b", Bare),
     ("--ignore-all-space", Bare),
@@ -49,11 +49,11 @@ const DIFF: &[(&str, Value)] = &[
     ("--ignore-blank-lines", Bare),
     ("--function-context", Bare),
     ("-W", Bare),
-    ("--diff-filter", Needed),
+    ("--diff-filter", Required),
     ("-M", Bare),
     ("--find-renames", Optional),
-    ("-S", Needed),
-    ("-G", Needed),
+    ("-S", Required),
+    ("-G", Required),
     ("-R", Bare),
     ("--word-diff", Bare),
     ("--minimal", Bare),
@@ -61,17 +61,17 @@ const DIFF: &[(&str, Value)] = &[
     ("--histogram", Bare),
 ];
 
-const LOG: &[(&str, Value)] = &[
-    ("-n", Needed),
-    ("--max-count", Needed),
-    ("--skip", Needed),
-    ("--since", Needed),
-    ("--after", Needed),
-    ("--until", Needed),
-    ("--before", Needed),
-    ("--author", Needed),
-    ("--committer", Needed),
-    ("--grep", Needed),
+const LOG: &[(&str, OptionValue)] = &[
+    ("-n", Required),
+    ("--max-count", Required),
+    ("--skip", Required),
+    ("--since", Required),
+    ("--after", Required),
+    ("--until", Required),
+    ("--before", Required),
+    ("--author", Required),
+    ("--committer", Required),
+    ("--grep", Required),
     ("-i", Bare),
     ("--all", Bare),
     ("--branches", Optional),
@@ -81,19 +81,19 @@ const LOG: &[(&str, Value)] = &[
     ("--first-parent", Bare),
     ("--reverse", Bare),
     ("--follow", Bare),
-    ("-S", Needed),
-    ("-G", Needed),
+    ("-S", Required),
+    ("-G", Required),
     ("--oneline", Bare),
 ];
 
-const SHOW: &[(&str, Value)] = &[
+const SHOW: &[(&str, OptionValue)] = &[
     ("--stat", Bare),
     ("--name-only", Bare),
     ("--name-status", Bare),
-    ("-U", Needed),
+    ("-U", Required),
 ];
 
-const ADD: &[(&str, Value)] = &[
+const ADD: &[(&str, OptionValue)] = &[
     ("-A", Bare),
     ("--all", Bare),
     ("-u", Bare),
@@ -101,21 +101,21 @@ const ADD: &[(&str, Value)] = &[
     ("-N", Bare),
 ];
 
-const COMMIT: &[(&str, Value)] = &[
-    ("-m", Needed),
-    ("--message", Needed),
+const COMMIT: &[(&str, OptionValue)] = &[
+    ("-m", Required),
+    ("--message", Required),
     ("-a", Bare),
     ("--all", Bare),
     ("--amend", Bare),
     ("--no-edit", Bare),
     ("--allow-empty", Bare),
-    ("--author", Needed),
-    ("--date", Needed),
+    ("--author", Required),
+    ("--date", Required),
     ("--signoff", Bare),
     ("-s", Bare),
 ];
 
-const BRANCH: &[(&str, Value)] = &[
+const BRANCH: &[(&str, OptionValue)] = &[
     ("-a", Bare),
     ("--all", Bare),
     ("-r", Bare),
@@ -132,8 +132,8 @@ const BRANCH: &[(&str, Value)] = &[
     ("--contains", Optional),
 ];
 
-const CHECKOUT: &[(&str, Value)] = &[
-    ("-b", Needed),
+const CHECKOUT: &[(&str, OptionValue)] = &[
+    ("-b", Required),
     ("--detach", Bare),
     ("-f", Bare),
     ("--force", Bare),
@@ -141,7 +141,7 @@ const CHECKOUT: &[(&str, Value)] = &[
     ("--theirs", Bare),
 ];
 
-fn table(operation: Operation) -> &'static [(&'static str, Value)] {
+fn allowed_options(operation: Operation) -> &'static [(&'static str, OptionValue)] {
     match operation {
         Operation::Status => &[],
         Operation::Diff => DIFF,
@@ -154,19 +154,19 @@ fn table(operation: Operation) -> &'static [(&'static str, Value)] {
     }
 }
 
-impl Words {
+impl Args {
     /// Parses the arguments of an operation.
-    pub fn read(operation: Operation, args: &[String]) -> Result<Self> {
-        let table = table(operation);
-        let mut read = Self::default();
+    pub fn parse(operation: Operation, args: &[String]) -> Result<Self> {
+        let allowed = allowed_options(operation);
+        let mut parsed = Self::default();
         let mut args = args.iter();
         while let Some(arg) = args.next() {
             if arg == "--" {
-                read.paths.extend(args.cloned());
+                parsed.paths.extend(args.cloned());
                 break;
             }
             if !arg.starts_with('-') || arg == "-" && operation == Operation::Checkout {
-                read.names.push(arg.clone());
+                parsed.names.push(arg.clone());
                 continue;
             }
             // `-5` means `-n 5`.
@@ -174,20 +174,19 @@ impl Words {
                 && arg.len() > 1
                 && arg[1..].bytes().all(|byte| byte.is_ascii_digit())
             {
-                read.options.push(format!("-n{}", &arg[1..]));
+                parsed.options.push(format!("-n{}", &arg[1..]));
                 continue;
             }
-            let (option, value) =
-                split(table, arg).ok_or_else(|| refused(operation, table, arg))?;
-            let (option, takes) = option;
+            let ((option, kind), value) = split_option(allowed, arg)
+                .ok_or_else(|| unsupported_option(operation, allowed, arg))?;
             let joined = |value: &str| match option.starts_with("--") {
                 true => format!("{option}={value}"),
                 false => format!("{option}{value}"),
             };
-            read.options.push(match (takes, value) {
+            parsed.options.push(match (kind, value) {
                 (Bare | Optional, None) => option.to_owned(),
-                (Needed | Optional, Some(value)) => joined(value),
-                (Needed, None) => match args.next() {
+                (Required | Optional, Some(value)) => joined(value),
+                (Required, None) => match args.next() {
                     Some(value) => joined(value),
                     None => {
                         return Err(Error::invalid_input(format_args!(
@@ -195,10 +194,10 @@ impl Words {
                         )));
                     }
                 },
-                (Bare, Some(_)) => return Err(refused(operation, table, arg)),
+                (Bare, Some(_)) => return Err(unsupported_option(operation, allowed, arg)),
             });
         }
-        Ok(read)
+        Ok(parsed)
     }
 
     /// Returns true if one of these options was given.
@@ -214,7 +213,7 @@ impl Words {
     }
 
     /// Options and names, as arguments for git.
-    pub fn before_paths(&self) -> Vec<&str> {
+    pub fn options_and_names(&self) -> Vec<&str> {
         self.options
             .iter()
             .chain(&self.names)
@@ -224,10 +223,10 @@ impl Words {
 }
 
 /// Splits an option from the value in the same word.
-fn split<'a>(
-    table: &'static [(&'static str, Value)],
+fn split_option<'a>(
+    allowed: &'static [(&'static str, OptionValue)],
     arg: &'a str,
-) -> Option<((&'static str, Value), Option<&'a str>)> {
+) -> Option<((&'static str, OptionValue), Option<&'a str>)> {
     let (name, value) = match arg.starts_with("--") {
         true => match arg.split_once('=') {
             Some((name, value)) => (name, Some(value)),
@@ -240,19 +239,19 @@ fn split<'a>(
             (&arg[..end], (!value.is_empty()).then_some(value))
         }
     };
-    let found = table.iter().find(|(option, _)| *option == name)?;
-    Some((*found, value))
+    let option = allowed.iter().find(|(option, _)| *option == name)?;
+    Some((*option, value))
 }
 
-fn refused(operation: Operation, table: &[(&str, Value)], arg: &str) -> Error {
-    let known: Vec<&str> = table.iter().map(|(option, _)| *option).collect();
+fn unsupported_option(operation: Operation, allowed: &[(&str, OptionValue)], arg: &str) -> Error {
+    let known: Vec<&str> = allowed.iter().map(|(option, _)| *option).collect();
     let name = operation.as_str();
-    let has = match known.is_empty() {
+    let accepted = match known.is_empty() {
         true => "takes no options, only paths after `--`".to_owned(),
         false => format!("takes {}", known.join(", ")),
     };
     Error::invalid_input(format_args!(
-        "`{}` is not supported: `{name}` {has}; write each short option as its own word, or run git through `exec`",
+        "`{}` is not supported: `{name}` {accepted}; write each short option as its own word, or run git through `exec`",
         text::brief(arg)
     ))
 }
@@ -262,14 +261,14 @@ mod tests {
     use super::*;
     use mimir_sdk::Code;
 
-    fn read(operation: Operation, args: &[&str]) -> Result<Words> {
+    fn parse(operation: Operation, args: &[&str]) -> Result<Args> {
         let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
-        Words::read(operation, &args)
+        Args::parse(operation, &args)
     }
 
     #[test]
     fn git_options_names_and_paths_are_separated() {
-        let words = read(
+        let args = parse(
             Operation::Diff,
             &[
                 "--staged",
@@ -284,15 +283,15 @@ mod tests {
             ],
         )
         .unwrap();
-        assert_eq!(words.options, ["--staged", "-U5", "--unified=1", "-S-x"]);
-        assert_eq!(words.names, ["main..topic"]);
-        assert_eq!(words.paths, ["--output=x", "a b"]);
-        assert!(
-            words.has(&["--cached", "--staged"]) && words.has(&["-U"]) && !words.has(&["--stat"])
-        );
-        assert_eq!(read(Operation::Log, &["-5"]).unwrap().options, ["-n5"]);
+        assert_eq!(args.options, ["--staged", "-U5", "--unified=1", "-S-x"]);
+        assert_eq!(args.names, ["main..topic"]);
+        assert_eq!(args.paths, ["--output=x", "a b"]);
+        assert!(args.has(&["--cached", "--staged"]) && args.has(&["-U"]) && !args.has(&["--stat"]));
+        assert_eq!(parse(Operation::Log, &["-5"]).unwrap().options, ["-n5"]);
         assert_eq!(
-            read(Operation::Commit, &["-m", "--amend"]).unwrap().options,
+            parse(Operation::Commit, &["-m", "--amend"])
+                .unwrap()
+                .options,
             ["-m--amend"]
         );
     }
@@ -318,7 +317,7 @@ mod tests {
             (Operation::Diff, "-"),
             (Operation::Log, "-n"),
         ] {
-            let error = read(operation, &[arg]).unwrap_err();
+            let error = parse(operation, &[arg]).unwrap_err();
             assert_eq!(*error.code(), Code::InvalidInput, "{arg}: {error}");
         }
     }
