@@ -22,8 +22,8 @@ fn key(memory: &Memory) -> String {
 }
 
 /// Hash of the inputs of the vectors.
-fn made_of(settings: &Settings, memory: &Memory) -> Vec<u8> {
-    let of = serde_json::json!([
+fn input_hash(settings: &Settings, memory: &Memory) -> Vec<u8> {
+    let inputs = serde_json::json!([
         1,
         settings.url,
         settings.model,
@@ -31,27 +31,29 @@ fn made_of(settings: &Settings, memory: &Memory) -> Vec<u8> {
         memory.name.as_str(),
         memory.text
     ]);
-    Sha256::digest(of.to_string()).to_vec()
+    Sha256::digest(inputs.to_string()).to_vec()
 }
 
 impl Vectors {
-    /// Reads the stored vectors if they belong to exactly this content: `passages` vectors of `numbers` numbers each.
+    /// Reads the stored vectors if they were computed from exactly this content: `passages` vectors with `dimensions`
+    /// numbers each.
     pub(super) fn read(
         store: &impl Store,
         settings: &Settings,
         memory: &Memory,
-        (passages, numbers): (usize, usize),
+        (passages, dimensions): (usize, usize),
     ) -> Result<Option<Self>> {
         let Some(value) = store.get(&key(memory))? else {
             return Ok(None);
         };
-        let of = made_of(settings, memory);
-        let bytes = value.strip_prefix(&of[..]);
-        let Some(bytes) = bytes.filter(|bytes| bytes.len() == passages * numbers) else {
+        let hash = input_hash(settings, memory);
+        let bytes = value.strip_prefix(&hash[..]);
+        let Some(bytes) = bytes.filter(|bytes| bytes.len() == passages * dimensions) else {
             return Ok(None);
         };
-        let each = bytes.chunks_exact(numbers);
-        let vectors = each.map(|vector| vector.iter().map(|number| number.cast_signed()).collect());
+        let chunks = bytes.chunks_exact(dimensions);
+        let vectors =
+            chunks.map(|vector| vector.iter().map(|number| number.cast_signed()).collect());
         Ok(Some(Self(vectors.collect())))
     }
 
@@ -61,7 +63,7 @@ impl Vectors {
         settings: &Settings,
         memory: &Memory,
     ) -> Result<()> {
-        let mut value = made_of(settings, memory);
+        let mut value = input_hash(settings, memory);
         for vector in &self.0 {
             value.extend(vector.iter().map(|number| number.cast_unsigned()));
         }
@@ -69,22 +71,22 @@ impl Vectors {
     }
 }
 
-/// Removes the vectors of missing memories.
-pub(super) fn tidy(store: &impl Store, memories: &[Memory]) -> Result<()> {
-    for kept in store.keys(KEYS)? {
-        if !memories.iter().any(|memory| key(memory) == kept) {
-            store.delete(&kept)?;
+/// Removes the vectors of memories that do not exist any more.
+pub(super) fn remove_orphans(store: &impl Store, memories: &[Memory]) -> Result<()> {
+    for stored_key in store.keys(KEYS)? {
+        if !memories.iter().any(|memory| key(memory) == stored_key) {
+            store.delete(&stored_key)?;
         }
     }
     Ok(())
 }
 
 /// Quantises a vector to bytes: only its direction is compared.
-pub(super) fn small(vector: &[f32]) -> Vec<i8> {
-    let most = vector
+pub(super) fn quantise(vector: &[f32]) -> Vec<i8> {
+    let max = vector
         .iter()
-        .fold(0.0_f32, |most, number| most.max(number.abs()));
-    let scale = if most > 0.0 { 127.0 / most } else { 0.0 };
+        .fold(0.0_f32, |max, number| max.max(number.abs()));
+    let scale = if max > 0.0 { 127.0 / max } else { 0.0 };
     #[expect(
         clippy::cast_possible_truncation,
         reason = "between -127 and 127 after the scale"
@@ -94,34 +96,32 @@ pub(super) fn small(vector: &[f32]) -> Vec<i8> {
 }
 
 /// The cosine similarity of two vectors; `None` if they cannot be compared or it is not positive.
-pub(super) fn nearness(query: &[f32], passage: &[i8]) -> Option<f32> {
+pub(super) fn cosine_similarity(query: &[f32], passage: &[i8]) -> Option<f32> {
     if query.len() != passage.len() {
         return None;
     }
-    let (mut product, mut one, mut other) = (0.0_f64, 0.0_f64, 0.0_f64);
+    let (mut product, mut query_square, mut passage_square) = (0.0_f64, 0.0_f64, 0.0_f64);
     for (a, b) in query.iter().zip(passage) {
         let (a, b) = (f64::from(*a), f64::from(*b));
         product += a * b;
-        one += a * a;
-        other += b * b;
+        query_square += a * a;
+        passage_square += b * b;
     }
-    let lengths = (one * other).sqrt();
+    let lengths = (query_square * passage_square).sqrt();
     #[expect(clippy::cast_possible_truncation, reason = "a cosine")]
     let cosine = (product / lengths) as f32;
     (lengths > 0.0 && cosine > 0.0).then_some(cosine)
 }
 
-/// Checks a response of the endpoint.
-pub(super) fn checked(vectors: Vec<Vec<f32>>, wanted: usize) -> Result<Vec<Vec<f32>>> {
+/// Checks that a response has the expected number of vectors, all with the same positive length.
+pub(super) fn check_vectors(vectors: Vec<Vec<f32>>, expected: usize) -> Result<Vec<Vec<f32>>> {
     let length = vectors.first().map_or(0, Vec::len);
-    let whole = vectors.len() == wanted && length > 0;
+    let is_complete = vectors.len() == expected && length > 0;
     let fits = |vector: &Vec<f32>| {
         vector.len() == length && vector.iter().all(|number| number.is_finite())
     };
-    match whole && vectors.iter().all(fits) {
+    match is_complete && vectors.iter().all(fits) {
         true => Ok(vectors),
-        false => Err(Error::network(
-            "it did not answer with one vector for each text",
-        )),
+        false => Err(Error::network("it did not return one vector for each text")),
     }
 }

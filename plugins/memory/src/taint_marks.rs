@@ -1,6 +1,6 @@
-//! Tracks the origin of a memory's text. With each mark the host stores the taint of the sessions that set it, always
-//! the worst of all of them, and a session that reads the mark takes on that taint. So a save sets a mark, named after
-//! the memory, before the file changes; and reading a memory reads its mark.
+//! Tracks the origin of a memory's text with a stored value, the mark, for each saved memory. With each mark the host
+//! stores the worst taint of all sessions that set it, and a session that reads the mark takes on that taint. So a save
+//! sets the mark of the memory before the file changes, and reading a memory reads its mark.
 //!
 //! A file that a person wrote has no mark. A saved memory keeps its mark whatever happens to the file: a person may
 //! edit it, or version control may restore an older one, and neither means that each line was checked. To clear the
@@ -20,10 +20,10 @@ fn key(name: &Name) -> String {
 }
 
 /// Sets the mark of a memory that this call is about to save.
-pub(crate) fn mark(store: &impl Store, folder: &Folder, name: &Name) -> Result<()> {
+pub(crate) fn set_mark(store: &impl Store, folder: &Folder, name: &Name) -> Result<()> {
     match store.set(&key(name), b"") {
         Err(error) if *error.code() == Code::LimitExceeded => {
-            tidy(store, folder)?;
+            remove_orphans(store, folder)?;
             store.set(&key(name), b"")
         }
         done => done,
@@ -31,23 +31,23 @@ pub(crate) fn mark(store: &impl Store, folder: &Folder, name: &Name) -> Result<(
 }
 
 /// Registers that this call has read the memory of this name.
-pub(crate) fn note(store: &impl Store, name: &Name) -> Result<()> {
+pub(crate) fn record_read(store: &impl Store, name: &Name) -> Result<()> {
     store.get(&key(name)).map(drop)
 }
 
 /// Registers that this call has read the names of all memories.
-pub(crate) fn note_names(store: &impl Store) -> Result<()> {
+pub(crate) fn record_names_read(store: &impl Store) -> Result<()> {
     store.keys(MARKS).map(drop)
 }
 
 /// Removes the marks of missing memories. Only done when the storage is full, because a removed memory may be
 /// restored.
-fn tidy(store: &impl Store, folder: &Folder) -> Result<()> {
-    let there = folder.list()?.entries;
-    let there: Vec<String> = there.iter().map(|entry| key(&entry.name)).collect();
-    for kept in store.keys(MARKS)? {
-        if !there.contains(&kept) {
-            store.delete(&kept)?;
+fn remove_orphans(store: &impl Store, folder: &Folder) -> Result<()> {
+    let entries = folder.list()?.entries;
+    let known_keys: Vec<String> = entries.iter().map(|entry| key(&entry.name)).collect();
+    for stored_key in store.keys(MARKS)? {
+        if !known_keys.contains(&stored_key) {
+            store.delete(&stored_key)?;
         }
     }
     Ok(())

@@ -10,32 +10,32 @@ use wasip2::io::streams::StreamError;
 
 use super::{Response, Transport};
 
-/// Time limit for each silence of the endpoint: a search has a minute in total.
-const SILENT: Duration = Duration::from_secs(20);
+/// Time limit for the connection, for the first byte and between bytes: a search has a minute in total.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Bytes per write, which is as much as a stream takes at once.
-const WRITTEN: usize = 4096;
+/// Bytes per write: as much as a stream accepts at once.
+const WRITE_CHUNK: usize = 4096;
 
 /// Bytes per read.
-const READ: u64 = 64 << 10;
+const READ_CHUNK: u64 = 64 << 10;
 
 /// A transport through the host.
 pub(crate) struct Network;
 
 impl Transport for Network {
     fn post(&self, url: &Url, headers: &[(&str, String)], body: &[u8]) -> Result<Response> {
-        let failed = || Error::network("it could not be reached, or broke off");
+        let failed = || Error::network("it could not be reached, or the connection was lost");
         let options = RequestOptions::new();
-        let silent = u64::try_from(SILENT.as_nanos()).ok();
-        let _ = options.set_connect_timeout(silent);
-        let _ = options.set_first_byte_timeout(silent);
-        let _ = options.set_between_bytes_timeout(silent);
+        let idle_timeout = u64::try_from(IDLE_TIMEOUT.as_nanos()).ok();
+        let _ = options.set_connect_timeout(idle_timeout);
+        let _ = options.set_first_byte_timeout(idle_timeout);
+        let _ = options.set_between_bytes_timeout(idle_timeout);
         let request = request(url, headers, body.len()).ok_or_else(failed)?;
         let outgoing = request.body().map_err(|()| failed())?;
-        let answer = handle(request, Some(options)).map_err(|_| failed())?;
+        let future = handle(request, Some(options)).map_err(|_| failed())?;
         {
             let stream = outgoing.write().map_err(|()| failed())?;
-            for chunk in body.chunks(WRITTEN) {
+            for chunk in body.chunks(WRITE_CHUNK) {
                 // A server that rejects the rest of the body has already responded.
                 if stream.blocking_write_and_flush(chunk).is_err() {
                     break;
@@ -43,15 +43,15 @@ impl Transport for Network {
             }
         }
         let _ = OutgoingBody::finish(outgoing, None);
-        answer.subscribe().block();
-        let Some(Ok(Ok(response))) = answer.get() else {
+        future.subscribe().block();
+        let Some(Ok(Ok(response))) = future.get() else {
             return Err(failed());
         };
         let incoming = response.consume().map_err(|()| failed())?;
         let stream = incoming.stream().map_err(|()| failed())?;
         let mut body = Vec::new();
         loop {
-            match stream.blocking_read(READ) {
+            match stream.blocking_read(READ_CHUNK) {
                 Ok(bytes) => body.extend(bytes),
                 Err(StreamError::Closed) => break,
                 Err(StreamError::LastOperationFailed(_)) => return Err(failed()),

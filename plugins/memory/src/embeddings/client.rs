@@ -5,15 +5,15 @@ use mimir_sdk::{Error, Result, text};
 use url::Url;
 
 use super::settings::Settings;
-use super::vectors::checked;
+use super::vectors::check_vectors;
 
 #[cfg(not(target_os = "wasi"))]
-mod absent;
+mod stub;
 #[cfg(target_os = "wasi")]
 mod wasi;
 
 #[cfg(not(target_os = "wasi"))]
-pub(crate) use absent::Network;
+pub(crate) use stub::Network;
 #[cfg(target_os = "wasi")]
 pub(crate) use wasi::Network;
 
@@ -53,37 +53,37 @@ pub(super) fn embed(
     let url = settings.endpoint()?;
     let response = transport.post(&url, &headers, body.to_string().as_bytes())?;
     if !(200..300).contains(&response.status) {
-        let said = String::from_utf8_lossy(&response.body);
+        let message = String::from_utf8_lossy(&response.body);
         return Err(Error::network(format_args!(
             "it answered {}: {}",
             response.status,
-            text::brief(said.trim())
+            text::brief(message.trim())
         )));
     }
-    let answer: Value = serde_json::from_slice(&response.body)
-        .map_err(|_| Error::network("it did not answer in JSON; check `embeddings.url`"))?;
-    checked(vectors(&answer).unwrap_or_default(), texts.len())
+    let json: Value = serde_json::from_slice(&response.body)
+        .map_err(|_| Error::network("it did not return JSON; check `embeddings.url`"))?;
+    check_vectors(vectors(&json).unwrap_or_default(), texts.len())
 }
 
 /// The vectors of a response, in the order of the texts.
-fn vectors(answer: &Value) -> Option<Vec<Vec<f32>>> {
-    let data = answer.get("data")?.as_array()?;
-    let mut all: Vec<(u64, Vec<f32>)> = Vec::with_capacity(data.len());
+fn vectors(json: &Value) -> Option<Vec<Vec<f32>>> {
+    let data = json.get("data")?.as_array()?;
+    let mut indexed: Vec<(u64, Vec<f32>)> = Vec::with_capacity(data.len());
     for (at, item) in (0..).zip(data) {
         let numbers = item.get("embedding")?.as_array()?;
         #[expect(
             clippy::cast_possible_truncation,
-            reason = "vectors are of such numbers"
+            reason = "embeddings have single precision"
         )]
         let vector: Option<Vec<f32>> = numbers
             .iter()
             .map(|number| Some(number.as_f64()? as f32))
             .collect();
-        all.push((
+        indexed.push((
             item.get("index").and_then(Value::as_u64).unwrap_or(at),
             vector?,
         ));
     }
-    all.sort_by_key(|(index, _)| *index);
-    Some(all.into_iter().map(|(_, vector)| vector).collect())
+    indexed.sort_by_key(|(index, _)| *index);
+    Some(indexed.into_iter().map(|(_, vector)| vector).collect())
 }

@@ -1,4 +1,4 @@
-//! Lines of a memory in a result.
+//! Lines of a memory, and their display in a result.
 
 use mimir_sdk::pieces;
 
@@ -28,8 +28,9 @@ pub(crate) fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
         })
 }
 
-/// A single line. A line from the inside of a private key is left out, because the host cannot detect it by itself.
-pub(crate) fn alone<'a>(text: &str, line: Line<'a>) -> &'a str {
+/// The text of a line for display on its own. A line from the inside of a private key is masked: without the key's
+/// first line, the host cannot detect it.
+pub(crate) fn without_key_material<'a>(text: &str, line: Line<'a>) -> &'a str {
     let bytes = line.text.as_bytes();
     if pieces::in_key(bytes) && pieces::opens_key(&text.as_bytes()[..line.at]) {
         return pieces::KEY_MARK;
@@ -37,7 +38,7 @@ pub(crate) fn alone<'a>(text: &str, line: Line<'a>) -> &'a str {
     line.text
 }
 
-/// `1 line`, `3 lines`.
+/// Formats a count with its noun: `1 line`, `3 lines`.
 pub(crate) fn counted(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }

@@ -23,7 +23,7 @@ pub(crate) struct Settings {
 
 impl Settings {
     /// Reads the settings from the host, if an endpoint is configured.
-    pub(crate) fn of_host() -> Result<Option<Self>> {
+    pub(crate) fn from_environment() -> Result<Option<Self>> {
         let Ok(text) = std::env::var(VARIABLE) else {
             return Ok(None);
         };
