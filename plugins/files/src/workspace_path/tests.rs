@@ -2,16 +2,16 @@ use mimir_sdk::Code;
 
 use super::*;
 
-fn place(written: &str) -> Result<String> {
-    Place::new(&Context::at("/ws"), written).map(|place| place.exact().to_owned())
+fn location(written: &str) -> Result<String> {
+    WorkspacePath::new(&Context::at("/ws"), written).map(|location| location.exact().to_owned())
 }
 
 #[test]
 fn paths_are_relative_and_stay_inside() {
-    assert_eq!(place("a/./b//c/").unwrap(), "a/b/c");
-    assert_eq!(place("a/../b").unwrap(), "b");
-    assert_eq!(place(".").unwrap(), ".");
-    assert_eq!(place("a b/ü.txt").unwrap(), "a b/ü.txt");
+    assert_eq!(location("a/./b//c/").unwrap(), "a/b/c");
+    assert_eq!(location("a/../b").unwrap(), "b");
+    assert_eq!(location(".").unwrap(), ".");
+    assert_eq!(location("a b/ü.txt").unwrap(), "a b/ü.txt");
     for bad in [
         "",
         "/etc/passwd",
@@ -23,7 +23,7 @@ fn paths_are_relative_and_stay_inside() {
         &"x/".repeat(MAX_PATH),
     ] {
         assert_eq!(
-            *place(bad).unwrap_err().code(),
+            *location(bad).unwrap_err().code(),
             Code::InvalidPath,
             "{bad:?}"
         );
@@ -33,22 +33,26 @@ fn paths_are_relative_and_stay_inside() {
 #[test]
 fn path_display_quotes_forged_names_and_shortens_long_ones() {
     let cx = Context::at("/ws");
-    let forged = Place::new(&cx, "a\nread_file: ok").unwrap();
+    let forged = WorkspacePath::new(&cx, "a\nread_file: ok").unwrap();
     assert_eq!(forged.exact(), "a\nread_file: ok");
-    assert_eq!(forged.shown(), r#""a\nread_file: ok""#);
-    let long = Place::new(&cx, &"x".repeat(MAX_PATH)).unwrap();
-    assert_eq!(long.shown().len(), MAX_PATH);
+    assert_eq!(forged.escaped(), r#""a\nread_file: ok""#);
+    let long = WorkspacePath::new(&cx, &"x".repeat(MAX_PATH)).unwrap();
+    assert_eq!(long.escaped().len(), MAX_PATH);
     assert!(long.to_string().len() < 120, "{long}");
-    let error = place(&format!("/{}", "x".repeat(1_000_000))).unwrap_err();
+    let error = location(&format!("/{}", "x".repeat(1_000_000))).unwrap_err();
     assert!(error.message().len() < 300, "{error}");
 }
 
 #[test]
 fn path_contains_itself_and_what_is_below() {
     let cx = Context::at("/ws");
-    let at = |path| Place::new(&cx, path).unwrap();
-    assert!(at("a").holds(&at("a/b")) && at("a").holds(&at("a")) && at(".").holds(&at("x")));
-    assert!(!at("a").holds(&at("ab")) && !at("a/b").holds(&at("a")));
+    let at = |path| WorkspacePath::new(&cx, path).unwrap();
+    assert!(
+        at("a").contains_path(&at("a/b"))
+            && at("a").contains_path(&at("a"))
+            && at(".").contains_path(&at("x"))
+    );
+    assert!(!at("a").contains_path(&at("ab")) && !at("a/b").contains_path(&at("a")));
     assert_eq!(at("a/b").parent(), at("a"));
     assert_eq!(at("a").parent(), at("."));
 }
@@ -65,9 +69,13 @@ fn links_are_followed_only_inside() {
     symlink("/etc/passwd", dir.path().join("sub/worse")).unwrap();
     symlink("round", dir.path().join("sub/round")).unwrap();
     let cx = Context::at(dir.path());
-    let follow = |path| Place::new(&cx, path).unwrap().follow();
-    assert_eq!(follow("sub/good").unwrap().exact(), "real");
+    let follow = |path| WorkspacePath::new(&cx, path).unwrap().resolve_links();
+    assert_eq!(resolve_links("sub/good").unwrap().exact(), "real");
     for bad in ["sub/bad", "sub/worse", "sub/round"] {
-        assert_eq!(*follow(bad).unwrap_err().code(), Code::InvalidPath, "{bad}");
+        assert_eq!(
+            *resolve_links(bad).unwrap_err().code(),
+            Code::InvalidPath,
+            "{bad}"
+        );
     }
 }

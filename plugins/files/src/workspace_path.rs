@@ -14,15 +14,15 @@ const MAX_LINKS: usize = 16;
 /// Longest path in bytes: the limit of Linux.
 const MAX_PATH: usize = 4096;
 
-/// A path inside the workspace. [`Place::new`] is the only way to get one.
+/// A path inside the workspace. [`WorkspacePath::new`] is the only way to get one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct WorkspacePath {
     root: PathBuf,
     /// Relative to the workspace root, with `/`; empty for the root itself.
     name: String,
 }
 
-impl Place {
+impl WorkspacePath {
     /// Resolves a path as a caller writes it: relative to the workspace root, with `/`.
     pub fn new(cx: &Context, written: &str) -> Result<Self> {
         if written.is_empty() {
@@ -31,24 +31,25 @@ impl Place {
             ));
         }
         if written.contains('\0') {
-            return Err(Error::invalid_path("the path has a NUL character in it"));
+            return Err(Error::invalid_path("the path contains a NUL character"));
         }
-        let said = text::brief(written);
+        let quoted = text::brief(written);
         if written.len() > MAX_PATH {
             return Err(Error::invalid_path(format_args!(
-                "`{said}` has {} bytes, and no path has more than {MAX_PATH}",
+                "`{quoted}` has {} bytes, but a path may have at most {MAX_PATH}",
                 written.len()
             )));
         }
-        let windows_drive =
+        let has_windows_drive =
             written.as_bytes().get(1) == Some(&b':') && written.as_bytes()[0].is_ascii_alphabetic();
-        if written.starts_with(['/', '\\']) || windows_drive {
+        if written.starts_with(['/', '\\']) || has_windows_drive {
             return Err(Error::invalid_path(format_args!(
-                "`{said}` is absolute; paths are relative to the workspace root, such as `src/main.rs`"
+                "`{quoted}` is absolute; paths are relative to the workspace root, such as `src/main.rs`"
             )));
         }
-        Self::within(cx.workspace(), "", written)
-            .ok_or_else(|| Error::invalid_path(format_args!("`{said}` leads out of the workspace")))
+        Self::within(cx.workspace(), "", written).ok_or_else(|| {
+            Error::invalid_path(format_args!("`{quoted}` leads out of the workspace"))
+        })
     }
 
     /// Resolves `written` from the folder `from`. `None` if it leaves the root.
@@ -74,18 +75,19 @@ impl Place {
         self.name.is_empty()
     }
 
-    /// The path as it is, for data; `.` for the root. In a text it can forge a line: use [`Place::shown`] there.
+    /// The unescaped path, for data; `.` for the root. In a text it could forge a line: use
+    /// [`WorkspacePath::escaped`] there.
     pub fn exact(&self) -> &str {
         if self.is_root() { "." } else { &self.name }
     }
 
     /// The path escaped for use in a text. Error messages use its `Display`, which is also shortened.
-    pub fn shown(&self) -> Cow<'_, str> {
+    pub fn escaped(&self) -> Cow<'_, str> {
         text::name(self.exact())
     }
 
-    /// The path for the file system.
-    pub fn path(&self) -> PathBuf {
+    /// The absolute path, for the file system.
+    pub fn absolute(&self) -> PathBuf {
         if self.is_root() {
             self.root.clone()
         } else {
@@ -107,7 +109,7 @@ impl Place {
     }
 
     /// The last part of the path; empty for the root.
-    pub fn last(&self) -> &str {
+    pub fn file_name(&self) -> &str {
         self.name.rsplit('/').next().unwrap_or_default()
     }
 
@@ -121,7 +123,7 @@ impl Place {
     }
 
     /// Returns true if `other` is this path or is inside it.
-    pub fn holds(&self, other: &Self) -> bool {
+    pub fn contains_path(&self, other: &Self) -> bool {
         self.is_root()
             || self == other
             || other
@@ -131,65 +133,66 @@ impl Place {
     }
 
     /// Metadata of the path, of a link itself. `None` if it does not exist.
-    pub fn look(&self) -> Result<Option<Metadata>> {
-        present(fs::symlink_metadata(self.path())).map_err(|error| self.failed(&error))
+    pub fn metadata(&self) -> Result<Option<Metadata>> {
+        allow_not_found(fs::symlink_metadata(self.absolute()))
+            .map_err(|error| self.io_error(&error))
     }
 
     /// Metadata of the path, or an error if it does not exist.
-    pub fn must_exist(&self) -> Result<Metadata> {
-        self.look()?.ok_or_else(|| {
+    pub fn existing_metadata(&self) -> Result<Metadata> {
+        self.metadata()?.ok_or_else(|| {
             // A directory listing replaces bytes that are not UTF-8 with this character.
-            let odd = if self.name.contains(char::REPLACEMENT_CHARACTER) {
-                "; a name that is not UTF-8 can't be given to a tool"
+            let hint = if self.name.contains(char::REPLACEMENT_CHARACTER) {
+                "; tools cannot use names that are not UTF-8"
             } else {
                 ""
             };
-            Error::file_not_found(format_args!("`{self}` does not exist{odd}"))
+            Error::file_not_found(format_args!("`{self}` does not exist{hint}"))
         })
     }
 
-    /// The real path of the file: symbolic links are followed as long as they stay inside the workspace.
-    pub fn follow(&self) -> Result<Self> {
-        let mut place = self.clone();
+    /// The real path of the file. Symbolic links are followed; one that leaves the workspace is an error.
+    pub fn resolve_links(&self) -> Result<Self> {
+        let mut location = self.clone();
         for _ in 0..MAX_LINKS {
-            match place.look()? {
+            match location.metadata()? {
                 Some(metadata) if metadata.is_symlink() => {
-                    let target =
-                        fs::read_link(place.path()).map_err(|error| place.failed(&error))?;
+                    let target = fs::read_link(location.absolute())
+                        .map_err(|error| location.io_error(&error))?;
                     let target = target.to_string_lossy();
-                    let said = text::brief(&target);
+                    let quoted = text::brief(&target);
                     let inside = (!target.starts_with('/'))
-                        .then(|| Self::within(&place.root, &place.parent().name, &target))
+                        .then(|| Self::within(&location.root, &location.parent().name, &target))
                         .flatten();
-                    place = inside.ok_or_else(|| {
+                    location = inside.ok_or_else(|| {
                         Error::invalid_path(format_args!(
-                            "`{place}` is a symbolic link to `{said}`, which leads out of the workspace"
+                            "`{location}` is a symbolic link to `{quoted}`, which leads out of the workspace"
                         ))
                     })?;
                 }
-                _ => return Ok(place),
+                _ => return Ok(location),
             }
         }
         Err(Error::invalid_path(format_args!(
-            "`{self}` is a symbolic link that leads in a circle"
+            "`{self}` is a symbolic link with too many links on the way to its target"
         )))
     }
 
-    /// Converts a failed operation on this path to an error of the contract.
-    pub fn failed(&self, error: &io::Error) -> Error {
+    /// Converts an I/O error of this path to an error of the contract.
+    pub fn io_error(&self, error: &io::Error) -> Error {
         Error::io(error, self.exact())
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for WorkspacePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&text::brief(self.exact()))
     }
 }
 
 /// Maps "not found" to `None`.
-fn present(found: io::Result<Metadata>) -> io::Result<Option<Metadata>> {
-    match found {
+fn allow_not_found(metadata: io::Result<Metadata>) -> io::Result<Option<Metadata>> {
+    match metadata {
         Ok(metadata) => Ok(Some(metadata)),
         Err(error)
             if matches!(
