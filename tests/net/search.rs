@@ -156,7 +156,7 @@ fn web_search_provider_errors_have_matching_codes() {
             "200 OK",
             "<html>",
             ToolErrorCode::Network,
-            "did not answer in JSON",
+            "did not return JSON",
         ),
     ] {
         let site = Site::new(move |_, stream| reply(stream, status, "", body));

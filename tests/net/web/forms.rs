@@ -132,10 +132,10 @@ fn web_fetch_decompresses_within_limits() {
         (
             "/bomb",
             ToolErrorCode::LimitExceeded,
-            "unpacks to more than 16 MiB",
+            "decompresses to more than 16 MiB",
         ),
         ("/odd", ToolErrorCode::Network, "not asked for"),
-        ("/broken", ToolErrorCode::Network, "cannot be unpacked"),
+        ("/broken", ToolErrorCode::Network, "cannot be decompressed"),
     ] {
         let outcome = call(path);
         let error = outcome.result().unwrap_err();
@@ -205,7 +205,7 @@ fn web_fetch_size_and_time_errors_name_the_setting() {
             "waiting for the response of the server",
         ),
         ("/slow", ToolErrorCode::Timeout, "(`timeout`: 1 s)"),
-        ("/drips", ToolErrorCode::Timeout, "the 1 s of `timeout`"),
+        ("/drips", ToolErrorCode::Timeout, "the `timeout` of 1 s"),
         (
             "/cut",
             ToolErrorCode::Network,

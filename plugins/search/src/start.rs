@@ -1,4 +1,4 @@
-//! Start of a search.
+//! Start of a search: the folder or file that it is limited to.
 
 use std::path::{Component, Path};
 
@@ -7,7 +7,7 @@ use mimir_sdk::{Error, Result, text};
 use crate::tree::Folder;
 
 /// Start of a search. Paths are relative to the workspace root, with `/`; the root itself is empty.
-pub enum Start {
+pub enum SearchStart {
     /// A folder.
     Folder {
         /// Its path.
@@ -24,7 +24,7 @@ pub enum Start {
     },
 }
 
-impl Start {
+impl SearchStart {
     /// Resolves the path that the caller gave.
     pub fn find(root: &Folder, written: Option<&str>) -> Result<Self> {
         let path = inside(written.unwrap_or("."))?;
@@ -40,12 +40,12 @@ impl Start {
         match root.folder(&path) {
             Ok(_) => Ok(Self::Folder { path }),
             Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
-                let above = path
+                let parent = path
                     .strip_suffix(name)
                     .unwrap_or_default()
                     .trim_end_matches('/');
                 let folder = root
-                    .folder(if above.is_empty() { "." } else { above })
+                    .folder(if parent.is_empty() { "." } else { parent })
                     .map_err(failed)?;
                 folder.file(name).map_err(failed)?;
                 Ok(Self::File {
