@@ -42,12 +42,12 @@ impl Approve {
 
 /// The person, shared with the pipeline.
 #[derive(Default)]
-pub(crate) struct Person {
+pub(crate) struct ScriptedPerson {
     approve: Mutex<Approve>,
     cards: Mutex<Vec<Card>>,
 }
 
-impl Person {
+impl ScriptedPerson {
     pub(crate) fn set(&self, approve: Approve) {
         *lock(&self.approve) = approve;
     }
@@ -57,7 +57,7 @@ impl Person {
     }
 }
 
-impl Approver for Person {
+impl Approver for ScriptedPerson {
     fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
         lock(&self.cards).push(card.clone());
         let approve = lock(&self.approve).clone();
