@@ -1,15 +1,15 @@
 //! Servers behind mimir, well-behaved and misbehaving. They are tasks of the test at the other end of a pipe, started
 //! in place of a program.
 
-mod asks;
+mod client_requests;
 mod faults;
-mod kept;
 mod library;
-mod life;
+mod lifecycle;
+mod notifications;
 mod pins;
 mod requests;
-mod starting;
-mod theirs;
+mod startup;
+mod stores;
 
 use std::collections::HashMap;
 use std::io;
@@ -30,13 +30,13 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
 use tokio::sync::Notify;
 use tokio::time::{Sleep, sleep};
 
-use super::kit::Room;
-use kept::Keeps;
-pub use kept::Shelf;
+use super::kit::TestServer;
+pub use stores::MemoryDescriptions;
+use stores::OneSecretVault;
 
 /// Reaction of a server to a tool call.
 #[derive(Debug, Clone)]
-pub enum Does {
+pub enum CallReaction {
     /// Returns this result.
     Answers(Value),
     /// Returns this error.
@@ -71,11 +71,11 @@ pub enum Does {
 #[derive(Clone)]
 pub struct Script {
     pub tools: Arc<Mutex<Vec<Value>>>,
-    pub does: Does,
+    pub reaction: CallReaction,
     /// Exits before it has sent anything.
-    pub stillborn: Arc<AtomicBool>,
+    pub exits_at_start: Arc<AtomicBool>,
     /// Its stderr output before such an exit.
-    pub last_words: Arc<Mutex<String>>,
+    pub exit_stderr: Arc<Mutex<String>>,
     /// Delay of the tool list.
     pub slow_list: Arc<Mutex<Duration>>,
     /// Size in bytes of each page of tools, if it always has one more page.
@@ -87,25 +87,25 @@ pub struct Script {
     /// Continues to run when its input is closed, and when it is asked to terminate.
     pub stubborn: bool,
     /// Received messages.
-    pub heard: Arc<Mutex<Vec<Value>>>,
+    pub received: Arc<Mutex<Vec<Value>>>,
     /// Number of starts, and number of kills.
     pub started: Arc<AtomicUsize>,
     pub killed: Arc<AtomicUsize>,
     pub ended: Arc<AtomicUsize>,
     /// Launch parameters of the last start.
     pub launch: Arc<Mutex<Option<LaunchSpec>>>,
-    /// Makes it send `telling`, by default a notification of changed tools.
-    pub news: Arc<Notify>,
-    pub telling: Arc<Mutex<Value>>,
+    /// Makes it send `notification`, by default a notification of changed tools.
+    pub notify: Arc<Notify>,
+    pub notification: Arc<Mutex<Value>>,
     /// Additional capabilities, and responses to other requests.
-    pub can: Value,
-    pub also: Arc<Mutex<HashMap<&'static str, Value>>>,
+    pub capabilities: Value,
+    pub responses: Arc<Mutex<HashMap<&'static str, Value>>>,
     /// Uses the protocol without a handshake.
     pub modern: bool,
     /// Does not support `server/discover`.
     pub legacy: bool,
     /// Protocol version that it declares, whatever was requested.
-    pub speaks: Option<Value>,
+    pub protocol_version: Option<Value>,
 }
 
 /// Returns a tool as a server lists it.
@@ -119,37 +119,37 @@ pub fn text(words: &str) -> Value {
 }
 
 impl Script {
-    pub fn new(does: Does) -> Self {
+    pub fn new(reaction: CallReaction) -> Self {
         Self {
             tools: Arc::new(Mutex::new(vec![tool("go")])),
-            does,
-            stillborn: Arc::default(),
-            last_words: Arc::new(Mutex::new("no such module: \x1b[31mleft-pad\n".to_owned())),
+            reaction,
+            exits_at_start: Arc::default(),
+            exit_stderr: Arc::new(Mutex::new("no such module: \x1b[31mleft-pad\n".to_owned())),
             slow_list: Arc::default(),
             pages: 0,
             slow_start: Duration::ZERO,
             slow_flush: Duration::ZERO,
             stubborn: false,
-            heard: Arc::default(),
+            received: Arc::default(),
             started: Arc::default(),
             killed: Arc::default(),
             ended: Arc::default(),
             launch: Arc::default(),
-            news: Arc::default(),
-            telling: Arc::new(Mutex::new(
+            notify: Arc::default(),
+            notification: Arc::new(Mutex::new(
                 json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}),
             )),
-            can: json!({}),
-            also: Arc::default(),
+            capabilities: json!({}),
+            responses: Arc::default(),
             modern: false,
             legacy: false,
-            speaks: None,
+            protocol_version: None,
         }
     }
 
-    pub fn heard(&self, method: &str) -> Vec<Value> {
-        let heard = self.heard.lock();
-        heard
+    pub fn received(&self, method: &str) -> Vec<Value> {
+        let received = self.received.lock();
+        received
             .iter()
             .filter(|one| one["method"] == method)
             .cloned()
@@ -157,8 +157,8 @@ impl Script {
     }
 
     async fn serve(self, from: DuplexStream, mut to: DuplexStream, mut err: DuplexStream) {
-        if self.stillborn.load(Ordering::SeqCst) {
-            let words = self.last_words.lock().clone();
+        if self.exits_at_start.load(Ordering::SeqCst) {
+            let words = self.exit_stderr.lock().clone();
             let _ = err.write_all(words.as_bytes()).await;
             tokio::time::sleep(Duration::from_millis(20)).await;
             return;
@@ -167,21 +167,21 @@ impl Script {
         loop {
             let line = tokio::select! {
                 line = lines.next_line() => line,
-                () = self.news.notified() => {
-                    let news = self.telling.lock().clone();
-                    say(&mut to, &news).await;
+                () = self.notify.notified() => {
+                    let notification = self.notification.lock().clone();
+                    send(&mut to, &notification).await;
                     continue;
                 }
             };
             let Ok(Some(line)) = line else { break };
             let message: Value = serde_json::from_str(&line).unwrap();
-            self.heard.lock().push(message.clone());
+            self.received.lock().push(message.clone());
             let id = message["id"].clone();
             let answer = |result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
             match message["method"].as_str() {
                 Some("initialize") if self.modern => {
                     let error = json!({"code": -32601, "message": "no handshakes"});
-                    say(
+                    send(
                         &mut to,
                         &json!({"jsonrpc": "2.0", "id": id, "error": error}),
                     )
@@ -190,24 +190,24 @@ impl Script {
                 Some("server/discover") if self.legacy => {
                     let error = json!({"code": -32601, "message": "no such method"});
                     let refusal = json!({"jsonrpc": "2.0", "id": id, "error": error});
-                    say(&mut to, &refusal).await;
+                    send(&mut to, &refusal).await;
                 }
                 Some("server/discover") => {
                     let result = json!({"resultType": "complete", "supportedVersions": ["2026-07-28"],
                         "capabilities": self.capabilities(), "ttlMs": 0, "cacheScope": "private"});
-                    say(&mut to, &answer(result)).await;
+                    send(&mut to, &answer(result)).await;
                 }
                 Some("initialize") => {
                     tokio::time::sleep(self.slow_start).await;
                     let result = json!({
-                        "protocolVersion": match &self.speaks {
+                        "protocolVersion": match &self.protocol_version {
                             Some(version) => version.clone(),
                             None => message["params"]["protocolVersion"].clone(),
                         },
                         "capabilities": self.capabilities(),
                         "serverInfo": {"name": "script", "version": "1.2.3"},
                     });
-                    say(&mut to, &answer(result)).await;
+                    send(&mut to, &answer(result)).await;
                 }
                 Some("tools/list") => {
                     let slow = *self.slow_list.lock();
@@ -215,12 +215,12 @@ impl Script {
                     let tools = self.tools.lock().clone();
                     let mut result = json!({ "tools": tools });
                     if self.pages > 0 {
-                        let at = self.heard("tools/list").len();
+                        let at = self.received("tools/list").len();
                         result["tools"][0]["name"] = json!(format!("go{at}"));
                         result["tools"][0]["_meta"] = json!("x".repeat(self.pages));
                         result["nextCursor"] = json!("on");
                     }
-                    say(&mut to, &answer(result)).await;
+                    send(&mut to, &answer(result)).await;
                 }
                 Some("tools/call") => {
                     let ended = self.call(&message, &mut to, &mut lines).await;
@@ -229,9 +229,9 @@ impl Script {
                     }
                 }
                 Some(method) => {
-                    let also = self.also.lock().get(method).cloned();
-                    if let Some(result) = also {
-                        say(&mut to, &answer(result)).await;
+                    let responses = self.responses.lock().get(method).cloned();
+                    if let Some(result) = responses {
+                        send(&mut to, &answer(result)).await;
                     }
                 }
                 None => {}
@@ -244,7 +244,7 @@ impl Script {
 
     fn capabilities(&self) -> Value {
         let mut all = json!({"tools": {"listChanged": !self.modern}});
-        for (key, value) in self.can.as_object().unwrap() {
+        for (key, value) in self.capabilities.as_object().unwrap() {
             all[key] = value.clone();
         }
         all
@@ -259,31 +259,31 @@ impl Script {
     ) -> bool {
         let id = message["id"].clone();
         let answer = |result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
-        match &self.does {
-            Does::Answers(result) => say(to, &answer(result.clone())).await,
-            Does::Fails(error) => {
-                say(to, &json!({"jsonrpc": "2.0", "id": id, "error": error})).await;
+        match &self.reaction {
+            CallReaction::Answers(result) => send(to, &answer(result.clone())).await,
+            CallReaction::Fails(error) => {
+                send(to, &json!({"jsonrpc": "2.0", "id": id, "error": error})).await;
             }
-            Does::Nothing => {}
-            Does::Late(after) => {
+            CallReaction::Nothing => {}
+            CallReaction::Late(after) => {
                 tokio::time::sleep(*after).await;
-                say(to, &answer(text("late"))).await;
+                send(to, &answer(text("late"))).await;
             }
-            Does::Twice => {
-                say(to, &answer(text("first"))).await;
-                say(to, &answer(text("second"))).await;
+            CallReaction::Twice => {
+                send(to, &answer(text("first"))).await;
+                send(to, &answer(text("second"))).await;
             }
-            Does::Floods(count) => {
+            CallReaction::Floods(count) => {
                 for at in 0..*count {
                     let log = json!({"level": "info", "data": format!("line {at}")});
                     let note =
                         json!({"jsonrpc": "2.0", "method": "notifications/message", "params": log});
-                    say(to, &note).await;
+                    send(to, &note).await;
                 }
-                say(to, &answer(text("after the flood"))).await;
+                send(to, &answer(text("after the flood"))).await;
             }
             // Responses are not read, so they pile up on the other side.
-            Does::Demands(method) => {
+            CallReaction::Demands(method) => {
                 for at in 0_u64.. {
                     let request = json!({"jsonrpc": "2.0", "id": at, "method": method});
                     let line = format!("{request}\n");
@@ -292,63 +292,63 @@ impl Script {
                     }
                 }
             }
-            Does::Crashes => return true,
-            Does::Raw(words) => {
+            CallReaction::Crashes => return true,
+            CallReaction::Raw(words) => {
                 let line = format!("{}\n", words.replace("ID", &id.to_string()));
                 to.write_all(line.as_bytes()).await.unwrap();
             }
-            Does::Huge(bytes) => say(to, &answer(text(&"x".repeat(*bytes)))).await,
-            Does::Reports(count) => {
+            CallReaction::Huge(bytes) => send(to, &answer(text(&"x".repeat(*bytes)))).await,
+            CallReaction::Reports(count) => {
                 let token = &message["params"]["_meta"]["progressToken"];
                 for at in 1..=*count {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                     let params = json!({"progressToken": token, "progress": at, "total": count, "message": "on\u{1b}[2J it"});
                     let note = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
-                    say(to, &note).await;
+                    send(to, &note).await;
                 }
-                say(to, &answer(text("done"))).await;
+                send(to, &answer(text("done"))).await;
             }
-            Does::Asks(method, params, times) => {
-                let mut told = Vec::new();
+            CallReaction::Asks(method, params, times) => {
+                let mut responses = Vec::new();
                 for at in 0..*times {
                     let request = json!({"jsonrpc": "2.0", "id": format!("mine-{at}"), "method": method, "params": params});
-                    say(to, &request).await;
-                    told.push(lines.next_line().await.unwrap().unwrap());
+                    send(to, &request).await;
+                    responses.push(lines.next_line().await.unwrap().unwrap());
                 }
-                say(to, &answer(text(&format!("[{}]", told.join(","))))).await;
+                send(to, &answer(text(&format!("[{}]", responses.join(","))))).await;
             }
-            Does::Rounds(results) => {
-                let at = self.heard("tools/call").len() - 1;
+            CallReaction::Rounds(results) => {
+                let at = self.received("tools/call").len() - 1;
                 let mut result = results[at % results.len()].clone();
                 if result["content"] == "told" {
                     result["content"] =
                         json!([{"type": "text", "text": message["params"].to_string()}]);
                 }
-                say(to, &answer(result)).await;
+                send(to, &answer(result)).await;
             }
-            Does::Prints => {
+            CallReaction::Prints => {
                 to.write_all(b"Server listening...\n\n{\"oops\": \n")
                     .await
                     .unwrap();
-                say(to, &answer(text("said"))).await;
+                send(to, &answer(text("said"))).await;
             }
         }
         false
     }
 }
 
-async fn say(to: &mut DuplexStream, message: &Value) {
+async fn send(to: &mut DuplexStream, message: &Value) {
     // The reader may be gone.
     let _ = to.write_all(format!("{message}\n").as_bytes()).await;
 }
 
 /// The process handle of a script.
-struct Held {
+struct ScriptProcess {
     task: tokio::task::JoinHandle<()>,
     script: Script,
 }
 
-impl ProgramHandle for Held {
+impl ProgramHandle for ScriptProcess {
     fn wait(&mut self) -> BoxFuture<'_, Result<i32, ToolError>> {
         Box::pin(async {
             let _ = (&mut self.task).await;
@@ -373,7 +373,7 @@ impl ProgramHandle for Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for ScriptProcess {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -431,42 +431,46 @@ impl ProcessLauncher for Scripts {
             stdin: Box::new(stdin),
             stdout: Box::new(stdout),
             stderr: Box::new(stderr),
-            handle: Box::new(Held { task, script }),
+            handle: Box::new(ScriptProcess { task, script }),
         })))
     }
 }
 
 /// Servers, and the pipeline in front of them.
-pub struct Behind {
+pub struct Upstream {
     pub servers: Arc<McpServers>,
-    pub room: Room,
+    pub test_server: TestServer,
 }
 
-impl Behind {
+impl Upstream {
     /// Creates servers with these settings; `scripts` are started by their commands.
-    pub fn on(shelf: Arc<Shelf>, servers: Value, scripts: &[(&str, &Script)]) -> Self {
+    pub fn on(
+        descriptions: Arc<MemoryDescriptions>,
+        servers: Value,
+        scripts: &[(&str, &Script)],
+    ) -> Self {
         let scripts = scripts.iter();
         let scripts = scripts.map(|(name, script)| ((*name).to_owned(), (*script).clone()));
         let secret = [("KEY".to_owned(), "s3cr3t-value-of-the-key".to_owned())];
-        let servers_of = McpServers::new(ServerDeps {
+        let mcp_servers = McpServers::new(ServerDeps {
             refused: Default::default(),
             launcher: Arc::new(Scripts(scripts.collect())),
-            vault: Arc::new(Keeps(secret)),
-            store: shelf,
+            vault: Arc::new(OneSecretVault(secret)),
+            store: descriptions,
             root: Arc::from(std::path::Path::new("/work space")),
             client: Arc::new(|_| panic!("no server is reached over HTTP")),
             logins: Arc::new(crate::logins::Memory::default()),
         });
         let config: Config = serde_json::from_value(json!({"mcp": {"servers": servers}})).unwrap();
-        servers_of.set(&config);
-        Self::over(Arc::new(servers_of))
+        mcp_servers.set(&config);
+        Self::over(Arc::new(mcp_servers))
     }
 
     /// Creates a pipeline without secrets in front of these servers.
     pub fn over(servers: Arc<McpServers>) -> Self {
         let patience = Duration::from_secs(60);
         Self {
-            room: Room::before(Vec::new(), patience, Some(Arc::clone(&servers))),
+            test_server: TestServer::before(Vec::new(), patience, Some(Arc::clone(&servers))),
             servers,
         }
     }
@@ -494,12 +498,12 @@ impl Behind {
 
     /// Installs its tools in the pipeline.
     pub async fn open(self) -> Self {
-        self.room.replace(self.tools().await);
+        self.test_server.replace(self.tools().await);
         self
     }
 
     pub async fn call(&self, tool: &str, arguments: Value) -> Outcome {
-        self.room.pipeline.call(call(tool, arguments)).await
+        self.test_server.pipeline.call(call(tool, arguments)).await
     }
 }
 
@@ -516,7 +520,7 @@ pub fn call(tool: &str, arguments: Value) -> mimir_core::Call {
 }
 
 /// Returns the first text of a result, or the code and message of a failure.
-pub fn said(outcome: &Outcome) -> String {
+pub fn outcome_text(outcome: &Outcome) -> String {
     match outcome.result() {
         Ok(output) => match output.content.first() {
             Some(mimir_core::Content::Text { text }) => text.clone(),

@@ -9,9 +9,9 @@ use parking_lot::Mutex;
 
 /// Descriptions of servers, in memory.
 #[derive(Default)]
-pub struct Shelf(Mutex<HashMap<String, String>>);
+pub struct MemoryDescriptions(Mutex<HashMap<String, String>>);
 
-impl DescriptionStore for Shelf {
+impl DescriptionStore for MemoryDescriptions {
     fn read(&self, key: &str) -> Option<String> {
         self.0.lock().get(key).cloned()
     }
@@ -20,7 +20,7 @@ impl DescriptionStore for Shelf {
     }
 }
 
-impl Shelf {
+impl MemoryDescriptions {
     /// Removes all entries.
     pub fn clear(&self) {
         self.0.lock().clear();
@@ -34,9 +34,9 @@ impl Shelf {
 }
 
 /// A vault with one secret.
-pub struct Keeps(pub [(String, String); 1]);
+pub struct OneSecretVault(pub [(String, String); 1]);
 
-impl Vault for Keeps {
+impl Vault for OneSecretVault {
     fn redactor(&self) -> Result<Redactor, VaultError> {
         Ok(Redactor::new().with_values(self.0.clone()))
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use mimir_core::ToolErrorCode;
 use serde_json::{Value, json};
 
-use super::{Behind, Does, Script, said, text};
+use super::{CallReaction, Script, Upstream, outcome_text, text};
 use crate::kit::Wire;
 
 /// A form with text that imitates mimir's own, and that hides some of it.
@@ -22,39 +22,43 @@ fn model() -> Value {
 }
 
 /// A server `s` with these settings that makes this request, and whose tools are approved.
-async fn behind(does: Does, settings: Value) -> (Behind, Script) {
-    let script = Script::new(does);
+async fn upstream(reaction: CallReaction, settings: Value) -> (Upstream, Script) {
+    let script = Script::new(reaction);
     let mut server = json!({"command": "s"});
     for (key, value) in settings.as_object().unwrap() {
         server[key] = value.clone();
     }
-    let behind = Behind::on(Arc::default(), json!({"s": server}), &[("s", &script)]);
-    (behind.open().await, script)
+    let upstream = Upstream::on(Arc::default(), json!({"s": server}), &[("s", &script)]);
+    (upstream.open().await, script)
 }
 
 /// Parses the text of the result: the answers that the server got.
-fn told(result: &Value) -> Value {
+fn answers_of(result: &Value) -> Value {
     let text = result["content"][0]["text"].as_str().unwrap();
     // The line between the marks.
     let line = text.lines().nth(1).unwrap();
     serde_json::from_str(line).unwrap()
 }
 
-fn everything() -> Value {
+fn all_capabilities() -> Value {
     json!({"elicitation": {"form": {}}, "sampling": {}, "roots": {}})
 }
 
-async fn called(wire: &mut Wire) -> u64 {
+async fn start_call(wire: &mut Wire) -> u64 {
     let params = json!({"name": "mcp_s_go", "arguments": {}});
     wire.send("tools/call", params).await
 }
 
 #[tokio::test]
 async fn elicitation_names_the_server_and_approves_nothing() {
-    let (behind, script) = behind(Does::Asks("elicitation/create", form(), 1), json!({})).await;
-    let mut wire = behind.room.client(everything()).await;
-    let id = called(&mut wire).await;
-    let question = wire.told("elicitation/create").await;
+    let (upstream, script) = upstream(
+        CallReaction::Asks("elicitation/create", form(), 1),
+        json!({}),
+    )
+    .await;
+    let mut wire = upstream.test_server.client(all_capabilities()).await;
+    let id = start_call(&mut wire).await;
+    let question = wire.next_with_method("elicitation/create").await;
     let message = question["params"]["message"].as_str().unwrap();
     let mut lines = message.lines();
     assert!(
@@ -71,14 +75,14 @@ async fn elicitation_names_the_server_and_approves_nothing() {
     );
     let accepted = json!({"action": "accept", "content": {"answer": "once"}});
     wire.answer(&question, accepted.clone()).await;
-    let answer = wire.answered(id).await["result"].take();
-    assert_eq!(told(&answer)[0]["result"], accepted, "{answer}");
+    let answer = wire.response_to(id).await["result"].take();
+    assert_eq!(answers_of(&answer)[0]["result"], accepted, "{answer}");
     assert_eq!(
-        behind.room.audit.wishes(),
+        upstream.test_server.audit.effects(),
         [("elicitation/create".to_owned(), Value::Null)],
         "it is recorded as allowed"
     );
-    let hello = &script.heard("initialize")[0]["params"]["capabilities"];
+    let hello = &script.received("initialize")[0]["params"]["capabilities"];
     assert_eq!(
         *hello,
         json!({"elicitation": {"form": {}}}),
@@ -89,19 +93,19 @@ async fn elicitation_names_the_server_and_approves_nothing() {
 /// A server may answer a call with a request before mimir's write of the call returns.
 #[tokio::test]
 async fn elicitation_is_served_while_the_call_is_still_being_sent() {
-    let mut script = Script::new(Does::Asks("elicitation/create", form(), 1));
+    let mut script = Script::new(CallReaction::Asks("elicitation/create", form(), 1));
     script.slow_flush = Duration::from_millis(50);
     let servers = json!({"s": {"command": "s"}});
-    let behind = Behind::on(Arc::default(), servers, &[("s", &script)])
+    let upstream = Upstream::on(Arc::default(), servers, &[("s", &script)])
         .open()
         .await;
-    let mut wire = behind.room.client(everything()).await;
-    let id = called(&mut wire).await;
-    let question = wire.told("elicitation/create").await;
+    let mut wire = upstream.test_server.client(all_capabilities()).await;
+    let id = start_call(&mut wire).await;
+    let question = wire.next_with_method("elicitation/create").await;
     let accepted = json!({"action": "accept", "content": {"answer": "once"}});
     wire.answer(&question, accepted.clone()).await;
-    let answer = wire.answered(id).await["result"].take();
-    assert_eq!(told(&answer)[0]["result"], accepted, "{answer}");
+    let answer = wire.response_to(id).await["result"].take();
+    assert_eq!(answers_of(&answer)[0]["result"], accepted, "{answer}");
 }
 
 #[tokio::test]
@@ -111,22 +115,22 @@ async fn requests_not_allowed_are_neither_declared_nor_served() {
         ("sampling/createMessage", model(), json!({})),
         ("roots/list", json!({}), json!({})),
     ] {
-        let (behind, script) = behind(Does::Asks(method, params, 1), settings).await;
-        let mut wire = behind.room.client(everything()).await;
-        let id = called(&mut wire).await;
-        let answer = wire.answered(id).await["result"].take();
+        let (upstream, script) = upstream(CallReaction::Asks(method, params, 1), settings).await;
+        let mut wire = upstream.test_server.client(all_capabilities()).await;
+        let id = start_call(&mut wire).await;
+        let answer = wire.response_to(id).await["result"].take();
         assert_eq!(
-            told(&answer)[0]["error"]["code"],
+            answers_of(&answer)[0]["error"]["code"],
             -32601,
             "{method}: {answer}"
         );
         assert!(
-            wire.heard.is_empty(),
+            wire.received.is_empty(),
             "the client was asked: {:?}",
-            wire.heard
+            wire.received
         );
         let key = method.split('/').next().unwrap();
-        let hello = &script.heard("initialize")[0]["params"]["capabilities"];
+        let hello = &script.received("initialize")[0]["params"]["capabilities"];
         assert!(hello.get(key).is_none(), "{hello}");
     }
 }
@@ -135,11 +139,12 @@ async fn requests_not_allowed_are_neither_declared_nor_served() {
 async fn elicitation_rejects_nested_forms_with_the_reason() {
     let nested = json!({"type": "object", "properties": {"x": {"type": "string"}}});
     let form = json!({"message": "m", "requestedSchema": {"type": "object", "properties": {"deep": nested}}});
-    let (behind, _) = behind(Does::Asks("elicitation/create", form, 1), json!({})).await;
-    let mut wire = behind.room.client(everything()).await;
-    let id = called(&mut wire).await;
-    let answer = wire.answered(id).await["result"].take();
-    let error = &told(&answer)[0]["error"];
+    let (upstream, _) =
+        upstream(CallReaction::Asks("elicitation/create", form, 1), json!({})).await;
+    let mut wire = upstream.test_server.client(all_capabilities()).await;
+    let id = start_call(&mut wire).await;
+    let answer = wire.response_to(id).await["result"].take();
+    let error = &answers_of(&answer)[0]["error"];
     assert_eq!(error["code"], -32602, "{answer}");
     let words = error["message"].as_str().unwrap();
     assert!(
@@ -155,23 +160,27 @@ async fn requests_that_the_client_lacks_are_denied() {
         ("sampling/createMessage", model()),
     ] {
         let settings = json!({"sampling": true});
-        let (behind, _) = behind(Does::Asks(method, params, 1), settings).await;
-        let mut wire = behind.room.client(json!({})).await;
-        let id = called(&mut wire).await;
-        let answer = wire.answered(id).await["result"].take();
-        let error = &told(&answer)[0]["error"];
+        let (upstream, _) = upstream(CallReaction::Asks(method, params, 1), settings).await;
+        let mut wire = upstream.test_server.client(json!({})).await;
+        let id = start_call(&mut wire).await;
+        let answer = wire.response_to(id).await["result"].take();
+        let error = &answers_of(&answer)[0]["error"];
         assert_eq!(error["data"]["code"], "UNAVAILABLE", "{method}: {answer}");
-        assert_eq!(behind.room.audit.wishes()[0].1, "UNAVAILABLE");
+        assert_eq!(upstream.test_server.audit.effects()[0].1, "UNAVAILABLE");
     }
 }
 
 #[tokio::test]
 async fn sampling_is_marked_untrusted_and_opt_in() {
     let settings = json!({"sampling": true});
-    let (behind, _) = behind(Does::Asks("sampling/createMessage", model(), 1), settings).await;
-    let mut wire = behind.room.client(everything()).await;
-    let id = called(&mut wire).await;
-    let request = wire.told("sampling/createMessage").await;
+    let (upstream, _) = upstream(
+        CallReaction::Asks("sampling/createMessage", model(), 1),
+        settings,
+    )
+    .await;
+    let mut wire = upstream.test_server.client(all_capabilities()).await;
+    let id = start_call(&mut wire).await;
+    let request = wire.next_with_method("sampling/createMessage").await;
     let params = &request["params"];
     assert!(
         params["systemPrompt"]
@@ -181,29 +190,32 @@ async fn sampling_is_marked_untrusted_and_opt_in() {
     );
     assert_eq!(params["includeContext"], "none", "nothing of other servers");
     assert_eq!(params["maxTokens"], 4_096);
-    let said =
+    let reply =
         json!({"role": "assistant", "content": {"type": "text", "text": "nothing"}, "model": "m"});
-    wire.answer(&request, said).await;
-    let answer = wire.answered(id).await["result"].take();
-    assert_eq!(told(&answer)[0]["result"]["content"]["text"], "nothing");
+    wire.answer(&request, reply).await;
+    let answer = wire.response_to(id).await["result"].take();
+    assert_eq!(
+        answers_of(&answer)[0]["result"]["content"]["text"],
+        "nothing"
+    );
 }
 
 #[tokio::test]
 async fn roots_are_limited_to_the_workspace_and_opt_in() {
     let settings = json!({"roots": true});
-    let (behind, _) = behind(Does::Asks("roots/list", json!({}), 1), settings).await;
+    let (upstream, _) = upstream(CallReaction::Asks("roots/list", json!({}), 1), settings).await;
     // A client without roots of its own: the server gets the workspace.
-    let mut wire = behind.room.client(json!({})).await;
-    let id = called(&mut wire).await;
-    let answer = wire.answered(id).await["result"].take();
+    let mut wire = upstream.test_server.client(json!({})).await;
+    let id = start_call(&mut wire).await;
+    let answer = wire.response_to(id).await["result"].take();
     assert_eq!(
-        told(&answer)[0]["result"]["roots"],
+        answers_of(&answer)[0]["result"]["roots"],
         json!([{"uri": "file:///work%20space"}])
     );
     // A client with roots: the server gets those inside the workspace.
-    let mut wire = behind.room.client(everything()).await;
-    let id = called(&mut wire).await;
-    let request = wire.told("roots/list").await;
+    let mut wire = upstream.test_server.client(all_capabilities()).await;
+    let id = start_call(&mut wire).await;
+    let request = wire.next_with_method("roots/list").await;
     let roots = [
         "file:///work%20space/sub",
         "file:///work%20space/../etc",
@@ -213,41 +225,46 @@ async fn roots_are_limited_to_the_workspace_and_opt_in() {
     ];
     let roots: Vec<Value> = roots.iter().map(|uri| json!({ "uri": uri })).collect();
     wire.answer(&request, json!({ "roots": roots })).await;
-    let answer = wire.answered(id).await["result"].take();
+    let answer = wire.response_to(id).await["result"].take();
     assert_eq!(
-        told(&answer)[0]["result"]["roots"],
+        answers_of(&answer)[0]["result"]["roots"],
         json!([{"uri": "file:///work%20space/sub"}])
     );
 }
 
 #[tokio::test]
 async fn elicitation_is_limited_and_rejects_urls() {
-    let (behind, _) = behind(Does::Asks("elicitation/create", form(), 20), json!({})).await;
-    let mut wire = behind.room.client(everything()).await;
-    let id = called(&mut wire).await;
+    let (upstream, _) = upstream(
+        CallReaction::Asks("elicitation/create", form(), 20),
+        json!({}),
+    )
+    .await;
+    let mut wire = upstream.test_server.client(all_capabilities()).await;
+    let id = start_call(&mut wire).await;
     for _ in 0..16 {
-        let question = wire.told("elicitation/create").await;
+        let question = wire.next_with_method("elicitation/create").await;
         wire.answer(&question, json!({"action": "decline"})).await;
     }
-    let answer = wire.answered(id).await["result"].take();
-    let answers = told(&answer);
+    let answer = wire.response_to(id).await["result"].take();
+    let answers = answers_of(&answer);
     let refused = answers.as_array().unwrap().iter();
     let refused = refused.filter(|one| one["error"]["data"]["code"] == "LIMIT_EXCEEDED");
     assert_eq!(refused.count(), 4, "{answer}");
     let page = json!({"mode": "url", "message": "log in", "url": "https://evil.example", "elicitationId": "1"});
-    let (behind, _) = self::behind(Does::Asks("elicitation/create", page, 1), json!({})).await;
-    let mut wire = behind.room.client(everything()).await;
-    let id = called(&mut wire).await;
-    let answer = wire.answered(id).await["result"].take();
-    assert!(told(&answer)[0]["error"].is_object(), "{answer}");
-    assert!(wire.heard.is_empty(), "{:?}", wire.heard);
+    let (upstream, _) =
+        self::upstream(CallReaction::Asks("elicitation/create", page, 1), json!({})).await;
+    let mut wire = upstream.test_server.client(all_capabilities()).await;
+    let id = start_call(&mut wire).await;
+    let answer = wire.response_to(id).await["result"].take();
+    assert!(answers_of(&answer)[0]["error"].is_object(), "{answer}");
+    assert!(wire.received.is_empty(), "{:?}", wire.received);
 }
 
 /// Waits for the answer to the request that the server makes on demand.
-async fn answered(script: &Script) -> Value {
+async fn wait_for_answer(script: &Script) -> Value {
     for _ in 0..400 {
-        let heard = script.heard.lock().clone();
-        if let Some(answer) = heard.iter().find(|one| one["id"] == "out") {
+        let received = script.received.lock().clone();
+        if let Some(answer) = received.iter().find(|one| one["id"] == "out") {
             return answer.clone();
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -255,29 +272,29 @@ async fn answered(script: &Script) -> Value {
     panic!("it was not answered");
 }
 
-fn asks_when_told(does: Does) -> Script {
-    let script = Script::new(does);
-    *script.telling.lock() =
+fn asks_on_demand(reaction: CallReaction) -> Script {
+    let script = Script::new(reaction);
+    *script.notification.lock() =
         json!({"jsonrpc": "2.0", "id": "out", "method": "elicitation/create", "params": form()});
     script
 }
 
 #[tokio::test]
 async fn elicitation_of_an_ambiguous_session_is_rejected() {
-    let script = asks_when_told(Does::Nothing);
-    let behind = Behind::one(&script).open().await;
-    let mut one = behind.room.client(everything()).await;
-    let mut other = behind.room.client(everything()).await;
-    called(&mut one).await;
-    called(&mut other).await;
-    while script.heard("tools/call").len() < 2 {
+    let script = asks_on_demand(CallReaction::Nothing);
+    let upstream = Upstream::one(&script).open().await;
+    let mut one = upstream.test_server.client(all_capabilities()).await;
+    let mut other = upstream.test_server.client(all_capabilities()).await;
+    start_call(&mut one).await;
+    start_call(&mut other).await;
+    while script.received("tools/call").len() < 2 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    script.news.notify_one();
-    assert_eq!(answered(&script).await["error"]["code"], -32600);
+    script.notify.notify_one();
+    assert_eq!(wait_for_answer(&script).await["error"]["code"], -32600);
     for wire in [&mut one, &mut other] {
         wire.request("ping", json!({})).await;
-        assert!(wire.heard.is_empty(), "{:?}", wire.heard);
+        assert!(wire.received.is_empty(), "{:?}", wire.received);
     }
 }
 
@@ -287,43 +304,43 @@ async fn input_required_works_for_both_client_generations() {
         {"user_name": {"method": "elicitation/create", "params": form()}}});
     let mut done = json!({"content": "told", "resultType": "complete"});
     done["isError"] = false.into();
-    let mut script = Script::new(Does::Rounds(vec![asks, done]));
+    let mut script = Script::new(CallReaction::Rounds(vec![asks, done]));
     script.modern = true;
-    let behind = Behind::one(&script).open().await;
+    let upstream = Upstream::one(&script).open().await;
     let accepted = json!({"action": "accept", "content": {"answer": "x"}});
     // A client that is asked by a request.
-    let mut wire = behind.room.client(everything()).await;
-    let id = called(&mut wire).await;
-    let question = wire.told("elicitation/create").await;
+    let mut wire = upstream.test_server.client(all_capabilities()).await;
+    let id = start_call(&mut wire).await;
+    let question = wire.next_with_method("elicitation/create").await;
     wire.answer(&question, accepted.clone()).await;
-    let answer = wire.answered(id).await["result"].take();
-    let params = told(&answer);
+    let answer = wire.response_to(id).await["result"].take();
+    let params = answers_of(&answer);
     assert_eq!(params["inputResponses"]["user_name"], accepted, "{answer}");
     assert_eq!(params["requestState"], "theirs");
     // A client that is asked by a response: under the server's key, with mimir's state.
-    let (mut wire, _) = behind.room.connect();
+    let (mut wire, _) = upstream.test_server.connect();
     let request = |more: Value| {
         let mut params = json!({"name": "mcp_s_go", "arguments": {}, "_meta": {
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
-            "io.modelcontextprotocol/clientCapabilities": everything(),
+            "io.modelcontextprotocol/clientCapabilities": all_capabilities(),
         }});
         for (key, value) in more.as_object().unwrap() {
             params[key] = value.clone();
         }
         params
     };
-    let asked = wire.request("tools/call", request(json!({}))).await["result"].take();
-    assert_eq!(asked["resultType"], "input_required", "{asked}");
-    let message = &asked["inputRequests"]["user_name"]["params"]["message"];
+    let pending = wire.request("tools/call", request(json!({}))).await["result"].take();
+    assert_eq!(pending["resultType"], "input_required", "{pending}");
+    let message = &pending["inputRequests"]["user_name"]["params"]["message"];
     assert!(
         message
             .as_str()
             .unwrap()
             .starts_with("This form is from the server `s`"),
-        "{asked}"
+        "{pending}"
     );
-    let state = &asked["requestState"];
+    let state = &pending["requestState"];
     assert_ne!(*state, "theirs");
     let wrong = json!({"requestState": state, "inputResponses": {"user_name": 7}});
     let again = wire.request("tools/call", request(wrong)).await["result"].take();
@@ -334,13 +351,13 @@ async fn input_required_works_for_both_client_generations() {
     let right =
         json!({"requestState": again["requestState"], "inputResponses": {"user_name": accepted}});
     let answer = wire.request("tools/call", request(right)).await["result"].take();
-    assert_eq!(told(&answer)["requestState"], "theirs", "{answer}");
+    assert_eq!(answers_of(&answer)["requestState"], "theirs", "{answer}");
     // For a client that cannot show forms, the server is told that they were cancelled.
-    let (mut wire, _) = behind.room.connect();
+    let (mut wire, _) = upstream.test_server.connect();
     let mut bare = request(json!({}));
     bare["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
     let answer = wire.request("tools/call", bare).await["result"].take();
-    let params = told(&answer);
+    let params = answers_of(&answer);
     assert_eq!(
         params["inputResponses"]["user_name"]["action"], "cancel",
         "{answer}"
@@ -356,26 +373,29 @@ async fn input_required_works_for_both_client_generations() {
 #[tokio::test]
 async fn input_required_rounds_are_limited() {
     let asks = json!({"resultType": "input_required", "requestState": "on"});
-    let mut script = Script::new(Does::Rounds(vec![asks]));
+    let mut script = Script::new(CallReaction::Rounds(vec![asks]));
     script.modern = true;
-    let behind = Behind::one(&script).open().await;
-    let outcome = behind.call("mcp_s_go", json!({})).await;
+    let upstream = Upstream::one(&script).open().await;
+    let outcome = upstream.call("mcp_s_go", json!({})).await;
     assert_eq!(
         outcome.result().unwrap_err().code,
         ToolErrorCode::LimitExceeded
     );
-    assert_eq!(script.heard("tools/call").len(), 10);
+    assert_eq!(script.received("tools/call").len(), 10);
 }
 
 #[tokio::test]
 async fn requests_outside_of_a_call_are_rejected() {
-    let script = asks_when_told(Does::Answers(text("hello")));
-    let behind = Behind::one(&script).open().await;
-    assert_eq!(said(&behind.call("mcp_s_go", json!({})).await), "hello");
-    script.news.notify_one();
-    let answer = answered(&script).await;
+    let script = asks_on_demand(CallReaction::Answers(text("hello")));
+    let upstream = Upstream::one(&script).open().await;
+    assert_eq!(
+        outcome_text(&upstream.call("mcp_s_go", json!({})).await),
+        "hello"
+    );
+    script.notify.notify_one();
+    let answer = wait_for_answer(&script).await;
     assert!(answer["error"].is_object(), "{answer}");
-    assert!(behind.room.audit.wishes().is_empty());
+    assert!(upstream.test_server.audit.effects().is_empty());
 }
 
 #[tokio::test]
@@ -391,12 +411,16 @@ async fn elicitation_drops_fields_that_were_not_requested() {
             json!({"action": "decline"}),
         ),
     ] {
-        let (behind, _) = behind(Does::Asks("elicitation/create", form(), 1), json!({})).await;
-        let mut wire = behind.room.client(everything()).await;
-        let id = called(&mut wire).await;
-        let question = wire.told("elicitation/create").await;
+        let (upstream, _) = upstream(
+            CallReaction::Asks("elicitation/create", form(), 1),
+            json!({}),
+        )
+        .await;
+        let mut wire = upstream.test_server.client(all_capabilities()).await;
+        let id = start_call(&mut wire).await;
+        let question = wire.next_with_method("elicitation/create").await;
         wire.answer(&question, theirs).await;
-        let answer = wire.answered(id).await["result"].take();
-        assert_eq!(told(&answer)[0]["result"], passed, "{answer}");
+        let answer = wire.response_to(id).await["result"].take();
+        assert_eq!(answers_of(&answer)[0]["result"], passed, "{answer}");
     }
 }

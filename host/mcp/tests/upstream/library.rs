@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Behind, Does, Script, text};
+use super::{CallReaction, Script, Upstream, text};
 
 /// A server with a resource, a template and a prompt.
 pub fn script() -> Script {
-    let mut script = Script::new(Does::Answers(text("hello")));
-    script.can = json!({"resources": {"subscribe": true}, "prompts": {}, "completions": {}});
+    let mut script = Script::new(CallReaction::Answers(text("hello")));
+    script.capabilities =
+        json!({"resources": {"subscribe": true}, "prompts": {}, "completions": {}});
     let words = json!({"type": "text", "text": "words"});
-    let mut also = script.also.lock();
-    also.insert(
+    let mut responses = script.responses.lock();
+    responses.insert(
         "resources/list",
         json!({"resources": [
             {"uri": "file:///a.txt", "name": "a", "description": "hid\u{1b}[8mden",
@@ -21,49 +22,49 @@ pub fn script() -> Script {
         ]}),
     );
     let template = json!({"uriTemplate": "file:///{name}", "name": "all"});
-    also.insert(
+    responses.insert(
         "resources/templates/list",
         json!({"resourceTemplates": [template]}),
     );
-    also.insert(
+    responses.insert(
         "resources/read",
         json!({"contents": [
             {"uri": "file:///a.txt", "mimeType": "text/plain", "text": "the text s3cr3t"},
             {"uri": "file:///a.bin", "mimeType": "x/y", "blob": "AAEC"},
         ]}),
     );
-    also.insert("resources/subscribe", json!({}));
-    also.insert("resources/unsubscribe", json!({}));
-    also.insert(
+    responses.insert("resources/subscribe", json!({}));
+    responses.insert("resources/unsubscribe", json!({}));
+    responses.insert(
         "prompts/list",
         json!({"prompts": [{"name": "p", "description": "One."}]}),
     );
-    also.insert(
+    responses.insert(
         "prompts/get",
         json!({"messages": [{"role": "user", "content": words}]}),
     );
     let values: Vec<String> = (0..200).map(|at| format!("v{at}")).collect();
-    also.insert(
+    responses.insert(
         "completion/complete",
         json!({"completion": {"values": values}}),
     );
-    drop(also);
+    drop(responses);
     script
 }
 
-pub fn on(script: &Script, settings: Value) -> Behind {
+pub fn on(script: &Script, settings: Value) -> Upstream {
     let mut server = json!({"command": "s"});
     for (key, value) in settings.as_object().unwrap() {
         server[key] = value.clone();
     }
-    Behind::on(Arc::default(), json!({"s": server}), &[("s", script)])
+    Upstream::on(Arc::default(), json!({"s": server}), &[("s", script)])
 }
 
 #[tokio::test]
 async fn library_entries_are_prefixed_and_read_by_calls() {
     let script = script();
-    let behind = on(&script, json!({})).open().await;
-    let mut wire = behind.room.client(json!({})).await;
+    let upstream = on(&script, json!({})).open().await;
+    let mut wire = upstream.test_server.client(json!({})).await;
     let listed = wire.request("resources/list", json!({})).await["result"].take();
     let resources = listed["resources"].as_array().unwrap();
     assert_eq!(
@@ -95,13 +96,13 @@ async fn library_entries_are_prefixed_and_read_by_calls() {
         "untrusted"
     );
     assert_eq!(
-        script.heard("resources/read")[0]["params"]["uri"],
+        script.received("resources/read")[0]["params"]["uri"],
         "file:///a.txt"
     );
     let prompts = wire.request("prompts/list", json!({})).await["result"].take();
     assert_eq!(prompts["prompts"][0]["name"], "mcp_s_p");
     // After reading untrusted text, the next call needs approval; this session has read nothing.
-    let mut wire = behind.room.client(json!({})).await;
+    let mut wire = upstream.test_server.client(json!({})).await;
     let got = wire
         .request("prompts/get", json!({"name": "mcp_s_p"}))
         .await["result"]
@@ -112,7 +113,7 @@ async fn library_entries_are_prefixed_and_read_by_calls() {
     assert_eq!(lines[1], "words");
     assert!(lines[2].starts_with("[end of untrusted "), "{words}");
     assert_eq!(
-        behind.room.audit.codes(),
+        upstream.test_server.audit.codes(),
         [Value::Null, Value::Null],
         "both are recorded"
     );
@@ -127,20 +128,23 @@ async fn library_entries_are_prefixed_and_read_by_calls() {
 #[tokio::test]
 async fn library_reads_need_approval_like_calls() {
     let script = script();
-    let behind = on(&script, json!({}));
+    let upstream = on(&script, json!({}));
     // As loaded: without any approval.
-    let tools = behind.servers.load().await.tools;
-    behind.room.replace(tools);
-    let mut wire = behind.room.client(json!({})).await;
+    let tools = upstream.servers.load().await.tools;
+    upstream.test_server.replace(tools);
+    let mut wire = upstream.test_server.client(json!({})).await;
     let read = json!({"uri": "mcp://s/file:///a.txt"});
     let refused = wire.request("resources/read", read.clone()).await;
     assert_eq!(
         refused["error"]["data"]["code"], "APPROVAL_DENIED",
         "{refused}"
     );
-    let mut wire = behind.room.client(json!({"elicitation": {}})).await;
+    let mut wire = upstream
+        .test_server
+        .client(json!({"elicitation": {}}))
+        .await;
     let id = wire.send("resources/read", read).await;
-    let question = wire.told("elicitation/create").await;
+    let question = wire.next_with_method("elicitation/create").await;
     let message = question["params"]["message"].as_str().unwrap();
     assert!(
         message.starts_with("mimir: may `mcp_s_resources_read` run?"),
@@ -148,10 +152,10 @@ async fn library_reads_need_approval_like_calls() {
     );
     let yes = json!({"action": "accept", "content": {"answer": "once"}});
     wire.answer(&question, yes).await;
-    let read = wire.answered(id).await;
+    let read = wire.response_to(id).await;
     assert!(read["result"]["contents"].is_array(), "{read}");
     assert_eq!(
-        script.heard("resources/read").len(),
+        script.received("resources/read").len(),
         1,
         "the denied read was not sent"
     );
@@ -161,9 +165,9 @@ async fn library_reads_need_approval_like_calls() {
 async fn library_settings_hide_resources_and_prompts() {
     let script = script();
     let off = json!({"resources": false, "prompts": false});
-    let behind = on(&script, off).open().await;
-    let (mut wire, _) = behind.room.connect();
-    let hello = wire.hello("2025-11-25", json!({})).await;
+    let upstream = on(&script, off).open().await;
+    let (mut wire, _) = upstream.test_server.connect();
+    let hello = wire.handshake("2025-11-25", json!({})).await;
     assert!(hello["capabilities"].get("resources").is_none(), "{hello}");
     assert!(hello["capabilities"].get("prompts").is_none(), "{hello}");
     for (method, params) in [
@@ -179,8 +183,8 @@ async fn library_settings_hide_resources_and_prompts() {
         ("resources", "prompts/list", "resources/list"),
         ("prompts", "resources/list", "prompts/list"),
     ] {
-        let behind = on(&script, json!({ off: false })).open().await;
-        let mut wire = behind.room.client(json!({})).await;
+        let upstream = on(&script, json!({ off: false })).open().await;
+        let mut wire = upstream.test_server.client(json!({})).await;
         let key = |method: &str| method.split('/').next().unwrap().to_owned();
         let there = wire.request(here, json!({})).await;
         assert_eq!(
@@ -196,8 +200,8 @@ async fn library_settings_hide_resources_and_prompts() {
 #[tokio::test]
 async fn library_unknown_entries_reach_no_server() {
     let script = script();
-    let behind = on(&script, json!({})).open().await;
-    let mut wire = behind.room.client(json!({})).await;
+    let upstream = on(&script, json!({})).open().await;
+    let mut wire = upstream.test_server.client(json!({})).await;
     for uri in ["file:///a.txt", "mcp://other/file:///a.txt", "mcp://s", ""] {
         let answer = wire.request("resources/read", json!({ "uri": uri })).await;
         assert_eq!(answer["error"]["code"], -32002, "{uri}: {answer}");
@@ -205,14 +209,16 @@ async fn library_unknown_entries_reach_no_server() {
     }
     let answer = wire.request("prompts/get", json!({"name": "p"})).await;
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
-    assert!(script.heard("resources/read").is_empty() && script.heard("prompts/get").is_empty());
+    assert!(
+        script.received("resources/read").is_empty() && script.received("prompts/get").is_empty()
+    );
 }
 
 #[tokio::test]
 async fn completion_values_are_limited() {
     let script = script();
-    let behind = on(&script, json!({})).open().await;
-    let mut wire = behind.room.client(json!({})).await;
+    let upstream = on(&script, json!({})).open().await;
+    let mut wire = upstream.test_server.client(json!({})).await;
     let params = json!({"ref": {"type": "ref/prompt", "name": "mcp_s_p"},
         "argument": {"name": "n", "value": "v"}});
     let answer = wire.request("completion/complete", params).await["result"].take();
@@ -220,41 +226,43 @@ async fn completion_values_are_limited() {
         answer["completion"]["values"].as_array().unwrap().len(),
         100
     );
-    let asked = &script.heard("completion/complete")[0]["params"]["ref"];
-    assert_eq!(asked["name"], "p", "by the server's own name");
+    let reference = &script.received("completion/complete")[0]["params"]["ref"];
+    assert_eq!(reference["name"], "p", "by the server's own name");
 }
 
 #[tokio::test]
 async fn subscription_updates_reach_only_the_subscriber() {
     let script = script();
-    *script.telling.lock() = json!({"jsonrpc": "2.0",
+    *script.notification.lock() = json!({"jsonrpc": "2.0",
         "method": "notifications/resources/updated", "params": {"uri": "file:///a.txt"}});
-    let behind = on(&script, json!({})).open().await;
-    let mut watches = behind.room.client(json!({})).await;
-    let mut other = behind.room.client(json!({})).await;
+    let upstream = on(&script, json!({})).open().await;
+    let mut watches = upstream.test_server.client(json!({})).await;
+    let mut other = upstream.test_server.client(json!({})).await;
     let uri = json!({"uri": "mcp://s/file:///a.txt"});
     let answer = watches.request("resources/subscribe", uri.clone()).await;
     assert!(answer["result"].is_object(), "{answer}");
     // The other client watches another resource.
     let another = json!({"uri": "mcp://s/file:///b.txt"});
     other.request("resources/subscribe", another).await;
-    script.news.notify_one();
-    let news = watches.told("notifications/resources/updated").await;
-    assert_eq!(news["params"]["uri"], "mcp://s/file:///a.txt");
+    script.notify.notify_one();
+    let notification = watches
+        .next_with_method("notifications/resources/updated")
+        .await;
+    assert_eq!(notification["params"]["uri"], "mcp://s/file:///a.txt");
     other.request("ping", json!({})).await;
-    assert!(other.heard.is_empty(), "{:?}", other.heard);
+    assert!(other.received.is_empty(), "{:?}", other.received);
     watches.request("resources/unsubscribe", uri).await;
-    let heard = script.heard("resources/unsubscribe");
-    assert_eq!(heard[0]["params"]["uri"], "file:///a.txt");
+    let received = script.received("resources/unsubscribe");
+    assert_eq!(received[0]["params"]["uri"], "file:///a.txt");
 }
 
 #[tokio::test]
 async fn library_invalid_answer_is_an_error() {
     let script = script();
     let none = json!({"contents": [{"uri": "file:///a", "blob": "%%%"}]});
-    script.also.lock().insert("resources/read", none);
-    let behind = on(&script, json!({})).open().await;
-    let mut wire = behind.room.client(json!({})).await;
+    script.responses.lock().insert("resources/read", none);
+    let upstream = on(&script, json!({})).open().await;
+    let mut wire = upstream.test_server.client(json!({})).await;
     let answer = wire
         .request("resources/read", json!({"uri": "mcp://s/file:///a"}))
         .await;
@@ -268,9 +276,9 @@ async fn library_invalid_answer_is_an_error() {
 async fn library_of_an_older_server_suits_both_generations() {
     let script = script();
     // The server declares the answer cacheable for everyone: here each read is checked for its person.
-    let kept = json!({"contents": [], "ttlMs": 60_000, "cacheScope": "public"});
-    script.also.lock().insert("resources/read", kept);
-    let behind = on(&script, json!({})).open().await;
+    let cacheable = json!({"contents": [], "ttlMs": 60_000, "cacheScope": "public"});
+    script.responses.lock().insert("resources/read", cacheable);
+    let upstream = on(&script, json!({})).open().await;
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
@@ -281,8 +289,8 @@ async fn library_of_an_older_server_suits_both_generations() {
         ("prompts/get", json!({"name": "mcp_s_p"})),
     ] {
         // After reading untrusted text, the next call needs approval: each of these sessions has read nothing.
-        let (mut modern, _) = behind.room.connect();
-        let mut legacy = behind.room.client(json!({})).await;
+        let (mut modern, _) = upstream.test_server.connect();
+        let mut legacy = upstream.test_server.client(json!({})).await;
         let old = legacy.request(method, params.clone()).await["result"].take();
         assert!(old.is_object() && old.get("resultType").is_none(), "{old}");
         assert!(old.get("ttlMs").is_none(), "{old}");

@@ -8,7 +8,7 @@ use mimir_core::{Content, ToolErrorCode};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::{Behind, Does, Script, call, said, text};
+use super::{CallReaction, Script, Upstream, call, outcome_text, text};
 
 #[derive(Default)]
 struct Seen(Mutex<Vec<CallProgress>>);
@@ -22,12 +22,14 @@ impl CallObserver for Seen {
 
 #[tokio::test]
 async fn progress_reaches_the_observer() {
-    let behind = Behind::one(&Script::new(Does::Reports(50))).open().await;
+    let upstream = Upstream::one(&Script::new(CallReaction::Reports(50)))
+        .open()
+        .await;
     let seen = Arc::new(Seen::default());
     let mut call = call("mcp_s_go", json!({}));
     call.observer = seen.clone();
-    let outcome = behind.room.pipeline.call(call).await;
-    assert_eq!(said(&outcome), "done");
+    let outcome = upstream.test_server.pipeline.call(call).await;
+    assert_eq!(outcome_text(&outcome), "done");
     let seen = seen.0.lock();
     assert_eq!(seen.len(), 50);
     assert!(seen.iter().all(|one| one.total == Some(50)));
@@ -37,13 +39,15 @@ async fn progress_reaches_the_observer() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn progress_right_before_the_end_is_delivered() {
-    let behind = Behind::one(&Script::new(Does::Reports(2))).open().await;
+    let upstream = Upstream::one(&Script::new(CallReaction::Reports(2)))
+        .open()
+        .await;
     for _ in 0..200 {
         let seen = Arc::new(Seen::default());
         let mut call = call("mcp_s_go", json!({}));
         call.observer = seen.clone();
-        let outcome = behind.room.pipeline.call(call).await;
-        assert_eq!(said(&outcome), "done");
+        let outcome = upstream.test_server.pipeline.call(call).await;
+        assert_eq!(outcome_text(&outcome), "done");
         let seen = seen.0.lock();
         let steps: Vec<_> = seen.iter().map(|one| one.done).collect();
         assert_eq!(steps, [1, 2]);
@@ -52,7 +56,7 @@ async fn progress_right_before_the_end_is_delivered() {
 
 #[tokio::test]
 async fn result_is_complete_labelled_and_recorded() {
-    let script = Script::new(Does::Answers(json!({
+    let script = Script::new(CallReaction::Answers(json!({
         "content": [
             {"type": "text", "text": "words"},
             {"type": "image", "data": "AAEC", "mimeType": "image/png"},
@@ -61,8 +65,8 @@ async fn result_is_complete_labelled_and_recorded() {
         ],
         "structuredContent": {"a": 1},
     })));
-    let behind = Behind::one(&script).open().await;
-    let outcome = behind.call("mcp_s_go", json!({"n": 1})).await;
+    let upstream = Upstream::one(&script).open().await;
+    let outcome = upstream.call("mcp_s_go", json!({"n": 1})).await;
     let output = outcome.result().unwrap();
     assert_eq!(output.content.len(), 4);
     let image = Content::Image {
@@ -74,10 +78,10 @@ async fn result_is_complete_labelled_and_recorded() {
     assert_eq!(output.structured, Some(json!({"a": 1})));
     assert_eq!(outcome.label().trust, TrustLevel::Untrusted);
     assert_eq!(outcome.label().origin, "mcp:mcp_s_go");
-    assert_eq!(behind.room.audit.codes(), [Value::Null]);
-    let heard = &script.heard("tools/call")[0]["params"];
+    assert_eq!(upstream.test_server.audit.codes(), [Value::Null]);
+    let received = &script.received("tools/call")[0]["params"];
     assert_eq!(
-        (&heard["name"], &heard["arguments"]),
+        (&received["name"], &received["arguments"]),
         (&json!("go"), &json!({"n": 1}))
     );
 }
@@ -88,10 +92,10 @@ async fn result_errors_and_invalid_data_are_failures() {
     failed["isError"] = json!(true);
     let none = json!({"content": [{"type": "image", "data": "%%%", "mimeType": "image/png"}]});
     for (result, words) in [(failed, "it broke"), (none, "base64")] {
-        let behind = Behind::one(&Script::new(Does::Answers(result)))
+        let upstream = Upstream::one(&Script::new(CallReaction::Answers(result)))
             .open()
             .await;
-        let outcome = behind.call("mcp_s_go", json!({})).await;
+        let outcome = upstream.call("mcp_s_go", json!({})).await;
         let error = outcome.result().unwrap_err();
         assert_eq!(error.code, ToolErrorCode::ExecutionError);
         assert!(error.message.contains(words), "{error}");
@@ -100,30 +104,30 @@ async fn result_errors_and_invalid_data_are_failures() {
 
 #[tokio::test]
 async fn call_invalid_arguments_never_reach_the_server() {
-    let script = Script::new(Does::Answers(text("hello")));
+    let script = Script::new(CallReaction::Answers(text("hello")));
     script.tools.lock()[0]["inputSchema"] =
         json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
-    let behind = Behind::one(&script).open().await;
-    let outcome = behind.call("mcp_s_go", json!({"n": "x"})).await;
+    let upstream = Upstream::one(&script).open().await;
+    let outcome = upstream.call("mcp_s_go", json!({"n": "x"})).await;
     assert_eq!(
         outcome.result().unwrap_err().code,
         ToolErrorCode::InvalidInput
     );
-    assert!(script.heard("tools/call").is_empty());
+    assert!(script.received("tools/call").is_empty());
 }
 
 #[tokio::test]
 async fn call_answers_match_with_a_thousand_in_parallel() {
     // It returns the params that it received.
-    let script = Script::new(Does::Rounds(vec![json!({"content": "told"})]));
-    let behind = Behind::one(&script).open().await;
-    let calls = (0..1000).map(|n| behind.call("mcp_s_go", json!({ "n": n })));
+    let script = Script::new(CallReaction::Rounds(vec![json!({"content": "told"})]));
+    let upstream = Upstream::one(&script).open().await;
+    let calls = (0..1000).map(|n| upstream.call("mcp_s_go", json!({ "n": n })));
     let outcomes = futures::future::join_all(calls).await;
     for (n, outcome) in outcomes.iter().enumerate() {
-        let told = said(outcome);
+        let text = outcome_text(outcome);
         let own = format!("\"arguments\":{{\"n\":{n}}}");
-        assert!(told.contains(&own), "{n}: {told}");
+        assert!(text.contains(&own), "{n}: {text}");
     }
-    assert_eq!(script.heard("tools/call").len(), 1000);
+    assert_eq!(script.received("tools/call").len(), 1000);
     assert_eq!(script.started.load(std::sync::atomic::Ordering::SeqCst), 1);
 }

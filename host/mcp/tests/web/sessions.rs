@@ -7,7 +7,7 @@ const SESSIONS: usize = 256;
 
 /// Starts a session.
 async fn begin(http: &HttpService) -> String {
-    hello(http).await.map_err(|answer| answer.body).unwrap()
+    handshake(http).await.map_err(|answer| answer.body).unwrap()
 }
 
 fn of(session: &str) -> [(&str, &str); 2] {
@@ -40,7 +40,7 @@ async fn stream(http: &HttpService, session: &str) -> impl Sized + use<> {
 #[tokio::test]
 async fn sessions_end_the_longest_idle_one_for_a_new_one() {
     let (one, gate) = waits();
-    let (room, http) = web(vec![one]);
+    let (test_server, http) = web(vec![one]);
     let mut sessions = Vec::new();
     for _ in 0..SESSIONS {
         sessions.push(begin(&http).await);
@@ -49,9 +49,9 @@ async fn sessions_end_the_longest_idle_one_for_a_new_one() {
     let stream = stream(&http, &sessions[0]).await;
     let params = json!({"name": "waits", "arguments": {"n": 2}});
     let second = of(&sessions[1]);
-    let asked = send(&http, Method::POST, &second, message("tools/call", params));
-    let asked = tokio::time::timeout(Duration::from_millis(300), asked).await;
-    assert!(asked.is_err(), "it waits");
+    let pending_call = send(&http, Method::POST, &second, message("tools/call", params));
+    let pending_call = tokio::time::timeout(Duration::from_millis(300), pending_call).await;
+    assert!(pending_call.is_err(), "it waits");
     under_way(&http, 1).await;
     assert_eq!(listed(&http, &sessions[2]).await.status, StatusCode::OK);
 
@@ -61,15 +61,15 @@ async fn sessions_end_the_longest_idle_one_for_a_new_one() {
     for session in sessions[..3].iter().chain([&sessions[4], &new]) {
         assert_eq!(listed(&http, session).await.status, StatusCode::OK);
     }
-    assert!(room.audit.codes().is_empty(), "the call continues");
+    assert!(test_server.audit.codes().is_empty(), "the call continues");
     gate.add_permits(1);
-    assert_eq!(room.recorded(1).await, [Value::Null]);
+    assert_eq!(test_server.recorded(1).await, [Value::Null]);
     drop(stream);
 }
 
 #[tokio::test]
 async fn sessions_are_limited_until_one_ends() {
-    let quick = tool("quick", fake(|_| async { said("done") }));
+    let quick = tool("quick", fake(|_| async { text_result("done") }));
     let (_room, http) = web(vec![quick]);
     let mut sessions = Vec::new();
     let mut streams = Vec::new();
@@ -78,7 +78,7 @@ async fn sessions_are_limited_until_one_ends() {
         streams.push(stream(&http, &session).await);
         sessions.push(session);
     }
-    let refused = hello(&http).await.unwrap_err();
+    let refused = handshake(&http).await.unwrap_err();
     busy(&refused);
     assert!(refused.body.contains("DELETE /mcp"), "{}", refused.body);
     // Existing sessions continue.
@@ -114,7 +114,7 @@ async fn sessions_are_limited_until_one_ends() {
     assert!(ended.status.is_success(), "{}", ended.body);
     let session = begin(&http).await;
     let one_more = stream(&http, &session).await;
-    busy(&hello(&http).await.unwrap_err());
+    busy(&handshake(&http).await.unwrap_err());
     // A stream without a reader does not count.
     drop(one_more);
     begin(&http).await;

@@ -13,11 +13,11 @@ use mimir_net::{HttpClient, PolicyGuard, PolicyOnly, RequestLimits, TlsRoots};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::site::{Answer, Asked, Site};
-use crate::behind::Shelf;
+use super::site::{Answer, ReceivedRequest, Site};
+use crate::upstream::MemoryDescriptions;
 
 /// Behaviour of the two servers.
-pub struct Ways {
+pub struct ServerBehavior {
     /// Overrides for the metadata of the two; null removes a key.
     pub resource: Value,
     pub issuer: Value,
@@ -28,7 +28,7 @@ pub struct Ways {
     /// True if tokens come with a refresh token.
     pub renews: bool,
     /// True if the server rejects all tokens.
-    pub deaf: bool,
+    pub rejects_all: bool,
     /// Scope that a tool call needs.
     pub needs: Option<&'static str>,
     /// Metadata URL in the server's challenge; left out if empty.
@@ -39,7 +39,7 @@ pub struct Ways {
     pub away: Option<String>,
 }
 
-impl Default for Ways {
+impl Default for ServerBehavior {
     fn default() -> Self {
         Self {
             resource: json!({}),
@@ -47,7 +47,7 @@ impl Default for Ways {
             token: None,
             lasts: None,
             renews: true,
-            deaf: false,
+            rejects_all: false,
             needs: None,
             described: None,
             echoes: false,
@@ -58,7 +58,7 @@ impl Default for Ways {
 
 /// Issued values.
 #[derive(Default)]
-struct Given {
+struct IssuedTokens {
     count: usize,
     /// Unused codes, with their challenge and scopes.
     codes: HashMap<String, (String, String)>,
@@ -68,14 +68,14 @@ struct Given {
 }
 
 /// A server, its authorization server, and mimir in front of them.
-pub struct World {
+pub struct LoginFixture {
     pub server: Site,
     pub issuer: Site,
-    pub ways: Arc<Mutex<Ways>>,
+    pub behavior: Arc<Mutex<ServerBehavior>>,
     pub servers: Arc<McpServers>,
     pub logins: Arc<Memory>,
-    pub notes: Arc<Shelf>,
-    given: Arc<Mutex<Given>>,
+    pub notes: Arc<MemoryDescriptions>,
+    issued: Arc<Mutex<IssuedTokens>>,
 }
 
 /// Logins, in memory.
@@ -134,11 +134,11 @@ impl LoginStore for Memory {
 }
 
 /// A vault with one secret.
-struct One;
+struct TestVault;
 
 pub const SECRET: &str = "s3cr3t-of-the-client";
 
-impl Vault for One {
+impl Vault for TestVault {
     fn redactor(&self) -> Result<Redactor, VaultError> {
         Ok(Redactor::new().with_values([("KEY", SECRET)]))
     }
@@ -175,11 +175,15 @@ pub fn reach(url: &str) -> Result<HttpClient, ToolError> {
 }
 
 /// Returns servers with these settings, and shared stores.
-pub fn servers(settings: &Value, logins: &Arc<Memory>, notes: &Arc<Shelf>) -> Arc<McpServers> {
+pub fn servers(
+    settings: &Value,
+    logins: &Arc<Memory>,
+    notes: &Arc<MemoryDescriptions>,
+) -> Arc<McpServers> {
     let servers = McpServers::new(ServerDeps {
         refused: Default::default(),
         launcher: Arc::new(NoPrograms),
-        vault: Arc::new(One),
+        vault: Arc::new(TestVault),
         store: Arc::clone(notes) as Arc<_>,
         client: Arc::new(reach),
         logins: Arc::clone(logins) as Arc<_>,
@@ -193,22 +197,29 @@ pub fn servers(settings: &Value, logins: &Arc<Memory>, notes: &Arc<Shelf>) -> Ar
     Arc::new(servers)
 }
 
-impl World {
+impl LoginFixture {
     pub async fn new() -> Self {
         Self::with(json!({})).await
     }
 
     /// Creates one server `s` with these login settings.
     pub async fn with(oauth: Value) -> Self {
-        let ways = Arc::<Mutex<Ways>>::default();
-        let given = Arc::<Mutex<Given>>::default();
-        let (says, gives) = (Arc::clone(&ways), Arc::clone(&given));
-        let issuer =
-            Site::open(move |own, asked| issues(own, asked, &says.lock(), &mut gives.lock())).await;
-        let (says, gives, at) = (Arc::clone(&ways), Arc::clone(&given), issuer.url.clone());
-        let server =
-            Site::open(move |own, asked| serves(own, &at, asked, &says.lock(), &gives.lock()))
-                .await;
+        let behavior = Arc::<Mutex<ServerBehavior>>::default();
+        let issued = Arc::<Mutex<IssuedTokens>>::default();
+        let (says, gives) = (Arc::clone(&behavior), Arc::clone(&issued));
+        let issuer = Site::open(move |own_url, request| {
+            respond_as_issuer(own_url, request, &says.lock(), &mut gives.lock())
+        })
+        .await;
+        let (says, gives, at) = (
+            Arc::clone(&behavior),
+            Arc::clone(&issued),
+            issuer.url.clone(),
+        );
+        let server = Site::open(move |own_url, request| {
+            respond_as_server(own_url, &at, request, &says.lock(), &gives.lock())
+        })
+        .await;
         let (logins, notes) = (Arc::default(), Arc::default());
         let mut block = json!({"s": {"url": format!("{}/mcp", server.url)}});
         if oauth != json!({}) {
@@ -219,15 +230,15 @@ impl World {
             servers: servers(&block, &logins, &notes),
             server,
             issuer,
-            ways,
+            behavior,
             logins,
             notes,
-            given,
+            issued,
         }
     }
 
-    pub fn set(&self, change: impl FnOnce(&mut Ways)) {
-        change(&mut self.ways.lock());
+    pub fn set(&self, change: impl FnOnce(&mut ServerBehavior)) {
+        change(&mut self.behavior.lock());
     }
 
     /// Starts a login.
@@ -237,14 +248,14 @@ impl World {
     }
 
     /// Returns the callback of the authorization server for an approved login.
-    pub fn says_yes(&self, url: &str) -> String {
+    pub fn approve_login(&self, url: &str) -> String {
         let fields = fields(url);
-        let mut given = self.given.lock();
-        given.count += 1;
-        let code = format!("code-number-{}", given.count);
+        let mut issued = self.issued.lock();
+        issued.count += 1;
+        let code = format!("code-number-{}", issued.count);
         let scope = fields.get("scope").cloned().unwrap_or_default();
         let challenge = fields["code_challenge"].clone();
-        given.codes.insert(code.clone(), (challenge, scope));
+        issued.codes.insert(code.clone(), (challenge, scope));
         let iss = url::form_urlencoded::byte_serialize(self.issuer.url.as_bytes());
         let iss: String = iss.collect();
         format!(
@@ -256,17 +267,17 @@ impl World {
     /// Performs a whole login.
     pub async fn log_in(&self) -> Result<LoginSummary, ToolError> {
         let pending = self.begin().await?;
-        let answer = self.says_yes(pending.url());
+        let answer = self.approve_login(pending.url());
         let code = pending.code(&answer).unwrap();
         pending.finish(&code).await
     }
 
     /// Invalidates all issued tokens, optionally also the refresh tokens.
-    pub fn forget(&self, refresh: bool) {
-        let mut given = self.given.lock();
-        given.access.clear();
+    pub fn invalidate_tokens(&self, refresh: bool) {
+        let mut issued = self.issued.lock();
+        issued.access.clear();
         if refresh {
-            given.refresh.clear();
+            issued.refresh.clear();
         }
     }
 }
@@ -284,8 +295,8 @@ pub fn fields(url: &str) -> HashMap<String, String> {
     all
 }
 
-fn over(mut document: Value, twist: &Value) -> Value {
-    for (key, value) in twist.as_object().unwrap() {
+fn merge(mut document: Value, overrides: &Value) -> Value {
+    for (key, value) in overrides.as_object().unwrap() {
         document[key] = value.clone();
     }
     document
@@ -296,50 +307,59 @@ fn over(mut document: Value, twist: &Value) -> Value {
 }
 
 /// The authorization server.
-fn issues(own: &str, asked: &Asked, ways: &Ways, given: &mut Given) -> Answer {
-    match asked.path.as_str() {
+fn respond_as_issuer(
+    own_url: &str,
+    request: &ReceivedRequest,
+    behavior: &ServerBehavior,
+    issued: &mut IssuedTokens,
+) -> Answer {
+    match request.path.as_str() {
         "/.well-known/oauth-authorization-server" => {
             let about = json!({
-                "issuer": own,
-                "authorization_endpoint": format!("{own}/authorize?tenant=1"),
-                "token_endpoint": format!("{own}/token"),
-                "registration_endpoint": format!("{own}/register"),
-                "revocation_endpoint": format!("{own}/revoke"),
+                "issuer": own_url,
+                "authorization_endpoint": format!("{own_url}/authorize?tenant=1"),
+                "token_endpoint": format!("{own_url}/token"),
+                "registration_endpoint": format!("{own_url}/register"),
+                "revocation_endpoint": format!("{own_url}/revoke"),
                 "response_types_supported": ["code"],
                 "code_challenge_methods_supported": ["S256"],
                 "authorization_response_iss_parameter_supported": true,
             });
-            Answer::json(200, &over(about, &ways.issuer))
+            Answer::json(200, &merge(about, &behavior.issuer))
         }
         "/register" => {
-            given.count += 1;
+            issued.count += 1;
             Answer::json(
                 201,
-                &json!({"client_id": format!("client-{}", given.count)}),
+                &json!({"client_id": format!("client-{}", issued.count)}),
             )
         }
-        "/token" => match &ways.token {
+        "/token" => match &behavior.token {
             Some(answer) => answer.clone(),
-            None => tokens(asked, ways, given),
+            None => tokens(request, behavior, issued),
         },
         "/revoke" => {
-            let token = asked.form()["token"].clone();
-            given.access.remove(&token);
-            given.refresh.remove(&token);
+            let token = request.form()["token"].clone();
+            issued.access.remove(&token);
+            issued.refresh.remove(&token);
             Answer::empty(200)
         }
         _ => Answer::empty(404),
     }
 }
 
-fn tokens(asked: &Asked, ways: &Ways, given: &mut Given) -> Answer {
+fn tokens(
+    request: &ReceivedRequest,
+    behavior: &ServerBehavior,
+    issued: &mut IssuedTokens,
+) -> Answer {
     use base64::Engine as _;
     use sha2::Digest as _;
-    let form = asked.form();
+    let form = request.form();
     let no = || Answer::json(400, &json!({"error": "invalid_grant"}));
     let scope = match form["grant_type"].as_str() {
         "authorization_code" => {
-            let Some((challenge, scope)) = given.codes.remove(&form["code"]) else {
+            let Some((challenge, scope)) = issued.codes.remove(&form["code"]) else {
                 return no();
             };
             let hash = sha2::Sha256::digest(&form["code_verifier"]);
@@ -350,51 +370,58 @@ fn tokens(asked: &Asked, ways: &Ways, given: &mut Given) -> Answer {
             scope
         }
         // A refresh token can be used once.
-        _ => match given.refresh.remove(&form["refresh_token"]) {
+        _ => match issued.refresh.remove(&form["refresh_token"]) {
             Some(scope) => scope,
             None => return no(),
         },
     };
-    given.count += 1;
+    issued.count += 1;
     let (access, refresh) = (
-        format!("access-token-{}", given.count),
-        format!("refresh-token-{}", given.count),
+        format!("access-token-{}", issued.count),
+        format!("refresh-token-{}", issued.count),
     );
-    given.access.insert(access.clone(), scope.clone());
-    given.refresh.insert(refresh.clone(), scope.clone());
+    issued.access.insert(access.clone(), scope.clone());
+    issued.refresh.insert(refresh.clone(), scope.clone());
     let all = json!({"access_token": access, "token_type": "bearer", "scope": scope,
-        "expires_in": ways.lasts, "refresh_token": ways.renews.then_some(refresh)});
-    Answer::json(200, &over(all, &json!({})))
+        "expires_in": behavior.lasts, "refresh_token": behavior.renews.then_some(refresh)});
+    Answer::json(200, &merge(all, &json!({})))
 }
 
 /// The server.
-fn serves(own: &str, issuer: &str, asked: &Asked, ways: &Ways, given: &Given) -> Answer {
+fn respond_as_server(
+    own_url: &str,
+    issuer: &str,
+    request: &ReceivedRequest,
+    behavior: &ServerBehavior,
+    issued: &IssuedTokens,
+) -> Answer {
     let described = "/.well-known/oauth-protected-resource/mcp";
-    if asked.path == described {
-        let about = json!({"resource": format!("{own}/mcp"), "authorization_servers": [issuer]});
-        return Answer::json(200, &over(about, &ways.resource));
+    if request.path == described {
+        let about =
+            json!({"resource": format!("{own_url}/mcp"), "authorization_servers": [issuer]});
+        return Answer::json(200, &merge(about, &behavior.resource));
     }
-    let here = match &ways.described {
+    let here = match &behavior.described {
         Some(_) => "/away",
         None => "/mcp",
     };
-    match &ways.away {
-        Some(away) if asked.path == here => {
+    match &behavior.away {
+        Some(away) if request.path == here => {
             return Answer::empty(307).with("location", away.clone());
         }
-        _ if asked.path != "/mcp" => return Answer::empty(404),
+        _ if request.path != "/mcp" => return Answer::empty(404),
         _ => {}
     }
-    let metadata = ways.described.clone();
-    let metadata = metadata.unwrap_or_else(|| format!("{own}{described}"));
+    let metadata = behavior.described.clone();
+    let metadata = metadata.unwrap_or_else(|| format!("{own_url}{described}"));
     let challenge = |more: &str| format!("Bearer resource_metadata=\"{metadata}\"{more}");
-    let scopes = asked.token().and_then(|token| given.access.get(token));
-    let Some(scopes) = scopes.filter(|_| !ways.deaf) else {
+    let scopes = request.token().and_then(|token| issued.access.get(token));
+    let Some(scopes) = scopes.filter(|_| !behavior.rejects_all) else {
         return Answer::empty(401).with("www-authenticate", challenge(""));
     };
-    let message: Value = serde_json::from_str(&asked.body).unwrap_or_default();
+    let message: Value = serde_json::from_str(&request.body).unwrap_or_default();
     let called = message["method"] == "tools/call";
-    if let Some(needs) = ways.needs.filter(|_| called)
+    if let Some(needs) = behavior.needs.filter(|_| called)
         && !scopes.split(' ').any(|scope| scope == needs)
     {
         let more = format!(", error=\"insufficient_scope\", scope=\"{needs}\"");
@@ -407,16 +434,16 @@ fn serves(own: &str, issuer: &str, asked: &Asked, ways: &Ways, given: &Given) ->
             json!({"tools": [{"name": "go", "inputSchema": {"type": "object"}}]})
         }
         Some("tools/call") => {
-            let echo = format!("done by {}", asked.headers["authorization"]);
-            let words = if ways.echoes { &echo } else { "done" };
+            let echo = format!("done by {}", request.headers["authorization"]);
+            let words = if behavior.echoes { &echo } else { "done" };
             json!({"content": [{"type": "text", "text": words}]})
         }
         Some("server/discover") => return Answer::empty(400),
-        _ if asked.method == "POST" => return Answer::empty(202),
+        _ if request.method == "POST" => return Answer::empty(202),
         _ => return Answer::empty(405),
     };
     let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
-    if !ways.echoes {
+    if !behavior.echoes {
         return Answer::json(200, &answer);
     }
     // As an event stream, to test that form, too.

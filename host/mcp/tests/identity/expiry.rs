@@ -11,10 +11,10 @@ const LEEWAY: i64 = 30;
 const SOON: Duration = Duration::from_secs(20);
 
 /// A server whose tool never ends, and a token that expires in about two seconds.
-async fn scene() -> (Gate, Provider, String) {
+async fn scene() -> (ProtectedServer, Provider, String) {
     let key = Key::ed();
     let provider = Provider::new(vec![key.jwk("k")]).await;
-    let gate = Gate::with(
+    let gate = ProtectedServer::with(
         &provider,
         vec![tool("endless", fake(|_| std::future::pending()))],
     );
@@ -36,7 +36,7 @@ const BOTH: [(&str, &str); 2] = [
 async fn identity_stream_ends_with_its_token() {
     let (gate, _provider, token) = scene().await;
     let session = gate
-        .hello(token.trim_start_matches("Bearer "))
+        .handshake(token.trim_start_matches("Bearer "))
         .await
         .session;
     let session = session.unwrap();
@@ -48,15 +48,15 @@ async fn identity_stream_ends_with_its_token() {
         BOTH[1],
     ];
     let since = Instant::now();
-    let told = gate.send("/mcp", &of, Value::Null);
+    let stream_response = gate.send("/mcp", &of, Value::Null);
     let called = gate.send("/mcp", &of, call(json!({})));
-    let both = async { tokio::join!(told, called) };
-    let (told, called) = tokio::time::timeout(SOON, both).await.unwrap();
+    let both = async { tokio::join!(stream_response, called) };
+    let (stream_response, called) = tokio::time::timeout(SOON, both).await.unwrap();
     assert!(since.elapsed() > Duration::from_millis(500), "it was open");
-    assert_eq!((told.status, called.status), (200, 200));
+    assert_eq!((stream_response.status, called.status), (200, 200));
     assert!(!called.body.contains("result"), "{}", called.body);
     // With another token it could be resumed: the call belongs to its session.
-    assert!(gate.room.audit.codes().is_empty());
+    assert!(gate.test_server.audit.codes().is_empty());
     let after = gate.send("/mcp", &of, list()).await;
     assert_eq!(after.status, 401, "{}", after.body);
 }
@@ -81,5 +81,5 @@ async fn identity_call_without_session_ends_with_its_token() {
     let called = tokio::time::timeout(SOON, called).await.unwrap();
     assert_eq!(called.status, 401, "{}", called.body);
     assert!(called.asks.contains("invalid_token") && called.body.contains("it has expired"));
-    assert_eq!(gate.room.recorded(1).await, ["CANCELLED"]);
+    assert_eq!(gate.test_server.recorded(1).await, ["CANCELLED"]);
 }
