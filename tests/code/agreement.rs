@@ -121,8 +121,8 @@ fn bash_array_without_an_end_is_a_syntax_error() {
         "echo a\na=(1 'x'\"y\"\necho ${a[@]}",
     ] {
         let left = Place::new().run("bash", code);
-        let said = "unexpected EOF while looking for matching `)'";
-        assert!(left.stderr.contains(said), "{code}: {left:?}");
+        let output = "unexpected EOF while looking for matching `)'";
+        assert!(left.stderr.contains(output), "{code}: {left:?}");
         assert_ne!(left.code, 0, "{code}: {left:?}");
         assert!(!left.stdout.contains('b'), "{code}: {left:?}");
     }

@@ -331,7 +331,7 @@ fn code_new_files_are_limited_per_call() {
         ),
     ] {
         let outcome = place.call(json!({"language": language, "code": code}));
-        let said = match outcome.result() {
+        let output = match outcome.result() {
             Ok(_) => {
                 let left = left(&outcome);
                 assert_ne!(left.code, 0, "{code}: {left:?}");
@@ -342,7 +342,7 @@ fn code_new_files_are_limited_per_call() {
                 error.message.clone()
             }
         };
-        assert!(said.contains(full), "{code}: {said}");
+        assert!(output.contains(full), "{code}: {output}");
         let all = std::fs::read_dir(place.path()).unwrap().flatten();
         let own = all.filter(|entry| entry.file_name() != ".mimir");
         let own: Vec<_> = own.map(|entry| entry.path()).collect();

@@ -52,7 +52,7 @@ fn javascript_unsettled_await_ends_with_code_13() {
 #[test]
 fn javascript_errors_name_the_replacement_of_a_missing_module() {
     let place = Place::new();
-    for (code, said) in [
+    for (code, output) in [
         ("require('http')", "fetch"),
         ("import net from 'node:net';", "there are no sockets"),
         ("require('child_process').execSync('ls')", "`exec`"),
@@ -79,7 +79,7 @@ fn javascript_errors_name_the_replacement_of_a_missing_module() {
     ] {
         let left = place.run("javascript", code);
         assert!(
-            left.code == 1 && left.stderr.contains(said),
+            left.code == 1 && left.stderr.contains(output),
             "{code}: {left:?}"
         );
     }
@@ -115,7 +115,7 @@ fn javascript_errors_have_their_class_and_their_stack() {
             .starts_with("RangeError: r\n    at f (main.js:1:"),
         "{left:?}"
     );
-    for (code, said) in [
+    for (code, output) in [
         ("throw 'text'", "Uncaught 'text'"),
         ("throw null", "Uncaught null"),
         ("require('fs').readFileSync('x')", "Uncaught Error: ENOENT"),
@@ -126,7 +126,7 @@ fn javascript_errors_have_their_class_and_their_stack() {
     ] {
         let left = place.run("javascript", code);
         assert!(
-            left.code == 1 && left.stderr.starts_with(said),
+            left.code == 1 && left.stderr.starts_with(output),
             "{code}: {left:?}"
         );
     }

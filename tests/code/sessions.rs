@@ -68,10 +68,10 @@ fn session_survives_exceptions_and_exit() {
             "5\n",
         ),
     ];
-    for (code, exit, said) in cases {
+    for (code, exit, output) in cases {
         let left = run(&place, "s", code);
         assert_eq!(left.code, exit, "{code}: {left:?}");
-        assert!(left.stderr.contains(said), "{code}: {left:?}");
+        assert!(left.stderr.contains(output), "{code}: {left:?}");
         assert!(!left.stderr.contains("mimir.py"), "{code}: {left:?}");
     }
     assert_eq!(

@@ -336,7 +336,7 @@ fn code_cannot_change_files_too_large_for_undo() {
         ("javascript", "await require('fs/promises').rm('large')"),
     ] {
         let outcome = place.call(json!({"language": language, "code": code}));
-        let said = match outcome.is_ok() {
+        let output = match outcome.is_ok() {
             true => {
                 let left = left(&outcome);
                 assert_ne!(left.code, 0, "{language}: {left:?}");
@@ -344,7 +344,7 @@ fn code_cannot_change_files_too_large_for_undo() {
             }
             false => outcome.text(),
         };
-        assert!(said.contains("backend: process"), "{language}: {said}");
+        assert!(output.contains("backend: process"), "{language}: {output}");
         assert_eq!(
             place.path().join("large").metadata().unwrap().len(),
             101 << 20

@@ -77,10 +77,10 @@ impl Arena {
         let start = Instant::now();
         let outcome = self.kit.call(&tool, arguments);
         let took = start.elapsed();
-        let said = outcome.text();
+        let output = outcome.text();
         assert!(
             took < self.wall + BOUND,
-            "`{tool}` ended after {took:?}: {said}"
+            "`{tool}` ended after {took:?}: {output}"
         );
         self.check();
         outcome

@@ -91,7 +91,7 @@ fn http_bodies_are_limited_both_ways() {
     });
     let kit = granted(json!({"tools": {"fetch": {"limits": {"httpBodyBytes": 4096}}}}));
     let post = json!({"url": site.url("/"), "method": "POST", "chunks": 1});
-    for (step, code, words) in [
+    for (step, code, part) in [
         (
             json!({"url": site.url("/large")}),
             "HttpResponseBodySize",
@@ -102,7 +102,7 @@ fn http_bodies_are_limited_both_ways() {
         let outcome = kit.call("fetch", json!({"strict": true, "steps": [step]}));
         let error = outcome.result().unwrap_err();
         assert_eq!(error.code, ToolErrorCode::LimitExceeded, "{error}");
-        assert!(error.message.contains(words), "{error}");
+        assert!(error.message.contains(part), "{error}");
         assert!(error.message.contains("limits.httpBodyBytes"), "{error}");
         assert!(error.message.contains(code), "{error}");
     }

@@ -79,14 +79,14 @@ fn http_host_or_method_beyond_the_needs_is_refused() {
 fn http_grant_does_not_override_network_settings() {
     let site = Site::says("ok");
     let port = site.address.port();
-    for (settings, words) in [
+    for (settings, part) in [
         (json!({"mode": "none"}), "network.mode: none"),
         (json!({"blockedPorts": [port]}), "network.blockedPorts"),
     ] {
         let kit = granted(json!({ "network": settings }));
         let error = refused(&kit, "fetch", json!({"url": site.url("/")}));
         assert_eq!(error.code, ToolErrorCode::PolicyDenied, "{error}");
-        assert!(error.message.contains(words), "{error}");
+        assert!(error.message.contains(part), "{error}");
         let last = kit
             .events()
             .into_iter()

@@ -64,8 +64,8 @@ fn web_search_with_searxng_returns_hits() {
 fn web_search_key_is_sent_only_in_the_header() {
     const VALUE: &str = "value-0123456789abcdef";
     let echoes = Site::new(|got: &Got, stream| {
-        let said = got.header("x-key").unwrap_or_default();
-        let hit = json!({"title": "t", "url": "https://a.example/", "snippet": said});
+        let output = got.header("x-key").unwrap_or_default();
+        let hit = json!({"title": "t", "url": "https://a.example/", "snippet": output});
         reply(stream, "200 OK", "", &json!({"results": [hit]}).to_string());
     });
     let block = json!({"provider": "template", "url": echoes.url("/?q={query}"), "key": "SEARCH_KEY",
@@ -138,7 +138,7 @@ fn web_search_providers_use_their_own_host() {
 
 #[test]
 fn web_search_provider_errors_have_matching_codes() {
-    for (status, body, code, words) in [
+    for (status, body, code, part) in [
         (
             "401 Unauthorized",
             "who?",
@@ -164,7 +164,7 @@ fn web_search_provider_errors_have_matching_codes() {
         let outcome = kit.call("web_search", json!({"query": "x"}));
         let error = outcome.result().unwrap_err();
         assert_eq!(error.code, code, "{error}");
-        assert!(error.message.contains(words), "{error}");
+        assert!(error.message.contains(part), "{error}");
     }
     let empty = answers(json!({"results": []}));
     let kit = kit(json!({"webSearch": {"provider": "searxng", "url": empty.url("/s")}}));

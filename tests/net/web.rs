@@ -262,7 +262,7 @@ fn web_fetch_follows_and_reports_redirects() {
         Some("Bearer x"),
         "the same origin"
     );
-    for (path, code, words) in [
+    for (path, code, part) in [
         ("/loop", ToolErrorCode::LimitExceeded, "more than 5 times"),
         ("/odd", ToolErrorCode::Network, "not followed"),
         ("/file", ToolErrorCode::Network, "not followed"),
@@ -270,7 +270,7 @@ fn web_fetch_follows_and_reports_redirects() {
         let outcome = kit.call("web_fetch", json!({"url": at(path)}));
         let error = outcome.result().unwrap_err();
         assert_eq!(error.code, code, "{error}");
-        assert!(error.message.contains(words), "{error}");
+        assert!(error.message.contains(part), "{error}");
     }
 }
 

@@ -159,14 +159,14 @@ async fn result_parts_that_are_too_large_are_left_out() {
             "text", "text", "resource", "text", "resource", "text", "image"
         ]
     );
-    for (at, words) in [
+    for (at, expected) in [
         (0, "the file `large.bin` (application/zip, 3000000 bytes)"),
         (1, "the file `large.txt` (text/plain, 100001 bytes)"),
         (3, "the file `more.bin`"),
         (5, "an image (image/png, 5000000 bytes)"),
     ] {
         let text = parts[at]["text"].as_str().unwrap();
-        assert!(text.contains(words) && text.contains("--json"), "{text}");
+        assert!(text.contains(expected) && text.contains("--json"), "{text}");
     }
     assert!(result.to_string().len() < 600_000);
 }

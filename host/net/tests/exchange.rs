@@ -199,7 +199,7 @@ async fn missing_network_is_reported() {
 
 #[tokio::test]
 async fn response_that_is_not_http_is_reported() {
-    for said in [
+    for output in [
         "",
         "SSH-2.0-OpenSSH_9.9\r\n",
         "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nshort",
@@ -208,14 +208,14 @@ async fn response_that_is_not_http_is_reported() {
     ] {
         let site = Site::of(move |mut stream| async move {
             let _ = stream.read(&mut [0; 4096]).await;
-            let _ = stream.write_all(said.as_bytes()).await;
+            let _ = stream.write_all(output.as_bytes()).await;
         })
         .await;
         let error = fetch(&client(lax()), &site.url("/")).await.unwrap_err();
         assert_eq!(
             (error.kind(), error.code()),
             ("protocol-error", ToolErrorCode::Network),
-            "{said:?}: {error}"
+            "{output:?}: {error}"
         );
     }
 }
@@ -223,8 +223,8 @@ async fn response_that_is_not_http_is_reported() {
 /// Two lengths, or a length and chunks: two readers would read two different responses.
 #[tokio::test]
 async fn response_with_two_lengths_is_refused() {
-    let said = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nhello!";
-    let site = Site::says(move |_| said.to_owned()).await;
+    let output = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nhello!";
+    let site = Site::says(move |_| output.to_owned()).await;
     assert_eq!(
         fetch(&client(lax()), &site.url("/"))
             .await

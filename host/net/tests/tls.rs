@@ -69,7 +69,7 @@ async fn certificate_that_is_not_trusted_is_refused() {
     let early = authority.server_of(&["safe.example"], &[], |certificate| {
         certificate.not_before = rcgen::date_time_ymd(4000, 1, 1);
     });
-    for (site, roots, words, helps) in [
+    for (site, roots, part, helps) in [
         (
             unknown,
             Authority::new().roots(),
@@ -97,7 +97,7 @@ async fn certificate_that_is_not_trusted_is_refused() {
             ("tls-certificate", ToolErrorCode::Network),
             "{error}"
         );
-        assert!(error.to_string().contains(words), "{error}");
+        assert!(error.to_string().contains(part), "{error}");
         let message = error.to_string();
         assert!(message.contains(helps), "{error}");
         assert_eq!(message.contains("extraRoots"), helps.contains("extraRoots"));
@@ -138,7 +138,7 @@ async fn root_files_are_checked_when_read() {
     };
     let der =
         |text: &str| format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n");
-    for (path, words) in [
+    for (path, part) in [
         (authority.folder().join("missing.pem"), "cannot be read"),
         (write("empty.pem", ""), "no certificate"),
         (write("text.pem", "hello"), "no certificate"),
@@ -152,7 +152,7 @@ async fn root_files_are_checked_when_read() {
         );
         let text = error.to_string();
         let name = path.file_name().unwrap().to_str().unwrap();
-        assert!(text.contains(words) && text.contains(name), "{text}");
+        assert!(text.contains(part) && text.contains(name), "{text}");
     }
     assert!(TlsRoots::with_extra(&[authority.file()]).is_ok());
 }

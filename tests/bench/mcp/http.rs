@@ -76,15 +76,15 @@ impl Server {
     fn start(mut command: Command) -> Self {
         let command = command.stdin(Stdio::null()).stdout(Stdio::null());
         let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
-        let mut said = BufReader::new(process.stderr.take().unwrap());
+        let mut output = BufReader::new(process.stderr.take().unwrap());
         let address = loop {
             let mut line = String::new();
-            assert!(said.read_line(&mut line).unwrap() > 0, "it has ended");
+            assert!(output.read_line(&mut line).unwrap() > 0, "it has ended");
             if let Some((_, place)) = line.trim().split_once("http://") {
                 break place.trim_end_matches("/mcp").parse().unwrap();
             }
         };
-        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+        std::thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
         Self { process, address }
     }
 

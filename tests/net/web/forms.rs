@@ -128,7 +128,7 @@ fn web_fetch_decompresses_within_limits() {
     let kit = kit(json!({}));
     let call = |path| kit.call("web_fetch", json!({"url": named(&site, "site", path)}));
     assert_eq!(fetched(&call("/gzip"))["body"], "packed");
-    for (path, code, words) in [
+    for (path, code, part) in [
         (
             "/bomb",
             ToolErrorCode::LimitExceeded,
@@ -140,7 +140,7 @@ fn web_fetch_decompresses_within_limits() {
         let outcome = call(path);
         let error = outcome.result().unwrap_err();
         assert_eq!(error.code, code, "{path}: {error}");
-        assert!(error.message.contains(words), "{path}: {error}");
+        assert!(error.message.contains(part), "{path}: {error}");
     }
 }
 
@@ -193,7 +193,7 @@ fn web_fetch_size_and_time_errors_name_the_setting() {
     let error = kit.call("web_fetch", hangs);
     let error = error.result().unwrap_err();
     assert!(error.message.contains("`timeout`"), "{error}");
-    for (path, code, words) in [
+    for (path, code, part) in [
         (
             "/large",
             ToolErrorCode::LimitExceeded,
@@ -218,7 +218,7 @@ fn web_fetch_size_and_time_errors_name_the_setting() {
         );
         let error = outcome.result().unwrap_err();
         assert_eq!(error.code, code, "{path}: {error}");
-        assert!(error.message.contains(words), "{path}: {error}");
+        assert!(error.message.contains(part), "{path}: {error}");
         if code == ToolErrorCode::Timeout {
             assert!(!error.message.contains("httpTimeMs"), "{path}: {error}");
         }

@@ -86,10 +86,10 @@ fn web_fetch_of_listed_hosts_needs_no_approval() {
     }
     assert!(kit.cards().is_empty());
     let digits = "4f9a8b7c6d5e4f3a2b1c0d9e8f7a6b5c4d3e2f1a";
-    let said = format!("/?note={}", "word+".repeat(60));
+    let output = format!("/?note={}", "word+".repeat(60));
     for (path, headers) in [
         (format!("/{digits}"), json!({})),
-        (said, json!({})),
+        (output, json!({})),
         ("/".to_owned(), json!({"x-note": digits})),
     ] {
         let arguments = json!({"url": named(&site, "site", &path), "headers": headers});
@@ -248,8 +248,11 @@ fn web_fetch_invalid_url_is_refused_with_its_kind() {
         (json!({"url": url, "timeout": 0}), "timeout"),
     ] {
         let error = refused(&kit, arguments.clone());
-        let said = error.to_string().to_lowercase();
-        assert!(said.contains(&words.to_lowercase()), "{arguments}: {error}");
+        let output = error.to_string().to_lowercase();
+        assert!(
+            output.contains(&words.to_lowercase()),
+            "{arguments}: {error}"
+        );
     }
     assert!(site.got().is_empty());
 }

@@ -234,8 +234,8 @@ impl Registry {
             .spawn()
             .unwrap();
         let mut line = String::new();
-        let mut said = BufReader::new(server.stdout.as_mut().unwrap());
-        said.read_line(&mut line).unwrap();
+        let mut output = BufReader::new(server.stdout.as_mut().unwrap());
+        output.read_line(&mut line).unwrap();
         let port = line.trim().parse().unwrap();
         publish(folder, &files, port);
         Self {
@@ -307,12 +307,12 @@ fn day_adding_packages_asks_for_install_registry_and_server() {
     let started = person.call("exec", serve);
     let job = &started["structuredContent"]["job"];
     assert!(job.is_u64(), "{started:#}");
-    let mut said = String::new();
-    while !said.contains("listening") {
+    let mut text = String::new();
+    while !text.contains("listening") {
         let output = person.call("exec_output", json!({"job": job, "wait": 20}));
         let written = &output["structuredContent"];
         assert_eq!(written["running"], true, "{output:#}");
-        said = written["output"].as_str().unwrap().to_owned();
+        text = written["output"].as_str().unwrap().to_owned();
     }
     let page = person.text("web_fetch", json!({"url": "http://localhost:5173/"}));
     assert!(page.contains("hello from a package"), "{page}");

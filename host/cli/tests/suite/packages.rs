@@ -164,10 +164,10 @@ impl World {
 
     pub fn call(&self, tool: &str, path: &Path) -> String {
         let arguments = json!({"path": path}).to_string();
-        let said = self.json(&["call", &format!("mcp_p_{tool}"), &arguments]);
-        said["content"][0]["text"]
+        let output = self.json(&["call", &format!("mcp_p_{tool}"), &arguments]);
+        output["content"][0]["text"]
             .as_str()
-            .unwrap_or_else(|| panic!("{said:#}"))
+            .unwrap_or_else(|| panic!("{output:#}"))
             .to_owned()
     }
 
@@ -448,24 +448,24 @@ fn package_card_shows_all_texts_and_asks_once() {
         .unwrap();
     let mut input = child.stdin.take().unwrap();
     let mut out = child.stdout.take().unwrap();
-    let (mut said, mut more, mut pages) = (String::new(), [0; 1024], 0);
+    let (mut output, mut more, mut pages) = (String::new(), [0; 1024], 0);
     loop {
         let count = out.read(&mut more).unwrap();
         if count == 0 {
             break;
         }
-        said += &String::from_utf8_lossy(&more[..count]);
-        let asked = said.matches("-- Enter shows more").count();
+        output += &String::from_utf8_lossy(&more[..count]);
+        let asked = output.matches("-- Enter shows more").count();
         if asked > pages {
             pages = asked;
             writeln!(input).unwrap();
         }
-        if said.matches("[n]o > ").count() == 1 && !said.contains("trusted as it is now") {
+        if output.matches("[n]o > ").count() == 1 && !output.contains("trusted as it is now") {
             writeln!(input, "y").unwrap();
         }
     }
-    assert!(child.wait().unwrap().success(), "{said}");
-    for words in [
+    assert!(child.wait().unwrap().success(), "{output}");
+    for part in [
         "SEEN-PARAMETER",
         "SEEN-DEFAULT",
         "Does write.",
@@ -473,9 +473,9 @@ fn package_card_shows_all_texts_and_asks_once() {
         "the whole workspace",
         "pinned to sha512-",
     ] {
-        assert!(said.contains(words), "{words}: {said}");
+        assert!(output.contains(part), "{part}: {output}");
     }
-    assert_eq!(said.matches("[n]o > ").count(), 1, "{said}");
+    assert_eq!(output.matches("[n]o > ").count(), 1, "{output}");
     // Results of a package are untrusted content, even without network access.
     let config = fs::read_to_string(world.work().join(".mimir/config.yml")).unwrap();
     assert!(config.contains("outputTrust: untrusted"), "{config}");

@@ -69,8 +69,8 @@ fn policy_remedies_name_the_setting_that_blocks_a_call() {
         assert!(out[0].contains("--approve always"), "{out:?}");
         assert_eq!(out[1..], ways, "{config}");
         let model = outcome["error"].to_string();
-        for words in ["--approve", "mimir policy", "mimir tools"] {
-            assert!(!model.contains(words), "{model}");
+        for part in ["--approve", "mimir policy", "mimir tools"] {
+            assert!(!model.contains(part), "{model}");
         }
         let (_, _, err) = run(home.path(), &[&["call"], WRITE].concat());
         assert!(ways.iter().all(|way| err.contains(way)), "{err}");

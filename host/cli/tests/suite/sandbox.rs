@@ -34,8 +34,8 @@ fn sandbox_bind_mounts_are_read_only_by_default() {
         place
     };
     assert_eq!(mount("").output("cat /beside/note"), "from beside\n");
-    let (code, said) = mount("").exec("echo x > /beside/new");
-    assert_eq!(code, 1, "{said:#}");
+    let (code, output) = mount("").exec("echo x > /beside/new");
+    assert_eq!(code, 1, "{output:#}");
     let place = mount(":rw");
     place.output("echo x > /beside/new");
     assert!(place.path().join("beside/new").exists());
@@ -65,8 +65,8 @@ except OSError as e: print(\"none\")'"
     assert_eq!(let_in.output(&site).trim(), "hello");
     // Its output is untrusted after that.
     for (command, trust) in [(site.as_str(), "untrusted"), ("echo hello", "user")] {
-        let (_, said) = let_in.exec(command);
-        assert_eq!(said["label"]["trust"], trust, "{said:#}");
+        let (_, output) = let_in.exec(command);
+        assert_eq!(output["label"]["trust"], trust, "{output:#}");
     }
     // It is in the audit log, like any request.
     let record = let_in.path().join("work/.mimir/state/audit.jsonl");
@@ -91,9 +91,9 @@ except OSError as e: print(\"none\")'"
     let listed = Place::with(&format!(
         "{lets}sandbox: {{networkAccess: true}}\nexecApprovals: {{mode: full}}"
     ));
-    let (_, said) = listed.mimir(&["call", "--approve", "never", "exec", &arguments]);
-    let out = said["structured"]["stdout"].as_str().unwrap();
-    assert!(out.starts_with("403 mimir: APPROVAL_DENIED"), "{said:#}");
+    let (_, output) = listed.mimir(&["call", "--approve", "never", "exec", &arguments]);
+    let out = output["structured"]["stdout"].as_str().unwrap();
+    assert!(out.starts_with("403 mimir: APPROVAL_DENIED"), "{output:#}");
 }
 
 /// A TLS server with a certificate that no platform trusts. Dropping it stops it.
@@ -135,8 +135,8 @@ print(server.server_port, flush=True); server.serve_forever()";
             .spawn()
             .unwrap();
         let mut line = String::new();
-        let mut said = std::io::BufReader::new(server.stdout.as_mut().unwrap());
-        said.read_line(&mut line).unwrap();
+        let mut output = std::io::BufReader::new(server.stdout.as_mut().unwrap());
+        output.read_line(&mut line).unwrap();
         Self {
             port: line.trim().parse().unwrap(),
             server,
@@ -192,20 +192,20 @@ except OSError as e: print(e)'"
     assert_eq!(Place::with(&trusting).output(&wget).trim(), "hello");
     // Programs cannot change the trusted certificates, and get no variables if nothing is configured.
     let change = "echo \"$CURL_CA_BUNDLE $NODE_EXTRA_CA_CERTS $NPM_CONFIG_CAFILE\"; echo x >> $SSL_CERT_FILE || echo no";
-    let said = Place::with(&trusting).output(change);
+    let output = Place::with(&trusting).output(change);
     let file = "/etc/mimir-certificates.pem";
-    assert_eq!(said, format!("{file} {file} {file}\nno\n"));
-    let said = Place::with(&settings("")).output("echo \"[$SSL_CERT_FILE]\"");
-    assert_eq!(said, "[]\n");
+    assert_eq!(output, format!("{file} {file} {file}\nno\n"));
+    let output = Place::with(&settings("")).output("echo \"[$SSL_CERT_FILE]\"");
+    assert_eq!(output, "[]\n");
 }
 
 #[test]
 fn sandbox_enforces_resource_limits_or_refuses() {
     let held = |key: &str, value: u64, command: &str| {
         let place = Place::with(&format!("sandbox: {{{key}: {value}}}"));
-        let (code, said) = place.exec(command);
+        let (code, output) = place.exec(command);
         // If no limit can be set on this machine, nothing starts.
-        code != 0 || said["error"]["code"] == "UNAVAILABLE"
+        code != 0 || output["error"]["code"] == "UNAVAILABLE"
     };
     let hungry = "head -c 400000000 /dev/zero | tail -n 1 > /dev/null";
     assert!(held("maxMemoryMb", 64, hungry));
@@ -236,27 +236,27 @@ fn exec_shell_text_with_missing_program_gets_a_suggestion() {
     for mode in ["process", "none"] {
         let place = Place::with(&format!("sandbox: {mode}"));
         std::fs::write(place.path().join("work/script"), "#!/bin/sh\n").unwrap();
-        let (_, said) = place.exec("gti --version");
-        let error = &said["error"];
-        assert_eq!(error["code"], "NOT_FOUND", "{mode} {said:#}");
+        let (_, output) = place.exec("gti --version");
+        let error = &output["error"];
+        assert_eq!(error["code"], "NOT_FOUND", "{mode} {output:#}");
         let message = error["message"].as_str().unwrap();
         assert!(message.contains("Did you mean `git`"), "{message}");
-        let (_, said) = place.exec("./script");
+        let (_, output) = place.exec("./script");
         assert_eq!(
-            said["error"]["code"], "PERMISSION_DENIED",
-            "{mode} {said:#}"
+            output["error"]["code"], "PERMISSION_DENIED",
+            "{mode} {output:#}"
         );
-        let message = said["error"]["message"].as_str().unwrap();
+        let message = output["error"]["message"].as_str().unwrap();
         assert!(message.contains("chmod +x"), "{message}");
         // The output of the other commands in the text is not lost.
-        let (_, said) = place.exec("echo begun; gti --version");
-        assert_eq!(said["structured"]["exitCode"], 127, "{mode} {said:#}");
-        assert_eq!(said["structured"]["stdout"], "begun\n");
-        let stderr = said["structured"]["stderr"].as_str().unwrap();
+        let (_, output) = place.exec("echo begun; gti --version");
+        assert_eq!(output["structured"]["exitCode"], 127, "{mode} {output:#}");
+        assert_eq!(output["structured"]["stdout"], "begun\n");
+        let stderr = output["structured"]["stderr"].as_str().unwrap();
         assert!(stderr.contains("Did you mean `git`"), "{stderr}");
         // A program that exits with 127 by itself is not a missing program.
-        let (_, said) = place.exec("sh -c 'exit 127'");
-        assert_eq!(said["structured"]["exitCode"], 127, "{mode} {said:#}");
+        let (_, output) = place.exec("sh -c 'exit 127'");
+        assert_eq!(output["structured"]["exitCode"], 127, "{mode} {output:#}");
     }
 }
 
@@ -286,8 +286,8 @@ fn forbidden_file_is_renamed_when_mimir_exits() {
     let script = "while :; do echo x > a/.envrc; sleep 0.02; done";
     std::fs::write(place.path().join("work/s.sh"), script).unwrap();
     let arguments = json!({"command": "sh s.sh", "background": true}).to_string();
-    let (code, said) = place.mimir(&["call", "--approve", "always", "exec", &arguments]);
-    assert_eq!(code, 0, "{said:#}");
+    let (code, output) = place.mimir(&["call", "--approve", "always", "exec", &arguments]);
+    assert_eq!(code, 0, "{output:#}");
     assert!(!folder.join(".envrc").exists());
     assert!(folder.join(".envrc.refused-by-mimir").exists());
 }
@@ -305,23 +305,23 @@ fn exec_works_if_the_parent_ignores_sigchld() {
         .arg(json!({"command": "echo one; true | cat; exit 3", "timeout": 20}).to_string())
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(said.contains("one"), "{output:?}");
-    assert!(!said.contains("TIMEOUT"), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("one"), "{output:?}");
+    assert!(!text.contains("TIMEOUT"), "{output:?}");
 }
 
 #[test]
 fn doctor_reports_every_sandbox_backend() {
     let place = Place::with("sandbox: {image: x, socket: /nowhere/engine.sock}");
-    let (_, said) = place.mimir(&["doctor"]);
-    let text = said.to_string();
-    for words in [
+    let (_, output) = place.mimir(&["doctor"]);
+    let text = output.to_string();
+    for part in [
         "process: ",
         "container: not used; ",
         "none: not used; ",
         "/nowhere/engine.sock",
     ] {
-        assert!(text.contains(words), "{words}: {said:#}");
+        assert!(text.contains(part), "{part}: {output:#}");
     }
 }
 
@@ -338,9 +338,9 @@ fn sandbox_without_its_container_engine_refuses_and_explains() {
         ),
     ] {
         let place = Place::with(settings);
-        let (_, said) = place.exec("echo x");
-        assert_eq!(said["error"]["code"], "UNAVAILABLE", "{said:#}");
-        assert!(said.to_string().contains(why), "{said:#}");
+        let (_, output) = place.exec("echo x");
+        assert_eq!(output["error"]["code"], "UNAVAILABLE", "{output:#}");
+        assert!(output.to_string().contains(why), "{output:#}");
     }
 }
 
@@ -410,34 +410,37 @@ fn git_works_without_running_hooks_or_config_commands() {
     let git = |approve: &str, arguments: Value| {
         place.mimir(&["call", "--approve", approve, "git", &arguments.to_string()])
     };
-    let (code, said) = git("never", json!({"operation": "status"}));
-    assert_eq!(code, 0, "{said:#}");
-    assert_eq!(said["structured"]["status"]["branch"], "main");
-    let files = said["structured"]["status"]["files"].as_array().unwrap();
+    let (code, output) = git("never", json!({"operation": "status"}));
+    assert_eq!(code, 0, "{output:#}");
+    assert_eq!(output["structured"]["status"]["branch"], "main");
+    let files = output["structured"]["status"]["files"].as_array().unwrap();
     assert!(
         files.iter().any(|file| file["path"] == "a b.txt"),
-        "{said:#}"
+        "{output:#}"
     );
     let commit = json!({"operation": "commit", "args": ["-m", "First"]});
     assert_eq!(git("never", commit.clone()).0, 3, "changing asks");
-    let (code, said) = git("always", json!({"operation": "add", "args": ["-A"]}));
-    assert_eq!(code, 0, "{said:#}");
-    let (code, said) = git("always", commit);
-    assert_eq!(code, 0, "{said:#}");
-    assert_eq!(said["structured"]["commits"][0]["subject"], "First");
+    let (code, output) = git("always", json!({"operation": "add", "args": ["-A"]}));
+    assert_eq!(code, 0, "{output:#}");
+    let (code, output) = git("always", commit);
+    assert_eq!(code, 0, "{output:#}");
+    assert_eq!(output["structured"]["commits"][0]["subject"], "First");
     std::fs::write(work.join("a b.txt"), "two\n").unwrap();
-    let (code, said) = git("never", json!({"operation": "diff"}));
-    assert_eq!(code, 0, "{said:#}");
-    assert_eq!(said["structured"]["changes"]["files"][0]["added"], 1);
-    let (code, said) = git(
+    let (code, output) = git("never", json!({"operation": "diff"}));
+    assert_eq!(code, 0, "{output:#}");
+    assert_eq!(output["structured"]["changes"]["files"][0]["added"], 1);
+    let (code, output) = git(
         "always",
         json!({"operation": "checkout", "args": ["-b", "topic"]}),
     );
-    assert_eq!(code, 0, "{said:#}");
-    let (_, said) = git("never", json!({"operation": "branch"}));
-    assert_eq!(said["structured"]["branches"].as_array().unwrap().len(), 2);
-    let (_, said) = git("never", json!({"operation": "log"}));
-    assert_eq!(said["structured"]["commits"][0]["author"], "Ann");
+    assert_eq!(code, 0, "{output:#}");
+    let (_, output) = git("never", json!({"operation": "branch"}));
+    assert_eq!(
+        output["structured"]["branches"].as_array().unwrap().len(),
+        2
+    );
+    let (_, output) = git("never", json!({"operation": "log"}));
+    assert_eq!(output["structured"]["commits"][0]["author"], "Ann");
     // A committed file that no tool may read.
     let quiet = ["-c", "filter.x.clean=cat", "-c", "core.fsmonitor=false"];
     for name in [".env", "key.pem"] {
@@ -446,24 +449,24 @@ fn git_works_without_running_hooks_or_config_commands() {
     }
     let who = ["-c", "user.name=x", "-c", "user.email=x@x"];
     by_hand(&[&quiet[..], &who, &["commit", "-qnm", "Secrets"]].concat());
-    let (code, said) = git("never", json!({"operation": "status"}));
-    let text = said["content"][0]["text"].as_str().unwrap_or_default();
-    assert_eq!(code, 0, "{said:#}");
-    let modified: Vec<_> = said["structured"]["status"]["files"]
+    let (code, output) = git("never", json!({"operation": "status"}));
+    let text = output["content"][0]["text"].as_str().unwrap_or_default();
+    assert_eq!(code, 0, "{output:#}");
+    let modified: Vec<_> = output["structured"]["status"]["files"]
         .as_array()
         .unwrap()
         .iter()
         .map(|file| file["path"].as_str().unwrap())
         .collect();
-    assert_eq!(modified, ["a b.txt"], "{said:#}");
+    assert_eq!(modified, ["a b.txt"], "{output:#}");
     assert!(
         text.contains("no tool may read it: .env, key.pem"),
         "{text}"
     );
-    let (code, said) = git("never", json!({"operation": "diff"}));
-    assert_eq!(code, 0, "{said:#}");
-    assert_eq!(said["structured"]["changes"]["total"], 1, "{said:#}");
-    assert!(!said.to_string().contains("SECRET"), "{said:#}");
+    let (code, output) = git("never", json!({"operation": "diff"}));
+    assert_eq!(code, 0, "{output:#}");
+    assert_eq!(output["structured"]["changes"]["total"], 1, "{output:#}");
+    assert!(!output.to_string().contains("SECRET"), "{output:#}");
     assert!(
         !work.join("trapped").exists(),
         "nothing of the repository's ran"

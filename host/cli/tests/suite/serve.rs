@@ -15,15 +15,15 @@ use serde_json::{Value, json};
 /// A workspace with a file.
 fn workspace() -> tempfile::TempDir {
     let home = tempfile::tempdir().unwrap();
-    let (code, _, said) = run(home.path(), &["init"]);
-    assert_eq!(code, 0, "{said}");
+    let (code, _, output) = run(home.path(), &["init"]);
+    assert_eq!(code, 0, "{output}");
     fs::write(home.path().join("notes.md"), "remember the milk\n").unwrap();
     home
 }
 
 fn calls(home: &Path) -> Vec<Value> {
-    let (code, out, said) = run(home, &["audit", "show", "--json"]);
-    assert_eq!(code, 0, "{said}");
+    let (code, out, output) = run(home, &["audit", "show", "--json"]);
+    assert_eq!(code, 0, "{output}");
     let all: Value = serde_json::from_str(&out).unwrap();
     let events = all.as_array().or(all["events"].as_array()).unwrap();
     let calls = events.iter().filter(|event| event["event"] == "call");
@@ -62,8 +62,8 @@ fn serve_lists_and_calls_tools_until_client_leaves() {
             .unwrap()
             > 0
     );
-    let (status, said) = agent.ended();
-    assert_eq!((status, said.as_str()), (Some(0), ""));
+    let (status, output) = agent.ended();
+    assert_eq!((status, output.as_str()), (Some(0), ""));
     let calls = calls(home.path());
     assert_eq!((calls.len(), &calls[0]["tool"]), (1, &json!("read_file")));
     let (code, ..) = run(home.path(), &["audit", "verify"]);
@@ -161,12 +161,12 @@ fn serve_adds_and_removes_tools_with_their_file() {
     fs::remove_file(&file).unwrap();
     agent.told("notifications/tools/list_changed");
     assert!(!names(&mut agent).contains("prob_search"));
-    let (_, said) = agent.ended();
+    let (_, output) = agent.ended();
     assert!(
-        said.contains("mimir tools trust prob"),
-        "the person reads the way: {said}"
+        output.contains("mimir tools trust prob"),
+        "the person reads the way: {output}"
     );
-    assert!(said.contains("on a terminal"), "{said}");
+    assert!(output.contains("on a terminal"), "{output}");
 }
 
 #[test]
@@ -376,9 +376,9 @@ fn serve_works_over_sockets_and_files() {
         "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}});
     let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
         "name": "read_file", "arguments": {"path": "notes.md"}}});
-    let said = format!("{hello}\n{call}\n");
+    let text = format!("{hello}\n{call}\n");
     let script = tempfile::NamedTempFile::new().unwrap();
-    fs::write(script.path(), &said).unwrap();
+    fs::write(script.path(), &text).unwrap();
     let answers = tempfile::NamedTempFile::new().unwrap();
     let status = mimir(home.path(), &["serve"])
         .stdin(fs::File::open(script.path()).unwrap())
@@ -400,7 +400,7 @@ fn serve_works_over_sockets_and_files() {
         .spawn()
         .unwrap();
     drop(command);
-    std::io::Write::write_all(&mut &ours, said.as_bytes()).unwrap();
+    std::io::Write::write_all(&mut &ours, text.as_bytes()).unwrap();
     ours.shutdown(std::net::Shutdown::Write).unwrap();
     let mut heard = String::new();
     std::io::Read::read_to_string(&mut &ours, &mut heard).unwrap();
@@ -429,6 +429,6 @@ fn serve_reports_a_broken_config_only_on_stderr() {
     assert_eq!(output.status.code(), Some(2));
     #[cfg(unix)]
     assert!(output.stdout.is_empty());
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("limits"), "{said}");
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("limits"), "{text}");
 }

@@ -144,12 +144,12 @@ fn team_file_broken_or_missing_stops_policy_commands() {
             &["policy", "check"],
             &["policy", "accept", "--yes"],
         ] {
-            let (code, said, _) = place.run(args);
-            let message = said["error"]["message"].as_str().unwrap();
+            let (code, output, _) = place.run(args);
+            let message = output["error"]["message"].as_str().unwrap();
             assert!(code != 0 && message.contains(wanted), "{args:?}: {message}");
         }
-        let (code, said, _) = place.run(&["doctor"]);
-        let findings = said["findings"].as_array().unwrap();
+        let (code, output, _) = place.run(&["doctor"]);
+        let findings = output["findings"].as_array().unwrap();
         let config = findings.iter().find(|it| it["name"] == "config").unwrap();
         assert_eq!((code, &config["health"]), (1, &"bad".into()));
         assert!(
@@ -164,20 +164,20 @@ fn team_policy_is_shown_by_policy_check_and_doctor() {
     let place = Place::new(
         "policy:\n  deny: [no_such_tool]\n  rules:\n    - tools: [read_file]\n      when: {path: {glob: 'secret*'}}\n      decision: deny\n      match: [{path: secret1}]\n      noMatch: [{path: notes.txt}]\n",
     );
-    let (code, said, err) = place.run(&["policy", "check"]);
-    assert_eq!((code, &said["examples"]), (0, &2.into()));
-    assert!(said["files"][0].as_str().unwrap().ends_with("team.yml"));
+    let (code, output, err) = place.run(&["policy", "check"]);
+    assert_eq!((code, &output["examples"]), (0, &2.into()));
+    assert!(output["files"][0].as_str().unwrap().ends_with("team.yml"));
     assert!(
-        said["warnings"][0]
+        output["warnings"][0]
             .as_str()
             .unwrap()
             .contains("no_such_tool"),
-        "{said}"
+        "{output}"
     );
     // A team's file is for many machines, so naming a tool that is missing on this one is not an error.
     assert_eq!(err, "");
-    let (_, said, _) = place.run(&["doctor"]);
-    let findings = said["findings"].as_array().unwrap();
+    let (_, output, _) = place.run(&["doctor"]);
+    let findings = output["findings"].as_array().unwrap();
     let team = findings
         .iter()
         .find(|it| it["name"] == "team policy")
@@ -194,8 +194,8 @@ fn team_file_inside_the_workspace_is_refused() {
     let place = Place::new("");
     let inside = place.home.path().join("team.yml");
     fs::write(&inside, "tools: {read_file: {approval: allow}}\n").unwrap();
-    let (code, said, _) = place.run_under(&inside, &READ);
-    let message = said["error"]["message"].as_str().unwrap();
+    let (code, output, _) = place.run_under(&inside, &READ);
+    let message = output["error"]["message"].as_str().unwrap();
     assert!(
         code == 2 && message.contains("which tools must not reach"),
         "{message}"

@@ -260,10 +260,10 @@ fn worker_file_errors_name_the_line() {
     fs::write(home.path().join(".mimir/workers/odd.yaml"), READER).unwrap();
     let (_, out, err) = run(home.path(), &["tools", "list"]);
     assert!(out.contains("worker_call"), "{out}{err}");
-    let said = format!("{out}{err}");
+    let output = format!("{out}{err}");
     assert!(
-        said.contains("odd.yaml") && said.contains("ends in .yml"),
-        "{said}"
+        output.contains("odd.yaml") && output.contains("ends in .yml"),
+        "{output}"
     );
     let (code, _, err) = run(home.path(), &["run", "x", "--worker", "reader"]);
     assert_eq!(code, 0, "{err}");

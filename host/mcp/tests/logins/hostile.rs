@@ -19,7 +19,7 @@ async fn refused(resource: Value, issuer: Value) -> String {
 
 #[tokio::test]
 async fn login_rejects_bad_metadata_before_the_browser_opens() {
-    for (resource, issuer, words) in [
+    for (resource, issuer, part) in [
         (
             json!({"resource": "https://bank.example/mcp"}),
             json!({}),
@@ -97,7 +97,7 @@ async fn login_rejects_bad_metadata_before_the_browser_opens() {
         ),
     ] {
         let message = refused(resource, issuer).await;
-        assert!(message.contains(words), "{words}: {message}");
+        assert!(message.contains(part), "{part}: {message}");
     }
 }
 

@@ -56,8 +56,8 @@ async fn login_succeeds_and_calls_carry_the_token() {
     }
     assert!(page["state"].len() >= 32 && page["code_challenge"].len() == 43);
     let registered = &fixture.issuer.requests_to("/register")[0].body;
-    for words in ["\"native\"", "\"refresh_token\"", "127.0.0.1:4/callback"] {
-        assert!(registered.contains(words), "{registered}");
+    for part in ["\"native\"", "\"refresh_token\"", "127.0.0.1:4/callback"] {
+        assert!(registered.contains(part), "{registered}");
     }
 
     let answer = fixture.approve_login(pending.url());

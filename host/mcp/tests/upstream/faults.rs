@@ -368,8 +368,8 @@ async fn server_with_an_unknown_version_is_rejected() {
         let upstream = Upstream::one(&script);
         let error = upstream.servers.test("s").await.unwrap().unwrap_err();
         assert_eq!(error.code, ToolErrorCode::Unavailable, "{error}");
-        for words in [format!("`{version}`"), "`2025-11-25`".to_owned()] {
-            assert!(error.message.contains(&words), "{error}");
+        for part in [format!("`{version}`"), "`2025-11-25`".to_owned()] {
+            assert!(error.message.contains(&part), "{error}");
         }
         assert!(
             error.remedies[0].contains("a version of the server `s`"),

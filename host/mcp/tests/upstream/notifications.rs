@@ -91,14 +91,14 @@ async fn result_errors_and_invalid_data_are_failures() {
     let mut failed = text("it broke");
     failed["isError"] = json!(true);
     let none = json!({"content": [{"type": "image", "data": "%%%", "mimeType": "image/png"}]});
-    for (result, words) in [(failed, "it broke"), (none, "base64")] {
+    for (result, part) in [(failed, "it broke"), (none, "base64")] {
         let upstream = Upstream::one(&Script::new(CallReaction::Answers(result)))
             .open()
             .await;
         let outcome = upstream.call("mcp_s_go", json!({})).await;
         let error = outcome.result().unwrap_err();
         assert_eq!(error.code, ToolErrorCode::ExecutionError);
-        assert!(error.message.contains(words), "{error}");
+        assert!(error.message.contains(part), "{error}");
     }
 }
 

@@ -45,8 +45,8 @@ async fn start_backoff_error_has_the_original_reason() {
     let error = upstream.servers.test("s").await.unwrap().unwrap_err();
     assert_eq!(script.started.load(Ordering::SeqCst), 1);
     assert_eq!(error.code, ToolErrorCode::Unavailable, "{error}");
-    for words in ["not be restarted for another", "left-pad"] {
-        assert!(error.message.contains(words), "{error}");
+    for part in ["not be restarted for another", "left-pad"] {
+        assert!(error.message.contains(part), "{error}");
     }
 }
 
@@ -128,15 +128,15 @@ async fn handshake_invalid_answer_is_explained() {
     let error = Upstream::one(&script).servers.test("s").await.unwrap();
     let error = error.unwrap_err();
     // The other generation is tried, too, and its response is not valid either.
-    for words in ["initialize", "integer `7`"] {
-        assert!(error.message.contains(words), "{error}");
+    for part in ["initialize", "integer `7`"] {
+        assert!(error.message.contains(part), "{error}");
     }
     assert!(!error.message.contains("CustomResult"), "{error}");
 }
 
 #[tokio::test]
 async fn call_invalid_answer_fails_at_once() {
-    for (line, words) in [
+    for (line, part) in [
         (
             r#"{"jsonrpc":"2.0","id":ID,"error":{"code":1e400,"message":"no"}}"#,
             "number out of range",
@@ -154,7 +154,7 @@ async fn call_invalid_answer_fails_at_once() {
         let outcome = upstream.call("mcp_s_go", json!({})).await;
         let error = outcome.result().unwrap_err();
         assert_eq!(error.code, ToolErrorCode::ExecutionError, "{error}");
-        assert!(error.message.contains(words), "{error}");
-        assert!(begun.elapsed() < Duration::from_secs(10), "{words}");
+        assert!(error.message.contains(part), "{error}");
+        assert!(begun.elapsed() < Duration::from_secs(10), "{part}");
     }
 }

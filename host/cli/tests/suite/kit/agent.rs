@@ -138,11 +138,11 @@ impl Agent {
             assert!(Instant::now() < end, "it does not end");
             std::thread::sleep(Duration::from_millis(5));
         };
-        let mut said = String::new();
+        let mut output = String::new();
         if let Some(mut stderr) = self.child.stderr.take() {
-            std::io::Read::read_to_string(&mut stderr, &mut said).unwrap();
+            std::io::Read::read_to_string(&mut stderr, &mut output).unwrap();
         }
-        (status.code(), said)
+        (status.code(), output)
     }
 }
 

@@ -82,8 +82,8 @@ fn package_with_changed_dependencies_is_not_installed() {
     publish_part(&world, "1.0.1");
     let refused = world.json(&["mcp", "install", "p"]);
     let message = refused["error"]["message"].as_str().unwrap();
-    for words in ["now mimir-part@1.0.1", "no longer mimir-part@1.0.0"] {
-        assert!(message.contains(words), "{words}: {refused}");
+    for part in ["now mimir-part@1.0.1", "no longer mimir-part@1.0.0"] {
+        assert!(message.contains(part), "{part}: {refused}");
     }
     let way = refused["wayOut"][0].as_str().unwrap();
     assert!(way.contains("mimir mcp trust p"), "{refused}");

@@ -40,10 +40,10 @@ impl Place {
             .output()
             .unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
-        let said = serde_json::from_str(&text).unwrap_or_else(|error| {
+        let message = serde_json::from_str(&text).unwrap_or_else(|error| {
             panic!("{error}: {text}{}", String::from_utf8_lossy(&output.stderr))
         });
-        (output.status.code().unwrap(), said)
+        (output.status.code().unwrap(), message)
     }
 
     /// The outcome of a shell text that a person approves.
@@ -54,16 +54,16 @@ impl Place {
 
     /// The output of a shell text that must succeed.
     pub fn output(&self, command: &str) -> String {
-        let (code, said) = self.exec(command);
-        assert_eq!(code, 0, "{said:#}");
-        said["structured"]["stdout"].as_str().unwrap().to_owned()
+        let (code, text) = self.exec(command);
+        assert_eq!(code, 0, "{text:#}");
+        text["structured"]["stdout"].as_str().unwrap().to_owned()
     }
 
     /// The error code of a shell text that must fail.
     pub fn refusal(&self, command: &str) -> String {
-        let (_, said) = self.exec(command);
-        let code = said["error"]["code"].as_str();
-        code.unwrap_or_else(|| panic!("{said:#}")).to_owned()
+        let (_, output) = self.exec(command);
+        let code = output["error"]["code"].as_str();
+        code.unwrap_or_else(|| panic!("{output:#}")).to_owned()
     }
 }
 

@@ -193,13 +193,13 @@ fn git_runs_no_commands_from_the_repository_config() {
                 disguise(&place.at("work/sub/f"), &format!("{}\n", 200 + number));
                 disguise(&place.at("work/a.txt"), &format!("{}\n", 200 + number));
             }
-            let (code, said) = place.call("work", operation, args);
+            let (code, output) = place.call("work", operation, args);
             let marks = marks();
             assert!(marks.is_empty(), "{round}, {operation} {args:?}: {marks:?}");
             let changes = matches!(*operation, "add" | "commit" | "checkout");
             assert!(
                 code == 0 || changes,
-                "{round}, {operation} {args:?}: {said:#}"
+                "{round}, {operation} {args:?}: {output:#}"
             );
         }
         let off = [
@@ -252,10 +252,10 @@ fn git_partial_clone_is_never_fetched() {
         ("log", &["-Gone"]),
         ("checkout", &["HEAD", "--", "a.txt"]),
     ] {
-        let said = place.refused("work", operation, args);
-        assert!(!mark.exists(), "{operation}: {said}");
-        assert!(said.contains("partial clone"), "{operation}: {said}");
-        assert!(said.contains("`exec`"), "{operation}: {said}");
+        let output = place.refused("work", operation, args);
+        assert!(!mark.exists(), "{operation}: {output}");
+        assert!(output.contains("partial clone"), "{operation}: {output}");
+        assert!(output.contains("`exec`"), "{operation}: {output}");
     }
     // Existing commits are shown.
     let log = place.fine("work", "log", &[]);

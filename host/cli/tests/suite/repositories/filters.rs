@@ -53,9 +53,12 @@ fn git_filtered_files_are_not_added_or_checked_out() {
         ("checkout", &["--", "deep"]),
         ("checkout", &["topic", "--", "deep/a.secret"]),
     ] {
-        let said = place.refused("work", operation, args);
+        let output = place.refused("work", operation, args);
         for part in ["GIT_FILTER", "`crypt`", ".secret`", "`exec`"] {
-            assert!(said.contains(part), "{operation} {args:?}: {part}: {said}");
+            assert!(
+                output.contains(part),
+                "{operation} {args:?}: {part}: {output}"
+            );
         }
         assert_eq!(place.git("work", &["ls-files", "-s"]), index, "{args:?}");
         assert_eq!(place.git("work", &["rev-parse", "HEAD"]), head, "{args:?}");
@@ -64,11 +67,11 @@ fn git_filtered_files_are_not_added_or_checked_out() {
     }
     // Reading is allowed, with a note.
     for operation in ["status", "diff"] {
-        let said = place.fine("work", operation, &[]);
+        let output = place.fine("work", operation, &[]);
         let note = "compared without the filters that .gitattributes names";
         assert!(
-            said.contains(note) && said.contains("deep/a.secret"),
-            "{said}"
+            output.contains(note) && output.contains("deep/a.secret"),
+            "{output}"
         );
     }
     // Files without a filter are allowed, too.
@@ -92,11 +95,11 @@ fn git_attributes_of_the_target_branch_apply_to_checkout() {
     place.git("work", &["add", "-A"]);
     place.git("work", &["commit", "-qm", "Topic"]);
     place.git("work", &["checkout", "-q", "main"]);
-    let said = place.refused("work", "checkout", &["topic"]);
+    let output = place.refused("work", "checkout", &["topic"]);
     // Git before 2.40 does not report it.
     assert!(
-        said.contains("GIT_FILTER") || said.contains("2.40"),
-        "{said}"
+        output.contains("GIT_FILTER") || output.contains("2.40"),
+        "{output}"
     );
     assert_eq!(
         fs::read_to_string(place.at("work/a.secret")).unwrap(),

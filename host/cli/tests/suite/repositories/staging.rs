@@ -11,10 +11,10 @@ fn git_add_names_missing_and_ignored_paths() {
     place.write("work/.gitignore", "*.log\n");
     place.write("work/x.log", "x");
     place.git("work", &["init", "-q", "-b", "main"]);
-    let said = place.refused("work", "add", &["a.txt", "typo"]);
+    let output = place.refused("work", "add", &["a.txt", "typo"]);
     assert!(
-        said.contains("typo") && said.contains(".gitignore"),
-        "{said}"
+        output.contains("typo") && output.contains(".gitignore"),
+        "{output}"
     );
     assert!(place.refused("work", "add", &["x.log"]).contains("x.log"));
     assert_eq!(place.git("work", &["ls-files"]), "", "all or nothing");
@@ -22,8 +22,8 @@ fn git_add_names_missing_and_ignored_paths() {
     place.git("work", &["config", "user.email", "a@b"]);
     place.fine("work", "add", &["."]);
     place.fine("work", "commit", &["-m", "First"]);
-    let said = place.refused("work", "commit", &["-m", "Second"]);
-    assert!(said.contains("nothing is staged"), "{said}");
+    let output = place.refused("work", "commit", &["-m", "Second"]);
+    assert!(output.contains("nothing is staged"), "{output}");
     // A name that git would read as a pattern, and one of a deleted file.
     place.write("work/[a]*", "x\n");
     place.write("work/b.txt", "x\n");
@@ -48,22 +48,22 @@ fn git_linked_worktree_works_and_moved_one_is_explained() {
     place.git("main", &["commit", "-qm", "First"]);
     place.git("main", &["worktree", "add", "-q", "../work"]);
     place.write("work/a.txt", "two\n");
-    let said = place.fine("work", "status", &[]);
+    let output = place.fine("work", "status", &[]);
     assert!(
-        said.contains("on branch work") && said.contains("modified: a.txt"),
-        "{said}"
+        output.contains("on branch work") && output.contains("modified: a.txt"),
+        "{output}"
     );
     place.fine("work", "commit", &["-a", "-m", "Second"]);
     assert_eq!(place.git("work", &["log", "-1", "--format=%s"]), "Second\n");
     // The repository's settings point to another worktree.
     fs::rename(place.at("work"), place.at("moved")).unwrap();
-    let said = place.refused("moved", "status", &[]);
+    let output = place.refused("moved", "status", &[]);
     let real = place.at("main").canonicalize().unwrap();
     let mount = format!("{0}/.git:{0}/.git:rw", real.display());
     for part in ["linked worktree", "bindMounts", &mount] {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(output.contains(part), "{part}: {output}");
     }
-    assert!(!said.contains("creates one"), "{said}");
+    assert!(!output.contains("creates one"), "{output}");
 }
 
 #[test]
@@ -82,18 +82,18 @@ fn git_status_reports_paths_that_are_not_compared() {
     place.write("work/.env", "A=2\n");
     place.write("work/sub/f", "two\n");
     for operation in ["status", "diff"] {
-        let said = place.fine("work", operation, &[]);
+        let output = place.fine("work", operation, &[]);
         assert!(
-            said.contains("not compared, because no tool may read it: .env"),
-            "{said}"
+            output.contains("not compared, because no tool may read it: .env"),
+            "{output}"
         );
         assert!(
-            said.contains("submodules are not shown (sub): `git -C sub status`"),
-            "{said}"
+            output.contains("submodules are not shown (sub): `git -C sub status`"),
+            "{output}"
         );
     }
-    let said = place.fine("work", "status", &["a.txt"]);
-    assert!(!said.contains(".env"), "{said}");
+    let output = place.fine("work", "status", &["a.txt"]);
+    assert!(!output.contains(".env"), "{output}");
     place.write("work/a.txt", "two\n");
     place.fine("work", "commit", &["-a", "-m", "Second"]);
     assert_eq!(place.git("work", &["show", "HEAD:.env"]), "A=1\n");
@@ -108,9 +108,9 @@ fn git_status_reports_paths_that_are_not_compared() {
         "x",
     ];
     place.git("work/sub", &words);
-    let said = place.fine("work", "status", &[]);
-    assert!(said.contains("modified: sub"), "{said}");
+    let output = place.fine("work", "status", &[]);
+    assert!(output.contains("modified: sub"), "{output}");
     place.git("work", &["config", "core.worktree", "/etc"]);
-    let said = place.refused("work", "status", &[]);
-    assert!(said.contains("core.worktree"), "{said}");
+    let output = place.refused("work", "status", &[]);
+    assert!(output.contains("core.worktree"), "{output}");
 }
