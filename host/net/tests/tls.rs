@@ -7,10 +7,15 @@ use mimir_core::network::NetworkPolicy;
 use mimir_net::{HttpClient, PolicyGuard, RequestLimits, TlsRoots};
 use rustls::ServerConfig;
 
-use crate::kit::{Authority, Names, Site, answer, fetch, fixed, guarded, lax, text};
+use crate::kit::{
+    Authority, Names, Site, allow_all, answer, fetch, guarded, pin_to_loopback, text,
+};
 
 fn trusting(roots: TlsRoots) -> HttpClient {
-    let rules = fixed(fixed(lax(), "safe.example"), "other.example");
+    let rules = pin_to_loopback(
+        pin_to_loopback(allow_all(), "safe.example"),
+        "other.example",
+    );
     let guard = Arc::new(PolicyGuard::new(NetworkPolicy::new(rules)));
     guarded(guard, &Names::none(), RequestLimits::default(), roots)
 }
@@ -106,7 +111,7 @@ async fn certificate_that_is_not_trusted_is_refused() {
 
 #[tokio::test]
 async fn server_without_tls_is_reported() {
-    let site = Site::says(|_| answer("200 OK", "", "")).await;
+    let site = Site::respond_with(|_| answer("200 OK", "", "")).await;
     let client = trusting(Authority::new().roots());
     let silent = Site::of(|stream| async move { drop(stream) }).await;
     for site in [site, silent] {

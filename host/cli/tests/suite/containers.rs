@@ -3,32 +3,32 @@
 
 use std::process::Command;
 
-use crate::kit::place::{Place, greets, looks};
+use crate::kit::command_workspace::{CommandWorkspace, process_visibility_test, start_site};
 
 #[test]
 #[ignore = "needs a container engine"]
 fn container_runs_commands_with_mounts_and_limits() {
     let sysroot = Command::new("rustc").args(["--print", "sysroot"]).output();
     let sysroot = String::from_utf8(sysroot.unwrap().stdout).unwrap();
-    let place = Place::with(&format!(
+    let fixture = CommandWorkspace::with(&format!(
         "sandbox: {{mode: container, image: mimir-test/busybox, bindMounts: ['/usr/lib:/lib', /lib64, '{}:/usr/local/cargo']}}",
         sysroot.trim()
     ));
-    std::fs::write(place.path().join("work/a.txt"), "").unwrap();
-    let output = place.output("cargo --version && ls | head -3");
+    std::fs::write(fixture.path().join("work/a.txt"), "").unwrap();
+    let output = fixture.output("cargo --version && ls | head -3");
     assert!(
         output.starts_with("cargo 1.") && output.ends_with("\na.txt\n"),
         "{output}"
     );
-    assert_eq!(place.output(&looks()), "hidden\n");
-    let (_, output) = place.mimir(&["doctor"]);
+    assert_eq!(fixture.output(&process_visibility_test()), "hidden\n");
+    let (_, output) = fixture.mimir(&["doctor"]);
     assert!(
         output.to_string().contains("image mimir-test/busybox"),
         "{output:#}"
     );
     // Limits from the settings.
     let held = |keys: &str| {
-        Place::with(&format!(
+        CommandWorkspace::with(&format!(
             "sandbox: {{mode: container, image: mimir-test/busybox, {keys}}}"
         ))
     };
@@ -42,12 +42,12 @@ fn container_runs_commands_with_mounts_and_limits() {
 #[test]
 #[ignore = "needs a container engine"]
 fn container_reaches_the_network_only_through_the_proxy() {
-    let port = greets();
+    let port = start_site();
     let lets = format!(
         "network: {{allowedHosts: ['site.test:{port}'], hosts: {{site.test: [127.0.0.1]}}}}\n"
     );
     let container = "sandbox: {mode: container, image: mimir-test/busybox";
-    let let_in = Place::with(&format!("{lets}{container}, networkAccess: true}}"));
+    let let_in = CommandWorkspace::with(&format!("{lets}{container}, networkAccess: true}}"));
     let get = |host: &str| format!("wget -q -O - http://{host}:{port}/ 2>&1");
     let (code, output) = let_in.exec(&get("site.test"));
     assert_eq!(code, 0, "{output:#}");
@@ -68,15 +68,16 @@ fn container_reaches_the_network_only_through_the_proxy() {
             "{command}: {output:#}"
         );
     }
-    let own = Place::with(&format!("{lets}{container}}}"));
+    let own = CommandWorkspace::with(&format!("{lets}{container}}}"));
     assert_ne!(own.exec(&get("site.test")).0, 0, "not asked for");
 }
 
 #[test]
 #[ignore = "needs a container engine"]
 fn container_image_that_is_missing_is_not_pulled() {
-    let place = Place::with("sandbox: {mode: container, image: 'mimir-test/missing:1'}");
-    let (_, output) = place.exec("echo x");
+    let fixture =
+        CommandWorkspace::with("sandbox: {mode: container, image: 'mimir-test/missing:1'}");
+    let (_, output) = fixture.exec("echo x");
     assert_eq!(output["error"]["code"], "UNAVAILABLE", "{output:#}");
     assert!(
         output.to_string().contains(" pull mimir-test/missing:1"),

@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// A folder with repositories.
-struct Place(TempDir);
+struct GitFixture(TempDir);
 
-impl Place {
+impl GitFixture {
     fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -60,7 +60,7 @@ impl Place {
         (code, output)
     }
 
-    fn fine(&self, folder: &str, operation: &str, args: &[&str]) -> String {
+    fn succeeds(&self, folder: &str, operation: &str, args: &[&str]) -> String {
         let (code, output) = self.call(folder, operation, args);
         assert_eq!(code, 0, "{operation} {args:?}: {output:#}");
         output["content"][0]["text"].as_str().unwrap().to_owned()

@@ -5,7 +5,9 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::kit::place::{Place, greets, looks, shared_cache};
+use crate::kit::command_workspace::{
+    CommandWorkspace, process_visibility_test, shared_cache, start_site,
+};
 
 #[test]
 fn sandbox_setting_selects_the_backend() {
@@ -17,36 +19,40 @@ fn sandbox_setting_selects_the_backend() {
         ("sandbox: {mode: process}", "hidden\n"),
         ("sandbox: {mode: none}", "seen\n"),
     ] {
-        assert_eq!(Place::with(settings).output(&looks()), sees, "{settings}");
+        assert_eq!(
+            CommandWorkspace::with(settings).output(&process_visibility_test()),
+            sees,
+            "{settings}"
+        );
     }
 }
 
 #[test]
 fn sandbox_bind_mounts_are_read_only_by_default() {
     let mount = |how: &str| {
-        let place = Place::with("");
-        let beside = place.path().join("beside");
+        let fixture = CommandWorkspace::with("");
+        let beside = fixture.path().join("beside");
         let settings = format!(
             "sandbox: {{bindMounts: ['{}:/beside{how}']}}",
             beside.display()
         );
-        std::fs::write(place.path().join("user/config.yml"), settings).unwrap();
-        place
+        std::fs::write(fixture.path().join("user/config.yml"), settings).unwrap();
+        fixture
     };
     assert_eq!(mount("").output("cat /beside/note"), "from beside\n");
     let (code, output) = mount("").exec("echo x > /beside/new");
     assert_eq!(code, 1, "{output:#}");
-    let place = mount(":rw");
-    place.output("echo x > /beside/new");
-    assert!(place.path().join("beside/new").exists());
-    assert_ne!(Place::with("").exec("cat /beside/note").0, 0);
+    let fixture = mount(":rw");
+    fixture.output("echo x > /beside/new");
+    assert!(fixture.path().join("beside/new").exists());
+    assert_ne!(CommandWorkspace::with("").exec("cat /beside/note").0, 0);
 }
 
 #[test]
 fn sandbox_reaches_the_network_only_through_the_proxy() {
-    let port = greets();
+    let port = start_site();
     let local = "grep -c : /proc/net/dev";
-    let own = Place::with("sandbox: {networkAccess: false}").output(local);
+    let own = CommandWorkspace::with("sandbox: {networkAccess: false}").output(local);
     assert_eq!(own.trim(), "1", "its own loopback");
     let get = |url: String| {
         format!(
@@ -60,7 +66,7 @@ except OSError as e: print(\"none\")'"
     let lets = format!(
         "network: {{allowedHosts: ['site.test:{port}'], hosts: {{site.test: [127.0.0.1]}}}}\n"
     );
-    let let_in = Place::with(&format!("{lets}sandbox: {{networkAccess: true}}"));
+    let let_in = CommandWorkspace::with(&format!("{lets}sandbox: {{networkAccess: true}}"));
     assert_eq!(let_in.output(local).trim(), "1", "its own loopback");
     assert_eq!(let_in.output(&site).trim(), "hello");
     // Its output is untrusted after that.
@@ -76,7 +82,7 @@ except OSError as e: print(\"none\")'"
         "{record}"
     );
     assert_eq!(
-        Place::with(&lets).output(&site).trim(),
+        CommandWorkspace::with(&lets).output(&site).trim(),
         "none",
         "not asked for"
     );
@@ -88,7 +94,7 @@ except OSError as e: print(\"none\")'"
     assert!(unlet.starts_with("403 mimir: "), "{unlet}");
     // No person is available to approve.
     let arguments = json!({ "command": get(format!("http://other.test:{port}/")) }).to_string();
-    let listed = Place::with(&format!(
+    let listed = CommandWorkspace::with(&format!(
         "{lets}sandbox: {{networkAccess: true}}\nexecApprovals: {{mode: full}}"
     ));
     let (_, output) = listed.mimir(&["call", "--approve", "never", "exec", &arguments]);
@@ -182,42 +188,48 @@ try: print(urllib.request.urlopen(\"https://secure.test:{port}/\", timeout=20).r
 except OSError as e: print(e)'"
     );
     for (command, refusal) in [(&by_proxy, "not trusted"), (&by_itself, "CERTIFICATE")] {
-        assert_eq!(Place::with(&trusting).output(command).trim(), "hello");
-        let refused = Place::with(&settings("")).output(command);
+        assert_eq!(
+            CommandWorkspace::with(&trusting).output(command).trim(),
+            "hello"
+        );
+        let refused = CommandWorkspace::with(&settings("")).output(command);
         assert!(refused.contains(refusal), "{refused}");
     }
     let wget = format!(
         "command -v wget >/dev/null || exec echo hello; wget -nv -O- https://secure.test:{port}/ 2>/dev/null"
     );
-    assert_eq!(Place::with(&trusting).output(&wget).trim(), "hello");
+    assert_eq!(
+        CommandWorkspace::with(&trusting).output(&wget).trim(),
+        "hello"
+    );
     // Programs cannot change the trusted certificates, and get no variables if nothing is configured.
     let change = "echo \"$CURL_CA_BUNDLE $NODE_EXTRA_CA_CERTS $NPM_CONFIG_CAFILE\"; echo x >> $SSL_CERT_FILE || echo no";
-    let output = Place::with(&trusting).output(change);
+    let output = CommandWorkspace::with(&trusting).output(change);
     let file = "/etc/mimir-certificates.pem";
     assert_eq!(output, format!("{file} {file} {file}\nno\n"));
-    let output = Place::with(&settings("")).output("echo \"[$SSL_CERT_FILE]\"");
+    let output = CommandWorkspace::with(&settings("")).output("echo \"[$SSL_CERT_FILE]\"");
     assert_eq!(output, "[]\n");
 }
 
 #[test]
 fn sandbox_enforces_resource_limits_or_refuses() {
     let held = |key: &str, value: u64, command: &str| {
-        let place = Place::with(&format!("sandbox: {{{key}: {value}}}"));
-        let (code, output) = place.exec(command);
+        let fixture = CommandWorkspace::with(&format!("sandbox: {{{key}: {value}}}"));
+        let (code, output) = fixture.exec(command);
         // If no limit can be set on this machine, nothing starts.
         code != 0 || output["error"]["code"] == "UNAVAILABLE"
     };
     let hungry = "head -c 400000000 /dev/zero | tail -n 1 > /dev/null";
     assert!(held("maxMemoryMb", 64, hungry));
-    Place::with("").output(hungry);
+    CommandWorkspace::with("").output(hungry);
     // bash would wait and try again.
     let many = "python3 -c 'import subprocess as s; [p.wait() for p in [s.Popen([\"sleep\", \"1\"]) for n in range(9)]]'";
     assert!(held("maxProcesses", 4, many));
-    Place::with("").output(many);
+    CommandWorkspace::with("").output(many);
     // A tenth of a processor takes ten times as long for the same work.
     let work = "timeout 3 sh -c 'n=0; while [ $n -lt 300000 ]; do n=$((n+1)); done'";
     assert!(held("maxCpuPercent", 5, work));
-    Place::with("").output(work);
+    CommandWorkspace::with("").output(work);
 }
 
 #[test]
@@ -226,22 +238,22 @@ fn sandbox_refuses_container_settings_in_process_mode() {
         "sandbox: {mode: process, image: x}",
         "sandbox: {mode: process, socket: /x}",
     ] {
-        let place = Place::with(settings);
-        assert_eq!(place.refusal("echo x"), "UNAVAILABLE", "{settings}");
+        let fixture = CommandWorkspace::with(settings);
+        assert_eq!(fixture.refusal("echo x"), "UNAVAILABLE", "{settings}");
     }
 }
 
 #[test]
 fn exec_shell_text_with_missing_program_gets_a_suggestion() {
     for mode in ["process", "none"] {
-        let place = Place::with(&format!("sandbox: {mode}"));
-        std::fs::write(place.path().join("work/script"), "#!/bin/sh\n").unwrap();
-        let (_, output) = place.exec("gti --version");
+        let fixture = CommandWorkspace::with(&format!("sandbox: {mode}"));
+        std::fs::write(fixture.path().join("work/script"), "#!/bin/sh\n").unwrap();
+        let (_, output) = fixture.exec("gti --version");
         let error = &output["error"];
         assert_eq!(error["code"], "NOT_FOUND", "{mode} {output:#}");
         let message = error["message"].as_str().unwrap();
         assert!(message.contains("Did you mean `git`"), "{message}");
-        let (_, output) = place.exec("./script");
+        let (_, output) = fixture.exec("./script");
         assert_eq!(
             output["error"]["code"], "PERMISSION_DENIED",
             "{mode} {output:#}"
@@ -249,25 +261,25 @@ fn exec_shell_text_with_missing_program_gets_a_suggestion() {
         let message = output["error"]["message"].as_str().unwrap();
         assert!(message.contains("chmod +x"), "{message}");
         // The output of the other commands in the text is not lost.
-        let (_, output) = place.exec("echo begun; gti --version");
+        let (_, output) = fixture.exec("echo begun; gti --version");
         assert_eq!(output["structured"]["exitCode"], 127, "{mode} {output:#}");
         assert_eq!(output["structured"]["stdout"], "begun\n");
         let stderr = output["structured"]["stderr"].as_str().unwrap();
         assert!(stderr.contains("Did you mean `git`"), "{stderr}");
         // A program that exits with 127 by itself is not a missing program.
-        let (_, output) = place.exec("sh -c 'exit 127'");
+        let (_, output) = fixture.exec("sh -c 'exit 127'");
         assert_eq!(output["structured"]["exitCode"], 127, "{mode} {output:#}");
     }
 }
 
 #[test]
 fn exec_timeout_shows_the_output_so_far() {
-    let place = Place::with("sandbox: process");
+    let fixture = CommandWorkspace::with("sandbox: process");
     let arguments = json!({"command": "echo building; sleep 30", "timeout": 1}).to_string();
     let mut mimir = Command::new(env!("CARGO_BIN_EXE_mimir"));
     let output = mimir
-        .current_dir(place.path().join("work"))
-        .env("MIMIR_CONFIG_DIR", place.path().join("user"))
+        .current_dir(fixture.path().join("work"))
+        .env("MIMIR_CONFIG_DIR", fixture.path().join("user"))
         .env("MIMIR_CACHE_DIR", shared_cache())
         .args(["call", "--approve", "always", "exec", &arguments])
         .output()
@@ -280,13 +292,13 @@ fn exec_timeout_shows_the_output_so_far() {
 /// A command in the background creates the file again and again until mimir exits.
 #[test]
 fn forbidden_file_is_renamed_when_mimir_exits() {
-    let place = Place::with("");
-    let folder = place.path().join("work/a");
+    let fixture = CommandWorkspace::with("");
+    let folder = fixture.path().join("work/a");
     std::fs::create_dir(&folder).unwrap();
     let script = "while :; do echo x > a/.envrc; sleep 0.02; done";
-    std::fs::write(place.path().join("work/s.sh"), script).unwrap();
+    std::fs::write(fixture.path().join("work/s.sh"), script).unwrap();
     let arguments = json!({"command": "sh s.sh", "background": true}).to_string();
-    let (code, output) = place.mimir(&["call", "--approve", "always", "exec", &arguments]);
+    let (code, output) = fixture.mimir(&["call", "--approve", "always", "exec", &arguments]);
     assert_eq!(code, 0, "{output:#}");
     assert!(!folder.join(".envrc").exists());
     assert!(folder.join(".envrc.refused-by-mimir").exists());
@@ -294,11 +306,11 @@ fn forbidden_file_is_renamed_when_mimir_exits() {
 
 #[test]
 fn exec_works_if_the_parent_ignores_sigchld() {
-    let place = Place::with("sandbox: process");
+    let fixture = CommandWorkspace::with("sandbox: process");
     let ignoring = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])";
     let output = Command::new("python3")
-        .current_dir(place.path().join("work"))
-        .env("MIMIR_CONFIG_DIR", place.path().join("user"))
+        .current_dir(fixture.path().join("work"))
+        .env("MIMIR_CONFIG_DIR", fixture.path().join("user"))
         .env("MIMIR_CACHE_DIR", shared_cache())
         .args(["-c", ignoring, env!("CARGO_BIN_EXE_mimir")])
         .args(["call", "--approve", "always", "exec"])
@@ -312,8 +324,8 @@ fn exec_works_if_the_parent_ignores_sigchld() {
 
 #[test]
 fn doctor_reports_every_sandbox_backend() {
-    let place = Place::with("sandbox: {image: x, socket: /nowhere/engine.sock}");
-    let (_, output) = place.mimir(&["doctor"]);
+    let fixture = CommandWorkspace::with("sandbox: {image: x, socket: /nowhere/engine.sock}");
+    let (_, output) = fixture.mimir(&["doctor"]);
     let text = output.to_string();
     for part in [
         "process: ",
@@ -337,8 +349,8 @@ fn sandbox_without_its_container_engine_refuses_and_explains() {
             "tcp://10.0.0.1:2375",
         ),
     ] {
-        let place = Place::with(settings);
-        let (_, output) = place.exec("echo x");
+        let fixture = CommandWorkspace::with(settings);
+        let (_, output) = fixture.exec("echo x");
         assert_eq!(output["error"]["code"], "UNAVAILABLE", "{output:#}");
         assert!(output.to_string().contains(why), "{output:#}");
     }
@@ -346,14 +358,14 @@ fn sandbox_without_its_container_engine_refuses_and_explains() {
 
 #[test]
 fn exec_asks_for_risky_commands_but_not_for_reading() {
-    let place = Place::with("");
+    let fixture = CommandWorkspace::with("");
     let never = |command: &str| {
         let arguments = json!({ "command": command }).to_string();
-        place
+        fixture
             .mimir(&["call", "--approve", "never", "exec", &arguments])
             .0
     };
-    std::fs::write(place.path().join("work/a.txt"), "one\ntwo\n").unwrap();
+    std::fs::write(fixture.path().join("work/a.txt"), "one\ntwo\n").unwrap();
     for quiet in [
         "ls",
         "cargo --version && ls | head -3",
@@ -374,20 +386,20 @@ fn exec_asks_for_risky_commands_but_not_for_reading() {
     ] {
         assert_eq!(never(asks), 3, "{asks}");
     }
-    assert!(place.path().join("work/a.txt").exists());
+    assert!(fixture.path().join("work/a.txt").exists());
 }
 
 #[test]
 fn git_works_without_running_hooks_or_config_commands() {
-    let place = Place::with("");
-    let work = place.path().join("work");
+    let fixture = CommandWorkspace::with("");
+    let work = fixture.path().join("work");
     let by_hand = |words: &[&str]| {
         let done = Command::new("git").current_dir(&work).args(words).output();
         assert!(done.unwrap().status.success(), "{words:?}");
     };
     by_hand(&["init", "-q", "-b", "main"]);
     // The name is from the person's settings; nothing else in them runs.
-    let home = place.path().join("home");
+    let home = fixture.path().join("home");
     std::fs::create_dir(&home).unwrap();
     let own = "[user]\n\tname = Ann\n\temail = ann@example.com\n[core]\n\tpager = false\n";
     std::fs::write(home.join(".gitconfig"), own).unwrap();
@@ -408,7 +420,7 @@ fn git_works_without_running_hooks_or_config_commands() {
     std::fs::write(work.join("a b.txt"), "one\n").unwrap();
 
     let git = |approve: &str, arguments: Value| {
-        place.mimir(&["call", "--approve", approve, "git", &arguments.to_string()])
+        fixture.mimir(&["call", "--approve", approve, "git", &arguments.to_string()])
     };
     let (code, output) = git("never", json!({"operation": "status"}));
     assert_eq!(code, 0, "{output:#}");

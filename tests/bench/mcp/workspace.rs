@@ -10,46 +10,46 @@ use super::bare;
 use crate::{guests, program};
 
 /// The tool of the configured server.
-pub const BEHIND: &str = "mcp_bare_echo";
+pub const MCP_TOOL: &str = "mcp_bare_echo";
 
 /// A workspace, and a home with the settings.
-pub struct Place(TempDir);
+pub struct BenchWorkspace(TempDir);
 
-impl Place {
+impl BenchWorkspace {
     /// Creates a workspace with the plugin alone.
     pub fn new() -> Self {
-        let place = Self(
+        let fixture = Self(
             tempfile::Builder::new()
                 .prefix("mimir-bench-")
                 .tempdir()
                 .unwrap(),
         );
-        let tools = place.workspace().join(".mimir/tools");
+        let tools = fixture.workspace().join(".mimir/tools");
         std::fs::create_dir_all(&tools).unwrap();
-        std::fs::create_dir_all(place.home().join("config")).unwrap();
+        std::fs::create_dir_all(fixture.home().join("config")).unwrap();
         std::fs::write(tools.join("echo.wasm"), guests::ECHO.bytes()).unwrap();
-        place.set(json!({"tools": {"echo": {"approval": "allow"}}}));
-        place
+        fixture.set(json!({"tools": {"echo": {"approval": "allow"}}}));
+        fixture
     }
 
     /// Creates a workspace with the configured server, whose tool a person has reviewed.
-    pub fn before_a_server() -> Self {
-        let place = Self::new();
+    pub fn with_server() -> Self {
+        let fixture = Self::new();
         let server = bare::command("stdio");
         let program = server.as_std().get_program().to_str().unwrap().to_owned();
         let allowed = json!({"approval": "allow", "labels": {"acceptsUntrusted": true}});
-        place.set(json!({
-            "tools": {"echo": {"approval": "allow"}, BEHIND: allowed},
+        fixture.set(json!({
+            "tools": {"echo": {"approval": "allow"}, MCP_TOOL: allowed},
             "mcp": {"servers": {"bare": {
                 "command": program, "args": [bare::CHILD, "stdio"], "sandbox": "none",
             }}},
         }));
-        program::printed(&mut place.mimir(&["mcp", "test", "bare"]));
-        let info = program::printed(&mut place.mimir(&["tools", "info", BEHIND, "--json"]));
+        program::printed(&mut fixture.mimir(&["mcp", "test", "bare"]));
+        let info = program::printed(&mut fixture.mimir(&["tools", "info", MCP_TOOL, "--json"]));
         let info: Value = serde_json::from_str(&info).unwrap();
         let digest = info["digest"].as_str().unwrap();
-        program::printed(&mut place.mimir(&["tools", "trust", BEHIND, "--digest", digest]));
-        place
+        program::printed(&mut fixture.mimir(&["tools", "trust", MCP_TOOL, "--digest", digest]));
+        fixture
     }
 
     /// mimir, in this workspace.

@@ -7,17 +7,17 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// A workspace with user settings.
-pub struct Place(TempDir);
+pub struct CommandWorkspace(TempDir);
 
-impl Place {
+impl CommandWorkspace {
     pub fn with(settings: &str) -> Self {
-        let place = Self(tempfile::tempdir().unwrap());
+        let fixture = Self(tempfile::tempdir().unwrap());
         for folder in ["work/.mimir", "user", "cache", "beside"] {
-            std::fs::create_dir_all(place.path().join(folder)).unwrap();
+            std::fs::create_dir_all(fixture.path().join(folder)).unwrap();
         }
-        std::fs::write(place.path().join("user/config.yml"), settings).unwrap();
-        std::fs::write(place.path().join("beside/note"), "from beside\n").unwrap();
-        place
+        std::fs::write(fixture.path().join("user/config.yml"), settings).unwrap();
+        std::fs::write(fixture.path().join("beside/note"), "from beside\n").unwrap();
+        fixture
     }
 
     pub fn path(&self) -> &Path {
@@ -73,7 +73,7 @@ pub fn shared_cache() -> std::path::PathBuf {
 }
 
 /// A shell test for the visibility of this test's process.
-pub fn looks() -> String {
+pub fn process_visibility_test() -> String {
     format!(
         "test -e /proc/{}/comm && echo seen || echo hidden",
         std::process::id()
@@ -81,7 +81,7 @@ pub fn looks() -> String {
 }
 
 /// Starts a local site and returns its port.
-pub fn greets() -> u16 {
+pub fn start_site() -> u16 {
     use std::io::{Read, Write};
 
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
