@@ -123,7 +123,7 @@ fn day_fixing_bugs_asks_for_edit_tests_and_commit() {
     person.output("git add -A");
     person.output("git commit -m 'Greet whoever is named'");
     assert_eq!(person.output("git status --short"), "");
-    person.asked_at_most(3);
+    person.assert_prompts_at_most(3);
 
     let last = fixture.git(&["show", "--format=%an: %s", "--name-only", "HEAD"]);
     assert_eq!(last, "Ada: Greet whoever is named\n\ngreet.sh\n");
@@ -189,7 +189,7 @@ fn day_of_reading_asks_nothing_about_listed_hosts() {
     }
     let write = json!({"path": "summary.md", "content": summary});
     person.text("write_file", write);
-    person.asked_at_most(1);
+    person.assert_prompts_at_most(1);
 
     assert_eq!(seen.lock().len(), 10);
     let wanted: String = (0..10).map(|at| format!("- Fact {at}\n")).collect();
@@ -318,7 +318,7 @@ fn day_adding_packages_asks_for_install_registry_and_server() {
     assert!(page.contains("hello from a package"), "{page}");
     let ended = person.call("exec_stop", json!({ "job": job }));
     assert_eq!(ended["structuredContent"]["running"], false, "{ended:#}");
-    person.asked_at_most(3);
+    person.assert_prompts_at_most(3);
     let installed = fixture.read("node_modules/small-words/index.js");
     assert!(installed.contains("hello from a package"));
 }

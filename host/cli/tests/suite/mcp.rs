@@ -422,7 +422,7 @@ fn mcp_servers_and_their_children_end_with_mimir() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     agent.to.take();
-    agent.ended();
+    agent.wait_for_exit();
     // The server is asked to end, and then killed, before mimir exits.
     assert!(!runs(), "what a server started is still there");
 }
