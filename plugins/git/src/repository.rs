@@ -43,16 +43,16 @@ const QUIET: [&str; 17] = [
 
 /// Settings that run programs and whose names contain a part that the repository chooses.
 const PROGRAMS: [ProgramSetting; 9] = [
-    Program("filter.", ".clean", ".clean="),
-    Program("filter.", ".smudge", ".smudge="),
-    Program("filter.", ".process", ".process="),
-    Program("diff.", ".command", ".command="),
-    Program("diff.", ".textconv", ".textconv="),
-    Program("merge.", ".driver", ".driver=false"),
-    Program("protocol.", ".allow", ".allow=never"),
+    ProgramSetting("filter.", ".clean", ".clean="),
+    ProgramSetting("filter.", ".smudge", ".smudge="),
+    ProgramSetting("filter.", ".process", ".process="),
+    ProgramSetting("diff.", ".command", ".command="),
+    ProgramSetting("diff.", ".textconv", ".textconv="),
+    ProgramSetting("merge.", ".driver", ".driver=false"),
+    ProgramSetting("protocol.", ".allow", ".allow=never"),
     // A hook defined in the settings is not in the hooks folder.
-    Program("hook.", ".command", ".enabled=false"),
-    Program("hook.", ".event", ".enabled=false"),
+    ProgramSetting("hook.", ".command", ".enabled=false"),
+    ProgramSetting("hook.", ".event", ".enabled=false"),
 ];
 
 /// Prefix and suffix of a setting's name; then the suffix and the value of the setting that switches it off.

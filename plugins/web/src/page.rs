@@ -75,7 +75,7 @@ fn converter() -> HtmlToMarkdown {
         .add_handler(
             vec!["pre"],
             move |_: &dyn Handlers, element: Element<'_>| {
-                let written = match in_cells.any() {
+                let written = match in_cells.inside_cell() {
                     true => code_lines(element.node),
                     false => code_block(element.node),
                 };

@@ -50,7 +50,7 @@ fn task(home: &Path, more: &[&str]) -> (i32, Value) {
 
 /// The tools that the model was given.
 fn offered_tools(request: &Asked) -> Vec<String> {
-    let tools = requests.body["tools"]
+    let tools = request.body["tools"]
         .as_array()
         .cloned()
         .unwrap_or_default();
