@@ -1,9 +1,9 @@
 // Types for the code of a tool. In a script: `import type { Context } from "mimir";`, which is removed before it runs. A
 // plugin can also use `defineTool`: see README.md in this folder.
 //
-// Besides `context`, code can use the language itself and these parts of the web platform: fetch, Headers, Response, URL, URLSearchParams,
-// AbortController, AbortSignal, DOMException, TextEncoder, TextDecoder, structuredClone, atob, btoa, setTimeout,
-// setInterval, queueMicrotask, crypto (getRandomValues, randomUUID), performance and console. From Node only
+// Besides `context`, code can use the language itself and these parts of the web platform: fetch, Headers, Response, URL,
+// URLSearchParams, AbortController, AbortSignal, DOMException, TextEncoder, TextDecoder, structuredClone, atob, btoa,
+// setTimeout, setInterval, queueMicrotask, crypto (getRandomValues, randomUUID), performance and console. From Node, only
 // Buffer is available, and no packages. Intl supports en-US and UTC only.
 
 declare module "mimir" {

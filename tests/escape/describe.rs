@@ -23,7 +23,8 @@ fn describe_that_never_returns() {
 
 #[test]
 fn describe_that_crashes() {
-    let result = Arena::new(guests::DESCRIBE_TRAPS).left_out(ToolErrorCode::ExecutionError);
+    let result =
+        Arena::new(guests::DESCRIBE_TRAPS).assert_quarantined(ToolErrorCode::ExecutionError);
     assert!(
         result.reason.contains("ask me tomorrow"),
         "{}",
@@ -52,30 +53,31 @@ fn describe_with_ten_thousand_tools_is_rejected() {
 
 #[test]
 fn describe_of_fifty_megabytes_exceeds_the_limit() {
-    Arena::new(guests::DESCRIBE_HUGE).left_out(ToolErrorCode::LimitExceeded);
+    Arena::new(guests::DESCRIBE_HUGE).assert_quarantined(ToolErrorCode::LimitExceeded);
 }
 
 #[test]
 fn describe_amplified_to_a_terabyte_exceeds_the_limit() {
-    Arena::new(guests::DESCRIBE_AMPLIFIED).left_out(ToolErrorCode::LimitExceeded);
+    Arena::new(guests::DESCRIBE_AMPLIFIED).assert_quarantined(ToolErrorCode::LimitExceeded);
 }
 
 #[test]
 fn describe_with_a_duplicate_tool_name_uses_the_first() {
     let arena = Arena::new(guests::DESCRIBE_DUPLICATES);
-    let result = arena.left_out(ToolErrorCode::InvalidInput);
+    let result = arena.assert_quarantined(ToolErrorCode::InvalidInput);
     assert!(result.reason.contains("twice"), "{}", result.reason);
     assert_eq!(arena.kit().tools().len(), 2, "the first counts");
 }
 
 #[test]
 fn describe_without_tools_is_rejected() {
-    Arena::new(guests::DESCRIBE_NOTHING).left_out(ToolErrorCode::InvalidInput);
+    Arena::new(guests::DESCRIBE_NOTHING).assert_quarantined(ToolErrorCode::InvalidInput);
 }
 
 #[test]
 fn describe_with_an_invalid_input_schema_is_rejected() {
-    let result = Arena::new(guests::DESCRIBE_BAD_SCHEMA).left_out(ToolErrorCode::InvalidInput);
+    let result =
+        Arena::new(guests::DESCRIBE_BAD_SCHEMA).assert_quarantined(ToolErrorCode::InvalidInput);
     assert!(result.reason.contains("input schema"), "{}", result.reason);
 }
 
@@ -91,12 +93,13 @@ fn describe_with_a_schema_unfolding_to_millions_is_rejected() {
         });
         assert!(told, "{which}: {result:?}");
     }
-    arena.left_out(ToolErrorCode::InvalidInput);
+    arena.assert_quarantined(ToolErrorCode::InvalidInput);
 }
 
 #[test]
 fn describe_with_a_remote_schema_reference_is_rejected() {
-    let result = Arena::new(guests::DESCRIBE_REMOTE_SCHEMA).left_out(ToolErrorCode::InvalidInput);
+    let result =
+        Arena::new(guests::DESCRIBE_REMOTE_SCHEMA).assert_quarantined(ToolErrorCode::InvalidInput);
     assert!(
         !result.reason.contains("root:"),
         "it was read: {}",
@@ -106,20 +109,23 @@ fn describe_with_a_remote_schema_reference_is_rejected() {
 
 #[test]
 fn describe_with_a_path_as_tool_name_is_rejected() {
-    let result = Arena::new(guests::DESCRIBE_BAD_NAME).left_out(ToolErrorCode::InvalidInput);
+    let result =
+        Arena::new(guests::DESCRIBE_BAD_NAME).assert_quarantined(ToolErrorCode::InvalidInput);
     let shown = format!("{}{}", result.location, result.reason);
     assert!(!shown.contains('\u{1b}'), "{shown:?}");
 }
 
 #[test]
 fn describe_that_is_not_utf8_is_rejected() {
-    let result = Arena::new(guests::DESCRIBE_BAD_UTF8).left_out(ToolErrorCode::ExecutionError);
+    let result =
+        Arena::new(guests::DESCRIBE_BAD_UTF8).assert_quarantined(ToolErrorCode::ExecutionError);
     assert!(result.reason.contains("not UTF-8"), "{}", result.reason);
 }
 
 #[test]
 fn describe_with_needs_outside_the_workspace_is_rejected() {
-    let result = Arena::new(guests::DESCRIBE_OUTSIDE_NEEDS).left_out(ToolErrorCode::InvalidInput);
+    let result =
+        Arena::new(guests::DESCRIBE_OUTSIDE_NEEDS).assert_quarantined(ToolErrorCode::InvalidInput);
     assert!(result.reason.contains("`../..`"), "{}", result.reason);
 }
 

@@ -111,8 +111,8 @@ fn web_fetch_decompresses_within_limits() {
         31, 139, 8, 0, 0, 0, 0, 0, 2, 3, 43, 72, 76, 206, 78, 77, 1, 0, 16, 180, 246, 33, 6, 0, 0,
         0,
     ];
-    let site = Site::new(move |got, stream| {
-        let (coding, body) = match got.path() {
+    let site = Site::new(move |received, stream| {
+        let (coding, body) = match received.path() {
             "/gzip" => ("gzip", packed.to_vec()),
             "/bomb" => ("gzip", bomb()),
             "/odd" => ("br", b"x".to_vec()),
@@ -168,7 +168,7 @@ fn bomb() -> Vec<u8> {
 
 #[test]
 fn web_fetch_size_and_time_errors_name_the_setting() {
-    let site = Site::new(|got, stream| match got.path() {
+    let site = Site::new(|received, stream| match received.path() {
         "/slow" => std::thread::sleep(Duration::from_secs(20)),
         "/hangs" => {
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nfive!");
