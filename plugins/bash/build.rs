@@ -1,6 +1,6 @@
-//! Gives the engine of bash a stack that holds functions which call each other hundreds deep.
+//! Sets the stack size of the bash engine, so that shell functions can be nested hundreds deep.
 
-/// Bytes. Addresses only: a script takes memory for what it uses.
+/// Stack size in bytes. This only reserves addresses: a script takes memory for the part that it uses.
 const STACK: usize = 32 << 20;
 
 fn main() {

@@ -1,34 +1,34 @@
-// What the code of a tool is given. In a script: `import type { Context } from "mimir";`, which is taken out again. In a
-// plugin there is `defineTool`, too: see README.md beside this file.
+// Types for the code of a tool. In a script: `import type { Context } from "mimir";`, which is removed before it runs. A
+// plugin can also use `defineTool`: see README.md in this folder.
 //
-// Beside `context` there is what the language has, and of the web: fetch, Headers, Response, URL, URLSearchParams,
-// AbortController, AbortSignal, DOMException, TextEncoder, TextDecoder, structuredClone, atob, btoa, setTimeout,
-// setInterval, queueMicrotask, crypto (getRandomValues, randomUUID), performance and console; of Node there is Buffer and
-// nothing else, and no packages. Intl knows en-US and UTC, and refuses others.
+// Besides `context`, code can use the language itself and these parts of the web platform: fetch, Headers, Response, URL,
+// URLSearchParams, AbortController, AbortSignal, DOMException, TextEncoder, TextDecoder, structuredClone, atob, btoa,
+// setTimeout, setInterval, queueMicrotask, crypto (getRandomValues, randomUUID), performance and console. From Node, only
+// Buffer is available, and no packages. Intl supports en-US and UTC only.
 
 declare module "mimir" {
-  /** The main function. What it returns is the result: text as it is, anything else as JSON. */
+  /** The main function. Its return value is the result: a string as text, anything else as JSON. */
   export type Execute<Args = Record<string, unknown>> = (args: Args, context: Context) => unknown;
 
   /**
-   * A tool of a plugin, as it was written; what it is for is that editors know its types. `mimir tools build FILE.ts`
-   * takes every tool that the file exports.
+   * Returns the tool unchanged; it exists so that editors can check its types. `mimir tools build FILE.ts` builds every
+   * tool that the file exports.
    */
   export function defineTool<Schema>(tool: ToolDefinition<Schema>): ToolDefinition<Schema>;
 
   export interface ToolDefinition<Schema = any> {
-    /** Left out, what it is exported as. A call spells `wordCount` as `word_count`. */
+    /** Default: the name of the export. `wordCount` is called as `word_count`. */
     name?: string;
     title?: string;
-    /** A model chooses the tool by it. Left out, the comment before the export. */
+    /** Helps a model to choose the tool. Default: the comment before the export. */
     description?: string;
-    /** `z.object({…})` of zod 4, another library's that gives JSON Schema, or a JSON Schema of an object. */
+    /** `z.object({…})` of zod 4, a schema of another library that can produce JSON Schema, or a JSON Schema of an object. */
     inputSchema: Schema;
-    /** Of what `execute` returns, which is handed on as JSON then. */
+    /** JSON Schema of the return value of `execute`, which is then passed on as JSON. */
     outputSchema?: object;
     /**
-     * Whether a person is asked about a call; left out, yes. A function is asked about each call, and may look at files.
-     * What it says can make the answer stricter at once, and milder once somebody trusts the plugin.
+     * True if a call needs approval by a person, which is the default. A function decides for each call and may read
+     * files. It can always make the decision stricter, and relax it once a person trusts the plugin.
      */
     needsApproval?:
       | boolean
@@ -36,49 +36,52 @@ declare module "mimir" {
       | "ask"
       | "blocked"
       | ((args: Arguments<Schema>, context: PluginContext) => Approval | Promise<Approval>);
-    /** What it returns is the result: text as it is, anything else as JSON. */
+    /** Runs a call. Its return value is the result: a string as text, anything else as JSON. */
     execute(args: Arguments<Schema>, context: PluginContext): unknown;
-    /** What it reaches. Left out, what the file mentions of `context`. Asking grants nothing: a person does. */
+    /**
+     * Files, hosts, commands and other resources that it needs. Default: derived from the uses of `context` in the file.
+     * Only a person can grant them.
+     */
     needs?: Needs;
-    /** How bad a wrong call could be; left out, medium. */
+    /** Possible damage of a wrong call. Default: medium. */
     risk?: "low" | "medium" | "high" | "critical";
     group?: "runtime" | "fs" | "net" | "browser" | "memory" | "system";
     hints?: { readOnly?: boolean; destructive?: boolean; idempotent?: boolean; openWorld?: boolean };
   }
 
-  /** Another name of the same, which says its name. */
+  /** A tool with an explicit name. */
   export type NamedTool<Schema = any> = ToolDefinition<Schema> & { name: string };
 
   export type Approval = boolean | "preApproved" | "ask" | "blocked";
 
-  /** What a schema makes of its input. */
+  /** The type that a schema produces from its input. */
   export type Arguments<Schema> = Schema extends { "~standard": { types?: { output: infer Output } } } ? Output : any;
 
   export interface Needs {
-    /** Folders below the workspace, `.` for all of it; a text is one that is read. */
+    /** Folders below the workspace, `.` for all of it. A string means read access. */
     files?: (string | { path: string; access?: "read" | "read-write"; reason?: string })[];
-    /** Hosts (`api.example.com`, `*.example.com`); a text is one that GET is sent to. */
+    /** Hosts (`api.example.com`, `*.example.com`); a string means GET requests. */
     hosts?: (string | { host: string; methods?: string[]; reason?: string })[];
-    /** Patterns of commands: `git status *`. */
+    /** Command patterns: `git status *`. */
     commands?: (string | { pattern: string; reason?: string })[];
     /**
-     * Credentials for a host. `context.env[name]` is a placeholder, which the host replaces by the value in this header
-     * of requests to this host.
+     * Credentials for a host. `context.env[name]` is a placeholder, which mimir replaces with the value in this header of
+     * requests to this host.
      */
     secrets?: { name: string; host: string; header: string; reason?: string }[];
-    /** Settings of mimir that tools may see, by the name of their variable, in `context.env`. */
+    /** Variables that mimir's settings pass to tools, by name, in `context.env`. */
     variables?: string[];
     /** Names of other tools. */
     tools?: string[];
-    /** Whether it asks the language model. */
+    /** True if it uses the language model. */
     model?: boolean;
   }
 
   export interface Context {
     platform: Platform;
-    /** Sends a request; asked about, and let through to hosts that were granted. */
+    /** Sends a request. It goes through the policy, and only hosts that were granted are reachable. */
     fetch: Fetch;
-    /** Lines of the tool's log. `console` is the same. */
+    /** Writes to the tool's log, as `console` does. */
     logger: Logger;
     config: Config;
     conversation: Conversation;
@@ -94,7 +97,7 @@ declare module "mimir" {
     env: Record<string, string>;
   }
 
-  /** Another name of the same. */
+  /** Alias of `Context`. */
   export type ToolContext = Context;
 
   export interface Platform {
@@ -107,18 +110,18 @@ declare module "mimir" {
   export interface Files {
     readFile(path: string, encoding?: "utf-8" | "utf8" | "base64" | { encoding: "utf-8" | "base64" }): Promise<string>;
     readFile(path: string, encoding: null): Promise<Uint8Array>;
-    /** Makes the file, or replaces what was in it. */
+    /** Creates the file or replaces its content. */
     writeFile(path: string, content: string | Uint8Array): Promise<void>;
     exists(path: string): Promise<boolean>;
-    /** Names of what is in a folder. */
+    /** Names of the entries of a folder. */
     list(path?: string): Promise<string[]>;
     readdir(path?: string): Promise<string[]>;
-    /** Paths that match: `*` stays within a folder, two of them do not; `{a,b}` is either. */
+    /** Paths that match: `*` matches within a folder, `**` across folders, `{a,b}` either alternative. */
     glob(pattern: string, options?: { cwd?: string }): Promise<string[]>;
     stat(path: string): Promise<Stat>;
     remove(path: string, options?: { recursive?: boolean }): Promise<void>;
     unlink(path: string, options?: { recursive?: boolean }): Promise<void>;
-    /** Makes a folder, and those that it is in. */
+    /** Creates a folder and its missing parents. */
     mkdir(path: string): Promise<void>;
   }
 
@@ -131,7 +134,7 @@ declare module "mimir" {
   }
 
   export interface Executor {
-    /** Runs a program of the machine, without a shell. `permissions.allowlist` of the file says which. */
+    /** Runs a program of the machine, without a shell. `permissions.allowlist` of the file lists the allowed ones. */
     execute(command: Command): Promise<Finished>;
     execute(command: string, args?: string[]): Promise<Finished>;
   }
@@ -139,7 +142,7 @@ declare module "mimir" {
   export interface Command {
     command: string;
     args?: string[];
-    /** From the root of the workspace. */
+    /** Relative to the workspace root. */
     cwd?: string;
     /** In milliseconds. */
     timeout?: number;
@@ -153,7 +156,7 @@ declare module "mimir" {
     success: boolean;
     stdout: string;
     stderr: string;
-    /** Whether something is missing out of the middle of either. */
+    /** True if the middle of either stream was omitted. */
     truncated: boolean;
     /** In milliseconds. */
     duration: number;
@@ -172,7 +175,7 @@ declare module "mimir" {
     fetch: Fetch;
     request(options: FetchOptions & { url: string }): Promise<Response>;
     get(url: string, options?: FetchOptions): Promise<Response>;
-    /** A body that is an object is sent as JSON. */
+    /** An object as the body is sent as JSON. */
     post(url: string, body?: unknown, options?: FetchOptions): Promise<Response>;
     put(url: string, body?: unknown, options?: FetchOptions): Promise<Response>;
     patch(url: string, body?: unknown, options?: FetchOptions): Promise<Response>;
@@ -197,27 +200,27 @@ declare module "mimir" {
   }
 
   export interface Progress {
-    /** Tells whoever waits how far it is. */
+    /** Reports progress to the caller. */
     report(done: number, total?: number, message?: string): void;
   }
 
   export interface Tools {
-    /** Calls another tool by its name, which has to stand here as a text. */
+    /** Calls another tool. The name must be a string literal. */
     call(name: string, args?: Record<string, unknown>): Promise<Called>;
   }
 
-  /** What the tool keeps between calls, its own in each workspace: JSON under names of at most 256 bytes. */
+  /** Values that the tool stores between calls, separate for each workspace: JSON, by keys of at most 256 bytes. */
   export interface Storage {
-    /** What was kept; `undefined` if nothing was. */
+    /** Reads a value; `undefined` if the key is not set. */
     get(key: string): Promise<any>;
-    /** Keeps a value: at most 1 MB, a thousand of them, 16 MB in all. */
+    /** Stores a value: at most 1 MB each, 1,000 values and 16 MB in total. */
     set(key: string, value: unknown): Promise<void>;
     delete(key: string): Promise<void>;
-    /** The names that begin with `prefix`, sorted. */
+    /** Lists the keys that begin with `prefix`, sorted. */
     keys(prefix?: string): Promise<string[]>;
   }
 
-  /** The language model that mimir is set up with; asked about, for what it is asked leaves the machine. */
+  /** The configured language model. Needs approval, because prompts leave the machine. */
   export interface Llm {
     complete(prompt: string, options?: { maxTokens?: number }): Promise<string>;
   }

@@ -89,9 +89,9 @@ fn start(report: &mut Report) {
     }
     let took = |way: &str, times: u64| {
         let mut child = Command::new(std::env::current_exe().unwrap());
-        let said = child.args([CHILD, way, &times.to_string()]).output();
-        let said = String::from_utf8(said.unwrap().stdout).unwrap();
-        Duration::from_nanos(said.trim().parse().unwrap())
+        let output = child.args([CHILD, way, &times.to_string()]).output();
+        let output = String::from_utf8(output.unwrap().stdout).unwrap();
+        Duration::from_nanos(output.trim().parse().unwrap())
     };
     let pace = Pace {
         turn: 5,

@@ -67,8 +67,8 @@ async fn describe(folder: &TempDir) -> Duration {
     options.cache_dir = Some(folder.path().join("cache"));
     let start = Instant::now();
     let toolbox = Toolbox::new(WasmHost::new(options), builtins(), None);
-    let said = toolbox.descriptions().await.unwrap();
-    assert_eq!(said.len(), builtins().len());
+    let output = toolbox.descriptions().await.unwrap();
+    assert_eq!(output.len(), builtins().len());
     start.elapsed()
 }
 

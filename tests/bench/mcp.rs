@@ -21,8 +21,8 @@ use crate::subject::Subject;
 pub mod bare;
 mod client;
 mod http;
-mod place;
 mod stdio;
+mod workspace;
 
 use bare::Bare;
 use client::Client;
@@ -37,9 +37,9 @@ const LIST: f64 = 0.2;
 const PIPE: usize = 1 << 20;
 
 /// Approval handler for benches, where no person is available.
-struct Nobody;
+struct NoApprover;
 
-impl Approver for Nobody {
+impl Approver for NoApprover {
     fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(std::future::ready(ApprovalAnswer::No))
     }
@@ -68,7 +68,7 @@ async fn clients(subject: &Subject) -> (Client, Client) {
     let tools = tools.map(|tool| mimir_mcp::definition(tool)).collect();
     let bare = Bare(Arc::new(tools));
     let asking = ApprovalOptions {
-        next: Arc::new(Nobody),
+        next: Arc::new(NoApprover),
         timeout: None,
         clock: Arc::new(SystemClock),
     };

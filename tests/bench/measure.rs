@@ -31,10 +31,10 @@ pub enum Budget {
 }
 
 impl Budget {
-    fn holds(self, ratio: f64) -> bool {
+    fn is_met(self, ratio: f64) -> bool {
         match self {
-            Budget::AtMost(most) => ratio <= most,
-            Budget::AtLeast(least) => ratio >= least,
+            Budget::AtMost(max) => ratio <= max,
+            Budget::AtLeast(min) => ratio >= min,
             Budget::Open => true,
         }
     }
@@ -43,8 +43,8 @@ impl Budget {
 impl fmt::Display for Budget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Budget::AtMost(most) => write!(f, "≤ {most}"),
-            Budget::AtLeast(least) => write!(f, "≥ {least}"),
+            Budget::AtMost(max) => write!(f, "≤ {max}"),
+            Budget::AtLeast(min) => write!(f, "≥ {min}"),
             Budget::Open => f.write_str("–"),
         }
     }
@@ -68,7 +68,7 @@ impl Row {
     fn verdict(&self) -> &'static str {
         match self.budget {
             Budget::Open => "",
-            _ if self.budget.holds(self.ratio) => "ok",
+            _ if self.budget.is_met(self.ratio) => "ok",
             _ => "MISSED",
         }
     }
@@ -200,7 +200,7 @@ impl Report {
                 row.verdict()
             );
         }
-        self.rows.iter().all(|row| row.budget.holds(row.ratio))
+        self.rows.iter().all(|row| row.budget.is_met(row.ratio))
     }
 }
 

@@ -34,8 +34,8 @@ pub fn run(command: &mut Command, times: u64) -> Duration {
     let start = Instant::now();
     for _ in 0..times {
         let output = command.output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{command:?}: {said}");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{command:?}: {text}");
     }
     start.elapsed()
 }

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use mimir_core::ToolErrorCode;
 use serde_json::json;
 
-use super::{Left, Place, left, plain};
+use super::{CodeFixture, CodeResult, code_result, plain};
 
 const PYTHON: &str = include_str!("python.txt");
 const BASH: &str = include_str!("bash.txt");
@@ -21,7 +21,7 @@ fn programs(text: &'static str) -> Vec<(&'static str, &'static str)> {
     all.map(|one| one.split_once('\n').unwrap()).collect()
 }
 
-fn real(interpreter: &str, code: &str) -> Left {
+fn real(interpreter: &str, code: &str) -> CodeResult {
     let folder = tempfile::tempdir().unwrap();
     let mut child = Command::new(interpreter)
         .args(["-c", code])
@@ -42,7 +42,7 @@ fn real(interpreter: &str, code: &str) -> Left {
     // A program that does not read stdin may have ended by now.
     child.stdin.take().unwrap().write_all(b"a b\nc\n").ok();
     let output = child.wait_with_output().unwrap();
-    Left {
+    CodeResult {
         stdout: plain(&String::from_utf8_lossy(&output.stdout)),
         code: i64::from(output.status.code().unwrap_or(-1)),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
@@ -54,8 +54,8 @@ fn compare(interpreter: &str, language: &str, text: &'static str, known: &[&str]
     let all = programs(text);
     let mut differing = Vec::new();
     for (name, code) in &all {
-        let place = Place::new();
-        let ours = place.run(language, code);
+        let fixture = CodeFixture::new();
+        let ours = fixture.run(language, code);
         let theirs = real(interpreter, code);
         if (&ours.stdout, ours.code) != (&theirs.stdout, theirs.code) {
             eprintln!("--- {name}\nours: {ours:?}\ntheirs: {theirs:?}");
@@ -102,7 +102,7 @@ fn bash_output_matches_recorded_bash() {
     for (name, text) in programs(RECORDED) {
         let (code, answer) = text.split_once("\n=== ").unwrap();
         let (exit, stdout) = answer.split_once('\n').unwrap();
-        let ours = Place::new().run("bash", code);
+        let ours = CodeFixture::new().run("bash", code);
         if (ours.stdout.as_str(), ours.code.to_string().as_str()) != (stdout, exit) {
             eprintln!("--- {name}\nours: {ours:?}\nbash: {exit} {stdout:?}");
             differing.push(name);
@@ -120,11 +120,11 @@ fn bash_array_without_an_end_is_a_syntax_error() {
         "echo a\ndeclare -a a=(1 2\necho b",
         "echo a\na=(1 'x'\"y\"\necho ${a[@]}",
     ] {
-        let left = Place::new().run("bash", code);
-        let said = "unexpected EOF while looking for matching `)'";
-        assert!(left.stderr.contains(said), "{code}: {left:?}");
-        assert_ne!(left.code, 0, "{code}: {left:?}");
-        assert!(!left.stdout.contains('b'), "{code}: {left:?}");
+        let result = CodeFixture::new().run("bash", code);
+        let output = "unexpected EOF while looking for matching `)'";
+        assert!(result.stderr.contains(output), "{code}: {result:?}");
+        assert_ne!(result.code, 0, "{code}: {result:?}");
+        assert!(!result.stdout.contains('b'), "{code}: {result:?}");
     }
 }
 
@@ -141,7 +141,7 @@ fn bash_names_the_limit_it_reached_and_stops() {
         ("f() { echo $(f); }; f", "substitution depth exceeded"),
     ] {
         let code = format!("{code}; echo on");
-        let outcome = Place::new().call(json!({"language": "bash", "code": code}));
+        let outcome = CodeFixture::new().call(json!({"language": "bash", "code": code}));
         // The memory limit of the call may apply before the limit of the command.
         if let Err(error) = outcome.result() {
             assert_eq!(
@@ -151,16 +151,16 @@ fn bash_names_the_limit_it_reached_and_stops() {
             );
             continue;
         }
-        let left = left(&outcome);
-        assert_ne!(left.code, 0, "{code}: {left:?}");
-        assert!(left.stdout.is_empty(), "{code}: {left:?}");
-        assert!(left.stderr.contains(sentence), "{code}: {left:?}");
+        let result = code_result(&outcome);
+        assert_ne!(result.code, 0, "{code}: {result:?}");
+        assert!(result.stdout.is_empty(), "{code}: {result:?}");
+        assert!(result.stderr.contains(sentence), "{code}: {result:?}");
     }
 }
 
 #[test]
 fn bash_functions_call_each_other_hundreds_deep() {
-    let left = Place::new().run(
+    let result = CodeFixture::new().run(
         "bash",
         "down() { local n=$1; if ((n > 0)); then for i in 1; do case x in x) down $((n - 1));; esac; done; fi; }
         down 240 && echo functions
@@ -170,8 +170,8 @@ fn bash_functions_call_each_other_hundreds_deep() {
         both 50",
     );
     assert_eq!(
-        (left.stdout.as_str(), left.code),
+        (result.stdout.as_str(), result.code),
         ("functions\nsubstitutions\nboth\n", 0),
-        "{left:?}"
+        "{result:?}"
     );
 }

@@ -1,6 +1,6 @@
 //! `bc` in bash scripts: exact numbers, the math library, files, and errors on stderr.
 
-use super::Place;
+use super::CodeFixture;
 
 #[test]
 fn bash_bc_computes_with_exact_decimals() {
@@ -28,9 +28,9 @@ fn bash_bc_computes_with_exact_decimals() {
         ),
         ("bc -e 'scale=2; 10/4'", "2.50\n"),
     ] {
-        let left = Place::new().run("bash", script);
+        let result = CodeFixture::new().run("bash", script);
         assert_eq!(
-            (left.stdout.as_str(), left.stderr.as_str(), left.code),
+            (result.stdout.as_str(), result.stderr.as_str(), result.code),
             (stdout, "", 0),
             "{script}"
         );
@@ -63,15 +63,15 @@ fn bash_bc_goes_on_after_errors() {
             "nested too deeply",
         ),
     ] {
-        let left = Place::new().run("bash", script);
+        let result = CodeFixture::new().run("bash", script);
         assert_eq!(
-            (left.stdout.as_str(), left.code),
+            (result.stdout.as_str(), result.code),
             (stdout, 0),
-            "{script}: {left:?}"
+            "{script}: {result:?}"
         );
-        assert!(left.stderr.contains(stderr), "{script}: {left:?}");
+        assert!(result.stderr.contains(stderr), "{script}: {result:?}");
     }
-    let left = Place::new().run("bash", "bc nope");
-    assert_eq!((left.stdout.as_str(), left.code), ("", 1), "{left:?}");
-    assert!(left.stderr.contains("nope is unavailable"), "{left:?}");
+    let result = CodeFixture::new().run("bash", "bc nope");
+    assert_eq!((result.stdout.as_str(), result.code), ("", 1), "{result:?}");
+    assert!(result.stderr.contains("nope is unavailable"), "{result:?}");
 }

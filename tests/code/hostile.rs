@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use mimir_core::ToolErrorCode;
 use serde_json::json;
 
-use super::{Place, left};
+use super::{CodeFixture, code_result};
 
 /// Expected outcome: a failure with this code, a failure of any limit that is reached first, or an exit code with this
 /// text on stderr or stdout.
@@ -122,9 +122,9 @@ const HOSTILE: &[(&str, &str, Comes)] = &[
 
 #[test]
 fn hostile_code_is_stopped_and_later_calls_work() {
-    let place = Place::new();
+    let fixture = CodeFixture::new();
     for language in ["python", "bash", "javascript"] {
-        place.run(language, "");
+        fixture.run(language, "");
     }
     for (language, code, comes) in HOSTILE {
         let wait = match comes {
@@ -133,7 +133,7 @@ fn hostile_code_is_stopped_and_later_calls_work() {
             _ => 30_000,
         };
         let start = Instant::now();
-        let outcome = place.call(json!({"language": language, "code": code, "timeout": wait}));
+        let outcome = fixture.call(json!({"language": language, "code": code, "timeout": wait}));
         let took = start.elapsed();
         assert!(took < Duration::from_secs(40), "{code}: {took:?}");
         match comes {
@@ -157,24 +157,24 @@ fn hostile_code_is_stopped_and_later_calls_work() {
             }
             Ends(wanted, part) => {
                 assert!(outcome.is_ok(), "{code}: {}", outcome.text());
-                let left = left(&outcome);
+                let result = code_result(&outcome);
                 let shown = format!(
                     "{}{}",
-                    left.stdout.chars().take(9000).collect::<String>(),
-                    left.stderr
+                    result.stdout.chars().take(9000).collect::<String>(),
+                    result.stderr
                 );
-                let there = left.stdout.contains(part) || left.stderr.contains(part);
+                let there = result.stdout.contains(part) || result.stderr.contains(part);
                 assert!(
-                    left.code == *wanted && there,
+                    result.code == *wanted && there,
                     "{code}: {} {shown}",
-                    left.code
+                    result.code
                 );
             }
         }
         let fine = match *language {
-            "python" => place.run("python", "print(1)"),
-            "bash" => place.run("bash", "echo 1"),
-            _ => place.run("javascript", "console.log(1)"),
+            "python" => fixture.run("python", "print(1)"),
+            "bash" => fixture.run("bash", "echo 1"),
+            _ => fixture.run("javascript", "console.log(1)"),
         };
         assert_eq!(fine.stdout, "1\n", "after {code}");
     }
@@ -182,7 +182,7 @@ fn hostile_code_is_stopped_and_later_calls_work() {
 
 #[test]
 fn python_library_archive_is_read_only() {
-    let place = Place::new();
+    let fixture = CodeFixture::new();
     let code = r#"
 import os
 ZIP = "/usr/local/lib/python314.zip"
@@ -202,22 +202,26 @@ for attempt in (
 print(os.path.getsize(ZIP) > 1_000_000, sorted(os.listdir("/")), os.path.isdir("/usr/local/lib"))
 import xml.dom.minidom
 "#;
-    std::fs::write(place.path().join("a"), "mine").unwrap();
-    let left = place.run("python", code);
+    std::fs::write(fixture.path().join("a"), "mine").unwrap();
+    let result = fixture.run("python", code);
     let wanted = "True ['main.py', 'tmp', 'usr', 'workspace'] True\n";
-    assert_eq!((left.stdout.as_str(), left.code), (wanted, 0), "{left:?}");
-    assert_eq!(std::fs::read(place.path().join("a")).unwrap(), b"mine");
+    assert_eq!(
+        (result.stdout.as_str(), result.code),
+        (wanted, 0),
+        "{result:?}"
+    );
+    assert_eq!(std::fs::read(fixture.path().join("a")).unwrap(), b"mine");
 }
 
 #[cfg(unix)]
 #[test]
 fn code_cannot_reach_outside_or_protected_files() {
-    let place = Place::new();
+    let fixture = CodeFixture::new();
     let outside = tempfile::tempdir().unwrap();
     std::fs::write(outside.path().join("secret"), "outside").unwrap();
-    std::os::unix::fs::symlink(outside.path(), place.path().join("link")).unwrap();
-    std::fs::create_dir_all(place.path().join(".git/hooks")).unwrap();
-    std::fs::write(place.path().join(".env"), "TOKEN=1").unwrap();
+    std::os::unix::fs::symlink(outside.path(), fixture.path().join("link")).unwrap();
+    std::fs::create_dir_all(fixture.path().join(".git/hooks")).unwrap();
+    std::fs::write(fixture.path().join(".env"), "TOKEN=1").unwrap();
     let up = format!("/workspace/../../..{}/secret", outside.path().display());
     for path in [
         "link/secret",
@@ -228,12 +232,12 @@ fn code_cannot_reach_outside_or_protected_files() {
         "/proc/self/environ",
         ".env",
     ] {
-        let left = place.run("python", &format!("print(open({path:?}).read())"));
-        assert_eq!((left.stdout.as_str(), left.code), ("", 1), "{path}");
-        let left = place.run("bash", &format!("cat '{path}'"));
+        let result = fixture.run("python", &format!("print(open({path:?}).read())"));
+        assert_eq!((result.stdout.as_str(), result.code), ("", 1), "{path}");
+        let result = fixture.run("bash", &format!("cat '{path}'"));
         assert!(
-            !left.stdout.contains("outside") && !left.stdout.contains("TOKEN"),
-            "{path}: {left:?}"
+            !result.stdout.contains("outside") && !result.stdout.contains("TOKEN"),
+            "{path}: {result:?}"
         );
     }
     for path in [
@@ -243,26 +247,26 @@ fn code_cannot_reach_outside_or_protected_files() {
         "../new",
         ".env",
     ] {
-        let left = place.run("python", &format!("import os\nos.makedirs(os.path.dirname({path:?}) or '.', exist_ok=True)\nopen({path:?}, 'w').write('x')"));
-        assert_eq!(left.code, 1, "{path}: {left:?}");
-        place.run(
+        let result = fixture.run("python", &format!("import os\nos.makedirs(os.path.dirname({path:?}) or '.', exist_ok=True)\nopen({path:?}, 'w').write('x')"));
+        assert_eq!(result.code, 1, "{path}: {result:?}");
+        fixture.run(
             "bash",
             &format!("mkdir -p $(dirname '{path}'); echo x > '{path}'; ln -s / l; echo x > l/new"),
         );
         assert!(!outside.path().join("new").exists());
     }
-    assert!(!place.path().join(".git/hooks/pre-commit").exists());
-    assert!(!place.path().join(".mimir/tools/x.yml").exists());
+    assert!(!fixture.path().join(".git/hooks/pre-commit").exists());
+    assert!(!fixture.path().join(".mimir/tools/x.yml").exists());
     assert_eq!(
-        std::fs::read(place.path().join(".env")).unwrap(),
+        std::fs::read(fixture.path().join(".env")).unwrap(),
         b"TOKEN=1"
     );
-    assert!(!place.path().parent().unwrap().join("new").exists());
+    assert!(!fixture.path().parent().unwrap().join("new").exists());
 }
 
 #[test]
 fn code_temporary_files_are_limited() {
-    let place = Place::new();
+    let fixture = CodeFixture::new();
     let full = "write the rest to the workspace";
     for (language, code) in [
         (
@@ -282,22 +286,27 @@ fn code_temporary_files_are_limited() {
             "with open('/tmp/a', 'wb') as file: file.truncate(1 << 40)",
         ),
     ] {
-        let outcome = place.call(json!({"language": language, "code": code, "timeout": 60_000}));
-        let left = left(&outcome);
+        let outcome = fixture.call(json!({"language": language, "code": code, "timeout": 60_000}));
+        let result = code_result(&outcome);
         assert!(
-            left.code != 0 && left.stderr.contains(full),
-            "{code}: {left:?}"
+            result.code != 0 && result.stderr.contains(full),
+            "{code}: {result:?}"
         );
     }
     // Removed files free their space.
     let again = "import os\npart = b'x' * (100 << 20)\nfor at in range(4):\n    open('/tmp/a', 'wb').write(part)\n    if at % 2: os.remove('/tmp/a')\nfor at in range(10_500):\n    open('/tmp/b', 'w').close()\n    os.rename('/tmp/b', '/tmp/c')\n    os.mkdir('/tmp/d')\n    os.rmdir('/tmp/d')\nprint('done')";
-    let left = left(&place.call(json!({"language": "python", "code": again, "timeout": 60_000})));
-    assert_eq!((left.stdout.as_str(), left.code), ("done\n", 0), "{left:?}");
+    let result =
+        code_result(&fixture.call(json!({"language": "python", "code": again, "timeout": 60_000})));
+    assert_eq!(
+        (result.stdout.as_str(), result.code),
+        ("done\n", 0),
+        "{result:?}"
+    );
 }
 
 #[test]
 fn code_new_files_are_limited_per_call() {
-    let place = Place::with_limits(json!({"newFileBytes": 4 << 20, "newFiles": 20}));
+    let fixture = CodeFixture::with_limits(json!({"newFileBytes": 4 << 20, "newFiles": 20}));
     let full = "one call may add 4.0 MB and 20 files to the workspace";
     for (language, code) in [
         (
@@ -330,20 +339,20 @@ fn code_new_files_are_limited_per_call() {
             "await require('fs/promises').writeFile('large', 'x'.repeat(5e6))",
         ),
     ] {
-        let outcome = place.call(json!({"language": language, "code": code}));
-        let said = match outcome.result() {
+        let outcome = fixture.call(json!({"language": language, "code": code}));
+        let output = match outcome.result() {
             Ok(_) => {
-                let left = left(&outcome);
-                assert_ne!(left.code, 0, "{code}: {left:?}");
-                left.stderr
+                let result = code_result(&outcome);
+                assert_ne!(result.code, 0, "{code}: {result:?}");
+                result.stderr
             }
             Err(error) => {
                 assert_eq!(error.code, ToolErrorCode::LimitExceeded, "{code}: {error}");
                 error.message.clone()
             }
         };
-        assert!(said.contains(full), "{code}: {said}");
-        let all = std::fs::read_dir(place.path()).unwrap().flatten();
+        assert!(output.contains(full), "{code}: {output}");
+        let all = std::fs::read_dir(fixture.path()).unwrap().flatten();
         let own = all.filter(|entry| entry.file_name() != ".mimir");
         let own: Vec<_> = own.map(|entry| entry.path()).collect();
         assert!(own.len() <= 20, "{code}: {own:?}");
@@ -359,8 +368,12 @@ fn code_new_files_are_limited_per_call() {
     // Removed files free their space, and each call of a session may add as much again.
     let again = "import os\nfor at in range(100):\n    open('a', 'wb').write(b'x' * 1_000_000)\n    os.remove('a')\n    os.mkdir('d')\n    os.rmdir('d')\nopen(f'kept{len(os.listdir())}', 'wb').write(b'x' * 3_000_000)\nprint('done')";
     for _ in 0..3 {
-        let outcome = place.call(json!({"language": "python", "code": again, "session": "s"}));
-        let left = left(&outcome);
-        assert_eq!((left.stdout.as_str(), left.code), ("done\n", 0), "{left:?}");
+        let outcome = fixture.call(json!({"language": "python", "code": again, "session": "s"}));
+        let result = code_result(&outcome);
+        assert_eq!(
+            (result.stdout.as_str(), result.code),
+            ("done\n", 0),
+            "{result:?}"
+        );
     }
 }

@@ -5,15 +5,15 @@ use mimir_core::code_language::CodeLanguage;
 use mimir_script::CodeEngine as _;
 use serde_json::json;
 
-use super::Place;
+use super::CodeFixture;
 
 /// Modules for Windows, missing in every other interpreter.
 const WINDOWS: [&str; 4] = ["msvcrt", "nt", "winreg", "winsound"];
 
 #[test]
 fn python_note_lists_exactly_the_missing_modules() {
-    let place = Place::new();
-    let left = place.run(
+    let fixture = CodeFixture::new();
+    let result = fixture.run(
         "python",
         "import contextlib, importlib, io, sys
 for name in sorted(sys.stdlib_module_names):
@@ -22,10 +22,10 @@ for name in sorted(sys.stdlib_module_names):
         with contextlib.redirect_stdout(io.StringIO()): importlib.import_module(name)
     except ImportError: print(name)",
     );
-    assert_eq!(left.code, 0, "{left:?}");
-    let absent = left.stdout.lines();
+    assert_eq!(result.code, 0, "{result:?}");
+    let absent = result.stdout.lines();
     let absent: Vec<&str> = absent.filter(|name| !WINDOWS.contains(name)).collect();
-    let note = place.engines.lacks(CodeLanguage::Python);
+    let note = fixture.engines.lacks(CodeLanguage::Python);
     let (_, named) = note.split_once("(without ").unwrap();
     let (named, rest) = named.split_once(';').unwrap();
     let named: Vec<&str> = named
@@ -40,7 +40,7 @@ for name in sorted(sys.stdlib_module_names):
 #[test]
 fn python_modules_of_the_library_work() {
     // Allows for a busy machine.
-    let place = Place::with_limits(json!({"timeMs": 600_000}));
+    let fixture = CodeFixture::with_limits(json!({"timeMs": 600_000}));
     for (code, says) in [
         ("help(len)", "Return the number of items in a container."),
         (
@@ -111,15 +111,15 @@ for path in ('/tmp/a.db', 'a.db'):
             &"[('ok',)] (393,)\n".repeat(2),
         ),
     ] {
-        let left = place.run("python", code);
-        assert_eq!(left.code, 0, "{code}: {left:?}");
-        assert!(left.stdout.contains(says), "{code}: {left:?}");
+        let result = fixture.run("python", code);
+        assert_eq!(result.code, 0, "{code}: {result:?}");
+        assert!(result.stdout.contains(says), "{code}: {result:?}");
     }
 }
 
 #[test]
 fn python_deeply_nested_code_is_a_catchable_error() {
-    let place = Place::new();
+    let fixture = CodeFixture::new();
     let code = "import ast
 for text in ('a' + '.b' * 50000, '-' * 50000 + '1', '[' * 50000, 'f(' * 50000, 'a' + '[0]' * 50000,
              'lambda: ' * 50000 + '1', 'not ' * 50000 + '1', '1' + '+1' * 50000):
@@ -127,13 +127,13 @@ for text in ('a' + '.b' * 50000, '-' * 50000 + '1', '[' * 50000, 'f(' * 50000, '
         try: reads(text)
         except (RecursionError, MemoryError): pass
         print('alive')";
-    let left = place.run("python", code);
-    assert_eq!(left.stdout, "alive\n".repeat(16), "{left:?}");
+    let result = fixture.run("python", code);
+    assert_eq!(result.stdout, "alive\n".repeat(16), "{result:?}");
 }
 
 #[test]
 fn python_sqlite_reports_locked_to_a_second_connection() {
-    let place = Place::new();
+    let fixture = CodeFixture::new();
     let code = "import sqlite3
 one, other = sqlite3.connect('a.db', timeout=0.1), sqlite3.connect('a.db', timeout=0.1)
 one.execute('create table t(a)')
@@ -144,8 +144,11 @@ try: other.execute('select * from t').fetchall()
 except sqlite3.OperationalError as error: print(error)
 one.commit()
 print(other.execute('select * from t').fetchall())";
-    let left = place.run("python", code);
-    assert_eq!(left.stdout, "[]\ndatabase is locked\n[(1,)]\n", "{left:?}");
-    let note = place.engines.lacks(CodeLanguage::Python);
+    let result = fixture.run("python", code);
+    assert_eq!(
+        result.stdout, "[]\ndatabase is locked\n[(1,)]\n",
+        "{result:?}"
+    );
+    let note = fixture.engines.lacks(CodeLanguage::Python);
     assert!(note.contains("one connection at a time"), "{note}");
 }

@@ -40,7 +40,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// A workspace for running code.
-pub struct Place {
+pub struct CodeFixture {
     workspace: TempDir,
     _state: TempDir,
     pipeline: Pipeline,
@@ -50,15 +50,15 @@ pub struct Place {
 
 /// Result of code.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Left {
+pub struct CodeResult {
     pub stdout: String,
     pub code: i64,
     pub stderr: String,
 }
 
-struct Nobody;
+struct NoApprover;
 
-impl Approver for Nobody {
+impl Approver for NoApprover {
     fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
         let remedy = String::new();
         Box::pin(std::future::ready(ApprovalAnswer::Unattended { remedy }))
@@ -176,7 +176,7 @@ fn tool(engines: Arc<CodeEngines>, access: DirectoryAccess) -> Tool {
     }
 }
 
-impl Place {
+impl CodeFixture {
     pub fn new() -> Self {
         Self::with(DirectoryAccess::ReadWrite)
     }
@@ -227,7 +227,7 @@ impl Place {
             policy: Policy::new(&config, "the test").unwrap(),
         };
         let ports = PipelinePorts {
-            approver: Arc::new(Nobody),
+            approver: Arc::new(NoApprover),
             approval_store: Arc::new(NoApprovalStore),
             vault: Arc::new(Redactor::new()),
             audit: Arc::new(FileAuditSink::new(
@@ -280,18 +280,18 @@ impl Place {
     }
 
     /// Runs code that must end.
-    pub fn run(&self, language: &str, code: &str) -> Left {
+    pub fn run(&self, language: &str, code: &str) -> CodeResult {
         let outcome = self.call(json!({
             "language": language, "code": code, "args": ["one", "two words"], "stdin": "a b\nc\n",
         }));
-        left(&outcome)
+        code_result(&outcome)
     }
 }
 
-pub fn left(outcome: &Outcome) -> Left {
+pub fn code_result(outcome: &Outcome) -> CodeResult {
     assert!(outcome.is_ok(), "{}", outcome.text());
     let told: Value = serde_json::from_str(&outcome.text()).unwrap();
-    Left {
+    CodeResult {
         stdout: told["stdout"].as_str().unwrap().to_owned(),
         code: told["code"].as_i64().unwrap(),
         stderr: told["stderr"].as_str().unwrap().to_owned(),

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Place, left};
+use super::{CodeFixture, code_result};
 
 /// Snippets by name, each with Node's output. It is recorded, so that Node is not needed.
 const SNIPPETS: &str = include_str!("node.txt");
@@ -15,16 +15,19 @@ fn javascript_output_matches_node() {
     for snippet in all {
         let (name, rest) = snippet.split_once('\n').unwrap();
         let (code, wanted) = rest.split_once("=== gives\n").unwrap();
-        let place = Place::new();
-        let outcome = place.call(json!({
+        let fixture = CodeFixture::new();
+        let outcome = fixture.call(json!({
             "language": "javascript", "code": code, "args": ["one", "two words"], "stdin": "a b\nc\n",
         }));
         let got = match outcome.is_ok() {
             true => {
-                let left = left(&outcome);
-                match (left.code, left.stderr.as_str()) {
-                    (0, "") => left.stdout,
-                    _ => format!("{}{}(exit code {})\n", left.stdout, left.stderr, left.code),
+                let result = code_result(&outcome);
+                match (result.code, result.stderr.as_str()) {
+                    (0, "") => result.stdout,
+                    _ => format!(
+                        "{}{}(exit code {})\n",
+                        result.stdout, result.stderr, result.code
+                    ),
                 }
             }
             false => outcome.text(),
@@ -38,21 +41,24 @@ fn javascript_output_matches_node() {
 
 #[test]
 fn javascript_unsettled_await_ends_with_code_13() {
-    let place = Place::new();
+    let fixture = CodeFixture::new();
     let never = "await new Promise(() => {}); console.log('never');";
     let code = format!("process.on('exit', (code) => console.log('exit', code)); {never}");
-    let left = super::left(&place.call(json!({"language": "javascript", "code": code})));
-    assert_eq!((left.code, left.stdout.as_str()), (13, "exit 13\n"));
-    assert_eq!(left.stderr, "Warning: Detected unsettled top-level await\n");
+    let result = super::code_result(&fixture.call(json!({"language": "javascript", "code": code})));
+    assert_eq!((result.code, result.stdout.as_str()), (13, "exit 13\n"));
+    assert_eq!(
+        result.stderr,
+        "Warning: Detected unsettled top-level await\n"
+    );
     let code = "setTimeout(() => console.log('later'), 1); await new Promise((done) => setTimeout(done, 5));";
-    let left = super::left(&place.call(json!({"language": "javascript", "code": code})));
-    assert_eq!((left.code, left.stdout.as_str()), (0, "later\n"));
+    let result = super::code_result(&fixture.call(json!({"language": "javascript", "code": code})));
+    assert_eq!((result.code, result.stdout.as_str()), (0, "later\n"));
 }
 
 #[test]
 fn javascript_errors_name_the_replacement_of_a_missing_module() {
-    let place = Place::new();
-    for (code, said) in [
+    let fixture = CodeFixture::new();
+    for (code, output) in [
         ("require('http')", "fetch"),
         ("import net from 'node:net';", "there are no sockets"),
         ("require('child_process').execSync('ls')", "`exec`"),
@@ -77,45 +83,48 @@ fn javascript_errors_name_the_replacement_of_a_missing_module() {
         ("eval('async function (')", "SyntaxError"),
         ("(0, eval)(\"import('fs')\")", "SyntaxError"),
     ] {
-        let left = place.run("javascript", code);
+        let result = fixture.run("javascript", code);
         assert!(
-            left.code == 1 && left.stderr.contains(said),
-            "{code}: {left:?}"
+            result.code == 1 && result.stderr.contains(output),
+            "{code}: {result:?}"
         );
     }
 }
 
 #[test]
 fn javascript_errors_have_their_class_and_their_stack() {
-    let place = Place::new();
+    let fixture = CodeFixture::new();
     std::fs::write(
-        place.path().join("lib.ts"),
+        fixture.path().join("lib.ts"),
         "export type T = 1;\n\nexport function inner(x: T) {\n  throw new TypeError('boom');\n}\n",
     )
     .unwrap();
     let code = "import { inner } from './lib';\nfunction outer() {\n  inner(1);\n}\nouter();\n";
-    let left = place.run("javascript", code);
+    let result = fixture.run("javascript", code);
     assert!(
-        left.stderr
+        result
+            .stderr
             .starts_with("Uncaught TypeError: boom\n    at inner (lib.ts:4:")
-            && left.stderr.contains("at outer (main.js:3:"),
-        "{left:?}"
+            && result.stderr.contains("at outer (main.js:3:"),
+        "{result:?}"
     );
-    let left = place.run("javascript", "throw new Error('plain')");
+    let result = fixture.run("javascript", "throw new Error('plain')");
     assert!(
-        left.stderr
+        result
+            .stderr
             .starts_with("Uncaught Error: plain\n    at main.js:1:"),
-        "{left:?}"
+        "{result:?}"
     );
     // The stack that a program reads has the same form.
     let code = "function f() { throw new RangeError('r'); }\ntry { f() } catch (e) { console.log(e.stack) }";
-    let left = place.run("javascript", code);
+    let result = fixture.run("javascript", code);
     assert!(
-        left.stdout
+        result
+            .stdout
             .starts_with("RangeError: r\n    at f (main.js:1:"),
-        "{left:?}"
+        "{result:?}"
     );
-    for (code, said) in [
+    for (code, output) in [
         ("throw 'text'", "Uncaught 'text'"),
         ("throw null", "Uncaught null"),
         ("require('fs').readFileSync('x')", "Uncaught Error: ENOENT"),
@@ -124,19 +133,19 @@ fn javascript_errors_have_their_class_and_their_stack() {
             "Uncaught TypeError: t",
         ),
     ] {
-        let left = place.run("javascript", code);
+        let result = fixture.run("javascript", code);
         assert!(
-            left.code == 1 && left.stderr.starts_with(said),
-            "{code}: {left:?}"
+            result.code == 1 && result.stderr.starts_with(output),
+            "{code}: {result:?}"
         );
     }
 }
 
 #[test]
 fn javascript_file_access_is_limited_to_the_workspace() {
-    let place = Place::new();
-    std::fs::create_dir(place.path().join(".mimir")).unwrap();
-    std::fs::write(place.path().join(".env"), "SECRET=1").unwrap();
+    let fixture = CodeFixture::new();
+    std::fs::create_dir(fixture.path().join(".mimir")).unwrap();
+    std::fs::write(fixture.path().join(".env"), "SECRET=1").unwrap();
     for code in [
         "fs.readFileSync('/etc/passwd')",
         "fs.readFileSync('../x')",
@@ -147,9 +156,9 @@ fn javascript_file_access_is_limited_to_the_workspace() {
         "fs.writeFileSync('/etc/x', '')",
         "require('./.env')",
     ] {
-        let left = place.run("javascript", &format!("const fs = require('fs');\n{code}"));
-        assert_eq!(left.code, 1, "{code}: {left:?}");
-        assert!(!left.stderr.contains("SECRET"), "{code}: {left:?}");
+        let result = fixture.run("javascript", &format!("const fs = require('fs');\n{code}"));
+        assert_eq!(result.code, 1, "{code}: {result:?}");
+        assert!(!result.stderr.contains("SECRET"), "{code}: {result:?}");
     }
-    assert!(place.path().join(".mimir").is_dir());
+    assert!(fixture.path().join(".mimir").is_dir());
 }

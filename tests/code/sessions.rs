@@ -8,17 +8,17 @@ use mimir_core::call::{CallObserver, CallProgress, LogLine};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::{Left, Place, left};
+use super::{CodeFixture, CodeResult, code_result};
 
-fn run(place: &Place, session: &str, code: &str) -> Left {
-    left(&place.call(json!({"language": "python", "code": code, "session": session})))
+fn run(fixture: &CodeFixture, session: &str, code: &str) -> CodeResult {
+    code_result(&fixture.call(json!({"language": "python", "code": code, "session": session})))
 }
 
 #[test]
 fn session_variables_persist_and_are_not_shared() {
-    let place = Place::new();
+    let fixture = CodeFixture::new();
     let first = run(
-        &place,
+        &fixture,
         "a",
         "import math\ndef f(x):\n    return x * 2\nn = 20\nprint(__name__)",
     );
@@ -28,7 +28,7 @@ fn session_variables_persist_and_are_not_shared() {
         "{first:?}"
     );
     let second = run(
-        &place,
+        &fixture,
         "a",
         "n += 1\nprint(f(n), math.floor(2.5))\nopen('/tmp/x', 'w').write('1')",
     );
@@ -39,10 +39,10 @@ fn session_variables_persist_and_are_not_shared() {
         if !other.is_empty() {
             wish["session"] = other.into();
         }
-        assert_eq!(left(&place.call(wish)).stdout, "False False\n");
+        assert_eq!(code_result(&fixture.call(wish)).stdout, "False False\n");
     }
     let third = run(
-        &place,
+        &fixture,
         "a",
         "import os, sys\nprint(n, os.path.exists('/tmp/x'), sys.argv[1:], os.environ.get('GREETING'))",
     );
@@ -51,7 +51,7 @@ fn session_variables_persist_and_are_not_shared() {
 
 #[test]
 fn session_survives_exceptions_and_exit() {
-    let place = Place::new();
+    let fixture = CodeFixture::new();
     let cases = [
         (
             "x = 5\ndef g():\n    return 1 // 0\ng()",
@@ -68,80 +68,80 @@ fn session_survives_exceptions_and_exit() {
             "5\n",
         ),
     ];
-    for (code, exit, said) in cases {
-        let left = run(&place, "s", code);
-        assert_eq!(left.code, exit, "{code}: {left:?}");
-        assert!(left.stderr.contains(said), "{code}: {left:?}");
-        assert!(!left.stderr.contains("mimir.py"), "{code}: {left:?}");
+    for (code, exit, output) in cases {
+        let result = run(&fixture, "s", code);
+        assert_eq!(result.code, exit, "{code}: {result:?}");
+        assert!(result.stderr.contains(output), "{code}: {result:?}");
+        assert!(!result.stderr.contains("mimir.py"), "{code}: {result:?}");
     }
     assert_eq!(
-        run(&place, "s", "print(x, input() if 0 else '')").stdout,
+        run(&fixture, "s", "print(x, input() if 0 else '')").stdout,
         "5 \n"
     );
 }
 
 #[test]
 fn session_restarts_after_a_timeout_or_exit() {
-    let place = Place::new();
-    run(&place, "s", "n = 1");
+    let fixture = CodeFixture::new();
+    run(&fixture, "s", "n = 1");
     for code in [
         "print('before')\nwhile True: pass",
         "print('before')\nimport time\ntime.sleep(60)",
     ] {
         let start = Instant::now();
-        let outcome =
-            place.call(json!({"language": "python", "code": code, "session": "s", "timeout": 500}));
+        let outcome = fixture
+            .call(json!({"language": "python", "code": code, "session": "s", "timeout": 500}));
         let error = outcome.result().unwrap_err();
         assert_eq!(error.code, ToolErrorCode::Timeout, "{error}");
         assert_eq!(error.details.as_ref().unwrap()["output"], "before\n");
         assert!(start.elapsed() < Duration::from_secs(60));
         assert_eq!(
-            run(&place, "s", "print('n' in globals())").stdout,
+            run(&fixture, "s", "print('n' in globals())").stdout,
             "False\n"
         );
     }
-    let left = run(
-        &place,
+    let result = run(
+        &fixture,
         "s",
         "import os\nprint('going', flush=True)\nos._exit(7)",
     );
     assert_eq!(
-        (left.stdout.as_str(), left.code),
+        (result.stdout.as_str(), result.code),
         ("going\n", 1),
-        "{left:?}"
+        "{result:?}"
     );
-    let big =
-        place.call(json!({"language": "python", "code": "x = bytearray(1 << 40)", "session": "s"}));
-    assert_eq!(super::left(&big).code, 1);
+    let big = fixture
+        .call(json!({"language": "python", "code": "x = bytearray(1 << 40)", "session": "s"}));
+    assert_eq!(super::code_result(&big).code, 1);
     assert_eq!(
-        run(&place, "s", "print('x' in globals())").stdout,
+        run(&fixture, "s", "print('x' in globals())").stdout,
         "False\n"
     );
 }
 
 #[test]
 fn session_limit_evicts_the_least_recently_used() {
-    let place = Place::new();
+    let fixture = CodeFixture::new();
     for name in ["a", "b", "c", "d", "a", "e"] {
-        run(&place, name, "n = globals().get('n', 0) + 1");
+        run(&fixture, name, "n = globals().get('n', 0) + 1");
     }
-    let counts = ["a", "c", "d", "e"].map(|name| run(&place, name, "print(n)").stdout);
+    let counts = ["a", "c", "d", "e"].map(|name| run(&fixture, name, "print(n)").stdout);
     assert_eq!(counts, ["2\n", "1\n", "1\n", "1\n"]);
     assert_eq!(
-        run(&place, "b", "print('n' in globals())").stdout,
+        run(&fixture, "b", "print('n' in globals())").stdout,
         "False\n"
     );
 }
 
 #[test]
 fn session_calls_have_their_own_args_and_stdin() {
-    let place = Place::new();
+    let fixture = CodeFixture::new();
     let call = |code: &str, more: Value| {
         let mut wish = json!({"language": "python", "code": code, "session": "s"});
         wish.as_object_mut()
             .unwrap()
             .extend(more.as_object().unwrap().clone());
-        left(&place.call(wish))
+        code_result(&fixture.call(wish))
     };
     let one = call(
         "import sys\nprint(sys.argv[1:], sys.stdin.read())",
@@ -168,14 +168,14 @@ impl CallObserver for Listener {
 
 #[test]
 fn session_drops_its_listener_before_the_reply() {
-    let place = Place::new();
+    let fixture = CodeFixture::new();
     for at in ["first", "second"] {
         let code = format!("import mimir\nmimir.logger.info('log {at}')\nprint('line {at}')");
         let wish = json!({"language": "python", "code": code, "session": "s"});
         let listener = Arc::new(Listener::default());
         let (heard, watcher) = (Arc::clone(&listener.0), Arc::downgrade(&listener));
-        let outcome = place.observed("run", wish, Some(listener));
-        assert_eq!(left(&outcome).code, 0);
+        let outcome = fixture.observed("run", wish, Some(listener));
+        assert_eq!(code_result(&outcome).code, 0);
         // Over MCP a response waits until all events of its call are sent, which requires that the observer is
         // dropped.
         assert!(watcher.upgrade().is_none(), "{at}");

@@ -6,11 +6,11 @@ use mimir_core::ToolErrorCode;
 use mimir_core::needs::DirectoryAccess;
 use serde_json::{Value, json};
 
-use super::{Place, left};
+use super::{CodeFixture, code_result};
 
 #[test]
 fn code_gets_args_environment_stdin_and_an_exit_code() {
-    let place = Place::new();
+    let fixture = CodeFixture::new();
     for (language, code) in [
         (
             "python",
@@ -25,10 +25,10 @@ fn code_gets_args_environment_stdin_and_an_exit_code() {
             "console.log(`['${process.argv.slice(2).join(\"', '\")}']`, process.env.GREETING, `'${require('fs').readFileSync(0, 'utf8').replaceAll('\\n', '\\\\n')}'`);\nconsole.error('e');\nprocess.exit(3);",
         ),
     ] {
-        let left = place.run(language, code);
+        let result = fixture.run(language, code);
         let wanted = "['one', 'two words'] hi 'a b\\nc\\n'\n";
         assert_eq!(
-            (left.stdout.as_str(), left.stderr.as_str(), left.code),
+            (result.stdout.as_str(), result.stderr.as_str(), result.code),
             (wanted, "e\n", 3),
             "{language}"
         );
@@ -48,15 +48,15 @@ fn code_reads_and_writes_workspace_files() {
             "const { promises } = require('fs');\nawait promises.writeFile('out.txt', (await promises.readFile('in.txt', 'utf-8')).toUpperCase()); console.log('/workspace')",
         ),
     ] {
-        let place = Place::new();
-        std::fs::write(place.path().join("in.txt"), "hällo").unwrap();
-        let left = place.run(language, code);
+        let fixture = CodeFixture::new();
+        std::fs::write(fixture.path().join("in.txt"), "hällo").unwrap();
+        let result = fixture.run(language, code);
         assert_eq!(
-            (left.stdout.as_str(), left.code),
+            (result.stdout.as_str(), result.code),
             ("/workspace\n", 0),
-            "{language}: {left:?}"
+            "{language}: {result:?}"
         );
-        let out = std::fs::read_to_string(place.path().join("out.txt")).unwrap();
+        let out = std::fs::read_to_string(fixture.path().join("out.txt")).unwrap();
         // `tr` handles ASCII only, as the real one does.
         assert!(
             ["HÄLLO", "HäLLO"].contains(&out.as_str()),
@@ -67,8 +67,8 @@ fn code_reads_and_writes_workspace_files() {
 
 #[test]
 fn code_cannot_write_with_read_only_access() {
-    let place = Place::with(DirectoryAccess::Read);
-    std::fs::write(place.path().join("in.txt"), "x").unwrap();
+    let fixture = CodeFixture::with(DirectoryAccess::Read);
+    std::fs::write(fixture.path().join("in.txt"), "x").unwrap();
     for (language, code) in [
         (
             "python",
@@ -76,18 +76,18 @@ fn code_cannot_write_with_read_only_access() {
         ),
         ("bash", "cat in.txt; echo; echo y > out.txt"),
     ] {
-        let left = place.run(language, code);
+        let result = fixture.run(language, code);
         assert!(
-            left.stdout.starts_with('x') && left.code != 0,
-            "{language}: {left:?}"
+            result.stdout.starts_with('x') && result.code != 0,
+            "{language}: {result:?}"
         );
-        assert!(!place.path().join("out.txt").exists(), "{language}");
+        assert!(!fixture.path().join("out.txt").exists(), "{language}");
     }
 }
 
 #[test]
 fn code_output_before_a_timeout_is_reported() {
-    let place = Place::new();
+    let fixture = CodeFixture::new();
     for (language, code) in [
         ("python", "import time\nprint('before')\ntime.sleep(60)"),
         ("python", "print('before')\nwhile True: pass"),
@@ -100,9 +100,9 @@ fn code_output_before_a_timeout_is_reported() {
         ("javascript", "console.log('before'); while (true);"),
     ] {
         // The engine is compiled before the time limit applies.
-        place.run(language, "");
+        fixture.run(language, "");
         let start = Instant::now();
-        let outcome = place.call(json!({"language": language, "code": code, "timeout": 500}));
+        let outcome = fixture.call(json!({"language": language, "code": code, "timeout": 500}));
         let error = outcome.result().unwrap_err();
         assert_eq!(error.code, ToolErrorCode::Timeout, "{language}: {error}");
         let details = error.details.as_ref().unwrap();
@@ -117,35 +117,35 @@ fn code_output_before_a_timeout_is_reported() {
 
 #[test]
 fn code_runs_without_a_session_share_no_state() {
-    let place = Place::new();
+    let fixture = CodeFixture::new();
     let python = "import sys, os\nprint(hasattr(sys, 'mine'), os.path.exists('/tmp/x'), os.environ.get('MINE'))\nsys.mine = 1\nopen('/tmp/x', 'w').close()\nos.environ['MINE'] = '1'";
     let bash = "[ -e /tmp/x ] && echo there || echo gone; touch /tmp/x";
     for _ in 0..2 {
-        assert_eq!(place.run("python", python).stdout, "False False None\n");
-        assert_eq!(place.run("bash", bash).stdout, "gone\n");
+        assert_eq!(fixture.run("python", python).stdout, "False False None\n");
+        assert_eq!(fixture.run("bash", bash).stdout, "gone\n");
     }
 }
 
 #[test]
 fn bash_runs_python_with_its_files() {
-    let place = Place::new();
+    let fixture = CodeFixture::new();
     let code = "echo 'print(6 * 7)' > /tmp/a.py; python3 /tmp/a.py; echo '[1, 2]' > data.json
         python3 -c 'import json, sys; print(sum(json.load(open(\"data.json\"))), sys.stdin.read().strip())' <<< hi
         python3 - <<< 'import sys; sys.exit(4)'; echo $?";
-    let left = place.run("bash", code);
-    assert_eq!(left.stdout, "42\n3 hi\n4\n", "{left:?}");
+    let result = fixture.run("bash", code);
+    assert_eq!(result.stdout, "42\n3 hi\n4\n", "{result:?}");
 }
 
 #[test]
 fn bash_line_by_line_reading_takes_linear_fuel() {
-    let place = Place::new();
+    let fixture = CodeFixture::new();
     let fuel = |lines: usize, code: &str| {
         let text: String = (0..lines)
             .map(|line| format!("this is line {line} of a file\n"))
             .collect();
-        std::fs::write(place.path().join("in.txt"), text).unwrap();
-        let outcome = place.call(json!({"language": "bash", "code": code}));
-        assert_eq!(left(&outcome).stdout, format!("{lines}\n"), "{code}");
+        std::fs::write(fixture.path().join("in.txt"), text).unwrap();
+        let outcome = fixture.call(json!({"language": "bash", "code": code}));
+        assert_eq!(code_result(&outcome).stdout, format!("{lines}\n"), "{code}");
         outcome.receipt().fuel.unwrap() as f64
     };
     for code in [
@@ -163,37 +163,38 @@ fn bash_line_by_line_reading_takes_linear_fuel() {
 
 #[test]
 fn javascript_uncaught_errors_end_with_exit_code_1() {
-    let place = Place::new();
-    let left = place.run("javascript", "console.log(1);\nthrow new RangeError('no');");
-    assert_eq!((left.stdout.as_str(), left.code), ("1\n", 1));
+    let fixture = CodeFixture::new();
+    let result = fixture.run("javascript", "console.log(1);\nthrow new RangeError('no');");
+    assert_eq!((result.stdout.as_str(), result.code), ("1\n", 1));
     assert!(
-        left.stderr
+        result
+            .stderr
             .starts_with("Uncaught RangeError: no\n    at main.js:2:"),
-        "{left:?}"
+        "{result:?}"
     );
-    let left = place.run("javascript", "Promise.reject(new Error('lost'));");
-    assert_eq!(left.code, 1, "{left:?}");
-    let left = place.run("javascript", "let x = ;");
+    let result = fixture.run("javascript", "Promise.reject(new Error('lost'));");
+    assert_eq!(result.code, 1, "{result:?}");
+    let result = fixture.run("javascript", "let x = ;");
     assert!(
-        left.code == 1 && left.stderr.contains("main.js:1:"),
-        "{left:?}"
+        result.code == 1 && result.stderr.contains("main.js:1:"),
+        "{result:?}"
     );
-    let left = place.run("javascript", "setTimeout(() => console.log('late'), 20); const t = setTimeout(() => {}, 1e7); clearTimeout(t); (async () => { await null; console.log('then'); })(); console.log('first')");
+    let result = fixture.run("javascript", "setTimeout(() => console.log('late'), 20); const t = setTimeout(() => {}, 1e7); clearTimeout(t); (async () => { await null; console.log('then'); })(); console.log('first')");
     assert_eq!(
-        (left.stdout.as_str(), left.code),
+        (result.stdout.as_str(), result.code),
         ("first\nthen\nlate\n", 0)
     );
-    assert!(left_of_a_module(&place).contains("Cannot find module"));
+    assert!(left_of_a_module(&fixture).contains("Cannot find module"));
 }
 
-fn left_of_a_module(place: &Place) -> String {
-    let outcome = place.call(json!({"language": "javascript", "code": "require('left-pad')"}));
-    left(&outcome).stderr
+fn left_of_a_module(fixture: &CodeFixture) -> String {
+    let outcome = fixture.call(json!({"language": "javascript", "code": "require('left-pad')"}));
+    code_result(&outcome).stderr
 }
 
 /// The undo record, if there is one.
-fn record(place: &Place) -> Option<Value> {
-    let folder = place.path().join(".mimir/state/backups");
+fn record(fixture: &CodeFixture) -> Option<Value> {
+    let folder = fixture.path().join(".mimir/state/backups");
     let mut records: Vec<_> = std::fs::read_dir(folder)
         .into_iter()
         .flatten()
@@ -206,9 +207,9 @@ fn record(place: &Place) -> Option<Value> {
 }
 
 /// Each change as path, old state and new state; a backed-up file by its content.
-fn changes(place: &Place) -> Vec<(String, String, String)> {
-    let record = record(place).unwrap();
-    let folder = place.path().join(".mimir/state/backups");
+fn changes(fixture: &CodeFixture) -> Vec<(String, String, String)> {
+    let record = record(fixture).unwrap();
+    let folder = fixture.path().join(".mimir/state/backups");
     let told = |state: &Value| match state["backup"].as_str() {
         Some(copy) => std::fs::read_to_string(folder.join(copy)).unwrap(),
         None => state["kind"].as_str().unwrap().to_owned(),
@@ -252,8 +253,8 @@ fn undo_records_files_changed_by_code() {
             "const fs = require('fs/promises'); await fs.writeFile('over.txt', 'x'); await fs.rm('gone.txt'); await fs.rm('d', { recursive: true }); await fs.writeFile('new.txt', await fs.readFile('from.txt')); await fs.rm('from.txt'); await fs.readFile('same.txt');",
         ),
     ] {
-        let place = Place::new();
-        std::fs::create_dir(place.path().join("d")).unwrap();
+        let fixture = CodeFixture::new();
+        std::fs::create_dir(fixture.path().join("d")).unwrap();
         for (path, text) in [
             ("d/e.txt", "E"),
             ("gone.txt", "G"),
@@ -261,25 +262,25 @@ fn undo_records_files_changed_by_code() {
             ("from.txt", "F"),
             ("same.txt", "S"),
         ] {
-            std::fs::write(place.path().join(path), text).unwrap();
+            std::fs::write(fixture.path().join(path), text).unwrap();
         }
-        let left = place.run(language, code);
-        assert_eq!(left.code, 0, "{language}: {left:?}");
-        assert_eq!(changes(&place), wanted, "{language}");
-        assert_eq!(record(&place).unwrap()["tool"], "run");
+        let result = fixture.run(language, code);
+        assert_eq!(result.code, 0, "{language}: {result:?}");
+        assert_eq!(changes(&fixture), wanted, "{language}");
+        assert_eq!(record(&fixture).unwrap()["tool"], "run");
     }
 }
 
 #[test]
 fn undo_record_of_a_new_file_has_no_hash() {
-    let place = Place::new();
+    let fixture = CodeFixture::new();
     for (language, code) in [
         ("python", "open('new', 'wb').truncate(1 << 30)"),
         ("bash", "python3 -c \"open('new', 'wb').truncate(1 << 30)\""),
     ] {
-        let left = place.run(language, code);
-        assert_eq!(left.code, 0, "{left:?}");
-        let record = record(&place).unwrap();
+        let result = fixture.run(language, code);
+        assert_eq!(result.code, 0, "{result:?}");
+        let record = record(&fixture).unwrap();
         let change = &record["changes"][0];
         assert_eq!(change["before"], json!({"kind": "absent"}));
         let after = &change["after"];
@@ -289,45 +290,49 @@ fn undo_record_of_a_new_file_has_no_hash() {
             "{after}"
         );
         assert!(after["modified"].is_i64());
-        std::fs::remove_file(place.path().join("new")).unwrap();
+        std::fs::remove_file(fixture.path().join("new")).unwrap();
     }
     // Existing files are compared, so writing the same content is not a change.
-    std::fs::write(place.path().join("same"), "same").unwrap();
-    std::fs::write(place.path().join("other"), "same").unwrap();
+    std::fs::write(fixture.path().join("same"), "same").unwrap();
+    std::fs::write(fixture.path().join("other"), "same").unwrap();
     let code = "for name in ('same', 'other'): open(name, 'w').write(name[:4])";
-    assert_eq!(place.run("python", code).code, 0);
-    let paths = changes(&place).into_iter().map(|change| change.0);
+    assert_eq!(fixture.run("python", code).code, 0);
+    let paths = changes(&fixture).into_iter().map(|change| change.0);
     assert_eq!(paths.collect::<Vec<_>>(), ["other"]);
 }
 
 #[test]
 fn undo_records_session_changes_per_call() {
-    let place = Place::new();
+    let fixture = CodeFixture::new();
     for name in ["a", "b"] {
-        std::fs::write(place.path().join(name), name).unwrap();
+        std::fs::write(fixture.path().join(name), name).unwrap();
     }
     let run = |code: &str| {
-        let outcome = place.call(json!({"language": "python", "code": code, "session": "s"}));
-        assert_eq!(left(&outcome).code, 0, "{}", outcome.text());
+        let outcome = fixture.call(json!({"language": "python", "code": code, "session": "s"}));
+        assert_eq!(code_result(&outcome).code, 0, "{}", outcome.text());
     };
     run("f = open('a', 'r+')\nf.write('1')\nf.flush()");
     let wanted =
         |path: &str, before: &str| vec![(path.to_owned(), before.to_owned(), "file".to_owned())];
-    assert_eq!(changes(&place), wanted("a", "a"));
+    assert_eq!(changes(&fixture), wanted("a", "a"));
     run("open('b', 'w').write('2')");
-    assert_eq!(changes(&place), wanted("b", "b"));
+    assert_eq!(changes(&fixture), wanted("b", "b"));
     // Through a handle that is older than the call.
     run("f.write('3')\nf.flush()");
-    assert_eq!(changes(&place), wanted("a", "1"));
-    let first = record(&place).unwrap()["id"].clone();
+    assert_eq!(changes(&fixture), wanted("a", "1"));
+    let first = record(&fixture).unwrap()["id"].clone();
     run("print(open('a').read())");
-    assert_eq!(record(&place).unwrap()["id"], first, "nothing was changed");
+    assert_eq!(
+        record(&fixture).unwrap()["id"],
+        first,
+        "nothing was changed"
+    );
 }
 
 #[test]
 fn code_cannot_change_files_too_large_for_undo() {
-    let place = Place::new();
-    let file = std::fs::File::create(place.path().join("large")).unwrap();
+    let fixture = CodeFixture::new();
+    let file = std::fs::File::create(fixture.path().join("large")).unwrap();
     file.set_len(101 << 20).unwrap();
     for (language, code) in [
         ("python", "import os\nos.remove('large')"),
@@ -335,40 +340,40 @@ fn code_cannot_change_files_too_large_for_undo() {
         ("bash", "rm large"),
         ("javascript", "await require('fs/promises').rm('large')"),
     ] {
-        let outcome = place.call(json!({"language": language, "code": code}));
-        let said = match outcome.is_ok() {
+        let outcome = fixture.call(json!({"language": language, "code": code}));
+        let output = match outcome.is_ok() {
             true => {
-                let left = left(&outcome);
-                assert_ne!(left.code, 0, "{language}: {left:?}");
-                left.stderr
+                let result = code_result(&outcome);
+                assert_ne!(result.code, 0, "{language}: {result:?}");
+                result.stderr
             }
             false => outcome.text(),
         };
-        assert!(said.contains("backend: process"), "{language}: {said}");
+        assert!(output.contains("backend: process"), "{language}: {output}");
         assert_eq!(
-            place.path().join("large").metadata().unwrap().len(),
+            fixture.path().join("large").metadata().unwrap().len(),
             101 << 20
         );
     }
     // A call that is stopped midway can still be undone.
-    std::fs::write(place.path().join("a"), "a").unwrap();
+    std::fs::write(fixture.path().join("a"), "a").unwrap();
     let code = "open('a', 'w').close()\nwhile True: pass";
-    let outcome = place.call(json!({"language": "python", "code": code, "timeout": 1_000}));
+    let outcome = fixture.call(json!({"language": "python", "code": code, "timeout": 1_000}));
     assert_eq!(outcome.result().unwrap_err().code, ToolErrorCode::Timeout);
     assert_eq!(
-        changes(&place),
+        changes(&fixture),
         [("a".to_owned(), "a".to_owned(), "file".to_owned())]
     );
 }
 
 #[test]
 fn code_rejects_a_missing_start_folder() {
-    let place = Place::new();
-    std::fs::create_dir(place.path().join("src")).unwrap();
-    std::fs::write(place.path().join("file"), "").unwrap();
+    let fixture = CodeFixture::new();
+    std::fs::create_dir(fixture.path().join("src")).unwrap();
+    std::fs::write(fixture.path().join("file"), "").unwrap();
     for language in ["python", "bash", "javascript"] {
         let call =
-            |folder: &str| place.call(json!({"language": language, "code": "", "in": folder}));
+            |folder: &str| fixture.call(json!({"language": language, "code": "", "in": folder}));
         for there in ["src", ".", "/src/", "src/../src"] {
             assert!(
                 call(there).is_ok(),

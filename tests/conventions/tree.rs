@@ -32,7 +32,7 @@ const TOP_TOOLS: [&str; 5] = [
 
 /// All Rust files below a folder.
 pub(super) fn sources(folder: &Path) -> Vec<PathBuf> {
-    let mut found = vec![];
+    let mut files = vec![];
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
@@ -42,12 +42,12 @@ pub(super) fn sources(folder: &Path) -> Vec<PathBuf> {
                     folders.push(path);
                 }
             } else if path.extension().is_some_and(|extension| extension == "rs") {
-                found.push(path);
+                files.push(path);
             }
         }
     }
-    found.sort();
-    found
+    files.sort();
+    files
 }
 
 /// The code of a file without its unit tests; `None` for files of tests, benches and examples.
@@ -126,7 +126,7 @@ fn source_files_respect_the_line_limit() {
 
 #[test]
 fn modules_have_a_doc_comment() {
-    let mut silent = vec![];
+    let mut undocumented = vec![];
     for folder in ["host", "sdk", "plugins", "tests"] {
         for path in sources(&root().join(folder)) {
             let text = fs::read_to_string(&path).unwrap();
@@ -135,9 +135,9 @@ fn modules_have_a_doc_comment() {
                 && !path.parent().unwrap().ends_with("tests")
                 && !text.starts_with("//!")
             {
-                silent.push(path);
+                undocumented.push(path);
             }
         }
     }
-    assert!(silent.is_empty(), "{silent:#?}");
+    assert!(undocumented.is_empty(), "{undocumented:#?}");
 }

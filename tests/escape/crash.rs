@@ -54,5 +54,5 @@ fn result_outside_guest_memory_is_an_execution_error() {
 fn contract_with_the_wrong_functions_is_rejected() {
     // The error occurs at load time or at call time, but the code never runs.
     let arena = Arena::new(guests::FALSE_CONTRACT);
-    arena.left_out(ToolErrorCode::InvalidInput);
+    arena.assert_quarantined(ToolErrorCode::InvalidInput);
 }

@@ -100,9 +100,9 @@ fn memory_links_are_not_followed() {
             ),
         ] {
             let outcome = kit.call(tool, arguments);
-            let said = format!("{outcome:?}");
-            assert!(!outcome.is_ok(), "{tool} {name}: {said}");
-            assert!(!said.contains(Outside::SECRET), "{said}");
+            let output = format!("{outcome:?}");
+            assert!(!outcome.is_ok(), "{tool} {name}: {output}");
+            assert!(!output.contains(Outside::SECRET), "{output}");
         }
     }
     let found = kit.call("memory_search", json!({"query": "jewels limits plain"}));

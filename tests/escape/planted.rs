@@ -4,7 +4,7 @@
 use mimir_core::needs::DirectoryAccess;
 use serde_json::json;
 
-use crate::code::{Place, left};
+use crate::code::{CodeFixture, code_result};
 
 /// Names of modules that the host's own code, the standard library or a tool imports. The engine's Python lacks some
 /// of them.
@@ -62,12 +62,12 @@ code: |
   python3 -c 'import planted' 2> /dev/null || echo none
 ";
 
-fn place() -> Place {
-    let place = Place::with_tools(
+fn fixture() -> CodeFixture {
+    let fixture = CodeFixture::with_tools(
         DirectoryAccess::ReadWrite,
         &[("py.yml", PYTHON), ("sh.yml", BASH)],
     );
-    let root = place.path();
+    let root = fixture.path();
     std::fs::write(root.join("a.txt"), "a").unwrap();
     let module = "import sys\nsys.owned = True\nprint('owned')\n";
     for name in MODULES.iter().chain(&["planted"]) {
@@ -88,19 +88,19 @@ fn place() -> Place {
         std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755))
             .unwrap();
     }
-    place
+    fixture
 }
 
 #[test]
 fn script_tools_load_nothing_from_the_workspace() {
-    let place = place();
-    let outcome = place.call_tool("py", json!({}));
+    let fixture = fixture();
+    let outcome = fixture.call_tool("py", json!({}));
     let text = outcome.text();
     assert!(
         outcome.is_ok() && text.starts_with("/usr/local/lib/") && text.ends_with(" False"),
         "{text}"
     );
-    let outcome = place.call_tool("sh", json!({}));
+    let outcome = fixture.call_tool("sh", json!({}));
     assert_eq!(
         outcome.text(),
         "jq\nnone\nFalse\nnone",
@@ -111,14 +111,15 @@ fn script_tools_load_nothing_from_the_workspace() {
 
 #[test]
 fn code_imports_workspace_modules_after_the_standard_library() {
-    let place = place();
+    let fixture = fixture();
     let code = "import sys, mimir, plistlib, traceback\nprint(hasattr(sys, 'owned'), hasattr(mimir, 'call'))\nimport planted\nprint(sys.path[-1:], sys.argv[1:])";
     let wanted = "False True\nowned\n[''] ['one', 'two words']\n";
-    assert_eq!(place.run("python", code).stdout, wanted);
+    assert_eq!(fixture.run("python", code).stdout, wanted);
     let bash = format!("python3 -c \"{code}\" one 'two words'");
-    assert_eq!(place.run("bash", &bash).stdout, wanted);
-    let session =
-        |code: &str| left(&place.call(json!({"language": "python", "session": "s", "code": code})));
+    assert_eq!(fixture.run("bash", &bash).stdout, wanted);
+    let session = |code: &str| {
+        code_result(&fixture.call(json!({"language": "python", "session": "s", "code": code})))
+    };
     let first = session("import sys\nprint(hasattr(sys, 'owned'), sys.path.count(''))\n1 // 0");
     assert_eq!(first.stdout, "False 1\n", "{first:?}");
     assert!(!first.stderr.contains("owned"), "{first:?}");

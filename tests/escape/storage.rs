@@ -121,6 +121,6 @@ fn storage_refuses_links_from_a_checkout() {
     ] {
         refused(arguments);
     }
-    let left: Vec<_> = fs::read_dir(outside.path()).unwrap().collect();
-    assert_eq!(left.len(), 1, "{left:?}");
+    let result: Vec<_> = fs::read_dir(outside.path()).unwrap().collect();
+    assert_eq!(result.len(), 1, "{result:?}");
 }

@@ -69,8 +69,8 @@ fn time_is_bounded(key: &str) {
     let guest = guests::SLEEP_AN_HOUR;
     let (bound, free) = bound_and_free(key, guest, 100);
     assert!(!goes_on(&bound, guest.name, json!({})));
-    let said = ending(&bound, guest.name, json!({}), ToolErrorCode::Timeout);
-    assert!(said.contains("100 ms"), "{said}");
+    let output = ending(&bound, guest.name, json!({}), ToolErrorCode::Timeout);
+    assert!(output.contains("100 ms"), "{output}");
     assert!(goes_on(&free, guest.name, json!({})));
 }
 
@@ -78,14 +78,14 @@ fn time_is_bounded(key: &str) {
 fn stopped(key: &str, bound: u64, arguments: &Value) {
     let guest = guests::ECHO;
     let (bound, free) = bound_and_free(key, guest, bound);
-    let said = ending(
+    let output = ending(
         &bound,
         guest.name,
         arguments.clone(),
         ToolErrorCode::LimitExceeded,
     );
     let last = key.rsplit('.').next().unwrap();
-    assert!(said.contains(&format!("limits.{last}")), "{said}");
+    assert!(output.contains(&format!("limits.{last}")), "{output}");
     runs(&free, guest.name, arguments.clone());
 }
 
@@ -141,20 +141,20 @@ fn logged(kit: &Testkit) -> Vec<String> {
 
 fn log_lines_are_counted(key: &str) {
     let (bound, free) = bound_and_free(key, guests::DISGUISED_TEXT, 0);
-    let said = logged(&bound);
+    let output = logged(&bound);
     assert!(
-        said.iter().all(|line| !line.starts_with("log")) && said.len() <= 1,
-        "{said:?}"
+        output.iter().all(|line| !line.starts_with("log")) && output.len() <= 1,
+        "{output:?}"
     );
     assert!(logged(&free)[0].starts_with("log"));
 }
 
 fn log_lines_are_cut(key: &str) {
     let (bound, free) = bound_and_free(key, guests::DISGUISED_TEXT, 3);
-    let said = logged(&bound);
+    let output = logged(&bound);
     assert!(
-        said[0].starts_with("log") && !said[0].contains("line"),
-        "{said:?}"
+        output[0].starts_with("log") && !output[0].contains("line"),
+        "{output:?}"
     );
     assert!(logged(&free)[0].contains("line"));
 }
@@ -252,6 +252,6 @@ fn calls_per_minute_are_counted(key: &str) {
     for kit in [&bound, &free, &free] {
         runs(kit, "echo", json!({}));
     }
-    let said = ending(&bound, "echo", json!({}), ToolErrorCode::LimitExceeded);
-    assert!(said.contains("limits.callsPerMinute"), "{said}");
+    let output = ending(&bound, "echo", json!({}), ToolErrorCode::LimitExceeded);
+    assert!(output.contains("limits.callsPerMinute"), "{output}");
 }

@@ -89,15 +89,15 @@ fn commands_by_pattern(key: &str) {
         ("git log; $x", Decision::Ask),
         ("git status", Decision::Deny),
     ] {
-        let said = goes(&kit, "echo", json!({ "command": command }));
-        assert_eq!(said, decision, "{command}");
+        let output = goes(&kit, "echo", json!({ "command": command }));
+        assert_eq!(output, decision, "{command}");
     }
 }
 
 fn times_are_checked(key: &str) {
     // The value is shown to people, and an invalid time would mislead them.
-    let said = refused(listed(key, json!("yesterday")));
-    assert!(said.contains("lastUsed must be a time"), "{said}");
+    let output = refused(listed(key, json!("yesterday")));
+    assert!(output.contains("lastUsed must be a time"), "{output}");
     shell(listed(key, json!("2026-01-31T12:00:00Z")));
     // A date without a time is valid.
     shell(listed(key, json!("2026-01-31")));
@@ -106,7 +106,7 @@ fn times_are_checked(key: &str) {
 fn what_a_program_added_is_asked_about(key: &str) {
     for (word, decision) in [("user", Decision::Allow), ("auto", Decision::Ask)] {
         let kit = shell(listed(key, json!(word)));
-        let said = goes(&kit, "echo", json!({"command": "git status"}));
-        assert_eq!(said, decision, "{word}");
+        let output = goes(&kit, "echo", json!({"command": "git status"}));
+        assert_eq!(output, decision, "{word}");
     }
 }

@@ -69,13 +69,13 @@ fn told(settings: Value) -> String {
 }
 
 fn a_name_is_said(key: &str) {
-    let said = told(rule(key, json!("nothing at night")));
-    assert!(said.contains("nothing at night"), "{said}");
+    let output = told(rule(key, json!("nothing at night")));
+    assert!(output.contains("nothing at night"), "{output}");
 }
 
 fn a_reason_is_said(key: &str) {
-    let said = told(rule(key, json!("it is late")));
-    assert!(said.contains("it is late"), "{said}");
+    let output = told(rule(key, json!("it is late")));
+    assert!(output.contains("it is late"), "{output}");
 }
 
 fn a_decision_counts(key: &str) {
@@ -101,8 +101,8 @@ fn tools_are_chosen(key: &str) {
 }
 
 fn a_tools_own_rule_names_no_tools(key: &str) {
-    let said = refused(rule(key, json!(["echo"])));
-    assert!(said.contains("leave `tools` out"), "{said}");
+    let output = refused(rule(key, json!(["echo"])));
+    assert!(output.contains("leave `tools` out"), "{output}");
     assert_eq!(says(key, json!([])), Decision::Deny);
 }
 
@@ -124,19 +124,19 @@ fn example(key: &str, path: &str) -> Value {
 }
 
 fn examples_are_checked(key: &str) {
-    let said = refused(example(key, "readme.md"));
+    let output = refused(example(key, "readme.md"));
     assert!(
-        said.contains("`match`") && said.contains("readme.md"),
-        "{said}"
+        output.contains("`match`") && output.contains("readme.md"),
+        "{output}"
     );
     echo(example(key, "my.key"));
 }
 
 fn counterexamples_are_checked(key: &str) {
-    let said = refused(example(key, "my.key"));
+    let output = refused(example(key, "my.key"));
     assert!(
-        said.contains("`noMatch`") && said.contains("my.key"),
-        "{said}"
+        output.contains("`noMatch`") && output.contains("my.key"),
+        "{output}"
     );
     echo(example(key, "readme.md"));
 }

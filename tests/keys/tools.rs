@@ -167,8 +167,8 @@ fn trust_is_set(key: &str) {
     ] {
         assert_eq!(trust(only(key, "echo", json!(word))), level);
     }
-    let said = refused(only(key, "echo", json!("system")));
-    assert!(said.contains("system"), "{said}");
+    let output = refused(only(key, "echo", json!("system")));
+    assert!(output.contains("system"), "{output}");
 }
 
 fn a_class_is_set(key: &str) {
@@ -206,12 +206,12 @@ fn a_secret_is_shown(key: &str) {
     assert!(!shows(json!({})));
     assert!(shows(only(key, "echo", json!(["github-pat"]))));
     assert!(!shows(only(key, "echo", json!(["aws-access-token"]))));
-    let said = refused(only(key, "echo", json!(["github-patt"])));
-    assert!(said.contains("github-pat"), "{said}");
+    let output = refused(only(key, "echo", json!(["github-patt"])));
+    assert!(output.contains("github-pat"), "{output}");
 }
 
 fn results_are_never_kept(key: &str) {
-    let said = refused(only(key, "echo", json!(true)));
-    assert!(said.contains("never keeps results"), "{said}");
+    let output = refused(only(key, "echo", json!(true)));
+    assert!(output.contains("never keeps results"), "{output}");
     echo(only(key, "echo", json!(false)));
 }

@@ -42,7 +42,7 @@ impl Arena {
         let millis = arena.wall.as_millis() as u64;
         arena
             .settings(json!({"limits": {"timeMs": millis}}))
-            .unharmed()
+            .check_host()
     }
 
     /// Sets limits, replacing the default wall clock limit of three seconds.
@@ -77,10 +77,10 @@ impl Arena {
         let start = Instant::now();
         let outcome = self.kit.call(&tool, arguments);
         let took = start.elapsed();
-        let said = outcome.text();
+        let output = outcome.text();
         assert!(
             took < self.wall + BOUND,
-            "`{tool}` ended after {took:?}: {said}"
+            "`{tool}` ended after {took:?}: {output}"
         );
         self.check();
         outcome
@@ -98,20 +98,20 @@ impl Arena {
     }
 
     /// Asserts that the guest was quarantined when it was loaded, and that the honest one was not.
-    pub fn left_out(&self, code: ToolErrorCode) -> Quarantined {
+    pub fn assert_quarantined(&self, code: ToolErrorCode) -> Quarantined {
         let left = self.kit.quarantined();
-        let own = |left: &&Quarantined| left.location.contains(self.guest.name);
+        let is_own = |left: &&Quarantined| left.location.contains(self.guest.name);
         let left = left
             .iter()
-            .find(own)
-            .unwrap_or_else(|| panic!("`{}` was not left out", self.guest.name));
+            .find(is_own)
+            .unwrap_or_else(|| panic!("`{}` was not quarantined", self.guest.name));
         assert_eq!(left.code, code, "{}", left.reason);
         self.check();
         left.clone()
     }
 
     /// Checks that the host works.
-    fn unharmed(self) -> Self {
+    fn check_host(self) -> Self {
         self.check();
         self
     }
@@ -143,14 +143,14 @@ impl Arena {
     /// The guest's tool: the one with its own name, or the only one of its file.
     fn tool(&self) -> String {
         let tools = self.kit.tools();
-        let own: Vec<_> = tools
+        let own_tools: Vec<_> = tools
             .iter()
             .filter(|tool| tool.origin.location.contains(self.guest.name))
             .collect();
-        let named = own
+        let named = own_tools
             .iter()
             .find(|tool| tool.name().as_str() == self.guest.name);
-        match named.or(own.first()) {
+        match named.or(own_tools.first()) {
             Some(tool) => tool.name().to_string(),
             None => panic!(
                 "`{}` has no tool: {:?}",

@@ -12,12 +12,12 @@ use parking_lot::Mutex;
 use crate::guests;
 
 /// A cache folder, and the names of compiled components.
-struct Place {
+struct CacheFixture {
     folder: tempfile::TempDir,
     compiled: Arc<Mutex<Vec<String>>>,
 }
 
-impl Place {
+impl CacheFixture {
     fn new() -> Self {
         Self {
             folder: tempfile::tempdir().unwrap(),
@@ -87,25 +87,25 @@ impl Place {
 
 #[test]
 fn compile_cache_serves_the_second_host() {
-    let place = Place::new();
-    place.adds_up("first");
-    assert_eq!(place.compiled(), 1);
-    place.adds_up("second");
-    assert_eq!(place.compiled(), 0);
+    let fixture = CacheFixture::new();
+    fixture.adds_up("first");
+    assert_eq!(fixture.compiled(), 1);
+    fixture.adds_up("second");
+    assert_eq!(fixture.compiled(), 0);
 }
 
 #[test]
 fn compile_happens_for_called_tools_and_not_for_listing() {
-    let place = Place::new();
-    let kit = place.kit(&[guests::ADDER, guests::GROWN_TABLE, guests::ECHO]);
+    let fixture = CacheFixture::new();
+    let kit = fixture.kit(&[guests::ADDER, guests::GROWN_TABLE, guests::ECHO]);
     // A toolset must be queried once for its tools.
-    assert_eq!(place.compiled(), 1);
+    assert_eq!(fixture.compiled(), 1);
     assert_eq!(kit.tools().len(), 3);
     assert!(kit.call("add", json!({"a": 1, "b": 1})).is_ok());
-    assert_eq!(place.compiled(), 1);
-    let kit = place.kit(&[guests::ADDER, guests::GROWN_TABLE, guests::ECHO]);
+    assert_eq!(fixture.compiled(), 1);
+    let kit = fixture.kit(&[guests::ADDER, guests::GROWN_TABLE, guests::ECHO]);
     assert_eq!(
-        (kit.tools().len(), place.compiled()),
+        (kit.tools().len(), fixture.compiled()),
         (3, 0),
         "what was described is known"
     );
@@ -113,29 +113,33 @@ fn compile_happens_for_called_tools_and_not_for_listing() {
 
 #[test]
 fn compile_is_limited_to_the_called_builtin() {
-    let place = Place::new();
-    let kit = place.shipping(builtins());
+    let fixture = CacheFixture::new();
+    let kit = fixture.shipping(builtins());
     assert!(kit.quarantined().is_empty(), "{:?}", kit.quarantined());
-    assert_eq!(place.names(), [""; 0], "what they are is shipped with them");
+    assert_eq!(
+        fixture.names(),
+        [""; 0],
+        "what they are is shipped with them"
+    );
     let outcome = kit.call("file_info", json!({"path": "nothing.txt"}));
     assert!(outcome.is_ok(), "{}", outcome.text());
-    assert_eq!(place.names(), ["built-in/files"]);
+    assert_eq!(fixture.names(), ["built-in/files"]);
 }
 
 #[test]
 fn compile_cache_replaces_a_corrupt_entry() {
-    let place = Place::new();
-    place.adds_up("first");
-    let entries = place.entries();
+    let fixture = CacheFixture::new();
+    fixture.adds_up("first");
+    let entries = fixture.entries();
     assert_eq!(entries.len(), 1);
     let good = fs::read(&entries[0]).unwrap();
-    place.compiled();
+    fixture.compiled();
     for at in (0..good.len()).step_by(good.len() / 60) {
         let mut bad = good.clone();
         bad[at] ^= 0x01;
         fs::write(&entries[0], &bad).unwrap();
-        place.adds_up("flipped");
-        assert_eq!(place.compiled(), 1, "byte {at}");
+        fixture.adds_up("flipped");
+        assert_eq!(fixture.compiled(), 1, "byte {at}");
         assert_eq!(
             fs::read(&entries[0]).unwrap().len(),
             good.len(),
@@ -144,45 +148,45 @@ fn compile_cache_replaces_a_corrupt_entry() {
     }
     for length in [0, 1, 39, 40, 41, good.len() / 2, good.len() - 1] {
         fs::write(&entries[0], &good[..length]).unwrap();
-        place.adds_up("cut");
-        assert_eq!(place.compiled(), 1, "cut at {length}");
+        fixture.adds_up("cut");
+        assert_eq!(fixture.compiled(), 1, "cut at {length}");
     }
 }
 
 #[test]
 fn compile_cache_rejects_an_entry_of_another_component() {
-    let place = Place::new();
-    place.adds_up("first");
-    let own = place.entries().remove(0);
-    let kit = place.kit(&[guests::GROWN_TABLE]);
+    let fixture = CacheFixture::new();
+    fixture.adds_up("first");
+    let own = fixture.entries().remove(0);
+    let kit = fixture.kit(&[guests::GROWN_TABLE]);
     assert!(kit.call("grown_table", json!({})).is_ok());
-    let other = place
+    let other = fixture
         .entries()
         .into_iter()
         .find(|path| *path != own)
         .unwrap();
-    place.compiled();
+    fixture.compiled();
     fs::copy(&other, &own).unwrap();
-    place.adds_up("foreign");
-    assert_eq!(place.compiled(), 1);
+    fixture.adds_up("foreign");
+    assert_eq!(fixture.compiled(), 1);
 }
 
 #[test]
 #[cfg(unix)]
 fn compile_cache_is_private() {
     use std::os::unix::fs::PermissionsExt;
-    let place = Place::new();
-    place.adds_up("first");
+    let fixture = CacheFixture::new();
+    fixture.adds_up("first");
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    assert_eq!(mode(&place.cache()), 0o700);
-    assert_eq!(mode(&place.cache().join("compiled")), 0o700);
-    assert_eq!(mode(&place.entries()[0]) & 0o077, 0);
+    assert_eq!(mode(&fixture.cache()), 0o700);
+    assert_eq!(mode(&fixture.cache().join("compiled")), 0o700);
+    assert_eq!(mode(&fixture.entries()[0]) & 0o077, 0);
 
-    place.compiled();
-    fs::set_permissions(place.cache(), fs::Permissions::from_mode(0o777)).unwrap();
-    place.adds_up("open to all");
+    fixture.compiled();
+    fs::set_permissions(fixture.cache(), fs::Permissions::from_mode(0o777)).unwrap();
+    fixture.adds_up("open to all");
     assert_eq!(
-        place.compiled(),
+        fixture.compiled(),
         1,
         "what others could have written is not used"
     );
@@ -190,8 +194,8 @@ fn compile_cache_is_private() {
 
 #[test]
 fn compile_cache_that_is_not_writable_is_skipped() {
-    let place = Place::new();
-    fs::write(place.cache(), "a file where the folder should be").unwrap();
-    place.adds_up("no folder");
-    assert_eq!(place.compiled(), 1);
+    let fixture = CacheFixture::new();
+    fs::write(fixture.cache(), "a file where the folder should be").unwrap();
+    fixture.adds_up("no folder");
+    assert_eq!(fixture.compiled(), 1);
 }

@@ -3,7 +3,7 @@
 use mimir_core::ToolErrorCode;
 use mimir_testkit::{Testkit, json};
 
-use super::left_out;
+use super::find_quarantined;
 use crate::guests;
 
 /// A kit with one good plugin and one file with this content.
@@ -21,7 +21,7 @@ fn beside_a_good_one(content: &[u8]) -> Testkit {
 
 /// The reason why a file is quarantined, which must be understandable without knowledge of mimir.
 fn reason(content: &[u8]) -> String {
-    let left = left_out(&beside_a_good_one(content), "bad.wasm");
+    let left = find_quarantined(&beside_a_good_one(content), "bad.wasm");
     assert_eq!(left.code, ToolErrorCode::InvalidInput, "{}", left.reason);
     left.reason
 }
@@ -100,7 +100,7 @@ fn loader_survives_truncated_files() {
     for length in (0..large.len()).step_by(large.len() / 50) {
         kit.add_bytes("cut", &large[..length]).unwrap();
         assert_eq!(
-            left_out(&kit, "cut.wasm").code,
+            find_quarantined(&kit, "cut.wasm").code,
             ToolErrorCode::InvalidInput,
             "cut at {length}"
         );

@@ -6,7 +6,7 @@ use mimir_core::ToolErrorCode;
 use mimir_kit::BOUND;
 use mimir_testkit::{Testkit, json};
 
-use super::left_out;
+use super::find_quarantined;
 use crate::guests;
 
 #[test]
@@ -14,7 +14,7 @@ fn loader_collision_names_both_sources() {
     let kit = Testkit::new(guests::ADDER.path).unwrap();
     kit.add_bytes("second_adder", &guests::ADDER.bytes())
         .unwrap();
-    let left = left_out(&kit, "second_adder.wasm");
+    let left = find_quarantined(&kit, "second_adder.wasm");
     assert_eq!(left.code, ToolErrorCode::AlreadyExists);
     assert!(left.reason.contains("adder.wasm"), "{}", left.reason);
     assert!(left.reason.contains("`add`"), "{}", left.reason);
@@ -47,13 +47,13 @@ fn loader_skips_folders_broken_links_and_pipes() {
         start.elapsed() < BOUND,
         "it waited for a writer of the pipe"
     );
-    left_out(&kit, "folder.wasm");
+    find_quarantined(&kit, "folder.wasm");
     #[cfg(unix)]
     for link in ["dangling.wasm", "looped.wasm"] {
-        left_out(&kit, link);
+        find_quarantined(&kit, link);
     }
     #[cfg(target_os = "linux")]
-    left_out(&kit, "pipe.wasm");
+    find_quarantined(&kit, "pipe.wasm");
     assert!(kit.call("add", json!({"a": 1, "b": 1})).is_ok());
 }
 
@@ -66,7 +66,7 @@ fn loader_reports_a_file_name_that_is_not_utf8() {
     let path = kit.path().join(".mimir/tools").join(name);
     fs::write(path, guests::ECHO.bytes()).unwrap();
     kit.reload();
-    let left = left_out(&kit, "caf\u{fffd}.wasm");
+    let left = find_quarantined(&kit, "caf\u{fffd}.wasm");
     assert_eq!(left.code, ToolErrorCode::InvalidInput);
     assert!(left.reason.contains("rename"), "{}", left.reason);
     assert!(kit.call("add", json!({"a": 1, "b": 1})).is_ok());

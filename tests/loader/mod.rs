@@ -11,7 +11,7 @@ mod watch;
 use mimir_testkit::{Quarantined, Testkit};
 
 /// The quarantine entry of a file.
-fn left_out(kit: &Testkit, name: &str) -> Quarantined {
+fn find_quarantined(kit: &Testkit, name: &str) -> Quarantined {
     let all = kit.quarantined();
     let own = all.iter().find(|left| left.location.contains(name));
     own.unwrap_or_else(|| panic!("{name} was not left out: {all:?}"))

@@ -14,10 +14,10 @@ async fn shipped_descriptions_match_the_components() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/builtins/src/descriptions");
     let workspace = tempfile::tempdir().unwrap();
     let host = WasmHost::new(HostOptions::new(workspace.path()));
-    let said = Toolbox::new(host, builtins(), None).descriptions().await;
-    let said = said.unwrap();
-    assert_eq!(said.len(), builtins().len());
-    for (builtin, (name, text)) in builtins().iter().zip(said) {
+    let output = Toolbox::new(host, builtins(), None).descriptions().await;
+    let output = output.unwrap();
+    assert_eq!(output.len(), builtins().len());
+    for (builtin, (name, text)) in builtins().iter().zip(output) {
         assert_eq!(builtin.name, name);
         if std::env::var_os(WRITE).is_some() {
             fs::write(folder.join(format!("{name}.json")), &text).unwrap();

@@ -24,7 +24,7 @@ fn memory_saved_text_is_found_and_read() {
     let kit = kit();
     assert_eq!(
         done(&kit, "memory_get", json!({})).text(),
-        "nothing is kept yet"
+        "nothing is saved yet"
     );
     assert_eq!(
         done(&kit, "memory_search", json!({"query": "x"})).text(),

@@ -8,7 +8,7 @@ use mimir_core::outcome::TrustLevel;
 use mimir_kit::{builtins, in_session};
 use mimir_testkit::{Approve, Testkit, Value, json};
 
-use super::site::{Got, Site, reply};
+use super::site::{ReceivedRequest, Site, reply};
 
 /// A kit with some memories, without a person.
 fn kit(settings: Value) -> Testkit {
@@ -28,18 +28,18 @@ fn kit(settings: Value) -> Testkit {
 
 /// An endpoint with some synonyms.
 fn endpoint() -> Site {
-    Site::new(|got, stream| {
+    Site::new(|received, stream| {
         reply(
             stream,
             "200 OK",
             "content-type: application/json\r\n",
-            &vectors(got),
+            &vectors(received),
         )
     })
 }
 
-fn vectors(got: &Got) -> String {
-    let asked: Value = serde_json::from_str(&got.body).unwrap();
+fn vectors(received: &ReceivedRequest) -> String {
+    let asked: Value = serde_json::from_str(&received.body).unwrap();
     let texts = asked["input"].as_array().unwrap();
     let data = texts.iter().enumerate().map(|(index, text)| {
         let text = text.as_str().unwrap();
@@ -68,26 +68,26 @@ fn embeddings_find_memories_by_meaning() {
         "{found}"
     );
     assert_eq!(found["hits"][0]["name"], "garage");
-    let got = site.got();
-    assert_eq!(got.len(), 2, "the query, and all notes at once");
+    let received = site.received();
+    assert_eq!(received.len(), 2, "the query, and all notes at once");
     assert!(
-        got[0].head.starts_with("POST /v1/embeddings "),
+        received[0].head.starts_with("POST /v1/embeddings "),
         "{}",
-        got[0].head
+        received[0].head
     );
-    assert_eq!(got[0].header("authorization"), None);
-    let asked: Value = serde_json::from_str(&got[0].body).unwrap();
+    assert_eq!(received[0].header("authorization"), None);
+    let asked: Value = serde_json::from_str(&received[0].body).unwrap();
     assert_eq!(
         asked,
         json!({"model": "small", "input": ["vehicle"], "encoding_format": "float", "dimensions": 3})
     );
     // Unchanged memories are not sent again.
     search(&kit, "meal");
-    assert_eq!(site.got().len(), 3);
+    assert_eq!(site.received().len(), 3);
     let file = kit.path().join(".mimir/memory/kitchen.md");
     fs::write(file, "How to cook, and when.\n").unwrap();
     search(&kit, "meal");
-    assert_eq!(site.got().len(), 5);
+    assert_eq!(site.received().len(), 5);
     assert!(kit.cards().is_empty(), "a person has named it");
 }
 
@@ -99,12 +99,12 @@ fn embeddings_key_is_sent_only_in_the_header() {
     let kit = kit(json!({ "embeddings": block }));
     let kit = kit.secret("VECTOR_KEY", VALUE);
     assert_eq!(search(&kit, "vehicle")["byMeaning"], true);
-    for got in site.got() {
+    for received in site.received() {
         assert_eq!(
-            got.header("authorization"),
+            received.header("authorization"),
             Some(&*format!("Bearer {VALUE}"))
         );
-        assert!(!got.body.contains(VALUE));
+        assert!(!received.body.contains(VALUE));
     }
 }
 
@@ -112,10 +112,12 @@ fn embeddings_key_is_sent_only_in_the_header() {
 fn embeddings_failure_falls_back_to_word_search() {
     let broken = Arc::new(AtomicBool::new(true));
     let fails = Arc::clone(&broken);
-    let site = Site::new(move |got, stream| match fails.load(Ordering::Relaxed) {
-        true => reply(stream, "500 Internal Server Error", "", "no vectors today"),
-        false => reply(stream, "200 OK", "", &vectors(got)),
-    });
+    let site = Site::new(
+        move |received, stream| match fails.load(Ordering::Relaxed) {
+            true => reply(stream, "500 Internal Server Error", "", "no vectors today"),
+            false => reply(stream, "200 OK", "", &vectors(received)),
+        },
+    );
     let block = json!({"url": site.url("/v1"), "model": "small"});
     let kit = kit(json!({ "embeddings": block }));
     let found = search(&kit, "automobile");
@@ -139,9 +141,9 @@ fn embeddings_failure_falls_back_to_word_search() {
     let block = json!({"url": site.url("/v1"), "model": "other"});
     let settings = json!({"embeddings": block, "network": {"mode": "none"}});
     let kit = kit.settings(settings).unwrap();
-    let before = site.got().len();
+    let before = site.received().len();
     assert_eq!(search(&kit, "automobile")["byMeaning"], false);
-    assert_eq!(site.got().len(), before);
+    assert_eq!(site.received().len(), before);
 }
 
 #[test]
@@ -159,7 +161,7 @@ fn embeddings_after_untrusted_content_need_approval() {
     // No person is available, so only words are ranked.
     let found = outcome.result().unwrap().structured.as_ref().unwrap();
     assert_eq!(found["byMeaning"], false);
-    assert!(site.got().is_empty());
+    assert!(site.received().is_empty());
     // If the person accepts untrusted content, the stored vectors do not taint later sessions.
     let lets = json!({"labels": {"acceptsUntrusted": true}});
     let mut reads = reads;
@@ -171,8 +173,8 @@ fn embeddings_after_untrusted_content_need_approval() {
         |session: &str, tool: &str, arguments: Value| in_session(&kit, session, tool, arguments);
     session("tainted", "read_file", json!({"path": "page"}));
     assert!(session("tainted", "memory_search", query.clone()).is_ok());
-    assert_eq!(site.got().len(), 2);
+    assert_eq!(site.received().len(), 2);
     let later = session("later", "memory_search", query);
-    assert_eq!(site.got().len(), 3, "they are kept");
+    assert_eq!(site.received().len(), 3, "they are kept");
     assert_eq!(later.label().trust, TrustLevel::User);
 }

@@ -19,20 +19,23 @@ fn http_granted_request_returns_the_response() {
     assert_eq!(results[0]["status"], 418);
     assert_eq!(results[0]["body"], "short");
     assert_eq!(results[0]["headers"]["x-kind"], "pot");
-    let got = &site.got()[0];
-    assert_eq!(got.path(), "/a?b=c");
-    assert_eq!(got.header("x-own"), Some("1"));
-    assert_eq!(got.header("host"), Some(site.address.to_string().as_str()));
+    let received = &site.received()[0];
+    assert_eq!(received.path(), "/a?b=c");
+    assert_eq!(received.header("x-own"), Some("1"));
+    assert_eq!(
+        received.header("host"),
+        Some(site.address.to_string().as_str())
+    );
     assert!(kit.cards().is_empty(), "the grant is the answer");
 }
 
 #[test]
 fn http_bodies_and_trailers_stream_both_ways() {
-    let site = Site::new(|got, stream| {
+    let site = Site::new(|received, stream| {
         let _ = stream
             .write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ntrailer: x-sum\r\n\r\n");
         // More than any buffer on the path.
-        for _ in 0..got.bytes / 4096 {
+        for _ in 0..received.bytes / 4096 {
             let _ = stream.write_all(format!("1000\r\n{}\r\n", "y".repeat(4096)).as_bytes());
         }
         let _ = stream.write_all(b"0\r\nx-sum: 7\r\n\r\n");
@@ -45,9 +48,9 @@ fn http_bodies_and_trailers_stream_both_ways() {
     let results = fetch(&kit, json!([step]));
     assert_eq!(results[0]["bytes"], 64 * 65536, "{:?}", results[0]);
     assert_eq!(results[0]["trailers"]["x-sum"], "7");
-    let got = &site.got()[0];
-    assert_eq!(got.bytes, 64 * 65536);
-    assert!(got.trailers.contains("x-own: 9"), "{got:?}");
+    let received = &site.received()[0];
+    assert_eq!(received.bytes, 64 * 65536);
+    assert!(received.trailers.contains("x-own: 9"), "{received:?}");
 }
 
 #[test]
@@ -60,9 +63,12 @@ fn http_connections_are_reused_by_calls_of_one_tool() {
             json!([{"url": site.url("/")}, {"url": site.url("/")}]),
         );
     }
-    let got = site.got();
-    assert_eq!(got.len(), 6);
-    assert!(got.iter().all(|got| got.connection == 0), "{got:?}");
+    let received = site.received();
+    assert_eq!(received.len(), 6);
+    assert!(
+        received.iter().all(|received| received.connection == 0),
+        "{received:?}"
+    );
 }
 
 #[test]
@@ -85,13 +91,17 @@ fn http_timeouts_of_guest_and_settings_apply() {
 
 #[test]
 fn http_bodies_are_limited_both_ways() {
-    let site = Site::new(|got, stream| {
-        let body = "z".repeat(if got.path() == "/large" { 5000 } else { 10 });
+    let site = Site::new(|received, stream| {
+        let body = "z".repeat(if received.path() == "/large" {
+            5000
+        } else {
+            10
+        });
         reply(stream, "200 OK", "", &body);
     });
     let kit = granted(json!({"tools": {"fetch": {"limits": {"httpBodyBytes": 4096}}}}));
     let post = json!({"url": site.url("/"), "method": "POST", "chunks": 1});
-    for (step, code, words) in [
+    for (step, code, part) in [
         (
             json!({"url": site.url("/large")}),
             "HttpResponseBodySize",
@@ -102,7 +112,7 @@ fn http_bodies_are_limited_both_ways() {
         let outcome = kit.call("fetch", json!({"strict": true, "steps": [step]}));
         let error = outcome.result().unwrap_err();
         assert_eq!(error.code, ToolErrorCode::LimitExceeded, "{error}");
-        assert!(error.message.contains(words), "{error}");
+        assert!(error.message.contains(part), "{error}");
         assert!(error.message.contains("limits.httpBodyBytes"), "{error}");
         assert!(error.message.contains(code), "{error}");
     }
@@ -110,7 +120,7 @@ fn http_bodies_are_limited_both_ways() {
         fetch(&kit, json!([{"url": site.url("/")}]))[0]["status"],
         200
     );
-    assert!(site.got().iter().all(|got| got.bytes == 0));
+    assert!(site.received().iter().all(|received| received.bytes == 0));
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn http_reaches_only_the_hosts_a_person_named() {
             error.remedies
         );
     }
-    assert_eq!(site.got().len(), 1);
+    assert_eq!(site.received().len(), 1);
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn http_method_condition_asks_at_the_real_request() {
     let results = fetch(&kit, steps);
     assert_eq!(results[0]["status"], 200);
     assert_eq!(results[1]["error"], "HttpRequestDenied");
-    assert_eq!(site.got().len(), 3);
+    assert_eq!(site.received().len(), 3);
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn http_denial_without_a_person_names_the_setting() {
         "{:?}",
         error.remedies
     );
-    assert!(site.got().is_empty());
+    assert!(site.received().is_empty());
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn http_without_a_grant_sends_nothing() {
         "{:?}",
         error.remedies
     );
-    assert!(site.got().is_empty());
+    assert!(site.received().is_empty());
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn http_host_or_method_beyond_the_needs_is_refused() {
         json!({"url": site.url("/"), "method": "DELETE"}),
     );
     assert!(error.message.contains("not granted DELETE"), "{error}");
-    assert!(site.got().is_empty());
+    assert!(site.received().is_empty());
     let effects: Vec<_> = kit
         .events()
         .into_iter()
@@ -79,14 +79,14 @@ fn http_host_or_method_beyond_the_needs_is_refused() {
 fn http_grant_does_not_override_network_settings() {
     let site = Site::says("ok");
     let port = site.address.port();
-    for (settings, words) in [
+    for (settings, part) in [
         (json!({"mode": "none"}), "network.mode: none"),
         (json!({"blockedPorts": [port]}), "network.blockedPorts"),
     ] {
         let kit = granted(json!({ "network": settings }));
         let error = refused(&kit, "fetch", json!({"url": site.url("/")}));
         assert_eq!(error.code, ToolErrorCode::PolicyDenied, "{error}");
-        assert!(error.message.contains(words), "{error}");
+        assert!(error.message.contains(part), "{error}");
         let last = kit
             .events()
             .into_iter()
@@ -96,7 +96,7 @@ fn http_grant_does_not_override_network_settings() {
             Some(ToolErrorCode::PolicyDenied)
         );
     }
-    assert!(site.got().is_empty());
+    assert!(site.received().is_empty());
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn http_pinned_name_reaches_a_private_address() {
     let results = fetch(&granted(fixed), json!([{ "url": url }]));
     assert_eq!(results[0]["status"], 200, "{results:?}");
     assert_eq!(
-        site.got()[0].header("host"),
+        site.received()[0].header("host"),
         Some(format!("inside.example:{port}").as_str())
     );
 }
@@ -158,7 +158,7 @@ fn http_name_resolving_to_a_private_address_is_refused() {
         let details = error.details.as_ref().unwrap();
         assert_eq!(details["kind"], "blocked-address", "{shown}: {error}");
     }
-    assert!(site.got().is_empty());
+    assert!(site.received().is_empty());
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn http_redirect_is_returned_and_its_target_checked() {
     );
     assert_eq!(results[0]["status"], 302);
     assert_eq!(results[1]["error"], "HttpRequestDenied");
-    assert!(inside.got().is_empty());
+    assert!(inside.received().is_empty());
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn http_host_header_cannot_be_set_by_the_guest() {
             "HttpRequestMethodInvalid"
         ]
     );
-    assert!(site.got().is_empty());
+    assert!(site.received().is_empty());
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn revoked_grant_refuses_the_next_request() {
         "{:?}",
         error.remedies
     );
-    assert_eq!(site.got().len(), 1);
+    assert_eq!(site.received().len(), 1);
 }
 
 #[test]

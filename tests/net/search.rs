@@ -6,7 +6,7 @@ use mimir_core::outcome::TrustLevel;
 use mimir_kit::builtins;
 use mimir_testkit::{Approve, Testkit, ToolErrorCode, Value, json};
 
-use super::site::{Got, Site, reply};
+use super::site::{ReceivedRequest, Site, reply};
 
 /// A kit with the bundled tools, without a person.
 fn kit(mut settings: Value) -> Testkit {
@@ -47,9 +47,9 @@ fn web_search_with_searxng_returns_hits() {
     let hit =
         json!({"title": "One & two", "url": "https://one.example/a%20b", "snippet": "Some words"});
     assert_eq!(search(&kit, "a&b=c ü", 2), json!([hit, hit]));
-    let got = &site.got()[0];
-    assert_eq!(got.path(), "/search?q=a%26b%3Dc+%C3%BC&format=json");
-    assert_eq!(got.header("authorization"), None);
+    let received = &site.received()[0];
+    assert_eq!(received.path(), "/search?q=a%26b%3Dc+%C3%BC&format=json");
+    assert_eq!(received.header("authorization"), None);
 
     let outcome = kit.call("web_search", json!({"query": "x", "numResults": 1}));
     assert_eq!(outcome.label().trust, TrustLevel::Untrusted);
@@ -63,9 +63,9 @@ fn web_search_with_searxng_returns_hits() {
 #[test]
 fn web_search_key_is_sent_only_in_the_header() {
     const VALUE: &str = "value-0123456789abcdef";
-    let echoes = Site::new(|got: &Got, stream| {
-        let said = got.header("x-key").unwrap_or_default();
-        let hit = json!({"title": "t", "url": "https://a.example/", "snippet": said});
+    let echoes = Site::new(|received: &ReceivedRequest, stream| {
+        let output = received.header("x-key").unwrap_or_default();
+        let hit = json!({"title": "t", "url": "https://a.example/", "snippet": output});
         reply(stream, "200 OK", "", &json!({"results": [hit]}).to_string());
     });
     let block = json!({"provider": "template", "url": echoes.url("/?q={query}"), "key": "SEARCH_KEY",
@@ -75,12 +75,12 @@ fn web_search_key_is_sent_only_in_the_header() {
     let error = outcome.result().unwrap_err();
     assert_eq!(error.code, ToolErrorCode::Unavailable, "{error}");
     assert!(error.message.contains("`SEARCH_KEY` is not set"), "{error}");
-    assert!(echoes.got().is_empty());
+    assert!(echoes.received().is_empty());
 
     let kit = kit.secret("SEARCH_KEY", VALUE);
     let outcome = kit.call("web_search", json!({"query": "x"}));
-    let got = &echoes.got()[0];
-    assert_eq!(got.header("x-key"), Some(&*format!("Token {VALUE}")));
+    let received = &echoes.received()[0];
+    assert_eq!(received.header("x-key"), Some(&*format!("Token {VALUE}")));
     assert!(!outcome.text().contains(VALUE), "{}", outcome.text());
     assert!(outcome.text().contains("REDACTED"), "{}", outcome.text());
 }
@@ -102,9 +102,13 @@ fn web_search_template_sends_a_custom_request() {
         results,
         json!([{"title": "T", "url": "https://a.example/", "snippet": "S"}])
     );
-    let got = &site.got()[0];
-    assert!(got.head.starts_with("POST /find/3?q=a%22+%7Bcount%7D "));
-    let body: Value = serde_json::from_str(&got.body).unwrap();
+    let received = &site.received()[0];
+    assert!(
+        received
+            .head
+            .starts_with("POST /find/3?q=a%22+%7Bcount%7D ")
+    );
+    let body: Value = serde_json::from_str(&received.body).unwrap();
     assert_eq!(
         body,
         json!({"q": "about a\" {count}", "n": 3, "deep": ["a\" {count}"]})
@@ -138,7 +142,7 @@ fn web_search_providers_use_their_own_host() {
 
 #[test]
 fn web_search_provider_errors_have_matching_codes() {
-    for (status, body, code, words) in [
+    for (status, body, code, part) in [
         (
             "401 Unauthorized",
             "who?",
@@ -156,7 +160,7 @@ fn web_search_provider_errors_have_matching_codes() {
             "200 OK",
             "<html>",
             ToolErrorCode::Network,
-            "did not answer in JSON",
+            "did not return JSON",
         ),
     ] {
         let site = Site::new(move |_, stream| reply(stream, status, "", body));
@@ -164,7 +168,7 @@ fn web_search_provider_errors_have_matching_codes() {
         let outcome = kit.call("web_search", json!({"query": "x"}));
         let error = outcome.result().unwrap_err();
         assert_eq!(error.code, code, "{error}");
-        assert!(error.message.contains(words), "{error}");
+        assert!(error.message.contains(part), "{error}");
     }
     let empty = answers(json!({"results": []}));
     let kit = kit(json!({"webSearch": {"provider": "searxng", "url": empty.url("/s")}}));
@@ -190,5 +194,5 @@ fn web_search_reaches_only_the_provider() {
     let outcome = kit(settings).call("web_search", json!({"query": "x"}));
     let error = outcome.result().unwrap_err();
     assert_eq!(error.code, ToolErrorCode::PolicyDenied, "{error}");
-    assert_eq!((site.got().len(), other.got().len()), (1, 0));
+    assert_eq!((site.received().len(), other.received().len()), (1, 0));
 }

@@ -29,7 +29,10 @@ fn secret_is_sent_in_its_declared_header_and_host() {
     let step = json!({"url": site.url("/"), "headers": {"Authorization": "Bearer $SITE_KEY"}});
     assert_eq!(fetch(&kit, json!([step]))[0]["status"], 200);
     let sent = format!("Bearer {VALUE}");
-    assert_eq!(site.got()[0].header("authorization"), Some(sent.as_str()));
+    assert_eq!(
+        site.received()[0].header("authorization"),
+        Some(sent.as_str())
+    );
     let events = kit.events();
     let mut effects = events
         .iter()
@@ -55,8 +58,8 @@ fn secret_placeholder_is_not_replaced_elsewhere() {
         results.iter().all(|result| result["status"] == 200),
         "{results:?}"
     );
-    let got = site.got();
-    let all = format!("{got:?}");
+    let received = site.received();
+    let all = format!("{received:?}");
     assert!(
         !all.contains(VALUE) && !all.contains("Zk3-uJ8nYc5-HdE1"),
         "{all}"
@@ -71,15 +74,18 @@ fn secret_placeholders_are_unique_per_call() {
     let step = json!({"url": site.url("/$SITE_KEY")});
     fetch(&kit, json!([step]));
     fetch(&kit, json!([step]));
-    let got = site.got();
-    assert_ne!(got[0].path(), got[1].path());
-    assert_eq!(got[0].path().len(), "/mimir-secret-".len() + 32);
+    let received = site.received();
+    assert_ne!(received[0].path(), received[1].path());
+    assert_eq!(received[0].path().len(), "/mimir-secret-".len() + 32);
 }
 
 #[test]
 fn secret_in_a_response_is_masked() {
-    let site = Site::new(|got, stream| {
-        let key = got.header("authorization").unwrap_or_default().to_owned();
+    let site = Site::new(|received, stream| {
+        let key = received
+            .header("authorization")
+            .unwrap_or_default()
+            .to_owned();
         reply(stream, "200 OK", &format!("x-echo: {key}\r\n"), &key);
     });
     let kit = kit(json!({}));
@@ -88,7 +94,7 @@ fn secret_in_a_response_is_masked() {
     let shown = serde_json::to_string(&outcome).unwrap();
     assert!(!shown.contains(VALUE), "{shown}");
     assert!(shown.contains("[REDACTED:secret:SITE_KEY]"), "{shown}");
-    assert_eq!(site.got()[0].header("authorization"), Some(VALUE));
+    assert_eq!(site.received()[0].header("authorization"), Some(VALUE));
 }
 
 /// Decodes hexadecimal bytes with dots between them.
@@ -101,11 +107,14 @@ fn undotted(text: &Value) -> String {
 #[test]
 fn secret_reflected_by_a_server_is_masked_for_guests() {
     // The second half of the path selects the form of the response and its chunk size in bytes.
-    let site = Site::new(|got, stream| {
-        let key = got.header("authorization").unwrap_or_default().to_owned();
+    let site = Site::new(|received, stream| {
+        let key = received
+            .header("authorization")
+            .unwrap_or_default()
+            .to_owned();
         let hex: String = VALUE.bytes().map(|byte| format!("{byte:02x}")).collect();
         let percent: String = VALUE.bytes().map(|byte| format!("%{byte:02X}")).collect();
-        let mut parts = got.path().split('/').skip(1);
+        let mut parts = received.path().split('/').skip(1);
         let form = match parts.next().unwrap() {
             "raw" => key.clone(),
             "hex" => hex,
@@ -176,9 +185,9 @@ fn secret_reflected_by_a_server_is_masked_for_guests() {
             }
         }
     }
-    let got = site.got();
+    let received = site.received();
     let sent = format!("Bearer {VALUE}");
-    assert_eq!(got[0].header("authorization"), Some(sent.as_str()));
+    assert_eq!(received[0].header("authorization"), Some(sent.as_str()));
 }
 
 #[test]
@@ -190,13 +199,13 @@ fn secret_unset_or_not_granted_is_not_sent() {
     let error = outcome.result().unwrap_err();
     assert_eq!(error.code, ToolErrorCode::Unavailable, "{error}");
     assert!(error.remedies[0].contains("mimir secrets set SITE_KEY"));
-    assert!(site.got().is_empty());
+    assert!(site.received().is_empty());
 
     let withheld = kit(json!({}));
     change(&withheld, |tool| tool.granted.secrets.clear());
     fetch(&withheld, json!([step]));
     assert_eq!(
-        site.got()[0].header("authorization"),
+        site.received()[0].header("authorization"),
         Some("$SITE_KEY"),
         "it has not even a placeholder"
     );
@@ -212,5 +221,5 @@ fn secret_is_not_sent_over_plain_http() {
     let error = outcome.result().unwrap_err();
     assert_eq!(error.code, ToolErrorCode::PolicyDenied, "{error}");
     assert!(error.message.contains("in the clear"), "{error}");
-    assert!(site.got().is_empty());
+    assert!(site.received().is_empty());
 }

@@ -181,6 +181,6 @@ fn exec_ports_need_background_mode() {
         json!({"command": "true", "ports": [8123]}),
     );
     assert_eq!(code(&outcome), Some(ToolErrorCode::InvalidInput));
-    let said = outcome.text();
-    assert!(said.contains("background: true"), "{said}");
+    let output = outcome.text();
+    assert!(output.contains("background: true"), "{output}");
 }

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 /// A received request.
 #[derive(Debug, Clone, Default)]
-pub struct Got {
+pub struct ReceivedRequest {
     /// The request line and the headers; header names are in lower case.
     pub head: String,
     /// Length of the body in bytes, without its framing.
@@ -21,7 +21,7 @@ pub struct Got {
     pub connection: usize,
 }
 
-impl Got {
+impl ReceivedRequest {
     /// The value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut lines = self.head.lines();
@@ -37,22 +37,22 @@ impl Got {
     }
 }
 
-type Answering = dyn Fn(&Got, &mut TcpStream) + Send + Sync;
+type Answering = dyn Fn(&ReceivedRequest, &mut TcpStream) + Send + Sync;
 
 /// A server that lives as long as the test process.
 pub struct Site {
     pub address: SocketAddr,
-    got: Arc<Mutex<Vec<Got>>>,
+    received: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
 impl Site {
     /// Creates a server that calls `answer` for each request.
-    pub fn new(answer: impl Fn(&Got, &mut TcpStream) + Send + Sync + 'static) -> Self {
+    pub fn new(answer: impl Fn(&ReceivedRequest, &mut TcpStream) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let got = Arc::<Mutex<Vec<Got>>>::default();
+        let received = Arc::<Mutex<Vec<ReceivedRequest>>>::default();
         let (all, answer) = (
-            Arc::clone(&got),
+            Arc::clone(&received),
             Arc::<Box<Answering>>::new(Box::new(answer)),
         );
         std::thread::spawn(move || {
@@ -61,7 +61,7 @@ impl Site {
                 std::thread::spawn(move || serve(stream, connection, &all, &**answer));
             }
         });
-        Self { address, got }
+        Self { address, received }
     }
 
     /// Creates a server that responds to each request with this text.
@@ -75,8 +75,8 @@ impl Site {
     }
 
     /// The requests so far.
-    pub fn got(&self) -> Vec<Got> {
-        self.got.lock().clone()
+    pub fn received(&self) -> Vec<ReceivedRequest> {
+        self.received.lock().clone()
     }
 }
 
@@ -87,40 +87,45 @@ pub fn reply(stream: &mut TcpStream, status: &str, headers: &str, body: &str) {
     let _ = stream.write_all(text.as_bytes());
 }
 
-fn serve(stream: TcpStream, connection: usize, all: &Mutex<Vec<Got>>, answer: &Answering) {
+fn serve(
+    stream: TcpStream,
+    connection: usize,
+    all: &Mutex<Vec<ReceivedRequest>>,
+    answer: &Answering,
+) {
     let mut writer = stream.try_clone().unwrap();
     let mut reader = BufReader::new(stream);
     while let Some(head) = lines(&mut reader) {
         if head.is_empty() {
             return;
         }
-        let mut got = Got {
+        let mut received = ReceivedRequest {
             head,
             connection,
-            ..Got::default()
+            ..ReceivedRequest::default()
         };
-        if got.header("transfer-encoding") == Some("chunked") {
+        if received.header("transfer-encoding") == Some("chunked") {
             while let Some(size) = size(&mut reader) {
                 if size == 0 {
-                    got.trailers = lines(&mut reader).unwrap_or_default();
+                    received.trailers = lines(&mut reader).unwrap_or_default();
                     break;
                 }
                 let mut chunk = vec![0; size + 2];
                 if reader.read_exact(&mut chunk).is_err() {
                     return;
                 }
-                got.bytes += size;
+                received.bytes += size;
             }
-        } else if let Some(length) = got.header("content-length") {
+        } else if let Some(length) = received.header("content-length") {
             let mut body = vec![0; length.parse().unwrap()];
             if reader.read_exact(&mut body).is_err() {
                 return;
             }
-            got.bytes = body.len();
-            got.body = String::from_utf8_lossy(&body).into_owned();
+            received.bytes = body.len();
+            received.body = String::from_utf8_lossy(&body).into_owned();
         }
-        all.lock().push(got.clone());
-        answer(&got, &mut writer);
+        all.lock().push(received.clone());
+        answer(&received, &mut writer);
     }
 }
 

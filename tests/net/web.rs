@@ -85,9 +85,14 @@ fn web_fetch_saved_page_becomes_readable_markdown() {
     assert!(text.starts_with(&format!("HTTP 200 {}", url.trim_end_matches("#here"))));
     assert_eq!(outcome.label().trust, TrustLevel::Untrusted);
     assert!(kit.cards().is_empty(), "its host is on the list");
-    let got = &site.got()[0];
-    assert!(got.header("accept").unwrap().starts_with("text/markdown"));
-    assert!(got.header("user-agent").unwrap().starts_with("mimir/"));
+    let received = &site.received()[0];
+    assert!(
+        received
+            .header("accept")
+            .unwrap()
+            .starts_with("text/markdown")
+    );
+    assert!(received.header("user-agent").unwrap().starts_with("mimir/"));
 }
 
 #[test]
@@ -143,18 +148,23 @@ fn web_fetch_sends_the_request_as_written() {
             json!({"url": url, "method": method, "headers": {"Content-Type": "application/json", "Accept": "a/b"}, "body": body}),
         );
     }
-    let got = site.got();
-    assert_eq!(got.len(), 4);
-    for (got, method) in got.iter().zip(["POST", "PUT", "PATCH", "DELETE"]) {
+    let received = site.received();
+    assert_eq!(received.len(), 4);
+    for (received, method) in received.iter().zip(["POST", "PUT", "PATCH", "DELETE"]) {
         assert!(
-            got.head.starts_with(&format!("{method} /things?a=b%20c ")),
+            received
+                .head
+                .starts_with(&format!("{method} /things?a=b%20c ")),
             "{}",
-            got.head
+            received.head
         );
-        assert_eq!(got.header("content-type"), Some("application/json"));
-        assert_eq!(got.header("accept"), Some("a/b"));
+        assert_eq!(received.header("content-type"), Some("application/json"));
+        assert_eq!(received.header("accept"), Some("a/b"));
     }
-    assert_eq!((got[2].body.as_str(), got[3].bytes), ("{\"ü\": 1}", 0));
+    assert_eq!(
+        (received[2].body.as_str(), received[3].bytes),
+        ("{\"ü\": 1}", 0)
+    );
 }
 
 #[test]
@@ -173,9 +183,9 @@ fn web_fetch_without_body_sends_length_zero_where_usual() {
             json!({"url": named(&site, "site", "/"), "method": method}),
         );
         assert_eq!(fetched(&outcome)["status"], 200);
-        let got = site.got();
+        let received = site.received();
         assert_eq!(
-            got.last().unwrap().header("content-length"),
+            received.last().unwrap().header("content-length"),
             length,
             "{method}"
         );
@@ -205,7 +215,7 @@ fn web_fetch_rejects_transport_headers() {
         );
         assert_eq!(error.details.as_ref().unwrap()["kind"], "forbidden-header");
     }
-    assert!(site.got().is_empty());
+    assert!(site.received().is_empty());
 }
 
 #[test]
@@ -228,8 +238,8 @@ fn web_fetch_unreadable_extra_roots_affect_only_tls() {
 
 #[test]
 fn web_fetch_follows_and_reports_redirects() {
-    let site = Site::new(|got, stream| {
-        let (status, to) = match got.path() {
+    let site = Site::new(|received, stream| {
+        let (status, to) = match received.path() {
             "/a" => ("301 Moved", "/b"),
             "/b" => ("302 Found", "c#part"),
             "/loop" => ("302 Found", "/loop"),
@@ -254,15 +264,18 @@ fn web_fetch_follows_and_reports_redirects() {
             .text()
             .contains(&format!("redirected from {}", at("/a")))
     );
-    let got = site.got();
-    assert!(got[1].head.starts_with("GET /b "), "as browsers do");
-    assert_eq!((got[1].header("content-type"), got[1].bytes), (None, 0));
+    let received = site.received();
+    assert!(received[1].head.starts_with("GET /b "), "as browsers do");
     assert_eq!(
-        got[1].header("authorization"),
+        (received[1].header("content-type"), received[1].bytes),
+        (None, 0)
+    );
+    assert_eq!(
+        received[1].header("authorization"),
         Some("Bearer x"),
         "the same origin"
     );
-    for (path, code, words) in [
+    for (path, code, part) in [
         ("/loop", ToolErrorCode::LimitExceeded, "more than 5 times"),
         ("/odd", ToolErrorCode::Network, "not followed"),
         ("/file", ToolErrorCode::Network, "not followed"),
@@ -270,7 +283,7 @@ fn web_fetch_follows_and_reports_redirects() {
         let outcome = kit.call("web_fetch", json!({"url": at(path)}));
         let error = outcome.result().unwrap_err();
         assert_eq!(error.code, code, "{error}");
-        assert!(error.message.contains(words), "{error}");
+        assert!(error.message.contains(part), "{error}");
     }
 }
 

@@ -8,10 +8,10 @@ use mimir_core::Tool;
 use mimir_core::call::{CallProgress, LogLevel, LogLine};
 use serde_json::{Value, json};
 
-use crate::kit::{Room, fake, said, tool};
+use crate::kit::{TestServer, fake, text_result, tool};
 
 /// Returns a tool that never ends on its own, and flags for its start and its end.
-fn endless(name: &str) -> (Tool, Arc<AtomicBool>, Arc<AtomicUsize>) {
+fn endless_tool(name: &str) -> (Tool, Arc<AtomicBool>, Arc<AtomicUsize>) {
     struct Ends(Arc<AtomicBool>);
     impl Drop for Ends {
         fn drop(&mut self) {
@@ -34,9 +34,9 @@ fn endless(name: &str) -> (Tool, Arc<AtomicBool>, Arc<AtomicUsize>) {
     (tool(name, backend), ended, begun)
 }
 
-async fn until(is_so: impl Fn() -> bool) -> Duration {
+async fn wait_until(condition: impl Fn() -> bool) -> Duration {
     let since = Instant::now();
-    while !is_so() {
+    while !condition() {
         assert!(
             since.elapsed() < Duration::from_secs(10),
             "it never came to that"
@@ -62,28 +62,31 @@ fn talker() -> Tool {
         }
         observer.log(line(LogLevel::Info, "by the way"));
         observer.log(line(LogLevel::Error, "oh no"));
-        said("done")
+        text_result("done")
     });
     tool("talker", backend)
 }
 
 #[tokio::test]
 async fn progress_is_sent_on_request_and_only_increases() {
-    let room = Room::new(vec![talker()]);
-    let mut wire = room.client(json!({})).await;
+    let test_server = TestServer::new(vec![talker()]);
+    let mut wire = test_server.client(json!({})).await;
     let params = json!({"name": "talker", "_meta": {"progressToken": "t"}});
     wire.request("tools/call", params).await;
-    let told = wire.heard.iter();
-    let told = told.filter(|message| message["method"] == "notifications/progress");
-    let told: Vec<_> = told.map(|message| message["params"].clone()).collect();
+    let progress_updates = wire.received.iter();
+    let progress_updates =
+        progress_updates.filter(|message| message["method"] == "notifications/progress");
+    let progress_updates: Vec<_> = progress_updates
+        .map(|message| message["params"].clone())
+        .collect();
     let at = |n: f64| json!({"progressToken": "t", "progress": n, "total": 4.0, "message": format!("step {n}")});
-    assert_eq!(told, [at(1.0), at(2.0), at(4.0)]);
+    assert_eq!(progress_updates, [at(1.0), at(2.0), at(4.0)]);
 
-    wire.heard.clear();
+    wire.received.clear();
     wire.call("talker", json!({})).await;
-    let told = wire.heard.iter();
+    let progress_updates = wire.received.iter();
     assert!(
-        !told
+        !progress_updates
             .map(|message| &message["method"])
             .any(|method| method == "notifications/progress")
     );
@@ -91,8 +94,8 @@ async fn progress_is_sent_on_request_and_only_increases() {
 
 #[tokio::test]
 async fn logs_follow_the_level_and_precede_the_result() {
-    let room = Room::new(vec![talker()]);
-    let mut wire = room.client(json!({})).await;
+    let test_server = TestServer::new(vec![talker()]);
+    let mut wire = test_server.client(json!({})).await;
     for (level, expected) in [
         (None, vec!["oh no"]),
         (Some("debug"), vec!["by the way", "oh no"]),
@@ -104,9 +107,9 @@ async fn logs_follow_the_level_and_precede_the_result() {
                 .await;
             assert_eq!(set["result"], json!({}));
         }
-        wire.heard.clear();
+        wire.received.clear();
         wire.call("talker", json!({})).await;
-        let lines = wire.heard.iter().map(|message| {
+        let lines = wire.received.iter().map(|message| {
             assert_eq!(message["method"], "notifications/message");
             assert_eq!(message["params"]["logger"], "talker");
             message["params"]["data"].as_str().unwrap()
@@ -121,31 +124,31 @@ async fn logs_follow_the_level_and_precede_the_result() {
 
 #[tokio::test]
 async fn call_cancelled_is_stopped_and_gets_no_answer() {
-    let (slow, ended, begun) = endless("slow");
-    let room = Room::new(vec![slow, talker()]);
-    let mut wire = room.client(json!({})).await;
+    let (slow, ended, begun) = endless_tool("slow");
+    let test_server = TestServer::new(vec![slow, talker()]);
+    let mut wire = test_server.client(json!({})).await;
     let id = wire.send("tools/call", json!({"name": "slow"})).await;
-    until(|| begun.load(Ordering::SeqCst) == 1).await;
+    wait_until(|| begun.load(Ordering::SeqCst) == 1).await;
     let params = json!({"requestId": id, "reason": "changed my mind"});
     wire.notify("notifications/cancelled", params).await;
-    let took = until(|| ended.load(Ordering::SeqCst)).await;
+    let took = wait_until(|| ended.load(Ordering::SeqCst)).await;
     assert!(took < Duration::from_millis(100), "{took:?}");
-    assert_eq!(room.recorded(1).await, ["CANCELLED"]);
+    assert_eq!(test_server.recorded(1).await, ["CANCELLED"]);
     // The connection continues, and the answer never arrives.
     wire.request("ping", json!({})).await;
     tokio::time::sleep(Duration::from_millis(50)).await;
     wire.request("ping", json!({})).await;
-    assert!(wire.heard.is_empty(), "{:?}", wire.heard);
+    assert!(wire.received.is_empty(), "{:?}", wire.received);
 }
 
 #[tokio::test]
 async fn client_disconnect_stops_only_its_own_calls() {
-    let (slow, ended, begun) = endless("slow");
-    let brief = tool("brief", fake(|_| async { said("done") }));
-    let room = Room::new(vec![slow, brief]);
-    let mut other = room.client(json!({})).await;
-    let (mut wire, served) = room.connect();
-    wire.hello("2025-06-18", json!({})).await;
+    let (slow, ended, begun) = endless_tool("slow");
+    let brief = tool("brief", fake(|_| async { text_result("done") }));
+    let test_server = TestServer::new(vec![slow, brief]);
+    let mut other = test_server.client(json!({})).await;
+    let (mut wire, served) = test_server.connect();
+    wire.handshake("2025-06-18", json!({})).await;
     wire.send("tools/call", json!({"name": "slow"})).await;
     while begun.load(Ordering::SeqCst) == 0 {
         tokio::task::yield_now().await;
@@ -154,7 +157,7 @@ async fn client_disconnect_stops_only_its_own_calls() {
     served.await.unwrap().unwrap();
     assert!(ended.load(Ordering::SeqCst));
     assert_eq!(
-        room.audit.codes(),
+        test_server.audit.codes(),
         ["CANCELLED"],
         "recorded when it has ended"
     );
@@ -165,13 +168,13 @@ async fn client_disconnect_stops_only_its_own_calls() {
 async fn calls_get_a_grace_period_when_input_ends() {
     let brief = fake(|_| async {
         tokio::time::sleep(Duration::from_millis(200)).await;
-        said("in time")
+        text_result("in time")
     });
-    let room = Room::new(vec![tool("brief", brief)]);
+    let test_server = TestServer::new(vec![tool("brief", brief)]);
     let (ours, theirs) = tokio::io::duplex(4096);
     let (mut from, mut to) = tokio::io::split(ours);
     let (reader, writer) = tokio::io::split(theirs);
-    let server = room.server.clone();
+    let server = test_server.server.clone();
     let served =
         tokio::spawn(async move { server.serve(reader, writer, std::future::pending()).await });
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -191,10 +194,10 @@ async fn calls_get_a_grace_period_when_input_ends() {
 async fn call_answers_match_with_a_thousand_in_parallel() {
     let echo = fake(|call| async move {
         tokio::task::yield_now().await;
-        said(&call.arguments()["n"].to_string())
+        text_result(&call.arguments()["n"].to_string())
     });
-    let room = Room::new(vec![tool("echo", echo)]);
-    let mut wire = room.client(json!({})).await;
+    let test_server = TestServer::new(vec![tool("echo", echo)]);
+    let mut wire = test_server.client(json!({})).await;
     let (mut sent, mut open) = (Vec::new(), 0);
     for n in 0..1000 {
         let params = json!({"name": "echo", "arguments": {"n": n}});
@@ -203,17 +206,17 @@ async fn call_answers_match_with_a_thousand_in_parallel() {
         // The pipe has a limited capacity: a client has to read while it sends.
         if open == 200 {
             for (n, id) in sent.drain(..100) {
-                let answer = wire.answered(id).await;
+                let answer = wire.response_to(id).await;
                 assert_eq!(answer["result"]["content"][0]["text"], n.to_string());
             }
             open -= 100;
         }
     }
     for (n, id) in sent {
-        let answer = wire.answered(id).await;
+        let answer = wire.response_to(id).await;
         assert_eq!(answer["result"]["content"][0]["text"], n.to_string());
     }
-    assert_eq!(room.recorded(1000).await.len(), 1000);
+    assert_eq!(test_server.recorded(1000).await.len(), 1000);
 }
 
 #[tokio::test]
@@ -226,15 +229,18 @@ async fn call_with_a_flood_of_messages_is_not_slowed_down() {
                 message: None,
             });
         }
-        said("done")
+        text_result("done")
     });
-    let room = Room::new(vec![tool("flood", flood)]);
-    let mut wire = room.client(json!({})).await;
+    let test_server = TestServer::new(vec![tool("flood", flood)]);
+    let mut wire = test_server.client(json!({})).await;
     let params = json!({"name": "flood", "_meta": {"progressToken": 7}});
     let answer = wire.request("tools/call", params).await;
     assert_eq!(answer["result"]["content"][0]["text"], "done");
-    assert!(wire.heard.len() < 20_000, "{}", wire.heard.len());
-    let progress = wire.heard.iter().map(|told| &told["params"]["progress"]);
+    assert!(wire.received.len() < 20_000, "{}", wire.received.len());
+    let progress = wire
+        .received
+        .iter()
+        .map(|progress_updates| &progress_updates["params"]["progress"]);
     let progress: Vec<f64> = progress.map(|done| done.as_f64().unwrap()).collect();
     assert!(progress.is_sorted(), "{progress:?}");
     assert_eq!(
@@ -246,15 +252,15 @@ async fn call_with_a_flood_of_messages_is_not_slowed_down() {
 
 #[tokio::test]
 async fn audit_has_the_trace_context_of_a_call() {
-    let room = Room::new(vec![tool("quick", fake(|_| async { said("done") }))]);
-    let mut wire = room.client(json!({})).await;
+    let test_server = TestServer::new(vec![tool("quick", fake(|_| async { text_result("done") }))]);
+    let mut wire = test_server.client(json!({})).await;
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-    for given in [trace, "00-0af7-b7ad-01", "not a trace\n"] {
-        let params = json!({"name": "quick", "_meta": {"traceparent": given}});
+    for issued in [trace, "00-0af7-b7ad-01", "not a trace\n"] {
+        let params = json!({"name": "quick", "_meta": {"traceparent": issued}});
         wire.request("tools/call", params).await;
     }
     wire.call("quick", json!({})).await;
-    room.recorded(4).await;
+    test_server.recorded(4).await;
     let expected = json!([trace, null, null, null]);
-    assert_eq!(Value::Array(room.audit.traces()), expected);
+    assert_eq!(Value::Array(test_server.audit.traces()), expected);
 }

@@ -10,8 +10,8 @@ use rmcp::service::{
 };
 use serde_json::json;
 
-use crate::asking::careful;
-use crate::kit::Room;
+use crate::approvals::careful;
+use crate::kit::TestServer;
 
 /// A client whose person gives this answer to everything.
 struct Person(&'static str);
@@ -37,13 +37,13 @@ impl ClientHandler for Person {
 }
 
 async fn connected(
-    room: &Room,
+    test_server: &TestServer,
     person: Person,
     lifecycle: ClientLifecycleMode,
 ) -> RunningService<RoleClient, Person> {
     let (ours, theirs) = tokio::io::duplex(64 << 10);
     let (reader, writer) = tokio::io::split(theirs);
-    let server = room.server.clone();
+    let server = test_server.server.clone();
     tokio::spawn(async move {
         let never = std::future::pending();
         server.serve(reader, writer, never).await
@@ -59,8 +59,8 @@ async fn rmcp_client_lists_calls_and_asks_in_both_generations() {
     for (answer, refused) in [("once", false), ("no", true)] {
         for lifecycle in [ClientLifecycleMode::Initialize, modern()] {
             let (careful, _) = careful();
-            let room = Room::new(vec![careful]);
-            let client = connected(&room, Person(answer), lifecycle).await;
+            let test_server = TestServer::new(vec![careful]);
+            let client = connected(&test_server, Person(answer), lifecycle).await;
             let tools = client.list_all_tools().await.unwrap();
             assert_eq!(tools.len(), 1);
             let call = CallToolRequestParams::new("careful");

@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::kit::{Room, fake, said, tool};
+use crate::kit::{TestServer, fake, text_result, tool};
 
-fn room() -> Room {
-    Room::new(vec![tool("one", fake(|_| async { said("done") }))])
+fn test_server() -> TestServer {
+    TestServer::new(vec![tool("one", fake(|_| async { text_result("done") }))])
 }
 
 #[tokio::test]
 async fn faults_garbage_does_not_end_the_connection() {
-    let room = room();
-    let (mut wire, _) = room.connect();
+    let test_server = test_server();
+    let (mut wire, _) = test_server.connect();
     let garbage = [
         "",
         "garbage",
@@ -33,7 +33,7 @@ async fn faults_garbage_does_not_end_the_connection() {
         wire.line(line).await;
     }
     wire.line(&"x".repeat(1 << 20)).await;
-    wire.hello("2025-06-18", json!({})).await;
+    wire.handshake("2025-06-18", json!({})).await;
     for line in garbage {
         wire.line(line).await;
     }
@@ -43,20 +43,20 @@ async fn faults_garbage_does_not_end_the_connection() {
     );
     // JSON that is not a message gets an error response with a null id.
     let answers = wire
-        .heard
+        .received
         .iter()
         .filter(|message| message["error"]["code"] == -32600);
-    assert!(answers.count() > 0, "{:?}", wire.heard);
+    assert!(answers.count() > 0, "{:?}", wire.received);
 }
 
 #[tokio::test]
 async fn faults_request_without_handshake_is_explained() {
-    let room = room();
-    let (mut wire, _) = room.connect();
+    let test_server = test_server();
+    let (mut wire, _) = test_server.connect();
     let early = wire.request("tools/list", json!({})).await;
     assert_eq!(early["error"]["code"], -32602, "{early}");
     wire.notify("notifications/initialized", json!({})).await;
-    wire.hello("2025-06-18", json!({})).await;
+    wire.handshake("2025-06-18", json!({})).await;
     assert_eq!(
         wire.call("one", json!({})).await["content"][0]["text"],
         "done"
@@ -65,8 +65,8 @@ async fn faults_request_without_handshake_is_explained() {
 
 #[tokio::test]
 async fn faults_too_long_message_is_skipped() {
-    let room = room();
-    let mut wire = room.client(json!({})).await;
+    let test_server = test_server();
+    let mut wire = test_server.client(json!({})).await;
     // In parts, because a client need not hold all of it either.
     let part = "x".repeat(1 << 20);
     wire.part(r#"{"jsonrpc":"2.0","method":"tools/call","params":{"x":""#)
@@ -87,8 +87,8 @@ async fn faults_too_long_message_is_skipped() {
 
 #[tokio::test]
 async fn faults_invalid_call_is_an_invalid_params_error() {
-    let room = room();
-    let mut wire = room.client(json!({})).await;
+    let test_server = test_server();
+    let mut wire = test_server.client(json!({})).await;
     for params in [
         json!({}),
         json!({"name": 7}),
@@ -107,7 +107,7 @@ async fn faults_invalid_call_is_an_invalid_params_error() {
     let answer = wire.request("logging/setLevel", level).await;
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
     // Before the handshake, too.
-    let (mut wire, _) = room.connect();
+    let (mut wire, _) = test_server.connect();
     let answer = wire.request("initialize", json!({})).await;
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
     let message = answer["error"]["message"].as_str().unwrap();
@@ -116,8 +116,8 @@ async fn faults_invalid_call_is_an_invalid_params_error() {
 
 #[tokio::test]
 async fn faults_unreadable_request_is_answered_with_its_id() {
-    let room = room();
-    let mut wire = room.client(json!({})).await;
+    let test_server = test_server();
+    let mut wire = test_server.client(json!({})).await;
     let deep = "[".repeat(200_000);
     for (line, id, code) in [
         (
@@ -158,23 +158,23 @@ async fn faults_unreadable_request_is_answered_with_its_id() {
     wire.line(r#"{"jsonrpc":"2.0","method":"notifications/progress","params":[1]}"#)
         .await;
     let pong = wire.request("ping", json!({})).await;
-    assert_eq!(pong["result"], json!({}), "{:?}", wire.heard);
-    assert!(wire.heard.is_empty(), "{:?}", wire.heard);
+    assert_eq!(pong["result"], json!({}), "{:?}", wire.received);
+    assert!(wire.received.is_empty(), "{:?}", wire.received);
 }
 
 #[tokio::test]
 async fn faults_unreadable_answer_denies_the_call() {
-    let (careful, runs) = crate::asking::careful();
-    let room = Room::new(vec![careful]);
-    let mut wire = room.client(json!({"elicitation": {}})).await;
+    let (careful, runs) = crate::approvals::careful();
+    let test_server = TestServer::new(vec![careful]);
+    let mut wire = test_server.client(json!({"elicitation": {}})).await;
     let id = wire.send("tools/call", json!({"name": "careful"})).await;
-    let question = wire.told("elicitation/create").await;
+    let question = wire.next_with_method("elicitation/create").await;
     let name = &question["id"];
     wire.line(&format!(
         r#"{{"jsonrpc":"2.0","id":{name},"result":{{"action":"accept","x":"\ud83d"}}}}"#
     ))
     .await;
-    let result = wire.answered(id).await["result"].take();
+    let result = wire.response_to(id).await["result"].take();
     assert_eq!(
         result["_meta"]["mimir/outcome"]["code"], "APPROVAL_DENIED",
         "{result}"
@@ -184,8 +184,8 @@ async fn faults_unreadable_answer_denies_the_call() {
 
 #[tokio::test]
 async fn faults_silent_client_does_not_block_shutdown() {
-    let room = room();
-    let (wire, served) = room.connect();
+    let test_server = test_server();
+    let (wire, served) = test_server.connect();
     drop(wire);
     tokio::time::timeout(Duration::from_secs(30), served)
         .await
@@ -197,11 +197,11 @@ async fn faults_silent_client_does_not_block_shutdown() {
 #[tokio::test]
 async fn faults_stop_ends_running_calls() {
     let slow = fake(|_| std::future::pending());
-    let room = Room::new(vec![tool("slow", slow)]);
+    let test_server = TestServer::new(vec![tool("slow", slow)]);
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let (ours, theirs) = tokio::io::duplex(4096);
     let (reader, writer) = tokio::io::split(theirs);
-    let server = room.server.clone();
+    let server = test_server.server.clone();
     let served = tokio::spawn(async move {
         let stop = async {
             let _ = stopped.await;
@@ -209,7 +209,7 @@ async fn faults_stop_ends_running_calls() {
         server.serve(reader, writer, stop).await
     });
     let mut wire = crate::kit::Wire::new(ours);
-    wire.hello("2025-06-18", json!({})).await;
+    wire.handshake("2025-06-18", json!({})).await;
     wire.send("tools/call", json!({"name": "slow"})).await;
     wire.request("ping", json!({})).await;
     stop.send(()).unwrap();
@@ -218,5 +218,5 @@ async fn faults_stop_ends_running_calls() {
         .unwrap()
         .unwrap()
         .unwrap();
-    assert_eq!(room.audit.codes(), ["CANCELLED"]);
+    assert_eq!(test_server.audit.codes(), ["CANCELLED"]);
 }

@@ -4,8 +4,7 @@
     reason = "a test that goes wrong ends where it goes wrong"
 )]
 
-mod asking;
-mod behind;
+mod approvals;
 mod calls;
 mod clients;
 mod discovery;
@@ -17,4 +16,5 @@ mod logins;
 mod marks;
 mod modern;
 mod results;
+mod upstream;
 mod web;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::asking::careful;
-use crate::kit::{Room, Wire, fake, said, tool};
+use crate::approvals::careful;
+use crate::kit::{TestServer, Wire, fake, text_result, tool};
 
 const VERSION: &str = "2026-07-28";
 
@@ -40,8 +40,8 @@ fn with(state: &Value, answer: &str) -> Value {
 
 #[tokio::test]
 async fn modern_client_discovers_lists_and_calls() {
-    let room = Room::new(vec![tool("one", fake(|_| async { said("done") }))]);
-    let (mut wire, _) = room.connect();
+    let test_server = TestServer::new(vec![tool("one", fake(|_| async { text_result("done") }))]);
+    let (mut wire, _) = test_server.connect();
     let found = wire
         .request("server/discover", modern(json!({}), json!({})))
         .await;
@@ -69,22 +69,22 @@ async fn modern_client_discovers_lists_and_calls() {
 #[tokio::test]
 async fn modern_question_is_a_response_and_the_call_resumes() {
     let (careful, runs) = careful();
-    let room = Room::new(vec![careful]);
-    let (mut wire, _) = room.connect();
-    let asked = call(&mut wire, json!({})).await["result"].take();
-    assert_eq!(asked["resultType"], "input_required");
-    let question = &asked["inputRequests"]["approval"];
+    let test_server = TestServer::new(vec![careful]);
+    let (mut wire, _) = test_server.connect();
+    let pending = call(&mut wire, json!({})).await["result"].take();
+    assert_eq!(pending["resultType"], "input_required");
+    let question = &pending["inputRequests"]["approval"];
     assert_eq!(question["method"], "elicitation/create");
     let message = question["params"]["message"].as_str().unwrap();
     assert!(message.contains("may `careful` run?"), "{message}");
-    let state = &asked["requestState"];
+    let state = &pending["requestState"];
     assert_eq!(runs.load(Ordering::SeqCst), 0);
 
     let done = call(&mut wire, with(state, "once")).await["result"].take();
     assert_eq!(done["content"][0]["text"], "{\"n\":1}", "{done}");
     assert_eq!(runs.load(Ordering::SeqCst), 1);
     // One call, and one entry in the audit log.
-    assert_eq!(room.recorded(1).await, [Value::Null]);
+    assert_eq!(test_server.recorded(1).await, [Value::Null]);
 
     let again = call(&mut wire, with(state, "once")).await;
     assert_eq!(again["error"]["code"], -32602, "a yes counts once: {again}");
@@ -94,8 +94,8 @@ async fn modern_question_is_a_response_and_the_call_resumes() {
 #[tokio::test]
 async fn modern_repeated_call_has_its_own_question() {
     let (careful, runs) = careful();
-    let room = Room::new(vec![careful]);
-    let (mut wire, _) = room.connect();
+    let test_server = TestServer::new(vec![careful]);
+    let (mut wire, _) = test_server.connect();
     let first = call(&mut wire, json!({})).await["result"].take();
     let second = call(&mut wire, json!({})).await["result"].take();
     assert_eq!(second["resultType"], "input_required", "{second}");
@@ -112,10 +112,10 @@ async fn modern_repeated_call_has_its_own_question() {
 #[tokio::test]
 async fn modern_no_denies_and_invalid_answers_ask_again() {
     let (careful, runs) = careful();
-    let room = Room::new(vec![careful]);
-    let (mut wire, _) = room.connect();
-    let asked = call(&mut wire, json!({})).await["result"].take();
-    let again = call(&mut wire, with(&asked["requestState"], "perhaps")).await["result"].take();
+    let test_server = TestServer::new(vec![careful]);
+    let (mut wire, _) = test_server.connect();
+    let pending = call(&mut wire, json!({})).await["result"].take();
+    let again = call(&mut wire, with(&pending["requestState"], "perhaps")).await["result"].take();
     assert_eq!(again["resultType"], "input_required");
     let message = again["inputRequests"]["approval"]["params"]["message"].as_str();
     assert!(
@@ -123,7 +123,7 @@ async fn modern_no_denies_and_invalid_answers_ask_again() {
             .unwrap()
             .starts_with("This is not one of the possible answers.")
     );
-    assert_ne!(asked["requestState"], again["requestState"]);
+    assert_ne!(pending["requestState"], again["requestState"]);
     let silent = json!({"requestState": again["requestState"], "inputResponses": {}});
     let again = call(&mut wire, silent).await["result"].take();
     assert_eq!(again["resultType"], "input_required");
@@ -138,10 +138,10 @@ async fn modern_no_denies_and_invalid_answers_ask_again() {
 #[tokio::test]
 async fn modern_edited_arguments_are_asked_in_the_next_round() {
     let (careful, _) = careful();
-    let room = Room::new(vec![careful]);
-    let (mut wire, _) = room.connect();
-    let asked = call(&mut wire, json!({})).await["result"].take();
-    let mut edit = with(&asked["requestState"], "edit");
+    let test_server = TestServer::new(vec![careful]);
+    let (mut wire, _) = test_server.connect();
+    let pending = call(&mut wire, json!({})).await["result"].take();
+    let mut edit = with(&pending["requestState"], "edit");
     edit["inputResponses"]["approval"]["content"]["arguments"] = json!("{\"n\": 5}");
     let second = call(&mut wire, edit).await["result"].take();
     let message = second["inputRequests"]["approval"]["params"]["message"].as_str();
@@ -153,15 +153,15 @@ async fn modern_edited_arguments_are_asked_in_the_next_round() {
 #[tokio::test]
 async fn modern_answer_is_bound_to_call_and_connection() {
     let (careful, runs) = careful();
-    let room = Room::new(vec![careful]);
-    let (mut wire, _) = room.connect();
-    let asked = call(&mut wire, json!({})).await["result"].take();
-    let state = &asked["requestState"];
+    let test_server = TestServer::new(vec![careful]);
+    let (mut wire, _) = test_server.connect();
+    let pending = call(&mut wire, json!({})).await["result"].take();
+    let state = &pending["requestState"];
     let mut other = with(state, "once");
     other["arguments"] = json!({"n": 1000});
     let forged = call(&mut wire, other).await;
     assert_eq!(forged["error"]["code"], -32602, "other arguments: {forged}");
-    let (mut stranger, _) = room.connect();
+    let (mut stranger, _) = test_server.connect();
     let stolen = call(&mut stranger, with(state, "once")).await;
     assert_eq!(
         stolen["error"]["code"], -32602,
@@ -178,15 +178,15 @@ async fn modern_answer_is_bound_to_call_and_connection() {
 #[tokio::test]
 async fn modern_late_answer_is_a_denial() {
     let (careful, runs) = careful();
-    let room = Room::with_patience(vec![careful], Duration::from_millis(30));
-    let (mut wire, _) = room.connect();
-    let asked = call(&mut wire, json!({})).await["result"].take();
+    let test_server = TestServer::with_timeout(vec![careful], Duration::from_millis(30));
+    let (mut wire, _) = test_server.connect();
+    let pending = call(&mut wire, json!({})).await["result"].take();
     assert_eq!(
-        room.recorded(1).await,
+        test_server.recorded(1).await,
         ["APPROVAL_DENIED"],
         "without the client"
     );
-    let late = call(&mut wire, with(&asked["requestState"], "once")).await["result"].take();
+    let late = call(&mut wire, with(&pending["requestState"], "once")).await["result"].take();
     assert_eq!(late["_meta"]["mimir/outcome"]["code"], "APPROVAL_DENIED");
     assert_eq!(runs.load(Ordering::SeqCst), 0);
 }
@@ -194,46 +194,50 @@ async fn modern_late_answer_is_a_denial() {
 #[tokio::test]
 async fn modern_disconnect_stops_the_pending_call() {
     let (careful, _) = careful();
-    let room = Room::new(vec![careful]);
-    let (mut wire, served) = room.connect();
+    let test_server = TestServer::new(vec![careful]);
+    let (mut wire, served) = test_server.connect();
     call(&mut wire, json!({})).await;
     drop(wire);
     served.await.unwrap().unwrap();
-    assert_eq!(room.recorded(1).await, ["CANCELLED"]);
+    assert_eq!(test_server.recorded(1).await, ["CANCELLED"]);
 }
 
 #[tokio::test]
 async fn modern_client_without_forms_is_denied() {
     let (careful, runs) = careful();
-    let room = Room::new(vec![careful]);
-    let (mut wire, _) = room.connect();
+    let test_server = TestServer::new(vec![careful]);
+    let (mut wire, _) = test_server.connect();
     let params = modern(json!({"name": "careful"}), json!({}));
     let result = wire.request("tools/call", params).await["result"].take();
     assert_eq!(result["_meta"]["mimir/outcome"]["code"], "APPROVAL_DENIED");
     assert!(
-        wire.heard.is_empty(),
+        wire.received.is_empty(),
         "no logs were requested: {:?}",
-        wire.heard
+        wire.received
     );
     assert_eq!(runs.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test]
 async fn modern_subscription_notifies_of_changed_lists() {
-    let one = || tool("one", fake(|_| async { said("done") }));
-    let room = Room::new(vec![one()]);
-    let (mut wire, _) = room.connect();
+    let one = || tool("one", fake(|_| async { text_result("done") }));
+    let test_server = TestServer::new(vec![one()]);
+    let (mut wire, _) = test_server.connect();
     let wanted = json!({"notifications": {"toolsListChanged": true, "promptsListChanged": true}});
     let id = wire
         .send("subscriptions/listen", modern(wanted, json!({})))
         .await;
-    let begun = wire.told("notifications/subscriptions/acknowledged").await;
+    let begun = wire
+        .next_with_method("notifications/subscriptions/acknowledged")
+        .await;
     assert_eq!(
         begun["params"]["notifications"],
         json!({"toolsListChanged": true})
     );
-    room.replace(vec![]);
-    let told = wire.told("notifications/tools/list_changed").await;
+    test_server.replace(vec![]);
+    let notification = wire
+        .next_with_method("notifications/tools/list_changed")
+        .await;
     let key = "io.modelcontextprotocol/subscriptionId";
-    assert_eq!(told["params"]["_meta"][key], id, "{told}");
+    assert_eq!(notification["params"]["_meta"][key], id, "{notification}");
 }

@@ -6,7 +6,7 @@ use mimir_core::{
 };
 use serde_json::{Value, json};
 
-use crate::kit::{Room, fake, said, tool};
+use crate::kit::{TestServer, fake, text_result, tool};
 
 /// Returns a tool that always returns this output.
 fn gives(name: &str, output: ToolOutput) -> Tool {
@@ -21,14 +21,14 @@ fn gives(name: &str, output: ToolOutput) -> Tool {
 
 async fn result_of(tool: Tool) -> Value {
     let name = tool.name().to_string();
-    let room = Room::new(vec![tool]);
-    let mut wire = room.client(json!({})).await;
+    let test_server = TestServer::new(vec![tool]);
+    let mut wire = test_server.client(json!({})).await;
     wire.call(&name, json!({})).await
 }
 
 #[tokio::test]
 async fn result_meta_has_cost_and_trust_label() {
-    let result = result_of(tool("plain", fake(|_| async { said("hello") }))).await;
+    let result = result_of(tool("plain", fake(|_| async { text_result("hello") }))).await;
     assert_eq!(
         result["content"],
         json!([{"type": "text", "text": "hello"}])
@@ -159,14 +159,14 @@ async fn result_parts_that_are_too_large_are_left_out() {
             "text", "text", "resource", "text", "resource", "text", "image"
         ]
     );
-    for (at, words) in [
+    for (at, expected) in [
         (0, "the file `large.bin` (application/zip, 3000000 bytes)"),
         (1, "the file `large.txt` (text/plain, 100001 bytes)"),
         (3, "the file `more.bin`"),
         (5, "an image (image/png, 5000000 bytes)"),
     ] {
         let text = parts[at]["text"].as_str().unwrap();
-        assert!(text.contains(words) && text.contains("--json"), "{text}");
+        assert!(text.contains(expected) && text.contains("--json"), "{text}");
     }
     assert!(result.to_string().len() < 600_000);
 }
@@ -177,8 +177,8 @@ async fn result_failure_differs_from_an_unknown_tool_error() {
         let error = ToolError::new(ToolErrorCode::FileNotFound, "there is no `x`");
         RawResult::failed(error.with_details(json!({"path": "x"})))
     });
-    let room = Room::new(vec![tool("fails", fails)]);
-    let mut wire = room.client(json!({})).await;
+    let test_server = TestServer::new(vec![tool("fails", fails)]);
+    let mut wire = test_server.client(json!({})).await;
     let result = wire.call("fails", json!({})).await;
     assert_eq!(result["isError"], true);
     assert_eq!(
@@ -212,7 +212,7 @@ async fn result_failure_differs_from_an_unknown_tool_error() {
             .unwrap()
             .contains("`fails`")
     );
-    let codes = room.recorded(3).await;
+    let codes = test_server.recorded(3).await;
     assert_eq!(codes, ["FILE_NOT_FOUND", "INVALID_INPUT", "NOT_FOUND"]);
 }
 

@@ -1,7 +1,7 @@
 //! The server over HTTP, called as a service: misbehaving clients, and limits. Sockets, host names and tokens are
 //! tested with the listener of the binary.
 
-mod rooms;
+mod sessions;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tower_service::Service as _;
 
-use crate::kit::{Room, fake, said, tool};
+use crate::kit::{TestServer, fake, text_result, tool};
 
 const MODERN: &str = "2026-07-28";
 const LEGACY: &str = "2025-11-25";
@@ -84,7 +84,7 @@ async fn call(http: &HttpService, name: &str, n: u64, version: &str) -> Answer {
 }
 
 /// Performs the handshake: returns the session, or an error response.
-async fn hello(http: &HttpService) -> Result<String, Answer> {
+async fn handshake(http: &HttpService) -> Result<String, Answer> {
     let params = json!({"protocolVersion": LEGACY, "capabilities": {},
         "clientInfo": {"name": "test", "version": "1"}});
     let answer = send(http, Method::POST, &[], message("initialize", params)).await;
@@ -114,17 +114,17 @@ fn waits() -> (Tool, Arc<Semaphore>) {
         let gate = Arc::clone(&passes);
         async move {
             let _pass = gate.acquire().await.unwrap();
-            said(&call.arguments()["n"].to_string())
+            text_result(&call.arguments()["n"].to_string())
         }
     });
     (tool("waits", waits), gate)
 }
 
-fn web(tools: Vec<Tool>) -> (Room, HttpService) {
-    let room = Room::new(tools);
+fn web(tools: Vec<Tool>) -> (TestServer, HttpService) {
+    let test_server = TestServer::new(tools);
     // The default limit of parallel calls of a tool would interfere: here all run at once.
-    let http = room.server.http(HttpOptions::default()).unwrap();
-    (room, http)
+    let http = test_server.server.http(HttpOptions::default()).unwrap();
+    (test_server, http)
 }
 
 /// Returns the current metrics.
@@ -140,13 +140,16 @@ async fn metrics(http: &HttpService) -> String {
 
 #[tokio::test]
 async fn http_counts_denials_and_explains_invalid_calls() {
-    let (careful, _) = crate::asking::careful();
+    let (careful, _) = crate::approvals::careful();
     let (_room, http) = web(vec![careful]);
     call(&http, "careful", 1, MODERN).await;
     let text = metrics(&http).await;
     let line = "mimir_denials_total{code=\"APPROVAL_DENIED\"} 1";
     assert!(text.lines().any(|other| other == line), "{text}");
-    let session = hello(&http).await.map_err(|answer| answer.body).unwrap();
+    let session = handshake(&http)
+        .await
+        .map_err(|answer| answer.body)
+        .unwrap();
     let of = [
         ("mcp-session-id", session.as_str()),
         ("mcp-protocol-version", LEGACY),
@@ -174,7 +177,7 @@ const CALLS: u64 = 1024;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn http_call_limit_rejects_calls_beyond_it() {
     let (one, gate) = waits();
-    let (room, http) = web(vec![one]);
+    let (test_server, http) = web(vec![one]);
     let calls: Vec<_> = (0..CALLS)
         .map(|n| {
             let http = http.clone();
@@ -191,38 +194,41 @@ async fn http_call_limit_rejects_calls_beyond_it() {
     }
     let after = call(&http, "waits", 7, MODERN).await.message();
     assert_eq!(after["result"]["content"][0]["text"], "7");
-    let codes = room.recorded(CALLS as usize + 1).await;
+    let codes = test_server.recorded(CALLS as usize + 1).await;
     assert!(codes.iter().all(Value::is_null), "{codes:?}");
 }
 
 #[tokio::test]
 async fn http_disconnect_cancels_the_call() {
     let (one, _gate) = waits();
-    let (room, http) = web(vec![one]);
-    let asked = {
+    let (test_server, http) = web(vec![one]);
+    let pending_call = {
         let http = http.clone();
         tokio::spawn(async move { call(&http, "waits", 1, MODERN).await })
     };
     under_way(&http, 1).await;
-    asked.abort();
-    assert_eq!(room.recorded(1).await, ["CANCELLED"]);
+    pending_call.abort();
+    assert_eq!(test_server.recorded(1).await, ["CANCELLED"]);
     under_way(&http, 0).await;
 
     // In a session, a broken stream may be resumed: the call ends with its session.
-    let session = hello(&http).await.map_err(|answer| answer.body).unwrap();
+    let session = handshake(&http)
+        .await
+        .map_err(|answer| answer.body)
+        .unwrap();
     let headers = [
         ("mcp-session-id", session.as_str()),
         ("mcp-protocol-version", LEGACY),
     ];
     let params = json!({"name": "waits", "arguments": {"n": 2}});
-    let asked = send(&http, Method::POST, &headers, message("tools/call", params));
-    let asked = tokio::time::timeout(Duration::from_millis(300), asked).await;
-    assert!(asked.is_err(), "it waits");
+    let pending_call = send(&http, Method::POST, &headers, message("tools/call", params));
+    let pending_call = tokio::time::timeout(Duration::from_millis(300), pending_call).await;
+    assert!(pending_call.is_err(), "it waits");
     under_way(&http, 1).await;
-    assert_eq!(room.audit.codes().len(), 1, "it continues");
+    assert_eq!(test_server.audit.codes().len(), 1, "it continues");
     let since = Instant::now();
     send(&http, Method::DELETE, &headers, String::new()).await;
-    assert_eq!(room.recorded(2).await, ["CANCELLED", "CANCELLED"]);
+    assert_eq!(test_server.recorded(2).await, ["CANCELLED", "CANCELLED"]);
     // At once, and not after an idle timeout.
     let took = since.elapsed();
     assert!(took < Duration::from_secs(30), "{took:?}");
@@ -230,9 +236,12 @@ async fn http_disconnect_cancels_the_call() {
 
 #[tokio::test]
 async fn http_rejects_invalid_requests_with_the_reason() {
-    let quick = tool("quick", fake(|_| async { said("done") }));
+    let quick = tool("quick", fake(|_| async { text_result("done") }));
     let (_room, http) = web(vec![quick]);
-    let session = hello(&http).await.map_err(|answer| answer.body).unwrap();
+    let session = handshake(&http)
+        .await
+        .map_err(|answer| answer.body)
+        .unwrap();
     let of = [
         ("mcp-session-id", session.as_str()),
         ("mcp-protocol-version", LEGACY),
@@ -295,7 +304,7 @@ async fn http_rejects_invalid_requests_with_the_reason() {
 
 #[tokio::test]
 async fn http_metrics_include_those_of_other_components() {
-    let room = Room::new(vec![]);
+    let test_server = TestServer::new(vec![]);
     let looks = MetricFamily {
         name: "shelf_looks_total",
         help: "Looks at the shelf.",
@@ -315,10 +324,10 @@ async fn http_metrics_include_those_of_other_components() {
         figures: Some(Arc::new(figures)),
         ..HttpOptions::default()
     };
-    let http = room.server.http(options).unwrap();
+    let http = test_server.server.http(options).unwrap();
     let text = metrics(&http).await;
-    let told = "# HELP shelf_looks_total Looks at the shelf.\n# TYPE shelf_looks_total counter\nshelf_looks_total{result=\"found\"} 3\nshelf_looks_total{result=\"missed\"} 0.5\n# HELP shelf_books Books.\n# TYPE shelf_books gauge\nshelf_books 7\n";
-    assert!(text.contains(told), "{text}");
+    let expected = "# HELP shelf_looks_total Looks at the shelf.\n# TYPE shelf_looks_total counter\nshelf_looks_total{result=\"found\"} 3\nshelf_looks_total{result=\"missed\"} 0.5\n# HELP shelf_books Books.\n# TYPE shelf_books gauge\nshelf_books 7\n";
+    assert!(text.contains(expected), "{text}");
 }
 
 /// Sends a request of a web page; `headers` are added.
@@ -341,13 +350,13 @@ async fn of_page(
 #[tokio::test]
 async fn cors_accepts_allowed_pages_only() {
     const PAGE: &str = "https://app.example";
-    let room = Room::new(vec![]);
+    let test_server = TestServer::new(vec![]);
     let options = HttpOptions {
         origins: vec![PAGE.into()],
         token: Some("secret".into()),
         ..HttpOptions::default()
     };
-    let http = room.server.http(options).unwrap();
+    let http = test_server.server.http(options).unwrap();
     let asks = [
         ("access-control-request-method", "POST"),
         (
@@ -439,7 +448,10 @@ async fn cors_accepts_allowed_pages_only() {
 #[tokio::test]
 async fn http_session_end_returns_no_content() {
     let (_room, http) = web(vec![]);
-    let session = hello(&http).await.map_err(|answer| answer.body).unwrap();
+    let session = handshake(&http)
+        .await
+        .map_err(|answer| answer.body)
+        .unwrap();
     let of = [
         ("mcp-session-id", session.as_str()),
         ("mcp-protocol-version", LEGACY),

@@ -12,7 +12,8 @@ use mimir_net::{Error, PolicyGuard, RequestLimits};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::kit::{
-    Authority, Names, Site, answer, client, client_of, fetch, fixed, get, guarded, lax,
+    Authority, Names, Site, allow_all, answer, client, client_with, fetch, get, guarded,
+    pin_to_loopback,
 };
 
 fn trailer(name: &'static str, value: &'static str) -> HeaderMap {
@@ -53,7 +54,10 @@ async fn bodies_stream_both_ways_with_trailers_over_both_protocols() {
         (&[], "1.1"),
     ] {
         let site = Site::https(authority.server(&["safe.example"], protocols), echo).await;
-        let guard = PolicyGuard::new(NetworkPolicy::new(fixed(lax(), "safe.example")));
+        let guard = PolicyGuard::new(NetworkPolicy::new(pin_to_loopback(
+            allow_all(),
+            "safe.example",
+        )));
         let client = guarded(
             guard.into(),
             &Names::none(),
@@ -92,8 +96,8 @@ async fn bodies_stream_both_ways_with_trailers_over_both_protocols() {
 #[tokio::test]
 async fn request_trailers_arrive() {
     let site = Site::http(|request| async move {
-        let whole = request.into_body().collect().await.unwrap();
-        let arrived = whole
+        let collected = request.into_body().collect().await.unwrap();
+        let arrived = collected
             .trailers()
             .is_some_and(|trailers| trailers["x-sum"] == "7");
         crate::kit::text(if arrived { "arrived" } else { "lost" })
@@ -108,7 +112,7 @@ async fn request_trailers_arrive() {
     request
         .headers_mut()
         .insert("trailer", HeaderValue::from_static("x-sum"));
-    let answer = client(lax()).send(request).await.unwrap();
+    let answer = client(allow_all()).send(request).await.unwrap();
     assert_eq!(
         answer.into_body().collect().await.unwrap().to_bytes(),
         "arrived"
@@ -121,7 +125,10 @@ async fn connections_are_reused() {
     let authority = Authority::new();
     for protocols in [&["h2"][..], &["http/1.1"]] {
         let site = Site::https(authority.server(&["safe.example"], protocols), echo).await;
-        let guard = PolicyGuard::new(NetworkPolicy::new(fixed(lax(), "safe.example")));
+        let guard = PolicyGuard::new(NetworkPolicy::new(pin_to_loopback(
+            allow_all(),
+            "safe.example",
+        )));
         let client = guarded(
             guard.into(),
             &Names::none(),
@@ -140,7 +147,7 @@ async fn connections_are_reused() {
 
 #[tokio::test]
 async fn fetch_decompresses_the_body_and_keeps_headers() {
-    let site = Site::says(|head| {
+    let site = Site::respond_with(|head| {
         assert!(
             head.contains("accept-encoding: gzip, deflate, br, zstd"),
             "{head}"
@@ -152,21 +159,21 @@ async fn fetch_decompresses_the_body_and_keeps_headers() {
         )
     })
     .await;
-    let fetched = fetch(&client(lax()), &site.url("/")).await.unwrap();
+    let fetched = fetch(&client(allow_all()), &site.url("/")).await.unwrap();
     assert_eq!(fetched.body, "hello");
     assert_eq!(fetched.headers.get_all("x-one").iter().count(), 2);
 }
 
 #[tokio::test]
 async fn connection_to_an_unused_port_is_refused() {
-    let site = Site::says(|_| String::new()).await;
+    let site = Site::respond_with(|_| String::new()).await;
     let (url, address) = (site.url("/path?token=hidden"), site.address);
     drop(site);
     // The accepting task ends only when the runtime gets to it.
     while tokio::net::TcpStream::connect(address).await.is_ok() {
         tokio::task::yield_now().await;
     }
-    let error = fetch(&client(lax()), &url).await.unwrap_err();
+    let error = fetch(&client(allow_all()), &url).await.unwrap_err();
     assert_eq!(
         (error.kind(), error.code()),
         ("connection-refused", ToolErrorCode::Network)
@@ -180,7 +187,7 @@ async fn connection_to_an_unused_port_is_refused() {
 async fn missing_network_is_reported() {
     let names = Names::none();
     let error = fetch(
-        &client_of(lax(), &names, RequestLimits::default()),
+        &client_with(allow_all(), &names, RequestLimits::default()),
         "http://a.example/",
     )
     .await
@@ -199,7 +206,7 @@ async fn missing_network_is_reported() {
 
 #[tokio::test]
 async fn response_that_is_not_http_is_reported() {
-    for said in [
+    for output in [
         "",
         "SSH-2.0-OpenSSH_9.9\r\n",
         "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nshort",
@@ -208,14 +215,16 @@ async fn response_that_is_not_http_is_reported() {
     ] {
         let site = Site::of(move |mut stream| async move {
             let _ = stream.read(&mut [0; 4096]).await;
-            let _ = stream.write_all(said.as_bytes()).await;
+            let _ = stream.write_all(output.as_bytes()).await;
         })
         .await;
-        let error = fetch(&client(lax()), &site.url("/")).await.unwrap_err();
+        let error = fetch(&client(allow_all()), &site.url("/"))
+            .await
+            .unwrap_err();
         assert_eq!(
             (error.kind(), error.code()),
             ("protocol-error", ToolErrorCode::Network),
-            "{said:?}: {error}"
+            "{output:?}: {error}"
         );
     }
 }
@@ -223,10 +232,10 @@ async fn response_that_is_not_http_is_reported() {
 /// Two lengths, or a length and chunks: two readers would read two different responses.
 #[tokio::test]
 async fn response_with_two_lengths_is_refused() {
-    let said = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nhello!";
-    let site = Site::says(move |_| said.to_owned()).await;
+    let output = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nhello!";
+    let site = Site::respond_with(move |_| output.to_owned()).await;
     assert_eq!(
-        fetch(&client(lax()), &site.url("/"))
+        fetch(&client(allow_all()), &site.url("/"))
             .await
             .unwrap_err()
             .kind(),
@@ -271,8 +280,8 @@ fn proxies_of_the_environment_are_ignored() {
 #[ignore = "run by `proxies_of_the_environment_are_ignored`"]
 async fn direct_request_ignores_proxy_variables() {
     assert!(std::env::var("HTTP_PROXY").is_ok());
-    let site = Site::says(|_| answer("200 OK", "", "direct")).await;
-    let answer = client(lax())
+    let site = Site::respond_with(|_| answer("200 OK", "", "direct")).await;
+    let answer = client(allow_all())
         .send(get(&site.url("/")).map(Full::new))
         .await
         .unwrap();

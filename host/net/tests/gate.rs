@@ -11,50 +11,53 @@ use mimir_core::{ToolError, ToolErrorCode};
 use mimir_net::{Error, OutboundRequest, RequestAuthorizer, RequestLimits, RequestPermit};
 use parking_lot::Mutex;
 
-use crate::kit::{Names, Site, answer, client, client_of, fetch, fixed, get, kind, lax, listed};
+use crate::kit::{
+    Names, Site, allow_all, allow_hosts, answer, client, client_with, fetch, get, kind,
+    pin_to_loopback,
+};
 
 /// Records the requests it is asked about, and answers as the test defines.
-struct Gate {
-    asked: Mutex<Vec<String>>,
+struct RecordingAuthorizer {
+    requests: Mutex<Vec<String>>,
     refused: Mutex<Vec<String>>,
     answer: fn(&OutboundRequest<'_>) -> Result<RequestPermit, ToolError>,
-    thinks: Duration,
+    delay: Duration,
 }
 
-impl Gate {
+impl RecordingAuthorizer {
     fn of(answer: fn(&OutboundRequest<'_>) -> Result<RequestPermit, ToolError>) -> Arc<Self> {
         Self::slow(answer, Duration::ZERO)
     }
 
     fn slow(
         answer: fn(&OutboundRequest<'_>) -> Result<RequestPermit, ToolError>,
-        thinks: Duration,
+        delay: Duration,
     ) -> Arc<Self> {
         Arc::new(Self {
-            asked: Mutex::default(),
+            requests: Mutex::default(),
             refused: Mutex::default(),
             answer,
-            thinks,
+            delay,
         })
     }
 }
 
-impl RequestAuthorizer for Gate {
+impl RequestAuthorizer for RecordingAuthorizer {
     fn authorize<'a>(
         &'a self,
-        ask: OutboundRequest<'a>,
+        request: OutboundRequest<'a>,
     ) -> BoxFuture<'a, Result<RequestPermit, ToolError>> {
         let line = format!(
             "{} {} {} {}",
-            ask.hop,
-            ask.method,
-            ask.target,
-            ask.verdict.is_allowed()
+            request.hop,
+            request.method,
+            request.target,
+            request.verdict.is_allowed()
         );
-        self.asked.lock().push(line);
-        let answer = (self.answer)(&ask);
+        self.requests.lock().push(line);
+        let answer = (self.answer)(&request);
         Box::pin(async move {
-            tokio::time::sleep(self.thinks).await;
+            tokio::time::sleep(self.delay).await;
             answer
         })
     }
@@ -79,12 +82,15 @@ async fn refused_hop_is_reported_as_itself() {
         ("http://in.private.example/x", "blocked-address"),
     ] {
         let head = format!("location: {location}\r\n");
-        let site = Site::says(move |_| answer("303 See Other", &head, "")).await;
+        let site = Site::respond_with(move |_| answer("303 See Other", &head, "")).await;
         let names = Names::of(&[("in.private.example", "10.0.0.1")]);
-        let rules = fixed(listed(&["app.example", "*.private.example"]), "app.example");
-        let gate = Gate::of(|_| Ok(RequestPermit::Listed));
+        let rules = pin_to_loopback(
+            allow_hosts(&["app.example", "*.private.example"]),
+            "app.example",
+        );
+        let gate = RecordingAuthorizer::of(|_| Ok(RequestPermit::Listed));
         let client =
-            client_of(rules, &names, RequestLimits::default()).with_authorizer(gate.clone());
+            client_with(rules, &names, RequestLimits::default()).with_authorizer(gate.clone());
         let request = Request::post(site.named("http://app.example", "/form"))
             .body(Bytes::from("x"))
             .unwrap();
@@ -96,21 +102,21 @@ async fn refused_hop_is_reported_as_itself() {
 
 #[tokio::test]
 async fn authorizer_checks_each_hop_as_sent() {
-    let site = Site::says(|head| match head.starts_with("POST /form ") {
+    let site = Site::respond_with(|head| match head.starts_with("POST /form ") {
         true => answer("303 See Other", "location: /done?id=1\r\n", ""),
         false => answer("200 OK", "", "done"),
     })
     .await;
-    let gate = Gate::of(|_| Ok(RequestPermit::Listed));
-    let client = client(lax()).with_authorizer(gate.clone());
+    let gate = RecordingAuthorizer::of(|_| Ok(RequestPermit::Listed));
+    let client = client(allow_all()).with_authorizer(gate.clone());
     let request = Request::post(site.url("/form"))
         .body(Bytes::from("x"))
         .unwrap();
     client.fetch(request).await.unwrap();
     let (first, second) = (site.url("/form"), site.url("/done?id=1"));
-    let asked = gate.asked.lock().clone();
+    let requests = gate.requests.lock().clone();
     assert_eq!(
-        asked,
+        requests,
         [
             format!("0 POST {first} true"),
             format!("1 GET {second} true")
@@ -121,14 +127,14 @@ async fn authorizer_checks_each_hop_as_sent() {
 #[tokio::test]
 async fn refusal_reaches_the_caller_without_a_lookup() {
     let names = Names::of(&[("app.example", "127.0.0.1")]);
-    let refuse = |ask: &OutboundRequest<'_>| {
+    let refuse = |request: &OutboundRequest<'_>| {
         Err(ToolError::new(
             ToolErrorCode::ApprovalDenied,
-            format!("no {}", ask.method),
+            format!("no {}", request.method),
         ))
     };
-    let client =
-        client_of(lax(), &names, RequestLimits::default()).with_authorizer(Gate::of(refuse));
+    let client = client_with(allow_all(), &names, RequestLimits::default())
+        .with_authorizer(RecordingAuthorizer::of(refuse));
     let error = fetch(&client, "http://app.example/").await.unwrap_err();
     assert_eq!(
         (error.kind(), error.code()),
@@ -138,19 +144,19 @@ async fn refusal_reaches_the_caller_without_a_lookup() {
         ToolError::from(error),
         ToolError::new(ToolErrorCode::ApprovalDenied, "no GET")
     );
-    assert_eq!(names.asked(), [""; 0]);
+    assert_eq!(names.lookups(), [""; 0]);
 }
 
 /// An approval may allow a target that is not on a list. The authorizer is not called for a request that the policy
 /// blocks, and no approval opens addresses.
 #[tokio::test]
 async fn approval_is_limited_by_the_policy() {
-    let site = Site::says(|_| answer("200 OK", "", "hello")).await;
+    let site = Site::respond_with(|_| answer("200 OK", "", "hello")).await;
     let names = Names::of(&[
         ("app.example", "127.0.0.1"),
         ("public.example", "127.0.0.1"),
     ]);
-    let mut rules = listed(&["listed.example"]);
+    let mut rules = allow_hosts(&["listed.example"]);
     rules.block_private = false;
     let url = site.named("http://app.example", "/");
     for (permit, answer, kind_then) in [
@@ -161,34 +167,34 @@ async fn approval_is_limited_by_the_policy() {
         ),
         (RequestPermit::Unlisted, |_| Ok(RequestPermit::Unlisted), ""),
     ] {
-        let gate = Gate::of(answer);
-        let client = client_of(rules.clone(), &names, RequestLimits::default())
+        let gate = RecordingAuthorizer::of(answer);
+        let client = client_with(rules.clone(), &names, RequestLimits::default())
             .with_authorizer(gate.clone());
         assert_eq!(kind(&client, &url).await, kind_then, "{permit:?}");
-        assert_eq!(*gate.asked.lock(), [format!("0 GET {url} false")]);
+        assert_eq!(*gate.requests.lock(), [format!("0 GET {url} false")]);
         assert_eq!(kind(&client, "http://app.example:25/").await, "blocked");
         assert_eq!(kind(&client, "http://169.254.169.254/").await, "blocked");
         assert_eq!(
-            gate.asked.lock().len(),
+            gate.requests.lock().len(),
             1,
             "a blocked request is not passed to the authorizer"
         );
     }
     rules.block_private = true;
-    let client = client_of(rules, &names, RequestLimits::default())
-        .with_authorizer(Gate::of(|_| Ok(RequestPermit::Unlisted)));
+    let client = client_with(rules, &names, RequestLimits::default())
+        .with_authorizer(RecordingAuthorizer::of(|_| Ok(RequestPermit::Unlisted)));
     assert_eq!(kind(&client, &url).await, "blocked-address");
     assert_eq!(site.connections(), 1);
 }
 
 #[tokio::test]
 async fn clock_is_paused_during_an_approval() {
-    let site = Site::says(|_| answer("200 OK", "", "hello")).await;
+    let site = Site::respond_with(|_| answer("200 OK", "", "hello")).await;
     let limits = RequestLimits {
         whole: Duration::from_millis(250),
         ..RequestLimits::default()
     };
-    let gate = Gate::slow(|_| Ok(RequestPermit::Listed), Duration::from_millis(400));
-    let client = client_of(lax(), &Names::none(), limits).with_authorizer(gate);
+    let gate = RecordingAuthorizer::slow(|_| Ok(RequestPermit::Listed), Duration::from_millis(400));
+    let client = client_with(allow_all(), &Names::none(), limits).with_authorizer(gate);
     assert!(client.fetch(get(&site.url("/"))).await.is_ok());
 }

@@ -59,7 +59,7 @@ async fn shows(
 
 #[tokio::test]
 async fn mode_switches_the_network() {
-    let site = Site::says(|_| answer("200 OK", "", "")).await;
+    let site = Site::respond_with(|_| answer("200 OK", "", "")).await;
     let base = json!({"allowedHosts": ["127.0.0.1"]});
     shows(
         base,
@@ -75,7 +75,7 @@ async fn mode_switches_the_network() {
 
 #[tokio::test]
 async fn allowed_hosts_are_reached() {
-    let site = Site::says(|_| answer("200 OK", "", "")).await;
+    let site = Site::respond_with(|_| answer("200 OK", "", "")).await;
     let hosts = json!(["127.0.0.1"]);
     shows(
         json!({}),
@@ -91,7 +91,7 @@ async fn allowed_hosts_are_reached() {
 
 #[tokio::test]
 async fn blocked_ports_are_refused() {
-    let site = Site::says(|_| answer("200 OK", "", "")).await;
+    let site = Site::respond_with(|_| answer("200 OK", "", "")).await;
     let base = json!({"allowedHosts": ["127.0.0.1"]});
     let ports = json!([site.address.port()]);
     shows(
@@ -108,7 +108,7 @@ async fn blocked_ports_are_refused() {
 
 #[tokio::test]
 async fn private_addresses_are_reached_by_names_if_allowed() {
-    let site = Site::says(|_| answer("200 OK", "", "")).await;
+    let site = Site::respond_with(|_| answer("200 OK", "", "")).await;
     let names = Names::of(&[("app.example", "127.0.0.1")]);
     let url = site.named("http://app.example", "/");
     let base = json!({"mode": "any"});
@@ -143,7 +143,7 @@ async fn metadata_is_looked_up_if_allowed() {
 
 #[tokio::test]
 async fn hosts_have_the_configured_addresses() {
-    let site = Site::says(|_| answer("200 OK", "", "")).await;
+    let site = Site::respond_with(|_| answer("200 OK", "", "")).await;
     let url = site.named("http://app.example", "/");
     let base = json!({"allowedHosts": ["*.example"]});
     let hosts = json!({"app.example": "127.0.0.1"});

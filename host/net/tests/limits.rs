@@ -11,7 +11,7 @@ use mimir_net::{Error, FetchedResponse, HttpClient, RequestLimits};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::kit::{Names, Site, answer, client, client_of, fetch, get, lax};
+use crate::kit::{Names, Site, allow_all, answer, client, client_with, fetch, get};
 
 const SHORT: Duration = Duration::from_millis(200);
 
@@ -19,7 +19,7 @@ const SHORT: Duration = Duration::from_millis(200);
 const SOON: Duration = Duration::from_secs(20);
 
 fn within(limits: RequestLimits) -> HttpClient {
-    client_of(lax(), &Names::none(), limits)
+    client_with(allow_all(), &Names::none(), limits)
 }
 
 fn failed(fetched: Result<FetchedResponse, Error>) -> (&'static str, ToolErrorCode) {
@@ -124,7 +124,7 @@ async fn headers_are_limited() {
         );
     }
     // Few bytes, but too many headers.
-    let site = Site::says(|_| answer("200 OK", &"a: b\r\n".repeat(200), "")).await;
+    let site = Site::respond_with(|_| answer("200 OK", &"a: b\r\n".repeat(200), "")).await;
     let error = fetch(&within(RequestLimits::default()), &site.url("/"))
         .await
         .unwrap_err();
@@ -138,7 +138,7 @@ async fn bodies_are_limited() {
         ..RequestLimits::default()
     };
     // One announces its length, one announces another length, one announces none.
-    let honest = Site::says(|_| answer("200 OK", "", &"x".repeat(100_001))).await;
+    let honest = Site::respond_with(|_| answer("200 OK", "", &"x".repeat(100_001))).await;
     let chunked = endless(
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
         b"10\r\n0123456789abcdef\r\n",
@@ -168,7 +168,7 @@ async fn bodies_are_limited() {
         assert!(received <= 100_000, "{received}");
         assert!(body.frame().await.is_none(), "it is over");
     }
-    let exact = Site::says(|_| answer("200 OK", "", &"x".repeat(100_000))).await;
+    let exact = Site::respond_with(|_| answer("200 OK", "", &"x".repeat(100_000))).await;
     assert_eq!(
         fetch(&within(limits), &exact.url("/"))
             .await
@@ -183,8 +183,9 @@ async fn bodies_are_limited() {
 #[tokio::test]
 async fn headers_are_counted() {
     for (count, kind) in [(99, ""), (150, "too-large")] {
-        let site = Site::says(move |_| answer("200 OK", &"x-a: b\r\n".repeat(count), "")).await;
-        let fetched = fetch(&client(lax()), &site.url("/")).await;
+        let site =
+            Site::respond_with(move |_| answer("200 OK", &"x-a: b\r\n".repeat(count), "")).await;
+        let fetched = fetch(&client(allow_all()), &site.url("/")).await;
         match fetched {
             Ok(fetched) => assert_eq!(
                 (fetched.headers.get_all("x-a").iter().count(), kind),
@@ -241,7 +242,9 @@ async fn gzip_bomb_is_refused() {
         }
     })
     .await;
-    let error = fetch(&client(lax()), &site.url("/")).await.unwrap_err();
+    let error = fetch(&client(allow_all()), &site.url("/"))
+        .await
+        .unwrap_err();
     assert_eq!(
         (error.kind(), error.code()),
         ("decompression-bomb", ToolErrorCode::LimitExceeded)
@@ -283,7 +286,7 @@ async fn uploads_are_limited() {
 /// A guest that opens requests and never reads their responses.
 #[tokio::test]
 async fn requests_open_at_a_time_are_limited() {
-    let site = Site::says(|_| answer("200 OK", "", &"x".repeat(100_000))).await;
+    let site = Site::respond_with(|_| answer("200 OK", "", &"x".repeat(100_000))).await;
     let client = within(RequestLimits {
         connect: SHORT,
         ..RequestLimits::default()
@@ -316,7 +319,7 @@ async fn requests_open_at_a_time_are_limited() {
 
 #[tokio::test]
 async fn too_many_request_headers_are_not_sent() {
-    let site = Site::says(|_| answer("200 OK", "", "")).await;
+    let site = Site::respond_with(|_| answer("200 OK", "", "")).await;
     let many: Vec<String> = (0..101).map(|n| format!("x-{n}")).collect();
     let large = "y".repeat(70_000);
     for (headers, kind) in [
@@ -328,7 +331,10 @@ async fn too_many_request_headers_are_not_sent() {
     ] {
         let mut request = get(&site.url("/"));
         *request.headers_mut() = mimir_net::headers::parse(headers).unwrap();
-        assert_eq!(client(lax()).fetch(request).await.unwrap_err().kind(), kind);
+        assert_eq!(
+            client(allow_all()).fetch(request).await.unwrap_err().kind(),
+            kind
+        );
     }
     assert_eq!(site.connections(), 0);
 }

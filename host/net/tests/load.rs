@@ -1,12 +1,12 @@
 //! Many requests at the same time.
 
-use crate::kit::{Site, answer, client, fetch, lax};
+use crate::kit::{Site, allow_all, answer, client, fetch};
 
 /// A thousand requests by eight calls open as many connections as calls, and no more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn load_of_eight_calls_takes_eight_connections() {
-    let site = Site::says(|_| answer("200 OK", "", "hello")).await;
-    let client = client(lax());
+    let site = Site::respond_with(|_| answer("200 OK", "", "hello")).await;
+    let client = client(allow_all());
     let calls = (0..8).map(|_| {
         let (client, url) = (client.clone(), site.url("/"));
         tokio::spawn(async move {
@@ -16,7 +16,7 @@ async fn load_of_eight_calls_takes_eight_connections() {
         })
     });
     futures::future::try_join_all(calls).await.unwrap();
-    assert_eq!(site.heads().len(), 1000);
+    assert_eq!(site.request_heads().len(), 1000);
     // A connection that is just being returned may be missed by the next call.
     assert!(site.connections() <= 16, "{}", site.connections());
 }

@@ -7,7 +7,8 @@ use mimir_core::ToolErrorCode;
 use mimir_net::RequestLimits;
 
 use crate::kit::{
-    Authority, Names, Site, answer, client, client_of, fetch, fixed, get, guarded, lax, listed,
+    Authority, Names, Site, allow_all, allow_hosts, answer, client, client_with, fetch, get,
+    guarded, pin_to_loopback,
 };
 
 fn to(status: &str, location: &str) -> String {
@@ -17,7 +18,7 @@ fn to(status: &str, location: &str) -> String {
 /// Each hop is checked like the first one: an allowed server cannot redirect to a refused one.
 #[tokio::test]
 async fn redirect_target_is_checked_like_a_request() {
-    let inside = Site::says(|_| answer("200 OK", "", "inside")).await;
+    let inside = Site::respond_with(|_| answer("200 OK", "", "inside")).await;
     let port = inside.address.port();
     for (location, kind) in [
         (format!("http://127.0.0.1:{port}/"), "blocked"),
@@ -39,10 +40,10 @@ async fn redirect_target_is_checked_like_a_request() {
         ("http://a..b/".to_owned(), "invalid-redirect"),
     ] {
         let shown = location.clone();
-        let outside = Site::says(move |_| to("302 Found", &location)).await;
+        let outside = Site::respond_with(move |_| to("302 Found", &location)).await;
         let names = Names::of(&[("private.example", "127.0.0.1")]);
-        let client = client_of(
-            fixed(listed(&["*.example"]), "allowed.example"),
+        let client = client_with(
+            pin_to_loopback(allow_hosts(&["*.example"]), "allowed.example"),
             &names,
             RequestLimits::default(),
         );
@@ -58,7 +59,7 @@ async fn redirect_target_is_checked_like_a_request() {
 #[tokio::test]
 async fn redirect_from_https_to_http_is_not_followed() {
     let authority = Authority::new();
-    let clear = Site::says(|_| answer("200 OK", "", "in the clear")).await;
+    let clear = Site::respond_with(|_| answer("200 OK", "", "in the clear")).await;
     let location = clear.named("http://safe.example", "/");
     let site = Site::https(authority.server(&["safe.example"], &[]), move |_| {
         let location = location.clone();
@@ -72,10 +73,9 @@ async fn redirect_from_https_to_http_is_not_followed() {
         }
     })
     .await;
-    let guard = mimir_net::PolicyGuard::new(mimir_core::network::NetworkPolicy::new(fixed(
-        lax(),
-        "safe.example",
-    )));
+    let guard = mimir_net::PolicyGuard::new(mimir_core::network::NetworkPolicy::new(
+        pin_to_loopback(allow_all(), "safe.example"),
+    ));
     let client = guarded(
         guard.into(),
         &Names::none(),
@@ -95,7 +95,7 @@ async fn redirect_from_https_to_http_is_not_followed() {
 
 #[tokio::test]
 async fn redirects_are_limited() {
-    let site = Site::says(|head| {
+    let site = Site::respond_with(|head| {
         let here: usize = head[5..].split(' ').next().unwrap().parse().unwrap();
         match here {
             5 => answer("200 OK", "", "at last"),
@@ -104,17 +104,17 @@ async fn redirects_are_limited() {
         }
     })
     .await;
-    let client = client(lax());
+    let client = client(allow_all());
     let fetched = fetch(&client, &site.url("/0")).await.unwrap();
     assert_eq!((fetched.redirects, &fetched.body[..]), (5, &b"at last"[..]));
     assert_eq!(fetched.target.to_string(), site.url("/5"));
-    assert_eq!(site.heads().len(), 6);
+    assert_eq!(site.request_heads().len(), 6);
     let error = fetch(&client, &site.url("/9")).await.unwrap_err();
     assert_eq!(
         (error.kind(), error.code()),
         ("too-many-redirects", ToolErrorCode::LimitExceeded)
     );
-    assert_eq!(site.heads().len(), 12);
+    assert_eq!(site.request_heads().len(), 12);
     let fewer = client.with_limits(RequestLimits {
         redirects: 0,
         ..RequestLimits::default()
@@ -138,7 +138,7 @@ async fn redirect_keeps_method_and_body_as_the_fetch_standard_says() {
         ("307 x", "POST", "POST"),
         ("308 x", "PUT", "PUT"),
     ] {
-        let site = Site::says(move |head| match head.contains(" /there ") {
+        let site = Site::respond_with(move |head| match head.contains(" /there ") {
             true => answer("200 OK", "", ""),
             false => to(status, "/there"),
         })
@@ -154,8 +154,8 @@ async fn redirect_keeps_method_and_body_as_the_fetch_standard_says() {
             *request.body_mut() = Bytes::new();
         }
         // Responses to HEAD have no body here, so the next request finds its own.
-        client(lax()).fetch(request).await.unwrap();
-        let last = site.heads().pop().unwrap();
+        client(allow_all()).fetch(request).await.unwrap();
+        let last = site.request_heads().pop().unwrap();
         assert!(
             last.starts_with(&format!("{after} /there ")),
             "{status} {method}: {last}"
@@ -182,15 +182,18 @@ const NAMES: [&str; 6] = [
 
 #[tokio::test]
 async fn redirect_keeps_credentials_at_their_origin() {
-    let other = Site::says(|_| answer("200 OK", "", "")).await;
+    let other = Site::respond_with(|_| answer("200 OK", "", "")).await;
     let elsewhere = other.named("http://b.example", "/");
-    let site = Site::says(move |head| match head.starts_with("GET /away ") {
+    let site = Site::respond_with(move |head| match head.starts_with("GET /away ") {
         true => to("302 Found", &elsewhere),
         false if head.starts_with("GET /near ") => to("302 Found", "/here"),
         false => answer("200 OK", "", ""),
     })
     .await;
-    let client = client(fixed(fixed(lax(), "a.example"), "b.example"));
+    let client = client(pin_to_loopback(
+        pin_to_loopback(allow_all(), "a.example"),
+        "b.example",
+    ));
     let token = HeaderName::from_static("x-my-token");
     for (path, kept) in [("/near", true), ("/away", false)] {
         let mut request = get(&site.named("http://a.example", path));
@@ -205,7 +208,11 @@ async fn redirect_keeps_credentials_at_their_origin() {
         headers.insert(token.clone(), secret);
         headers.insert("accept", HeaderValue::from_static("text/html"));
         client.fetch(request).await.unwrap();
-        let heads = if kept { site.heads() } else { other.heads() };
+        let heads = if kept {
+            site.request_heads()
+        } else {
+            other.request_heads()
+        };
         let last = heads.last().unwrap();
         assert_eq!(
             last.matches("credential").count(),
@@ -217,7 +224,7 @@ async fn redirect_keeps_credentials_at_their_origin() {
         assert!(!last.contains("referer"), "{last}");
     }
     // Another port is another origin.
-    assert_eq!(other.heads().len(), 1);
+    assert_eq!(other.request_heads().len(), 1);
 }
 
 #[tokio::test]
@@ -230,8 +237,9 @@ async fn redirect_free_status_is_a_response() {
         "299 Odd",
     ] {
         let site =
-            Site::says(move |_| format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n")).await;
-        let fetched = fetch(&client(lax()), &site.url("/")).await.unwrap();
+            Site::respond_with(move |_| format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n"))
+                .await;
+        let fetched = fetch(&client(allow_all()), &site.url("/")).await.unwrap();
         assert_eq!(fetched.status.as_str(), &status[..3]);
     }
 }

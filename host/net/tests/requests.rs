@@ -5,11 +5,13 @@ use http::{Method, Request};
 use mimir_core::ToolErrorCode;
 use mimir_net::{RequestLimits, headers};
 
-use crate::kit::{Names, Site, answer, client, client_of, fetch, get, kind, lax, listed};
+use crate::kit::{
+    Names, Site, allow_all, allow_hosts, answer, client, client_with, fetch, get, kind,
+};
 
 #[tokio::test]
 async fn invalid_url_has_its_own_kind() {
-    let client = client(lax());
+    let client = client(allow_all());
     for (url, kind) in [
         ("ftp://example.com/", "unsupported-scheme"),
         ("file://localhost/etc/passwd", "unsupported-scheme"),
@@ -34,8 +36,8 @@ async fn invalid_url_has_its_own_kind() {
 
 #[tokio::test]
 async fn host_tricks_do_not_bypass_the_list() {
-    let site = Site::says(|_| answer("200 OK", "", "hello")).await;
-    let client = client(listed(&["safe.example"]));
+    let site = Site::respond_with(|_| answer("200 OK", "", "hello")).await;
+    let client = client(allow_hosts(&["safe.example"]));
     let port = site.address.port();
     for url in [
         format!("http://127.0.0.1:{port}\\@safe.example/"),
@@ -58,14 +60,14 @@ async fn host_tricks_do_not_bypass_the_list() {
 
 #[tokio::test]
 async fn host_ignores_case_and_trailing_dot() {
-    let site = Site::says(|_| answer("200 OK", "", "hello")).await;
+    let site = Site::respond_with(|_| answer("200 OK", "", "hello")).await;
     let names = Names::of(&[
         ("safe.example", "127.0.0.1"),
         ("xn--bcher-kva.example", "127.0.0.1"),
     ]);
-    let mut rules = listed(&["safe.example", "bücher.example"]);
+    let mut rules = allow_hosts(&["safe.example", "bücher.example"]);
     rules.block_private = false;
-    let client = client_of(rules, &names, RequestLimits::default());
+    let client = client_with(rules, &names, RequestLimits::default());
     for host in [
         "http://safe.example",
         "HTTP://SAFE.Example.",
@@ -73,7 +75,11 @@ async fn host_ignores_case_and_trailing_dot() {
     ] {
         assert_eq!(kind(&client, &site.named(host, "/")).await, "", "{host}");
     }
-    let hosts: Vec<_> = site.heads().iter().map(|head| line(head, "host")).collect();
+    let hosts: Vec<_> = site
+        .request_heads()
+        .iter()
+        .map(|head| header_line(head, "host"))
+        .collect();
     let port = site.address.port();
     let safe = format!("safe.example:{port}");
     assert_eq!(
@@ -84,17 +90,17 @@ async fn host_ignores_case_and_trailing_dot() {
     assert_eq!(site.connections(), 2);
 }
 
-fn line(head: &str, name: &str) -> String {
-    let found = head
+fn header_line(head: &str, name: &str) -> String {
+    let value = head
         .lines()
         .find_map(|line| line.strip_prefix(&format!("{name}: ")));
-    found.unwrap_or_default().to_owned()
+    value.unwrap_or_default().to_owned()
 }
 
 #[tokio::test]
 async fn ports_of_other_protocols_are_refused() {
     let names = Names::of(&[("mail.example", "127.0.0.1")]);
-    let client = client_of(lax(), &names, RequestLimits::default());
+    let client = client_with(allow_all(), &names, RequestLimits::default());
     for port in [22, 23, 25, 465, 587, 3389, 6379, 11211] {
         let error = fetch(&client, &format!("http://mail.example:{port}/"))
             .await
@@ -105,7 +111,11 @@ async fn ports_of_other_protocols_are_refused() {
             "{error}"
         );
     }
-    assert_eq!(names.asked(), [""; 0], "a refused request causes no lookup");
+    assert_eq!(
+        names.lookups(),
+        [""; 0],
+        "a refused request causes no lookup"
+    );
 }
 
 #[tokio::test]
@@ -135,8 +145,8 @@ async fn header_cannot_break_out_of_its_line() {
 
 #[tokio::test]
 async fn headers_of_the_connection_are_refused() {
-    let site = Site::says(|_| answer("200 OK", "", "hello")).await;
-    let client = client(lax());
+    let site = Site::respond_with(|_| answer("200 OK", "", "hello")).await;
+    let client = client(allow_all());
     for (name, value) in [
         ("host", "evil.example"),
         ("Host", "127.0.0.1"),
@@ -165,8 +175,8 @@ async fn headers_of_the_connection_are_refused() {
 
 #[tokio::test]
 async fn body_must_match_its_announced_length() {
-    let site = Site::says(|_| answer("200 OK", "", "hello")).await;
-    let client = client(lax());
+    let site = Site::respond_with(|_| answer("200 OK", "", "hello")).await;
+    let client = client(allow_all());
     for (lengths, fits) in [
         (vec!["5"], true),
         (vec!["4"], false),
@@ -193,8 +203,8 @@ async fn body_must_match_its_announced_length() {
 
 #[tokio::test]
 async fn methods_for_tunnels_and_echoes_are_refused() {
-    let site = Site::says(|_| answer("200 OK", "", "hello")).await;
-    let client = client(lax());
+    let site = Site::respond_with(|_| answer("200 OK", "", "hello")).await;
+    let client = client(allow_all());
     for method in ["CONNECT", "TRACE", "TRACK"] {
         let mut request = get(&site.url("/"));
         *request.method_mut() = Method::from_bytes(method.as_bytes()).unwrap();
@@ -209,12 +219,12 @@ async fn methods_for_tunnels_and_echoes_are_refused() {
 /// All characters that a URL may contain arrive encoded, and with their meaning unchanged.
 #[tokio::test]
 async fn url_with_odd_characters_arrives_encoded() {
-    let site = Site::says(|_| answer("200 OK", "", "")).await;
-    let client = client(lax());
+    let site = Site::respond_with(|_| answer("200 OK", "", "")).await;
+    let client = client(allow_all());
     fetch(&client, &site.url("/a%20b{c}|d^e`f\"?g=<h>&i='j'`#k"))
         .await
         .unwrap();
-    let head = site.heads().remove(0);
+    let head = site.request_heads().remove(0);
     let line = head.lines().next().unwrap();
     assert!(
         line.starts_with("GET /a%20b%7Bc%7D|d^e%60f%22?g=%3Ch%3E&i=%27j%27` HTTP/1.1"),

@@ -8,7 +8,9 @@ use mimir_core::network::{NetworkPolicy, NetworkRules};
 use mimir_net::{HttpClient, PolicyGuard, RequestLimits, TlsRoots};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::kit::{Names, Site, answer, fixed, get, guarded, kind, lax, listed};
+use crate::kit::{
+    Names, Site, allow_all, allow_hosts, answer, get, guarded, kind, pin_to_loopback,
+};
 
 fn under(rules: NetworkRules) -> (Arc<PolicyGuard>, HttpClient) {
     let guard = Arc::new(PolicyGuard::new(NetworkPolicy::new(rules)));
@@ -23,24 +25,27 @@ fn under(rules: NetworkRules) -> (Arc<PolicyGuard>, HttpClient) {
 
 #[tokio::test]
 async fn revoked_grant_refuses_the_next_request() {
-    let site = Site::says(|_| answer("200 OK", "", "hello")).await;
-    let (guard, client) = under(fixed(listed(&["app.example"]), "app.example"));
+    let site = Site::respond_with(|_| answer("200 OK", "", "hello")).await;
+    let (guard, client) = under(pin_to_loopback(
+        allow_hosts(&["app.example"]),
+        "app.example",
+    ));
     let url = site.named("http://app.example", "/");
     assert_eq!(kind(&client, &url).await, "");
-    guard.set(NetworkPolicy::new(listed(&[])));
+    guard.set(NetworkPolicy::new(allow_hosts(&[])));
     let error = client.fetch(get(&url)).await.unwrap_err();
     assert_eq!(
         (error.kind(), error.code()),
         ("blocked", ToolErrorCode::PolicyDenied)
     );
-    assert_eq!(site.heads().len(), 1);
+    assert_eq!(site.request_heads().len(), 1);
 }
 
 /// The host is still allowed, but its address no longer is: the open connection is not used.
 #[tokio::test]
 async fn revoked_address_closes_a_pooled_connection() {
-    let site = Site::says(|_| answer("200 OK", "", "hello")).await;
-    let allowed = fixed(listed(&["app.example"]), "app.example");
+    let site = Site::respond_with(|_| answer("200 OK", "", "hello")).await;
+    let allowed = pin_to_loopback(allow_hosts(&["app.example"]), "app.example");
     let (guard, client) = under(allowed.clone());
     let url = site.named("http://app.example", "/");
     assert_eq!(kind(&client, &url).await, "");
@@ -57,21 +62,24 @@ async fn revoked_address_closes_a_pooled_connection() {
 
 #[tokio::test]
 async fn revoked_host_ends_a_response_in_transfer() {
-    let (tell, told) = tokio::sync::mpsc::channel::<()>(1);
-    let told = Arc::new(tokio::sync::Mutex::new(told));
+    let (release, released) = tokio::sync::mpsc::channel::<()>(1);
+    let released = Arc::new(tokio::sync::Mutex::new(released));
     let site = Site::of(move |mut stream| {
-        let told = Arc::clone(&told);
+        let released = Arc::clone(&released);
         async move {
             let _ = stream.read(&mut [0; 4096]).await;
             let head = "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nfirst";
             stream.write_all(head.as_bytes()).await.unwrap();
-            told.lock().await.recv().await;
+            released.lock().await.recv().await;
             stream.write_all(b"after").await.unwrap();
         }
     })
     .await;
-    for (then, ends) in [(lax(), false), (listed(&[]), true)] {
-        let (guard, client) = under(fixed(listed(&["app.example"]), "app.example"));
+    for (then, ends) in [(allow_all(), false), (allow_hosts(&[]), true)] {
+        let (guard, client) = under(pin_to_loopback(
+            allow_hosts(&["app.example"]),
+            "app.example",
+        ));
         let url = site.named("http://app.example", "/");
         let mut body = client
             .send(get(&url).map(http_body_util::Full::new))
@@ -81,7 +89,7 @@ async fn revoked_host_ends_a_response_in_transfer() {
         let first = body.frame().await.unwrap().unwrap();
         assert_eq!(first.into_data().unwrap(), "first");
         guard.set(NetworkPolicy::new(then));
-        tell.send(()).await.unwrap();
+        release.send(()).await.unwrap();
         let after = body.frame().await.unwrap();
         assert_eq!(after.is_err(), ends);
         assert_eq!(
@@ -94,9 +102,9 @@ async fn revoked_host_ends_a_response_in_transfer() {
 /// Two tools with the same permissions still share no connection.
 #[tokio::test]
 async fn clients_do_not_share_connections() {
-    let site = Site::says(|_| answer("200 OK", "", "hello")).await;
-    let (_, one) = under(lax());
-    let (_, other) = under(lax());
+    let site = Site::respond_with(|_| answer("200 OK", "", "hello")).await;
+    let (_, one) = under(allow_all());
+    let (_, other) = under(allow_all());
     for _ in 0..3 {
         assert_eq!(kind(&one, &site.url("/")).await, "");
         assert_eq!(kind(&one.clone(), &site.url("/")).await, "");
@@ -116,7 +124,10 @@ async fn revoked_host_refuses_a_waiting_request() {
         std::future::pending::<()>().await;
     })
     .await;
-    let (guard, client) = under(fixed(listed(&["app.example"]), "app.example"));
+    let (guard, client) = under(pin_to_loopback(
+        allow_hosts(&["app.example"]),
+        "app.example",
+    ));
     let url = site.named("http://app.example", "/");
     let send = || client.send(get(&url).map(http_body_util::Full::new));
     let mut open = Vec::new();
@@ -126,7 +137,7 @@ async fn revoked_host_refuses_a_waiting_request() {
     let waiting = send();
     tokio::pin!(waiting);
     assert!(futures::poll!(&mut waiting).is_pending());
-    guard.set(NetworkPolicy::new(listed(&[])));
+    guard.set(NetworkPolicy::new(allow_hosts(&[])));
     open.clear();
     assert_eq!(waiting.await.unwrap_err().kind(), "blocked");
     assert_eq!(site.connections(), RequestLimits::CONCURRENT);
@@ -135,23 +146,23 @@ async fn revoked_host_refuses_a_waiting_request() {
 /// The head of the response may arrive before the body of the request is sent.
 #[tokio::test]
 async fn revoked_host_or_deadline_ends_an_upload() {
-    let (told, mut tell) = tokio::sync::mpsc::unbounded_channel::<usize>();
+    let (read_sizes_sender, mut read_sizes) = tokio::sync::mpsc::unbounded_channel::<usize>();
     let site = Site::of(move |mut stream| {
-        let told = told.clone();
+        let read_sizes_sender = read_sizes_sender.clone();
         async move {
-            let mut piece = [0; 4096];
-            let _ = stream.read(&mut piece).await;
+            let mut chunk = [0; 4096];
+            let _ = stream.read(&mut chunk).await;
             let head = "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nfirst";
             stream.write_all(head.as_bytes()).await.unwrap();
-            while let Ok(read @ 1..) = stream.read(&mut piece).await {
-                let _ = told.send(read);
+            while let Ok(read @ 1..) = stream.read(&mut chunk).await {
+                let _ = read_sizes_sender.send(read);
             }
         }
     })
     .await;
     for late in [false, true] {
-        let guard = Arc::new(PolicyGuard::new(NetworkPolicy::new(fixed(
-            listed(&["app.example"]),
+        let guard = Arc::new(PolicyGuard::new(NetworkPolicy::new(pin_to_loopback(
+            allow_hosts(&["app.example"]),
             "app.example",
         ))));
         let limits = RequestLimits {
@@ -165,25 +176,25 @@ async fn revoked_host_or_deadline_ends_an_upload() {
             TlsRoots::default(),
         );
         let (mut more, pieces) = futures::channel::mpsc::unbounded::<Result<_, std::io::Error>>();
-        let frames = futures::StreamExt::map(pieces, |piece| piece.map(http_body::Frame::data));
+        let frames = futures::StreamExt::map(pieces, |chunk| chunk.map(http_body::Frame::data));
         let mut request = http::Request::new(http_body_util::StreamBody::new(frames));
         *request.method_mut() = http::Method::POST;
         *request.uri_mut() = site.named("http://app.example", "/").parse().unwrap();
-        let piece = || Ok(bytes::Bytes::from_static(b"piece"));
-        futures::SinkExt::send(&mut more, piece()).await.unwrap();
+        let chunk = || Ok(bytes::Bytes::from_static(b"piece"));
+        futures::SinkExt::send(&mut more, chunk()).await.unwrap();
         let answer = client.send(request).await.unwrap();
         // The first may have arrived with the head of the request.
-        futures::SinkExt::send(&mut more, piece()).await.unwrap();
-        assert!(tell.recv().await.is_some());
+        futures::SinkExt::send(&mut more, chunk()).await.unwrap();
+        assert!(read_sizes.recv().await.is_some());
         match late {
             true => tokio::time::sleep(limits.whole).await,
-            false => guard.set(NetworkPolicy::new(listed(&[]))),
+            false => guard.set(NetworkPolicy::new(allow_hosts(&[]))),
         }
-        while tell.try_recv().is_ok() {}
-        let _ = futures::SinkExt::send(&mut more, piece()).await;
+        while release.try_recv().is_ok() {}
+        let _ = futures::SinkExt::send(&mut more, chunk()).await;
         // The connection ends, and nothing more has arrived.
         tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-        assert!(tell.try_recv().is_err(), "late: {late}");
+        assert!(release.try_recv().is_err(), "late: {late}");
         drop(answer);
     }
 }

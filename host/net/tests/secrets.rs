@@ -6,7 +6,7 @@ use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use mimir_core::network::UrlOrigin;
 use mimir_net::{HttpClient, SecretSwap};
 
-use crate::kit::{Site, answer, client, fixed, get, lax};
+use crate::kit::{Site, allow_all, answer, client, get, pin_to_loopback};
 
 const PLACEHOLDER: &str = "placeholder-0123";
 const VALUE: &str = "s3cret/value+42";
@@ -29,7 +29,11 @@ impl SecretSwap for One {
 }
 
 fn swapping() -> HttpClient {
-    client(fixed(fixed(lax(), "a.example"), "b.example")).with_secrets(Arc::new(One))
+    client(pin_to_loopback(
+        pin_to_loopback(allow_all(), "a.example"),
+        "b.example",
+    ))
+    .with_secrets(Arc::new(One))
 }
 
 fn request(url: &str, header: &str) -> http::Request<bytes::Bytes> {
@@ -42,7 +46,7 @@ fn request(url: &str, header: &str) -> http::Request<bytes::Bytes> {
 
 #[tokio::test]
 async fn secret_is_sent_only_in_its_header_to_its_host() {
-    let site = Site::says(|_| answer("200 OK", "", "")).await;
+    let site = Site::respond_with(|_| answer("200 OK", "", "")).await;
     for (origin, header, swapped) in [
         ("http://a.example", "authorization", true),
         ("http://A.EXAMPLE.", "Authorization", true),
@@ -57,7 +61,7 @@ async fn secret_is_sent_only_in_its_header_to_its_host() {
             ))
             .await
             .unwrap();
-        let head = site.heads().pop().unwrap();
+        let head = site.request_heads().pop().unwrap();
         assert_eq!(
             head.matches(VALUE).count(),
             usize::from(swapped),
@@ -73,9 +77,9 @@ async fn secret_is_sent_only_in_its_header_to_its_host() {
 
 #[tokio::test]
 async fn redirect_to_another_origin_drops_secret_and_placeholder() {
-    let other = Site::says(|_| answer("200 OK", "", "")).await;
+    let other = Site::respond_with(|_| answer("200 OK", "", "")).await;
     let elsewhere = other.named("http://b.example", "/");
-    let site = Site::says(move |head| match head.starts_with("GET /away ") {
+    let site = Site::respond_with(move |head| match head.starts_with("GET /away ") {
         true => answer("307 x", &format!("location: {elsewhere}\r\n"), ""),
         false if head.starts_with("GET /near ") => answer("307 x", "location: /here\r\n", ""),
         false => answer("200 OK", "", ""),
@@ -88,7 +92,7 @@ async fn redirect_to_another_origin_drops_secret_and_placeholder() {
         ))
         .await
         .unwrap();
-    let heads = site.heads();
+    let heads = site.request_heads();
     assert!(
         heads.iter().all(|head| head.contains(VALUE)),
         "its own origin: {heads:?}"
@@ -100,7 +104,7 @@ async fn redirect_to_another_origin_drops_secret_and_placeholder() {
         ))
         .await
         .unwrap();
-    let head = other.heads().pop().unwrap();
+    let head = other.request_heads().pop().unwrap();
     assert!(
         !head.contains(VALUE) && !head.contains(PLACEHOLDER),
         "{head}"
@@ -110,12 +114,13 @@ async fn redirect_to_another_origin_drops_secret_and_placeholder() {
 /// A server that received the secret returns it in a URL, in every spelling that a URL allows.
 #[tokio::test]
 async fn redirect_with_a_secret_in_its_url_is_not_followed() {
-    let other = Site::says(|_| answer("200 OK", "", "")).await;
+    let other = Site::respond_with(|_| answer("200 OK", "", "")).await;
     for shown in [VALUE, "s3cret%2Fvalue%2B42", "%733cret%2fvalue%2b42"] {
         let location = other.named("http://b.example", &format!("/?k={shown}"));
-        let site =
-            Site::says(move |_| answer("302 Found", &format!("location: {location}\r\n"), ""))
-                .await;
+        let site = Site::respond_with(move |_| {
+            answer("302 Found", &format!("location: {location}\r\n"), "")
+        })
+        .await;
         let sent = swapping()
             .fetch(request(
                 &site.named("http://a.example", "/"),
@@ -135,7 +140,7 @@ async fn redirect_with_a_secret_in_its_url_is_not_followed() {
 /// Errors after the insertion do not show the value, and neither does the printed response.
 #[tokio::test]
 async fn secret_is_absent_from_errors_and_logs() {
-    let broken = Site::says(|head| format!("NOT HTTP {head}\r\n\r\n")).await;
+    let broken = Site::respond_with(|head| format!("NOT HTTP {head}\r\n\r\n")).await;
     let url = broken.named("http://a.example", "/");
     let error = swapping()
         .fetch(request(&url, "authorization"))
@@ -143,7 +148,9 @@ async fn secret_is_absent_from_errors_and_logs() {
         .unwrap_err();
     assert_eq!(error.kind(), "protocol-error");
     assert!(!format!("{error} {error:?}").contains(VALUE), "{error:?}");
-    let echo = Site::says(|head| answer("200 OK", &format!("set-cookie: {VALUE}\r\n"), head)).await;
+    let echo =
+        Site::respond_with(|head| answer("200 OK", &format!("set-cookie: {VALUE}\r\n"), head))
+            .await;
     let fetched = swapping()
         .fetch(request(
             &echo.named("http://a.example", "/?token=x"),

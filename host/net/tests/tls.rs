@@ -7,10 +7,15 @@ use mimir_core::network::NetworkPolicy;
 use mimir_net::{HttpClient, PolicyGuard, RequestLimits, TlsRoots};
 use rustls::ServerConfig;
 
-use crate::kit::{Authority, Names, Site, answer, fetch, fixed, guarded, lax, text};
+use crate::kit::{
+    Authority, Names, Site, allow_all, answer, fetch, guarded, pin_to_loopback, text,
+};
 
 fn trusting(roots: TlsRoots) -> HttpClient {
-    let rules = fixed(fixed(lax(), "safe.example"), "other.example");
+    let rules = pin_to_loopback(
+        pin_to_loopback(allow_all(), "safe.example"),
+        "other.example",
+    );
     let guard = Arc::new(PolicyGuard::new(NetworkPolicy::new(rules)));
     guarded(guard, &Names::none(), RequestLimits::default(), roots)
 }
@@ -69,7 +74,7 @@ async fn certificate_that_is_not_trusted_is_refused() {
     let early = authority.server_of(&["safe.example"], &[], |certificate| {
         certificate.not_before = rcgen::date_time_ymd(4000, 1, 1);
     });
-    for (site, roots, words, helps) in [
+    for (site, roots, part, helps) in [
         (
             unknown,
             Authority::new().roots(),
@@ -97,7 +102,7 @@ async fn certificate_that_is_not_trusted_is_refused() {
             ("tls-certificate", ToolErrorCode::Network),
             "{error}"
         );
-        assert!(error.to_string().contains(words), "{error}");
+        assert!(error.to_string().contains(part), "{error}");
         let message = error.to_string();
         assert!(message.contains(helps), "{error}");
         assert_eq!(message.contains("extraRoots"), helps.contains("extraRoots"));
@@ -106,7 +111,7 @@ async fn certificate_that_is_not_trusted_is_refused() {
 
 #[tokio::test]
 async fn server_without_tls_is_reported() {
-    let site = Site::says(|_| answer("200 OK", "", "")).await;
+    let site = Site::respond_with(|_| answer("200 OK", "", "")).await;
     let client = trusting(Authority::new().roots());
     let silent = Site::of(|stream| async move { drop(stream) }).await;
     for site in [site, silent] {
@@ -138,7 +143,7 @@ async fn root_files_are_checked_when_read() {
     };
     let der =
         |text: &str| format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n");
-    for (path, words) in [
+    for (path, part) in [
         (authority.folder().join("missing.pem"), "cannot be read"),
         (write("empty.pem", ""), "no certificate"),
         (write("text.pem", "hello"), "no certificate"),
@@ -152,7 +157,7 @@ async fn root_files_are_checked_when_read() {
         );
         let text = error.to_string();
         let name = path.file_name().unwrap().to_str().unwrap();
-        assert!(text.contains(words) && text.contains(name), "{text}");
+        assert!(text.contains(part) && text.contains(name), "{text}");
     }
     assert!(TlsRoots::with_extra(&[authority.file()]).is_ok());
 }

@@ -1,7 +1,7 @@
 //! `bc`: a calculator with decimal numbers of any length, in place of bashkit's, which computes with floats.
 //!
-//! It does what GNU bc does, except for what bounds it: numbers have at most 100,000 digits before the point, and as
-//! many after it; `read()` is refused, and runtime errors do not name an address.
+//! Compatible with GNU bc, with these limits: numbers have at most 100,000 digits before the point and as many after
+//! it; `read()` is refused, and runtime errors do not name an address.
 
 #[cfg(target_os = "wasi")]
 mod builtin;

@@ -1,4 +1,5 @@
-//! Directories of the host as a filesystem of the shell. Modes are kept here while the script runs: WASI has none.
+//! Directories of the host as a file system of the shell. WASI has no file modes, so modes that the script sets are
+//! stored here while it runs.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -10,10 +11,10 @@ use std::{fs, io::Error};
 use bashkit::{DirEntry, FileType, FsBackend, Metadata, Result, async_trait};
 use wasip2::filesystem::preopens::get_directories;
 
-/// The modes of what was never changed, and of a program.
-const FILE: u32 = 0o644;
-const PROGRAM: u32 = 0o755;
-const DIRECTORY: u32 = 0o755;
+/// Modes of files and directories that the script has not changed, and of scripts.
+const FILE_MODE: u32 = 0o644;
+const PROGRAM_MODE: u32 = 0o755;
+const DIRECTORY_MODE: u32 = 0o755;
 
 /// A directory of the host, by its path in the guest.
 pub struct Disk {
@@ -30,41 +31,41 @@ impl Disk {
     }
 
     /// Maps a path of the shell to one below this directory; `..` does not lead above it.
-    fn place(&self, path: &Path) -> PathBuf {
-        let mut place = PathBuf::from(self.root);
+    fn host_path(&self, path: &Path) -> PathBuf {
+        let mut host_path = PathBuf::from(self.root);
         let mut depth = 0;
         for part in path.components() {
             match part {
                 Component::Normal(name) => {
-                    place.push(name);
+                    host_path.push(name);
                     depth += 1;
                 }
                 Component::ParentDir if depth > 0 => {
-                    place.pop();
+                    host_path.pop();
                     depth -= 1;
                 }
                 _ => {}
             }
         }
-        place
+        host_path
     }
 
     fn modes(&self) -> std::sync::MutexGuard<'_, HashMap<PathBuf, u32>> {
         self.modes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn metadata(&self, place: &Path) -> io::Result<Metadata> {
-        let meta = fs::symlink_metadata(place)?;
+    fn metadata(&self, host_path: &Path) -> io::Result<Metadata> {
+        let meta = fs::symlink_metadata(host_path)?;
         let kind = match meta.file_type() {
             kind if kind.is_dir() => FileType::Directory,
             kind if kind.is_symlink() => FileType::Symlink,
             _ => FileType::File,
         };
-        let kept = self.modes().get(place).copied();
-        let mode = kept.unwrap_or_else(|| match kind {
-            FileType::Directory => DIRECTORY,
-            FileType::File if is_program(place) => PROGRAM,
-            _ => FILE,
+        let stored_mode = self.modes().get(host_path).copied();
+        let mode = stored_mode.unwrap_or_else(|| match kind {
+            FileType::Directory => DIRECTORY_MODE,
+            FileType::File if is_program(host_path) => PROGRAM_MODE,
+            _ => FILE_MODE,
         });
         let modified = meta.modified().unwrap_or(SystemTime::UNIX_EPOCH);
         Ok(Metadata {
@@ -77,14 +78,14 @@ impl Disk {
     }
 }
 
-/// Returns true if a file looks like a script. Only a file whose name could be that of one is opened.
-fn is_program(place: &Path) -> bool {
-    let named = place
+/// Returns true if a file begins with `#!`. Only files with the extension of a script, or without one, are opened.
+fn is_program(host_path: &Path) -> bool {
+    let has_script_name = host_path
         .extension()
         .is_none_or(|kind| kind == "sh" || kind == "bash" || kind == "py");
     let mut start = [0; 2];
-    named
-        && fs::File::open(place)
+    has_script_name
+        && fs::File::open(host_path)
             .and_then(|mut file| file.read_exact(&mut start))
             .is_ok()
         && start == *b"#!"
@@ -93,47 +94,51 @@ fn is_program(place: &Path) -> bool {
 #[async_trait]
 impl FsBackend for Disk {
     async fn read(&self, path: &Path) -> Result<Vec<u8>> {
-        Ok(fs::read(self.place(path))?)
+        Ok(fs::read(self.host_path(path))?)
     }
 
     async fn write(&self, path: &Path, content: &[u8]) -> Result<()> {
-        Ok(fs::write(self.place(path), content)?)
+        Ok(fs::write(self.host_path(path), content)?)
     }
 
     async fn append(&self, path: &Path, content: &[u8]) -> Result<()> {
         let mut options = fs::OpenOptions::new();
-        let mut file = options.append(true).create(true).open(self.place(path))?;
+        let mut file = options
+            .append(true)
+            .create(true)
+            .open(self.host_path(path))?;
         Ok(file.write_all(content)?)
     }
 
     async fn mkdir(&self, path: &Path, recursive: bool) -> Result<()> {
-        let place = self.place(path);
+        let host_path = self.host_path(path);
         Ok(match recursive {
-            true => fs::create_dir_all(place)?,
-            false => fs::create_dir(place)?,
+            true => fs::create_dir_all(host_path)?,
+            false => fs::create_dir(host_path)?,
         })
     }
 
     async fn remove(&self, path: &Path, recursive: bool) -> Result<()> {
-        let place = self.place(path);
-        match fs::symlink_metadata(&place)?.is_dir() {
-            true if recursive => fs::remove_dir_all(&place)?,
-            true => fs::remove_dir(&place)?,
-            false => fs::remove_file(&place)?,
+        let host_path = self.host_path(path);
+        match fs::symlink_metadata(&host_path)?.is_dir() {
+            true if recursive => fs::remove_dir_all(&host_path)?,
+            true => fs::remove_dir(&host_path)?,
+            false => fs::remove_file(&host_path)?,
         }
-        self.modes().retain(|kept, _| !kept.starts_with(&place));
+        self.modes()
+            .retain(|changed, _| !changed.starts_with(&host_path));
         Ok(())
     }
 
     async fn stat(&self, path: &Path) -> Result<Metadata> {
-        Ok(self.metadata(&self.place(path))?)
+        Ok(self.metadata(&self.host_path(path))?)
     }
 
     async fn read_dir(&self, path: &Path) -> Result<Vec<DirEntry>> {
         let mut entries = Vec::new();
-        for entry in fs::read_dir(self.place(path))? {
+        for entry in fs::read_dir(self.host_path(path))? {
             let entry = entry?;
-            // Entries that are gone by now or cannot be read are left out.
+            // Entries that were removed in the meantime or cannot be read are omitted.
             if let Ok(metadata) = self.metadata(&entry.path()) {
                 let name = entry.file_name().to_string_lossy().into_owned();
                 entries.push(DirEntry { name, metadata });
@@ -143,11 +148,11 @@ impl FsBackend for Disk {
     }
 
     async fn exists(&self, path: &Path) -> Result<bool> {
-        Ok(fs::symlink_metadata(self.place(path)).is_ok())
+        Ok(fs::symlink_metadata(self.host_path(path)).is_ok())
     }
 
     async fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        let (from, to) = (self.place(from), self.place(to));
+        let (from, to) = (self.host_path(from), self.host_path(to));
         fs::rename(&from, &to)?;
         let mode = self.modes().remove(&from);
         if let Some(mode) = mode {
@@ -157,7 +162,7 @@ impl FsBackend for Disk {
     }
 
     async fn copy(&self, from: &Path, to: &Path) -> Result<()> {
-        let (from, to) = (self.place(from), self.place(to));
+        let (from, to) = (self.host_path(from), self.host_path(to));
         fs::copy(&from, &to)?;
         let mode = self.modes().get(&from).copied();
         if let Some(mode) = mode {
@@ -168,7 +173,7 @@ impl FsBackend for Disk {
 
     async fn symlink(&self, target: &Path, link: &Path) -> Result<()> {
         let text = |path: &Path| path.to_str().map(str::to_owned);
-        let link = self.place(link);
+        let link = self.host_path(link);
         let inside = link.strip_prefix("/").ok().and_then(text);
         let (Some(target), Some(inside)) = (text(target), inside) else {
             return Err(Error::from(ErrorKind::InvalidInput).into());
@@ -189,18 +194,20 @@ impl FsBackend for Disk {
     }
 
     async fn read_link(&self, path: &Path) -> Result<PathBuf> {
-        Ok(fs::read_link(self.place(path))?)
+        Ok(fs::read_link(self.host_path(path))?)
     }
 
     async fn chmod(&self, path: &Path, mode: u32) -> Result<()> {
-        let place = self.place(path);
-        fs::symlink_metadata(&place)?;
-        self.modes().insert(place, mode);
+        let host_path = self.host_path(path);
+        fs::symlink_metadata(&host_path)?;
+        self.modes().insert(host_path, mode);
         Ok(())
     }
 
     async fn set_modified_time(&self, path: &Path, time: SystemTime) -> Result<()> {
-        let file = fs::OpenOptions::new().write(true).open(self.place(path))?;
+        let file = fs::OpenOptions::new()
+            .write(true)
+            .open(self.host_path(path))?;
         Ok(file.set_modified(time)?)
     }
 }

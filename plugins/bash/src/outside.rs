@@ -34,23 +34,23 @@ pub use bindings::Guest;
 pub(crate) use bindings::export;
 use bindings::mimir;
 
-/// Key of the error of a request in the answer of `ask`.
-const FAILED: u64 = 1 << 32;
+/// Bit of the status that marks a failed request.
+const ERROR_FLAG: u64 = 1 << 32;
 
-/// Asks the host for something.
-pub fn ask(wish: &Value) -> std::result::Result<Value, String> {
-    let told = mimir::code::outside::ask(wish.to_string().as_bytes(), -1);
-    let answer = mimir::code::outside::take();
-    let answer = String::from_utf8_lossy(&answer);
-    let parsed: Value = serde_json::from_str(&answer).unwrap_or(Value::Null);
-    if told & FAILED == 0 {
+/// Sends a request to the host and returns its response, or the message of its error.
+pub fn call_host(request: &Value) -> std::result::Result<Value, String> {
+    let status = mimir::code::outside::ask(request.to_string().as_bytes(), -1);
+    let response = mimir::code::outside::take();
+    let response = String::from_utf8_lossy(&response);
+    let parsed: Value = serde_json::from_str(&response).unwrap_or(Value::Null);
+    if status & ERROR_FLAG == 0 {
         return Ok(parsed);
     }
     let message = parsed["message"].as_str();
-    Err(message.unwrap_or(&answer).to_owned())
+    Err(message.unwrap_or(&response).to_owned())
 }
 
-/// `sleep`: the shell's own waits in a way that lets nothing else of the host run.
+/// `sleep`: the shell's own version blocks the host thread.
 pub struct Sleep;
 
 #[async_trait]
@@ -99,9 +99,14 @@ impl Builtin for Python {
                 }
             },
             None | Some("-") => {
-                // The program itself is what stdin holds, so it has none of its own.
+                // The program is read from stdin, so its own stdin is empty.
                 let code = stdin.clone().unwrap_or_default();
-                return Ok(told(ask(&run(&code, &args.collect::<Vec<_>>(), "", &ctx))));
+                return Ok(exec_result(call_host(&python_request(
+                    &code,
+                    &args.collect::<Vec<_>>(),
+                    "",
+                    &ctx,
+                ))));
             }
             Some(flag @ ("-V" | "--version")) => {
                 let _ = flag;
@@ -128,11 +133,13 @@ impl Builtin for Python {
             }
         };
         let stdin = stdin.unwrap_or_default();
-        Ok(told(ask(&run(&code, &rest, &stdin, &ctx))))
+        Ok(exec_result(call_host(&python_request(
+            &code, &rest, &stdin, &ctx,
+        ))))
     }
 }
 
-fn run(code: &str, args: &[&String], stdin: &str, ctx: &BuiltinContext<'_>) -> Value {
+fn python_request(code: &str, args: &[&String], stdin: &str, ctx: &BuiltinContext<'_>) -> Value {
     json!({
         "kind": "run",
         "language": "python",
@@ -144,12 +151,12 @@ fn run(code: &str, args: &[&String], stdin: &str, ctx: &BuiltinContext<'_>) -> V
     })
 }
 
-/// Result of a program, as that of a shell command.
-fn told(answer: std::result::Result<Value, String>) -> ExecResult {
-    match answer {
-        Ok(ran) => {
-            let code = ran["exitCode"].as_i64().unwrap_or(1);
-            let text = |key: &str| ran[key].as_str().unwrap_or_default().to_owned();
+/// Converts the result of a program to that of a shell command.
+fn exec_result(response: std::result::Result<Value, String>) -> ExecResult {
+    match response {
+        Ok(response) => {
+            let code = response["exitCode"].as_i64().unwrap_or(1);
+            let text = |key: &str| response[key].as_str().unwrap_or_default().to_owned();
             let mut result = ExecResult::ok(text("stdout"));
             result.stderr = text("stderr").into();
             result.exit_code = i32::try_from(code).unwrap_or(1);
@@ -159,7 +166,7 @@ fn told(answer: std::result::Result<Value, String>) -> ExecResult {
     }
 }
 
-/// `mimir NAME [JSON]`: another tool, through the gates.
+/// `mimir NAME [JSON]`: calls another tool through the pipeline.
 pub struct Tool;
 
 #[async_trait]
@@ -174,10 +181,10 @@ impl Builtin for Tool {
             let message = "mimir: the arguments of a tool are one JSON object\n".to_owned();
             return Ok(ExecResult::err(message, 2));
         };
-        let wish = json!({ "kind": "call", "name": name, "args": arguments });
-        Ok(match ask(&wish) {
-            Ok(answer) => {
-                let mut output = answer["output"].as_str().unwrap_or_default().to_owned();
+        let request = json!({ "kind": "call", "name": name, "args": arguments });
+        Ok(match call_host(&request) {
+            Ok(response) => {
+                let mut output = response["output"].as_str().unwrap_or_default().to_owned();
                 if !output.is_empty() && !output.ends_with('\n') {
                     output.push('\n');
                 }
@@ -188,7 +195,7 @@ impl Builtin for Tool {
     }
 }
 
-/// `mimir-exec PROGRAM [ARG]…`: a command of the machine, through the gates and in its sandbox.
+/// `mimir-exec PROGRAM [ARG]…`: runs a command of the machine through the pipeline, in the sandbox.
 pub struct Execute;
 
 #[async_trait]
@@ -199,7 +206,7 @@ impl Builtin for Execute {
             return Ok(ExecResult::err(message, 2));
         };
         let directory = ctx.cwd.strip_prefix(crate::run::WORKSPACE).ok();
-        let wish = json!({
+        let request = json!({
             "kind": "execute",
             "command": program,
             "args": args,
@@ -208,7 +215,7 @@ impl Builtin for Execute {
             "env": [],
             "stdin": ctx.stdin.map(|data| data.to_string()),
         });
-        Ok(told(ask(&wish)))
+        Ok(exec_result(call_host(&request)))
     }
 }
 
@@ -219,7 +226,7 @@ pub fn stdin() -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// `mimir-log LEVEL MESSAGE…`: a line of the log.
+/// `mimir-log LEVEL MESSAGE…`: writes a line to the log.
 pub struct Log;
 
 #[async_trait]
@@ -229,12 +236,12 @@ impl Builtin for Log {
             let message = "usage: mimir-log debug|info|warn|error MESSAGE...\n".to_owned();
             return Ok(ExecResult::err(message, 2));
         };
-        let wish = json!({ "kind": "log", "level": level, "message": words.join(" ") });
-        Ok(quiet("mimir-log", ask(&wish)))
+        let request = json!({ "kind": "log", "level": level, "message": words.join(" ") });
+        Ok(silent_result("mimir-log", call_host(&request)))
     }
 }
 
-/// `mimir-progress DONE [TOTAL [MESSAGE…]]`: how far it is.
+/// `mimir-progress DONE [TOTAL [MESSAGE…]]`: reports progress.
 pub struct Progress;
 
 #[async_trait]
@@ -247,20 +254,20 @@ impl Builtin for Progress {
         };
         let words = ctx.args.get(2..).unwrap_or_default();
         let message = (!words.is_empty()).then(|| words.join(" "));
-        let wish =
+        let request =
             json!({ "kind": "progress", "done": done, "total": number(1), "message": message });
-        Ok(quiet("mimir-progress", ask(&wish)))
+        Ok(silent_result("mimir-progress", call_host(&request)))
     }
 }
 
-/// `mimir-storage get|set|delete|keys …`: texts that the tool keeps between calls.
+/// `mimir-storage get|set|delete|keys …`: texts that the tool stores between calls.
 pub struct Storage;
 
 #[async_trait]
 impl Builtin for Storage {
     async fn execute(&self, ctx: BuiltinContext<'_>) -> Result<ExecResult> {
         let words: Vec<&str> = ctx.args.iter().map(String::as_str).collect();
-        let wish = match words.as_slice() {
+        let request = match words.as_slice() {
             ["get", key] => json!({ "kind": "keep", "how": "get", "key": key }),
             ["set", key, value] => {
                 json!({ "kind": "keep", "how": "set", "key": key, "value": value })
@@ -274,15 +281,15 @@ impl Builtin for Storage {
                 return Ok(ExecResult::err(message.to_owned(), 2));
             }
         };
-        let answer = match ask(&wish) {
-            Ok(answer) => answer,
+        let response = match call_host(&request) {
+            Ok(response) => response,
             Err(message) => return Ok(ExecResult::err(format!("mimir-storage: {message}\n"), 2)),
         };
-        Ok(match (words[0], answer) {
-            ("get", answer) => match answer.get("value") {
+        Ok(match (words[0], response) {
+            ("get", response) => match response.get("value") {
                 Some(Value::String(text)) => ExecResult::ok(format!("{text}\n")),
                 Some(other) => ExecResult::ok(format!("{other}\n")),
-                // As `grep` says that there was nothing.
+                // Exit code 1 for a missing key, like `grep` without a match.
                 None => ExecResult::err(String::new(), 1),
             },
             ("keys", Value::Array(keys)) => {
@@ -294,15 +301,15 @@ impl Builtin for Storage {
     }
 }
 
-fn quiet(name: &str, answer: std::result::Result<Value, String>) -> ExecResult {
-    match answer {
+fn silent_result(name: &str, response: std::result::Result<Value, String>) -> ExecResult {
+    match response {
         Ok(_) => ExecResult::ok(String::new()),
         Err(message) => ExecResult::err(format!("{name}: {message}\n"), 1),
     }
 }
 
-/// `mimir-fetch URL [METHOD]`: a request with stdin as its body, through the gates. Prints the body of the answer; fails
-/// with 22 where its status is 400 or more, as `curl -f` does.
+/// `mimir-fetch URL [METHOD]`: sends a request with stdin as its body through the pipeline. Prints the body of the
+/// response; fails with exit code 22 if its status is 400 or more, as `curl -f` does.
 pub struct Fetch;
 
 #[async_trait]
@@ -313,17 +320,17 @@ impl Builtin for Fetch {
             return Ok(ExecResult::err(message, 2));
         };
         let method = ctx.args.get(1).map_or("GET", String::as_str);
-        let wish = json!({
+        let request = json!({
             "kind": "fetch",
             "url": url,
             "method": method,
             "headers": [],
             "text": ctx.stdin.map(|data| data.to_string()),
         });
-        Ok(match ask(&wish) {
-            Ok(answer) => {
-                let body = answer["text"].as_str().unwrap_or_default().to_owned();
-                let status = answer["status"].as_u64().unwrap_or_default();
+        Ok(match call_host(&request) {
+            Ok(response) => {
+                let body = response["text"].as_str().unwrap_or_default().to_owned();
+                let status = response["status"].as_u64().unwrap_or_default();
                 let mut result = ExecResult::ok(body);
                 if status >= 400 {
                     result.exit_code = 22;

@@ -20,19 +20,19 @@ const TEMPORARY: &str = "/tmp";
 const SCRIPT: &str = "/main.sh";
 
 /// Exit code of bash for a script that it cannot parse.
-const UNREADABLE: i32 = 2;
+const PARSE_ERROR_EXIT_CODE: i32 = 2;
 
-/// Functions in functions: what the stack of this guest holds (`../build.rs`).
-const FUNCTIONS: usize = 250;
+/// Maximum nesting of function calls: as many as the stack of this component holds (`../build.rs`).
+const MAX_FUNCTION_DEPTH: usize = 250;
 
-/// Command substitutions, or subshells, in each other. Each copies what the shell knows.
-const SHELLS: usize = 60;
+/// Maximum nesting of command substitutions and of subshells. Each copies the state of the shell.
+const MAX_SUBSHELL_DEPTH: usize = 60;
 
-/// Parser work for one script. The host bounds the time; this only keeps the parser from being in the way.
-const PARSER: usize = 10_000_000;
+/// Maximum number of parser operations for a script. The host limits the time, so the parser needs no tight limit.
+const MAX_PARSER_OPERATIONS: usize = 10_000_000;
 
-/// Bytes that variables, functions and what is kept between commands may take: the host bounds the whole memory.
-const MEMORY: usize = 128 << 20;
+/// Maximum number of bytes of variables, functions and intermediate data. The host limits the memory in total.
+const MAX_SHELL_MEMORY: usize = 128 << 20;
 
 struct Engine;
 
@@ -51,26 +51,28 @@ impl Guest for Engine {
     fn run() -> i32 {
         let script = match std::fs::read_to_string(SCRIPT) {
             Ok(script) => script,
-            Err(error) => return say(&format!("bash: the script cannot be read: {error}")),
+            Err(error) => {
+                return report_error(&format!("bash: the script cannot be read: {error}"));
+            }
         };
         let stdin = match outside::stdin() {
             Ok(stdin) => stdin,
-            Err(error) => return say(&format!("bash: stdin cannot be read: {error}")),
+            Err(error) => return report_error(&format!("bash: stdin cannot be read: {error}")),
         };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .build();
         match runtime {
             Ok(runtime) => runtime.block_on(run(&script, stdin)),
-            Err(error) => say(&format!("bash: it does not start: {error}")),
+            Err(error) => report_error(&format!("bash: the runtime cannot start: {error}")),
         }
     }
 }
 
-fn say(message: &str) -> i32 {
+fn report_error(message: &str) -> i32 {
     // A failure to write cannot be reported anywhere.
     writeln!(io::stderr(), "{message}").ok();
-    UNREADABLE
+    PARSE_ERROR_EXIT_CODE
 }
 
 async fn run(script: &str, stdin: Vec<u8>) -> i32 {
@@ -81,7 +83,7 @@ async fn run(script: &str, stdin: Vec<u8>) -> i32 {
         .memory_limits(
             MemoryLimits::new()
                 .max_variable_count(usize::MAX)
-                .max_total_variable_bytes(MEMORY)
+                .max_total_variable_bytes(MAX_SHELL_MEMORY)
                 .max_array_entries(usize::MAX),
         )
         .username("user")
@@ -106,7 +108,7 @@ async fn run(script: &str, stdin: Vec<u8>) -> i32 {
     let mut bash = bash.cwd(cwd).build();
     for root in [WORKSPACE, TEMPORARY] {
         if let Err(error) = bash.mount(root, Arc::new(PosixFs::new(Disk::new(root)))) {
-            return say(&format!("bash: {root} cannot be shown: {error}"));
+            return report_error(&format!("bash: {root} cannot be mounted: {error}"));
         }
     }
     let options = ExecOptions::new()
@@ -121,29 +123,29 @@ async fn run(script: &str, stdin: Vec<u8>) -> i32 {
         }));
     match bash.exec_with_options(script, options).await {
         Ok(result) => result.exit_code,
-        Err(error @ bashkit::Error::Parse { .. }) => say(&format!("bash: {error}")),
+        Err(error @ bashkit::Error::Parse { .. }) => report_error(&format!("bash: {error}")),
         Err(error) => {
-            say(&format!("bash: {error}"));
+            report_error(&format!("bash: {error}"));
             1
         }
     }
 }
 
 fn limits() -> ExecutionLimits {
-    let most = 1 << 30;
+    let max_bytes = 1 << 30;
     let mut limits = ExecutionLimits::cli()
         .max_work_units(u64::MAX)
         .max_aggregate_input_bytes(u64::MAX)
-        .max_live_intermediate_bytes(MEMORY as u64)
-        .max_function_depth(FUNCTIONS)
-        .max_subst_depth(SHELLS)
-        .max_subshell_depth(SHELLS)
-        .max_parser_operations(PARSER)
+        .max_live_intermediate_bytes(MAX_SHELL_MEMORY as u64)
+        .max_function_depth(MAX_FUNCTION_DEPTH)
+        .max_subst_depth(MAX_SUBSHELL_DEPTH)
+        .max_subshell_depth(MAX_SUBSHELL_DEPTH)
+        .max_parser_operations(MAX_PARSER_OPERATIONS)
         .parser_timeout(Duration::from_secs(3600))
-        .max_input_bytes(most);
-    limits.max_stdout_bytes = most;
-    limits.max_stderr_bytes = most;
+        .max_input_bytes(max_bytes);
+    limits.max_stdout_bytes = max_bytes;
+    limits.max_stderr_bytes = max_bytes;
     limits.max_word_split_fields = 10_000_000;
-    limits.max_word_split_bytes = MEMORY;
+    limits.max_word_split_bytes = MAX_SHELL_MEMORY;
     limits
 }

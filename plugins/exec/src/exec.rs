@@ -120,14 +120,14 @@ impl Tool for Exec {
             if let Some(timeout) = timeout {
                 command = command.timeout(timeout);
             }
-            return Ok(Reported(started(command.start()?, &self.ports)));
+            return Ok(Reported(report_started(command.start()?, &self.ports)));
         }
         let finished = command.timeout(timeout.unwrap_or(TIMEOUT)).run()?;
-        Ok(Reported(ran(&finished)))
+        Ok(Reported(report_finished(&finished)))
     }
 }
 
-fn started(job: u32, ports: &[u16]) -> Worded<Ran> {
+fn report_started(job: u32, ports: &[u16]) -> Worded<Ran> {
     let mut text =
         format!("started as job {job}; `exec_output` shows what it writes, `exec_stop` ends it");
     for port in ports {
@@ -146,19 +146,21 @@ fn started(job: u32, ports: &[u16]) -> Worded<Ran> {
     .worded(text)
 }
 
-fn ran(finished: &Finished) -> Worded<Ran> {
-    let [stdout, stderr] = [&finished.stdout, &finished.stderr].map(|bytes| report::plain(bytes));
-    let [stdout, stderr] = [&stdout, &stderr].map(|text| report::cut(text, report::MAX_STREAM));
-    let combined = report::plain(&finished.combined);
-    let mut text = report::cut(&combined, report::MAX_TEXT).text;
+fn report_finished(finished: &Finished) -> Worded<Ran> {
+    let [stdout, stderr] =
+        [&finished.stdout, &finished.stderr].map(|bytes| report::render_as_terminal(bytes));
+    let [stdout, stderr] =
+        [&stdout, &stderr].map(|text| report::truncate(text, report::MAX_STREAM));
+    let combined = report::render_as_terminal(&finished.combined);
+    let mut text = report::truncate(&combined, report::MAX_TEXT).text;
     if text.is_empty() {
         text.push_str("(no output)");
     }
     if finished.exit_code != 0 {
-        report::line(&mut text, &format!("exit code {}", finished.exit_code));
+        report::push_line(&mut text, &format!("exit code {}", finished.exit_code));
     }
-    if leads_outside(&stderr.text) {
-        report::line(
+    if git_dir_is_missing(&stderr.text) {
+        report::push_line(
             &mut text,
             "[the workspace is a linked worktree or a submodule whose repository is outside of it, so commands cannot \
              reach it. Do not run `git init`; the tool `git` explains what to do]",
@@ -166,7 +168,7 @@ fn ran(finished: &Finished) -> Worded<Ran> {
     }
     Json(Ran {
         exit_code: Some(finished.exit_code),
-        truncated: finished.truncated || stdout.is_cut || stderr.is_cut,
+        truncated: finished.truncated || stdout.is_truncated || stderr.is_truncated,
         stdout: stdout.text,
         stderr: stderr.text,
         duration: u64::try_from(finished.duration.as_millis()).unwrap_or(u64::MAX),
@@ -177,8 +179,9 @@ fn ran(finished: &Finished) -> Worded<Ran> {
 
 /// Returns true if git reports that a `.git` file points to a missing folder. If there is no repository at all, git's
 /// message has "(or any of the parent directories)" after "repository" instead of a path.
-fn leads_outside(said: &str) -> bool {
-    said.lines()
+fn git_dir_is_missing(stderr: &str) -> bool {
+    stderr
+        .lines()
         .any(|line| line.starts_with("fatal: not a git repository: /"))
 }
 
@@ -199,24 +202,32 @@ mod tests {
 
     #[test]
     fn exec_result_has_output_and_exit_code() {
-        let good = ran(&finished(0, "\x1b[1mone\x1b[0m\n", ""));
+        let good = report_finished(&finished(0, "\x1b[1mone\x1b[0m\n", ""));
         assert_eq!(
             (good.text.as_str(), good.value.stdout.as_str()),
             ("one\n", "one\n")
         );
         assert_eq!((good.value.exit_code, good.value.duration), (Some(0), 7));
-        let bad = ran(&finished(101, "one", "two"));
+        let bad = report_finished(&finished(101, "one", "two"));
         assert_eq!(bad.text, "onetwo\nexit code 101");
         assert_eq!(bad.value.stderr, "two");
-        assert_eq!(ran(&finished(0, "", "")).text, "(no output)");
+        assert_eq!(report_finished(&finished(0, "", "")).text, "(no output)");
         let worktree = finished(
             128,
             "",
             "fatal: not a git repository: /a/.git/worktrees/w\n",
         );
-        assert!(ran(&worktree).text.contains("Do not run `git init`"));
+        assert!(
+            report_finished(&worktree)
+                .text
+                .contains("Do not run `git init`")
+        );
         let nowhere = "fatal: not a git repository (or any of the parent directories): .git\n";
-        assert!(!ran(&finished(128, "", nowhere)).text.contains("worktree"));
+        assert!(
+            !report_finished(&finished(128, "", nowhere))
+                .text
+                .contains("worktree")
+        );
         let output = Reported(bad).into_output().unwrap();
         assert!(format!("{output:?}").contains("exit_code: Some(101)"));
     }
@@ -224,7 +235,7 @@ mod tests {
     #[test]
     fn exec_output_that_is_too_long_loses_its_middle() {
         let long = format!("first\n{}last\n", "line\n".repeat(100_000));
-        let cut = ran(&finished(0, &long, ""));
+        let cut = report_finished(&finished(0, &long, ""));
         assert!(cut.value.truncated);
         for text in [&cut.text, &cut.value.stdout] {
             assert!(
@@ -247,7 +258,11 @@ mod tests {
         };
         let error = exec.run(&Context::at("/")).unwrap_err();
         assert!(error.message().contains("background: true"), "{error}");
-        assert!(started(1, &[8123]).text.contains("http://localhost:8123/"));
+        assert!(
+            report_started(1, &[8123])
+                .text
+                .contains("http://localhost:8123/")
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@ use mimir_sdk::prelude::*;
 use mimir_sdk::text;
 
 /// Exit code of a command that was stopped at its time limit, as in `timeout`.
-const TIME_IS_UP: i32 = 124;
+const TIMEOUT_EXIT_CODE: i32 = 124;
 
 /// State of a background command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -44,7 +44,7 @@ impl JobReport {
             long => format!("{} s", long / 1_000),
         };
         let state = match self.exit_code {
-            Some(TIME_IS_UP) => format!("stopped after {time}, its time was up (124)"),
+            Some(TIMEOUT_EXIT_CODE) => format!("stopped after {time}, at its time limit (124)"),
             Some(code) => format!("ended with {code} after {time}"),
             None => format!("running for {time}"),
         };
@@ -88,11 +88,11 @@ mod tests {
                 .line()
                 .starts_with("job 3: ended with 143 after 61 s")
         );
-        (report.exit_code, report.duration) = (Some(TIME_IS_UP), 1_090);
+        (report.exit_code, report.duration) = (Some(TIMEOUT_EXIT_CODE), 1_090);
         assert!(
             report
                 .line()
-                .starts_with("job 3: stopped after 1.0 s, its time was up (124)")
+                .starts_with("job 3: stopped after 1.0 s, at its time limit (124)")
         );
     }
 }

@@ -42,7 +42,7 @@ pub struct Written {
 }
 
 /// Poll interval: too short for a model to notice, and a poll costs next to nothing.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 impl Tool for ExecOutput {
     type Output = Worded<Written>;
@@ -60,35 +60,38 @@ impl Tool for ExecOutput {
 
     fn run(self, _: &Context) -> Result<Self::Output> {
         let until = Instant::now() + Duration::from_secs(self.wait.into());
-        let (state, piece) = loop {
+        let (state, chunk) = loop {
             // The state is read first, so that the chunk includes everything that was written before the end.
             let state = job::find(self.job)?;
-            let piece = commands::output(self.job, self.from)?;
-            if !piece.data.is_empty() || !state.running || Instant::now() >= until {
-                break (state, piece);
+            let chunk = commands::output(self.job, self.from)?;
+            if !chunk.data.is_empty() || !state.running || Instant::now() >= until {
+                break (state, chunk);
             }
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(POLL_INTERVAL);
         };
-        let cut = report::cut(&report::plain(&piece.data), report::MAX_TEXT);
+        let cut = report::truncate(&report::render_as_terminal(&chunk.data), report::MAX_TEXT);
         let mut text = String::new();
-        if piece.missing > 0 {
+        if chunk.missing > 0 {
             let note = format!(
-                "[… {} bytes before this are not kept any more …]\n",
-                piece.missing
+                "[… {} earlier bytes are no longer stored …]\n",
+                chunk.missing
             );
             text.push_str(&note);
         }
         text.push_str(&cut.text);
         let end = match state.exit_code {
-            Some(code) => format!("(job {} has ended with {code})", self.job),
-            None => format!("(job {} still runs; go on from {})", self.job, piece.next),
+            Some(code) => format!("(job {} has ended with exit code {code})", self.job),
+            None => format!(
+                "(job {} is still running; continue from {})",
+                self.job, chunk.next
+            ),
         };
-        report::line(&mut text, &end);
+        report::push_line(&mut text, &end);
         let written = Written {
             job: self.job,
             output: cut.text,
-            next: piece.next,
-            truncated: cut.is_cut || piece.missing > 0,
+            next: chunk.next,
+            truncated: cut.is_truncated || chunk.missing > 0,
             running: state.running,
             exit_code: state.exit_code,
         };

@@ -8,46 +8,46 @@ pub const MAX_TEXT: usize = 40_000;
 
 /// A text after truncation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cut {
+pub struct Truncated {
     /// The text, with a note at each gap.
     pub text: String,
     /// True if something was left out.
-    pub is_cut: bool,
+    pub is_truncated: bool,
 }
 
 /// Renders output as a terminal would show it: codes for colours and the like are removed, and of a line that was
 /// overwritten, such as a progress bar, only the last state remains. Invalid UTF-8 becomes `U+FFFD`.
-pub fn plain(bytes: &[u8]) -> String {
-    let kept = unreturned(bytes);
+pub fn render_as_terminal(bytes: &[u8]) -> String {
+    let rendered = apply_carriage_returns(bytes);
     // Invalid bytes are replaced first, because they could look like part of an escape code.
-    anstream::adapter::strip_str(&String::from_utf8_lossy(&kept)).to_string()
+    anstream::adapter::strip_str(&String::from_utf8_lossy(&rendered)).to_string()
 }
 
 /// Removes the parts of lines that were overwritten after a carriage return.
-fn unreturned(bytes: &[u8]) -> Vec<u8> {
-    let mut kept = Vec::with_capacity(bytes.len());
+fn apply_carriage_returns(bytes: &[u8]) -> Vec<u8> {
+    let mut rendered = Vec::with_capacity(bytes.len());
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         let end = line.len() - usize::from(line.ends_with(b"\n"));
         let (text, end) = line.split_at(end);
         let text = text.strip_suffix(b"\r").unwrap_or(text);
         let last = text.rsplit(|byte| *byte == b'\r').next();
-        kept.extend_from_slice(last.unwrap_or(text));
-        kept.extend_from_slice(end);
+        rendered.extend_from_slice(last.unwrap_or(text));
+        rendered.extend_from_slice(end);
     }
-    kept
+    rendered
 }
 
-/// Truncates a text to its beginning and end, at most `most` characters together, at line boundaries if possible.
-pub fn cut(text: &str, most: usize) -> Cut {
+/// Truncates a text to its beginning and end, at most `max_chars` characters together, at line boundaries if possible.
+pub fn truncate(text: &str, max_chars: usize) -> Truncated {
     let count = text.chars().count();
-    if count <= most {
-        return Cut {
+    if count <= max_chars {
+        return Truncated {
             text: text.to_owned(),
-            is_cut: false,
+            is_truncated: false,
         };
     }
     // A failure is at the end more often than at the beginning.
-    let (head, tail) = (most / 3, most - most / 3);
+    let (head, tail) = (max_chars / 3, max_chars - max_chars / 3);
     let at = |nth: usize| {
         text.char_indices()
             .nth(nth)
@@ -59,17 +59,17 @@ pub fn cut(text: &str, most: usize) -> Cut {
     let (before, missing, after) = (&text[..head], &text[head..tail], &text[tail..]);
     let lines = missing.matches('\n').count();
     let end = if before.ends_with('\n') { "" } else { "\n" };
-    Cut {
+    Truncated {
         text: format!(
             "{before}{end}[… {} characters in {lines} lines left out …]\n{after}",
             missing.chars().count()
         ),
-        is_cut: true,
+        is_truncated: true,
     }
 }
 
 /// Adds a line.
-pub fn line(text: &mut String, line: &str) {
+pub fn push_line(text: &mut String, line: &str) {
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
@@ -93,15 +93,19 @@ mod tests {
             (b"\x9b31mred", "\u{fffd}31mred"),
             ("käse".as_bytes(), "käse"),
         ] {
-            assert_eq!(plain(written), read);
+            assert_eq!(render_as_terminal(written), read);
         }
     }
 
     #[test]
     fn exec_output_cut_keeps_both_ends() {
         let text: String = (0..1000).map(|line| format!("line {line}\n")).collect();
-        let cut = cut(&text, 300);
-        assert!(cut.is_cut && cut.text.starts_with("line 0\n") && cut.text.ends_with("line 999\n"));
+        let cut = truncate(&text, 300);
+        assert!(
+            cut.is_truncated
+                && cut.text.starts_with("line 0\n")
+                && cut.text.ends_with("line 999\n")
+        );
         let note = cut.text.lines().find(|line| line.starts_with('[')).unwrap();
         let lines = cut.text.lines().count() - 1;
         assert!(
@@ -114,9 +118,9 @@ mod tests {
 
     #[test]
     fn exec_output_line_is_cut_between_characters() {
-        let cut = cut(&"ä".repeat(1000), 100);
-        assert!(cut.is_cut);
+        let cut = truncate(&"ä".repeat(1000), 100);
+        assert!(cut.is_truncated);
         assert_eq!(cut.text.matches('ä').count(), 100);
-        assert!(!super::cut("short", 5).is_cut);
+        assert!(!super::truncate("short", 5).is_truncated);
     }
 }

@@ -40,7 +40,7 @@ impl Tool for ExecStatus {
         };
         let lines: Vec<String> = jobs.iter().map(JobReport::line).collect();
         let text = match lines.is_empty() {
-            true => "nothing was started in the background of this session".to_owned(),
+            true => "this session has started no background commands".to_owned(),
             false => lines.join("\n"),
         };
         Ok(Json(Jobs { jobs }).worded(text))

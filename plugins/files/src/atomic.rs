@@ -7,15 +7,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use mimir_sdk::Result;
 
-use crate::place::Place;
+use crate::workspace_path::WorkspacePath;
 
 /// Number of names to try. Concurrent calls use different names, so even a second try is rare.
 const MAX_ATTEMPTS: u32 = 100;
 
-/// Writes `content` to `place`, with the permissions of the replaced file as far as the system lets a component set
-/// them.
-pub fn write(place: &Place, content: &[u8], replaced: Option<&Metadata>) -> Result<()> {
-    let (unfinished, mut file) = create(place)?;
+/// Writes `content` to `location`, with the permissions of the replaced file if the system allows it.
+pub fn write(location: &WorkspacePath, content: &[u8], replaced: Option<&Metadata>) -> Result<()> {
+    let (unfinished, mut file) = create(location)?;
     let done = file
         .write_all(content)
         .and_then(|()| file.flush())
@@ -23,34 +22,34 @@ pub fn write(place: &Place, content: &[u8], replaced: Option<&Metadata>) -> Resu
             drop(file);
             if let Some(old) = replaced {
                 // WASI has no permissions: only native builds do something here.
-                let _ = fs::set_permissions(unfinished.path(), old.permissions());
+                let _ = fs::set_permissions(unfinished.absolute(), old.permissions());
             }
-            fs::rename(unfinished.path(), place.path())
+            fs::rename(unfinished.absolute(), location.absolute())
         })
-        .map_err(|error| place.failed(&error));
+        .map_err(|error| location.io_error(&error));
     if done.is_err() {
-        let _ = fs::remove_file(unfinished.path());
+        let _ = fs::remove_file(unfinished.absolute());
     }
     done
 }
 
-/// Creates a file with a unique name next to `place`: a hidden one, unless a policy rule forbids hidden files.
-fn create(place: &Place) -> Result<(Place, File)> {
-    let refused = match create_named(place, ".") {
+/// Creates a file with a unique name next to `location`: a hidden one, unless a policy rule forbids hidden files.
+fn create(location: &WorkspacePath) -> Result<(WorkspacePath, File)> {
+    let hidden_refused = match create_named(location, ".") {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => error,
-        created => return created.map_err(|error| place.failed(&error)),
+        created => return created.map_err(|error| location.io_error(&error)),
     };
-    // Open the target itself without changing it, to find out if that file is denied. The host shows the person its
-    // last denial, which should be about the path that was requested.
-    match File::options().write(true).open(place.path()) {
+    // Open the target without changing it, to find out if it is denied itself. The host shows the person its last
+    // denial, which should then be about the requested path.
+    match File::options().write(true).open(location.absolute()) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            Err(place.failed(&refused))
+            Err(location.io_error(&hidden_refused))
         }
-        _ => create_named(place, "").map_err(|error| place.failed(&error)),
+        _ => create_named(location, "").map_err(|error| location.io_error(&error)),
     }
 }
 
-fn create_named(place: &Place, mark: &str) -> io::Result<(Place, File)> {
+fn create_named(location: &WorkspacePath, prefix: &str) -> io::Result<(WorkspacePath, File)> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     // Each call is a new instance, so a plain counter would always start at the same number.
     let start = std::time::SystemTime::now()
@@ -59,10 +58,10 @@ fn create_named(place: &Place, mark: &str) -> io::Result<(Place, File)> {
     let mut tries = 0;
     loop {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let unfinished = place
+        let unfinished = location
             .parent()
-            .join(&format!("{mark}unfinished-{start:x}-{number}"));
-        match File::create_new(unfinished.path()) {
+            .join(&format!("{prefix}unfinished-{start:x}-{number}"));
+        match File::create_new(unfinished.absolute()) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < MAX_ATTEMPTS => {
                 tries += 1;
             }
@@ -80,11 +79,11 @@ mod tests {
     fn atomic_write_leaves_no_temporary_files() {
         let workspace = Workspace::with(&[("a/old.txt", "old"), ("a/folder/x", "")]);
         let cx = workspace.cx();
-        let place = Place::new(&cx, "a/old.txt").unwrap();
-        write(&place, b"new", None).unwrap();
+        let location = WorkspacePath::new(&cx, "a/old.txt").unwrap();
+        write(&location, b"new", None).unwrap();
         assert_eq!(workspace.text("a/old.txt"), "new");
         // Replacing a folder with a file fails, which tests the cleanup as well as a full disk would.
-        assert!(write(&Place::new(&cx, "a/folder").unwrap(), b"new", None).is_err());
+        assert!(write(&WorkspacePath::new(&cx, "a/folder").unwrap(), b"new", None).is_err());
         assert_eq!(fs::read_dir(workspace.root().join("a")).unwrap().count(), 2);
     }
 
@@ -97,7 +96,7 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         let old = fs::metadata(&path).unwrap();
         write(
-            &Place::new(&workspace.cx(), "run.sh").unwrap(),
+            &WorkspacePath::new(&workspace.cx(), "run.sh").unwrap(),
             b"new",
             Some(&old),
         )

@@ -4,13 +4,13 @@ use std::{fs, io};
 
 use mimir_sdk::prelude::*;
 
-use crate::place::Place;
 use crate::walk::{self, Kind};
-use crate::write::kept;
-use crate::{undo_record, words, yes};
+use crate::workspace_path::WorkspacePath;
+use crate::write::warn_without_backup;
+use crate::{default_true, formatting, undo_record};
 
 /// Maximum number of paths listed in a result.
-const MAX_LISTED_NAMES: usize = 500;
+const MAX_LISTED_PATHS: usize = 500;
 
 /// Maximum number of entries that are counted for the approval prompt.
 const MAX_COUNTED: u64 = 10_000;
@@ -25,7 +25,7 @@ pub struct DeleteFile {
     #[serde(default)]
     pub recursive: bool,
     /// Keep what is deleted, so that `mimir undo` brings it back.
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     pub backup: bool,
 }
 
@@ -56,48 +56,48 @@ impl Tool for DeleteFile {
     }
 
     fn run(self, cx: &Context) -> Result<Self::Output> {
-        let (place, kind) = victim(cx, &self.path)?;
+        let (location, kind) = resolve_target(cx, &self.path)?;
         if kind == Kind::Directory && !self.recursive {
-            let inside = walk::entries(&place)?.len() as u64;
+            let inside = walk::entries(&location)?.len() as u64;
             if inside > 0 {
-                let inside = words::counted(inside, "entry", "entries");
+                let inside = formatting::counted(inside, "entry", "entries");
                 return Err(Error::invalid_input(format_args!(
-                    "`{place}` is a directory with {inside}; `recursive: true` deletes it with everything in it"
+                    "`{location}` is a directory with {inside}; `recursive: true` deletes it with everything in it"
                 )));
             }
         }
-        let mut victims = Vec::new();
-        walk::bottom_up(&place, kind, &mut |place, kind| {
-            victims.push((place.clone(), kind));
+        let mut targets = Vec::new();
+        walk::bottom_up(&location, kind, &mut |location, kind| {
+            targets.push((location.clone(), kind));
             match kind {
-                Kind::Unreadable => Err(cannot_name(place)),
+                Kind::Unreadable => Err(unnameable_error(location)),
                 _ => Ok(()),
             }
         })?;
-        if victims.len() > 1 {
-            may_be_emptied(&place)?;
+        if targets.len() > 1 {
+            check_can_be_emptied(&location)?;
         }
-        remove(&victims)?;
-        let total = victims.len();
+        remove_all(&targets)?;
+        let total = targets.len();
         let text = match (kind, total) {
             (Kind::Directory, 2..) => {
                 format!(
                     "Deleted {} with {} in it",
-                    place.shown(),
-                    words::counted(total as u64 - 1, "entry", "entries")
+                    location.escaped(),
+                    formatting::counted(total as u64 - 1, "entry", "entries")
                 )
             }
-            _ => format!("Deleted {}", place.shown()),
+            _ => format!("Deleted {}", location.escaped()),
         };
-        let deleted = victims
+        let deleted = targets
             .iter()
-            .take(MAX_LISTED_NAMES)
-            .map(|(place, _)| place.exact().to_owned())
+            .take(MAX_LISTED_PATHS)
+            .map(|(location, _)| location.exact().to_owned())
             .collect();
         Ok(Json(Deleted {
             deleted,
             total,
-            truncated: total > MAX_LISTED_NAMES,
+            truncated: total > MAX_LISTED_PATHS,
             backup: undo_record(cx, self.backup),
         })
         .worded(text))
@@ -106,32 +106,36 @@ impl Tool for DeleteFile {
 
 impl Assess for DeleteFile {
     fn assess(&self, cx: &Context) -> Assessment {
-        let summary = match victim(cx, &self.path) {
+        let summary = match resolve_target(cx, &self.path) {
             Err(error) => error.to_string(),
-            Ok((place, Kind::Directory)) => match count(&place) {
-                0 => format!("deletes the empty directory {}", place.shown()),
+            Ok((location, Kind::Directory)) => match count_entries(&location) {
+                0 => format!("deletes the empty directory {}", location.escaped()),
                 MAX_COUNTED.. => format!(
                     "deletes {} with more than {MAX_COUNTED} entries in it",
-                    place.shown()
+                    location.escaped()
                 ),
                 inside => {
                     format!(
                         "deletes {} with {} in it",
-                        place.shown(),
-                        words::counted(inside, "entry", "entries")
+                        location.escaped(),
+                        formatting::counted(inside, "entry", "entries")
                     )
                 }
             },
-            Ok((place, _)) => {
-                let size = place
-                    .look()
+            Ok((location, _)) => {
+                let size = location
+                    .metadata()
                     .ok()
                     .flatten()
                     .map_or(0, |metadata| metadata.len());
-                format!("deletes {} ({})", place.shown(), words::bytes(size))
+                format!(
+                    "deletes {} ({})",
+                    location.escaped(),
+                    formatting::bytes(size)
+                )
             }
         };
-        kept(
+        warn_without_backup(
             Assessment::ask(summary).risk(Risk::High),
             self.backup,
             "what is deleted is lost",
@@ -139,55 +143,54 @@ impl Assess for DeleteFile {
     }
 }
 
-/// Error for a name that no tool can express. Nothing is deleted then, because half a folder is worse than all of it.
-fn cannot_name(place: &Place) -> Error {
+/// Error for a name that no tool can express. Nothing is deleted then, because a half-deleted folder is worse than
+/// either result.
+fn unnameable_error(location: &WorkspacePath) -> Error {
     Error::unavailable(format_args!(
-        "the name of `{place}` is not UTF-8, so no tool can delete it, and nothing was deleted; rename or remove it by hand first"
+        "the name of `{location}` is not UTF-8, so no tool can delete it, and nothing was deleted; rename or remove it by hand first"
     ))
 }
 
 /// Resolves the path to delete: a link itself, not its target.
-fn victim(cx: &Context, path: &str) -> Result<(Place, Kind)> {
-    let place = Place::new(cx, path)?;
-    if place.is_root() {
-        return Err(Error::invalid_path(
-            "that is the workspace itself, which is not deleted",
-        ));
+fn resolve_target(cx: &Context, path: &str) -> Result<(WorkspacePath, Kind)> {
+    let location = WorkspacePath::new(cx, path)?;
+    if location.is_root() {
+        return Err(Error::invalid_path("the workspace root cannot be deleted"));
     }
-    let kind = Kind::from(&place.must_exist()?);
-    Ok((place, kind))
+    let kind = Kind::from(&location.existing_metadata()?);
+    Ok((location, kind))
 }
 
 /// Counts the entries below a folder, as far as they are readable.
-fn count(folder: &Place) -> u64 {
+fn count_entries(folder: &WorkspacePath) -> u64 {
     let mut inside = 0;
-    // Failing stops the walk early, as does an unreadable folder.
-    let _ = walk::bottom_up(folder, Kind::Directory, &mut |place, _| {
-        inside += u64::from(place != folder);
+    // An error stops the walk, here at the limit; so does an unreadable folder.
+    let _ = walk::bottom_up(folder, Kind::Directory, &mut |location, _| {
+        inside += u64::from(location != folder);
         if inside < MAX_COUNTED {
             Ok(())
         } else {
-            Err(Error::limit_exceeded("enough"))
+            Err(Error::limit_exceeded("stop"))
         }
     });
     inside
 }
 
-/// Checks that the host allows every deletion below a folder, because half a folder is worse than all of it. It tries
-/// to remove the folder as it is: that fails since the folder is not empty, and the host reports any rule against
-/// emptying it, and contents that are too much to be recorded for undo.
-fn may_be_emptied(folder: &Place) -> Result<()> {
-    match fs::remove_dir(folder.path()) {
+/// Checks that the host allows every deletion below a folder, to avoid a half-deleted one. It tries to remove the folder
+/// as it is, which fails because the folder is not empty; the host reports if a rule forbids to empty it, or if its
+/// contents are too large to be recorded for undo.
+fn check_can_be_emptied(folder: &WorkspacePath) -> Result<()> {
+    match fs::remove_dir(folder.absolute()) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            Err(nothing_deleted(folder, &error))
+            Err(nothing_deleted_error(folder, &error))
         }
-        // The removal can succeed if someone has emptied the folder by now, which is the desired result.
+        // The removal succeeds if the folder has been emptied in the meantime, which is the desired result.
         _ => Ok(()),
     }
 }
 
-fn nothing_deleted(place: &Place, error: &io::Error) -> Error {
-    let error = place.failed(error);
+fn nothing_deleted_error(location: &WorkspacePath, error: &io::Error) -> Error {
+    let error = location.io_error(error);
     Error::new(
         error.code().clone(),
         format_args!("{error}; nothing was deleted"),
@@ -195,32 +198,32 @@ fn nothing_deleted(place: &Place, error: &io::Error) -> Error {
 }
 
 /// Removes the paths one by one. If one fails, those removed before it can still be undone.
-fn remove(victims: &[(Place, Kind)]) -> Result<()> {
-    for (done, (place, kind)) in victims.iter().enumerate() {
+fn remove_all(targets: &[(WorkspacePath, Kind)]) -> Result<()> {
+    for (removed_count, (location, kind)) in targets.iter().enumerate() {
         let removed = match kind {
-            Kind::Directory => fs::remove_dir(place.path()),
-            _ => fs::remove_file(place.path()),
+            Kind::Directory => fs::remove_dir(location.absolute()),
+            _ => fs::remove_file(location.absolute()),
         };
         let Err(error) = removed else { continue };
-        if done > 0 && error.kind() == io::ErrorKind::NotFound {
-            // Removed by someone else in the meantime.
+        if removed_count > 0 && error.kind() == io::ErrorKind::NotFound {
+            // Another process has removed it in the meantime.
             continue;
         }
-        let gone: Vec<&str> = victims[..done]
+        let removed: Vec<&str> = targets[..removed_count]
             .iter()
-            .take(MAX_LISTED_NAMES)
-            .map(|(place, _)| place.exact())
+            .take(MAX_LISTED_PATHS)
+            .map(|(location, _)| location.exact())
             .collect();
-        return Err(match done {
-            0 => nothing_deleted(place, &error),
+        return Err(match removed_count {
+            0 => nothing_deleted_error(location, &error),
             _ => {
-                let before = words::counted(done as u64, "path was", "paths were");
-                let error = place.failed(&error);
+                let before = formatting::counted(removed_count as u64, "path was", "paths were");
+                let error = location.io_error(&error);
                 Error::new(
                     error.code().clone(),
                     format_args!("{error}; {before} deleted before that"),
                 )
-                .with_details(serde_json::json!({ "deleted": gone }))
+                .with_details(serde_json::json!({ "deleted": removed }))
             }
         });
     }

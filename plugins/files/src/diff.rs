@@ -59,59 +59,59 @@ struct Lines<'a>(&'a str);
 
 impl<'a> Lines<'a> {
     /// Returns true if a line begins at `at`.
-    fn begins(self, at: usize) -> bool {
+    fn is_line_start(self, at: usize) -> bool {
         at == 0 || self.0.as_bytes()[at - 1] == b'\n'
     }
 
     /// Start of the line that contains `at`.
-    fn begin(self, at: usize) -> usize {
+    fn line_start(self, at: usize) -> usize {
         memchr::memrchr(b'\n', &self.0.as_bytes()[..at]).map_or(0, |end| end + 1)
     }
 
     /// End of the line that contains `at`, including its line break.
-    fn end(self, at: usize) -> usize {
+    fn line_end(self, at: usize) -> usize {
         memchr::memchr(b'\n', &self.0.as_bytes()[at..]).map_or(self.0.len(), |end| at + end + 1)
     }
 
     /// Counts the line breaks in a byte range.
-    fn ends(self, bytes: Range<usize>) -> usize {
+    fn count_breaks(self, bytes: Range<usize>) -> usize {
         memchr::memchr_iter(b'\n', &self.0.as_bytes()[bytes]).count()
     }
 
     /// The lines in a byte range of whole lines, each with its line break, so that a changed line break is a change.
-    fn within(self, bytes: Range<usize>) -> impl DoubleEndedIterator<Item = &'a str> {
+    fn lines_in(self, bytes: Range<usize>) -> impl DoubleEndedIterator<Item = &'a str> {
         self.0[bytes].split_inclusive('\n')
     }
 
     /// Byte range of the next lines from `at` on, at most `wanted`, and their number.
-    fn ahead(self, at: usize, wanted: usize) -> (Range<usize>, usize) {
+    fn next_lines(self, at: usize, wanted: usize) -> (Range<usize>, usize) {
         let (mut end, mut count) = (at, 0);
         while count < wanted && end < self.0.len() {
-            end = self.end(end);
+            end = self.line_end(end);
             count += 1;
         }
         (at..end, count)
     }
 }
 
-fn shown(line: &str, mark: char) -> String {
+fn format_line(line: &str, mark: char) -> String {
     let text = line.trim_end_matches(['\n', '\r']);
     match text.char_indices().nth(MAX_LINE) {
-        Some((cut, _)) => format!("{mark}{}…", &text[..cut]),
+        Some((end, _)) => format!("{mark}{}…", &text[..end]),
         None => format!("{mark}{text}"),
     }
 }
 
 /// Whole lines of a text.
 #[derive(Debug, Clone)]
-struct Piece {
+struct LineRange {
     bytes: Range<usize>,
     /// Number of lines before it.
     first: usize,
     lines: usize,
 }
 
-impl Piece {
+impl LineRange {
     /// Removes the first line, which has this many bytes.
     fn drop_first(&mut self, bytes: usize) {
         self.bytes.start += bytes;
@@ -126,8 +126,8 @@ impl Piece {
     }
 
     /// Returns its first lines.
-    fn cut(&self, text: Lines<'_>, lines: usize) -> Self {
-        let (bytes, lines) = text.ahead(self.bytes.start, lines.min(self.lines));
+    fn truncate(&self, text: Lines<'_>, lines: usize) -> Self {
+        let (bytes, lines) = text.next_lines(self.bytes.start, lines.min(self.lines));
         Self {
             bytes,
             lines,
@@ -139,8 +139,8 @@ impl Piece {
 /// A block of lines that became another block.
 #[derive(Debug, Clone)]
 struct Block {
-    old: Piece,
-    new: Piece,
+    old: LineRange,
+    new: LineRange,
 }
 
 impl Block {
@@ -163,10 +163,10 @@ pub fn diff(path: &str, old: &str, new: &str, spans: &[Span]) -> Diff {
         ..Diff::default()
     };
     let blocks = blocks(old, new, spans);
-    let mut room = MAX_LINES;
+    let mut remaining = MAX_LINES;
     // Changes whose context would touch share a hunk.
     for group in blocks.chunk_by(|a, b| a.gap(b) <= 2 * CONTEXT) {
-        let Some((hunk, whole)) = fitting(old, new, group, room) else {
+        let Some((hunk, whole)) = fit_hunk(old, new, group, remaining) else {
             diff.truncated = true;
             break;
         };
@@ -179,7 +179,7 @@ pub fn diff(path: &str, old: &str, new: &str, spans: &[Span]) -> Diff {
             diff.unified.push_str(line);
             diff.unified.push('\n');
         }
-        room = room.saturating_sub(hunk.lines.len());
+        remaining = remaining.saturating_sub(hunk.lines.len());
         diff.hunks.push(hunk);
         if !whole {
             diff.truncated = true;
@@ -189,8 +189,13 @@ pub fn diff(path: &str, old: &str, new: &str, spans: &[Span]) -> Diff {
     diff
 }
 
-/// Builds a hunk of a group, cut to `room` lines. The second value is true if the whole group fits.
-fn fitting(old: Lines<'_>, new: Lines<'_>, group: &[Block], room: usize) -> Option<(Hunk, bool)> {
+/// Builds a hunk of a group, cut to `remaining` lines. The second value is true if the whole group fits.
+fn fit_hunk(
+    old: Lines<'_>,
+    new: Lines<'_>,
+    group: &[Block],
+    remaining: usize,
+) -> Option<(Hunk, bool)> {
     let mut size = 2 * CONTEXT;
     let fits = group
         .iter()
@@ -198,7 +203,7 @@ fn fitting(old: Lines<'_>, new: Lines<'_>, group: &[Block], room: usize) -> Opti
         .take_while(|(at, block)| {
             let gap = at.checked_sub(1).map_or(0, |last| group[last].gap(block));
             size += gap + block.lines();
-            size <= room
+            size <= remaining
         })
         .count();
     if fits == group.len() {
@@ -208,11 +213,11 @@ fn fitting(old: Lines<'_>, new: Lines<'_>, group: &[Block], room: usize) -> Opti
         return Some((hunk(old, new, &group[..fits], false), false));
     }
     // A single large change: its beginning is shown if nothing else is.
-    let first = group.first().filter(|_| room == MAX_LINES)?;
-    let half = (room - 2 * CONTEXT) / 2;
+    let first = group.first().filter(|_| remaining == MAX_LINES)?;
+    let half = (remaining - 2 * CONTEXT) / 2;
     let part = Block {
-        old: first.old.cut(old, half),
-        new: first.new.cut(new, half),
+        old: first.old.truncate(old, half),
+        new: first.new.truncate(new, half),
     };
     Some((hunk(old, new, &[part], false), false))
 }
@@ -220,30 +225,30 @@ fn fitting(old: Lines<'_>, new: Lines<'_>, group: &[Block], room: usize) -> Opti
 /// Extends the spans to whole lines, on both sides by the same unchanged text; spans that then touch the same line are
 /// merged.
 fn whole_lines(old: Lines<'_>, new: Lines<'_>, spans: &[Span]) -> Vec<Span> {
-    let mut grown: Vec<Span> = Vec::new();
+    let mut merged: Vec<Span> = Vec::new();
     for span in spans {
-        let end = if old.begins(span.old.end) && new.begins(span.new.end) {
+        let end = if old.is_line_start(span.old.end) && new.is_line_start(span.new.end) {
             span.old.end
         } else {
-            old.end(span.old.end)
+            old.line_end(span.old.end)
         };
         let new_end = span.new.end + (end - span.old.end);
-        let start = old.begin(span.old.start);
-        match grown.last_mut() {
+        let start = old.line_start(span.old.start);
+        match merged.last_mut() {
             Some(last) if start < last.old.end => {
                 last.old.end = end;
                 last.new.end = new_end;
             }
             _ => {
                 let new_start = span.new.start - (span.old.start - start);
-                grown.push(Span {
+                merged.push(Span {
                     old: start..end,
                     new: new_start..new_end,
                 });
             }
         }
     }
-    grown
+    merged
 }
 
 /// The changed lines, without those that are equal on both sides.
@@ -252,14 +257,17 @@ fn blocks(old: Lines<'_>, new: Lines<'_>, spans: &[Span]) -> Vec<Block> {
     let mut blocks: Vec<Block> = whole_lines(old, new, spans)
         .into_iter()
         .map(|span| Block {
-            old: in_old.piece(span.old),
-            new: in_new.piece(span.new),
+            old: in_old.line_range(span.old),
+            new: in_new.line_range(span.new),
         })
         .collect();
     for block in &mut blocks {
         loop {
             let (a, b) = (&block.old.bytes, &block.new.bytes);
-            match (old.within(a.clone()).next(), new.within(b.clone()).next()) {
+            match (
+                old.lines_in(a.clone()).next(),
+                new.lines_in(b.clone()).next(),
+            ) {
                 (Some(a), Some(b)) if a == b => {
                     block.old.drop_first(a.len());
                     block.new.drop_first(b.len());
@@ -270,8 +278,8 @@ fn blocks(old: Lines<'_>, new: Lines<'_>, spans: &[Span]) -> Vec<Block> {
         loop {
             let (a, b) = (&block.old.bytes, &block.new.bytes);
             match (
-                old.within(a.clone()).next_back(),
-                new.within(b.clone()).next_back(),
+                old.lines_in(a.clone()).next_back(),
+                new.lines_in(b.clone()).next_back(),
             ) {
                 (Some(a), Some(b)) if a == b => {
                     block.old.drop_last(a.len());
@@ -302,13 +310,13 @@ impl<'a> Counter<'a> {
     }
 
     /// The whole lines in a byte range, which must come after the previous one.
-    fn piece(&mut self, bytes: Range<usize>) -> Piece {
-        let first = self.line + self.text.ends(self.at..bytes.start);
-        let ends = self.text.ends(bytes.clone());
+    fn line_range(&mut self, bytes: Range<usize>) -> LineRange {
+        let first = self.line + self.text.count_breaks(self.at..bytes.start);
+        let ends = self.text.count_breaks(bytes.clone());
         (self.at, self.line) = (bytes.end, first + ends);
         // The last line of a text may have no line break.
-        let lines = ends + usize::from(!bytes.is_empty() && !self.text.begins(bytes.end));
-        Piece {
+        let lines = ends + usize::from(!bytes.is_empty() && !self.text.is_line_start(bytes.end));
+        LineRange {
             bytes,
             first,
             lines,
@@ -319,23 +327,23 @@ impl<'a> Counter<'a> {
 fn hunk(old: Lines<'_>, new: Lines<'_>, group: &[Block], context_after: bool) -> Hunk {
     let (first, last) = (&group[0], &group[group.len() - 1]);
     let before = first.old.first.min(first.new.first).min(CONTEXT);
-    let mut at = (0..before).fold(first.old.bytes.start, |at, _| old.begin(at - 1));
+    let mut at = (0..before).fold(first.old.bytes.start, |at, _| old.line_start(at - 1));
     let wanted = if context_after { CONTEXT } else { 0 };
-    let after = old.ahead(last.old.bytes.end, wanted).1;
-    let after = after.min(new.ahead(last.new.bytes.end, wanted).1);
+    let after = old.next_lines(last.old.bytes.end, wanted).1;
+    let after = after.min(new.next_lines(last.new.bytes.end, wanted).1);
     let mut lines = Vec::new();
     for block in group {
-        let same = old.within(at..block.old.bytes.start);
-        lines.extend(same.map(|line| shown(line, ' ')));
-        let gone = old.within(block.old.bytes.clone());
-        lines.extend(gone.map(|line| shown(line, '-')));
-        let come = new.within(block.new.bytes.clone());
-        lines.extend(come.map(|line| shown(line, '+')));
+        let context = old.lines_in(at..block.old.bytes.start);
+        lines.extend(context.map(|line| format_line(line, ' ')));
+        let removed = old.lines_in(block.old.bytes.clone());
+        lines.extend(removed.map(|line| format_line(line, '-')));
+        let added = new.lines_in(block.new.bytes.clone());
+        lines.extend(added.map(|line| format_line(line, '+')));
         at = block.old.bytes.end;
     }
-    let same = old.within(old.ahead(at, after).0);
-    lines.extend(same.map(|line| shown(line, ' ')));
-    let sides = |side: fn(&Block) -> &Piece| {
+    let context = old.lines_in(old.next_lines(at, after).0);
+    lines.extend(context.map(|line| format_line(line, ' ')));
+    let sides = |side: fn(&Block) -> &LineRange| {
         let (first, last) = (side(first), side(last));
         let start = first.first - before;
         let lines = last.first + last.lines + after - start;

@@ -6,9 +6,9 @@ use std::fs;
 use mimir_sdk::prelude::*;
 
 use crate::diff::{Diff, diff};
-use crate::place::Place;
-use crate::write::{kept, target};
-use crate::{atomic, undo_record, words, yes};
+use crate::workspace_path::WorkspacePath;
+use crate::write::{target, warn_without_backup};
+use crate::{atomic, default_true, formatting, undo_record};
 
 mod matches;
 
@@ -39,7 +39,7 @@ pub struct EditFile {
     #[serde(default)]
     pub all: bool,
     /// Keep the old content, so that `mimir undo` brings it back.
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     pub backup: bool,
 }
 
@@ -72,46 +72,56 @@ impl Tool for EditFile {
     }
 
     fn run(self, cx: &Context) -> Result<Self::Output> {
-        let (place, metadata) = target(cx, &self.path)?;
+        let (location, metadata) = target(cx, &self.path)?;
         let Some(metadata) = metadata else {
-            return Err(missing(&place));
+            return Err(missing(&location));
         };
         if metadata.len() > MAX_BYTES {
-            let (size, max_size) = (words::bytes(metadata.len()), words::bytes(MAX_BYTES));
+            let (size, max_size) = (
+                formatting::bytes(metadata.len()),
+                formatting::bytes(MAX_BYTES),
+            );
             return Err(Error::limit_exceeded(format_args!(
-                "`{place}` has {size}, but only files of at most {max_size} can be edited"
+                "`{location}` has {size}, but only files of at most {max_size} can be edited"
             )));
         }
-        let bytes = fs::read(place.path()).map_err(|error| place.failed(&error))?;
+        let bytes = fs::read(location.absolute()).map_err(|error| location.io_error(&error))?;
         let original = String::from_utf8(bytes).map_err(|_| {
             Error::invalid_input(format_args!(
-                "`{place}` is not UTF-8 text, so it can't be edited"
+                "`{location}` is not UTF-8 text, so it can't be edited"
             ))
         })?;
         let text = Text::of(&original);
-        let new = self.replace(&text, &place)?;
+        let new = self.replace(&text, &location)?;
         let content = text.restore(&new.text);
         let replacements = new.count;
-        let changes = diff(place.exact(), &text.plain, &new.text, &new.spans);
+        let changes = diff(location.exact(), &text.plain, &new.text, &new.spans);
         drop(new);
         let changed = content != original;
         if changed {
-            atomic::write(&place, content.as_bytes(), Some(&metadata))?;
+            atomic::write(&location, content.as_bytes(), Some(&metadata))?;
         }
-        let times = words::counted(replacements as u64, "replacement", "replacements");
+        let count_text = formatting::counted(replacements as u64, "replacement", "replacements");
         let summary_text = if !changed {
-            format!("{times} in {}, and nothing changed by it", place.shown())
+            format!(
+                "{count_text} in {}, which left the file unchanged",
+                location.escaped()
+            )
         } else {
             let more = if changes.truncated {
                 "… and more\n"
             } else {
                 ""
             };
-            format!("{times} in {}\n{}{more}", place.shown(), changes.unified)
+            format!(
+                "{count_text} in {}\n{}{more}",
+                location.escaped(),
+                changes.unified
+            )
         };
         let size = content.len() as u64;
         let edited = Edited {
-            path: place.exact().to_owned(),
+            path: location.exact().to_owned(),
             replacements,
             size,
             diff: changes,
@@ -124,13 +134,17 @@ impl Tool for EditFile {
 impl Assess for EditFile {
     fn assess(&self, cx: &Context) -> Assessment {
         let summary = match target(cx, &self.path) {
-            Ok((place, Some(metadata))) => {
-                format!("edits {} ({})", place.shown(), words::bytes(metadata.len()))
+            Ok((location, Some(metadata))) => {
+                format!(
+                    "edits {} ({})",
+                    location.escaped(),
+                    formatting::bytes(metadata.len())
+                )
             }
-            Ok((place, None)) => missing(&place).to_string(),
+            Ok((location, None)) => missing(&location).to_string(),
             Err(error) => error.to_string(),
         };
-        kept(
+        warn_without_backup(
             Assessment::ask(summary),
             self.backup,
             "the old content is lost",
@@ -138,9 +152,9 @@ impl Assess for EditFile {
     }
 }
 
-fn missing(place: &Place) -> Error {
+fn missing(location: &WorkspacePath) -> Error {
     Error::file_not_found(format_args!(
-        "`{place}` does not exist; write_file creates it"
+        "`{location}` does not exist; write_file creates it"
     ))
 }
 
@@ -186,7 +200,7 @@ impl<'a> Text<'a> {
 
 impl EditFile {
     /// Returns the new text and the positions that differ.
-    fn replace(&self, text: &Text<'_>, place: &Place) -> Result<Replaced> {
+    fn replace(&self, text: &Text<'_>, location: &WorkspacePath) -> Result<Replaced> {
         if self.pattern.is_empty() {
             return Err(Error::invalid_input(
                 "the pattern is empty: expected the text to replace",
@@ -199,17 +213,17 @@ impl EditFile {
             let hint = matches::hint(&text.plain, &pattern).filter(|_| !self.regex);
             let hint = hint.map_or_else(String::new, |hint| format!("; {hint}"));
             return Err(Error::not_found(format_args!(
-                "the pattern does not match anything in `{place}`{hint}"
+                "the pattern does not match anything in `{location}`{hint}"
             )));
         }
         if !self.all && found.next().is_some() {
-            return Err(ambiguous(&needle, text, place));
+            return Err(ambiguous(&needle, text, location));
         }
         needle.replace(&text.plain, &replacement)
     }
 }
 
-fn ambiguous(needle: &Needle<'_>, text: &Text<'_>, place: &Place) -> Error {
+fn ambiguous(needle: &Needle<'_>, text: &Text<'_>, location: &WorkspacePath) -> Error {
     let (mut lines, mut line, mut at) = (Vec::new(), 1, 0);
     for found in needle.ranges(&text.plain).take(MAX_LISTED_LINES + 1) {
         line += memchr::memchr_iter(b'\n', &text.plain.as_bytes()[at..found.start]).count();
@@ -222,13 +236,13 @@ fn ambiguous(needle: &Needle<'_>, text: &Text<'_>, place: &Place) -> Error {
         ""
     };
     lines.truncate(MAX_LISTED_LINES);
-    let named = lines
+    let line_list = lines
         .iter()
         .map(usize::to_string)
         .collect::<Vec<_>>()
         .join(", ");
     Error::invalid_input(format_args!(
-        "the pattern matches more than once in `{place}`, at lines {named}{more}; include more of the text around the place, or pass `all: true`"
+        "the pattern matches more than once in `{location}`, at lines {line_list}{more}; include more of the surrounding text, or pass `all: true`"
     ))
     .with_details(serde_json::json!({ "lines": lines }))
 }

@@ -5,9 +5,9 @@ use std::fs;
 use mimir_sdk::prelude::*;
 use mimir_sdk::text;
 
-use crate::place::Place;
+use crate::formatting;
 use crate::walk::Kind;
-use crate::words;
+use crate::workspace_path::WorkspacePath;
 
 /// Reports whether a path exists, and its type, size and time of the last change.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -51,9 +51,9 @@ impl Tool for FileInfo {
     }
 
     fn run(self, cx: &Context) -> Result<Self::Output> {
-        let place = Place::new(cx, &self.path)?;
-        let (path, shown) = (place.exact().to_owned(), place.shown());
-        let Some(metadata) = place.look()? else {
+        let location = WorkspacePath::new(cx, &self.path)?;
+        let (path, shown) = (location.exact().to_owned(), location.escaped());
+        let Some(metadata) = location.metadata()? else {
             let text = format!("{shown} does not exist");
             let none = Info {
                 path,
@@ -71,13 +71,13 @@ impl Tool for FileInfo {
         } else {
             0
         };
-        let modified = words::modified(&metadata);
+        let modified = formatting::modified(&metadata);
         let target = (kind == Kind::Symlink)
-            .then(|| fs::read_link(place.path()).ok())
+            .then(|| fs::read_link(location.absolute()).ok())
             .flatten()
             .map(|target| target.to_string_lossy().into_owned());
         let what = match (kind, &target) {
-            (Kind::File, _) => format!("a file of {}", words::bytes(size)),
+            (Kind::File, _) => format!("a file of {}", formatting::bytes(size)),
             (Kind::Directory, _) => "a directory".to_owned(),
             (Kind::Symlink, Some(target)) => format!("a symbolic link to {}", text::name(target)),
             (Kind::Symlink, None) => "a symbolic link".to_owned(),

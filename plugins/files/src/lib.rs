@@ -1,7 +1,7 @@
 //! The file tools: `read_file`, `write_file`, `edit_file`, `list_directory`, `delete_file`,
 //! `move_file`, `file_info`, and `file_operations`, the compact form of them.
 //!
-//! Each tool is one module with its arguments, its behaviour and its result. `place` resolves a caller's path inside
+//! Each tool is one module with its arguments, its behaviour and its result. `location` resolves a caller's path inside
 //! the workspace, and `atomic` writes content atomically.
 //!
 //! Out of scope: rules about which paths may be touched, and the records for `mimir undo`. The host enforces and makes
@@ -11,14 +11,14 @@ mod atomic;
 mod delete;
 mod diff;
 mod edit;
+mod formatting;
 mod info;
 mod list;
 mod operations;
-mod place;
 mod read;
 mod relocate;
 mod walk;
-mod words;
+mod workspace_path;
 mod write;
 
 pub use delete::{DeleteFile, Deleted};
@@ -38,7 +38,7 @@ mimir_sdk::export!(
 );
 
 /// Backups are made by default.
-pub(crate) const fn yes() -> bool {
+pub(crate) const fn default_true() -> bool {
     true
 }
 

@@ -3,9 +3,9 @@
 use mimir_sdk::prelude::*;
 use mimir_sdk::text;
 
-use crate::place::Place;
+use crate::formatting;
 use crate::walk::{self, Kind};
-use crate::words;
+use crate::workspace_path::WorkspacePath;
 
 /// Maximum number of entries in one result: as much as a model can read, and few enough to query each.
 const MAX_SHOWN: usize = 1_000;
@@ -66,18 +66,18 @@ pub struct Entry {
 
 impl Entry {
     /// Reads the metadata of an entry. `None` if it was removed in the meantime or access is denied.
-    fn at(place: &Place, name: &str, kind: Kind) -> Option<Self> {
+    fn at(location: &WorkspacePath, name: &str, kind: Kind) -> Option<Self> {
         let (size, modified) = match kind {
             // A name that is not UTF-8 cannot be queried.
             Kind::Unreadable => (0, None),
             _ => {
-                let metadata = place.look().ok()??;
+                let metadata = location.metadata().ok()??;
                 let size = if metadata.is_file() {
                     metadata.len()
                 } else {
                     0
                 };
-                (size, Some(words::modified(&metadata)))
+                (size, Some(formatting::modified(&metadata)))
             }
         };
         Some(Self {
@@ -93,12 +93,12 @@ impl Entry {
 impl Listing {
     /// Formats one line per entry, with escaped names; directories end with `/`, links with `@`.
     pub fn text(&self) -> String {
-        let mut twin = String::new();
+        let mut out = String::new();
         for entry in &self.entries {
             let name = text::name(&entry.name);
             let line = match entry.kind {
                 Kind::File => {
-                    let size = words::bytes(entry.size);
+                    let size = formatting::bytes(entry.size);
                     let modified = entry.modified.as_deref().unwrap_or_default();
                     format!("{name}  {size}  {modified}\n")
                 }
@@ -110,17 +110,17 @@ impl Listing {
                     format!("{name}  (the name is not UTF-8, so no tool can open it)\n")
                 }
             };
-            twin.push_str(&line);
+            out.push_str(&line);
         }
-        let total = words::counted(self.total, "entry", "entries");
+        let total = formatting::counted(self.total, "entry", "entries");
         match (self.truncated, self.entries.len()) {
             (true, shown) => {
-                twin + &format!(
+                out + &format!(
                     "{shown} of {total}; list a subdirectory or use file_search for the rest"
                 )
             }
-            (false, 0) => twin + "The directory is empty",
-            (false, _) => twin + &total,
+            (false, 0) => out + "The directory is empty",
+            (false, _) => out + &total,
         }
     }
 }
@@ -137,8 +137,8 @@ impl Tool for ListDirectory {
     }
 
     fn run(self, cx: &Context) -> Result<Self::Output> {
-        let folder = Place::new(cx, &self.path)?.follow()?;
-        if !folder.must_exist()?.is_dir() {
+        let folder = WorkspacePath::new(cx, &self.path)?.resolve_links()?;
+        if !folder.existing_metadata()?.is_dir() {
             return Err(Error::invalid_input(format_args!(
                 "`{folder}` is not a directory; file_info tells what it is"
             )));
@@ -149,7 +149,7 @@ impl Tool for ListDirectory {
             total: 0,
             truncated: false,
         };
-        self.fill(&folder, &mut listing)?;
+        self.add_entries(&folder, &mut listing)?;
         listing.truncated |= listing.total > listing.entries.len() as u64;
         let text = listing.text();
         Ok(Json(listing).worded(text))
@@ -158,17 +158,17 @@ impl Tool for ListDirectory {
 
 impl ListDirectory {
     /// Adds the entries sorted by name, each folder followed by its contents.
-    fn fill(&self, folder: &Place, listing: &mut Listing) -> Result<()> {
+    fn add_entries(&self, folder: &WorkspacePath, listing: &mut Listing) -> Result<()> {
         let mut open = vec![self.visible(folder, "")?];
-        while let Some(inside) = open.last_mut() {
-            let Some((name, kind)) = inside.pop() else {
+        while let Some(entries) = open.last_mut() {
+            let Some((name, kind)) = entries.pop() else {
                 open.pop();
                 continue;
             };
             listing.total += 1;
-            let place = folder.join(&name);
+            let location = folder.join(&name);
             let mut entry = match listing.entries.len() < MAX_SHOWN {
-                true => Entry::at(&place, &name, kind),
+                true => Entry::at(&location, &name, kind),
                 false => None,
             };
             if self.recursive && kind == Kind::Directory {
@@ -177,8 +177,8 @@ impl ListDirectory {
                     listing.truncated = true;
                     return Ok(());
                 }
-                match (self.visible(&place, &name), &mut entry) {
-                    (Ok(inside), _) => open.push(inside),
+                match (self.visible(&location, &name), &mut entry) {
+                    (Ok(entries), _) => open.push(entries),
                     (Err(_), Some(entry)) => entry.closed = true,
                     // The listing omits it too.
                     (Err(_), None) => {}
@@ -190,7 +190,7 @@ impl ListDirectory {
     }
 
     /// The visible entries of a folder in reverse order, with paths relative to the listed folder.
-    fn visible(&self, folder: &Place, above: &str) -> Result<Vec<(String, Kind)>> {
+    fn visible(&self, folder: &WorkspacePath, above: &str) -> Result<Vec<(String, Kind)>> {
         let mut entries = walk::entries(folder)?;
         entries.retain(|(name, _)| self.include_hidden || !name.starts_with('.'));
         entries.reverse();

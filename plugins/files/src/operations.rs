@@ -3,13 +3,13 @@
 use mimir_sdk::prelude::*;
 use mimir_sdk::text;
 
+use crate::default_true;
 use crate::delete::{DeleteFile, Deleted};
 use crate::edit::{EditFile, Edited};
 use crate::info::{FileInfo, Info};
 use crate::list::{ListDirectory, Listing};
 use crate::read::{Encoding, FileContent, ReadFile};
 use crate::write::{WriteFile, Written};
-use crate::yes;
 
 /// Reads, writes, edits, lists and deletes files, and checks whether they exist.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -50,7 +50,7 @@ pub struct FileOperations {
     #[serde(default)]
     pub include_hidden: bool,
     /// write, edit, delete: keep the old content, so that `mimir undo` can restore it.
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     pub backup: bool,
 }
 
@@ -98,7 +98,7 @@ pub enum OperationResult {
 }
 
 /// The tool that runs an operation.
-enum Does {
+enum ToolCall {
     Read(ReadFile),
     Write(WriteFile),
     Edit(EditFile),
@@ -108,7 +108,7 @@ enum Does {
 }
 
 impl FileOperations {
-    fn does(self) -> Result<Does> {
+    fn into_tool_call(self) -> Result<ToolCall> {
         let Self {
             operation,
             path,
@@ -121,19 +121,19 @@ impl FileOperations {
             backup,
             ..
         } = self;
-        let needed = |value: Option<String>, name: &str| {
+        let required = |value: Option<String>, name: &str| {
             value.ok_or_else(|| Error::invalid_input(format_args!("`{name}` is missing")))
         };
         Ok(match operation {
-            Operation::Read => Does::Read(ReadFile {
+            Operation::Read => ToolCall::Read(ReadFile {
                 path,
                 encoding,
                 start_line: self.start_line,
                 end_line: self.end_line,
             }),
             Operation::Write => {
-                let content = needed(self.content, "content")?;
-                Does::Write(WriteFile {
+                let content = required(self.content, "content")?;
+                ToolCall::Write(WriteFile {
                     path,
                     content,
                     encoding,
@@ -142,9 +142,9 @@ impl FileOperations {
                 })
             }
             Operation::Edit => {
-                let pattern = needed(self.pattern, "pattern")?;
-                let replacement = needed(self.replacement.or(self.content), "replacement")?;
-                Does::Edit(EditFile {
+                let pattern = required(self.pattern, "pattern")?;
+                let replacement = required(self.replacement.or(self.content), "replacement")?;
+                ToolCall::Edit(EditFile {
                     path,
                     pattern,
                     replacement,
@@ -153,17 +153,17 @@ impl FileOperations {
                     backup,
                 })
             }
-            Operation::List => Does::List(ListDirectory {
+            Operation::List => ToolCall::List(ListDirectory {
                 path,
                 recursive,
                 include_hidden,
             }),
-            Operation::Delete => Does::Delete(DeleteFile {
+            Operation::Delete => ToolCall::Delete(DeleteFile {
                 path,
                 recursive,
                 backup,
             }),
-            Operation::Exists => Does::Exists(FileInfo { path }),
+            Operation::Exists => ToolCall::Exists(FileInfo { path }),
         })
     }
 }
@@ -184,33 +184,40 @@ impl Tool for FileOperations {
 
     fn run(self, cx: &Context) -> Result<Self::Output> {
         let operation = self.operation;
-        let (result, text) = match self.does()? {
-            Does::Read(tool) => told(tool.run(cx)?, OperationResult::Read),
-            Does::Write(tool) => told(tool.run(cx)?, OperationResult::Write),
-            Does::Edit(tool) => told(tool.run(cx)?, OperationResult::Edit),
-            Does::List(tool) => told(tool.run(cx)?, OperationResult::List),
-            Does::Delete(tool) => told(tool.run(cx)?, OperationResult::Delete),
-            Does::Exists(tool) => told(tool.run(cx)?, OperationResult::Exists),
+        let (result, text) = match self.into_tool_call()? {
+            ToolCall::Read(tool) => split_result(tool.run(cx)?, OperationResult::Read),
+            ToolCall::Write(tool) => split_result(tool.run(cx)?, OperationResult::Write),
+            ToolCall::Edit(tool) => split_result(tool.run(cx)?, OperationResult::Edit),
+            ToolCall::List(tool) => split_result(tool.run(cx)?, OperationResult::List),
+            ToolCall::Delete(tool) => split_result(tool.run(cx)?, OperationResult::Delete),
+            ToolCall::Exists(tool) => split_result(tool.run(cx)?, OperationResult::Exists),
         };
         Ok(Json(Operated { operation, result }).worded(text))
     }
 }
 
-fn told<T>(worded: Worded<T>, result: fn(T) -> OperationResult) -> (OperationResult, String) {
+fn split_result<T>(
+    worded: Worded<T>,
+    result: fn(T) -> OperationResult,
+) -> (OperationResult, String) {
     (result(worded.value), worded.text)
 }
 
 impl Assess for FileOperations {
     fn assess(&self, cx: &Context) -> Assessment {
-        match self.clone().does() {
+        match self.clone().into_tool_call() {
             // The call will fail on its arguments and change nothing.
             Err(error) => Assessment::allow(error.to_string()),
-            Ok(Does::Write(tool)) => tool.assess(cx),
-            Ok(Does::Edit(tool)) => tool.assess(cx),
-            Ok(Does::Delete(tool)) => tool.assess(cx),
-            Ok(Does::Read(tool)) => Assessment::allow(format!("reads {}", text::brief(&tool.path))),
-            Ok(Does::List(tool)) => Assessment::allow(format!("lists {}", text::brief(&tool.path))),
-            Ok(Does::Exists(tool)) => {
+            Ok(ToolCall::Write(tool)) => tool.assess(cx),
+            Ok(ToolCall::Edit(tool)) => tool.assess(cx),
+            Ok(ToolCall::Delete(tool)) => tool.assess(cx),
+            Ok(ToolCall::Read(tool)) => {
+                Assessment::allow(format!("reads {}", text::brief(&tool.path)))
+            }
+            Ok(ToolCall::List(tool)) => {
+                Assessment::allow(format!("lists {}", text::brief(&tool.path)))
+            }
+            Ok(ToolCall::Exists(tool)) => {
                 Assessment::allow(format!("looks for {}", text::brief(&tool.path)))
             }
         }
@@ -277,21 +284,21 @@ mod tests {
     #[test]
     fn file_operations_are_assessed_like_their_tools() {
         let workspace = Workspace::with(&[("a.txt", "old")]);
-        let judge = |arguments: Value| tool(arguments).assess(&workspace.cx()).approval();
+        let approval = |arguments: Value| tool(arguments).assess(&workspace.cx()).approval();
         assert_eq!(
-            judge(json!({"operation": "read", "path": "a.txt"})),
+            approval(json!({"operation": "read", "path": "a.txt"})),
             Approval::Allow
         );
         assert_eq!(
-            judge(json!({"operation": "write", "path": "b.txt", "content": ""})),
+            approval(json!({"operation": "write", "path": "b.txt", "content": ""})),
             Approval::Allow
         );
         assert_eq!(
-            judge(json!({"operation": "write", "path": "a.txt", "content": ""})),
+            approval(json!({"operation": "write", "path": "a.txt", "content": ""})),
             Approval::Ask
         );
         assert_eq!(
-            judge(json!({"operation": "delete", "path": "a.txt"})),
+            approval(json!({"operation": "delete", "path": "a.txt"})),
             Approval::Ask
         );
     }

@@ -7,9 +7,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use mimir_sdk::prelude::*;
 
-use crate::place::Place;
+use crate::formatting;
 use crate::walk::Kind;
-use crate::words;
+use crate::workspace_path::WorkspacePath;
 
 /// Maximum number of bytes in one result. Data and its text form together stay well below the 16 MiB that a host
 /// captures.
@@ -17,7 +17,7 @@ const MAX_BYTES: u64 = 4 << 20;
 
 /// Maximum number of lines suggested for one call after a request for too many: line numbers make short lines several
 /// times as long.
-const LINES_OFFERED: usize = 100_000;
+const MAX_SUGGESTED_LINES: usize = 100_000;
 
 /// Bytes per read: few host calls, and little memory for the largest file.
 const CHUNK: usize = 1 << 20;
@@ -58,9 +58,9 @@ impl Encoding {
     pub fn decode(self, content: &str) -> Result<Vec<u8>> {
         match self {
             Self::Utf8 => Ok(content.as_bytes().to_vec()),
-            Self::Base64 => BASE64
-                .decode(content.trim())
-                .map_err(|error| Error::invalid_input(format_args!("content: no base64: {error}"))),
+            Self::Base64 => BASE64.decode(content.trim()).map_err(|error| {
+                Error::invalid_input(format_args!("content: not valid base64: {error}"))
+            }),
         }
     }
 }
@@ -116,25 +116,25 @@ impl Tool for ReadFile {
     }
 
     fn run(self, cx: &Context) -> Result<Self::Output> {
-        let place = Place::new(cx, &self.path)?.follow()?;
-        let metadata = place.must_exist()?;
+        let location = WorkspacePath::new(cx, &self.path)?.resolve_links()?;
+        let metadata = location.existing_metadata()?;
         match Kind::from(&metadata) {
             Kind::File => {}
             Kind::Directory => {
                 return Err(Error::invalid_input(format_args!(
-                    "`{place}` is a directory; list_directory lists it"
+                    "`{location}` is a directory; list_directory lists it"
                 )));
             }
             _ => {
                 return Err(Error::invalid_input(format_args!(
-                    "`{place}` is not a regular file"
+                    "`{location}` is not a regular file"
                 )));
             }
         }
         let content = if self.start_line.is_some() || self.end_line.is_some() {
-            self.lines(&place, &metadata)?
+            self.lines(&location, &metadata)?
         } else {
-            self.whole(&place, &metadata)?
+            self.whole(&location, &metadata)?
         };
         let text = content.text();
         Ok(Json(content).worded(text))
@@ -142,36 +142,36 @@ impl Tool for ReadFile {
 }
 
 impl ReadFile {
-    fn whole(&self, place: &Place, metadata: &Metadata) -> Result<FileContent> {
-        let failed = |error| place.failed(&error);
+    fn whole(&self, location: &WorkspacePath, metadata: &Metadata) -> Result<FileContent> {
+        let failed = |error| location.io_error(&error);
         let size = metadata.len().min(MAX_BYTES);
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
         // One more byte than allowed, because the file may have grown.
-        File::open(place.path())
+        File::open(location.absolute())
             .map_err(failed)?
             .take(MAX_BYTES + 1)
             .read_to_end(&mut bytes)
             .map_err(failed)?;
         if bytes.len() as u64 > MAX_BYTES {
             bytes.pop();
-            return Err(too_large(place, metadata, &bytes, 1));
+            return Err(too_large(location, metadata, &bytes, 1));
         }
         let content = match self.encoding {
-            Encoding::Utf8 => text(bytes, place, metadata)?,
+            Encoding::Utf8 => text(bytes, location, metadata)?,
             Encoding::Base64 => BASE64.encode(bytes),
         };
-        Ok(self.content(place, metadata, content))
+        Ok(self.content(location, metadata, content))
     }
 
     /// Reads the requested lines; earlier ones are skipped in chunks.
-    fn lines(&self, place: &Place, metadata: &Metadata) -> Result<FileContent> {
+    fn lines(&self, location: &WorkspacePath, metadata: &Metadata) -> Result<FileContent> {
         let (start, end) = (
             self.start_line.unwrap_or(1),
             self.end_line.unwrap_or(u64::MAX),
         );
         if start == 0 || end < start {
             return Err(Error::invalid_input(
-                "endLine is before startLine; lines count from 1",
+                "endLine is before startLine, or startLine is 0; lines count from 1",
             ));
         }
         if self.encoding == Encoding::Base64 {
@@ -179,19 +179,19 @@ impl ReadFile {
                 "lines are text: leave out either the lines or `encoding: base64`",
             ));
         }
-        let failed = |error| place.failed(&error);
-        let mut file = File::open(place.path()).map_err(failed)?;
+        let failed = |error| location.io_error(&error);
+        let mut file = File::open(location.absolute()).map_err(failed)?;
         // Byte offset of the first requested line.
         let mut at = 0;
         let mut buffer = vec![0; CHUNK];
         let mut wanted = Vec::new();
         // Number of the line that the next byte belongs to, and whether that line has begun.
-        let (mut line, mut begun) = (1u64, false);
-        let mut ended = false;
+        let (mut line, mut line_started) = (1u64, false);
+        let mut reached_end = false;
         'file: loop {
             let count = file.read(&mut buffer).map_err(failed)?;
             if count == 0 {
-                ended = true;
+                reached_end = true;
                 break;
             }
             let mut rest = &buffer[..count];
@@ -199,46 +199,52 @@ impl ReadFile {
                 if line > end {
                     break 'file;
                 }
-                let (piece, whole) = match memchr::memchr(b'\n', rest) {
+                let (chunk, whole) = match memchr::memchr(b'\n', rest) {
                     Some(at) => (&rest[..=at], true),
                     None => (rest, false),
                 };
                 if line >= start {
-                    if (wanted.len() + piece.len()) as u64 > MAX_BYTES {
-                        return Err(too_large(place, metadata, &wanted, start));
+                    if (wanted.len() + chunk.len()) as u64 > MAX_BYTES {
+                        return Err(too_large(location, metadata, &wanted, start));
                     }
-                    wanted.extend_from_slice(piece);
+                    wanted.extend_from_slice(chunk);
                 } else {
-                    at += piece.len() as u64;
+                    at += chunk.len() as u64;
                 }
-                begun = !whole;
+                line_started = !whole;
                 line += u64::from(whole);
-                rest = &rest[piece.len()..];
+                rest = &rest[chunk.len()..];
             }
         }
         // The last line may have no line break.
-        let total = if begun { line } else { line - 1 };
-        if ended && total < start && !(total == 0 && start == 1) {
-            let lines = words::counted(total, "line", "lines");
+        let total = if line_started { line } else { line - 1 };
+        if reached_end && total < start && !(total == 0 && start == 1) {
+            let lines = formatting::counted(total, "line", "lines");
             return Err(Error::invalid_input(format_args!(
-                "`{place}` has only {lines}"
+                "`{location}` has only {lines}"
             )));
         }
-        let wanted = key::masked(text(wanted, place, metadata)?, &mut file, at).map_err(failed)?;
-        let mut content = self.content(place, metadata, wanted);
+        let wanted = key::mask_key_lines(text(wanted, location, metadata)?, &mut file, at)
+            .map_err(failed)?;
+        let mut content = self.content(location, metadata, wanted);
         content.start_line = Some(start);
         content.end_line = Some(total.min(end));
-        content.total_lines = ended.then_some(total);
+        content.total_lines = reached_end.then_some(total);
         Ok(content)
     }
 
-    fn content(&self, place: &Place, metadata: &Metadata, content: String) -> FileContent {
+    fn content(
+        &self,
+        location: &WorkspacePath,
+        metadata: &Metadata,
+        content: String,
+    ) -> FileContent {
         FileContent {
-            path: place.exact().to_owned(),
+            path: location.exact().to_owned(),
             content,
             encoding: self.encoding,
             size: metadata.len(),
-            modified: words::modified(metadata),
+            modified: formatting::modified(metadata),
             start_line: None,
             end_line: None,
             total_lines: None,
@@ -246,35 +252,40 @@ impl ReadFile {
     }
 }
 
-/// Error for content over the limit, with a call that works. `part` is the text that fits, from the line `start` on.
-fn too_large(place: &Place, metadata: &Metadata, part: &[u8], start: u64) -> Error {
-    let (size, most) = (words::bytes(metadata.len()), words::bytes(MAX_BYTES));
-    let fit = memchr::memchr_iter(b'\n', part).take(LINES_OFFERED).count() as u64;
-    // A character cut at the end is not an encoding error.
-    let broken = std::str::from_utf8(part).is_err_and(|error| error.error_len().is_some());
-    let way_out = if broken || part.contains(&0) {
+/// Error for content over the limit, with a call that works. `prefix` is the text that fits, from the line `start` on.
+fn too_large(location: &WorkspacePath, metadata: &Metadata, prefix: &[u8], start: u64) -> Error {
+    let (size, max_size) = (
+        formatting::bytes(metadata.len()),
+        formatting::bytes(MAX_BYTES),
+    );
+    let fitting_lines = memchr::memchr_iter(b'\n', prefix)
+        .take(MAX_SUGGESTED_LINES)
+        .count() as u64;
+    // An incomplete character at the end is not an encoding error.
+    let invalid_utf8 = std::str::from_utf8(prefix).is_err_and(|error| error.error_len().is_some());
+    let remedy = if invalid_utf8 || prefix.contains(&0) {
         "it is not text, and only text can be read in parts".to_owned()
-    } else if fit > 0 {
-        let end = start + fit - 1;
+    } else if fitting_lines > 0 {
+        let end = start + fitting_lines - 1;
         format!(
-            "`startLine: {start}` with `endLine: {end}` fits, and file_search finds the place that you need"
+            "`startLine: {start}` with `endLine: {end}` fits, and file_search finds the lines that you need"
         )
     } else {
         format!(
-            "line {start} alone is longer than that; file_search shows what is around a text in it"
+            "line {start} alone is longer than that; file_search shows the text around a match in it"
         )
     };
     Error::limit_exceeded(format_args!(
-        "`{place}` has {size}, and at most {most} are read at once; {way_out}"
+        "`{location}` has {size}, and at most {max_size} are read at once; {remedy}"
     ))
 }
 
-/// Converts bytes to text; the error suggests how else to read them.
-fn text(bytes: Vec<u8>, place: &Place, metadata: &Metadata) -> Result<String> {
+/// Converts bytes to text; the error suggests base64.
+fn text(bytes: Vec<u8>, location: &WorkspacePath, metadata: &Metadata) -> Result<String> {
     String::from_utf8(bytes).map_err(|_| {
         Error::invalid_input(format_args!(
-            "`{place}` ({}) is not UTF-8 text; `encoding: base64` reads it",
-            words::bytes(metadata.len())
+            "`{location}` ({}) is not UTF-8 text; `encoding: base64` reads it",
+            formatting::bytes(metadata.len())
         ))
     })
 }

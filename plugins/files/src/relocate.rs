@@ -4,13 +4,13 @@ use std::fs::{self, Metadata};
 
 use mimir_sdk::prelude::*;
 
-use crate::place::Place;
 use crate::walk::{self, Kind};
-use crate::write::{missing_parents, within_new};
-use crate::{undo_record, words};
+use crate::workspace_path::WorkspacePath;
+use crate::write::{missing_parents, with_new_folders};
+use crate::{formatting, undo_record};
 
 /// Maximum number of bytes that the host records of a move for `mimir undo`. Of a larger move it records only the
-/// paths: it loses nothing, and moving back undoes it. It must not overwrite anything then.
+/// paths: moving back undoes it, as long as it overwrites nothing.
 const MAX_UNDO_BYTES: u64 = 64 << 20;
 
 /// Maximum number of paths that the host records of a move.
@@ -59,34 +59,37 @@ impl Tool for MoveFile {
     }
 
     fn run(self, cx: &Context) -> Result<Self::Output> {
-        let (from, to) = (Place::new(cx, &self.from)?, Place::new(cx, &self.to)?);
-        let source = from.must_exist()?;
+        let (from, to) = (
+            WorkspacePath::new(cx, &self.from)?,
+            WorkspacePath::new(cx, &self.to)?,
+        );
+        let source = from.existing_metadata()?;
         let kind = Kind::from(&source);
-        let there = to.look()?;
-        self.check(&from, &to, kind, there.as_ref())?;
+        let existing = to.metadata()?;
+        self.check(&from, &to, kind, existing.as_ref())?;
         let missing = missing_parents(&to, self.create_dirs)?;
         let undoable = is_undoable(&from, kind, &source)?;
-        if !undoable && there.is_some() {
+        if !undoable && existing.is_some() {
             return Err(Error::limit_exceeded(format_args!(
                 "`{from}` is too large to be moved over another file so that it could be undone; delete `{to}` first"
             )));
         }
-        within_new(&missing, || {
-            fs::rename(from.path(), to.path()).map_err(|error| from.failed(&error))
+        with_new_folders(&missing, || {
+            fs::rename(from.absolute(), to.absolute()).map_err(|error| from.io_error(&error))
         })?;
-        let overwrote = there.is_some();
+        let overwrote = existing.is_some();
         let replaced = if overwrote {
             ", replacing what was there"
         } else {
             ""
         };
-        let unkept = if undoable {
+        let undo_note = if undoable {
             ""
         } else {
             "; `mimir undo` can't take this back, but moving it back does"
         };
-        let (source, target) = (from.shown(), to.shown());
-        let text = format!("Moved {source} to {target}{replaced}{unkept}");
+        let (source, target) = (from.escaped(), to.escaped());
+        let text = format!("Moved {source} to {target}{replaced}{undo_note}");
         let (from, to) = (from.exact().to_owned(), to.exact().to_owned());
         Ok(Json(Moved {
             from,
@@ -100,41 +103,49 @@ impl Tool for MoveFile {
 
 impl Assess for MoveFile {
     fn assess(&self, cx: &Context) -> Assessment {
-        let places =
-            Place::new(cx, &self.from).and_then(|from| Ok((from, Place::new(cx, &self.to)?)));
-        match places.and_then(|(from, to)| Ok((to.look()?, from, to))) {
+        let locations = WorkspacePath::new(cx, &self.from)
+            .and_then(|from| Ok((from, WorkspacePath::new(cx, &self.to)?)));
+        match locations.and_then(|(from, to)| Ok((to.metadata()?, from, to))) {
             Err(error) => Assessment::allow(error.to_string()),
             Ok((Some(old), from, to)) if self.overwrite => {
-                let (from, to, size) = (from.shown(), to.shown(), words::bytes(old.len()));
+                let (from, to, size) = (from.escaped(), to.escaped(), formatting::bytes(old.len()));
                 Assessment::ask(format!("moves {from} over {to} ({size})"))
                     .because(format!("{to} is replaced"))
             }
             Ok((_, from, to)) => {
-                Assessment::allow(format!("moves {} to {}", from.shown(), to.shown()))
+                Assessment::allow(format!("moves {} to {}", from.escaped(), to.escaped()))
             }
         }
     }
 }
 
 impl MoveFile {
-    fn check(&self, from: &Place, to: &Place, kind: Kind, there: Option<&Metadata>) -> Result<()> {
+    fn check(
+        &self,
+        from: &WorkspacePath,
+        to: &WorkspacePath,
+        kind: Kind,
+        existing: Option<&Metadata>,
+    ) -> Result<()> {
         if from.is_root() || to.is_root() {
             return Err(Error::invalid_path(
-                "the workspace itself is not moved or replaced",
+                "the workspace root cannot be moved or replaced",
             ));
         }
-        if from.holds(to) {
+        if from.contains_path(to) {
             return Err(Error::invalid_input(if from == to {
                 format!("`{from}` is already there")
             } else {
                 format!("`{from}` can't be moved into itself")
             }));
         }
-        let Some(there) = there else { return Ok(()) };
-        if there.is_dir() {
+        let Some(existing) = existing else {
+            return Ok(());
+        };
+        if existing.is_dir() {
             return Err(Error::already_exists(format_args!(
                 "`{to}` is a directory; to move into it, name the new path, such as `{}`",
-                to.join(from.last())
+                to.join(from.file_name())
             )));
         }
         if kind == Kind::Directory {
@@ -152,35 +163,38 @@ impl MoveFile {
 }
 
 /// Returns true if the host records everything that moves.
-fn is_undoable(from: &Place, kind: Kind, source: &Metadata) -> Result<bool> {
+fn is_undoable(from: &WorkspacePath, kind: Kind, source: &Metadata) -> Result<bool> {
     if kind != Kind::Directory {
         return Ok(source.len() <= MAX_UNDO_BYTES && recordable(from, kind));
     }
-    let (mut paths, mut bytes, mut enough) = (0, 0, false);
-    let walked = walk::bottom_up(from, kind, &mut |place, kind| {
+    let (mut paths, mut bytes, mut is_too_large) = (0, 0, false);
+    let walked = walk::bottom_up(from, kind, &mut |location, kind| {
         if kind == Kind::File {
-            bytes += place.look()?.map_or(0, |metadata| metadata.len());
+            bytes += location.metadata()?.map_or(0, |metadata| metadata.len());
         }
         paths += 1;
-        enough = bytes > MAX_UNDO_BYTES || paths > MAX_UNDO_PATHS || !recordable(place, kind);
-        if enough {
-            Err(Error::limit_exceeded("enough"))
+        is_too_large =
+            bytes > MAX_UNDO_BYTES || paths > MAX_UNDO_PATHS || !recordable(location, kind);
+        if is_too_large {
+            Err(Error::limit_exceeded("stop"))
         } else {
             Ok(())
         }
     });
     match walked {
-        _ if enough => Ok(false),
+        _ if is_too_large => Ok(false),
         Ok(()) => Ok(true),
         Err(error) => Err(error),
     }
 }
 
 /// Returns true if a record can hold the entry.
-fn recordable(place: &Place, kind: Kind) -> bool {
+fn recordable(location: &WorkspacePath, kind: Kind) -> bool {
     match kind {
         Kind::File | Kind::Directory => true,
-        Kind::Symlink => fs::read_link(place.path()).is_ok_and(|target| target.to_str().is_some()),
+        Kind::Symlink => {
+            fs::read_link(location.absolute()).is_ok_and(|target| target.to_str().is_some())
+        }
         Kind::Other | Kind::Unreadable => false,
     }
 }

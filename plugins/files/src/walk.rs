@@ -6,7 +6,7 @@ use mimir_sdk::Result;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::place::Place;
+use crate::workspace_path::WorkspacePath;
 
 /// Type of a directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -25,12 +25,12 @@ pub enum Kind {
 }
 
 impl From<FileType> for Kind {
-    fn from(found: FileType) -> Self {
-        if found.is_symlink() {
+    fn from(file_type: FileType) -> Self {
+        if file_type.is_symlink() {
             Self::Symlink
-        } else if found.is_dir() {
+        } else if file_type.is_dir() {
             Self::Directory
-        } else if found.is_file() {
+        } else if file_type.is_file() {
             Self::File
         } else {
             Self::Other
@@ -61,34 +61,34 @@ fn entry(entry: &DirEntry) -> Option<(String, Kind)> {
 }
 
 /// The entries of a folder, sorted by name, with their types.
-pub fn entries(folder: &Place) -> Result<Vec<(String, Kind)>> {
-    let failed = |error: std::io::Error| folder.failed(&error);
+pub fn entries(folder: &WorkspacePath) -> Result<Vec<(String, Kind)>> {
+    let failed = |error: std::io::Error| folder.io_error(&error);
     let mut names = Vec::new();
-    for entry in fs::read_dir(folder.path()).map_err(failed)? {
+    for entry in fs::read_dir(folder.absolute()).map_err(failed)? {
         names.extend(self::entry(&entry.map_err(failed)?));
     }
     names.sort_unstable_by(|a, b| a.0.cmp(&b.0));
     Ok(names)
 }
 
-/// Visits `place` and everything below it, the contents of a folder before the folder itself, which is the order for
+/// Visits `location` and everything below it, the contents of a folder before the folder itself, which is the order for
 /// deleting a tree. Stops at the first error of `visit`.
 pub fn bottom_up(
-    place: &Place,
+    location: &WorkspacePath,
     kind: Kind,
-    visit: &mut dyn FnMut(&Place, Kind) -> Result<()>,
+    visit: &mut dyn FnMut(&WorkspacePath, Kind) -> Result<()>,
 ) -> Result<()> {
     // Open folders, with their entries that are still to be visited.
-    let mut open: Vec<(Place, Vec<(String, Kind)>)> = Vec::new();
-    let mut next = Some((place.clone(), kind));
+    let mut open: Vec<(WorkspacePath, Vec<(String, Kind)>)> = Vec::new();
+    let mut next = Some((location.clone(), kind));
     loop {
         match next.take() {
-            Some((place, Kind::Directory)) => {
-                let mut inside = entries(&place)?;
+            Some((location, Kind::Directory)) => {
+                let mut inside = entries(&location)?;
                 inside.reverse();
-                open.push((place, inside));
+                open.push((location, inside));
             }
-            Some((place, kind)) => visit(&place, kind)?,
+            Some((location, kind)) => visit(&location, kind)?,
             None => {}
         }
         let Some((folder, inside)) = open.last_mut() else {
@@ -117,23 +117,26 @@ mod tests {
         let workspace = Workspace::with(&[("t/a", ""), ("t/whole\u{fffd}", "")]);
         let odd = std::ffi::OsStr::from_bytes(b"b\xff");
         fs::create_dir(workspace.root().join("t").join(odd)).unwrap();
-        let found = entries(&Place::new(&workspace.cx(), "t").unwrap()).unwrap();
+        let file_type = entries(&WorkspacePath::new(&workspace.cx(), "t").unwrap()).unwrap();
         let expected = [
             ("a", Kind::File),
             ("b\u{fffd}", Kind::Unreadable),
             ("whole\u{fffd}", Kind::File),
         ];
-        assert_eq!(found, expected.map(|(name, kind)| (name.to_owned(), kind)));
+        assert_eq!(
+            file_type,
+            expected.map(|(name, kind)| (name.to_owned(), kind))
+        );
     }
 
     #[test]
     fn walk_bottom_up_visits_children_first() {
         let workspace =
             Workspace::with(&[("t/a", ""), ("t/b/c", ""), ("t/b/d/e", ""), ("t/f", "")]);
-        let place = Place::new(&workspace.cx(), "t").unwrap();
+        let location = WorkspacePath::new(&workspace.cx(), "t").unwrap();
         let mut seen = Vec::new();
-        bottom_up(&place, Kind::Directory, &mut |place, _| {
-            seen.push(place.exact().to_owned());
+        bottom_up(&location, Kind::Directory, &mut |location, _| {
+            seen.push(location.exact().to_owned());
             Ok(())
         })
         .unwrap();

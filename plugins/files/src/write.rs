@@ -4,10 +4,10 @@ use std::fs::{self, Metadata};
 
 use mimir_sdk::prelude::*;
 
-use crate::place::Place;
 use crate::read::Encoding;
 use crate::walk::Kind;
-use crate::{atomic, undo_record, words, yes};
+use crate::workspace_path::WorkspacePath;
+use crate::{atomic, default_true, formatting, undo_record};
 
 /// Creates a file or replaces its whole content. To change a part of a file, use edit_file.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -24,7 +24,7 @@ pub struct WriteFile {
     #[serde(default)]
     pub create_dirs: bool,
     /// Keep the old content, so that `mimir undo` brings it back.
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     pub backup: bool,
 }
 
@@ -55,26 +55,28 @@ impl Tool for WriteFile {
     }
 
     fn run(self, cx: &Context) -> Result<Self::Output> {
-        let (place, there) = target(cx, &self.path)?;
+        let (location, existing) = target(cx, &self.path)?;
         let content = self.encoding.decode(&self.content)?;
-        let missing = missing_parents(&place, self.create_dirs)?;
+        let missing = missing_parents(&location, self.create_dirs)?;
         let size = content.len() as u64;
-        let same = there.as_ref().is_some_and(|old| old.len() == size)
-            && fs::read(place.path()).is_ok_and(|old| old == content);
-        within_new(&missing, || atomic::write(&place, &content, there.as_ref()))?;
-        let (path, bytes) = (place.shown(), words::bytes(size));
-        let text = match &there {
+        let unchanged = existing.as_ref().is_some_and(|old| old.len() == size)
+            && fs::read(location.absolute()).is_ok_and(|old| old == content);
+        with_new_folders(&missing, || {
+            atomic::write(&location, &content, existing.as_ref())
+        })?;
+        let (path, bytes) = (location.escaped(), formatting::bytes(size));
+        let text = match &existing {
             None => format!("Created {path} ({bytes})"),
             Some(old) => format!(
                 "Replaced {path} ({bytes}, before {})",
-                words::bytes(old.len())
+                formatting::bytes(old.len())
             ),
         };
         let written = Written {
-            path: place.exact().to_owned(),
+            path: location.exact().to_owned(),
             size,
-            created: there.is_none(),
-            backup: undo_record(cx, self.backup && !same),
+            created: existing.is_none(),
+            backup: undo_record(cx, self.backup && !unchanged),
         };
         Ok(Json(written).worded(text))
     }
@@ -82,57 +84,60 @@ impl Tool for WriteFile {
 
 impl Assess for WriteFile {
     fn assess(&self, cx: &Context) -> Assessment {
-        let bytes = words::bytes(self.content.len() as u64);
+        let bytes = formatting::bytes(self.content.len() as u64);
         match target(cx, &self.path) {
             Err(error) => Assessment::allow(error.to_string()),
-            Ok((place, None)) => Assessment::allow(format!("creates {} ({bytes})", place.shown())),
-            Ok((place, Some(old))) => {
-                let old = words::bytes(old.len());
-                let assessment = Assessment::ask(format!("overwrites {} ({old})", place.shown()));
-                kept(assessment, self.backup, "the old content is lost")
+            Ok((location, None)) => {
+                Assessment::allow(format!("creates {} ({bytes})", location.escaped()))
+            }
+            Ok((location, Some(old))) => {
+                let old = formatting::bytes(old.len());
+                let assessment =
+                    Assessment::ask(format!("overwrites {} ({old})", location.escaped()));
+                warn_without_backup(assessment, self.backup, "the old content is lost")
             }
         }
     }
 }
 
-/// Adds a warning about the loss if no backup is made.
-pub fn kept(assessment: Assessment, backup: bool, lost: &str) -> Assessment {
+/// Raises the risk and names the loss if no backup is made.
+pub fn warn_without_backup(assessment: Assessment, backup: bool, loss: &str) -> Assessment {
     if backup {
         assessment
     } else {
         assessment
             .risk(Risk::High)
-            .because(format!("no backup is kept: {lost}"))
+            .because(format!("no backup is kept: {loss}"))
     }
 }
 
 /// Resolves the file to write and its current metadata, if the path can be a file.
-pub fn target(cx: &Context, path: &str) -> Result<(Place, Option<Metadata>)> {
-    let written = Place::new(cx, path)?;
+pub fn target(cx: &Context, path: &str) -> Result<(WorkspacePath, Option<Metadata>)> {
+    let written = WorkspacePath::new(cx, path)?;
     if path.ends_with('/') {
         return Err(Error::invalid_path(format_args!(
             "`{written}/` names a directory, not a file"
         )));
     }
-    let place = written.follow()?;
-    let there = place.look()?;
-    match there.as_ref().map(Kind::from) {
-        None | Some(Kind::File) => Ok((place, there)),
+    let location = written.resolve_links()?;
+    let existing = location.metadata()?;
+    match existing.as_ref().map(Kind::from) {
+        None | Some(Kind::File) => Ok((location, existing)),
         Some(Kind::Directory) => Err(Error::invalid_input(format_args!(
-            "`{place}` is a directory"
+            "`{location}` is a directory"
         ))),
         Some(_) => Err(Error::invalid_input(format_args!(
-            "`{place}` is not a regular file"
+            "`{location}` is not a regular file"
         ))),
     }
 }
 
-/// Missing parent folders of `place`, outermost first. Fails if they may not be created.
-pub fn missing_parents(place: &Place, may_create: bool) -> Result<Vec<Place>> {
+/// Missing parent folders of `location`, outermost first. Fails if they may not be created.
+pub fn missing_parents(location: &WorkspacePath, may_create: bool) -> Result<Vec<WorkspacePath>> {
     let mut missing = Vec::new();
-    let mut folder = place.parent();
+    let mut folder = location.parent();
     while !folder.is_root() {
-        match folder.follow()?.look()? {
+        match folder.resolve_links()?.metadata()? {
             Some(metadata) if metadata.is_dir() => break,
             Some(_) => {
                 return Err(Error::invalid_path(format_args!(
@@ -154,24 +159,27 @@ pub fn missing_parents(place: &Place, may_create: bool) -> Result<Vec<Place>> {
     Ok(missing)
 }
 
-/// Creates the folders and runs `act`; removes the folders if either fails.
-pub fn within_new(missing: &[Place], act: impl FnOnce() -> Result<()>) -> Result<()> {
-    let mut made = 0;
-    let done = missing
+/// Creates the folders and runs `action`; removes the folders again if either fails.
+pub fn with_new_folders(
+    missing: &[WorkspacePath],
+    action: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    let mut created_count = 0;
+    let result = missing
         .iter()
         .try_for_each(|folder| {
-            fs::create_dir(folder.path()).map_err(|error| folder.failed(&error))?;
-            made += 1;
+            fs::create_dir(folder.absolute()).map_err(|error| folder.io_error(&error))?;
+            created_count += 1;
             Ok(())
         })
-        .and_then(|()| act());
-    if done.is_err() {
-        // A folder into which someone has put a file in the meantime is not empty and stays.
-        for folder in missing[..made].iter().rev() {
-            let _ = fs::remove_dir(folder.path());
+        .and_then(|()| action());
+    if result.is_err() {
+        // A folder that another process has put a file into is not empty and stays.
+        for folder in missing[..created_count].iter().rev() {
+            let _ = fs::remove_dir(folder.absolute());
         }
     }
-    done
+    result
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use mimir_sdk::prelude::*;
 use mimir_sdk::text;
 
+use crate::args::Args;
 use crate::repository::Repository;
 use crate::tool::Report;
-use crate::words::Words;
 
 /// A branch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -29,54 +29,54 @@ pub struct Branch {
 const FORMAT: &str =
     "--format=%(HEAD)%00%(refname:short)%00%(objectname)%00%(upstream:short)%00%(contents:subject)";
 
-/// Returns true if the words only list branches. A name creates a branch unless an option makes it a pattern.
-pub fn reads(words: &Words) -> bool {
-    let lists = words.has(&[
+/// Returns true if the arguments only list branches. A name creates a branch unless an option makes it a pattern.
+pub fn reads(args: &Args) -> bool {
+    let lists = args.has(&[
         "--list",
         "--merged",
         "--no-merged",
         "--contains",
         "--show-current",
     ]);
-    let changes = words.has(&["-d", "--delete", "-D", "-m", "--move"]);
-    !changes && (words.names.is_empty() || lists)
+    let changes = args.has(&["-d", "--delete", "-D", "-m", "--move"]);
+    !changes && (args.names.is_empty() || lists)
 }
 
-pub fn report(repository: &Repository, words: &Words) -> Result<Worded<Report>> {
-    if !words.paths.is_empty() {
+pub fn report(repository: &Repository, args: &Args) -> Result<Worded<Report>> {
+    if !args.paths.is_empty() {
         return Err(Error::invalid_input("`branch` takes no paths"));
     }
-    let mut said = String::new();
-    let reads = reads(words);
+    let mut text = String::new();
+    let reads = reads(args);
     if !reads {
-        let mut all = vec!["branch"];
-        all.extend(words.before_paths());
-        said = String::from_utf8_lossy(&repository.run(&all, &[])?).into_owned();
+        let mut command = vec!["branch"];
+        command.extend(args.options_and_names());
+        text = String::from_utf8_lossy(&repository.run(&command, &[])?).into_owned();
     }
-    let mut all = vec!["branch", FORMAT];
+    let mut command = vec!["branch", FORMAT];
     if reads {
-        // The current branch is in the list.
-        let shown = words.before_paths().into_iter();
-        all.extend(shown.filter(|word| *word != "--show-current"));
+        // For `--show-current`, all branches are listed and then filtered.
+        let options = args.options_and_names().into_iter();
+        command.extend(options.filter(|option| *option != "--show-current"));
     }
-    let mut branches = parse(&repository.run(&all, &[])?);
-    if words.has(&["--show-current"]) {
+    let mut branches = parse(&repository.run(&command, &[])?);
+    if args.has(&["--show-current"]) {
         branches.retain(|branch| branch.current);
     }
     for branch in &branches {
         let mark = if branch.current { '*' } else { ' ' };
         let commit = branch.commit.get(..10).unwrap_or(&branch.commit);
         let (name, subject) = (text::name(&branch.name), text::name(&branch.subject));
-        let _ = writeln!(said, "{mark} {name} {commit} {subject}");
+        let _ = writeln!(text, "{mark} {name} {commit} {subject}");
     }
-    if said.is_empty() {
-        said.push_str("no branches");
+    if text.is_empty() {
+        text.push_str("no branches");
     }
     Ok(Json(Report {
         branches: Some(branches),
         ..Report::default()
     })
-    .worded(said))
+    .worded(text))
 }
 
 fn parse(output: &[u8]) -> Vec<Branch> {

@@ -3,10 +3,10 @@
 use mimir_sdk::prelude::*;
 use mimir_sdk::text;
 
-use crate::moved::{self, Attributes};
-use crate::repository::{Repository, left_out, not_entered};
+use crate::args::Args;
+use crate::filters::{self, Attributes};
+use crate::repository::{Repository, hidden_files_note, submodules_note};
 use crate::tool::Report;
-use crate::words::Words;
 
 /// Maximum number of characters of a diff in a result; the line counts of all files are always included.
 const MAX_PATCH: usize = 40_000;
@@ -23,8 +23,8 @@ const SUMMARIES: [&str; 5] = [
     "--name-status",
 ];
 
-/// Options that keep programs configured by a repository from producing the text. Of submodules, whose settings are
-/// not checked, only the commits are compared.
+/// Options that keep programs configured by a repository from producing the output. Of submodules, whose settings
+/// are not checked, only the commits are compared.
 pub const PLAIN: [&str; 5] = [
     "--no-ext-diff",
     "--no-textconv",
@@ -64,41 +64,44 @@ pub struct Change {
     pub removed: Option<u64>,
 }
 
-pub fn report(repository: &Repository, words: &Words) -> Result<Worded<Report>> {
-    let run = |more: &[&str]| {
-        let mut all = vec!["diff"];
-        all.extend(PLAIN);
-        all.extend(words.before_paths());
-        all.extend(more);
-        repository.compare(&all, &words.paths)
+pub fn report(repository: &Repository, args: &Args) -> Result<Worded<Report>> {
+    let run = |extra: &[&str]| {
+        let mut command = vec!["diff"];
+        command.extend(PLAIN);
+        command.extend(args.options_and_names());
+        command.extend(extra);
+        repository.compare(&command, &args.paths)
     };
     let (numbers, mut hidden) = run(&["--numstat", "-z"])?;
     let changes = parse(&numbers);
-    let said = String::from_utf8_lossy(&run(&[])?.0).into_owned();
-    let text = match said.is_empty() {
+    let patch = String::from_utf8_lossy(&run(&[])?.0).into_owned();
+    let mut text = match patch.is_empty() {
         true => "no changes".to_owned(),
-        false if words.has(&SUMMARIES) => said,
-        false => shown(&changes, &said),
+        false if args.has(&SUMMARIES) => patch,
+        false => summarize_patch(&changes, &patch),
     };
     // Comparisons between commits or with the index apply no filters.
-    let of_commits = words.has(&["--staged", "--cached"])
-        || words.names.len() > 1
-        || words.names.iter().any(|name| name.contains(".."));
-    let unfiltered = match !of_commits && changes.total > 0 {
+    let between_commits = args.has(&["--staged", "--cached"])
+        || args.names.len() > 1
+        || args.names.iter().any(|name| name.contains(".."));
+    let unfiltered_note = match !between_commits && changes.total > 0 {
         true => {
             let paths = changes.files.iter().map(|file| file.path.as_bytes());
-            moved::unfiltered(&moved::filtered(repository, paths, Attributes::Here)?)
+            filters::unfiltered_note(&filters::find_filtered(
+                repository,
+                paths,
+                Attributes::WorkTree,
+            )?)
         }
         false => String::new(),
     };
-    let mut text = text;
-    if of_commits {
-        hidden.extend(repository.unread_in(&changes));
+    if between_commits {
+        hidden.extend(repository.hidden_changes(&changes));
     } else {
-        hidden.extend(repository.unread(&words.paths));
-        text += &not_entered(&repository.submodules());
+        hidden.extend(repository.hidden_files(&args.paths));
+        text += &submodules_note(&repository.submodules());
     }
-    let text = text + &left_out(&hidden) + &unfiltered;
+    let text = text + &hidden_files_note(&hidden) + &unfiltered_note;
     Ok(Json(Report {
         changes: Some(changes),
         ..Report::default()
@@ -106,8 +109,8 @@ pub fn report(repository: &Repository, words: &Words) -> Result<Worded<Report>> 
     .worded(text))
 }
 
-/// A patch cut to the limit, after a summary line.
-pub fn shown(changes: &Changes, patch: &str) -> String {
+/// A summary line and the patch, cut to the limit.
+pub fn summarize_patch(changes: &Changes, patch: &str) -> String {
     let files = if changes.total == 1 { "file" } else { "files" };
     let head = format!(
         "{} {files}, {} lines added, {} removed\n",
@@ -195,12 +198,12 @@ mod tests {
     #[test]
     fn git_diff_patch_is_cut_at_a_line() {
         let patch = "+line of a patch\n".repeat(5_000);
-        let shown = shown(&Changes::default(), &patch);
-        assert!(shown.len() < MAX_PATCH + 200);
-        let last = shown.lines().last().unwrap();
-        let kept = shown.lines().filter(|line| line.starts_with('+')).count();
+        let text = summarize_patch(&Changes::default(), &patch);
+        assert!(text.len() < MAX_PATCH + 200);
+        let last = text.lines().last().unwrap();
+        let shown_lines = text.lines().filter(|line| line.starts_with('+')).count();
         assert!(
-            last.contains(&format!("{} more lines", 5_000 - kept)),
+            last.contains(&format!("{} more lines", 5_000 - shown_lines)),
             "{last}"
         );
     }

@@ -3,13 +3,13 @@
 use mimir_sdk::prelude::*;
 use mimir_sdk::text;
 
+use crate::args::Args;
 use crate::diff::{self, PLAIN};
-use crate::repository::{Repository, left_out};
+use crate::repository::{Repository, hidden_files_note};
 use crate::tool::Report;
-use crate::words::Words;
 
 /// Default number of commits in a log.
-const USUAL: &str = "-n30";
+const DEFAULT_LIMIT: &str = "-n30";
 
 /// Maximum number of commits in a log, even if more are requested.
 const MAX_COMMITS: usize = 1000;
@@ -41,30 +41,29 @@ pub struct Commit {
     pub refs: Vec<String>,
 }
 
-pub fn report(repository: &Repository, words: &Words) -> Result<Worded<Report>> {
-    let mut all = vec!["log", "--no-show-signature", "--no-patch"];
-    // A search for changed text reads files, so these options apply here too.
-    all.extend(PLAIN);
-    if !words.has(&["-n", "--max-count"]) {
-        all.push(USUAL);
+pub fn report(repository: &Repository, args: &Args) -> Result<Worded<Report>> {
+    let mut command = vec!["log", "--no-show-signature", "--no-patch"];
+    // `-S` and `-G` compare files, so these options apply here too.
+    command.extend(PLAIN);
+    if !args.has(&["-n", "--max-count"]) {
+        command.push(DEFAULT_LIMIT);
     }
-    all.extend(
-        words
-            .before_paths()
+    command.extend(
+        args.options_and_names()
             .into_iter()
             .filter(|word| *word != "--oneline"),
     );
-    all.push(FORMAT);
-    let mut commits = parse(&repository.run(&all, &words.paths)?);
+    command.push(FORMAT);
+    let mut commits = parse(&repository.run(&command, &args.paths)?);
     let count = commits.len();
     commits.truncate(MAX_COMMITS);
-    let mut said: String = commits.iter().map(Commit::line).collect();
+    let mut text: String = commits.iter().map(Commit::line).collect();
     if commits.is_empty() {
-        said.push_str("no commits");
+        text.push_str("no commits");
     }
     if count > MAX_COMMITS {
-        said.push_str(&format!(
-            "[… {} more; a smaller `-n`, or `--skip` …]",
+        text.push_str(&format!(
+            "[… {} more; use a smaller `-n`, or `--skip` …]",
             count - MAX_COMMITS
         ));
     }
@@ -72,46 +71,41 @@ pub fn report(repository: &Repository, words: &Words) -> Result<Worded<Report>> 
         commits: Some(commits),
         ..Report::default()
     })
-    .worded(said))
+    .worded(text))
 }
 
-pub fn show(repository: &Repository, words: &Words) -> Result<Worded<Report>> {
-    if words.names.len() > 1 {
+pub fn show(repository: &Repository, args: &Args) -> Result<Worded<Report>> {
+    if args.names.len() > 1 {
         return Err(Error::invalid_input(
             "`show` shows one commit; `log` lists several",
         ));
     }
-    let name = words.names.first().map_or("HEAD", String::as_str);
+    let name = args.names.first().map_or("HEAD", String::as_str);
     // Other objects of a commit, such as files, are for `read_file` and `file_search`.
     let commit = format!("{name}^{{commit}}");
-    shown(repository, &commit, words, "")
+    show_commit(repository, &commit, args)
 }
 
-/// Formats a commit with its changes, after some introductory text.
-pub fn shown(
-    repository: &Repository,
-    commit: &str,
-    words: &Words,
-    said: &str,
-) -> Result<Worded<Report>> {
-    let run = |more: &[&str]| {
-        let mut all = vec!["show", "--no-show-signature"];
-        all.extend(PLAIN);
-        all.extend(more);
-        all.push(commit);
-        repository.run(&all, &words.paths)
+/// Reports a commit with its changes.
+pub fn show_commit(repository: &Repository, commit: &str, args: &Args) -> Result<Worded<Report>> {
+    let run = |extra: &[&str]| {
+        let mut command = vec!["show", "--no-show-signature"];
+        command.extend(PLAIN);
+        command.extend(extra);
+        command.push(commit);
+        repository.run(&command, &args.paths)
     };
     let commits = parse(&run(&["--no-patch", FORMAT])?);
     let changes = diff::parse(&run(&["--format=", "--numstat", "-z"])?);
-    let mut options: Vec<&str> = words.options.iter().map(String::as_str).collect();
+    let mut options: Vec<&str> = args.options.iter().map(String::as_str).collect();
     options.push("--format=");
     let patch = String::from_utf8_lossy(&run(&options)?).into_owned();
-    let mut text = said.to_owned();
+    let mut text = String::new();
     for commit in &commits {
         text.push_str(&commit.paragraph());
     }
-    text.push_str(&diff::shown(&changes, &patch));
-    text.push_str(&left_out(&repository.unread_in(&changes)));
+    text.push_str(&diff::summarize_patch(&changes, &patch));
+    text.push_str(&hidden_files_note(&repository.hidden_changes(&changes)));
     Ok(Json(Report {
         commits: Some(commits),
         changes: Some(changes),

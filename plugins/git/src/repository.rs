@@ -1,11 +1,11 @@
-//! Runs git such that no program of the repository runs with it.
+//! Runs git without running any program that the repository configures.
 //!
 //! Anyone with write access to a repository can make git run programs: through hooks, and through settings for pagers,
 //! diffs, filters, signatures, file watchers and transports. All of them are switched off for each run. Filters and
 //! some others have names that the repository chooses, so they are looked up first; reading settings runs no program.
 //!
 //! A submodule has its own settings, which are not looked up, so git never runs inside one. No operation here may
-//! query the changed files of a submodule (see [`moved`](crate::moved) and [`PLAIN`](crate::diff::PLAIN)).
+//! query the changed files of a submodule (see [`filters`](crate::filters) and [`PLAIN`](crate::diff::PLAIN)).
 //!
 //! Git must not fetch either. It fetches missing objects of a partial clone on demand, with a program that the
 //! repository names. So the transports are switched off one by one, since each has precedence over the general rule,
@@ -41,22 +41,22 @@ const QUIET: [&str; 17] = [
     "color.ui=false",
 ];
 
-/// Settings that name programs and have a part that the repository chooses: suffix, and how to switch each off.
-const PROGRAMS: [Program; 9] = [
-    Program("filter.", ".clean", ".clean="),
-    Program("filter.", ".smudge", ".smudge="),
-    Program("filter.", ".process", ".process="),
-    Program("diff.", ".command", ".command="),
-    Program("diff.", ".textconv", ".textconv="),
-    Program("merge.", ".driver", ".driver=false"),
-    Program("protocol.", ".allow", ".allow=never"),
+/// Settings that run programs and whose names contain a part that the repository chooses.
+const PROGRAMS: [ProgramSetting; 9] = [
+    ProgramSetting("filter.", ".clean", ".clean="),
+    ProgramSetting("filter.", ".smudge", ".smudge="),
+    ProgramSetting("filter.", ".process", ".process="),
+    ProgramSetting("diff.", ".command", ".command="),
+    ProgramSetting("diff.", ".textconv", ".textconv="),
+    ProgramSetting("merge.", ".driver", ".driver=false"),
+    ProgramSetting("protocol.", ".allow", ".allow=never"),
     // A hook defined in the settings is not in the hooks folder.
-    Program("hook.", ".command", ".enabled=false"),
-    Program("hook.", ".event", ".enabled=false"),
+    ProgramSetting("hook.", ".command", ".enabled=false"),
+    ProgramSetting("hook.", ".event", ".enabled=false"),
 ];
 
-/// Prefix and suffix of a setting's name, then the suffix and value of the setting that switches it off.
-struct Program(&'static str, &'static str, &'static str);
+/// Prefix and suffix of a setting's name; then the suffix and the value of the setting that switches it off.
+struct ProgramSetting(&'static str, &'static str, &'static str);
 
 /// Prefixes and suffixes of settings that mark a partial clone, from which git may fetch missing objects.
 const PARTIAL: [(&str, &str); 3] = [
@@ -72,56 +72,56 @@ const NO_FETCH: (&str, &str) = ("GIT_NO_LAZY_FETCH", "1");
 #[derive(Debug)]
 pub struct Repository {
     settings: Vec<String>,
-    /// True for a partial clone.
+    /// True for a partial clone, which may lack objects.
     partial: bool,
-    /// Tracked files that no tool may read. In the sandbox git sees an unchanged file in their place.
+    /// Tracked files that no tool may read. In the sandbox, git sees them as unchanged.
     hidden: Vec<String>,
 }
 
-/// Setting that lists these files, one each.
+/// Setting that lists the hidden files, with one value for each file.
 const HIDDEN: &str = "mimir.hidden";
 
 /// Time limit of a run: enough for a large repository on a slow disk.
 const TIMEOUT: Duration = Duration::from_secs(50);
 
 /// Maximum number of characters of git's output in a message.
-const MAX_WORDS: usize = 600;
+const MAX_MESSAGE_CHARS: usize = 600;
 
 impl Repository {
     /// Opens the repository of the workspace.
     pub fn open() -> Result<Self> {
-        let mut all = Self {
+        let mut repository = Self {
             settings: QUIET.map(str::to_owned).into(),
             partial: false,
             hidden: Vec::new(),
         };
-        let names = all.run(&["config", "--list", "--name-only", "-z"], &[])?;
-        all.settings.extend(switched_off(&names)?);
-        all.partial = is_partial(&names);
-        let has = |wanted: &str| {
+        let names = repository.run(&["config", "--list", "--name-only", "-z"], &[])?;
+        repository.settings.extend(disabling_settings(&names)?);
+        repository.partial = is_partial(&names);
+        let has = |setting: &str| {
             let mut names = names.split(|byte| *byte == 0);
-            names.any(|name| name == wanted.as_bytes())
+            names.any(|name| name == setting.as_bytes())
         };
         if has(HIDDEN) {
-            let said = all.run(&["config", "-z", "--get-all", HIDDEN], &[])?;
-            all.hidden = texts(&said);
+            let output = repository.run(&["config", "-z", "--get-all", HIDDEN], &[])?;
+            repository.hidden = split_at_nul(&output);
         }
         if has("core.worktree") {
-            all.works_here()?;
+            repository.check_work_tree()?;
         }
-        Ok(all)
+        Ok(repository)
     }
 
     /// Refuses a repository whose settings make git work in another folder.
-    fn works_here(&self) -> Result<()> {
-        let words = ["rev-parse", "--is-inside-work-tree", "--show-prefix"];
-        let said = self.run(&words, &[])?;
-        let said = String::from_utf8_lossy(&said);
-        match said.trim() == "true" {
+    fn check_work_tree(&self) -> Result<()> {
+        let args = ["rev-parse", "--is-inside-work-tree", "--show-prefix"];
+        let output = self.run(&args, &[])?;
+        let output = String::from_utf8_lossy(&output);
+        match output.trim() == "true" {
             true => Ok(()),
             false => Err(Error::new(
                 Code::PermissionDenied,
-                "the setting core.worktree of the repository has git work in another folder than the workspace; \
+                "the repository's setting core.worktree makes git work in a folder other than the workspace; \
                  remove it by hand: `git config --unset core.worktree`",
             )),
         }
@@ -129,7 +129,7 @@ impl Repository {
 
     /// Paths of the submodules. Git never runs inside one, so changes in them are unknown.
     pub fn submodules(&self) -> Vec<String> {
-        let words = [
+        let args = [
             "config",
             "--file",
             ".gitmodules",
@@ -138,28 +138,28 @@ impl Repository {
             "\\.path$",
         ];
         // Git fails if the file does not exist.
-        let said = self.run(&words, &[]).unwrap_or_default();
-        let paths = texts(&said).into_iter();
+        let output = self.run(&args, &[]).unwrap_or_default();
+        let paths = split_at_nul(&output).into_iter();
         paths
             .filter_map(|pair| Some(pair.split_once('\n')?.1.to_owned()))
             .collect()
     }
 
     /// Runs a subcommand that must succeed and returns its stdout. `paths` are never taken for options.
-    pub fn run(&self, words: &[&str], paths: &[String]) -> Result<Vec<u8>> {
-        let mut command = self.command(words);
+    pub fn run(&self, args: &[&str], paths: &[String]) -> Result<Vec<u8>> {
+        let mut command = self.command(args);
         if !paths.is_empty() {
             command = command.arg("--").args(paths);
         }
-        self.said(command)
+        self.stdout_of(command)
     }
 
     /// Runs a subcommand as [`run`](Self::run) does, with data on stdin.
-    pub fn tell(&self, words: &[&str], stdin: &[u8]) -> Result<Vec<u8>> {
-        self.said(self.command(words).stdin(stdin))
+    pub fn run_with_stdin(&self, args: &[&str], stdin: &[u8]) -> Result<Vec<u8>> {
+        self.stdout_of(self.command(args).stdin(stdin))
     }
 
-    fn command(&self, words: &[&str]) -> Command {
+    fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new("git").args(["--no-pager"]);
         for setting in &self.settings {
             command = command.args(["-c", setting]);
@@ -167,24 +167,24 @@ impl Repository {
         if self.partial {
             command = command.env(NO_FETCH.0, NO_FETCH.1);
         }
-        command.args(words.iter().copied()).timeout(TIMEOUT)
+        command.args(args.iter().copied()).timeout(TIMEOUT)
     }
 
-    /// The stdout of a command that must succeed.
-    fn said(&self, command: Command) -> Result<Vec<u8>> {
+    /// Runs a command that must succeed and returns its stdout.
+    fn stdout_of(&self, command: Command) -> Result<Vec<u8>> {
         let finished = command.run()?;
-        let said = || String::from_utf8_lossy(&finished.stderr);
+        let stderr = || String::from_utf8_lossy(&finished.stderr);
         match finished.exit_code {
             0 if finished.truncated => Err(Error::new(
                 Code::LimitExceeded,
-                "git wrote more than a call may hold; name paths or a smaller range",
+                "git's output exceeds the limit of a call; name paths or a smaller range",
             )),
             0 => Ok(finished.stdout),
-            _ if self.partial && is_left_out(&said()) => Err(Error::unavailable(
-                "the repository is a partial clone, and what this needs has not been fetched; this tool fetches nothing: \
+            _ if self.partial && is_missing_object(&stderr()) => Err(Error::unavailable(
+                "the repository is a partial clone and lacks an object that this needs, but this tool fetches nothing: \
                  run the same git command with `exec`, if commands have network access, or by hand",
             )),
-            code => Err(failure(code, &said())),
+            code => Err(failure(code, &stderr())),
         }
     }
 }
@@ -195,15 +195,15 @@ const MAX_HIDDEN: usize = 50;
 impl Repository {
     /// Runs a comparison that skips tracked files that no tool may read, such as a committed `.env`. Returns the
     /// output without them, and their paths.
-    pub fn compare(&self, words: &[&str], paths: &[String]) -> Result<(Vec<u8>, Vec<String>)> {
+    pub fn compare(&self, args: &[&str], paths: &[String]) -> Result<(Vec<u8>, Vec<String>)> {
         let mut hidden = Vec::new();
         let mut wanted = paths.to_vec();
         loop {
-            let error = match self.run(words, &wanted) {
+            let error = match self.run(args, &wanted) {
                 Ok(output) => return Ok((output, hidden)),
                 Err(error) => error,
             };
-            match unread(error.message()) {
+            match unreadable_path(error.message()) {
                 Some(path) if hidden.len() < MAX_HIDDEN && !hidden.contains(&path) => {
                     wanted.push(format!(":(top,exclude,literal){path}"));
                     hidden.push(path);
@@ -213,8 +213,8 @@ impl Repository {
         }
     }
 
-    /// The tracked files among these paths that no tool may read. Without paths, all of them.
-    pub fn unread(&self, paths: &[String]) -> Vec<String> {
+    /// The tracked files at or below these paths that no tool may read. Without paths, all of them.
+    pub fn hidden_files(&self, paths: &[String]) -> Vec<String> {
         let is_in = |file: &&String| {
             let mut paths = paths.iter().map(|path| path.trim_end_matches('/'));
             paths.any(|path| {
@@ -227,8 +227,8 @@ impl Repository {
         files.cloned().collect()
     }
 
-    /// The changed files that no tool may read, and whose lines are not shown.
-    pub fn unread_in(&self, changes: &Changes) -> Vec<String> {
+    /// The changed files that no tool may read; their lines are not shown.
+    pub fn hidden_changes(&self, changes: &Changes) -> Vec<String> {
         let files = changes.files.iter().filter(|file| file.added.is_none());
         let files = files.map(|file| &file.path);
         files
@@ -237,31 +237,33 @@ impl Repository {
             .collect()
     }
 
-    /// The files of the working tree that git cannot compare, since no tool may read them.
-    pub fn hidden(&self, paths: &[String]) -> Result<Vec<String>> {
+    /// Finds the files of the working tree that git cannot compare because no tool may read them.
+    pub fn find_unreadable(&self, paths: &[String]) -> Result<Vec<String>> {
         // This lists names without reading the files.
-        let words = ["diff", "--numstat", "-z", "--no-ext-diff", "--no-textconv"];
-        Ok(self.compare(&words, paths)?.1)
+        let args = ["diff", "--numstat", "-z", "--no-ext-diff", "--no-textconv"];
+        Ok(self.compare(&args, paths)?.1)
     }
 }
 
-/// The file that git could not read, from its error message.
-fn unread(said: &str) -> Option<String> {
-    let refused = said.contains("Permission denied");
-    let mut lines = said.lines();
+/// Extracts the file that git could not read from its error message.
+fn unreadable_path(stderr: &str) -> Option<String> {
+    let refused = stderr.contains("Permission denied");
+    let mut lines = stderr.lines();
     let path = lines.find_map(|line| line.strip_prefix("fatal: cannot hash "))?;
     refused.then(|| path.trim_matches('"').to_owned())
 }
 
-/// Splits output of git at zero bytes.
-fn texts(said: &[u8]) -> Vec<String> {
-    let all = said.split(|byte| *byte == 0).filter(|one| !one.is_empty());
-    all.map(|one| String::from_utf8_lossy(one).into_owned())
+/// Splits output of git at NUL bytes and drops empty fields.
+fn split_at_nul(output: &[u8]) -> Vec<String> {
+    let fields = output.split(|byte| *byte == 0);
+    fields
+        .filter(|field| !field.is_empty())
+        .map(|field| String::from_utf8_lossy(field).into_owned())
         .collect()
 }
 
 /// Note on submodules, whose files were not compared.
-pub fn not_entered(submodules: &[String]) -> String {
+pub fn submodules_note(submodules: &[String]) -> String {
     let Some(first) = submodules.first() else {
         return String::new();
     };
@@ -274,7 +276,7 @@ pub fn not_entered(submodules: &[String]) -> String {
 }
 
 /// Note on files left out of a comparison.
-pub fn left_out(hidden: &[String]) -> String {
+pub fn hidden_files_note(hidden: &[String]) -> String {
     match hidden {
         [] => String::new(),
         hidden => {
@@ -283,7 +285,7 @@ pub fn left_out(hidden: &[String]) -> String {
                 .map(|path| text::name(path).into_owned())
                 .collect();
             format!(
-                "\nnot compared, for no tool may read it: {}",
+                "\nnot compared, because no tool may read it: {}",
                 names.join(", ")
             )
         }
@@ -291,7 +293,7 @@ pub fn left_out(hidden: &[String]) -> String {
 }
 
 /// Settings that switch off every configured program among these names.
-fn switched_off(names: &[u8]) -> Result<Vec<String>> {
+fn disabling_settings(names: &[u8]) -> Result<Vec<String>> {
     let mut settings = Vec::new();
     for name in names.split(|byte| *byte == 0) {
         let Ok(name) = std::str::from_utf8(name) else {
@@ -300,10 +302,12 @@ fn switched_off(names: &[u8]) -> Result<Vec<String>> {
                 "the name of a setting of the repository is not UTF-8, so it cannot be switched off; remove it from .git/config",
             ));
         };
-        let matching = PROGRAMS.iter().find(|Program(begin, end, _)| {
-            name.starts_with(begin) && name.ends_with(end) && name.len() >= begin.len() + end.len()
+        let matching = PROGRAMS.iter().find(|ProgramSetting(prefix, suffix, _)| {
+            name.starts_with(prefix)
+                && name.ends_with(suffix)
+                && name.len() >= prefix.len() + suffix.len()
         });
-        let Some(Program(begin, end, off)) = matching else {
+        let Some(ProgramSetting(prefix, suffix, disabled)) = matching else {
             continue;
         };
         // `-c` ends the name at the first `=`, so a name that contains one could not be switched off.
@@ -316,10 +320,10 @@ fn switched_off(names: &[u8]) -> Result<Vec<String>> {
                 ),
             ));
         }
-        let chosen = &name[..name.len() - end.len()];
-        settings.push(format!("{chosen}{off}"));
-        if *begin == "filter." {
-            settings.push(format!("{chosen}.required=false"));
+        let base = &name[..name.len() - suffix.len()];
+        settings.push(format!("{base}{disabled}"));
+        if *prefix == "filter." {
+            settings.push(format!("{base}.required=false"));
         }
     }
     settings.sort();
@@ -339,60 +343,63 @@ fn is_partial(names: &[u8]) -> bool {
 }
 
 /// Returns true if git reports a missing object that a partial clone may leave out.
-fn is_left_out(said: &str) -> bool {
+fn is_missing_object(stderr: &str) -> bool {
     let signs = ["lazy fetching disabled", "' not allowed", "unable to read"];
-    signs.iter().any(|sign| said.contains(sign))
+    signs.iter().any(|sign| stderr.contains(sign))
 }
 
 /// Converts a failure of git to an error of the contract.
-fn failure(code: i32, said: &str) -> Error {
-    let said = said.trim();
-    let end = said
+fn failure(exit_code: i32, stderr: &str) -> Error {
+    let stderr = stderr.trim();
+    let end = stderr
         .char_indices()
-        .nth(MAX_WORDS)
-        .map_or(said.len(), |(at, _)| at);
-    let said = &said[..end];
-    let is = |words: &str| said.contains(words);
-    let kind = if is("not a git repository") {
-        return nowhere(said);
+        .nth(MAX_MESSAGE_CHARS)
+        .map_or(stderr.len(), |(at, _)| at);
+    let stderr = &stderr[..end];
+    let is = |part: &str| stderr.contains(part);
+    let error_code = if is("not a git repository") {
+        return no_repository_error(stderr);
     } else if is("did not match any file") || is("unknown revision") || is("not a commit") {
         Code::NotFound
     } else if is("already exists") {
         Code::AlreadyExists
     } else if is("Please tell me who you are") || is("unable to auto-detect email") {
         return Error::unavailable(
-            "git does not know whose commit this is; set user.name and user.email with `git config --global`",
+            "git has no author for the commit; set user.name and user.email with `git config --global`",
         );
     } else {
         Code::Execution
     };
-    match said.is_empty() {
-        true => Error::new(kind, format!("git ended with {code} and said nothing")),
-        false => Error::new(kind, said),
+    match stderr.is_empty() {
+        true => Error::new(
+            error_code,
+            format!("git exited with code {exit_code} and no error message"),
+        ),
+        false => Error::new(error_code, stderr),
     }
 }
 
 /// Error for a folder in which git finds no repository.
-fn nowhere(said: &str) -> Error {
-    // A `.git` file that points elsewhere counts as not found, and git reports its target.
-    let led = said
+fn no_repository_error(stderr: &str) -> Error {
+    // Git reports a `.git` file whose target does not exist as not found, and names the target.
+    let target = stderr
         .split_once("not a git repository: ")
-        .and_then(|(_, to)| to.lines().next());
-    let Some(to) = led else {
-        return Error::not_found("the workspace is not a git repository; `git init` makes one");
+        .and_then(|(_, rest)| rest.lines().next());
+    let Some(target) = target else {
+        return Error::not_found("the workspace is not a git repository; `git init` creates one");
     };
-    let to = text::name(to.trim());
-    let mount = match to.split_once("/.git/") {
+    let target = text::name(target.trim());
+    let mount_hint = match target.split_once("/.git/") {
         Some((folder, _)) => format!(
-            ", or, if that repository is yours, show it to commands: `sandbox: {{bindMounts: [\"{folder}/.git:{folder}/.git:rw\"]}}` \
+            ", or, if you trust that repository, make it visible to commands: `sandbox: {{bindMounts: [\"{folder}/.git:{folder}/.git:rw\"]}}` \
              in the settings"
         ),
         None => String::new(),
     };
     Error::unavailable(format_args!(
-        "the workspace is a linked worktree or a submodule: its file .git leads to `{to}`, which is outside of the workspace and \
-         not there for tools. Do not run `git init`: it would separate the folder from its repository. Open the workspace \
-         at the folder that has the repository in it{mount}"
+        "the workspace is a linked worktree or a submodule: its file .git points to `{target}`, which is outside of the workspace and \
+         not visible to tools. Do not run `git init`: it would separate the folder from its repository. Open the folder \
+         that contains the repository as the workspace{mount_hint}"
     ))
 }
 
@@ -405,7 +412,7 @@ mod tests {
         let names = b"core.bare\0filter.lfs.clean\0filter.lfs.required\0diff.a.b.textconv\0merge.x.driver\0filter.clean\0\
             protocol.file.allow\0hook.a.b.command\0hook.a.b.event\0protocol.allow\0";
         assert_eq!(
-            switched_off(names).unwrap(),
+            disabling_settings(names).unwrap(),
             [
                 "diff.a.b.textconv=",
                 "filter.lfs.clean=",
@@ -415,12 +422,12 @@ mod tests {
                 "protocol.file.allow=never"
             ]
         );
-        for odd in [
+        for unsupported in [
             &b"filter.a=b.clean\0"[..],
             b"filter.\xff.clean\0",
             b"diff.a\nb.command\0",
         ] {
-            assert!(switched_off(odd).is_err());
+            assert!(disabling_settings(unsupported).is_err());
         }
     }
 
@@ -437,26 +444,26 @@ mod tests {
             );
         }
         assert!(!is_partial(b"core.bare\0remote.origin.url\0"));
-        assert!(is_left_out("fatal: transport 'file' not allowed"));
-        assert!(!is_left_out("fatal: bad revision 'x'"));
+        assert!(is_missing_object("fatal: transport 'file' not allowed"));
+        assert!(!is_missing_object("fatal: bad revision 'x'"));
     }
 
     #[test]
     fn git_unreadable_file_is_named() {
-        let said = "error: open(\".env\"): Permission denied\nfatal: cannot hash .env";
-        assert_eq!(unread(said).as_deref(), Some(".env"));
+        let stderr = "error: open(\".env\"): Permission denied\nfatal: cannot hash .env";
+        assert_eq!(unreadable_path(stderr).as_deref(), Some(".env"));
         for other in [
             "fatal: cannot hash .env",
             "error: open(\"a\"): Permission denied",
             "",
         ] {
-            assert_eq!(unread(other), None);
+            assert_eq!(unreadable_path(other), None);
         }
     }
 
     #[test]
     fn git_failures_have_error_codes() {
-        let code = |said: &str| failure(128, said).code().clone();
+        let code = |stderr: &str| failure(128, stderr).code().clone();
         assert_eq!(
             code("fatal: not a git repository (or any of …): .git"),
             Code::NotFound
@@ -476,6 +483,6 @@ mod tests {
         );
         assert_eq!(code("*** Please tell me who you are."), Code::Unavailable);
         assert_eq!(code("fatal: out of luck"), Code::Execution);
-        assert!(failure(1, "").message().contains("said nothing"));
+        assert!(failure(1, "").message().contains("no error message"));
     }
 }

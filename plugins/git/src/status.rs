@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use mimir_sdk::prelude::*;
 use mimir_sdk::text;
 
-use crate::moved::{self, Attributes};
-use crate::repository::{Repository, left_out, not_entered};
+use crate::args::Args;
+use crate::filters::{self, Attributes};
+use crate::repository::{Repository, hidden_files_note, submodules_note};
 use crate::tool::Report;
-use crate::words::Words;
 
 /// Maximum number of files in a result; `total` counts the rest too.
 const MAX_ENTRIES: usize = 500;
@@ -55,20 +55,20 @@ pub struct Entry {
     pub from: Option<String>,
 }
 
-pub fn report(repository: &Repository, words: &Words) -> Result<Worded<Report>> {
-    let mut paths = words.names.clone();
-    paths.extend(words.paths.iter().cloned());
+pub fn report(repository: &Repository, args: &Args) -> Result<Worded<Report>> {
+    let mut paths = args.names.clone();
+    paths.extend(args.paths.iter().cloned());
     let mut status = read(repository, &paths)?;
     let mut hidden = match status.files.iter().any(is_modified) {
-        true => repository.hidden(&paths)?,
+        true => repository.find_unreadable(&paths)?,
         false => Vec::new(),
     };
     status.leave_out(&hidden);
-    hidden.extend(repository.unread(&paths));
+    hidden.extend(repository.hidden_files(&paths));
     let text = status.text()
-        + &left_out(&hidden)
-        + &not_entered(&repository.submodules())
-        + &unfiltered(repository, &status)?;
+        + &hidden_files_note(&hidden)
+        + &submodules_note(&repository.submodules())
+        + &unfiltered_note(repository, &status)?;
     Ok(Json(Report {
         status: Some(status),
         ..Report::default()
@@ -76,16 +76,16 @@ pub fn report(repository: &Repository, words: &Words) -> Result<Worded<Report>> 
     .worded(text))
 }
 
-/// Note on files that may only look changed.
-fn unfiltered(repository: &Repository, status: &Status) -> Result<String> {
+/// Note on files that may look changed only because their filters did not run.
+fn unfiltered_note(repository: &Repository, status: &Status) -> Result<String> {
     let modified = status.files.iter().filter(|entry| is_modified(entry));
     let paths: Vec<&[u8]> = modified.map(|entry| entry.path.as_bytes()).collect();
     match paths.is_empty() {
         true => Ok(String::new()),
-        false => Ok(moved::unfiltered(&moved::filtered(
+        false => Ok(filters::unfiltered_note(&filters::find_filtered(
             repository,
             paths,
-            Attributes::Here,
+            Attributes::WorkTree,
         )?)),
     }
 }
@@ -97,14 +97,14 @@ fn is_modified(entry: &Entry) -> bool {
 /// The state of the working tree, or of some paths.
 pub fn read(repository: &Repository, paths: &[String]) -> Result<Status> {
     // A submodule has its own settings, so only its commit is compared.
-    let words = [
+    let args = [
         "status",
         "--porcelain=v2",
         "--branch",
         "-z",
         "--ignore-submodules=dirty",
     ];
-    Ok(parse(&repository.run(&words, paths)?))
+    Ok(parse(&repository.run(&args, paths)?))
 }
 
 /// Parses porcelain v2 with NULs.
@@ -118,12 +118,12 @@ fn parse(output: &[u8]) -> Status {
         };
         let entry = match kind {
             "#" => {
-                header(rest, &mut status);
+                parse_header(rest, &mut status);
                 continue;
             }
             // XY and a fixed number of fields before the path.
-            "1" => changed(rest, 7, None),
-            "2" => changed(rest, 8, records.next().map(str::to_owned)),
+            "1" => parse_entry(rest, 7, None),
+            "2" => parse_entry(rest, 8, records.next().map(str::to_owned)),
             "u" => rest.splitn(10, ' ').nth(9).map(|path| Entry {
                 path: path.to_owned(),
                 staged: None,
@@ -148,7 +148,7 @@ fn parse(output: &[u8]) -> Status {
     status
 }
 
-fn header(line: &str, status: &mut Status) {
+fn parse_header(line: &str, status: &mut Status) {
     let Some((key, value)) = line.split_once(' ') else {
         return;
     };
@@ -166,19 +166,19 @@ fn header(line: &str, status: &mut Status) {
     }
 }
 
-fn changed(rest: &str, fields: usize, from: Option<String>) -> Option<Entry> {
+fn parse_entry(rest: &str, fields: usize, from: Option<String>) -> Option<Entry> {
     let mut letters = rest.chars();
     let (staged, unstaged) = (letters.next()?, letters.next()?);
     Some(Entry {
         path: rest.splitn(fields + 1, ' ').nth(fields)?.to_owned(),
-        staged: word(staged).map(str::to_owned),
-        unstaged: word(unstaged).map(str::to_owned),
+        staged: change_name(staged).map(str::to_owned),
+        unstaged: change_name(unstaged).map(str::to_owned),
         from,
     })
 }
 
 /// The meaning of git's status letter.
-pub fn word(letter: char) -> Option<&'static str> {
+pub fn change_name(letter: char) -> Option<&'static str> {
     Some(match letter {
         'A' => "added",
         'M' => "modified",
@@ -206,20 +206,20 @@ impl Status {
 
     /// Formats the state for a model.
     pub fn text(&self) -> String {
-        let mut said = match (&self.branch, &self.commit) {
+        let mut text = match (&self.branch, &self.commit) {
             (Some(branch), Some(_)) => format!("on branch {}", text::name(branch)),
             (Some(branch), None) => format!("on branch {}, no commits yet", text::name(branch)),
             (None, Some(commit)) => format!("at commit {}", commit.get(..12).unwrap_or(commit)),
             (None, None) => "nothing is checked out".to_owned(),
         };
         if let Some(upstream) = &self.upstream {
-            let _ = write!(said, ", upstream {}", text::name(upstream));
+            let _ = write!(text, ", upstream {}", text::name(upstream));
             if let (Some(ahead), Some(behind)) = (self.ahead, self.behind) {
-                let _ = write!(said, " (ahead {ahead}, behind {behind})");
+                let _ = write!(text, " (ahead {ahead}, behind {behind})");
             }
         }
         if self.total == 0 {
-            said += "\nnothing to commit, working tree clean";
+            text += "\nnothing to commit, working tree clean";
         }
         for entry in &self.files {
             let path = text::name(&entry.path);
@@ -230,14 +230,14 @@ impl Status {
                 (None, None) => "unchanged".to_owned(),
             };
             let _ = match &entry.from {
-                Some(from) => write!(said, "\n{state}: {} -> {path}", text::name(from)),
-                None => write!(said, "\n{state}: {path}"),
+                Some(from) => write!(text, "\n{state}: {} -> {path}", text::name(from)),
+                None => write!(text, "\n{state}: {path}"),
             };
         }
         if self.total > self.files.len() {
-            let _ = write!(said, "\n… and {} more", self.total - self.files.len());
+            let _ = write!(text, "\n… and {} more", self.total - self.files.len());
         }
-        said
+        text
     }
 }
 

@@ -3,13 +3,13 @@
 use mimir_sdk::prelude::*;
 use mimir_sdk::text;
 
+use crate::args::Args;
 use crate::branch::{self, Branch};
 use crate::change;
 use crate::diff::{self, Changes};
 use crate::log::{self, Commit};
 use crate::repository::Repository;
 use crate::status::{self, Status};
-use crate::words::Words;
 
 /// Works with the git repository of the workspace. `status`, `diff`, `log`, `show` and `branch` without a name read;
 /// `add`, `commit`, `checkout` and `branch NAME` change. Hooks and other programs of the repository don't run, so
@@ -98,55 +98,55 @@ impl Tool for Git {
     }
 
     fn run(self, _: &Context) -> Result<Self::Output> {
-        let words = Words::read(self.operation, &self.args)?;
+        let args = Args::parse(self.operation, &self.args)?;
         let repository = Repository::open()?;
         match self.operation {
-            Operation::Status => status::report(&repository, &words),
-            Operation::Diff => diff::report(&repository, &words),
-            Operation::Log => log::report(&repository, &words),
-            Operation::Show => log::show(&repository, &words),
-            Operation::Add => change::add(&repository, &words),
-            Operation::Commit => change::commit(&repository, &words),
-            Operation::Branch => branch::report(&repository, &words),
-            Operation::Checkout => change::checkout(&repository, &words),
+            Operation::Status => status::report(&repository, &args),
+            Operation::Diff => diff::report(&repository, &args),
+            Operation::Log => log::report(&repository, &args),
+            Operation::Show => log::show(&repository, &args),
+            Operation::Add => change::add(&repository, &args),
+            Operation::Commit => change::commit(&repository, &args),
+            Operation::Branch => branch::report(&repository, &args),
+            Operation::Checkout => change::checkout(&repository, &args),
         }
     }
 }
 
 impl Assess for Git {
     fn assess(&self, _: &Context) -> Assessment {
-        let words = match Words::read(self.operation, &self.args) {
-            Ok(words) => words,
+        let args = match Args::parse(self.operation, &self.args) {
+            Ok(args) => args,
             // The call will fail before git runs.
             Err(error) => return Assessment::allow(error.to_string()),
         };
-        let said = text::brief(&self.args.join(" ")).into_owned();
+        let summary = text::brief(&self.args.join(" ")).into_owned();
         match self.operation {
             Operation::Status | Operation::Diff | Operation::Log | Operation::Show => {
                 Assessment::allow(format!("reads the repository: {}", self.operation.as_str()))
             }
-            Operation::Branch if branch::reads(&words) => Assessment::allow("lists branches"),
-            Operation::Branch if words.has(&["-D", "-d", "--delete"]) => {
-                Assessment::ask(format!("deletes the branch: {said}"))
+            Operation::Branch if branch::reads(&args) => Assessment::allow("lists branches"),
+            Operation::Branch if args.has(&["-D", "-d", "--delete"]) => {
+                Assessment::ask(format!("deletes the branch: {summary}"))
                     .risk(Risk::High)
                     .because("commits that are on no other branch are hard to find again")
             }
             Operation::Branch => {
-                Assessment::ask(format!("changes branches: {said}")).risk(Risk::Low)
+                Assessment::ask(format!("changes branches: {summary}")).risk(Risk::Low)
             }
-            // Only `commit` needs approval, which stores what was staged.
-            Operation::Add => Assessment::allow(format!("stages: {said}")),
-            Operation::Commit if words.has(&["--amend"]) => {
-                Assessment::ask(format!("replaces the last commit: {said}"))
+            // Staging needs no approval: `commit`, which stores what was staged, asks.
+            Operation::Add => Assessment::allow(format!("stages: {summary}")),
+            Operation::Commit if args.has(&["--amend"]) => {
+                Assessment::ask(format!("replaces the last commit: {summary}"))
                     .because("the old commit will no longer be in the history")
             }
-            Operation::Commit => Assessment::ask(format!("commits: {said}")),
-            Operation::Checkout if change::discards(&words) => {
-                Assessment::ask(format!("takes back changes: {said}"))
+            Operation::Commit => Assessment::ask(format!("commits: {summary}")),
+            Operation::Checkout if change::discards(&args) => {
+                Assessment::ask(format!("discards changes: {summary}"))
                     .risk(Risk::High)
-                    .because("what was changed and not committed is lost")
+                    .because("uncommitted changes are lost")
             }
-            Operation::Checkout => Assessment::ask(format!("checks out: {said}")),
+            Operation::Checkout => Assessment::ask(format!("checks out: {summary}")),
         }
     }
 }

@@ -163,21 +163,21 @@ impl Folder {
         }
     }
 
-    /// Removes the lock file of a call that was stopped, if it is still the one with this creation time. A second lock
-    /// lets only one call do this, so that none removes a lock that another call has created since.
-    fn remove_stale_lock(&self, turn: &Path, seen: SystemTime) -> Result<()> {
+    /// Removes the lock file of a call that was stopped, if it still has this creation time. A second lock ensures that
+    /// only one call does this, so that no call removes a lock that another one has created since.
+    fn remove_stale_lock(&self, lock_file: &Path, seen: SystemTime) -> Result<()> {
         let path = self.0.join(CLEANUP_LOCK_FILE);
         match File::create_new(&path) {
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(()),
             Err(error) => return Err(failed(error)),
         }
-        let still = lock_time(turn);
-        if matches!(still, Ok(Some(lock_time)) if lock_time == seen) {
-            let _ = fs::remove_file(turn);
+        let current = lock_time(lock_file);
+        if matches!(current, Ok(Some(lock_time)) if lock_time == seen) {
+            let _ = fs::remove_file(lock_file);
         }
         let _ = fs::remove_file(&path);
-        still.map(drop)
+        current.map(drop)
     }
 }
 
@@ -198,10 +198,10 @@ fn lock_time(path: &Path) -> Result<Option<SystemTime>> {
 /// Returns true if a lock file of this creation time is stale. A time too far in the future counts as stale, too.
 fn is_stale(lock_time: SystemTime) -> bool {
     let now = SystemTime::now();
-    let apart = now
+    let age = now
         .duration_since(lock_time)
         .unwrap_or_else(|ahead| ahead.duration());
-    apart > LOCK_STALE_AFTER
+    age > LOCK_STALE_AFTER
 }
 
 impl Drop for SaveLock {

@@ -3,10 +3,10 @@
 use mimir_sdk::prelude::*;
 
 use crate::folder::{FOLDER, Folder};
+use crate::lines::{counted, lines, without_key_material};
 use crate::name::Name;
-use crate::shown::{alone, counted, lines};
 use crate::store::{Host, Store};
-use crate::words_of;
+use crate::taint_marks;
 
 /// Reads a memory that was saved before; without a name, lists all memories.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -84,24 +84,24 @@ impl Tool for MemoryGet {
 impl MemoryGet {
     pub(crate) fn get(&self, folder: &Folder, store: &impl Store) -> Result<Worded<Got>> {
         match &self.name {
-            Some(name) => self.one(&Name::parse(name)?, folder, store),
+            Some(name) => self.get_lines(&Name::parse(name)?, folder, store),
             None if self.start_line.is_some() || self.end_line.is_some() => Err(
-                Error::invalid_input("`startLine` and `endLine` are for one memory; name it"),
+                Error::invalid_input("`startLine` and `endLine` need a `name`"),
             ),
-            None => all(folder, store),
+            None => list(folder, store),
         }
     }
 
-    fn one(&self, name: &Name, folder: &Folder, store: &impl Store) -> Result<Worded<Got>> {
+    fn get_lines(&self, name: &Name, folder: &Folder, store: &impl Store) -> Result<Worded<Got>> {
         let Some(text) = folder.read(name)? else {
-            return Err(missing(name, folder, store)?);
+            return Err(not_found(name, folder, store)?);
         };
-        words_of::note(store, name)?;
+        taint_marks::record_read(store, name)?;
         let count = lines(&text).count();
         let (first, last) = (self.start_line.unwrap_or(1), self.end_line.unwrap_or(count));
         if first > last.max(1) || (first > count && first > 1) {
             return Err(Error::invalid_input(format_args!(
-                "`{name}` has {}; there are none from {first} to {last}",
+                "`{name}` has {}, but lines {first} to {last} were requested",
                 counted(count, "line", "lines")
             )));
         }
@@ -109,8 +109,10 @@ impl MemoryGet {
         let content = match whole {
             true => text.clone(),
             false => {
-                let wanted = lines(&text).skip(first - 1).take(last + 1 - first);
-                wanted.fold(String::new(), |all, line| all + alone(&text, line) + "\n")
+                let selected = lines(&text).skip(first - 1).take(last + 1 - first);
+                selected.fold(String::new(), |content, line| {
+                    content + without_key_material(&text, line) + "\n"
+                })
             }
         };
         let head = match whole {
@@ -130,20 +132,20 @@ impl MemoryGet {
     }
 }
 
-fn all(folder: &Folder, store: &impl Store) -> Result<Worded<Got>> {
+fn list(folder: &Folder, store: &impl Store) -> Result<Worded<Got>> {
     let listing = folder.list()?;
-    words_of::note_names(store)?;
+    taint_marks::record_names_read(store)?;
     let mut text = String::new();
     for entry in &listing.entries {
         text += &format!("{}  {} bytes  {}\n", entry.name, entry.size, entry.modified);
     }
     text += &match listing.entries.len() {
-        0 => "nothing is kept yet".to_owned(),
+        0 => "nothing is saved yet".to_owned(),
         count => counted(count, "memory", "memories"),
     };
     if listing.invalid > 0 {
         text += &format!(
-            "; {} in {FOLDER} cannot be read as one: a link, too long, or a name with other letters",
+            "; {} in {FOLDER} cannot be read as a memory: a link, too long, or a name with other characters",
             counted(listing.invalid, "file", "files")
         );
     }
@@ -159,20 +161,20 @@ fn all(folder: &Folder, store: &impl Store) -> Result<Worded<Got>> {
     Ok(Json(got).worded(text))
 }
 
-/// Maximum number of names that are listed when a memory does not exist, which helps with typos.
-const NEAR: usize = 8;
+/// Maximum number of names that are listed when a memory does not exist, so that a caller can correct a typo.
+const MAX_LISTED_NAMES: usize = 8;
 
-fn missing(name: &Name, folder: &Folder, store: &impl Store) -> Result<Error> {
+fn not_found(name: &Name, folder: &Folder, store: &impl Store) -> Result<Error> {
     let listing = folder.list()?;
-    words_of::note_names(store)?;
-    let names = listing.entries.iter().take(NEAR);
+    taint_marks::record_names_read(store)?;
+    let names = listing.entries.iter().take(MAX_LISTED_NAMES);
     let names: Vec<String> = names.map(|entry| format!("`{}`", entry.name)).collect();
-    let there = match listing.entries.len() {
-        0 => "nothing is kept yet".to_owned(),
-        count if count > NEAR => format!("there are {}, …", names.join(", ")),
+    let existing = match listing.entries.len() {
+        0 => "nothing is saved yet".to_owned(),
+        count if count > MAX_LISTED_NAMES => format!("there are {}, …", names.join(", ")),
         _ => format!("there are {}", names.join(", ")),
     };
     Ok(Error::not_found(format_args!(
-        "memory `{name}` does not exist; {there}"
+        "memory `{name}` does not exist; {existing}"
     )))
 }

@@ -8,15 +8,15 @@ use mimir_sdk::serde_json::{Value, json};
 use mimir_sdk::{Context, Error, Result, serde_json};
 use url::Url;
 
+use crate::embeddings::{Response, Transport};
 use crate::folder::{FOLDER, Folder};
-use crate::meaning::{Response, Transport};
 use crate::save::{MemorySave, Mode, Saved};
 use crate::store::Store;
 
 /// A workspace with the folder that the host grants.
 pub(crate) struct Workspace {
     dir: tempfile::TempDir,
-    pub(crate) store: Map,
+    pub(crate) store: RecordingStore,
 }
 
 impl Workspace {
@@ -25,7 +25,7 @@ impl Workspace {
         std::fs::create_dir_all(dir.path().join(FOLDER)).unwrap();
         Self {
             dir,
-            store: Map::default(),
+            store: RecordingStore::default(),
         }
     }
 
@@ -62,27 +62,27 @@ impl Workspace {
 
 /// A store that records reads.
 #[derive(Default)]
-pub(crate) struct Map {
+pub(crate) struct RecordingStore {
     values: RefCell<BTreeMap<String, Vec<u8>>>,
-    read: RefCell<Vec<String>>,
+    reads: RefCell<Vec<String>>,
 }
 
-impl Map {
+impl RecordingStore {
     /// The keys that were read since the last call, by name or in a list.
-    pub(crate) fn read(&self) -> Vec<String> {
-        self.read.take()
+    pub(crate) fn take_reads(&self) -> Vec<String> {
+        self.reads.take()
     }
 
-    pub(crate) fn all(&self) -> Vec<String> {
+    pub(crate) fn stored_keys(&self) -> Vec<String> {
         self.values.borrow().keys().cloned().collect()
     }
 }
 
-impl Store for Map {
+impl Store for RecordingStore {
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>> {
         let value = self.values.borrow().get(key).cloned();
         if value.is_some() {
-            self.read.borrow_mut().push(key.to_owned());
+            self.reads.borrow_mut().push(key.to_owned());
         }
         Ok(value)
     }
@@ -101,26 +101,26 @@ impl Store for Map {
 
     fn keys(&self, prefix: &str) -> Result<Vec<String>> {
         let values = self.values.borrow();
-        let found: Vec<String> = values
+        let keys: Vec<String> = values
             .keys()
             .filter(|key| key.starts_with(prefix))
             .cloned()
             .collect();
-        self.read.borrow_mut().extend(found.clone());
-        Ok(found)
+        self.reads.borrow_mut().extend(keys.clone());
+        Ok(keys)
     }
 }
 
-/// An endpoint that knows some words: a vector has one number for each group of synonyms.
+/// An embeddings endpoint that knows some words: a vector has one number for each group of synonyms.
 #[derive(Default)]
 pub(crate) struct Endpoint {
     /// The texts of each request.
-    pub(crate) asked: RefCell<Vec<Vec<String>>>,
-    /// Status and body of the reply, instead of vectors.
-    pub(crate) instead: RefCell<Option<(u16, String)>>,
+    pub(crate) requests: RefCell<Vec<Vec<String>>>,
+    /// Status and body of the reply, instead of vectors. Status 0 stands for a failed connection.
+    pub(crate) canned_reply: RefCell<Option<(u16, String)>>,
 }
 
-const MEANINGS: [&[&str]; 3] = [
+const SYNONYMS: [&[&str]; 3] = [
     &["car", "vehicle", "automobile"],
     &["soup", "meal", "cook"],
     &["rain", "weather"],
@@ -132,20 +132,20 @@ impl Transport for Endpoint {
         assert!(headers.iter().any(|(name, _)| *name == "content-type"));
         let body: Value = serde_json::from_slice(body).unwrap();
         let texts: Vec<String> = serde_json::from_value(body["input"].clone()).unwrap();
-        self.asked.borrow_mut().push(texts.clone());
-        if let Some((status, said)) = &*self.instead.borrow() {
+        self.requests.borrow_mut().push(texts.clone());
+        if let Some((status, body)) = &*self.canned_reply.borrow() {
             if *status == 0 {
-                return Err(Error::network(said));
+                return Err(Error::network(body));
             }
             return Ok(Response {
                 status: *status,
-                body: said.clone().into_bytes(),
+                body: body.clone().into_bytes(),
             });
         }
         let data = texts.iter().enumerate().rev().map(|(index, text)| {
             let text = text.to_lowercase();
             let has = |words: &&[&str]| f64::from(words.iter().any(|word| text.contains(word)));
-            let vector: Vec<f64> = MEANINGS.iter().map(has).chain([0.01]).collect();
+            let vector: Vec<f64> = SYNONYMS.iter().map(has).chain([0.01]).collect();
             json!({ "index": index, "embedding": vector })
         });
         let body = json!({ "data": data.collect::<Vec<_>>() });

@@ -1,22 +1,22 @@
 //! Memory: `memory_save`, `memory_get` and `memory_search`, over the files `.mimir/memory/*.md`.
 //!
-//! `name` checks the names of memories, `folder` reads and writes their files, `words_of` tracks the origin of their
-//! text, `part` splits a text into passages for ranking, `rank` ranks by words and `meaning` by vectors of an
-//! embeddings endpoint.
+//! `name` checks the names of memories, `folder` reads and writes their files, `taint_marks` tracks the origin of their
+//! text, `section` splits a text into sections for ranking, `rank` ranks by words and `embeddings` by meaning, with
+//! vectors of an endpoint.
 //!
 //! Out of scope: other folders. The host grants this one to this plugin, and no other tool may write to it.
 
+mod embeddings;
 mod folder;
 mod get;
-mod meaning;
+mod lines;
 mod name;
-mod part;
 mod rank;
 mod save;
 mod search;
-mod shown;
+mod section;
 mod store;
-mod words_of;
+mod taint_marks;
 
 pub use get::{Content, Got, Listed, MemoryGet};
 pub use save::{MemorySave, Mode, Saved};

@@ -8,7 +8,7 @@ use mimir_sdk::{Error, Result, text};
 const MAX_NAME: usize = 80;
 
 /// Extension of a memory's file.
-const ENDING: &str = ".md";
+const EXTENSION: &str = ".md";
 
 /// Names that Windows reserves for devices, with any extension.
 const DEVICES: [&str; 4] = ["con", "prn", "aux", "nul"];
@@ -20,7 +20,7 @@ pub(crate) struct Name(String);
 impl Name {
     /// Parses a name as a caller writes it, with or without `.md`.
     pub(crate) fn parse(written: &str) -> Result<Self> {
-        let name = written.strip_suffix(ENDING).unwrap_or(written);
+        let name = written.strip_suffix(EXTENSION).unwrap_or(written);
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         let fits = (1..=MAX_NAME).contains(&name.len())
             && name.chars().all(plain)
@@ -38,14 +38,14 @@ impl Name {
 
     /// The name that belongs to a file in the folder, if the file is a memory.
     pub(crate) fn of_file(file: &str) -> Option<Self> {
-        Self::parse(file.strip_suffix(ENDING)?)
+        Self::parse(file.strip_suffix(EXTENSION)?)
             .ok()
             .filter(|name| name.file() == file)
     }
 
     /// The file name.
     pub(crate) fn file(&self) -> String {
-        format!("{}{ENDING}", self.0)
+        format!("{}{EXTENSION}", self.0)
     }
 
     pub(crate) fn as_str(&self) -> &str {

@@ -3,10 +3,10 @@
 use mimir_sdk::prelude::*;
 
 use crate::folder::{FOLDER, Folder, MAX_FILE_SIZE, MAX_FILES, MAX_TOTAL};
+use crate::lines::{counted, lines};
 use crate::name::Name;
-use crate::shown::{counted, lines};
 use crate::store::{Host, Store};
-use crate::words_of;
+use crate::taint_marks;
 
 /// Stores a note for later sessions, as Markdown under a name: facts about the project, decisions and why, what the
 /// user prefers. `memory_search` finds it again. Store no secrets.
@@ -71,13 +71,13 @@ impl Assess for MemorySave {
     fn assess(&self, cx: &Context) -> Assessment {
         let old = Name::parse(&self.name).and_then(|name| Folder::of(cx).read(&name));
         match (self.mode, old) {
-            (Mode::Replace, Ok(Some(old))) if old != ended(&self.content) => {
+            (Mode::Replace, Ok(Some(old))) if old != with_line_end(&self.content) => {
                 Assessment::ask(format!(
                     "replaces the memory `{}` ({})",
                     mimir_sdk::text::brief(&self.name),
                     counted(lines(&old).count(), "line", "lines")
                 ))
-                .because("what it says now is lost")
+                .because("its current text is lost")
             }
             _ => Assessment::allow(format!(
                 "adds to the memory `{}`",
@@ -92,36 +92,36 @@ impl MemorySave {
         let name = Name::parse(&self.name)?;
         if self.content.trim().is_empty() {
             return Err(Error::invalid_input(
-                "there is nothing to keep: `content` is empty",
+                "`content` is empty: expected the text to save",
             ));
         }
         let lock = folder.lock()?;
         let old = folder.read(&name)?;
-        let kept = match (&old, self.mode) {
+        let preserved = match (&old, self.mode) {
             (Some(old), Mode::Append) => {
                 // An append keeps the old text, so this call counts as having read it.
-                words_of::note(store, &name)?;
-                ended(old)
+                taint_marks::record_read(store, &name)?;
+                with_line_end(old)
             }
             _ => String::new(),
         };
-        let content = format!("{kept}{}", ended(&self.content));
-        fits(folder, &name, old.as_deref(), &content)?;
-        words_of::mark(store, folder, &name)?;
+        let content = format!("{preserved}{}", with_line_end(&self.content));
+        check_limits(folder, &name, old.as_deref(), &content)?;
+        taint_marks::set_mark(store, folder, &name)?;
         folder.write(&name, &content, &lock)?;
         let saved = Saved {
             name: name.to_string(),
             created: old.is_none(),
-            start_line: lines(&kept).count() + 1,
+            start_line: lines(&preserved).count() + 1,
             lines: lines(&content).count(),
         };
-        let what = match (&old, self.mode) {
+        let verb = match (&old, self.mode) {
             (None, _) => "Saved",
             (Some(_), Mode::Append) => "Added to",
             (Some(_), Mode::Replace) => "Replaced",
         };
         let text = format!(
-            "{what} `{name}` ({})",
+            "{verb} `{name}` ({})",
             counted(saved.lines, "line", "lines")
         );
         Ok(Json(saved).worded(text))
@@ -129,7 +129,7 @@ impl MemorySave {
 }
 
 /// A text whose last line ends with a line break.
-fn ended(text: &str) -> String {
+fn with_line_end(text: &str) -> String {
     match text.is_empty() || text.ends_with('\n') {
         true => text.to_owned(),
         false => format!("{text}\n"),
@@ -137,36 +137,36 @@ fn ended(text: &str) -> String {
 }
 
 /// Checks the size limits, and that no other memory has a name that some file systems treat as equal.
-fn fits(folder: &Folder, name: &Name, old: Option<&str>, content: &str) -> Result<()> {
+fn check_limits(folder: &Folder, name: &Name, old: Option<&str>, content: &str) -> Result<()> {
     if content.len() as u64 > MAX_FILE_SIZE {
         return Err(Error::limit_exceeded(format_args!(
-            "`{name}` would have {} KB, and a memory has at most {}; use another name, or replace it by something shorter",
+            "`{name}` would have {} KB, but a memory may have at most {}; use another name, or replace it with a shorter text",
             content.len().div_ceil(1 << 10),
             MAX_FILE_SIZE >> 10
         )));
     }
     let listing = folder.list()?;
-    let twin = listing.entries.iter().find(|entry| {
+    let similar = listing.entries.iter().find(|entry| {
         let (name, other) = (name.as_str(), entry.name.as_str());
         name != other && name.eq_ignore_ascii_case(other)
     });
-    if let Some(twin) = twin {
+    if let Some(similar) = similar {
         return Err(Error::already_exists(format_args!(
-            "there is a memory `{}`, which some systems take for `{name}`; use that name or another one",
-            twin.name
+            "there is a memory `{}`, which some file systems do not distinguish from `{name}`; use that name or another one",
+            similar.name
         )));
     }
     let count = listing.entries.len() + listing.invalid;
     if old.is_none() && count >= MAX_FILES {
         return Err(Error::limit_exceeded(format_args!(
-            "there are {count} memories, and at most {MAX_FILES}; add to one of them, or ask your user to remove some from {FOLDER}"
+            "there are {count} memories, but at most {MAX_FILES} are allowed; add to one of them, or ask your user to remove some from {FOLDER}"
         )));
     }
-    let all: u64 = listing.entries.iter().map(|entry| entry.size).sum();
-    let after = all + content.len() as u64 - old.map_or(0, |old| old.len() as u64).min(all);
+    let total: u64 = listing.entries.iter().map(|entry| entry.size).sum();
+    let after = total + content.len() as u64 - old.map_or(0, |old| old.len() as u64).min(total);
     if after > MAX_TOTAL {
         return Err(Error::limit_exceeded(format_args!(
-            "all memories have at most {} MB; ask your user to remove some from {FOLDER}",
+            "all memories together may have at most {} MB; ask your user to remove some from {FOLDER}",
             MAX_TOTAL >> 20
         )));
     }

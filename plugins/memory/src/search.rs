@@ -6,14 +6,14 @@ use bm25::Tokenizer as _;
 use mimir_sdk::prelude::*;
 use mimir_sdk::{pieces, text};
 
+use crate::embeddings::{self, Network, Settings, Transport};
 use crate::folder::{FOLDER, Folder};
-use crate::meaning::{self, Network, Settings, Transport};
+use crate::lines::{counted, lines, without_key_material};
 use crate::name::Name;
-use crate::part::{Part, parts};
 use crate::rank::{Ranking, Words};
-use crate::shown::{alone, counted, lines};
+use crate::section::{Section, split_sections};
 use crate::store::{Host, Store};
-use crate::words_of;
+use crate::taint_marks;
 
 /// Maximum size of a query in bytes.
 const MAX_QUERY: usize = 2_000;
@@ -87,12 +87,13 @@ pub(crate) struct Memory {
     pub(crate) text: String,
 }
 
-/// A passage to rank: a part of one of the memories.
+/// A passage to rank: a section of one of the memories.
 pub(crate) struct Passage {
     /// Index of the memory.
     pub(crate) memory: usize,
-    pub(crate) part: Part,
-    pub(crate) told: String,
+    pub(crate) section: Section,
+    /// The text to rank: the section with the name of the memory and the heading.
+    pub(crate) ranked_text: String,
 }
 
 impl Tool for MemorySearch {
@@ -106,11 +107,11 @@ impl Tool for MemorySearch {
     fn needs() -> Needs {
         Needs::none()
             .read(FOLDER, "to search the saved memories")
-            .variable(meaning::VARIABLE)
+            .variable(embeddings::VARIABLE)
     }
 
     fn run(self, cx: &Context) -> Result<Self::Output> {
-        let settings = Settings::of_host()?;
+        let settings = Settings::from_environment()?;
         self.search(&Folder::of(cx), &Host, settings.as_ref(), &Network)
     }
 }
@@ -135,18 +136,19 @@ impl MemorySearch {
                 query.len()
             )));
         }
-        let (memories, odd) = read(folder)?;
+        let (memories, invalid) = read(folder)?;
         let passages = passages(&memories);
-        let told: Vec<String> = passages
+        let ranked_texts: Vec<String> = passages
             .iter()
-            .map(|passage| passage.told.clone())
+            .map(|passage| passage.ranked_text.clone())
             .collect();
-        let by_words = Ranking::new(&told).rank(query);
+        let by_words = Ranking::new(&ranked_texts).rank(query);
         let mut notes = Vec::new();
         let by_meaning = match settings {
             Some(settings) if !passages.is_empty() => {
-                let by_meaning =
-                    meaning::ask(settings, transport, store, &memories, &passages, query);
+                let by_meaning = embeddings::rank_by_meaning(
+                    settings, transport, store, &memories, &passages, query,
+                );
                 match by_meaning {
                     Ok(by_meaning) => {
                         notes.extend(by_meaning.note);
@@ -162,10 +164,10 @@ impl MemorySearch {
             }
             _ => None,
         };
-        if odd > 0 {
+        if invalid > 0 {
             notes.push(format!(
                 "{} in {FOLDER} cannot be searched",
-                counted(odd, "file", "files")
+                counted(invalid, "file", "files")
             ));
         }
         let ranked = match &by_meaning {
@@ -177,8 +179,8 @@ impl MemorySearch {
         for (at, score) in ranked.into_iter().take(self.max_results) {
             let passage = &passages[at];
             let memory = &memories[passage.memory];
-            words_of::note(store, &memory.name)?;
-            hits.push(hit(memory, &passage.part, &words, score));
+            taint_marks::record_read(store, &memory.name)?;
+            hits.push(build_hit(memory, &passage.section, &words, score));
         }
         let found = Found {
             hits,
@@ -193,7 +195,7 @@ impl MemorySearch {
 /// The memories, and the number of invalid files.
 fn read(folder: &Folder) -> Result<(Vec<Memory>, usize)> {
     let listing = folder.list()?;
-    let (mut memories, mut odd) = (Vec::new(), listing.invalid);
+    let (mut memories, mut invalid) = (Vec::new(), listing.invalid);
     for entry in listing.entries {
         match folder.read(&entry.name) {
             Ok(Some(text)) => memories.push(Memory {
@@ -201,24 +203,26 @@ fn read(folder: &Folder) -> Result<(Vec<Memory>, usize)> {
                 text,
             }),
             Ok(None) => {}
-            Err(_) => odd += 1,
+            Err(_) => invalid += 1,
         }
     }
-    Ok((memories, odd))
+    Ok((memories, invalid))
 }
 
 fn passages(memories: &[Memory]) -> Vec<Passage> {
-    let each = memories.iter().enumerate().flat_map(|(memory, kept)| {
-        parts(&kept.text).into_iter().map(move |part| Passage {
-            memory,
-            told: part.told(kept.name.as_str()),
-            part,
-        })
+    let passages = memories.iter().enumerate().flat_map(|(index, memory)| {
+        split_sections(&memory.text)
+            .into_iter()
+            .map(move |section| Passage {
+                memory: index,
+                ranked_text: section.ranked_text(memory.name.as_str()),
+                section,
+            })
     });
-    each.collect()
+    passages.collect()
 }
 
-/// Merges two rankings.
+/// Merges two rankings by reciprocal rank fusion.
 fn fuse_rankings(words: &[(usize, f32)], meanings: &[usize]) -> Vec<(usize, f32)> {
     let mut scores: std::collections::BTreeMap<usize, f32> = std::collections::BTreeMap::new();
     let words = words.iter().map(|(passage, _)| *passage);
@@ -227,43 +231,49 @@ fn fuse_rankings(words: &[(usize, f32)], meanings: &[usize]) -> Vec<(usize, f32)
             *scores.entry(passage).or_default() += 1.0 / (RANK_FUSION_K + f32::from(rank));
         }
     }
-    let mut all: Vec<_> = scores.into_iter().collect();
-    all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-    all
+    let mut fused: Vec<_> = scores.into_iter().collect();
+    fused.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    fused
 }
 
-/// The lines of a part that match the query best, with their context.
-fn hit(memory: &Memory, part: &Part, words: &HashSet<String>, score: f32) -> Hit {
-    let own: Vec<_> = lines(&memory.text)
-        .skip(part.start - 1)
-        .take(part.end + 1 - part.start)
+/// Builds the result for a section: the lines that match the query best, with their context.
+fn build_hit(memory: &Memory, section: &Section, words: &HashSet<String>, score: f32) -> Hit {
+    let section_lines: Vec<_> = lines(&memory.text)
+        .skip(section.start - 1)
+        .take(section.end + 1 - section.start)
         .collect();
-    let known = |text: &str| {
-        let there: HashSet<String> = Words.tokenize(text).into_iter().collect();
-        there.intersection(words).count()
+    let count_query_words = |text: &str| {
+        let line_words: HashSet<String> = Words.tokenize(text).into_iter().collect();
+        line_words.intersection(words).count()
     };
-    let best = own.iter().enumerate().max_by_key(|(at, line)| {
+    let best = section_lines.iter().enumerate().max_by_key(|(at, line)| {
         // The first one wins a tie.
-        (known(line.text), usize::MAX - at)
+        (count_query_words(line.text), usize::MAX - at)
     });
     let best = best.map_or(0, |(at, _)| at);
     let first = best.saturating_sub(1);
     let (mut snippet, mut last) = (String::new(), first);
-    for (at, line) in own.iter().enumerate().skip(first).take(SNIPPET_LINES) {
-        let whole = alone(&memory.text, *line);
-        let shown = &whole[pieces::excerpt(whole, first_known(whole, words), LINE_BYTES)];
-        if at > best && snippet.len() + shown.len() > SNIPPET_BYTES {
+    for (at, line) in section_lines
+        .iter()
+        .enumerate()
+        .skip(first)
+        .take(SNIPPET_LINES)
+    {
+        let whole = without_key_material(&memory.text, *line);
+        let excerpt = pieces::excerpt(whole, first_query_word_offset(whole, words), LINE_BYTES);
+        let excerpt = &whole[excerpt];
+        if at > best && snippet.len() + excerpt.len() > SNIPPET_BYTES {
             break;
         }
-        snippet.push_str(shown);
+        snippet.push_str(excerpt);
         snippet.push('\n');
         last = at;
     }
     Hit {
         name: memory.name.to_string(),
-        start_line: part.start + first,
-        end_line: part.start + last,
-        heading: part.heading.clone(),
+        start_line: section.start + first,
+        end_line: section.start + last,
+        heading: section.heading.clone(),
         snippet: snippet.trim_end().to_owned(),
         // More digits would not be significant.
         score: (score * 10_000.0).round() / 10_000.0,
@@ -271,7 +281,7 @@ fn hit(memory: &Memory, part: &Part, words: &HashSet<String>, score: f32) -> Hit
 }
 
 /// Byte offset of the first query word in a line.
-fn first_known(line: &str, words: &HashSet<String>) -> usize {
+fn first_query_word_offset(line: &str, words: &HashSet<String>) -> usize {
     let mut at = 0;
     for run in line.split_inclusive(|c: char| !c.is_alphanumeric()) {
         if Words.tokenize(run).iter().any(|word| words.contains(word)) {
@@ -285,23 +295,23 @@ fn first_known(line: &str, words: &HashSet<String>) -> usize {
 impl Found {
     /// Formats the results for a model.
     fn text(&self) -> String {
-        let mut all = String::new();
+        let mut out = String::new();
         for hit in &self.hits {
-            all += &format!("{}:{}-{}", hit.name, hit.start_line, hit.end_line);
+            out += &format!("{}:{}-{}", hit.name, hit.start_line, hit.end_line);
             if !hit.heading.is_empty() {
-                all += &format!("  ({})", text::brief(&hit.heading));
+                out += &format!("  ({})", text::brief(&hit.heading));
             }
-            all.push('\n');
+            out.push('\n');
             for line in hit.snippet.lines() {
-                all += &format!("    {line}\n");
+                out += &format!("    {line}\n");
             }
         }
         if self.hits.is_empty() {
-            all.push_str("nothing was found\n");
+            out.push_str("nothing was found\n");
         }
         if let Some(note) = &self.note {
-            all += &format!("({note})\n");
+            out += &format!("({note})\n");
         }
-        all
+        out
     }
 }

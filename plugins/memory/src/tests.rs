@@ -1,9 +1,9 @@
 use mimir_sdk::{Code, Error, Result};
 
+use crate::embeddings::Settings;
 use crate::folder::{MAX_FILE_SIZE, MAX_FILES};
 use crate::get::{Content, MemoryGet};
 use crate::kit::{Endpoint, Workspace};
-use crate::meaning::Settings;
 use crate::save::{MemorySave, Mode};
 use crate::search::{Found, MemorySearch};
 
@@ -32,12 +32,12 @@ fn search(workspace: &Workspace, query: &str, endpoint: Option<&Endpoint>) -> Fo
         max_results: 5,
     };
     let settings = Settings::new("http://127.0.0.1:1/v1", "small");
-    let none = Endpoint::default();
+    let unused = Endpoint::default();
     let found = search.search(
         &workspace.folder(),
         &workspace.store,
         endpoint.map(|_| &settings),
-        endpoint.unwrap_or(&none),
+        endpoint.unwrap_or(&unused),
     );
     found.unwrap().value
 }
@@ -54,7 +54,7 @@ fn code(result: Result<impl std::fmt::Debug>) -> (Code, String) {
 #[test]
 fn memory_saved_text_is_read_again() {
     let workspace = Workspace::new();
-    assert_eq!(list(&workspace), "nothing is kept yet");
+    assert_eq!(list(&workspace), "nothing is saved yet");
     let saved = workspace.save("notes", "first", Mode::Append).unwrap();
     assert!(saved.created && saved.start_line == 1 && saved.lines == 1);
     let saved = workspace
@@ -89,7 +89,7 @@ fn memory_saved_text_is_read_again() {
 fn memory_errors_have_a_code_and_message() {
     let workspace = Workspace::new();
     workspace.put("one.md", "x\n");
-    for (result, wanted, words) in [
+    for (result, error_code, part) in [
         (
             code(workspace.save("../x", "x", Mode::Append)),
             Code::InvalidInput,
@@ -118,11 +118,11 @@ fn memory_errors_have_a_code_and_message() {
         (
             code(get(&workspace, "one", (Some(3), Some(2)))),
             Code::InvalidInput,
-            "none from 3 to 2",
+            "lines 3 to 2 were requested",
         ),
     ] {
-        assert_eq!(result.0, wanted, "{}", result.1);
-        assert!(result.1.contains(words), "{}", result.1);
+        assert_eq!(result.0, error_code, "{}", result.1);
+        assert!(result.1.contains(part), "{}", result.1);
     }
     workspace.put("bytes.md", [0xff, 0xfe]);
     assert_eq!(
@@ -148,23 +148,23 @@ fn memory_size_and_count_are_limited() {
     let workspace = Workspace::new();
     let most = "x".repeat(MAX_FILE_SIZE as usize - 1);
     workspace.save("long", &most, Mode::Append).unwrap();
-    let (error, said) = code(workspace.save("long", "more", Mode::Append));
-    assert_eq!(error, Code::LimitExceeded, "{said}");
+    let (error, message) = code(workspace.save("long", "more", Mode::Append));
+    assert_eq!(error, Code::LimitExceeded, "{message}");
     assert_eq!(workspace.text("long.md").len() as u64, MAX_FILE_SIZE);
     // A shorter one fits.
     workspace.save("long", "less", Mode::Replace).unwrap();
     for number in 1..MAX_FILES {
         workspace.put(&format!("m{number}.md"), "x\n");
     }
-    let (error, said) = code(workspace.save("new", "x", Mode::Append));
-    assert_eq!(error, Code::LimitExceeded, "{said}");
+    let (error, message) = code(workspace.save("new", "x", Mode::Append));
+    assert_eq!(error, Code::LimitExceeded, "{message}");
     workspace.save("m7", "added", Mode::Append).unwrap();
     for number in 0..32 {
         workspace.put(&format!("m{}.md", number + 1), &most);
     }
-    let (error, said) = code(workspace.save("m50", &most, Mode::Replace));
-    assert_eq!(error, Code::LimitExceeded, "{said}");
-    assert!(said.contains("8 MB"), "{said}");
+    let (error, message) = code(workspace.save("m50", &most, Mode::Replace));
+    assert_eq!(error, Code::LimitExceeded, "{message}");
+    assert!(message.contains("8 MB"), "{message}");
 }
 
 #[cfg(unix)]
@@ -203,7 +203,8 @@ fn memory_saves_at_once_lose_nothing() {
                         content: format!("{thread} {at}"),
                         mode: Mode::Append,
                     };
-                    save.save(&folder, &crate::kit::Map::default()).unwrap();
+                    save.save(&folder, &crate::kit::RecordingStore::default())
+                        .unwrap();
                 }
             });
         }
@@ -217,49 +218,49 @@ fn memory_marks_are_read_with_their_memories() {
     let workspace = Workspace::new();
     let store = &workspace.store;
     workspace.save("notes", "first", Mode::Append).unwrap();
-    let first = store.all();
+    let first = store.stored_keys();
     assert_eq!(
-        store.read(),
+        store.take_reads(),
         Vec::<String>::new(),
-        "nothing was there to be read"
+        "no memory existed yet"
     );
     get(&workspace, "notes", (None, None)).unwrap();
-    assert_eq!(store.read(), first);
+    assert_eq!(store.take_reads(), first);
     // Appending counts as reading the old text; replacing does not. The mark stays.
     workspace.save("notes", "second", Mode::Append).unwrap();
-    assert_eq!(store.read(), first);
+    assert_eq!(store.take_reads(), first);
     workspace.save("notes", "third", Mode::Replace).unwrap();
-    assert_eq!(store.read(), Vec::<String>::new());
-    let third = store.all();
+    assert_eq!(store.take_reads(), Vec::<String>::new());
+    let third = store.stored_keys();
     assert_eq!(third, first);
     assert_eq!(third, ["mark/notes"]);
     // Some file systems treat both spellings as one name.
     workspace.put("NOTES.md", "third\n");
     get(&workspace, "NOTES", (None, None)).unwrap();
-    assert_eq!(store.read(), third);
+    assert_eq!(store.take_reads(), third);
     std::fs::remove_file(workspace.file("NOTES.md")).unwrap();
     workspace.put("notes.md", "first\n");
     get(&workspace, "notes", (None, None)).unwrap();
-    assert_eq!(store.read(), third, "an old one that came back");
+    assert_eq!(store.take_reads(), third, "an old one that came back");
     // An edit by hand does not clear the mark.
     workspace.put("notes.md", "third\nmine\n");
     get(&workspace, "notes", (None, None)).unwrap();
-    assert_eq!(store.read(), third);
+    assert_eq!(store.take_reads(), third);
     // A file that a person wrote has no mark.
     workspace.put("other.md", "mine\n");
     get(&workspace, "other", (None, None)).unwrap();
-    assert_eq!(store.read(), Vec::<String>::new());
+    assert_eq!(store.take_reads(), Vec::<String>::new());
     let found = search(&workspace, "mine", None);
     assert_eq!(names(&found), ["other", "notes"]);
-    assert_eq!(store.read(), third);
+    assert_eq!(store.take_reads(), third);
     assert_eq!(search(&workspace, "nowhere", None).hits, []);
     assert_eq!(
-        store.read(),
+        store.take_reads(),
         Vec::<String>::new(),
         "what is not shown is not read"
     );
     list(&workspace);
-    assert_eq!(store.read(), third);
+    assert_eq!(store.take_reads(), third);
 }
 
 #[test]
@@ -330,23 +331,27 @@ fn memory_search_by_meaning_needs_no_shared_word() {
         names(&search(&workspace, "vehicle", None)),
         Vec::<&str>::new()
     );
-    let asked: Vec<usize> = endpoint.asked.take().iter().map(Vec::len).collect();
-    assert_eq!(asked, [1, 3], "the query, and all memories in one request");
-    // The vectors are kept, until a memory changes.
+    let batch_sizes: Vec<usize> = endpoint.requests.take().iter().map(Vec::len).collect();
+    assert_eq!(
+        batch_sizes,
+        [1, 3],
+        "the query, and all memories in one request"
+    );
+    // The vectors are stored until a memory changes.
     let found = search(&workspace, "meal", Some(&endpoint));
     assert_eq!(names(&found)[0], "kitchen");
-    assert_eq!(endpoint.asked.take(), [["meal"]]);
+    assert_eq!(endpoint.requests.take(), [["meal"]]);
     workspace.put("sky.md", "About soup.\n");
     std::fs::remove_file(workspace.file("garage.md")).unwrap();
     let found = search(&workspace, "meal", Some(&endpoint));
     assert!(names(&found).contains(&"sky"), "{:?}", names(&found));
-    assert_eq!(endpoint.asked.take().len(), 2);
-    let kept = workspace.store.all();
-    let kept: Vec<_> = kept
+    assert_eq!(endpoint.requests.take().len(), 2);
+    let keys = workspace.store.stored_keys();
+    let keys: Vec<_> = keys
         .iter()
         .filter(|key| key.starts_with("derived/"))
         .collect();
-    assert_eq!(kept, ["derived/vectors/kitchen", "derived/vectors/sky"]);
+    assert_eq!(keys, ["derived/vectors/kitchen", "derived/vectors/sky"]);
 }
 
 #[test]
@@ -354,10 +359,10 @@ fn memory_search_uses_words_when_the_endpoint_fails() {
     let workspace = Workspace::new();
     workspace.put("garage.md", "The automobile is in the garage.\n");
     workspace.put("kitchen.md", "How to cook.\n");
-    for (status, said, words) in [
+    for (status, body, expected) in [
         (0, "connection refused", "connection refused"),
         (401, "no key", "answered 401: no key"),
-        (200, "<html>", "did not answer in JSON"),
+        (200, "<html>", "did not return JSON"),
         (200, "{\"data\": []}", "one vector for each text"),
         (
             200,
@@ -372,43 +377,45 @@ fn memory_search_uses_words_when_the_endpoint_fails() {
         (
             200,
             "{\"data\": [{\"embedding\": [1e999]}]}",
-            "did not answer in JSON",
+            "did not return JSON",
         ),
     ] {
         let endpoint = Endpoint::default();
-        endpoint.instead.replace(Some((status, said.to_owned())));
+        endpoint
+            .canned_reply
+            .replace(Some((status, body.to_owned())));
         let found = search(&workspace, "automobile", Some(&endpoint));
         assert_eq!(names(&found), ["garage"]);
         assert!(!found.by_meaning);
         let note = found.note.unwrap();
         assert!(
-            note.contains("ranked by words alone") && note.contains(words),
+            note.contains("ranked by words alone") && note.contains(expected),
             "{note}"
         );
-        assert_eq!(workspace.store.all(), Vec::<String>::new());
+        assert_eq!(workspace.store.stored_keys(), Vec::<String>::new());
     }
 }
 
 #[test]
 fn memory_lock_that_is_stale_is_taken_over() {
     let workspace = Workspace::new();
-    let turn = workspace.file(".turn");
+    let lock = workspace.file(".turn");
     let save = || workspace.save("notes", "x", Mode::Append);
     let hour = std::time::Duration::from_secs(3_600);
     let now = std::time::SystemTime::now();
-    for made in [now - hour, now + hour] {
-        let file = std::fs::File::create(&turn).unwrap();
-        file.set_modified(made).unwrap();
+    for modified in [now - hour, now + hour] {
+        let file = std::fs::File::create(&lock).unwrap();
+        file.set_modified(modified).unwrap();
         save().unwrap();
-        assert!(!turn.exists());
+        assert!(!lock.exists());
         assert!(!workspace.file(".sweep").exists());
     }
     // Anything but a file fails at once, because waiting for it would never end.
-    std::fs::create_dir(&turn).unwrap();
+    std::fs::create_dir(&lock).unwrap();
     let start = std::time::Instant::now();
-    let (error, said) = code(save());
-    assert_eq!(error, Code::Unavailable, "{said}");
-    assert!(said.contains("not a regular file"), "{said}");
+    let (error, message) = code(save());
+    assert_eq!(error, Code::Unavailable, "{message}");
+    assert!(message.contains("not a regular file"), "{message}");
     assert!(start.elapsed() < std::time::Duration::from_secs(60));
 }
 
@@ -429,7 +436,8 @@ fn memory_lock_that_is_stale_loses_no_waiting_saves() {
                     mode: Mode::Append,
                 };
                 let folder = crate::folder::Folder::of(&cx);
-                save.save(&folder, &crate::kit::Map::default()).unwrap();
+                save.save(&folder, &crate::kit::RecordingStore::default())
+                    .unwrap();
             });
         }
     });
@@ -445,10 +453,10 @@ fn memory_embeddings_share_requests() {
     let endpoint = Endpoint::default();
     let found = search(&workspace, "vehicle", Some(&endpoint));
     assert!(found.note.is_none(), "{:?}", found.note);
-    let asked: Vec<usize> = endpoint.asked.take().iter().map(Vec::len).collect();
-    assert_eq!(asked, [1, 128, 128, 44]);
+    let batch_sizes: Vec<usize> = endpoint.requests.take().iter().map(Vec::len).collect();
+    assert_eq!(batch_sizes, [1, 128, 128, 44]);
     search(&workspace, "meal", Some(&endpoint));
-    assert_eq!(endpoint.asked.take(), [["meal"]]);
+    assert_eq!(endpoint.requests.take(), [["meal"]]);
 }
 
 #[test]
@@ -461,8 +469,8 @@ fn memory_of_many_passages_is_embedded_once() {
     for _ in 0..3 {
         search(&workspace, "vehicle", Some(&endpoint));
     }
-    let asked: usize = endpoint.asked.take().iter().map(Vec::len).sum();
-    assert!(asked <= 3 + 1 + 1_024, "{asked}");
+    let total: usize = endpoint.requests.take().iter().map(Vec::len).sum();
+    assert!(total <= 3 + 1 + 1_024, "{total}");
     assert_eq!(
         names(&search(&workspace, "vehicle", Some(&endpoint)))[0],
         "garage"

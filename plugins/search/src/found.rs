@@ -78,7 +78,7 @@ impl Found {
 
     /// Formats the result for a model: like ripgrep's output, followed by a summary line.
     pub fn text(&self) -> String {
-        let mut twin = String::new();
+        let mut out = String::new();
         let with_context = self
             .matches
             .iter()
@@ -88,7 +88,7 @@ impl Found {
             let mut put = |line: u64, mark: char, text: &str| {
                 // A lone carriage return would look like a new line without a number.
                 let text = text.replace('\r', "\\r");
-                let _ = writeln!(twin, "{path}{mark}{line}{mark}{text}");
+                let _ = writeln!(out, "{path}{mark}{line}{mark}{text}");
             };
             let first = hit.line - hit.before.len() as u64;
             (first..)
@@ -99,16 +99,16 @@ impl Found {
                 .zip(&hit.after)
                 .for_each(|(line, text)| put(line, '-', text));
             if with_context {
-                twin.push_str("--\n");
+                out.push_str("--\n");
             }
         }
         if self.matches.is_empty() {
             for file in &self.files {
-                twin.push_str(&text::name(file));
-                twin.push('\n');
+                out.push_str(&text::name(file));
+                out.push('\n');
             }
         }
-        twin + &self.summary()
+        out + &self.summary()
     }
 
     fn summary(&self) -> String {

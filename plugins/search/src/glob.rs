@@ -6,12 +6,12 @@ use globset::GlobBuilder;
 use mimir_sdk::{Error, Result, text};
 
 use crate::found::Found;
-use crate::place::Start;
+use crate::start::SearchStart;
 use crate::tree::Folder;
 use crate::{FileSearch, walk};
 
 /// Finds the files below `start` whose path matches. A glob without `/` matches a name at any depth.
-pub fn search(search: &FileSearch, root: &Folder, start: &Start) -> Result<Found> {
+pub fn search(search: &FileSearch, root: &Folder, start: &SearchStart) -> Result<Found> {
     let query = search.query.trim_start_matches("./");
     let anywhere = if query.contains('/') {
         query.to_owned()
@@ -28,7 +28,7 @@ pub fn search(search: &FileSearch, root: &Folder, start: &Start) -> Result<Found
         })?
         .compile_matcher();
     let mut found = Found::default();
-    let missed = walk::files(search, root, start, |file| {
+    let skipped = walk::files(search, root, start, |file| {
         found.files_searched += 1;
         // A glob may be relative to the start of the search or to the root.
         if !glob.is_match(file.path) && !glob.is_match(start.below(file.path)) {
@@ -41,6 +41,6 @@ pub fn search(search: &FileSearch, root: &Folder, start: &Start) -> Result<Found
         found.files.push(file.path.to_owned());
         ControlFlow::Continue(())
     })?;
-    found.skipped = missed.unreadable;
+    found.skipped = skipped.unreadable;
     Ok(found)
 }

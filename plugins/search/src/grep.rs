@@ -11,19 +11,19 @@ use grep_searcher::{
 use mimir_sdk::{Error, Result, pieces, text};
 
 use crate::found::{Found, Hit, line};
-use crate::place::Start;
+use crate::start::SearchStart;
 use crate::tree::{Content, Folder};
 use crate::{FileSearch, Mode, walk};
 
 /// Files up to this size, in bytes, are read whole, with few host calls; larger ones are read in chunks, so that
 /// memory stays bounded.
-const WHOLE: usize = 4 << 20;
+const MAX_WHOLE_FILE: usize = 4 << 20;
 
-/// Longest searched line of a large file, in bytes: it is held in memory, in a buffer that grows by doubling.
-const HELD: usize = 48 << 20;
+/// Longest searched line of a large file, in bytes. The buffer for it grows by doubling.
+const MAX_LINE_BYTES: usize = 48 << 20;
 
 /// Finds the matching lines of the files below `start`.
-pub fn search(search: &FileSearch, root: &Folder, start: &Start) -> Result<Found> {
+pub fn search(search: &FileSearch, root: &Folder, start: &SearchStart) -> Result<Found> {
     let matcher = matcher(search)?;
     let context = usize::from(search.context_lines);
     let mut searcher = SearcherBuilder::new()
@@ -35,20 +35,20 @@ pub fn search(search: &FileSearch, root: &Folder, start: &Start) -> Result<Found
         .binary_detection(BinaryDetection::quit(0))
         .before_context(context)
         .after_context(context)
-        .heap_limit(Some(HELD))
+        .heap_limit(Some(MAX_LINE_BYTES))
         .build();
     let mut found = Found::default();
-    let missed = walk::files(search, root, start, |file| {
+    let skipped = walk::files(search, root, start, |file| {
         found.files_searched += 1;
-        let mut hits = Hits {
+        let mut hits = FileHits {
             matcher: &matcher,
             file: &file,
-            most: search.max_results,
+            max_results: search.max_results,
             before: Vec::new(),
             first: found.matches.len(),
             found: &mut found,
         };
-        if one(&mut searcher, &matcher, &file, &mut hits).is_err() {
+        if search_file(&mut searcher, &matcher, &file, &mut hits).is_err() {
             found.skipped += 1;
         }
         if found.truncated {
@@ -57,7 +57,7 @@ pub fn search(search: &FileSearch, root: &Folder, start: &Start) -> Result<Found
             ControlFlow::Continue(())
         }
     })?;
-    found.skipped += missed.unreadable;
+    found.skipped += skipped.unreadable;
     Ok(found)
 }
 
@@ -65,7 +65,7 @@ fn matcher(search: &FileSearch) -> Result<RegexMatcher> {
     let is_literal = search.mode != Mode::Regex;
     if is_literal && search.query.contains('\n') {
         return Err(Error::invalid_input(
-            "the query has a line end; a search looks at one line at a time",
+            "the query contains a line end, but a search looks at one line at a time",
         ));
     }
     // `^` and `$` match at every line because the haystack is a whole file.
@@ -88,7 +88,7 @@ fn matcher(search: &FileSearch) -> Result<RegexMatcher> {
         Error::invalid_input(format!(
             "`{}` is not a valid regular expression: {}",
             text::brief(&search.query),
-            cut(&error.to_string())
+            shorten_reason(&error.to_string())
         ))
     })
 }
@@ -96,20 +96,21 @@ fn matcher(search: &FileSearch) -> Result<RegexMatcher> {
 /// Longest explanation of an invalid expression, in characters. It repeats the expression.
 const MAX_REASON_CHARS: usize = 400;
 
-fn cut(why: &str) -> &str {
-    why.char_indices()
+fn shorten_reason(reason: &str) -> &str {
+    reason
+        .char_indices()
         .nth(MAX_REASON_CHARS)
-        .map_or(why, |(end, _)| &why[..end])
+        .map_or(reason, |(end, _)| &reason[..end])
 }
 
 /// Searches one file.
-fn one(
+fn search_file(
     searcher: &mut Searcher,
     matcher: &RegexMatcher,
-    file: &walk::Found<'_>,
-    hits: &mut Hits<'_>,
+    file: &walk::WalkedFile<'_>,
+    hits: &mut FileHits<'_>,
 ) -> io::Result<()> {
-    match Content::of(file.open()?, WHOLE)? {
+    match Content::read(file.open()?, MAX_WHOLE_FILE)? {
         Content::Binary => Ok(()),
         Content::Long(head, rest) => {
             searcher.search_reader(matcher, io::Read::chain(io::Cursor::new(head), rest), hits)
@@ -125,19 +126,19 @@ fn one(
 }
 
 /// Collects the matches of one file.
-struct Hits<'a> {
+struct FileHits<'a> {
     matcher: &'a RegexMatcher,
-    file: &'a walk::Found<'a>,
-    most: usize,
+    file: &'a walk::WalkedFile<'a>,
+    max_results: usize,
     before: Vec<String>,
     first: usize,
     found: &'a mut Found,
 }
 
-impl Hits<'_> {
+impl FileHits<'_> {
     /// Formats a line with a match at `at`. A line from the inside of a private key is not shown, because the host
     /// detects a key only by its first line.
-    fn shown(&self, bytes: &[u8], at: usize, offset: u64) -> String {
+    fn format_line(&self, bytes: &[u8], at: usize, offset: u64) -> String {
         if pieces::in_key(bytes) && self.opens_key(offset).unwrap_or(true) {
             return pieces::KEY_MARK.to_owned();
         }
@@ -148,24 +149,24 @@ impl Hits<'_> {
     fn opens_key(&self, offset: u64) -> io::Result<bool> {
         let from = offset.saturating_sub(pieces::KEY as u64);
         let mut file = self.file.open()?;
-        file.go_to(from)?;
+        file.seek(from)?;
         let mut before = Vec::new();
         while (before.len() as u64) < offset - from {
-            let missing = (offset - from) as usize - before.len();
-            match file.piece(missing)? {
-                piece if piece.is_empty() => break,
-                piece => before.extend(piece),
+            let remaining = (offset - from) as usize - before.len();
+            match file.read_chunk(remaining)? {
+                chunk if chunk.is_empty() => break,
+                chunk => before.extend(chunk),
             }
         }
         Ok(pieces::opens_key(&before))
     }
 }
 
-impl Sink for Hits<'_> {
+impl Sink for FileHits<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
-        if self.found.matches.len() == self.most {
+        if self.found.matches.len() == self.max_results {
             self.found.truncated = true;
             return Ok(false);
         }
@@ -176,7 +177,7 @@ impl Sink for Hits<'_> {
             .map_err(io::Error::other)?
             .map_or(0, |at| at.start());
         let path = self.file.path.to_owned();
-        let text = self.shown(bytes, at, found.absolute_byte_offset());
+        let text = self.format_line(bytes, at, found.absolute_byte_offset());
         if !self.found.has_room(path.len() + text.len()) {
             return Ok(false);
         }
@@ -195,7 +196,7 @@ impl Sink for Hits<'_> {
     }
 
     fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
-        let text = self.shown(context.bytes(), 0, context.absolute_byte_offset());
+        let text = self.format_line(context.bytes(), 0, context.absolute_byte_offset());
         if !self.found.has_room(text.len()) {
             return Ok(false);
         }

@@ -6,12 +6,12 @@
 mod found;
 mod glob;
 mod grep;
-mod place;
+mod start;
 mod tree;
 mod walk;
 
 use mimir_sdk::prelude::*;
-use place::Start;
+use start::SearchStart;
 use tree::Folder;
 
 pub use found::{Found, Hit};
@@ -87,7 +87,7 @@ impl Tool for FileSearch {
             ));
         }
         let root = Folder::root(cx.workspace()).map_err(|error| Error::io(&error, "."))?;
-        let start = Start::find(&root, self.path.as_deref())?;
+        let start = SearchStart::find(&root, self.path.as_deref())?;
         let mut found = match self.mode {
             Mode::Grep | Mode::Regex => grep::search(&self, &root, &start)?,
             Mode::Glob => glob::search(&self, &root, &start)?,

@@ -16,7 +16,7 @@ pub use wasi::{File, Folder};
 use std::io;
 
 /// Bytes per read. A host may return less.
-const PIECE: usize = 1 << 20;
+const CHUNK: usize = 1 << 20;
 
 /// A host that returns less returns whole pages, unless the file ends there.
 const PAGE: usize = 4096;
@@ -32,7 +32,7 @@ pub struct Entries {
     /// The names of its folders, sorted.
     pub folders: Vec<String>,
     /// Number of entries that cannot be named or read.
-    pub odd: u64,
+    pub unreadable: u64,
 }
 
 impl Entries {
@@ -54,27 +54,27 @@ pub enum Content {
 }
 
 impl Content {
-    /// Reads a file, whole if it is shorter than about `most` bytes.
-    pub fn of(mut file: File, most: usize) -> io::Result<Self> {
-        let mut content = file.piece(PIECE)?;
+    /// Reads a file, whole if it is shorter than about `max_len` bytes.
+    pub fn read(mut file: File, max_len: usize) -> io::Result<Self> {
+        let mut content = file.read_chunk(CHUNK)?;
         if content[..content.len().min(BINARY_CHECK_BYTES)].contains(&0) {
             return Ok(Self::Binary);
         }
         let mut last = content.len();
         while last > 0 && last.is_multiple_of(PAGE) {
-            if content.len() >= most {
+            if content.len() >= max_len {
                 return Ok(Self::Long(
                     content,
                     Rest {
                         file,
-                        piece: Vec::new(),
+                        chunk: Vec::new(),
                         at: 0,
                     },
                 ));
             }
-            let piece = file.piece(PIECE)?;
-            last = piece.len();
-            content.extend_from_slice(&piece);
+            let chunk = file.read_chunk(CHUNK)?;
+            last = chunk.len();
+            content.extend_from_slice(&chunk);
         }
         Ok(Self::Whole(content))
     }
@@ -83,18 +83,18 @@ impl Content {
 /// The rest of a long file, read in chunks.
 pub struct Rest {
     file: File,
-    piece: Vec<u8>,
+    chunk: Vec<u8>,
     at: usize,
 }
 
 impl io::Read for Rest {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if self.at == self.piece.len() {
-            self.piece = self.file.piece(PIECE)?;
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.at == self.chunk.len() {
+            self.chunk = self.file.read_chunk(CHUNK)?;
             self.at = 0;
         }
-        let count = into.len().min(self.piece.len() - self.at);
-        into[..count].copy_from_slice(&self.piece[self.at..self.at + count]);
+        let count = buffer.len().min(self.chunk.len() - self.at);
+        buffer[..count].copy_from_slice(&self.chunk[self.at..self.at + count]);
         self.at += count;
         Ok(count)
     }
@@ -110,18 +110,18 @@ mod tests {
     fn file_content_is_whole_chunked_or_binary() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::root(dir.path()).unwrap();
-        let content = |bytes: &[u8], most: usize| {
+        let content = |bytes: &[u8], max_len: usize| {
             std::fs::write(dir.path().join("f"), bytes).unwrap();
-            Content::of(folder.file("f").unwrap(), most).unwrap()
+            Content::read(folder.file("f").unwrap(), max_len).unwrap()
         };
         assert!(matches!(content(b"", 10), Content::Whole(whole) if whole.is_empty()));
         assert!(matches!(content(b"text", 10), Content::Whole(whole) if whole == b"text"));
         assert!(matches!(content(b"te\0xt", 10), Content::Binary));
         let pages = vec![b'x'; 2 * PAGE];
-        assert!(matches!(content(&pages, PIECE), Content::Whole(whole) if whole == pages));
-        let long: Vec<u8> = (0..3 * PIECE + 7).map(|i| b'a' + (i % 23) as u8).collect();
-        assert!(matches!(content(&long, 4 * PIECE), Content::Whole(whole) if whole == long));
-        let Content::Long(mut all, mut rest) = content(&long, PIECE) else {
+        assert!(matches!(content(&pages, CHUNK), Content::Whole(whole) if whole == pages));
+        let long: Vec<u8> = (0..3 * CHUNK + 7).map(|i| b'a' + (i % 23) as u8).collect();
+        assert!(matches!(content(&long, 4 * CHUNK), Content::Whole(whole) if whole == long));
+        let Content::Long(mut all, mut rest) = content(&long, CHUNK) else {
             panic!("that is long")
         };
         rest.read_to_end(&mut all).unwrap();

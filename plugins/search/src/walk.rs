@@ -7,7 +7,7 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use mimir_sdk::{Error, Result, text};
 
 use crate::FileSearch;
-use crate::place::{Start, join};
+use crate::start::{SearchStart, join};
 use crate::tree::{File, Folder};
 
 mod rules;
@@ -16,44 +16,44 @@ use rules::Level;
 
 /// Entries that a walk had to skip.
 #[derive(Debug, Default)]
-pub struct Missed {
+pub struct SkippedEntries {
     /// Number of files or folders that could not be read.
     pub unreadable: u64,
 }
 
 /// A file that a walk visits.
-pub struct Found<'a> {
+pub struct WalkedFile<'a> {
     /// Relative to the workspace root.
     pub path: &'a str,
     folder: &'a Folder,
     name: &'a str,
 }
 
-impl Found<'_> {
+impl WalkedFile<'_> {
     /// Opens it.
     pub fn open(&self) -> std::io::Result<File> {
         self.folder.file(self.name)
     }
 }
 
-/// Visits the files below `start`, those of a folder before those of its subfolders, without those excluded by ignore
-/// files, the arguments or a hidden name. Stops early if `visit` returns false.
+/// Visits the files below `start`, those of a folder before those of its subfolders, except files that ignore files or
+/// the arguments exclude and hidden ones. Stops early if `visit` returns `Break`.
 pub fn files(
     search: &FileSearch,
     root: &Folder,
-    start: &Start,
-    mut visit: impl FnMut(Found<'_>) -> ControlFlow<()>,
-) -> Result<Missed> {
+    start: &SearchStart,
+    mut visit: impl FnMut(WalkedFile<'_>) -> ControlFlow<()>,
+) -> Result<SkippedEntries> {
     let filter = Filter::of(search)?;
-    let mut missed = Missed::default();
-    if let Start::File { folder, name, path } = start {
-        if filter.takes(path, name) {
-            let _ = visit(Found { path, folder, name });
+    let mut skipped = SkippedEntries::default();
+    if let SearchStart::File { folder, name, path } = start {
+        if filter.includes(path, name) {
+            let _ = visit(WalkedFile { path, folder, name });
         }
-        return Ok(missed);
+        return Ok(skipped);
     }
-    let top = start.path();
-    let mut pending = vec![(top.to_owned(), rules::above(root, top))];
+    let start_path = start.path();
+    let mut pending = vec![(start_path.to_owned(), rules::rules_above(root, start_path))];
     while let Some((path, above)) = pending.pop() {
         let opened = if path.is_empty() {
             root.folder(".")
@@ -63,10 +63,10 @@ pub fn files(
         let Ok((folder, entries)) =
             opened.and_then(|folder| folder.entries().map(|entries| (folder, entries)))
         else {
-            missed.unreadable += 1;
+            skipped.unreadable += 1;
             continue;
         };
-        missed.unreadable += entries.odd;
+        skipped.unreadable += entries.unreadable;
         let level = Level::of(&folder, &path, &entries, above);
         let ignored = |path: &str, is_dir| {
             level
@@ -79,19 +79,19 @@ pub fn files(
             .filter(|name| search.include_hidden || !name.starts_with('.'))
         {
             let path = join(&path, name);
-            let wanted = filter.takes(&path, start.below(&path)) && !ignored(&path, false);
-            if wanted
-                && visit(Found {
+            let selected = filter.includes(&path, start.below(&path)) && !ignored(&path, false);
+            if selected
+                && visit(WalkedFile {
                     path: &path,
                     folder: &folder,
                     name,
                 })
                 .is_break()
             {
-                return Ok(missed);
+                return Ok(skipped);
             }
         }
-        // The last one pushed is visited next.
+        // The folder that is pushed last is visited next.
         for name in entries.folders.iter().rev() {
             let path = join(&path, name);
             let hidden = name == ".git" || name.starts_with('.') && !search.include_hidden;
@@ -100,7 +100,7 @@ pub fn files(
             }
         }
     }
-    Ok(missed)
+    Ok(skipped)
 }
 
 /// `include` and `exclude`. A glob may be relative to the start of the search or to the root.
@@ -112,12 +112,12 @@ struct Filter {
 impl Filter {
     fn of(search: &FileSearch) -> Result<Self> {
         Ok(Self {
-            include: globs("include", &search.include)?,
-            exclude: globs("exclude", &search.exclude)?,
+            include: build_globs("include", &search.include)?,
+            exclude: build_globs("exclude", &search.exclude)?,
         })
     }
 
-    fn takes(&self, path: &str, below: &str) -> bool {
+    fn includes(&self, path: &str, below: &str) -> bool {
         let included = self.include.as_ref().is_none_or(|globs| {
             // A glob that names a folder matches its contents.
             let inside = |path: &str| globs.matched_path_or_any_parents(path, false).is_ignore();
@@ -138,22 +138,24 @@ fn matches(globs: Option<&Gitignore>, path: &str, below: &str, is_dir: bool) -> 
     })
 }
 
-fn globs(what: &str, globs: &[String]) -> Result<Option<Gitignore>> {
+fn build_globs(option: &str, globs: &[String]) -> Result<Option<Gitignore>> {
     if globs.is_empty() {
         return Ok(None);
     }
     let mut builder = GitignoreBuilder::new("");
     for glob in globs {
-        let said = text::brief(glob);
-        let bad = |why: String| {
-            Error::invalid_input(format!("{what}: `{said}` is not a valid glob: {why}"))
+        let quoted = text::brief(glob);
+        let invalid = |reason: String| {
+            Error::invalid_input(format!(
+                "{option}: `{quoted}` is not a valid glob: {reason}"
+            ))
         };
         if glob.starts_with('!') {
-            return Err(bad("a leading `!` has no meaning here".into()));
+            return Err(invalid("a leading `!` is not supported here".into()));
         }
         let glob = glob.strip_prefix("./").unwrap_or(glob);
         // The ignore file format reads an invalid character class as literal text; a glob with one is an error here.
-        globset::Glob::new(glob).map_err(|error| bad(error.kind().to_string()))?;
+        globset::Glob::new(glob).map_err(|error| invalid(error.kind().to_string()))?;
         // In this format `#` begins a comment and trailing spaces are dropped; in a glob both are literal.
         let line = if glob.starts_with('#') {
             format!("\\{glob}")
@@ -162,11 +164,11 @@ fn globs(what: &str, globs: &[String]) -> Result<Option<Gitignore>> {
         };
         builder
             .add_line(None, &line)
-            .map_err(|error| bad(error.to_string()))?;
+            .map_err(|error| invalid(error.to_string()))?;
     }
     let built = builder
         .build()
-        .map_err(|error| Error::invalid_input(format!("{what}: {error}")))?;
+        .map_err(|error| Error::invalid_input(format!("{option}: {error}")))?;
     Ok(Some(built))
 }
 

@@ -7,11 +7,11 @@ const PRESCAN: usize = 1024;
 
 /// Decodes bytes and returns the name of the encoding, too. `declared` is the one in the headers.
 pub(crate) fn decode(bytes: &[u8], declared: Option<&str>) -> (String, &'static str) {
-    let said = declared.and_then(|label| Encoding::for_label(label.as_bytes()));
+    let from_header = declared.and_then(|label| Encoding::for_label(label.as_bytes()));
     let encoding = Encoding::for_bom(bytes)
         .map(|(encoding, _)| encoding)
-        .or(said)
-        .or_else(|| said_inside(bytes))
+        .or(from_header)
+        .or_else(|| declared_in_page(bytes))
         .unwrap_or_else(|| match std::str::from_utf8(bytes) {
             Ok(_) => UTF_8,
             // Without a declaration, browsers assume this legacy encoding.
@@ -22,7 +22,7 @@ pub(crate) fn decode(bytes: &[u8], declared: Option<&str>) -> (String, &'static 
 }
 
 /// The encoding declared by `<meta charset>`, `<meta http-equiv>` or an XML declaration.
-fn said_inside(bytes: &[u8]) -> Option<&'static Encoding> {
+fn declared_in_page(bytes: &[u8]) -> Option<&'static Encoding> {
     let start = &bytes[..bytes.len().min(PRESCAN)];
     let start = String::from_utf8_lossy(start).to_ascii_lowercase();
     let xml = start.trim_start().strip_prefix("<?xml");

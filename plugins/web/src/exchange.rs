@@ -9,13 +9,14 @@ use url::Url;
 use crate::http::{Request, Response, Transport};
 
 /// Maximum number of redirects that are followed. Servers need one or two.
-pub(crate) const REDIRECTS: usize = 5;
+pub(crate) const MAX_REDIRECTS: usize = 5;
 
 /// Maximum number of bytes of a decompressed body: half as much again as the host allows compressed.
-const MAX_UNPACKED: u64 = 16 << 20;
+const MAX_DECOMPRESSED: u64 = 16 << 20;
 
 /// Headers that may be sent to another origin, because they do not identify the sender.
-const HARMLESS: [&str; 4] = ["accept", "accept-language", "accept-encoding", "user-agent"];
+const CROSS_ORIGIN_HEADERS: [&str; 4] =
+    ["accept", "accept-language", "accept-encoding", "user-agent"];
 
 /// Headers that describe the body and are dropped together with it.
 const BODY_HEADERS: [&str; 3] = ["content-type", "content-encoding", "content-language"];
@@ -32,27 +33,28 @@ pub(crate) struct Exchange {
 
 /// Parses a URL. URLs that parsers disagree about are refused, not repaired.
 pub(crate) fn parse(text: &str) -> Result<Url> {
-    let bad = |why: &str| Error::invalid_input(format_args!("url: {why}"));
-    let odd = text.chars().any(char::is_control) || text.contains('\\') || text.trim() != text;
-    if odd {
-        return Err(bad(
+    let invalid = |reason: &str| Error::invalid_input(format_args!("url: {reason}"));
+    let malformed =
+        text.chars().any(char::is_control) || text.contains('\\') || text.trim() != text;
+    if malformed {
+        return Err(invalid(
             "it has a backslash, a control character or a space at an end; write it without, or percent-encoded",
         ));
     }
     let url = Url::parse(text).map_err(|error| match error {
         url::ParseError::RelativeUrlWithoutBase => {
-            bad("it is not absolute; begin it with https://")
+            invalid("it is not absolute; begin it with https://")
         }
-        error => bad(&error.to_string()),
+        error => invalid(&error.to_string()),
     })?;
     if !matches!(url.scheme(), "http" | "https") {
         let scheme = mimir_sdk::text::brief(url.scheme()).into_owned();
-        return Err(bad(&format!(
+        return Err(invalid(&format!(
             "`{scheme}` cannot be fetched; use http or https"
         )));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(bad(
+        return Err(invalid(
             "it has a user name or password before its host; put credentials into a header",
         ));
     }
@@ -66,36 +68,40 @@ pub(crate) fn run(transport: &impl Transport, mut request: Request) -> Result<Ex
     loop {
         let mut response = transport
             .send(&request)
-            .map_err(|error| told(error, &redirects))?;
-        let Some(next) = location(&request.url, &response).map_err(|e| told(e, &redirects))? else {
-            unpack(&mut response).map_err(|e| told(e, &redirects))?;
+            .map_err(|error| with_redirects(error, &redirects))?;
+        let Some(next) =
+            redirect_target(&request.url, &response).map_err(|e| with_redirects(e, &redirects))?
+        else {
+            decompress(&mut response).map_err(|e| with_redirects(e, &redirects))?;
             return Ok(Exchange {
                 url: request.url,
                 redirects,
                 response,
             });
         };
-        if redirects.len() == REDIRECTS {
+        if redirects.len() == MAX_REDIRECTS {
             let message = format!(
-                "it redirects more than {REDIRECTS} times; fetch the last address directly"
+                "it redirects more than {MAX_REDIRECTS} times; fetch the last address directly"
             );
-            let error = of_kind("too-many-redirects", Error::limit_exceeded(message));
-            return Err(told(error, &redirects));
+            let error = with_kind("too-many-redirects", Error::limit_exceeded(message));
+            return Err(with_redirects(error, &redirects));
         }
         let timeout = request.timeout.map(|timeout| timeout.after(response.spent));
-        request.timeout = timeout.transpose().map_err(|e| told(e, &redirects))?;
+        request.timeout = timeout
+            .transpose()
+            .map_err(|e| with_redirects(e, &redirects))?;
         redirects.push(request.url.clone());
-        turn(&mut request, next, response.status);
+        redirect_request(&mut request, next, response.status);
     }
 }
 
 /// Sets the kind of an error: the same stable names that the host uses.
-pub(crate) fn of_kind(kind: &str, error: Error) -> Error {
+pub(crate) fn with_kind(kind: &str, error: Error) -> Error {
     error.with_details(serde_json::json!({ "kind": kind }))
 }
 
 /// Adds the redirects to an error.
-fn told(error: Error, redirects: &[Url]) -> Error {
+fn with_redirects(error: Error, redirects: &[Url]) -> Error {
     if redirects.is_empty() {
         return error;
     }
@@ -109,7 +115,7 @@ fn told(error: Error, redirects: &[Url]) -> Error {
 }
 
 /// Resolves the target of a redirect.
-fn location(from: &Url, response: &Response) -> Result<Option<Url>> {
+fn redirect_target(from: &Url, response: &Response) -> Result<Option<Url>> {
     let (301..=303 | 307 | 308) = response.status else {
         return Ok(None);
     };
@@ -120,82 +126,83 @@ fn location(from: &Url, response: &Response) -> Result<Option<Url>> {
         let to = mimir_sdk::text::brief(text);
         format!("it redirects to {to}, which is not followed: {why}")
     };
-    let followed = match text.contains('\\') {
+    let target = match text.contains('\\') {
         true => Err("it has a backslash".to_owned()),
         false => from.join(text).map_err(|error| error.to_string()),
     };
-    let followed = followed.and_then(|url| match parse(url.as_str()) {
+    let target = target.and_then(|url| match parse(url.as_str()) {
         Ok(url) => Ok(url),
         Err(error) => Err(error.message().trim_start_matches("url: ").to_owned()),
     });
     let mut url =
-        followed.map_err(|why| of_kind("invalid-redirect", Error::network(refused(&why))))?;
+        target.map_err(|why| with_kind("invalid-redirect", Error::network(refused(&why))))?;
     if from.scheme() == "https" && url.scheme() == "http" {
         let why = "a redirect from https to http would expose the request; fetch the https address";
         let error = Error::permission_denied(refused(why));
-        return Err(of_kind("downgrade", error));
+        return Err(with_kind("downgrade", error));
     }
     url.set_fragment(None);
     Ok(Some(url))
 }
 
-/// Changes the request for a redirect, as in the Fetch Standard (section 4.4, "HTTP-redirect fetch").
-fn turn(request: &mut Request, to: Url, status: u16) {
-    let rewritten = match status {
+/// Updates the request for a redirect, as in the Fetch Standard (section 4.4, "HTTP-redirect fetch").
+fn redirect_request(request: &mut Request, to: Url, status: u16) {
+    let becomes_get = match status {
         301 | 302 => request.method == "POST",
         303 => !matches!(request.method, "GET" | "HEAD"),
         _ => false,
     };
     let is =
         |names: &[&str], name: &str| names.iter().any(|known| name.eq_ignore_ascii_case(known));
-    if rewritten {
+    if becomes_get {
         request.method = "GET";
         request.body.clear();
         request.headers.retain(|(name, _)| !is(&BODY_HEADERS, name));
     }
     if to.origin() != request.url.origin() {
         let with_body = !request.body.is_empty();
-        request
-            .headers
-            .retain(|(name, _)| is(&HARMLESS, name) || (with_body && is(&BODY_HEADERS, name)));
+        request.headers.retain(|(name, _)| {
+            is(&CROSS_ORIGIN_HEADERS, name) || (with_body && is(&BODY_HEADERS, name))
+        });
     }
     request.url = to;
 }
 
 /// Decompresses the body if its encoding was requested.
-fn unpack(response: &mut Response) -> Result<()> {
+fn decompress(response: &mut Response) -> Result<()> {
     let coding = response.header("content-encoding").unwrap_or_default();
     let coding = coding.trim().to_ascii_lowercase();
-    let packed = std::mem::take(&mut response.body);
+    let compressed = std::mem::take(&mut response.body);
     response.body = match coding.as_str() {
-        _ if packed.is_empty() => packed,
-        "gzip" | "x-gzip" => unpacked(MultiGzDecoder::new(&packed[..]))?,
-        "deflate" => unpacked(ZlibDecoder::new(&packed[..]))?,
-        "" | "identity" => packed,
+        _ if compressed.is_empty() => compressed,
+        "gzip" | "x-gzip" => decompress_limited(MultiGzDecoder::new(&compressed[..]))?,
+        "deflate" => decompress_limited(ZlibDecoder::new(&compressed[..]))?,
+        "" | "identity" => compressed,
         other => {
             let coding = mimir_sdk::text::brief(other).into_owned();
             let message = format_args!(
-                "the answer is packed as {coding}, which was not asked for; send the header `accept-encoding: identity`"
+                "the response is compressed with {coding}, which was not requested; send the header `accept-encoding: identity`"
             );
-            return Err(of_kind("invalid-encoding", Error::network(message)));
+            return Err(with_kind("invalid-encoding", Error::network(message)));
         }
     };
     Ok(())
 }
 
-fn unpacked(packed: impl Read) -> Result<Vec<u8>> {
+fn decompress_limited(compressed: impl Read) -> Result<Vec<u8>> {
     let mut all = Vec::new();
-    let mut limited = packed.take(MAX_UNPACKED + 1);
+    let mut limited = compressed.take(MAX_DECOMPRESSED + 1);
     limited.read_to_end(&mut all).map_err(|_| {
-        let message = "the answer cannot be unpacked; send the header `accept-encoding: identity`";
-        of_kind("invalid-encoding", Error::network(message))
+        let message =
+            "the response cannot be decompressed; send the header `accept-encoding: identity`";
+        with_kind("invalid-encoding", Error::network(message))
     })?;
-    if all.len() as u64 > MAX_UNPACKED {
-        let most = MAX_UNPACKED >> 20;
+    if all.len() as u64 > MAX_DECOMPRESSED {
+        let max_mib = MAX_DECOMPRESSED >> 20;
         let message = format_args!(
-            "the answer unpacks to more than {most} MiB, the most that web_fetch unpacks whatever the settings; ask for less of it"
+            "the response decompresses to more than {max_mib} MiB, a fixed limit of web_fetch; request a smaller part"
         );
-        return Err(of_kind(
+        return Err(with_kind(
             "decompression-bomb",
             Error::limit_exceeded(message),
         ));

@@ -134,7 +134,7 @@ const FRAMING: [&str; 9] = [
 ];
 
 fn is_framing(name: &str) -> bool {
-    FRAMING.iter().any(|known| name.eq_ignore_ascii_case(known))
+    FRAMING.iter().any(|other| name.eq_ignore_ascii_case(other))
 }
 
 /// Some sites reject requests without a user agent.
@@ -164,11 +164,11 @@ impl Assess for WebFetch {
             return Assessment::allow(format!("{method} {url}"));
         }
         let size = self.body.as_ref().map_or(0, String::len);
-        let asked = Assessment::ask(format!("send {method} to {url}"))
+        let assessment = Assessment::ask(format!("send {method} to {url}"))
             .because("it may change something there");
         match size {
-            0 => asked,
-            size => asked.because(format!("{size} bytes leave this machine in its body")),
+            0 => assessment,
+            size => assessment.because(format!("{size} bytes leave this machine in its body")),
         }
     }
 }
@@ -186,12 +186,12 @@ impl WebFetch {
         if self.method.is_safe() && !body.is_empty() {
             let method = self.method.as_str();
             return Err(Error::invalid_input(format_args!(
-                "body: {method} has none; use POST or PUT"
+                "body: {method} requests have no body; use POST or PUT"
             )));
         }
         if let Some(name) = self.headers.keys().find(|name| is_framing(name)) {
             let message = format_args!("headers: `{name}` is the host's to set; leave it out");
-            return Err(exchange::of_kind(
+            return Err(exchange::with_kind(
                 "forbidden-header",
                 Error::invalid_input(message),
             ));
@@ -203,7 +203,7 @@ impl WebFetch {
             ("user-agent", AGENT),
         ];
         for (name, value) in defaults {
-            let is_set = |(known, _): &(String, String)| known.eq_ignore_ascii_case(name);
+            let is_set = |(other, _): &(String, String)| other.eq_ignore_ascii_case(name);
             if !headers.iter().any(is_set) {
                 headers.push((name.to_owned(), value.to_owned()));
             }
@@ -224,7 +224,7 @@ impl WebFetch {
             response,
         } = exchange;
         let kind = response.header("content-type").map(str::to_owned);
-        let read = body::read(response.body, kind.as_deref());
+        let decoded = body::read(response.body, kind.as_deref());
         let mut fetched = Fetched {
             url: url.to_string(),
             status: response.status,
@@ -238,7 +238,7 @@ impl WebFetch {
             next_offset: None,
             length: 0,
         };
-        let (text, charset, is_page) = match read {
+        let (text, charset, is_page) = match decoded {
             body::Body::Binary(data) => {
                 fetched.form = Form::File;
                 return Ok(Answer::file(fetched, &url, kind, data));
@@ -263,7 +263,7 @@ impl WebFetch {
                 page.text
             }
         };
-        fetched.show(&text, self.offset, self.max_length);
+        fetched.select_part(&text, self.offset, self.max_length);
         Ok(Answer::text(fetched))
     }
 }

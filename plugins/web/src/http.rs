@@ -5,15 +5,15 @@ use std::time::Duration;
 use mimir_sdk::{Error, Result};
 use url::Url;
 
-use crate::exchange::of_kind;
+use crate::exchange::with_kind;
 
 #[cfg(not(target_os = "wasi"))]
-mod absent;
+mod stub;
 #[cfg(target_os = "wasi")]
 mod wasi;
 
 #[cfg(not(target_os = "wasi"))]
-pub(crate) use absent::Network;
+pub(crate) use stub::Network;
 #[cfg(target_os = "wasi")]
 pub(crate) use wasi::Network;
 
@@ -32,33 +32,36 @@ pub(crate) struct Request {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Timeout {
     /// The requested limit.
-    pub(crate) whole: Duration,
+    pub(crate) limit: Duration,
     /// The remaining time.
-    pub(crate) left: Duration,
+    pub(crate) remaining: Duration,
 }
 
 impl Timeout {
     pub(crate) fn of(seconds: u64) -> Self {
-        let whole = Duration::from_secs(seconds);
-        Self { whole, left: whole }
+        let limit = Duration::from_secs(seconds);
+        Self {
+            limit,
+            remaining: limit,
+        }
     }
 
     /// The remaining time for the next hop.
     pub(crate) fn after(self, spent: Duration) -> Result<Self> {
-        let left = self.left.saturating_sub(spent);
-        match left.is_zero() {
-            true => Err(self.over()),
-            false => Ok(Self { left, ..self }),
+        let remaining = self.remaining.saturating_sub(spent);
+        match remaining.is_zero() {
+            true => Err(self.timeout_error()),
+            false => Ok(Self { remaining, ..self }),
         }
     }
 
     /// Error for a timeout.
-    pub(crate) fn over(self) -> Error {
+    pub(crate) fn timeout_error(self) -> Error {
         let message = format_args!(
-            "the whole answer took longer than the {} s of `timeout`; give it more",
-            self.whole.as_secs()
+            "the whole response took longer than the `timeout` of {} s; increase it",
+            self.limit.as_secs()
         );
-        of_kind("timeout-whole", Error::timeout(message))
+        with_kind("timeout-whole", Error::timeout(message))
     }
 }
 
@@ -77,8 +80,8 @@ impl Response {
     /// The first value of a header.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut headers = self.headers.iter();
-        let found = headers.find(|(known, _)| known == name)?;
-        Some(&found.1)
+        let header = headers.find(|(known, _)| known == name)?;
+        Some(&header.1)
     }
 }
 

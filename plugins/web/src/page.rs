@@ -1,7 +1,7 @@
 //! Conversion of an HTML page for a reader: its title, and its main content as Markdown or as plain text.
 //!
 //! The page is parsed as in a browser. `tidy` removes everything but the content from the tree, then `htmd` or `plain`
-//! writes it. The source of the page matters only as the base URL of its links.
+//! writes it. The URL of the page is only used to resolve its links.
 
 mod attributes;
 mod dom;
@@ -57,7 +57,7 @@ fn read(
     let text = write(&converter, &content);
     Page {
         title: title.filter(|title| !title.is_empty()),
-        text: spaced(&text),
+        text: collapse_blank_lines(&text),
     }
 }
 
@@ -75,7 +75,7 @@ fn converter() -> HtmlToMarkdown {
         .add_handler(
             vec!["pre"],
             move |_: &dyn Handlers, element: Element<'_>| {
-                let written = match in_cells.any() {
+                let written = match in_cells.inside_cell() {
                     true => code_lines(element.node),
                     false => code_block(element.node),
                 };
@@ -151,7 +151,7 @@ fn one_line(text: &str) -> String {
 }
 
 /// Removes trailing spaces and repeated empty lines, except in code.
-fn spaced(text: &str) -> String {
+fn collapse_blank_lines(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let (mut empty, mut fence) = (0, None::<&str>);
     for line in text.lines() {

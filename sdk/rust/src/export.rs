@@ -137,7 +137,7 @@ impl Entry {
             name: tool::name::<T>,
             define: tool::definition::<T>,
             run: run::<T>,
-            assess: declared::<T>,
+            assess: assess_as_declared::<T>,
         }
     }
 
@@ -169,13 +169,13 @@ impl<T> NotAssessed for Probe<T> {}
 
 /// The manifest of a plugin for the host.
 pub fn describe(package: &Package, tools: &[Entry]) -> wit::Manifest {
-    let filled = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let non_empty = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     wit::Manifest {
         name: package.name.into(),
         version: package.version.into(),
         description: package.description.into(),
-        license: filled(package.license),
-        homepage: filled(package.homepage),
+        license: non_empty(package.license),
+        homepage: non_empty(package.homepage),
         tools: tools.iter().map(|entry| (entry.define)()).collect(),
     }
 }
@@ -222,7 +222,7 @@ fn assess_own<T: Assess>(arguments: &str, cx: &Context) -> Assessment {
     }
 }
 
-fn declared<T: Tool>(_: &str, _: &Context) -> Assessment {
+fn assess_as_declared<T: Tool>(_: &str, _: &Context) -> Assessment {
     let name = tool::name::<T>();
     match tool::approval::<T>() {
         tool::Approval::Allow => Assessment::allow(name),
@@ -247,11 +247,15 @@ fn parse<T: Tool>(arguments: &str) -> Result<T> {
         } else {
             path
         };
-        let why = error.into_inner().to_string();
+        let reason = error.into_inner().to_string();
         // The position in the JSON text is dropped, because the text was not written by hand.
-        let why = why.split(" at line ").next().unwrap_or(&why).to_owned();
-        Error::invalid_input(format_args!("{at}: {why}"))
-            .with_details(serde_json::json!([{ "path": at, "message": why }]))
+        let reason = reason
+            .split(" at line ")
+            .next()
+            .unwrap_or(&reason)
+            .to_owned();
+        Error::invalid_input(format_args!("{at}: {reason}"))
+            .with_details(serde_json::json!([{ "path": at, "message": reason }]))
     })?;
     json.end()
         .map_err(|e| Error::invalid_input(format_args!("arguments: {e}")))?;

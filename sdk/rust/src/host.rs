@@ -61,7 +61,7 @@ pub mod tools {
         #[cfg(not(target_family = "wasm"))]
         {
             let _ = (name, arguments);
-            Err(super::outside("tools"))
+            Err(super::unavailable("tools"))
         }
     }
 }
@@ -79,7 +79,7 @@ pub mod model {
         #[cfg(not(target_family = "wasm"))]
         {
             let _ = (prompt, max_tokens);
-            Err(super::outside("the model"))
+            Err(super::unavailable("the model"))
         }
     }
 }
@@ -96,7 +96,7 @@ pub mod storage {
         #[cfg(not(target_family = "wasm"))]
         {
             let _ = key;
-            Err(super::outside("storage"))
+            Err(super::unavailable("storage"))
         }
     }
 
@@ -107,7 +107,7 @@ pub mod storage {
         #[cfg(not(target_family = "wasm"))]
         {
             let _ = (key, value);
-            Err(super::outside("storage"))
+            Err(super::unavailable("storage"))
         }
     }
 
@@ -118,7 +118,7 @@ pub mod storage {
         #[cfg(not(target_family = "wasm"))]
         {
             let _ = key;
-            Err(super::outside("storage"))
+            Err(super::unavailable("storage"))
         }
     }
 
@@ -129,7 +129,7 @@ pub mod storage {
         #[cfg(not(target_family = "wasm"))]
         {
             let _ = prefix;
-            Err(super::outside("storage"))
+            Err(super::unavailable("storage"))
         }
     }
 }
@@ -140,7 +140,7 @@ fn millis(time: std::time::Duration) -> u64 {
 }
 
 #[cfg(not(target_family = "wasm"))]
-fn outside(what: &str) -> crate::error::Error {
+fn unavailable(what: &str) -> crate::error::Error {
     crate::error::Error::unavailable(format_args!(
         "{what} can be reached only from inside a component"
     ))

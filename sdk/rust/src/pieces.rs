@@ -10,23 +10,23 @@ use std::iter::successors;
 use std::ops::Range;
 
 /// Longest run of characters without a gap that is never split, in bytes: longer than any token.
-const RUN: usize = 4096;
+const MAX_TOKEN: usize = 4096;
 
 /// Longest line that [`piece`] never splits, in bytes.
-const LINE: usize = 1000;
+const MAX_LINE: usize = 1000;
 
 /// Longest private key that is never split, in bytes: several times the longest in use.
 pub const KEY: usize = 32 << 10;
 
 /// Fewest bytes of a line from a private key that reveal anything about it.
-const KEY_LINE: usize = 16;
+const MIN_KEY_LINE: usize = 16;
 
 /// Characters around the lines of a private key that is quoted, escaped or commented.
 const QUOTES: &[u8] = b" \t\r\n\"'>|#*+,;\\";
 
-/// The part of `text` from about `from` on with about `most` bytes. It begins and ends at line ends, in a long line
+/// The part of `text` from about `from` on with about `max_bytes` bytes. It begins and ends at line ends, in a long line
 /// between two members or words, and never inside a private key. So it may begin before `from`, and it is longer than
-/// `most` if no cut is allowed. The next part begins at its end. It is empty only at the end of the text.
+/// `max_bytes` if no cut is allowed. The next part begins at its end. It is empty only at the end of the text.
 ///
 /// ```
 /// use mimir_sdk::pieces::piece;
@@ -35,63 +35,69 @@ const QUOTES: &[u8] = b" \t\r\n\"'>|#*+,;\\";
 /// assert_eq!(&text[piece(text, 14, 5)], "token = abcdef\n");
 /// assert_eq!(&text[piece(text, 19, 100)], "three\n");
 /// ```
-pub fn piece(text: &str, from: usize, most: usize) -> Range<usize> {
+pub fn piece(text: &str, from: usize, max_bytes: usize) -> Range<usize> {
     if from >= text.len() {
         return text.len()..text.len();
     }
-    let until = from.saturating_add(most);
+    let target_end = from.saturating_add(max_bytes);
     let bytes = text.as_bytes();
     let (mut start, mut end) = (0, 0);
-    for place in successors(Some(0), |at| (*at < bytes.len()).then(|| next(bytes, *at))) {
-        if place <= from {
-            start = place;
+    for cut_at in successors(Some(0), |at| {
+        (*at < bytes.len()).then(|| next_cut(bytes, *at))
+    }) {
+        if cut_at <= from {
+            start = cut_at;
         }
-        if place > start && (place <= until || end <= start) {
-            end = place;
+        if cut_at > start && (cut_at <= target_end || end <= start) {
+            end = cut_at;
         }
-        if place >= until && end > start {
+        if cut_at >= target_end && end > start {
             break;
         }
     }
     start..end
 }
 
-/// The excerpt of a line around the byte `at`, with about `most` bytes.
+/// The excerpt of a line around the byte `at`, with about `max_bytes` bytes.
 ///
 /// ```
 /// let line = r#"{"user": "ann", "token": "abcdef"}"#;
 /// assert_eq!(&line[mimir_sdk::pieces::excerpt(line, 28, 24)], r#""token": "abcdef"}"#);
 /// ```
-pub fn excerpt(line: &str, at: usize, most: usize) -> Range<usize> {
+pub fn excerpt(line: &str, at: usize, max_bytes: usize) -> Range<usize> {
     let bytes = line.as_bytes();
-    if bytes.len() <= most {
+    if bytes.len() <= max_bytes {
         return 0..bytes.len();
     }
-    let places = successors(Some(0), |from| {
-        (*from < bytes.len()).then(|| from + cut(&bytes[*from..], most / 4))
+    let cuts = successors(Some(0), |from| {
+        (*from < bytes.len()).then(|| from + unsplit_prefix(&bytes[*from..], max_bytes / 4))
     });
     // At most a quarter of the excerpt comes before `at`, so that the match is in it.
     let (mut start, mut before, mut end) = (0, 0, 0);
-    for place in places {
-        if place <= at {
-            (before, start) = (start, place);
-            end = place;
-        } else if end <= at || place - before <= most {
-            end = place;
+    for cut_at in cuts {
+        if cut_at <= at {
+            (before, start) = (start, cut_at);
+            end = cut_at;
+        } else if end <= at || cut_at - before <= max_bytes {
+            end = cut_at;
         } else {
             break;
         }
     }
-    if end - before <= most {
+    if end - before <= max_bytes {
         return before..end;
     }
-    if end - start < RUN {
+    if end - start < MAX_TOKEN {
         return start..end;
     }
     // A run of this length is not a token, so a part of it reveals no secret.
-    let run = if start - before < RUN { start } else { before };
-    let round = line.floor_char_boundary(at.saturating_sub(most / 4).max(run));
-    round..line.floor_char_boundary((round + most).min(end))
+    let run_start = if start - before < MAX_TOKEN {
+        start
+    } else {
+        before
+    };
+    let start_at = line.floor_char_boundary(at.saturating_sub(max_bytes / 4).max(run_start));
+    start_at..line.floor_char_boundary((start_at + max_bytes).min(end))
 }
 
 /// Returns true if a private key begins in `before` and does not end there. A tool checks up to [`KEY`] bytes before
@@ -99,7 +105,7 @@ pub fn excerpt(line: &str, at: usize, most: usize) -> Range<usize> {
 pub fn opens_key(before: &[u8]) -> bool {
     let before = &before[before.len().saturating_sub(KEY)..];
     match memchr::memmem::rfind(before, BEGIN) {
-        Some(at) => is_frame(&before[at..]) && end_of_key(before, at).is_none(),
+        Some(at) => is_frame(&before[at..]) && key_end(before, at).is_none(),
         None => false,
     }
 }
@@ -107,9 +113,9 @@ pub fn opens_key(before: &[u8]) -> bool {
 /// Returns true if a line looks like one from the inside of a private key: only base64, or its last line.
 pub fn in_key(line: &[u8]) -> bool {
     let inner = line.trim_ascii();
-    let inner = trim(inner);
-    let of_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=\\".contains(byte);
-    inner.len() >= KEY_LINE && inner.iter().all(of_base64) || ends_key(line)
+    let inner = trim_quotes(inner);
+    let is_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=\\".contains(byte);
+    inner.len() >= MIN_KEY_LINE && inner.iter().all(is_base64) || ends_key(line)
 }
 
 /// Returns true if a private key ends in this line.
@@ -130,33 +136,36 @@ fn is_frame(text: &[u8]) -> bool {
     memchr::memmem::find(name, b"PRIVATE KEY").is_some()
 }
 
-fn trim(line: &[u8]) -> &[u8] {
-    let kept = |byte: &u8| !QUOTES.contains(byte);
-    match (line.iter().position(kept), line.iter().rposition(kept)) {
+fn trim_quotes(line: &[u8]) -> &[u8] {
+    let is_content = |byte: &u8| !QUOTES.contains(byte);
+    match (
+        line.iter().position(is_content),
+        line.iter().rposition(is_content),
+    ) {
         (Some(first), Some(last)) => &line[first..=last],
         _ => &[],
     }
 }
 
 /// End of the private key that begins at `at`.
-fn end_of_key(text: &[u8], at: usize) -> Option<usize> {
-    let reach = &text[at..text.len().min(at + KEY)];
-    let end = memchr::memmem::find(reach, END)?;
+fn key_end(text: &[u8], at: usize) -> Option<usize> {
+    let candidate = &text[at..text.len().min(at + KEY)];
+    let end = memchr::memmem::find(candidate, END)?;
     Some(at + end + END.len())
 }
 
 /// The next allowed cut after `at`, which must itself be one and not the end.
-fn next(text: &[u8], at: usize) -> usize {
+fn next_cut(text: &[u8], at: usize) -> usize {
     let mut end = line_end(text, at);
-    if end - at > LINE {
-        end = at + cut(&text[at..end], LINE);
+    if end - at > MAX_LINE {
+        end = at + unsplit_prefix(&text[at..end], MAX_LINE);
     }
-    let begins = memchr::memmem::find(&text[at..end], BEGIN);
-    match begins.filter(|begin| is_frame(&text[at + begin..])) {
-        Some(begin) => match end_of_key(text, at + begin) {
-            Some(over) if over > end => {
-                let rest = line_end(text, over);
-                over + cut(&text[over..rest], LINE)
+    let key_begin = memchr::memmem::find(&text[at..end], BEGIN);
+    match key_begin.filter(|begin| is_frame(&text[at + begin..])) {
+        Some(begin) => match key_end(text, at + begin) {
+            Some(key_end_at) if key_end_at > end => {
+                let rest = line_end(text, key_end_at);
+                key_end_at + unsplit_prefix(&text[key_end_at..rest], MAX_LINE)
             }
             _ => end,
         },
@@ -168,29 +177,29 @@ fn line_end(text: &[u8], at: usize) -> usize {
     memchr::memchr(b'\n', &text[at..]).map_or(text.len(), |end| at + end + 1)
 }
 
-/// Length of the beginning of a line that is not split, about `most` bytes: up to the end of a member, of a word, or
-/// of a run that has neither.
-fn cut(line: &[u8], most: usize) -> usize {
-    if line.len() <= most {
+/// Length of the first part of a line that must not be split, about `max_bytes` bytes: it ends after a member, after a
+/// word, or after a run that has neither.
+fn unsplit_prefix(line: &[u8], max_bytes: usize) -> usize {
+    if line.len() <= max_bytes {
         return line.len();
     }
-    let member = |byte: &u8| b",;{}<>&".contains(byte);
-    let word = |byte: &u8| byte.is_ascii_whitespace();
-    let head = &line[..most];
-    let found = head
+    let ends_member = |byte: &u8| b",;{}<>&".contains(byte);
+    let ends_word = |byte: &u8| byte.is_ascii_whitespace();
+    let head = &line[..max_bytes];
+    let position = head
         .iter()
-        .rposition(member)
-        .or_else(|| head.iter().rposition(word))
+        .rposition(ends_member)
+        .or_else(|| head.iter().rposition(ends_word))
         .or_else(|| {
-            let tail = &line[most..line.len().min(RUN)];
+            let tail = &line[max_bytes..line.len().min(MAX_TOKEN)];
             tail.iter()
-                .position(|byte| member(byte) || word(byte))
-                .map(|at| most + at)
+                .position(|byte| ends_member(byte) || ends_word(byte))
+                .map(|at| max_bytes + at)
         });
-    match found {
+    match position {
         Some(at) => at + 1,
         None => {
-            let mut end = line.len().min(RUN);
+            let mut end = line.len().min(MAX_TOKEN);
             // Ends after a whole character.
             while end < line.len() && line[end] & 0xc0 == 0x80 {
                 end += 1;

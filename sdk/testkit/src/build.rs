@@ -62,10 +62,10 @@ pub(crate) fn build(folder: &Path) -> Result<PathBuf, TestkitError> {
             .find(|file| file.extension().is_some_and(|end| end == "wasm"))
     };
     let text = String::from_utf8_lossy(&output.stdout);
-    let found = text.lines().find_map(component);
-    found.ok_or_else(|| {
+    let component = text.lines().find_map(component);
+    component.ok_or_else(|| {
         failed(
-            "it makes no component; its Cargo.toml needs [lib] crate-type = [\"cdylib\"]"
+            "the package builds no component; its Cargo.toml needs [lib] crate-type = [\"cdylib\"]"
                 .to_owned(),
         )
     })

@@ -7,18 +7,18 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum TestkitError {
     /// A file or folder of the kit is not accessible.
-    #[error("{place}: {source}", place = place.display())]
+    #[error("{path}: {source}", path = path.display())]
     File {
-        /// The path.
-        place: PathBuf,
+        /// The path, or a description of the resource.
+        path: PathBuf,
         /// The cause.
         source: io::Error,
     },
-    /// The plugin was left out when the tools were loaded.
-    #[error("{place} was left out: {reason}")]
+    /// The plugin, or one of its tools, was not loaded.
+    #[error("{location} was not loaded: {reason}")]
     Refused {
         /// The plugin, or one of its tools.
-        place: String,
+        location: String,
         /// The loader's reason.
         reason: String,
     },
@@ -31,13 +31,13 @@ pub enum TestkitError {
         reason: String,
     },
     /// The settings are not valid as a config file.
-    #[error("the settings are refused: {0}")]
+    #[error("the settings are not valid: {0}")]
     Settings(String),
 }
 
 impl TestkitError {
-    pub(crate) fn file(place: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
-        let place = place.into();
-        |source| TestkitError::File { place, source }
+    pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        |source| TestkitError::File { path, source }
     }
 }

@@ -18,11 +18,11 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::TestkitError;
-use crate::answers::Answers;
 use crate::build;
-use crate::record::{Events, Said};
-use crate::script::{Approve, Person, lock};
-use crate::secrets::Secrets;
+use crate::model::TestModel;
+use crate::person::{Approve, ScriptedPerson, lock};
+use crate::record::{RecordedEvents, RecordedOutput};
+use crate::secrets::TestSecrets;
 
 /// A workspace with plugins, a pipeline to call them, and a simulated person who answers prompts.
 ///
@@ -34,11 +34,11 @@ pub struct Testkit {
     pipeline: Pipeline,
     loaded: Mutex<LoadedTools>,
     settings: Mutex<(Config, Policy)>,
-    person: Arc<Person>,
-    secrets: Arc<Secrets>,
-    answers: Arc<Answers>,
-    events: Arc<Events>,
-    said: Arc<Said>,
+    person: Arc<ScriptedPerson>,
+    secrets: Arc<TestSecrets>,
+    model: Arc<TestModel>,
+    events: Arc<RecordedEvents>,
+    output: Arc<RecordedOutput>,
     runtime: Runtime,
 }
 
@@ -47,7 +47,7 @@ impl Testkit {
     pub fn new(plugin: impl AsRef<Path>) -> Result<Self, TestkitError> {
         let kit = Self::empty()?;
         kit.add(plugin)?;
-        kit.whole()
+        kit.check_loaded()
     }
 
     /// Creates a kit with the plugin that cargo builds in this folder: `Testkit::build(env!("CARGO_MANIFEST_DIR"))` in
@@ -60,7 +60,7 @@ impl Testkit {
     pub fn from_bytes(name: &str, component: &[u8]) -> Result<Self, TestkitError> {
         let kit = Self::empty()?;
         kit.add_bytes(name, component)?;
-        kit.whole()
+        kit.check_loaded()
     }
 
     /// Creates a kit without plugins.
@@ -89,10 +89,10 @@ impl Testkit {
         let mut default = HostOptions::new(workspace.path());
         default.cache_dir = cache_dir();
         let host = WasmHost::new(options(default));
-        let person = Arc::<Person>::default();
-        let secrets = Arc::<Secrets>::default();
-        let events = Arc::<Events>::default();
-        let answers = Arc::<Answers>::default();
+        let person = Arc::<ScriptedPerson>::default();
+        let secrets = Arc::<TestSecrets>::default();
+        let events = Arc::<RecordedEvents>::default();
+        let model = Arc::<TestModel>::default();
         let ports = PipelinePorts {
             approver: person.clone(),
             approval_store: Arc::new(NoApprovalStore),
@@ -103,7 +103,7 @@ impl Testkit {
                 workspace.path(),
                 SandboxSettings::default(),
             )),
-            model: answers.clone(),
+            model: model.clone(),
         };
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -117,9 +117,9 @@ impl Testkit {
             settings: Mutex::default(),
             person,
             secrets,
-            answers,
+            model,
             events,
-            said: Arc::default(),
+            output: Arc::default(),
             runtime: runtime.map_err(TestkitError::file("the runtime of the test"))?,
         };
         kit.reload();
@@ -150,16 +150,16 @@ impl Testkit {
     /// Reloads the folder of tools.
     pub fn reload(&self) {
         *lock(&self.loaded) = self.runtime.block_on(self.toolbox.load());
-        self.renew();
+        self.update_pipeline();
     }
 
-    /// Fails if a loaded plugin or tool is not usable.
-    fn whole(self) -> Result<Self, TestkitError> {
+    /// Fails if a plugin or tool was not loaded.
+    fn check_loaded(self) -> Result<Self, TestkitError> {
         match self.quarantined().into_iter().next() {
             None => Ok(self),
-            Some(left) => Err(TestkitError::Refused {
-                place: left.location,
-                reason: left.reason,
+            Some(quarantined) => Err(TestkitError::Refused {
+                location: quarantined.location,
+                reason: quarantined.reason,
             }),
         }
     }
@@ -180,8 +180,8 @@ impl Testkit {
 
     /// Sets a language model that answers the tools' prompts; without one, prompts fail.
     #[must_use]
-    pub fn model(self, says: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
-        self.answers.set(says);
+    pub fn model(self, answer: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
+        self.model.set(answer);
         self
     }
 
@@ -199,12 +199,12 @@ impl Testkit {
         let policy = Policy::new(&config, "the settings of the test");
         let policy = policy.map_err(|e| TestkitError::Settings(e.to_string()))?;
         *lock(&self.settings) = (config, policy);
-        self.renew();
+        self.update_pipeline();
         Ok(self)
     }
 
     /// Updates the tools and rules of the pipeline.
-    fn renew(&self) {
+    fn update_pipeline(&self) {
         let loaded = lock(&self.loaded);
         let (config, policy) = lock(&self.settings).clone();
         let mut tools = loaded.tools.clone();
@@ -233,7 +233,7 @@ impl Testkit {
             user: None,
         };
         let mut call = Call::new(tool, arguments, context);
-        call.observer = self.said.clone();
+        call.observer = self.output.clone();
         let pipeline = self.pipeline.clone();
         async move { pipeline.call(call).await }
     }
@@ -270,12 +270,12 @@ impl Testkit {
 
     /// All output of the tools to the log, stdout and stderr.
     pub fn log(&self) -> Vec<LogLine> {
-        self.said.lines()
+        self.output.lines()
     }
 
     /// All progress that the tools reported.
     pub fn progress(&self) -> Vec<CallProgress> {
-        self.said.progress()
+        self.output.progress()
     }
 
     /// The pipeline, for tests of the pipeline itself.
@@ -296,8 +296,8 @@ fn cache_dir() -> Option<PathBuf> {
         let deps = exe.ancestors().find(|folder| folder.ends_with("deps"))?;
         let folder = deps.parent()?.join("mimir-testkit");
         let changed = |path: &Path| fs::metadata(path).and_then(|meta| meta.modified());
-        if let (Ok(kept), Ok(built)) = (changed(&folder), changed(&exe))
-            && kept < built
+        if let (Ok(cached), Ok(built)) = (changed(&folder), changed(&exe))
+            && cached < built
         {
             // At worst, a kit that uses it at this moment compiles again.
             fs::remove_dir_all(&folder).ok()?;

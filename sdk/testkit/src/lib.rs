@@ -40,17 +40,17 @@
 //!
 //! Out of scope: running a tool in any other way than through the pipeline.
 
-mod answers;
 mod build;
 mod error;
 mod kit;
+mod model;
+mod person;
 mod record;
-mod script;
 mod secrets;
 
 pub use error::TestkitError;
 pub use kit::Testkit;
-pub use script::Approve;
+pub use person::Approve;
 
 /// The code of an error, under the name that the SDK gives it.
 pub use mimir_core::ToolErrorCode as Code;

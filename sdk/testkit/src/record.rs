@@ -6,19 +6,19 @@ use mimir_core::audit::AuditError;
 use mimir_core::call::{CallObserver, CallProgress, LogLine};
 use mimir_core::{AuditEvent, AuditSink};
 
-use crate::script::lock;
+use crate::person::lock;
 
 /// The audit log of a test, in memory.
 #[derive(Default)]
-pub(crate) struct Events(Mutex<Vec<AuditEvent>>);
+pub(crate) struct RecordedEvents(Mutex<Vec<AuditEvent>>);
 
-impl Events {
+impl RecordedEvents {
     pub(crate) fn all(&self) -> Vec<AuditEvent> {
         lock(&self.0).clone()
     }
 }
 
-impl AuditSink for Events {
+impl AuditSink for RecordedEvents {
     fn record(&self, event: &AuditEvent) -> Result<(), AuditError> {
         lock(&self.0).push(event.clone());
         Ok(())
@@ -31,12 +31,12 @@ impl AuditSink for Events {
 
 /// Log lines and progress of a test's tools.
 #[derive(Default)]
-pub(crate) struct Said {
+pub(crate) struct RecordedOutput {
     lines: Mutex<Vec<LogLine>>,
     progress: Mutex<Vec<CallProgress>>,
 }
 
-impl Said {
+impl RecordedOutput {
     pub(crate) fn lines(&self) -> Vec<LogLine> {
         lock(&self.lines).clone()
     }
@@ -46,7 +46,7 @@ impl Said {
     }
 }
 
-impl CallObserver for Said {
+impl CallObserver for RecordedOutput {
     fn progress(&self, progress: CallProgress) {
         lock(&self.progress).push(progress);
     }

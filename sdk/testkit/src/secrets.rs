@@ -5,19 +5,19 @@ use std::sync::Mutex;
 
 use mimir_core::redact::{Redactor, Vault, VaultError};
 
-use crate::script::lock;
+use crate::person::lock;
 
 /// Secrets by their names, shared with the pipeline.
 #[derive(Default)]
-pub(crate) struct Secrets(Mutex<BTreeMap<String, String>>);
+pub(crate) struct TestSecrets(Mutex<BTreeMap<String, String>>);
 
-impl Secrets {
+impl TestSecrets {
     pub(crate) fn set(&self, name: &str, value: &str) {
         lock(&self.0).insert(name.to_owned(), value.to_owned());
     }
 }
 
-impl Vault for Secrets {
+impl Vault for TestSecrets {
     fn redactor(&self) -> Result<Redactor, VaultError> {
         let secrets = lock(&self.0);
         Ok(match secrets.is_empty() {

@@ -49,8 +49,8 @@ impl ServerHandler for Bare {
         request: CallToolRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let said = Value::Object(request.arguments.unwrap_or_default()).to_string();
-        Ok(CallToolResult::success(vec![ContentBlock::text(said)]).into())
+        let output = Value::Object(request.arguments.unwrap_or_default()).to_string();
+        Ok(CallToolResult::success(vec![ContentBlock::text(output)]).into())
     }
 }
 

@@ -74,11 +74,11 @@ impl Client {
     }
 
     /// Calls `tool`, which echoes its arguments.
-    pub async fn echo(&mut self, tool: &str, words: &str) {
-        let params = json!({"name": tool, "arguments": {"text": words}});
+    pub async fn echo(&mut self, tool: &str, part: &str) {
+        let params = json!({"name": tool, "arguments": {"text": part}});
         let answer = self.request("tools/call", params).await;
         assert!(
-            answer.contains(words) && !answer.contains("\"isError\":true"),
+            answer.contains(part) && !answer.contains("\"isError\":true"),
             "{answer}"
         );
     }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::bare;
-use super::place::Place;
+use super::workspace::BenchWorkspace;
 use crate::measure::{Budget, Pace, Report, Row};
 
 /// Connections, each with one call at a time.
@@ -26,8 +26,8 @@ const LEGACY: &str = "2025-11-25";
 const MODERN: &str = "2026-07-28";
 
 pub fn bench(report: &mut Report) {
-    let place = Place::new();
-    let ours = Server::start(place.mimir(&["serve", "--http", "127.0.0.1:0"]));
+    let fixture = BenchWorkspace::new();
+    let ours = Server::start(fixture.mimir(&["serve", "--http", "127.0.0.1:0"]));
     let bare = Server::start(bare::command("http").into_std());
     for version in [MODERN, LEGACY] {
         let mut ours = ours.clients(version);
@@ -76,15 +76,15 @@ impl Server {
     fn start(mut command: Command) -> Self {
         let command = command.stdin(Stdio::null()).stdout(Stdio::null());
         let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
-        let mut said = BufReader::new(process.stderr.take().unwrap());
+        let mut output = BufReader::new(process.stderr.take().unwrap());
         let address = loop {
             let mut line = String::new();
-            assert!(said.read_line(&mut line).unwrap() > 0, "it has ended");
-            if let Some((_, place)) = line.trim().split_once("http://") {
-                break place.trim_end_matches("/mcp").parse().unwrap();
+            assert!(output.read_line(&mut line).unwrap() > 0, "it has ended");
+            if let Some((_, fixture)) = line.trim().split_once("http://") {
+                break fixture.trim_end_matches("/mcp").parse().unwrap();
             }
         };
-        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+        std::thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
         Self { process, address }
     }
 

@@ -8,7 +8,7 @@ use tokio::runtime::Runtime;
 
 use super::bare;
 use super::client::Client;
-use super::place::{BEHIND, Place};
+use super::workspace::{BenchWorkspace, MCP_TOOL};
 use crate::measure::{Budget, Pace, Report, Row, median, time, timed};
 use crate::subject::Subject;
 
@@ -24,8 +24,8 @@ const PACE: Pace = Pace {
 };
 
 pub fn bench(report: &mut Report, runtime: &Runtime, subject: &Subject) {
-    let place = Place::before_a_server();
-    let serve = || tokio::process::Command::from(place.mimir(&["serve"]));
+    let fixture = BenchWorkspace::with_server();
+    let serve = || tokio::process::Command::from(fixture.mimir(&["serve"]));
     let (mut ours, mut gateway, mut bare) = runtime.block_on(async {
         let bare = Client::start(bare::command("stdio")).await;
         (
@@ -37,7 +37,7 @@ pub fn bench(report: &mut Report, runtime: &Runtime, subject: &Subject) {
     // The first call compiles the plugin, or starts the configured server.
     runtime.block_on(async {
         ours.echo("echo", "hello").await;
-        gateway.echo(BEHIND, "hello").await;
+        gateway.echo(MCP_TOOL, "hello").await;
     });
     let run = |client: &mut Client, tool: &str, times: u64| {
         timed(runtime, times, async || client.echo(tool, "hello").await)
@@ -66,7 +66,7 @@ pub fn bench(report: &mut Report, runtime: &Runtime, subject: &Subject) {
     let pair = report.pair(
         "mcp gateway",
         PACE,
-        |times| run(&mut gateway, BEHIND, times),
+        |times| run(&mut gateway, MCP_TOOL, times),
         |times| run(&mut bare, "echo", times),
     );
     report.row(Row {

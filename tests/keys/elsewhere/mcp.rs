@@ -10,22 +10,22 @@ const DIGEST: &str = "package_of_another_digest_is_not_installed";
 pub(super) const SHOWN: &[Shown] = &[
     (
         "mcp.servers.*.command",
-        "host/mcp/tests/behind/life.rs",
+        "host/mcp/tests/upstream/lifecycle.rs",
         "server_launch_follows_the_settings",
     ),
     (
         "mcp.servers.*.args",
-        "host/mcp/tests/behind/life.rs",
+        "host/mcp/tests/upstream/lifecycle.rs",
         "server_launch_follows_the_settings",
     ),
     (
         "mcp.servers.*.env.*",
-        "host/mcp/tests/behind/life.rs",
+        "host/mcp/tests/upstream/lifecycle.rs",
         "server_launch_follows_the_settings",
     ),
     (
         "mcp.servers.*.cwd",
-        "host/mcp/tests/behind/life.rs",
+        "host/mcp/tests/upstream/lifecycle.rs",
         "server_launch_follows_the_settings",
     ),
     (
@@ -35,12 +35,12 @@ pub(super) const SHOWN: &[Shown] = &[
     ),
     (
         "mcp.servers.*.sandbox",
-        "host/mcp/tests/behind/life.rs",
+        "host/mcp/tests/upstream/lifecycle.rs",
         "server_launch_follows_the_settings",
     ),
     (
         "mcp.servers.*.networkAccess",
-        "host/mcp/tests/behind/life.rs",
+        "host/mcp/tests/upstream/lifecycle.rs",
         "server_launch_follows_the_settings",
     ),
     ("mcp.servers.*.package.registry", PACKAGES, PINNED),
@@ -71,12 +71,12 @@ pub(super) const SHOWN: &[Shown] = &[
     ),
     (
         "mcp.servers.*.bindMounts",
-        "host/mcp/tests/behind/life.rs",
+        "host/mcp/tests/upstream/lifecycle.rs",
         "server_launch_follows_the_settings",
     ),
     (
         "mcp.servers.*.prefix",
-        "host/mcp/tests/behind/life.rs",
+        "host/mcp/tests/upstream/lifecycle.rs",
         "server_launch_follows_the_settings",
     ),
     (
@@ -126,52 +126,52 @@ pub(super) const SHOWN: &[Shown] = &[
     ),
     (
         "mcp.servers.*.protocol",
-        "host/mcp/tests/behind/life.rs",
+        "host/mcp/tests/upstream/lifecycle.rs",
         "server_protocol_setting_is_enforced",
     ),
     (
         "mcp.servers.*.enabled",
-        "host/mcp/tests/behind/life.rs",
+        "host/mcp/tests/upstream/lifecycle.rs",
         "server_disabled_has_no_tools",
     ),
     (
         "mcp.servers.*.timeoutMs",
-        "host/mcp/tests/behind/faults.rs",
+        "host/mcp/tests/upstream/faults.rs",
         "server_timeout_cancels_the_call",
     ),
     (
         "mcp.servers.*.startTimeoutMs",
-        "host/mcp/tests/behind/faults.rs",
+        "host/mcp/tests/upstream/faults.rs",
         "server_start_failure_is_explained_and_isolated",
     ),
     (
         "mcp.servers.*.idleMs",
-        "host/mcp/tests/behind/life.rs",
+        "host/mcp/tests/upstream/lifecycle.rs",
         "server_stops_when_idle_and_restarts",
     ),
     (
         "mcp.servers.*.resources",
-        "host/mcp/tests/behind/library.rs",
+        "host/mcp/tests/upstream/library.rs",
         "library_settings_hide_resources_and_prompts",
     ),
     (
         "mcp.servers.*.prompts",
-        "host/mcp/tests/behind/library.rs",
+        "host/mcp/tests/upstream/library.rs",
         "library_settings_hide_resources_and_prompts",
     ),
     (
         "mcp.servers.*.elicitation",
-        "host/mcp/tests/behind/asks.rs",
+        "host/mcp/tests/upstream/client_requests.rs",
         "requests_not_allowed_are_neither_declared_nor_served",
     ),
     (
         "mcp.servers.*.sampling",
-        "host/mcp/tests/behind/asks.rs",
+        "host/mcp/tests/upstream/client_requests.rs",
         "sampling_is_marked_untrusted_and_opt_in",
     ),
     (
         "mcp.servers.*.roots",
-        "host/mcp/tests/behind/asks.rs",
+        "host/mcp/tests/upstream/client_requests.rs",
         "roots_are_limited_to_the_workspace_and_opt_in",
     ),
 ];

@@ -111,8 +111,8 @@ fn web_fetch_decompresses_within_limits() {
         31, 139, 8, 0, 0, 0, 0, 0, 2, 3, 43, 72, 76, 206, 78, 77, 1, 0, 16, 180, 246, 33, 6, 0, 0,
         0,
     ];
-    let site = Site::new(move |got, stream| {
-        let (coding, body) = match got.path() {
+    let site = Site::new(move |received, stream| {
+        let (coding, body) = match received.path() {
             "/gzip" => ("gzip", packed.to_vec()),
             "/bomb" => ("gzip", bomb()),
             "/odd" => ("br", b"x".to_vec()),
@@ -128,19 +128,19 @@ fn web_fetch_decompresses_within_limits() {
     let kit = kit(json!({}));
     let call = |path| kit.call("web_fetch", json!({"url": named(&site, "site", path)}));
     assert_eq!(fetched(&call("/gzip"))["body"], "packed");
-    for (path, code, words) in [
+    for (path, code, part) in [
         (
             "/bomb",
             ToolErrorCode::LimitExceeded,
-            "unpacks to more than 16 MiB",
+            "decompresses to more than 16 MiB",
         ),
         ("/odd", ToolErrorCode::Network, "not asked for"),
-        ("/broken", ToolErrorCode::Network, "cannot be unpacked"),
+        ("/broken", ToolErrorCode::Network, "cannot be decompressed"),
     ] {
         let outcome = call(path);
         let error = outcome.result().unwrap_err();
         assert_eq!(error.code, code, "{path}: {error}");
-        assert!(error.message.contains(words), "{path}: {error}");
+        assert!(error.message.contains(part), "{path}: {error}");
     }
 }
 
@@ -168,7 +168,7 @@ fn bomb() -> Vec<u8> {
 
 #[test]
 fn web_fetch_size_and_time_errors_name_the_setting() {
-    let site = Site::new(|got, stream| match got.path() {
+    let site = Site::new(|received, stream| match received.path() {
         "/slow" => std::thread::sleep(Duration::from_secs(20)),
         "/hangs" => {
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nfive!");
@@ -193,7 +193,7 @@ fn web_fetch_size_and_time_errors_name_the_setting() {
     let error = kit.call("web_fetch", hangs);
     let error = error.result().unwrap_err();
     assert!(error.message.contains("`timeout`"), "{error}");
-    for (path, code, words) in [
+    for (path, code, part) in [
         (
             "/large",
             ToolErrorCode::LimitExceeded,
@@ -205,7 +205,7 @@ fn web_fetch_size_and_time_errors_name_the_setting() {
             "waiting for the response of the server",
         ),
         ("/slow", ToolErrorCode::Timeout, "(`timeout`: 1 s)"),
-        ("/drips", ToolErrorCode::Timeout, "the 1 s of `timeout`"),
+        ("/drips", ToolErrorCode::Timeout, "the `timeout` of 1 s"),
         (
             "/cut",
             ToolErrorCode::Network,
@@ -218,7 +218,7 @@ fn web_fetch_size_and_time_errors_name_the_setting() {
         );
         let error = outcome.result().unwrap_err();
         assert_eq!(error.code, code, "{path}: {error}");
-        assert!(error.message.contains(words), "{path}: {error}");
+        assert!(error.message.contains(part), "{path}: {error}");
         if code == ToolErrorCode::Timeout {
             assert!(!error.message.contains("httpTimeMs"), "{path}: {error}");
         }

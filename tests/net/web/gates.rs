@@ -43,12 +43,12 @@ fn web_fetch_asks_once_about_an_unlisted_host() {
         "{:?}",
         error.remedies
     );
-    assert_eq!(site.got().len(), 1);
+    assert_eq!(site.received().len(), 1);
 }
 
 #[test]
 fn web_fetch_approval_covers_redirects_with_the_same_method() {
-    let site = Site::new(|got, stream| match got.path() {
+    let site = Site::new(|received, stream| match received.path() {
         "/" => reply(stream, "302 Found", "location: /home\r\n", ""),
         _ => reply(stream, "200 OK", "", "home"),
     });
@@ -86,10 +86,10 @@ fn web_fetch_of_listed_hosts_needs_no_approval() {
     }
     assert!(kit.cards().is_empty());
     let digits = "4f9a8b7c6d5e4f3a2b1c0d9e8f7a6b5c4d3e2f1a";
-    let said = format!("/?note={}", "word+".repeat(60));
+    let output = format!("/?note={}", "word+".repeat(60));
     for (path, headers) in [
         (format!("/{digits}"), json!({})),
-        (said, json!({})),
+        (output, json!({})),
         ("/".to_owned(), json!({"x-note": digits})),
     ] {
         let arguments = json!({"url": named(&site, "site", &path), "headers": headers});
@@ -101,7 +101,7 @@ fn web_fetch_of_listed_hosts_needs_no_approval() {
             "{ways}"
         );
     }
-    assert_eq!(site.got().len(), 10);
+    assert_eq!(site.received().len(), 10);
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn web_fetch_mode_any_refuses_local_addresses() {
         assert!(!error.remedies.is_empty(), "{host}");
     }
     assert!(open.cards().is_empty(), "these need no approval");
-    assert!(site.got().is_empty());
+    assert!(site.received().is_empty());
     // The host is allowed by its address, which is the person's own decision.
     let named = kit(json!({"network": {"allowedHosts": ["127.0.0.1"]}}));
     let outcome = named.call("web_fetch", json!({"url": site.url("/")}));
@@ -180,15 +180,15 @@ fn web_fetch_with_network_mode_none_is_refused() {
     let error = refused(&none, json!({"url": named(&site, "site", "/")}));
     assert_eq!(error.code, ToolErrorCode::PolicyDenied);
     assert!(error.message.contains("network access is off"), "{error}");
-    assert!(none.cards().is_empty() && site.got().is_empty());
+    assert!(none.cards().is_empty() && site.received().is_empty());
 }
 
 #[test]
 fn web_fetch_checks_every_redirect_hop() {
     let inner = Site::says("secret");
     let port = inner.address.port();
-    let site = Site::new(move |got, stream| {
-        let to = match got.path() {
+    let site = Site::new(move |received, stream| {
+        let to = match received.path() {
             "/private" => format!("http://127.0.0.1:{port}/"),
             "/metadata" => "http://169.254.169.254/latest/meta-data/".to_owned(),
             _ => format!("http://other.example:{port}/next"),
@@ -200,7 +200,7 @@ fn web_fetch_checks_every_redirect_hop() {
         let error = refused(&asking, json!({"url": named(&site, "site", path)}));
         assert_eq!(error.code, ToolErrorCode::PolicyDenied, "{error}");
     }
-    assert!(asking.cards().is_empty() && inner.got().is_empty());
+    assert!(asking.cards().is_empty() && inner.received().is_empty());
     let headers = json!({"X-Api-Key": "k", "Cookie": "c", "X-Mine": "m", "Accept": "a/b"});
     let url = named(&site, "site", "/other");
     let arguments = json!({"url": url, "headers": headers});
@@ -209,10 +209,10 @@ fn web_fetch_checks_every_redirect_hop() {
     let cards = asking.cards();
     assert_eq!(cards.len(), 1);
     assert!(cards[0].summary.contains("/next"), "{}", cards[0].summary);
-    let got = &inner.got()[0];
-    assert_eq!(got.header("accept"), Some("a/b"));
+    let received = &inner.received()[0];
+    assert_eq!(received.header("accept"), Some("a/b"));
     for name in ["x-api-key", "cookie", "x-mine"] {
-        assert_eq!(got.header(name), None, "{name} went to another origin");
+        assert_eq!(received.header(name), None, "{name} went to another origin");
     }
     let error = refused(&kit(json!({})), arguments);
     assert_eq!(error.code, ToolErrorCode::ApprovalDenied, "{error}");
@@ -248,10 +248,13 @@ fn web_fetch_invalid_url_is_refused_with_its_kind() {
         (json!({"url": url, "timeout": 0}), "timeout"),
     ] {
         let error = refused(&kit, arguments.clone());
-        let said = error.to_string().to_lowercase();
-        assert!(said.contains(&words.to_lowercase()), "{arguments}: {error}");
+        let output = error.to_string().to_lowercase();
+        assert!(
+            output.contains(&words.to_lowercase()),
+            "{arguments}: {error}"
+        );
     }
-    assert!(site.got().is_empty());
+    assert!(site.received().is_empty());
 }
 
 #[test]
@@ -282,8 +285,8 @@ fn web_fetch_approval_conditions_and_url_rules_apply() {
 fn web_fetch_redirect_of_a_changing_method_asks_again() {
     let listed = Site::says("done");
     let elsewhere = named(&listed, "site", "/second");
-    let site = Site::new(move |got, stream| {
-        let (status, to) = match got.path() {
+    let site = Site::new(move |received, stream| {
+        let (status, to) = match received.path() {
             "/307" => ("307 Temporary Redirect", elsewhere.as_str()),
             "/308" => ("308 Permanent Redirect", "/delete-everything"),
             _ => return reply(stream, "200 OK", "", "done"),
@@ -337,8 +340,8 @@ fn web_fetch_refuses_known_secrets_in_a_request() {
         assert_eq!(details["kind"], "secret-in-request", "{arguments}");
         assert_eq!(details["secret"], "SITE_KEY");
         assert!(!error.remedies.is_empty());
-        let got = site.got();
-        let all = format!("{got:?}");
+        let received = site.received();
+        let all = format!("{received:?}");
         assert!(
             !all.contains("LpW4") && !all.contains(&hex),
             "{arguments}: {all}"

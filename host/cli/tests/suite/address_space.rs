@@ -19,10 +19,10 @@ fn cramped(home: &Path, args: &[&str]) -> (Option<i32>, String) {
         )
         .output()
         .unwrap();
-    let said = [output.stdout, output.stderr].concat();
+    let text = [output.stdout, output.stderr].concat();
     (
         output.status.code(),
-        String::from_utf8_lossy(&said).into_owned(),
+        String::from_utf8_lossy(&text).into_owned(),
     )
 }
 
@@ -36,10 +36,13 @@ fn call_works_with_limited_address_space() {
         ["call", "file_info", "path=here.txt"].as_slice(),
         &["call", "file_search", "mode=grep", "query=needle"],
     ] {
-        let (code, said) = cramped(home.path(), args);
-        assert_eq!(code, Some(0), "{args:?}: {said}");
-        assert!(said.contains("here.txt") || said.contains("file"), "{said}");
+        let (code, output) = cramped(home.path(), args);
+        assert_eq!(code, Some(0), "{args:?}: {output}");
+        assert!(
+            output.contains("here.txt") || output.contains("file"),
+            "{output}"
+        );
     }
-    let (_, said) = cramped(home.path(), &["doctor"]);
-    assert!(said.contains("memory on demand"), "{said}");
+    let (_, output) = cramped(home.path(), &["doctor"]);
+    assert!(output.contains("memory on demand"), "{output}");
 }

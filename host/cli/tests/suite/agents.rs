@@ -131,7 +131,7 @@ fn model_comes_from_the_config_or_the_model_option() {
         (&asked[0].body["model"], &asked[1].body["model"]),
         (&json!("m"), &json!("other"))
     );
-    for (model, words) in [
+    for (model, part) in [
         ("m", "PROVIDER/MODEL"),
         ("locl/m", "`local`"),
         ("ollama/m", "providers.ollama.url"),
@@ -139,7 +139,7 @@ fn model_comes_from_the_config_or_the_model_option() {
         let (code, events) = events(home.path(), "hi", &["--model", model]);
         assert_eq!(code, 2);
         let message = end(&events)["error"]["message"].as_str().unwrap();
-        assert!(message.contains(words), "{message}");
+        assert!(message.contains(part), "{message}");
     }
     // Without any model, the error says what to write.
     fs::write(kit::config(home.path()).join("config.yml"), "").unwrap();
@@ -440,8 +440,8 @@ fn chat_keeps_context_and_resumes_a_conversation() {
             "{out}{err}"
         );
         let last = script.asked().pop().unwrap().body.to_string();
-        for words in ["what is it?", "the answer is 42", "As I said.", "and now?"] {
-            assert!(last.contains(words), "{words}: {last}");
+        for part in ["what is it?", "the answer is 42", "As I said.", "and now?"] {
+            assert!(last.contains(part), "{part}: {last}");
         }
         let (code, _, err) = chat(home.path(), &["--resume", "nobody"], "");
         assert_eq!(code, 1, "{err}");

@@ -247,7 +247,7 @@ fn audit_verify_keeps_reporting_a_truncated_log() {
     assert!(out.contains("forgotten"), "{out}");
     // Removing the whole log does not help either.
     fs::remove_dir_all(&folder).unwrap();
-    let (code, out, said) = verified();
+    let (code, out, output) = verified();
     assert_eq!(code, 1);
     assert!(out.contains("the log had reached line 6"), "{out}");
     calls(home.path(), 1);
@@ -255,7 +255,7 @@ fn audit_verify_keeps_reporting_a_truncated_log() {
     let (_, out, _) = run(home.path(), &["doctor"]);
     assert!(out.contains("the log was replaced"), "{out}");
     // A person who removed it deliberately is told how to go on.
-    let place = said.split("remove ").last().unwrap();
+    let place = output.split("remove ").last().unwrap();
     let place = place.trim_end().trim_end_matches(" too");
     fs::remove_file(place).unwrap();
     assert_eq!(verified().0, 0);

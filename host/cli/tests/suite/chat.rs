@@ -309,9 +309,9 @@ fn chat_argument_input_ends_when_its_prompt_is_cancelled() {
     screen.line("{\"path\":");
     screen.press(&["C-c"]);
     screen.see("not done");
-    for (words, at, answer) in [("are you there?", 3, "first"), ("and now?", 4, "second")] {
-        screen.line(words);
-        assert!(screen.asked(at).contains(words), "{}", screen.shown());
+    for (part, at, answer) in [("are you there?", 3, "first"), ("and now?", 4, "second")] {
+        screen.line(part);
+        assert!(screen.asked(at).contains(part), "{}", screen.shown());
         screen.see(answer);
     }
     screen.leave();
@@ -347,9 +347,9 @@ fn chat_argument_editor_is_ended_with_its_prompt() {
             let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             assert!(state.is_empty() || state.contains(") Z"), "{state}");
         }
-        for (words, at, answer) in [("are you there?", 3, "first"), ("and now?", 4, "second")] {
-            screen.line(words);
-            assert!(screen.asked(at).contains(words), "{}", screen.shown());
+        for (part, at, answer) in [("are you there?", 3, "first"), ("and now?", 4, "second")] {
+            screen.line(part);
+            assert!(screen.asked(at).contains(part), "{}", screen.shown());
             screen.see(answer);
         }
         screen.leave();

@@ -21,15 +21,15 @@ fn workspace(settings: &str) -> TempDir {
 fn call(home: &Path, approve: &str, arguments: &Value) -> (i32, Value) {
     let words = ["call", "--json", "--approve", approve, "run_code"];
     let (code, out, err) = run(home, &[&words[..], &[&arguments.to_string()]].concat());
-    let said = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"));
-    (code, said)
+    let output = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"));
+    (code, output)
 }
 
 /// The outcome of code that a person approves.
 fn ran(home: &Path, arguments: &Value) -> Value {
-    let (_, said) = call(home, "always", arguments);
-    assert!(said["ok"] == true, "{said:#}");
-    said["structured"].clone()
+    let (_, output) = call(home, "always", arguments);
+    assert!(output["ok"] == true, "{output:#}");
+    output["structured"].clone()
 }
 
 #[test]
@@ -92,15 +92,15 @@ fn run_code_runs_python_and_javascript_interpreters() {
 fn run_code_needs_approval_unless_bash_only_reads() {
     let home = workspace("");
     let python = json!({"language": "python", "code": "print(1)", "backend": "process"});
-    let (code, said) = call(home.path(), "never", &python);
+    let (code, output) = call(home.path(), "never", &python);
     assert_eq!(
-        (code, &said["error"]["code"]),
+        (code, &output["error"]["code"]),
         (3, &json!("APPROVAL_DENIED"))
     );
     // Shell code is parsed like the text of a command.
     let reads = json!({"language": "bash", "code": "echo one", "backend": "process"});
-    let (code, said) = call(home.path(), "never", &reads);
-    assert_eq!(code, 0, "{said:#}");
+    let (code, output) = call(home.path(), "never", &reads);
+    assert_eq!(code, 0, "{output:#}");
     let removes = json!({"language": "bash", "code": "echo one; rm -rf src", "backend": "process"});
     let (code, _) = call(home.path(), "never", &removes);
     assert_eq!(code, 3);
@@ -108,27 +108,33 @@ fn run_code_needs_approval_unless_bash_only_reads() {
     let arguments = removes.to_string();
     let words = ["policy", "explain", "run_code", &arguments, "--json"];
     let (_, out, err) = run(home.path(), &words);
-    let said: Value = serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{err}"));
-    assert_eq!(said["decision"], "ask", "{said:#}");
-    assert!(out.contains("rm -rf src"), "{said:#}");
+    let output: Value = serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{err}"));
+    assert_eq!(output["decision"], "ask", "{output:#}");
+    assert!(out.contains("rm -rf src"), "{output:#}");
 
     let none = workspace("execApprovals: {mode: deny}");
-    let (code, said) = call(none.path(), "always", &python);
-    assert_eq!((code, &said["error"]["code"]), (3, &json!("POLICY_DENIED")));
+    let (code, output) = call(none.path(), "always", &python);
+    assert_eq!(
+        (code, &output["error"]["code"]),
+        (3, &json!("POLICY_DENIED"))
+    );
 }
 
 #[test]
 fn run_code_timeout_keeps_the_output_so_far() {
     let home = workspace("");
     let start = Instant::now();
-    let (code, said) = call(
+    let (code, output) = call(
         home.path(),
         "always",
         &json!({"language": "bash", "code": "echo before; sleep 60", "timeout": 1, "backend": "process"}),
     );
-    assert_eq!((code, &said["error"]["code"]), (4, &json!("TIMEOUT")));
-    assert_eq!(said["error"]["details"]["output"], "before\n", "{said:#}");
-    assert_eq!(said["error"]["details"]["backend"], "process");
+    assert_eq!((code, &output["error"]["code"]), (4, &json!("TIMEOUT")));
+    assert_eq!(
+        output["error"]["details"]["output"], "before\n",
+        "{output:#}"
+    );
+    assert_eq!(output["error"]["details"]["backend"], "process");
     assert!(start.elapsed() < Duration::from_secs(30));
 }
 
@@ -136,28 +142,29 @@ fn run_code_timeout_keeps_the_output_so_far() {
 fn run_code_container_errors_name_the_missing_part() {
     let code = json!({"language": "python", "code": "print(1)", "backend": "container"});
     let unnamed = workspace("");
-    let (_, said) = call(unnamed.path(), "always", &code);
-    assert_eq!(said["error"]["code"], "UNAVAILABLE");
-    assert!(said.to_string().contains("sandbox.images"), "{said:#}");
+    let (_, output) = call(unnamed.path(), "always", &code);
+    assert_eq!(output["error"]["code"], "UNAVAILABLE");
+    assert!(output.to_string().contains("sandbox.images"), "{output:#}");
 
     let named = workspace("sandbox: {images: {python: 'x:1'}, socket: /nowhere/s}");
-    let (_, said) = call(named.path(), "always", &code);
-    assert!(said.to_string().contains("/nowhere/s"), "{said:#}");
+    let (_, output) = call(named.path(), "always", &code);
+    assert!(output.to_string().contains("/nowhere/s"), "{output:#}");
     // The grant applies to that language only.
     let bash = json!({"language": "bash", "code": "echo 1", "backend": "container"});
-    let (_, said) = call(named.path(), "always", &bash);
+    let (_, output) = call(named.path(), "always", &bash);
     assert!(
-        said.to_string()
+        output
+            .to_string()
             .contains("no image is configured to run bash"),
-        "{said:#}"
+        "{output:#}"
     );
 
     let alone = workspace("sandbox: {mode: container, image: x, socket: /nowhere/s}");
     let machine = json!({"language": "bash", "code": "echo 1", "backend": "process"});
-    let (_, said) = call(alone.path(), "always", &machine);
+    let (_, output) = call(alone.path(), "always", &machine);
     assert!(
-        said.to_string().contains("sandbox.mode: container"),
-        "{said:#}"
+        output.to_string().contains("sandbox.mode: container"),
+        "{output:#}"
     );
 }
 
@@ -180,8 +187,8 @@ fn run_code_errors_distinguish_bad_input_and_missing_sandbox() {
             "FILE_NOT_FOUND",
         ),
     ] {
-        let (_, said) = call(home.path(), "always", &arguments);
-        assert_eq!(said["error"]["code"], code, "{said:#}");
+        let (_, output) = call(home.path(), "always", &arguments);
+        assert_eq!(output["error"]["code"], code, "{output:#}");
     }
 }
 
@@ -196,8 +203,8 @@ fn run_code_container_files_belong_to_the_user() {
         home.path(),
         &json!({"language": "bash", "code": code, "args": ["one"], "backend": "container"}),
     );
-    let said = structured["stdout"].as_str().unwrap();
-    assert!(said.starts_with("one\nmimir\n"), "{structured:#}");
+    let output = structured["stdout"].as_str().unwrap();
+    assert!(output.starts_with("one\nmimir\n"), "{structured:#}");
     assert_eq!(
         (&structured["exitCode"], &structured["backend"]),
         (&json!(2), &json!("container"))
@@ -210,17 +217,17 @@ fn run_code_container_files_belong_to_the_user() {
 
     let missing = workspace("sandbox: {images: {bash: 'mimir-test/not-there'}}");
     let code = json!({"language": "bash", "code": "echo 1", "backend": "container"});
-    let (_, said) = call(missing.path(), "always", &code);
-    assert_eq!(said["error"]["code"], "UNAVAILABLE");
+    let (_, output) = call(missing.path(), "always", &code);
+    assert_eq!(output["error"]["code"], "UNAVAILABLE");
     assert!(
-        said.to_string().contains(" pull mimir-test/not-there"),
-        "{said:#}"
+        output.to_string().contains(" pull mimir-test/not-there"),
+        "{output:#}"
     );
 
     // The image does not have the interpreter.
     let without = workspace("sandbox: {images: {python: mimir-test/code}}");
     let code = json!({"language": "python", "code": "print(1)", "backend": "container"});
-    let (_, said) = call(without.path(), "always", &code);
-    assert_eq!(said["error"]["code"], "NOT_FOUND");
-    assert!(said.to_string().contains("sandbox.images"), "{said:#}");
+    let (_, output) = call(without.path(), "always", &code);
+    assert_eq!(output["error"]["code"], "NOT_FOUND");
+    assert!(output.to_string().contains("sandbox.images"), "{output:#}");
 }

@@ -19,15 +19,15 @@ fn workspace() -> TempDir {
 fn ran(home: &Path, approve: &str, arguments: &Value) -> (String, String) {
     let words = ["call", "--json", "--approve", approve, "run_code"];
     let (_, out, err) = run(home, &[&words[..], &[&arguments.to_string()]].concat());
-    let said: Value =
+    let output: Value =
         serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"));
     let text = |key: &str| {
-        said["structured"][key]
+        output["structured"][key]
             .as_str()
             .unwrap_or_default()
             .to_owned()
     };
-    assert!(said["structured"].is_object(), "{said:#}");
+    assert!(output["structured"].is_object(), "{output:#}");
     (text("stdout"), text("stderr"))
 }
 

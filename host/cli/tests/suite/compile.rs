@@ -138,7 +138,7 @@ fn compile_ends_when_its_call_is_cancelled() {
     let fixture = Fixture::new(200_000);
     let mut command = fixture.command(&["serve"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut agent = Agent::of(command.stderr(Stdio::piped()).spawn().unwrap());
+    let mut agent = Agent::attach(command.stderr(Stdio::piped()).spawn().unwrap());
     agent.hello(json!({}));
     let server = agent.child.id();
     let call = agent.send("tools/call", json!({"name": "big", "arguments": {}}));

@@ -32,8 +32,8 @@ fn config_path_lists_locations_in_order() {
         assert_eq!(output.status.code(), Some(0));
         String::from_utf8(output.stdout).unwrap()
     };
-    let said = json(&shown(&["config", "path", "--json"]));
-    let files = said["files"].as_array().unwrap();
+    let message = json(&shown(&["config", "path", "--json"]));
+    let files = message["files"].as_array().unwrap();
     let layers: Vec<_> = files
         .iter()
         .map(|file| file["layer"].as_str().unwrap())
@@ -72,9 +72,9 @@ fn config_check_lists_errors_and_withheld_settings() {
         "policy:\n  rules: [{decision: ask, when: {path: {regex: '('}}}]\n",
     )
     .unwrap();
-    let (code, said) = check();
-    let errors = said["errors"].as_array().unwrap();
-    assert_eq!((code, errors.len(), &said["ok"]), (2, 2, &false.into()));
+    let (code, output) = check();
+    let errors = output["errors"].as_array().unwrap();
+    assert_eq!((code, errors.len(), &output["ok"]), (2, 2, &false.into()));
     for (error, wanted) in errors.iter().zip(["config.yml:1:1", ".mimir/config.yml:2"]) {
         let message = error["message"].as_str().unwrap();
         assert!(message.contains(wanted), "{message}");
@@ -83,9 +83,9 @@ fn config_check_lists_errors_and_withheld_settings() {
     assert_eq!((code, out.matches("error:").count()), (2, 2), "{out}");
     fs::write(user.join("config.yml"), "").unwrap();
     fs::write(&own, "tools: {read_file: {approval: allow}}\n").unwrap();
-    let (code, said) = check();
-    assert_eq!((code, &said["ok"]), (0, &true.into()));
-    assert_eq!(said["withheld"][0], "tools.read_file.approval: allow");
+    let (code, output) = check();
+    assert_eq!((code, &output["ok"]), (0, &true.into()));
+    assert_eq!(output["withheld"][0], "tools.read_file.approval: allow");
     run(home.path(), &["policy", "accept", "--yes"]);
     assert!(check().1["withheld"].as_array().unwrap().is_empty());
 }
@@ -130,12 +130,12 @@ fn config_errors_name_file_and_line() {
             &["call", "git", "operation=status"],
         ] {
             let (code, out, err) = run(home.path(), args);
-            let said = out + &err;
+            let output = out + &err;
             assert!(
-                code == 2 && said.contains(wanted),
-                "{shown:?} {args:?} {code}: {said}"
+                code == 2 && output.contains(wanted),
+                "{shown:?} {args:?} {code}: {output}"
             );
-            assert!(said.len() < 2_000, "{said}");
+            assert!(output.len() < 2_000, "{output}");
         }
         let (code, out, err) = run(home.path(), &["tools", "disable", "git"]);
         assert_eq!((code, out.as_str()), (2, ""), "{err}");
@@ -216,15 +216,15 @@ fn config_get_shows_layers_and_set_edits_files() {
         assert_eq!(code, 0, "{err}");
         json(&out)
     };
-    let said = get("limits.timeMs");
+    let output = get("limits.timeMs");
     assert_eq!(
-        (&said["value"], &said["from"]),
+        (&output["value"], &output["from"]),
         (&9000.into(), &"project".into())
     );
-    assert_eq!(said["layers"][0]["place"], ".mimir/config.yml:2");
-    let said = get("limits.fuel");
+    assert_eq!(output["layers"][0]["place"], ".mimir/config.yml:2");
+    let output = get("limits.fuel");
     assert_eq!(
-        (&said["value"], &said["from"]),
+        (&output["value"], &output["from"]),
         (&1_200_000_000_000_u64.into(), &"default".into())
     );
     assert_eq!(get("limits.callsPerMinute")["value"], Value::Null);
@@ -244,8 +244,8 @@ fn config_get_shows_layers_and_set_edits_files() {
     let own = || fs::read_to_string(home.path().join(".mimir/config.yml")).unwrap();
     let expected = "# mine\nlimits: {timeMs: 8000} # short\npolicy:\n  deny:\n";
     assert!(own().starts_with(expected), "{}", own());
-    let said = get("limits.timeMs");
-    assert_eq!(said["layers"].as_array().unwrap().len(), 2);
+    let output = get("limits.timeMs");
+    assert_eq!(output["layers"].as_array().unwrap().len(), 2);
     assert_eq!(get("policy.deny")["value"][1], "mcp_*");
     assert!(set(&["set", "--user", "limits.timeMs", "6000"], 0).contains("overrides it"));
     set(&["unset", "policy.deny"], 0);
@@ -259,8 +259,8 @@ fn config_get_shows_layers_and_set_edits_files() {
         (&["get", "polcy"], "Did you mean `policy`?"),
     ] {
         let before = own();
-        let said = set(args, 2);
-        assert!(said.contains(wanted), "{args:?}: {said}");
+        let output = set(args, 2);
+        assert!(output.contains(wanted), "{args:?}: {output}");
         assert_eq!(own(), before);
     }
 }
@@ -291,9 +291,9 @@ fn config_variables_override_files_but_not_team_policy() {
         ("MIMIR_POLICY__DENY", "[]"),
     ];
     let (_, out, _) = run(&["config", "get", "limits.timeMs", "--json"], &variables);
-    let said = json(&out);
+    let message = json(&out);
     assert_eq!(
-        (&said["value"], &said["from"]),
+        (&message["value"], &message["from"]),
         (&5000.into(), &"environment".into())
     );
     let (_, out, _) = run(&["tools", "info", "read_file", "--json"], &variables);
@@ -377,10 +377,10 @@ fn config_set_keeps_links_and_permissions() {
         );
     }
     permit(&own, 0o444);
-    let (code, said) = set(&[]);
+    let (code, output) = set(&[]);
     assert!(
-        code == 3 && said.contains("PERMISSION_DENIED") && said.contains("chmod u+w '/"),
-        "{said}"
+        code == 3 && output.contains("PERMISSION_DENIED") && output.contains("chmod u+w '/"),
+        "{output}"
     );
     assert_eq!(
         (mode(&own), text(&own).as_str()),
@@ -409,16 +409,16 @@ fn config_set_keeps_links_and_permissions() {
     permit(&far, 0o644);
     fs::remove_file(&own).unwrap();
     symlink(&far, &own).unwrap();
-    let (code, said) = set(&[]);
+    let (code, output) = set(&[]);
     assert!(
-        code == 3 && said.contains("outside of the workspace; edit the target directly"),
-        "{said}"
+        code == 3 && output.contains("outside of the workspace; edit the target directly"),
+        "{output}"
     );
     assert!(own.is_symlink() && text(&far) == "profile: fine\n");
     fs::remove_file(&own).unwrap();
     symlink("../nothing.yml", &own).unwrap();
-    let (code, said) = set(&[]);
-    assert!(code == 1 && said.contains("remove the link"), "{said}");
+    let (code, output) = set(&[]);
+    assert!(code == 1 && output.contains("remove the link"), "{output}");
 
     // The user's own settings may be anywhere.
     fs::remove_file(&own).unwrap();

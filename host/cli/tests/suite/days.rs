@@ -18,25 +18,25 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// A workspace, the home of its user, and the settings.
-struct World {
+struct WorkdayFixture {
     folder: TempDir,
     work: TempDir,
     _settings: Settings,
 }
 
-impl World {
+impl WorkdayFixture {
     fn new(settings: &Value) -> Self {
         let (folder, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let settings = Settings::of(work.path(), settings);
         let identity = "[user]\n\tname = Ada\n\temail = ada@example.com\n";
         fs::write(folder.path().join(".gitconfig"), identity).unwrap();
-        let world = Self {
+        let fixture = Self {
             folder,
             work,
             _settings: settings,
         };
-        assert_eq!(run(world.work(), &["init"]).0, 0);
-        world
+        assert_eq!(run(fixture.work(), &["init"]).0, 0);
+        fixture
     }
 
     fn work(&self) -> &Path {
@@ -73,8 +73,8 @@ impl World {
 
 #[test]
 fn day_fixing_bugs_asks_for_edit_tests_and_commit() {
-    let world = World::new(&json!({}));
-    world.write(&[
+    let fixture = WorkdayFixture::new(&json!({}));
+    fixture.write(&[
         ("greet.sh", "echo \"hello, $2\"\n"),
         (
             "tests/run.sh",
@@ -86,11 +86,11 @@ fn day_fixing_bugs_asks_for_edit_tests_and_commit() {
         ("target/debug/greet.d", "hello\n"),
         (".ssh/config", "Host hello\n"),
     ]);
-    world.git(&["init", "-q", "-b", "main"]);
-    world.git(&["add", "-A"]);
-    world.git(&["commit", "-qm", "First"]);
+    fixture.git(&["init", "-q", "-b", "main"]);
+    fixture.git(&["add", "-A"]);
+    fixture.git(&["commit", "-qm", "First"]);
 
-    let mut person = world.person();
+    let mut person = fixture.person();
     let status = person.output("git status");
     assert!(status.contains("working tree clean"), "{status}");
     assert!(person.output("git log --oneline").contains("First"));
@@ -123,12 +123,12 @@ fn day_fixing_bugs_asks_for_edit_tests_and_commit() {
     person.output("git add -A");
     person.output("git commit -m 'Greet whoever is named'");
     assert_eq!(person.output("git status --short"), "");
-    person.asked_at_most(3);
+    person.assert_prompts_at_most(3);
 
-    let last = world.git(&["show", "--format=%an: %s", "--name-only", "HEAD"]);
+    let last = fixture.git(&["show", "--format=%an: %s", "--name-only", "HEAD"]);
     assert_eq!(last, "Ada: Greet whoever is named\n\ngreet.sh\n");
-    assert_eq!(world.git(&["status", "--short"]), "");
-    assert!(world.read(".env").contains("quite-a-secret"));
+    assert_eq!(fixture.git(&["status", "--short"]), "");
+    assert!(fixture.read(".env").contains("quite-a-secret"));
 }
 
 /// A local site that serves these pages and records the requests.
@@ -172,12 +172,12 @@ fn day_of_reading_asks_nothing_about_listed_hosts() {
     };
     let (port, seen) = site((0..10).map(page).collect());
     let hosts = ["docs.test", "news.test"];
-    let world = World::new(&json!({"network": {
+    let fixture = WorkdayFixture::new(&json!({"network": {
         "allowedHosts": hosts.map(|host| format!("{host}:{port}")),
         "hosts": {"docs.test": "127.0.0.1", "news.test": "127.0.0.1"},
     }}));
 
-    let mut person = world.person();
+    let mut person = fixture.person();
     let mut summary = String::new();
     for at in 0..10 {
         let host = hosts[at % 2];
@@ -189,11 +189,11 @@ fn day_of_reading_asks_nothing_about_listed_hosts() {
     }
     let write = json!({"path": "summary.md", "content": summary});
     person.text("write_file", write);
-    person.asked_at_most(1);
+    person.assert_prompts_at_most(1);
 
     assert_eq!(seen.lock().len(), 10);
     let wanted: String = (0..10).map(|at| format!("- Fact {at}\n")).collect();
-    assert_eq!(world.read("summary.md"), wanted);
+    assert_eq!(fixture.read("summary.md"), wanted);
 }
 
 /// A local package registry with TLS. Dropping it stops it.
@@ -234,8 +234,8 @@ impl Registry {
             .spawn()
             .unwrap();
         let mut line = String::new();
-        let mut said = BufReader::new(server.stdout.as_mut().unwrap());
-        said.read_line(&mut line).unwrap();
+        let mut output = BufReader::new(server.stdout.as_mut().unwrap());
+        output.read_line(&mut line).unwrap();
         let port = line.trim().parse().unwrap();
         publish(folder, &files, port);
         Self {
@@ -280,14 +280,14 @@ fn day_adding_packages_asks_for_install_registry_and_server() {
     let site = Registry::new(outside.path());
     let port = site.port;
     // The person has given commands network access and resolves the name of the registry for them; no host is listed.
-    let world = World::new(&json!({
+    let fixture = WorkdayFixture::new(&json!({
         "sandbox": {"networkAccess": true},
         "tools": {"exec": {"reveal": [".npmrc"]}},
         "network": {"hosts": {"registry.test": "127.0.0.1"}, "extraRoots": [site.certificate]},
     }));
     // npm checks for a newer npm on each run, which would be a second tunnel, after untrusted content.
     let registry = format!("registry=https://registry.test:{port}/\nupdate-notifier=false\n");
-    world.write(&[
+    fixture.write(&[
         (".npmrc", &registry),
         (
             "package.json",
@@ -301,24 +301,24 @@ fn day_adding_packages_asks_for_install_registry_and_server() {
         ),
     ]);
 
-    let mut person = world.person();
+    let mut person = fixture.person();
     person.output("npm install small-words");
     let serve = json!({"command": "npm run dev", "background": true, "ports": [5173]});
     let started = person.call("exec", serve);
     let job = &started["structuredContent"]["job"];
     assert!(job.is_u64(), "{started:#}");
-    let mut said = String::new();
-    while !said.contains("listening") {
+    let mut text = String::new();
+    while !text.contains("listening") {
         let output = person.call("exec_output", json!({"job": job, "wait": 20}));
         let written = &output["structuredContent"];
         assert_eq!(written["running"], true, "{output:#}");
-        said = written["output"].as_str().unwrap().to_owned();
+        text = written["output"].as_str().unwrap().to_owned();
     }
     let page = person.text("web_fetch", json!({"url": "http://localhost:5173/"}));
     assert!(page.contains("hello from a package"), "{page}");
     let ended = person.call("exec_stop", json!({ "job": job }));
     assert_eq!(ended["structuredContent"]["running"], false, "{ended:#}");
-    person.asked_at_most(3);
-    let installed = world.read("node_modules/small-words/index.js");
+    person.assert_prompts_at_most(3);
+    let installed = fixture.read("node_modules/small-words/index.js");
     assert!(installed.contains("hello from a package"));
 }

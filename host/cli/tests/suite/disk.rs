@@ -37,13 +37,13 @@ fn disk_write_over_the_limit_leaves_no_partial_file() {
     fs::write(work.join("old.txt"), "as it was").unwrap();
     for path in ["old.txt", "new.txt"] {
         let output = write_too_much(home.path(), path);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(4), "{said}");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(4), "{text}");
         assert!(
-            said.contains(path)
-                && said.contains("[LIMIT_EXCEEDED]")
-                && said.contains("maximum size that the system allows"),
-            "{said}"
+            text.contains(path)
+                && text.contains("[LIMIT_EXCEEDED]")
+                && text.contains("maximum size that the system allows"),
+            "{text}"
         );
     }
     assert_eq!(
@@ -83,8 +83,8 @@ fn mounting(home: &Path, script: &str) -> Option<Output> {
         )
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
     Some(output)
 }
 
@@ -134,15 +134,15 @@ fn disk_full_for_the_audit_log_refuses_calls() {
         assert!(work.join(format!("{number}.txt")).exists());
     }
     assert!(!work.join(format!("{made}.txt")).exists());
-    let said = fs::read_to_string(work.join(format!("{made}.err"))).unwrap();
+    let text = fs::read_to_string(work.join(format!("{made}.err"))).unwrap();
     assert!(
-        said.contains("was not made")
-            && said.contains("free some space")
-            && said.contains("audit.onFailure: run"),
-        "{said}"
+        text.contains("was not made")
+            && text.contains("free some space")
+            && text.contains("audit.onFailure: run"),
+        "{text}"
     );
-    let said = fs::read_to_string(work.join("unrecorded.err")).unwrap();
-    assert!(said.contains("not recorded"), "{said}");
+    let text = fs::read_to_string(work.join("unrecorded.err")).unwrap();
+    assert!(text.contains("not recorded"), "{text}");
     assert!(work.join("unrecorded.txt").exists() && work.join("again.txt").exists());
 }
 
@@ -165,10 +165,10 @@ fn audit_folder_read_only_refuses_calls_with_a_remedy() {
     };
     let out = String::from_utf8(output.stdout).unwrap();
     assert_eq!(out, "The log is empty.\n1\n");
-    let said = fs::read_to_string(work.join("refused")).unwrap();
+    let text = fs::read_to_string(work.join("refused")).unwrap();
     assert!(
-        said.contains("audit.jsonl cannot be written") && said.contains("make its folder writable"),
-        "{said}"
+        text.contains("audit.jsonl cannot be written") && text.contains("make its folder writable"),
+        "{text}"
     );
     assert!(!work.join("a.txt").exists());
     let doctor = fs::read_to_string(work.join("doctor")).unwrap();

@@ -126,8 +126,8 @@ fn lock_file_with_merge_conflict_is_explained_and_revoked() {
     ] {
         let (code, _, err) = run(home, args);
         assert_ne!(code, 0);
-        for words in ["keep one of each pair", "mimir tools trust"] {
-            assert!(err.contains(words), "{args:?}: {err}");
+        for part in ["keep one of each pair", "mimir tools trust"] {
+            assert!(err.contains(part), "{args:?}: {err}");
         }
     }
     fs::write(home.join(LOCK), &lock).unwrap();
@@ -147,8 +147,8 @@ fn grant_of_wider_rights_needs_more_than_approve_always() {
     install(home, Build::Widened);
     let (code, _, err) = run(home, &always);
     assert_eq!(code, 3, "{err}");
-    for words in ["has changed", "mimir tools trust prob_search", "to steal,"] {
-        assert!(err.contains(words), "{words}: {err}");
+    for part in ["has changed", "mimir tools trust prob_search", "to steal,"] {
+        assert!(err.contains(part), "{part}: {err}");
     }
     let (_, _, err) = run(home, CALL);
     assert!(!err.contains("--approve always"), "{err}");
@@ -186,8 +186,8 @@ fn tools_add_checks_the_digest_and_is_audited() {
     );
 
     let info = done(home, &["tools", "info", "prob_search"]);
-    for words in ["read the workspace — to search", "cannot reach the network"] {
-        assert!(info.contains(words), "{info}");
+    for part in ["read the workspace — to search", "cannot reach the network"] {
+        assert!(info.contains(part), "{info}");
     }
     let (code, _, err) = run(home, &["tools", "trust", "prob_search"]);
     assert_eq!(code, 3, "no person is available to review it");
@@ -214,14 +214,14 @@ mod on_a_terminal {
         // Without its files it cannot work, and reports that.
         assert_eq!(code, 3, "{card}");
         assert!(card.contains("PERMISSION_DENIED"), "{card}");
-        for words in [
+        for part in [
             "cannot reach the network",
             "has changed since it was granted",
             "to steal,",
             "what all its tools need, but for",
             "and withholds, as before",
         ] {
-            assert!(card.contains(words), "{words}: {card}");
+            assert!(card.contains(part), "{part}: {card}");
         }
         assert!(!card.contains("yes also grants"), "{card}");
         let lock = fs::read_to_string(home.join(LOCK)).unwrap();
@@ -253,8 +253,8 @@ mod on_a_terminal {
             (&explained["decision"], &explained["lease"]),
             (&"ask".into(), &id.as_str().into())
         );
-        let said = done(home, &[&["policy", "explain"], &write[..]].concat());
-        assert!(said.contains("It runs without a question"), "{said}");
+        let output = done(home, &[&["policy", "explain"], &write[..]].concat());
+        assert!(output.contains("It runs without a question"), "{output}");
         assert!(done(home, &["approvals", "list"]).contains(&id[..12]));
         let kept = events(home, "approval");
         assert_eq!(
@@ -337,10 +337,10 @@ fn trust_grants_folders_and_variables_to_a_foreign_program() {
     }
     fs::write(home.join(".mimir/tools/exec.wasm"), foreign_program()).unwrap();
     // Its name is taken, and the suggested command works.
-    let (_, _, said) = run(home, &["tools", "list"]);
+    let (_, _, output) = run(home, &["tools", "list"]);
     assert!(
-        said.contains("`mimir tools trust exec.wasm --prefix exec_`"),
-        "{said}"
+        output.contains("`mimir tools trust exec.wasm --prefix exec_`"),
+        "{output}"
     );
     // The advice of a refused grant repeats its options and keeps the names.
     let refused = [
@@ -352,22 +352,22 @@ fn trust_grants_folders_and_variables_to_a_foreign_program() {
         "--read",
         "docs",
     ];
-    let (code, _, said) = run(home, &refused);
-    assert_eq!(code, 3, "{said}");
+    let (code, _, output) = run(home, &refused);
+    assert_eq!(code, 3, "{output}");
     let advice = "tools trust exec.wasm --prefix its_ --read docs --digest ";
-    assert!(said.contains(advice), "{said}");
-    let (_, _, said) = run(home, &["tools", "list"]);
-    assert!(said.contains("exec.wasm --prefix exec_"), "{said}");
+    assert!(output.contains(advice), "{output}");
+    let (_, _, output) = run(home, &["tools", "list"]);
+    assert!(output.contains("exec.wasm --prefix exec_"), "{output}");
     done(home, &["tools", "trust", "exec.wasm", "--prefix", "their_"]);
     let call = |args: &[&str]| {
         let args = serde_json::json!({ "args": args }).to_string();
         run(home, &["call", "their_exec", "--approve", "never", &args])
     };
-    let (code, _, said) = call(&["read", "docs/a.txt"]);
-    assert_eq!(code, 1, "{said}");
+    let (code, _, output) = call(&["read", "docs/a.txt"]);
+    assert_eq!(code, 1, "{output}");
     assert!(
-        said.contains("it was granted no files; `mimir tools trust their_exec --read DIR`"),
-        "{said}"
+        output.contains("it was granted no files; `mimir tools trust their_exec --read DIR`"),
+        "{output}"
     );
     let info = done(home, &["tools", "info", "their_exec"]);
     assert!(info.contains("granted no files"), "{info}");
@@ -393,10 +393,10 @@ fn trust_grants_folders_and_variables_to_a_foreign_program() {
         &["--config", "a=b"],
         &["--host", "api.example.com"],
     ] {
-        let (code, _, said) = trust(wrong);
-        assert_eq!(code, 2, "{wrong:?}: {said}");
+        let (code, _, output) = trust(wrong);
+        assert_eq!(code, 2, "{wrong:?}: {output}");
     }
-    let (code, _, said) = trust(&[
+    let (code, _, output) = trust(&[
         "--read",
         "docs",
         "--write",
@@ -404,7 +404,7 @@ fn trust_grants_folders_and_variables_to_a_foreign_program() {
         "--env",
         "UNITS=metric",
     ]);
-    assert_eq!(code, 0, "{said}");
+    assert_eq!(code, 0, "{output}");
     assert_eq!(call(&["read", "docs/a.txt"]).1.trim(), "from docs");
     assert_eq!(call(&["write", "out/b.txt"]).0, 0);
     assert_eq!(
@@ -427,10 +427,10 @@ fn trust_grants_folders_and_variables_to_a_foreign_program() {
     let mut other = fs::read(home.join(".mimir/tools/exec.wasm")).unwrap();
     other.extend([0, 3, 1, b'x', 1]);
     fs::write(home.join(".mimir/tools/exec.wasm"), other).unwrap();
-    let (code, _, said) = call(&["read", "out/a.txt"]);
-    assert_eq!(code, 1, "{said}");
+    let (code, _, output) = call(&["read", "out/a.txt"]);
+    assert_eq!(code, 1, "{output}");
     assert!(
-        said.contains("has changed since it was granted files"),
-        "{said}"
+        output.contains("has changed since it was granted files"),
+        "{output}"
     );
 }

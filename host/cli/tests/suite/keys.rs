@@ -97,12 +97,12 @@ fn secret_of_an_unaccepted_project_is_masked() {
         shown.contains("it says ") && !shown.contains(VALUE),
         "{shown}"
     );
-    let said = String::from_utf8(output.stderr).unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
     assert!(
-        said.contains("secrets.MINE") && said.contains("`mimir policy accept`"),
-        "{said}"
+        text.contains("secrets.MINE") && text.contains("`mimir policy accept`"),
+        "{text}"
     );
-    assert!(!said.contains("approvals"), "it counts: {said}");
+    assert!(!text.contains("approvals"), "it counts: {text}");
     // It is not passed to tools: it is not one of the available secrets.
     let mut list = mimir(home.path(), &["secrets", "list", "--json"]);
     let list = list.env("MIMIR_TEST_SECRET", VALUE).output().unwrap();
@@ -139,18 +139,18 @@ fn approval_prompt_times_out_as_configured() {
             return;
         };
         let mut out = terminal.stdout.take().unwrap();
-        let mut said = String::new();
+        let mut output = String::new();
         let mut more = [0; 1024];
-        while !said.contains("[n]o > ") {
+        while !output.contains("[n]o > ") {
             let read = out.read(&mut more).unwrap();
-            assert_ne!(read, 0, "{said}");
-            said += &String::from_utf8_lossy(&more[..read]);
+            assert_ne!(read, 0, "{output}");
+            output += &String::from_utf8_lossy(&more[..read]);
         }
         if ends {
-            out.read_to_string(&mut said).unwrap();
+            out.read_to_string(&mut output).unwrap();
             assert!(
-                said.contains("within 0.2 s (approvals.timeoutMs)"),
-                "{said}"
+                output.contains("within 0.2 s (approvals.timeoutMs)"),
+                "{output}"
             );
             drop(terminal.stdin.take());
             assert_eq!(terminal.wait().unwrap().code(), Some(3));

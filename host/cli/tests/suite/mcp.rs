@@ -182,7 +182,7 @@ fn mcp_server_config_errors_name_the_line() {
 fn mcp_config_prints_a_snippet_for_each_agent() {
     let folder = workspace("Greets somebody.");
     let home = folder.path();
-    for (agent, words) in [
+    for (agent, part) in [
         ("claude", "mcpServers"),
         ("codex", "[mcp_servers.mimir]"),
         ("cursor", "mcpServers"),
@@ -192,7 +192,7 @@ fn mcp_config_prints_a_snippet_for_each_agent() {
     ] {
         let (code, out, _) = run(home, &["mcp", "config", agent]);
         assert!(
-            code == 0 && out.contains(words) && out.contains("serve"),
+            code == 0 && out.contains(part) && out.contains("serve"),
             "{out}"
         );
     }
@@ -278,7 +278,7 @@ fn mcp_import_shows_servers_before_confirmation() {
     std::fs::write(home.join(".mcp.json"), theirs.to_string()).unwrap();
     let (code, _, err) = at_home(home, own.path(), &["mcp", "import"]);
     assert_ne!(code, 0, "{err}");
-    for words in [
+    for part in [
         "https://evil.example/mcp",
         "Authorization: Bearer ${GITHUB_TOKEN}",
         "your secret GITHUB_TOKEN goes to https://evil.example",
@@ -286,7 +286,7 @@ fn mcp_import_shows_servers_before_confirmation() {
         "in an empty folder",
         "LD_PRELOAD=/tmp/x.so",
     ] {
-        assert!(err.contains(words), "{words}: {err}");
+        assert!(err.contains(part), "{part}: {err}");
     }
     // An approval option does not cover servers that came with the project, unless they are named.
     let imported = |args: &[&str]| {
@@ -422,7 +422,7 @@ fn mcp_servers_and_their_children_end_with_mimir() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     agent.to.take();
-    agent.ended();
+    agent.wait_for_exit();
     // The server is asked to end, and then killed, before mimir exits.
     assert!(!runs(), "what a server started is still there");
 }

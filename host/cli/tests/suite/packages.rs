@@ -19,13 +19,13 @@ use tempfile::TempDir;
 pub const SERVER: &str = include_str!("kit/probe.js");
 
 /// A registry with one package, and a workspace that uses it.
-pub struct World {
+pub struct PackageFixture {
     pub folder: TempDir,
     pub port: u16,
     files: Arc<Mutex<HashMap<String, Vec<u8>>>>,
 }
 
-impl World {
+impl PackageFixture {
     pub fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -51,16 +51,16 @@ impl World {
                 let _ = stream.write_all(&body);
             }
         });
-        let world = Self {
+        let fixture = Self {
             folder: tempfile::tempdir().unwrap(),
             port,
             files,
         };
-        fs::create_dir_all(world.work()).unwrap();
-        world.publish("1.0.0", "WORDS", None);
-        world.serve("/hello", b"hello".to_vec());
-        assert_eq!(world.run(&["init"]).0, 0);
-        world
+        fs::create_dir_all(fixture.work()).unwrap();
+        fixture.publish("1.0.0", "WORDS", None);
+        fixture.serve("/hello", b"hello".to_vec());
+        assert_eq!(fixture.run(&["init"]).0, 0);
+        fixture
     }
 
     pub fn work(&self) -> std::path::PathBuf {
@@ -164,10 +164,10 @@ impl World {
 
     pub fn call(&self, tool: &str, path: &Path) -> String {
         let arguments = json!({"path": path}).to_string();
-        let said = self.json(&["call", &format!("mcp_p_{tool}"), &arguments]);
-        said["content"][0]["text"]
+        let output = self.json(&["call", &format!("mcp_p_{tool}"), &arguments]);
+        output["content"][0]["text"]
             .as_str()
-            .unwrap_or_else(|| panic!("{said:#}"))
+            .unwrap_or_else(|| panic!("{output:#}"))
             .to_owned()
     }
 
@@ -179,12 +179,12 @@ impl World {
 #[ignore = "needs npm"]
 #[test]
 fn package_is_pinned_and_runs_in_its_sandbox() {
-    let world = World::new();
-    fs::create_dir(world.work().join("docs")).unwrap();
-    fs::write(world.work().join("docs/a.md"), "remember the milk").unwrap();
-    fs::write(world.work().join("b.md"), "not given").unwrap();
-    world.add(&[], &["./docs"]);
-    let config = world.config();
+    let fixture = PackageFixture::new();
+    fs::create_dir(fixture.work().join("docs")).unwrap();
+    fs::write(fixture.work().join("docs/a.md"), "remember the milk").unwrap();
+    fs::write(fixture.work().join("b.md"), "not given").unwrap();
+    fixture.add(&[], &["./docs"]);
+    let config = fixture.config();
     for words in [
         "registry: npm",
         "name: mimir-probe",
@@ -200,28 +200,34 @@ fn package_is_pinned_and_runs_in_its_sandbox() {
     // A digest may contain any letters.
     let mut words = written.split_whitespace();
     assert!(words.all(|word| word != "npx"), "{written}");
-    let looked: Value = serde_json::from_str(&world.call("look", Path::new(""))).unwrap();
-    let docs = world.work().canonicalize().unwrap().join("docs");
+    let looked: Value = serde_json::from_str(&fixture.call("look", Path::new(""))).unwrap();
+    let docs = fixture.work().canonicalize().unwrap().join("docs");
     assert_eq!(looked["args"], json!([docs]));
     assert_eq!(looked["cwd"], json!([]));
     let home = looked["home"].as_str().unwrap();
     assert!(
-        home.starts_with(world.folder.path().join("config").to_str().unwrap()),
+        home.starts_with(fixture.folder.path().join("config").to_str().unwrap()),
         "{home}"
     );
     // Only the named folder is accessible.
-    assert_eq!(world.call("read", &docs.join("a.md")), "remember the milk");
-    assert_eq!(world.call("read", &docs.join("../b.md")), "ENOENT");
-    assert_eq!(world.call("write", &docs.join("new")), "written");
+    assert_eq!(
+        fixture.call("read", &docs.join("a.md")),
+        "remember the milk"
+    );
+    assert_eq!(fixture.call("read", &docs.join("../b.md")), "ENOENT");
+    assert_eq!(fixture.call("write", &docs.join("new")), "written");
     // Files in its home are kept between runs.
     assert_eq!(
-        world.call("write", &Path::new(home).join("kept")),
+        fixture.call("write", &Path::new(home).join("kept")),
         "written"
     );
-    assert_eq!(world.call("read", &Path::new(home).join("kept")), "written");
+    assert_eq!(
+        fixture.call("read", &Path::new(home).join("kept")),
+        "written"
+    );
     // No network was declared.
     assert_eq!(
-        world.call("get", Path::new("http://127.0.0.1/")),
+        fixture.call("get", Path::new("http://127.0.0.1/")),
         "no proxy"
     );
 }
@@ -229,19 +235,19 @@ fn package_is_pinned_and_runs_in_its_sandbox() {
 #[ignore = "needs npm"]
 #[test]
 fn package_reaches_only_declared_hosts() {
-    let world = World::new();
-    let host = format!("127.0.0.1:{}", world.port);
-    world.add(&["--network", &host], &[]);
+    let fixture = PackageFixture::new();
+    let host = format!("127.0.0.1:{}", fixture.port);
+    fixture.add(&["--network", &host], &[]);
     let hello = format!("http://{host}/hello");
-    assert_eq!(world.call("get", Path::new(&hello)), "200 hello");
-    let other = world.call("get", Path::new("http://127.0.0.1:9/"));
+    assert_eq!(fixture.call("get", Path::new(&hello)), "200 hello");
+    let other = fixture.call("get", Path::new("http://127.0.0.1:9/"));
     assert!(
         other.starts_with("403") && other.contains("POLICY_DENIED"),
         "{other}"
     );
-    let elsewhere = world.call("get", Path::new("http://example.com/"));
+    let elsewhere = fixture.call("get", Path::new("http://example.com/"));
     assert!(elsewhere.starts_with("403"), "{elsewhere}");
-    let (_, record, _) = world.run(&["audit", "show", "--event", "effect", "--json"]);
+    let (_, record, _) = fixture.run(&["audit", "show", "--event", "effect", "--json"]);
     assert!(
         record.contains("GET by the server p") && record.contains(&host),
         "{record}"
@@ -294,11 +300,11 @@ fn package_of_node_reaches_https_through_the_proxy() {
 #[ignore = "needs npm"]
 #[test]
 fn package_of_another_digest_is_not_installed() {
-    let world = World::new();
-    world.add(&[], &[]);
-    let cache = world.folder.path().join("cache/mcp/packages");
+    let fixture = PackageFixture::new();
+    fixture.add(&[], &[]);
+    let cache = fixture.folder.path().join("cache/mcp/packages");
     fs::remove_dir_all(&cache).unwrap();
-    let missing = world.json(&["mcp", "test", "p"]);
+    let missing = fixture.json(&["mcp", "test", "p"]);
     assert!(
         missing["error"]["message"]
             .as_str()
@@ -313,14 +319,14 @@ fn package_of_another_digest_is_not_installed() {
             .contains("mimir mcp install p"),
         "{missing}"
     );
-    let config = world.config();
+    let config = fixture.config();
     assert!(
         config.contains("version: 1.0.0") && config.contains("integrity: sha512-"),
         "{config}"
     );
-    let before = world.files.lock().clone();
-    world.publish("1.0.0", "OTHER WORDS", None);
-    let other = world.json(&["mcp", "install", "p"]);
+    let before = fixture.files.lock().clone();
+    fixture.publish("1.0.0", "OTHER WORDS", None);
+    let other = fixture.json(&["mcp", "install", "p"]);
     assert!(
         other["error"]["message"]
             .as_str()
@@ -335,10 +341,10 @@ fn package_of_another_digest_is_not_installed() {
         .map(|entry| entry.file_name())
         .collect();
     assert!(left.is_empty(), "{left:?}");
-    *world.files.lock() = before;
-    assert_eq!(world.json(&["mcp", "install", "p"])["installed"], "p");
+    *fixture.files.lock() = before;
+    assert_eq!(fixture.json(&["mcp", "install", "p"])["installed"], "p");
     assert_eq!(
-        world.json(&["mcp", "test", "p"])["tools"]
+        fixture.json(&["mcp", "test", "p"])["tools"]
             .as_array()
             .unwrap()
             .len(),
@@ -350,33 +356,33 @@ fn package_of_another_digest_is_not_installed() {
 #[test]
 fn package_runs_install_scripts_only_with_the_option() {
     for (option, ran) in [(None, false), (Some("--install-scripts"), true)] {
-        let world = World::new();
-        world.publish(
+        let fixture = PackageFixture::new();
+        fixture.publish(
             "1.0.0",
             "WORDS",
             Some("node -e \"require('fs').writeFileSync('ran', 'x')\""),
         );
         let more: Vec<&str> = option.into_iter().collect();
-        world.add(&more, &[]);
+        fixture.add(&more, &[]);
         let found = Command::new("find")
-            .arg(world.folder.path().join("cache/mcp/packages"))
+            .arg(fixture.folder.path().join("cache/mcp/packages"))
             .args(["-name", "ran"])
             .output();
         assert_eq!(!found.unwrap().stdout.is_empty(), ran);
-        assert_eq!(world.config().contains("installScripts: true"), ran);
+        assert_eq!(fixture.config().contains("installScripts: true"), ran);
     }
 }
 
 #[ignore = "needs npm"]
 #[test]
 fn package_is_installed_with_additional_packages() {
-    let world = World::new();
-    let document = world.files.lock()["/mimir-probe"].clone();
+    let fixture = PackageFixture::new();
+    let document = fixture.files.lock()["/mimir-probe"].clone();
     // The files are unchanged, the name is not.
     let mut beside: Value = serde_json::from_slice(&document).unwrap();
     beside["name"] = "mimir-beside".into();
     beside["versions"]["1.0.0"]["name"] = "mimir-beside".into();
-    world.serve("/mimir-beside", beside.to_string().into_bytes());
+    fixture.serve("/mimir-beside", beside.to_string().into_bytes());
     let line = [
         "mcp",
         "add",
@@ -389,15 +395,15 @@ fn package_is_installed_with_additional_packages() {
         "mimir-beside",
         "mimir-probe",
     ];
-    let (code, _, err) = world.run(&line);
+    let (code, _, err) = fixture.run(&line);
     assert_eq!(code, 0, "{err}");
     assert!(
-        world.config().contains("with:\n        - mimir-beside"),
+        fixture.config().contains("with:\n        - mimir-beside"),
         "{}",
-        world.config()
+        fixture.config()
     );
     let found = Command::new("find")
-        .arg(world.folder.path().join("cache/mcp/packages"))
+        .arg(fixture.folder.path().join("cache/mcp/packages"))
         .args(["-path", "*/node_modules/mimir-beside"])
         .output();
     assert!(!found.unwrap().stdout.is_empty());
@@ -406,19 +412,20 @@ fn package_is_installed_with_additional_packages() {
 #[ignore = "needs npm"]
 #[test]
 fn package_that_does_not_exist_shows_the_npm_error() {
-    let world = World::new();
-    let (code, _, err) = world.run(&["mcp", "add", "p", "--", "npx", "-y", "mimir-no-such-probe"]);
+    let fixture = PackageFixture::new();
+    let (code, _, err) =
+        fixture.run(&["mcp", "add", "p", "--", "npx", "-y", "mimir-no-such-probe"]);
     assert_eq!(code, 1, "{err}");
     assert!(
         err.contains("mimir-no-such-probe") && err.contains("404"),
         "{err}"
     );
     assert!(
-        !world.config().contains("mimir-no-such-probe"),
+        !fixture.config().contains("mimir-no-such-probe"),
         "{}",
-        world.config()
+        fixture.config()
     );
-    let (code, _, err) = world.run(&["mcp", "add", "p", "--", "npx", "-y", "github:me/x"]);
+    let (code, _, err) = fixture.run(&["mcp", "add", "p", "--", "npx", "-y", "github:me/x"]);
     assert_eq!(code, 2, "{err}");
     assert!(err.contains("not a package of a registry"), "{err}");
 }
@@ -426,7 +433,7 @@ fn package_that_does_not_exist_shows_the_npm_error() {
 #[ignore = "needs npm"]
 #[test]
 fn package_card_shows_all_texts_and_asks_once() {
-    let world = World::new();
+    let fixture = PackageFixture::new();
     // `script` provides a terminal; the answer waits in its input.
     let call = format!(
         "'{}' mcp add p -- npx -y mimir-probe .",
@@ -435,8 +442,8 @@ fn package_card_shows_all_texts_and_asks_once() {
     let mut terminal = Command::new("script");
     terminal
         .args(["-qefc", &call, "/dev/null"])
-        .current_dir(world.work());
-    let like = world.command(&[]);
+        .current_dir(fixture.work());
+    let like = fixture.command(&[]);
     terminal.envs(
         like.get_envs()
             .filter_map(|(name, value)| Some((name, value?))),
@@ -448,24 +455,24 @@ fn package_card_shows_all_texts_and_asks_once() {
         .unwrap();
     let mut input = child.stdin.take().unwrap();
     let mut out = child.stdout.take().unwrap();
-    let (mut said, mut more, mut pages) = (String::new(), [0; 1024], 0);
+    let (mut output, mut more, mut pages) = (String::new(), [0; 1024], 0);
     loop {
         let count = out.read(&mut more).unwrap();
         if count == 0 {
             break;
         }
-        said += &String::from_utf8_lossy(&more[..count]);
-        let asked = said.matches("-- Enter shows more").count();
+        output += &String::from_utf8_lossy(&more[..count]);
+        let asked = output.matches("-- Enter shows more").count();
         if asked > pages {
             pages = asked;
             writeln!(input).unwrap();
         }
-        if said.matches("[n]o > ").count() == 1 && !said.contains("trusted as it is now") {
+        if output.matches("[n]o > ").count() == 1 && !output.contains("trusted as it is now") {
             writeln!(input, "y").unwrap();
         }
     }
-    assert!(child.wait().unwrap().success(), "{said}");
-    for words in [
+    assert!(child.wait().unwrap().success(), "{output}");
+    for part in [
         "SEEN-PARAMETER",
         "SEEN-DEFAULT",
         "Does write.",
@@ -473,17 +480,17 @@ fn package_card_shows_all_texts_and_asks_once() {
         "the whole workspace",
         "pinned to sha512-",
     ] {
-        assert!(said.contains(words), "{words}: {said}");
+        assert!(output.contains(part), "{part}: {output}");
     }
-    assert_eq!(said.matches("[n]o > ").count(), 1, "{said}");
+    assert_eq!(output.matches("[n]o > ").count(), 1, "{output}");
     // Results of a package are untrusted content, even without network access.
-    let config = fs::read_to_string(world.work().join(".mimir/config.yml")).unwrap();
+    let config = fs::read_to_string(fixture.work().join(".mimir/config.yml")).unwrap();
     assert!(config.contains("outputTrust: untrusted"), "{config}");
     assert!(!config.contains("outputTrust: verified"), "{config}");
     // Allowed tools run without a prompt, and tools that change things need approval.
-    fs::write(world.work().join("a.md"), "remember the milk").unwrap();
-    let path = world.work().canonicalize().unwrap().join("a.md");
-    assert_eq!(world.call("read", &path), "remember the milk");
-    let refused = world.json(&["call", "mcp_p_write", &json!({"path": path}).to_string()]);
+    fs::write(fixture.work().join("a.md"), "remember the milk").unwrap();
+    let path = fixture.work().canonicalize().unwrap().join("a.md");
+    assert_eq!(fixture.call("read", &path), "remember the milk");
+    let refused = fixture.json(&["call", "mcp_p_write", &json!({"path": path}).to_string()]);
     assert_eq!(refused["error"]["code"], "APPROVAL_DENIED", "{refused}");
 }

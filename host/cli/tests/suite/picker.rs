@@ -42,7 +42,7 @@ fn open(home: &Path, size: (u16, u16), variables: &str) -> Tmux {
         "stty -g > before; echo earlier; {set}{variables} '{binary}' tools; echo \"ended $?\"; stty -g > after; echo all; read wait"
     );
     let tmux = Tmux::start(home, size, &script);
-    tmux.until("Tools:");
+    tmux.wait_for_text("Tools:");
     tmux
 }
 
@@ -57,7 +57,7 @@ fn is_given_back(tmux: &Tmux, home: &Path, code: i32) {
 
 /// Asserts that a resized terminal is restored, although its text is laid out differently.
 fn is_its_own(tmux: &Tmux, home: &Path, code: i32) -> String {
-    let screen = tmux.until("all\n");
+    let screen = tmux.wait_for_text("all\n");
     assert!(screen.contains(&format!("ended {code}")), "{screen}");
     assert_eq!(
         (tmux.is("alternate_on"), tmux.is("cursor_flag")),
@@ -80,33 +80,33 @@ fn tool_browser_filters_switches_and_shows_tools() {
     );
     assert_eq!(screen.lines().count(), 24, "{screen}");
     tmux.keys(&["/", "g", "i", "t", "Enter"]);
-    let screen = tmux.until("> ✓ git ");
+    let screen = tmux.wait_for_text("> ✓ git ");
     assert!(!screen.contains("aaa_first"), "{screen}");
     tmux.keys(&["Space"]);
-    tmux.until("git is off (-");
+    tmux.wait_for_text("git is off (-");
     let off = CONFIG.replace("{enabled: true}", "{enabled: false}");
     assert_eq!(fs::read_to_string(own(home.path())).unwrap(), off);
     assert!(tmux.screen().contains("> ✗ git "), "{}", tmux.screen());
     tmux.keys(&["Space"]);
-    tmux.until("git is on (+");
+    tmux.wait_for_text("git is on (+");
     assert_eq!(fs::read_to_string(own(home.path())).unwrap(), CONFIG);
     tmux.keys(&["Enter"]);
-    let page = tmux.until("Description: ");
+    let page = tmux.wait_for_text("Description: ");
     assert!(
         page.starts_with("git\n") && page.contains("Token Cost: ~"),
         "{page}"
     );
     tmux.keys(&["End"]);
-    tmux.until("Last calls");
+    tmux.wait_for_text("Last calls");
     tmux.keys(&["Escape"]);
-    tmux.until("> ✓ git ");
+    tmux.wait_for_text("> ✓ git ");
     // Changes made by others are shown.
     fs::write(own(home.path()), &off).unwrap();
-    tmux.until("> ✗ git ");
+    tmux.wait_for_text("> ✗ git ");
     fs::write(own(home.path()), "polcy: {}\n").unwrap();
-    tmux.until("unknown key");
+    tmux.wait_for_text("unknown key");
     tmux.keys(&["Space"]);
-    tmux.until("unknown key");
+    tmux.wait_for_text("unknown key");
     tmux.keys(&["Escape", "q"]);
     is_given_back(&tmux, home.path(), 0);
     // Without a terminal it prints the list.
@@ -126,9 +126,9 @@ fn tool_browser_works_in_tiny_terminals() {
         assert!(line.chars().count() <= 20, "{line:?}");
     }
     tmux.keys(&["Space"]);
-    tmux.until("aaa_first is off");
+    tmux.wait_for_text("aaa_first is off");
     tmux.keys(&["Enter"]);
-    tmux.until("Description:");
+    tmux.wait_for_text("Description:");
     for (width, height) in [
         ("10", "2"),
         ("4", "1"),
@@ -136,12 +136,12 @@ fn tool_browser_works_in_tiny_terminals() {
         ("200", "50"),
         ("80", "24"),
     ] {
-        tmux.tell(&["resize-window", "-x", width, "-y", height]);
+        tmux.run(&["resize-window", "-x", width, "-y", height]);
         tmux.keys(&["Down", "Up"]);
     }
-    tmux.until("Description: The first of all.");
+    tmux.wait_for_text("Description: The first of all.");
     tmux.keys(&["q"]);
-    tmux.until("Tools:");
+    tmux.wait_for_text("Tools:");
     tmux.keys(&["q"]);
     is_its_own(&tmux, home.path(), 0);
 }
@@ -152,7 +152,7 @@ fn tool_browser_colors_respect_no_color_and_dumb_terminals() {
     for (variables, coloured) in [("", true), ("NO_COLOR=1 ", false)] {
         let home = workspace();
         let tmux = open(home.path(), (80, 24), variables);
-        let screen = tmux.tell(&["capture-pane", "-p", "-e"]);
+        let screen = tmux.run(&["capture-pane", "-p", "-e"]);
         assert_eq!(screen.contains("\u{1b}[38;5;2m"), coloured, "{screen:?}");
         tmux.keys(&["q"]);
         is_given_back(&tmux, home.path(), 0);
@@ -163,7 +163,7 @@ fn tool_browser_colors_respect_no_color_and_dumb_terminals() {
         (80, 24),
         &format!("TERM=dumb {} tools; read wait", env!("CARGO_BIN_EXE_mimir")),
     );
-    tmux.until("mimir tools tokens");
+    tmux.wait_for_text("mimir tools tokens");
     assert_eq!(tmux.is("alternate_on"), "0");
 }
 
@@ -189,9 +189,9 @@ fn tool_browser_reports_a_tool_removed_while_shown() {
     let home = workspace();
     let tmux = open(home.path(), (80, 24), "");
     tmux.keys(&["Enter"]);
-    tmux.until("Description: The first of all.");
+    tmux.wait_for_text("Description: The first of all.");
     fs::remove_file(tool(home.path())).unwrap();
-    tmux.until("aaa_first is gone");
+    tmux.wait_for_text("aaa_first is gone");
     let screen = tmux.screen();
     assert!(
         screen.contains("Tools:") && !screen.contains("The first"),
@@ -199,12 +199,12 @@ fn tool_browser_reports_a_tool_removed_while_shown() {
     );
     // A new file is shown, and so is one that is invalid.
     fs::write(tool(home.path()), TOOL).unwrap();
-    tmux.until("✓ aaa_first");
+    tmux.wait_for_text("✓ aaa_first");
     tmux.keys(&["Home"]);
-    tmux.until("> ✓ aaa_first");
+    tmux.wait_for_text("> ✓ aaa_first");
     fs::remove_file(tool(home.path())).unwrap();
     tmux.keys(&["Space"]);
-    tmux.until("aaa_first is gone");
+    tmux.wait_for_text("aaa_first is gone");
     assert_eq!(fs::read_to_string(own(home.path())).unwrap(), CONFIG);
     tmux.keys(&["q"]);
     is_given_back(&tmux, home.path(), 0);

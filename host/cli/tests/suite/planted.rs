@@ -134,11 +134,11 @@ fn planted_links_are_never_written_through() {
             &["tools", "revoke", "some"],
             &["undo", "--yes"],
         ] {
-            let (_, said) = ends(home.path(), args, linked);
+            let (_, output) = ends(home.path(), args, linked);
             let mut there = fs::read_dir(elsewhere.path()).unwrap();
             let only = there.all(|entry| entry.unwrap().file_name() == "backups");
             let none = fs::read_dir(elsewhere.path().join("backups")).unwrap();
-            assert!(only && none.count() == 0, "{linked}: {args:?}: {said}");
+            assert!(only && none.count() == 0, "{linked}: {args:?}: {output}");
         }
     }
 }

@@ -20,7 +20,7 @@ fn workspace(config: &str) -> TempDir {
 }
 
 /// The outcome as JSON, for success and failure.
-fn told(home: &Path, args: &[&str]) -> Value {
+fn run_json(home: &Path, args: &[&str]) -> Value {
     let (_, out, err) = run(home, &[args, &["--json"]].concat());
     serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"))
 }
@@ -28,11 +28,11 @@ fn told(home: &Path, args: &[&str]) -> Value {
 const WRITE: &[&str] = &["write_file", "path=a.txt", "content=new"];
 
 fn call(home: &Path) -> Value {
-    told(home, &[&["call"], WRITE].concat())
+    run_json(home, &[&["call"], WRITE].concat())
 }
 
 fn explain(home: &Path) -> Value {
-    told(home, &[&["policy", "explain"], WRITE].concat())
+    run_json(home, &[&["policy", "explain"], WRITE].concat())
 }
 
 #[test]
@@ -69,8 +69,8 @@ fn policy_remedies_name_the_setting_that_blocks_a_call() {
         assert!(out[0].contains("--approve always"), "{out:?}");
         assert_eq!(out[1..], ways, "{config}");
         let model = outcome["error"].to_string();
-        for words in ["--approve", "mimir policy", "mimir tools"] {
-            assert!(!model.contains(words), "{model}");
+        for part in ["--approve", "mimir policy", "mimir tools"] {
+            assert!(!model.contains(part), "{model}");
         }
         let (_, _, err) = run(home.path(), &[&["call"], WRITE].concat());
         assert!(ways.iter().all(|way| err.contains(way)), "{err}");
@@ -104,7 +104,7 @@ fn policy_accept_applies_until_the_file_changes() {
         "ask",
         "another state of the file"
     );
-    let check = told(home, &["policy", "check"]);
+    let check = run_json(home, &["policy", "check"]);
     assert_eq!(check["ok"], true);
     assert_eq!(check["withheld"].as_array().unwrap().len(), 2, "{check}");
 }
@@ -112,7 +112,7 @@ fn policy_accept_applies_until_the_file_changes() {
 #[test]
 fn policy_check_warns_of_rules_for_unknown_tools() {
     let home = workspace("policy:\n  rules:\n    - {tools: [write_fil], decision: deny}\n");
-    let check = told(home.path(), &["policy", "check"]);
+    let check = run_json(home.path(), &["policy", "check"]);
     let warning = check["warnings"][0].as_str().unwrap();
     assert!(
         warning.contains(".mimir/config.yml:3") && warning.contains("write_file"),
@@ -138,7 +138,7 @@ fn secrets_are_stored_listed_masked_and_removed() {
         .unwrap();
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success());
-    let listed = told(home, &["secrets", "list"]);
+    let listed = run_json(home, &["secrets", "list"]);
     assert_eq!(listed["secrets"][0]["name"], "HOARD");
     for shown in [
         &output.stdout,
@@ -151,7 +151,7 @@ fn secrets_are_stored_listed_masked_and_removed() {
     let (_, out, _) = run(home, &["call", "read_file", "path=a.txt"]);
     assert!(out.contains("[REDACTED:secret:HOARD]"), "{out}");
     assert_eq!(run(home, &["secrets", "remove", "HOARD"]).0, 0);
-    assert_eq!(told(home, &["secrets", "list"])["secrets"], json!([]));
+    assert_eq!(run_json(home, &["secrets", "list"])["secrets"], json!([]));
     let (code, _, err) = run(home, &["secrets", "remove", "HOARD"]);
     assert!(code == 1 && err.contains("mimir secrets list"), "{err}");
     let (_, out, _) = run(home, &["call", "read_file", "path=a.txt"]);
@@ -170,40 +170,46 @@ fn policy_explain_predicts_web_fetch_without_sending() {
     fs::write(user.join("config.yml"), settings).unwrap();
     let explain = |arguments: Value| {
         let arguments = arguments.to_string();
-        told(home.path(), &["policy", "explain", "web_fetch", &arguments])
+        run_json(home.path(), &["policy", "explain", "web_fetch", &arguments])
     };
     let fixed = format!("http://API.site.example:{port}/x?y#z");
-    let told = explain(json!({ "url": fixed }));
-    assert_eq!(told["decision"], "allow", "{told}");
+    let run_json = explain(json!({ "url": fixed }));
+    assert_eq!(run_json["decision"], "allow", "{run_json}");
     assert_eq!(
-        told["network"],
+        run_json["network"],
         json!({
             "method": "GET", "url": format!("http://api.site.example:{port}/x?y"), "scheme": "http",
             "host": "api.site.example", "port": port, "pattern": "*.site.example", "addresses": ["127.0.0.1"],
         })
     );
     // The addresses of this name are only in DNS, which is not queried.
-    let told = explain(json!({"url": "https://api.example/", "method": "DELETE"}));
-    assert_eq!(told["decision"], "ask", "{told}");
+    let run_json = explain(json!({"url": "https://api.example/", "method": "DELETE"}));
+    assert_eq!(run_json["decision"], "ask", "{run_json}");
     assert_eq!(
-        (&told["network"]["port"], &told["network"]["addresses"]),
+        (
+            &run_json["network"]["port"],
+            &run_json["network"]["addresses"]
+        ),
         (&json!(443), &Value::Null)
     );
-    let told = explain(json!({"url": "https://other.example/"}));
-    assert_eq!(told["decision"], "ask", "{told}");
+    let run_json = explain(json!({"url": "https://other.example/"}));
+    assert_eq!(run_json["decision"], "ask", "{run_json}");
     assert!(
-        told["wayOut"].to_string().contains("allowedHosts"),
-        "{told}"
+        run_json["wayOut"].to_string().contains("allowedHosts"),
+        "{run_json}"
     );
     for (url, rule) in [
         ("http://169.254.169.254/", "blockMetadataEndpoints"),
         ("http://0x7f.1/", "blockPrivateIPs"),
         ("https://api.example:25/", "blockedPorts"),
     ] {
-        let told = explain(json!({ "url": url }));
-        assert_eq!(told["decision"], "deny", "{told}");
-        assert!(told["reasons"].to_string().contains(rule), "{told}");
-        assert!(told["wayOut"].to_string().contains("network."), "{told}");
+        let run_json = explain(json!({ "url": url }));
+        assert_eq!(run_json["decision"], "deny", "{run_json}");
+        assert!(run_json["reasons"].to_string().contains(rule), "{run_json}");
+        assert!(
+            run_json["wayOut"].to_string().contains("network."),
+            "{run_json}"
+        );
     }
     let bad = [
         "policy",

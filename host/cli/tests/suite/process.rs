@@ -386,12 +386,12 @@ fn tools_build_has_the_compilers_messages_in_json() {
     let home = faulty_plugin();
     let (code, out, err) = run(home.path(), &["tools", "build", "typo", "--json"]);
     assert_eq!(code, 1, "{out}{err}");
-    let said: serde_json::Value = serde_json::from_str(&out).unwrap();
-    let messages = said["error"]["details"]["messages"].as_array().unwrap();
-    let has = |words: &str| {
+    let output: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let messages = output["error"]["details"]["messages"].as_array().unwrap();
+    let has = |part: &str| {
         let mut lines = messages.iter().filter_map(|line| line.as_str());
-        lines.any(|line| line.contains(words))
+        lines.any(|line| line.contains(part))
     };
-    assert!(has("E0609") && has("nmae"), "{said:#}");
+    assert!(has("E0609") && has("nmae"), "{output:#}");
     assert!(err.contains("E0609"), "as they come, too: {err}");
 }

@@ -66,8 +66,8 @@ fn script_tool_gets_no_rights_for_hidden_access() {
     let home = workspace("in_bash", "bash", "eval 'mimir''-exec echo hi'");
     let outcome = call(home.path(), &["in_bash"]);
     assert_eq!(outcome["error"]["code"], "EXECUTION_ERROR", "{outcome:#}");
-    let said = outcome["error"]["details"]["stderr"].as_str().unwrap();
-    assert!(said.contains("not granted commands"), "{said}");
+    let output = outcome["error"]["details"]["stderr"].as_str().unwrap();
+    assert!(output.contains("not granted commands"), "{output}");
 }
 
 #[test]

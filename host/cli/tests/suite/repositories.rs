@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// A folder with repositories.
-struct Place(TempDir);
+struct GitFixture(TempDir);
 
-impl Place {
+impl GitFixture {
     fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -56,20 +56,20 @@ impl Place {
         let arguments = json!({"operation": operation, "args": args}).to_string();
         let words = ["--json", "call", "--approve", "always", "git", &arguments];
         let (code, out, err) = kit::run(&self.at(folder), &words);
-        let said = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
-        (code, said)
+        let output = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
+        (code, output)
     }
 
-    fn fine(&self, folder: &str, operation: &str, args: &[&str]) -> String {
-        let (code, said) = self.call(folder, operation, args);
-        assert_eq!(code, 0, "{operation} {args:?}: {said:#}");
-        said["content"][0]["text"].as_str().unwrap().to_owned()
+    fn succeeds(&self, folder: &str, operation: &str, args: &[&str]) -> String {
+        let (code, output) = self.call(folder, operation, args);
+        assert_eq!(code, 0, "{operation} {args:?}: {output:#}");
+        output["content"][0]["text"].as_str().unwrap().to_owned()
     }
 
     /// The error message of a refused operation.
     fn refused(&self, folder: &str, operation: &str, args: &[&str]) -> String {
-        let (code, said) = self.call(folder, operation, args);
-        assert_ne!(code, 0, "{operation} {args:?}: {said:#}");
-        said["error"].to_string()
+        let (code, output) = self.call(folder, operation, args);
+        assert_ne!(code, 0, "{operation} {args:?}: {output:#}");
+        output["error"].to_string()
     }
 }

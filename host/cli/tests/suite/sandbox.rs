@@ -5,7 +5,9 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::kit::place::{Place, greets, looks, shared_cache};
+use crate::kit::command_workspace::{
+    CommandWorkspace, process_visibility_test, shared_cache, start_site,
+};
 
 #[test]
 fn sandbox_setting_selects_the_backend() {
@@ -17,36 +19,40 @@ fn sandbox_setting_selects_the_backend() {
         ("sandbox: {mode: process}", "hidden\n"),
         ("sandbox: {mode: none}", "seen\n"),
     ] {
-        assert_eq!(Place::with(settings).output(&looks()), sees, "{settings}");
+        assert_eq!(
+            CommandWorkspace::with(settings).output(&process_visibility_test()),
+            sees,
+            "{settings}"
+        );
     }
 }
 
 #[test]
 fn sandbox_bind_mounts_are_read_only_by_default() {
     let mount = |how: &str| {
-        let place = Place::with("");
-        let beside = place.path().join("beside");
+        let fixture = CommandWorkspace::with("");
+        let beside = fixture.path().join("beside");
         let settings = format!(
             "sandbox: {{bindMounts: ['{}:/beside{how}']}}",
             beside.display()
         );
-        std::fs::write(place.path().join("user/config.yml"), settings).unwrap();
-        place
+        std::fs::write(fixture.path().join("user/config.yml"), settings).unwrap();
+        fixture
     };
     assert_eq!(mount("").output("cat /beside/note"), "from beside\n");
-    let (code, said) = mount("").exec("echo x > /beside/new");
-    assert_eq!(code, 1, "{said:#}");
-    let place = mount(":rw");
-    place.output("echo x > /beside/new");
-    assert!(place.path().join("beside/new").exists());
-    assert_ne!(Place::with("").exec("cat /beside/note").0, 0);
+    let (code, output) = mount("").exec("echo x > /beside/new");
+    assert_eq!(code, 1, "{output:#}");
+    let fixture = mount(":rw");
+    fixture.output("echo x > /beside/new");
+    assert!(fixture.path().join("beside/new").exists());
+    assert_ne!(CommandWorkspace::with("").exec("cat /beside/note").0, 0);
 }
 
 #[test]
 fn sandbox_reaches_the_network_only_through_the_proxy() {
-    let port = greets();
+    let port = start_site();
     let local = "grep -c : /proc/net/dev";
-    let own = Place::with("sandbox: {networkAccess: false}").output(local);
+    let own = CommandWorkspace::with("sandbox: {networkAccess: false}").output(local);
     assert_eq!(own.trim(), "1", "its own loopback");
     let get = |url: String| {
         format!(
@@ -60,13 +66,13 @@ except OSError as e: print(\"none\")'"
     let lets = format!(
         "network: {{allowedHosts: ['site.test:{port}'], hosts: {{site.test: [127.0.0.1]}}}}\n"
     );
-    let let_in = Place::with(&format!("{lets}sandbox: {{networkAccess: true}}"));
+    let let_in = CommandWorkspace::with(&format!("{lets}sandbox: {{networkAccess: true}}"));
     assert_eq!(let_in.output(local).trim(), "1", "its own loopback");
     assert_eq!(let_in.output(&site).trim(), "hello");
     // Its output is untrusted after that.
     for (command, trust) in [(site.as_str(), "untrusted"), ("echo hello", "user")] {
-        let (_, said) = let_in.exec(command);
-        assert_eq!(said["label"]["trust"], trust, "{said:#}");
+        let (_, output) = let_in.exec(command);
+        assert_eq!(output["label"]["trust"], trust, "{output:#}");
     }
     // It is in the audit log, like any request.
     let record = let_in.path().join("work/.mimir/state/audit.jsonl");
@@ -76,7 +82,7 @@ except OSError as e: print(\"none\")'"
         "{record}"
     );
     assert_eq!(
-        Place::with(&lets).output(&site).trim(),
+        CommandWorkspace::with(&lets).output(&site).trim(),
         "none",
         "not asked for"
     );
@@ -88,12 +94,12 @@ except OSError as e: print(\"none\")'"
     assert!(unlet.starts_with("403 mimir: "), "{unlet}");
     // No person is available to approve.
     let arguments = json!({ "command": get(format!("http://other.test:{port}/")) }).to_string();
-    let listed = Place::with(&format!(
+    let listed = CommandWorkspace::with(&format!(
         "{lets}sandbox: {{networkAccess: true}}\nexecApprovals: {{mode: full}}"
     ));
-    let (_, said) = listed.mimir(&["call", "--approve", "never", "exec", &arguments]);
-    let out = said["structured"]["stdout"].as_str().unwrap();
-    assert!(out.starts_with("403 mimir: APPROVAL_DENIED"), "{said:#}");
+    let (_, output) = listed.mimir(&["call", "--approve", "never", "exec", &arguments]);
+    let out = output["structured"]["stdout"].as_str().unwrap();
+    assert!(out.starts_with("403 mimir: APPROVAL_DENIED"), "{output:#}");
 }
 
 /// A TLS server with a certificate that no platform trusts. Dropping it stops it.
@@ -135,8 +141,8 @@ print(server.server_port, flush=True); server.serve_forever()";
             .spawn()
             .unwrap();
         let mut line = String::new();
-        let mut said = std::io::BufReader::new(server.stdout.as_mut().unwrap());
-        said.read_line(&mut line).unwrap();
+        let mut output = std::io::BufReader::new(server.stdout.as_mut().unwrap());
+        output.read_line(&mut line).unwrap();
         Self {
             port: line.trim().parse().unwrap(),
             server,
@@ -182,42 +188,48 @@ try: print(urllib.request.urlopen(\"https://secure.test:{port}/\", timeout=20).r
 except OSError as e: print(e)'"
     );
     for (command, refusal) in [(&by_proxy, "not trusted"), (&by_itself, "CERTIFICATE")] {
-        assert_eq!(Place::with(&trusting).output(command).trim(), "hello");
-        let refused = Place::with(&settings("")).output(command);
+        assert_eq!(
+            CommandWorkspace::with(&trusting).output(command).trim(),
+            "hello"
+        );
+        let refused = CommandWorkspace::with(&settings("")).output(command);
         assert!(refused.contains(refusal), "{refused}");
     }
     let wget = format!(
         "command -v wget >/dev/null || exec echo hello; wget -nv -O- https://secure.test:{port}/ 2>/dev/null"
     );
-    assert_eq!(Place::with(&trusting).output(&wget).trim(), "hello");
+    assert_eq!(
+        CommandWorkspace::with(&trusting).output(&wget).trim(),
+        "hello"
+    );
     // Programs cannot change the trusted certificates, and get no variables if nothing is configured.
     let change = "echo \"$CURL_CA_BUNDLE $NODE_EXTRA_CA_CERTS $NPM_CONFIG_CAFILE\"; echo x >> $SSL_CERT_FILE || echo no";
-    let said = Place::with(&trusting).output(change);
+    let output = CommandWorkspace::with(&trusting).output(change);
     let file = "/etc/mimir-certificates.pem";
-    assert_eq!(said, format!("{file} {file} {file}\nno\n"));
-    let said = Place::with(&settings("")).output("echo \"[$SSL_CERT_FILE]\"");
-    assert_eq!(said, "[]\n");
+    assert_eq!(output, format!("{file} {file} {file}\nno\n"));
+    let output = CommandWorkspace::with(&settings("")).output("echo \"[$SSL_CERT_FILE]\"");
+    assert_eq!(output, "[]\n");
 }
 
 #[test]
 fn sandbox_enforces_resource_limits_or_refuses() {
     let held = |key: &str, value: u64, command: &str| {
-        let place = Place::with(&format!("sandbox: {{{key}: {value}}}"));
-        let (code, said) = place.exec(command);
+        let fixture = CommandWorkspace::with(&format!("sandbox: {{{key}: {value}}}"));
+        let (code, output) = fixture.exec(command);
         // If no limit can be set on this machine, nothing starts.
-        code != 0 || said["error"]["code"] == "UNAVAILABLE"
+        code != 0 || output["error"]["code"] == "UNAVAILABLE"
     };
     let hungry = "head -c 400000000 /dev/zero | tail -n 1 > /dev/null";
     assert!(held("maxMemoryMb", 64, hungry));
-    Place::with("").output(hungry);
+    CommandWorkspace::with("").output(hungry);
     // bash would wait and try again.
     let many = "python3 -c 'import subprocess as s; [p.wait() for p in [s.Popen([\"sleep\", \"1\"]) for n in range(9)]]'";
     assert!(held("maxProcesses", 4, many));
-    Place::with("").output(many);
+    CommandWorkspace::with("").output(many);
     // A tenth of a processor takes ten times as long for the same work.
     let work = "timeout 3 sh -c 'n=0; while [ $n -lt 300000 ]; do n=$((n+1)); done'";
     assert!(held("maxCpuPercent", 5, work));
-    Place::with("").output(work);
+    CommandWorkspace::with("").output(work);
 }
 
 #[test]
@@ -226,48 +238,48 @@ fn sandbox_refuses_container_settings_in_process_mode() {
         "sandbox: {mode: process, image: x}",
         "sandbox: {mode: process, socket: /x}",
     ] {
-        let place = Place::with(settings);
-        assert_eq!(place.refusal("echo x"), "UNAVAILABLE", "{settings}");
+        let fixture = CommandWorkspace::with(settings);
+        assert_eq!(fixture.refusal("echo x"), "UNAVAILABLE", "{settings}");
     }
 }
 
 #[test]
 fn exec_shell_text_with_missing_program_gets_a_suggestion() {
     for mode in ["process", "none"] {
-        let place = Place::with(&format!("sandbox: {mode}"));
-        std::fs::write(place.path().join("work/script"), "#!/bin/sh\n").unwrap();
-        let (_, said) = place.exec("gti --version");
-        let error = &said["error"];
-        assert_eq!(error["code"], "NOT_FOUND", "{mode} {said:#}");
+        let fixture = CommandWorkspace::with(&format!("sandbox: {mode}"));
+        std::fs::write(fixture.path().join("work/script"), "#!/bin/sh\n").unwrap();
+        let (_, output) = fixture.exec("gti --version");
+        let error = &output["error"];
+        assert_eq!(error["code"], "NOT_FOUND", "{mode} {output:#}");
         let message = error["message"].as_str().unwrap();
         assert!(message.contains("Did you mean `git`"), "{message}");
-        let (_, said) = place.exec("./script");
+        let (_, output) = fixture.exec("./script");
         assert_eq!(
-            said["error"]["code"], "PERMISSION_DENIED",
-            "{mode} {said:#}"
+            output["error"]["code"], "PERMISSION_DENIED",
+            "{mode} {output:#}"
         );
-        let message = said["error"]["message"].as_str().unwrap();
+        let message = output["error"]["message"].as_str().unwrap();
         assert!(message.contains("chmod +x"), "{message}");
         // The output of the other commands in the text is not lost.
-        let (_, said) = place.exec("echo begun; gti --version");
-        assert_eq!(said["structured"]["exitCode"], 127, "{mode} {said:#}");
-        assert_eq!(said["structured"]["stdout"], "begun\n");
-        let stderr = said["structured"]["stderr"].as_str().unwrap();
+        let (_, output) = fixture.exec("echo begun; gti --version");
+        assert_eq!(output["structured"]["exitCode"], 127, "{mode} {output:#}");
+        assert_eq!(output["structured"]["stdout"], "begun\n");
+        let stderr = output["structured"]["stderr"].as_str().unwrap();
         assert!(stderr.contains("Did you mean `git`"), "{stderr}");
         // A program that exits with 127 by itself is not a missing program.
-        let (_, said) = place.exec("sh -c 'exit 127'");
-        assert_eq!(said["structured"]["exitCode"], 127, "{mode} {said:#}");
+        let (_, output) = fixture.exec("sh -c 'exit 127'");
+        assert_eq!(output["structured"]["exitCode"], 127, "{mode} {output:#}");
     }
 }
 
 #[test]
 fn exec_timeout_shows_the_output_so_far() {
-    let place = Place::with("sandbox: process");
+    let fixture = CommandWorkspace::with("sandbox: process");
     let arguments = json!({"command": "echo building; sleep 30", "timeout": 1}).to_string();
     let mut mimir = Command::new(env!("CARGO_BIN_EXE_mimir"));
     let output = mimir
-        .current_dir(place.path().join("work"))
-        .env("MIMIR_CONFIG_DIR", place.path().join("user"))
+        .current_dir(fixture.path().join("work"))
+        .env("MIMIR_CONFIG_DIR", fixture.path().join("user"))
         .env("MIMIR_CACHE_DIR", shared_cache())
         .args(["call", "--approve", "always", "exec", &arguments])
         .output()
@@ -280,48 +292,48 @@ fn exec_timeout_shows_the_output_so_far() {
 /// A command in the background creates the file again and again until mimir exits.
 #[test]
 fn forbidden_file_is_renamed_when_mimir_exits() {
-    let place = Place::with("");
-    let folder = place.path().join("work/a");
+    let fixture = CommandWorkspace::with("");
+    let folder = fixture.path().join("work/a");
     std::fs::create_dir(&folder).unwrap();
     let script = "while :; do echo x > a/.envrc; sleep 0.02; done";
-    std::fs::write(place.path().join("work/s.sh"), script).unwrap();
+    std::fs::write(fixture.path().join("work/s.sh"), script).unwrap();
     let arguments = json!({"command": "sh s.sh", "background": true}).to_string();
-    let (code, said) = place.mimir(&["call", "--approve", "always", "exec", &arguments]);
-    assert_eq!(code, 0, "{said:#}");
+    let (code, output) = fixture.mimir(&["call", "--approve", "always", "exec", &arguments]);
+    assert_eq!(code, 0, "{output:#}");
     assert!(!folder.join(".envrc").exists());
     assert!(folder.join(".envrc.refused-by-mimir").exists());
 }
 
 #[test]
 fn exec_works_if_the_parent_ignores_sigchld() {
-    let place = Place::with("sandbox: process");
+    let fixture = CommandWorkspace::with("sandbox: process");
     let ignoring = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])";
     let output = Command::new("python3")
-        .current_dir(place.path().join("work"))
-        .env("MIMIR_CONFIG_DIR", place.path().join("user"))
+        .current_dir(fixture.path().join("work"))
+        .env("MIMIR_CONFIG_DIR", fixture.path().join("user"))
         .env("MIMIR_CACHE_DIR", shared_cache())
         .args(["-c", ignoring, env!("CARGO_BIN_EXE_mimir")])
         .args(["call", "--approve", "always", "exec"])
         .arg(json!({"command": "echo one; true | cat; exit 3", "timeout": 20}).to_string())
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(said.contains("one"), "{output:?}");
-    assert!(!said.contains("TIMEOUT"), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("one"), "{output:?}");
+    assert!(!text.contains("TIMEOUT"), "{output:?}");
 }
 
 #[test]
 fn doctor_reports_every_sandbox_backend() {
-    let place = Place::with("sandbox: {image: x, socket: /nowhere/engine.sock}");
-    let (_, said) = place.mimir(&["doctor"]);
-    let text = said.to_string();
-    for words in [
+    let fixture = CommandWorkspace::with("sandbox: {image: x, socket: /nowhere/engine.sock}");
+    let (_, output) = fixture.mimir(&["doctor"]);
+    let text = output.to_string();
+    for part in [
         "process: ",
         "container: not used; ",
         "none: not used; ",
         "/nowhere/engine.sock",
     ] {
-        assert!(text.contains(words), "{words}: {said:#}");
+        assert!(text.contains(part), "{part}: {output:#}");
     }
 }
 
@@ -337,23 +349,23 @@ fn sandbox_without_its_container_engine_refuses_and_explains() {
             "tcp://10.0.0.1:2375",
         ),
     ] {
-        let place = Place::with(settings);
-        let (_, said) = place.exec("echo x");
-        assert_eq!(said["error"]["code"], "UNAVAILABLE", "{said:#}");
-        assert!(said.to_string().contains(why), "{said:#}");
+        let fixture = CommandWorkspace::with(settings);
+        let (_, output) = fixture.exec("echo x");
+        assert_eq!(output["error"]["code"], "UNAVAILABLE", "{output:#}");
+        assert!(output.to_string().contains(why), "{output:#}");
     }
 }
 
 #[test]
 fn exec_asks_for_risky_commands_but_not_for_reading() {
-    let place = Place::with("");
+    let fixture = CommandWorkspace::with("");
     let never = |command: &str| {
         let arguments = json!({ "command": command }).to_string();
-        place
+        fixture
             .mimir(&["call", "--approve", "never", "exec", &arguments])
             .0
     };
-    std::fs::write(place.path().join("work/a.txt"), "one\ntwo\n").unwrap();
+    std::fs::write(fixture.path().join("work/a.txt"), "one\ntwo\n").unwrap();
     for quiet in [
         "ls",
         "cargo --version && ls | head -3",
@@ -374,20 +386,20 @@ fn exec_asks_for_risky_commands_but_not_for_reading() {
     ] {
         assert_eq!(never(asks), 3, "{asks}");
     }
-    assert!(place.path().join("work/a.txt").exists());
+    assert!(fixture.path().join("work/a.txt").exists());
 }
 
 #[test]
 fn git_works_without_running_hooks_or_config_commands() {
-    let place = Place::with("");
-    let work = place.path().join("work");
+    let fixture = CommandWorkspace::with("");
+    let work = fixture.path().join("work");
     let by_hand = |words: &[&str]| {
         let done = Command::new("git").current_dir(&work).args(words).output();
         assert!(done.unwrap().status.success(), "{words:?}");
     };
     by_hand(&["init", "-q", "-b", "main"]);
     // The name is from the person's settings; nothing else in them runs.
-    let home = place.path().join("home");
+    let home = fixture.path().join("home");
     std::fs::create_dir(&home).unwrap();
     let own = "[user]\n\tname = Ann\n\temail = ann@example.com\n[core]\n\tpager = false\n";
     std::fs::write(home.join(".gitconfig"), own).unwrap();
@@ -408,36 +420,39 @@ fn git_works_without_running_hooks_or_config_commands() {
     std::fs::write(work.join("a b.txt"), "one\n").unwrap();
 
     let git = |approve: &str, arguments: Value| {
-        place.mimir(&["call", "--approve", approve, "git", &arguments.to_string()])
+        fixture.mimir(&["call", "--approve", approve, "git", &arguments.to_string()])
     };
-    let (code, said) = git("never", json!({"operation": "status"}));
-    assert_eq!(code, 0, "{said:#}");
-    assert_eq!(said["structured"]["status"]["branch"], "main");
-    let files = said["structured"]["status"]["files"].as_array().unwrap();
+    let (code, output) = git("never", json!({"operation": "status"}));
+    assert_eq!(code, 0, "{output:#}");
+    assert_eq!(output["structured"]["status"]["branch"], "main");
+    let files = output["structured"]["status"]["files"].as_array().unwrap();
     assert!(
         files.iter().any(|file| file["path"] == "a b.txt"),
-        "{said:#}"
+        "{output:#}"
     );
     let commit = json!({"operation": "commit", "args": ["-m", "First"]});
     assert_eq!(git("never", commit.clone()).0, 3, "changing asks");
-    let (code, said) = git("always", json!({"operation": "add", "args": ["-A"]}));
-    assert_eq!(code, 0, "{said:#}");
-    let (code, said) = git("always", commit);
-    assert_eq!(code, 0, "{said:#}");
-    assert_eq!(said["structured"]["commits"][0]["subject"], "First");
+    let (code, output) = git("always", json!({"operation": "add", "args": ["-A"]}));
+    assert_eq!(code, 0, "{output:#}");
+    let (code, output) = git("always", commit);
+    assert_eq!(code, 0, "{output:#}");
+    assert_eq!(output["structured"]["commits"][0]["subject"], "First");
     std::fs::write(work.join("a b.txt"), "two\n").unwrap();
-    let (code, said) = git("never", json!({"operation": "diff"}));
-    assert_eq!(code, 0, "{said:#}");
-    assert_eq!(said["structured"]["changes"]["files"][0]["added"], 1);
-    let (code, said) = git(
+    let (code, output) = git("never", json!({"operation": "diff"}));
+    assert_eq!(code, 0, "{output:#}");
+    assert_eq!(output["structured"]["changes"]["files"][0]["added"], 1);
+    let (code, output) = git(
         "always",
         json!({"operation": "checkout", "args": ["-b", "topic"]}),
     );
-    assert_eq!(code, 0, "{said:#}");
-    let (_, said) = git("never", json!({"operation": "branch"}));
-    assert_eq!(said["structured"]["branches"].as_array().unwrap().len(), 2);
-    let (_, said) = git("never", json!({"operation": "log"}));
-    assert_eq!(said["structured"]["commits"][0]["author"], "Ann");
+    assert_eq!(code, 0, "{output:#}");
+    let (_, output) = git("never", json!({"operation": "branch"}));
+    assert_eq!(
+        output["structured"]["branches"].as_array().unwrap().len(),
+        2
+    );
+    let (_, output) = git("never", json!({"operation": "log"}));
+    assert_eq!(output["structured"]["commits"][0]["author"], "Ann");
     // A committed file that no tool may read.
     let quiet = ["-c", "filter.x.clean=cat", "-c", "core.fsmonitor=false"];
     for name in [".env", "key.pem"] {
@@ -446,24 +461,24 @@ fn git_works_without_running_hooks_or_config_commands() {
     }
     let who = ["-c", "user.name=x", "-c", "user.email=x@x"];
     by_hand(&[&quiet[..], &who, &["commit", "-qnm", "Secrets"]].concat());
-    let (code, said) = git("never", json!({"operation": "status"}));
-    let text = said["content"][0]["text"].as_str().unwrap_or_default();
-    assert_eq!(code, 0, "{said:#}");
-    let modified: Vec<_> = said["structured"]["status"]["files"]
+    let (code, output) = git("never", json!({"operation": "status"}));
+    let text = output["content"][0]["text"].as_str().unwrap_or_default();
+    assert_eq!(code, 0, "{output:#}");
+    let modified: Vec<_> = output["structured"]["status"]["files"]
         .as_array()
         .unwrap()
         .iter()
         .map(|file| file["path"].as_str().unwrap())
         .collect();
-    assert_eq!(modified, ["a b.txt"], "{said:#}");
+    assert_eq!(modified, ["a b.txt"], "{output:#}");
     assert!(
         text.contains("no tool may read it: .env, key.pem"),
         "{text}"
     );
-    let (code, said) = git("never", json!({"operation": "diff"}));
-    assert_eq!(code, 0, "{said:#}");
-    assert_eq!(said["structured"]["changes"]["total"], 1, "{said:#}");
-    assert!(!said.to_string().contains("SECRET"), "{said:#}");
+    let (code, output) = git("never", json!({"operation": "diff"}));
+    assert_eq!(code, 0, "{output:#}");
+    assert_eq!(output["structured"]["changes"]["total"], 1, "{output:#}");
+    assert!(!output.to_string().contains("SECRET"), "{output:#}");
     assert!(
         !work.join("trapped").exists(),
         "nothing of the repository's ran"

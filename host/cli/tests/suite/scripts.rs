@@ -422,7 +422,7 @@ fn tools_check_reads_python_and_bash_without_running_them() {
         let (status, err) = check(runtime, code);
         assert_eq!(status, 0, "{code}: {err}");
     }
-    for (runtime, code, said) in [
+    for (runtime, code, output) in [
         (
             "python",
             "def execute(args, context):\n  return (1",
@@ -449,7 +449,7 @@ fn tools_check_reads_python_and_bash_without_running_them() {
     ] {
         let (status, err) = check(runtime, code);
         assert_eq!(status, 2, "{code}: {err}");
-        assert!(err.contains(said), "{code}: {err}");
+        assert!(err.contains(output), "{code}: {err}");
         assert!(err.contains("INVALID_INPUT"), "{code}: {err}");
     }
     // The check runs no code.

@@ -23,10 +23,10 @@ fn script_link_out_of_the_workspace_is_refused() {
     .unwrap();
     std::os::unix::fs::symlink("../../kept.yml", tools.join("in.yml")).unwrap();
     let (_, out, err) = run(home.path(), &["tools", "list"]);
-    let said = format!("{out}{err}");
+    let output = format!("{out}{err}");
     assert!(
-        said.contains("leads out of the workspace") && !said.contains("hunter2"),
-        "{said}"
+        output.contains("leads out of the workspace") && !output.contains("hunter2"),
+        "{output}"
     );
     assert_eq!(text(&call(home.path(), &["fine"])), "1");
     assert_eq!(text(&call(home.path(), &["kept"])), "2");

@@ -11,7 +11,7 @@ fn script_types_match_the_runtime_context() {
     let home = workspace(&[]);
     let (code, types, _) = run(home.path(), &["tools", "types"]);
     assert_eq!(code, 0);
-    let said = said(&types);
+    let declared_members = declared_members(&types);
     let code = "
 export function execute(args, context) {
   const found = [];
@@ -26,12 +26,12 @@ export function execute(args, context) {
   return found.sort();
 }";
     let home = workspace(&[("looks.yml", &tool("looks", code))]);
-    let there: Vec<String> = serde_json::from_str(text(&call(home.path(), &["looks"]))).unwrap();
-    assert_eq!(there, said);
+    let actual: Vec<String> = serde_json::from_str(text(&call(home.path(), &["looks"]))).unwrap();
+    assert_eq!(actual, declared_members);
 }
 
 /// The paths of the members of `context`, according to its types.
-fn said(types: &str) -> Vec<String> {
+fn declared_members(types: &str) -> Vec<String> {
     let mut members: std::collections::BTreeMap<String, Vec<(String, String)>> = Default::default();
     let mut current = String::new();
     for line in types.lines().map(str::trim) {
@@ -49,24 +49,24 @@ fn said(types: &str) -> Vec<String> {
                 .push((line[..end].to_owned(), kind));
         }
     }
-    fn look(
-        all: &std::collections::BTreeMap<String, Vec<(String, String)>>,
-        of: &str,
+    fn collect_paths(
+        interfaces: &std::collections::BTreeMap<String, Vec<(String, String)>>,
+        interface: &str,
         path: &str,
-        found: &mut Vec<String>,
+        paths: &mut Vec<String>,
     ) {
-        for (name, kind) in &all[of] {
-            match all.contains_key(kind) {
-                true => look(all, kind, &format!("{path}{name}."), found),
-                false => found.push(format!("{path}{name}")),
+        for (name, kind) in &interfaces[interface] {
+            match interfaces.contains_key(kind) {
+                true => collect_paths(interfaces, kind, &format!("{path}{name}."), paths),
+                false => paths.push(format!("{path}{name}")),
             }
         }
     }
-    let mut found = Vec::new();
-    look(&members, "Context", "", &mut found);
-    found.sort();
-    found.dedup();
-    found
+    let mut paths = Vec::new();
+    collect_paths(&members, "Context", "", &mut paths);
+    paths.sort();
+    paths.dedup();
+    paths
 }
 
 #[test]

@@ -15,15 +15,15 @@ use serde_json::{Value, json};
 /// A workspace with a file.
 fn workspace() -> tempfile::TempDir {
     let home = tempfile::tempdir().unwrap();
-    let (code, _, said) = run(home.path(), &["init"]);
-    assert_eq!(code, 0, "{said}");
+    let (code, _, output) = run(home.path(), &["init"]);
+    assert_eq!(code, 0, "{output}");
     fs::write(home.path().join("notes.md"), "remember the milk\n").unwrap();
     home
 }
 
 fn calls(home: &Path) -> Vec<Value> {
-    let (code, out, said) = run(home, &["audit", "show", "--json"]);
-    assert_eq!(code, 0, "{said}");
+    let (code, out, output) = run(home, &["audit", "show", "--json"]);
+    assert_eq!(code, 0, "{output}");
     let all: Value = serde_json::from_str(&out).unwrap();
     let events = all.as_array().or(all["events"].as_array()).unwrap();
     let calls = events.iter().filter(|event| event["event"] == "call");
@@ -62,8 +62,8 @@ fn serve_lists_and_calls_tools_until_client_leaves() {
             .unwrap()
             > 0
     );
-    let (status, said) = agent.ended();
-    assert_eq!((status, said.as_str()), (Some(0), ""));
+    let (status, output) = agent.wait_for_exit();
+    assert_eq!((status, output.as_str()), (Some(0), ""));
     let calls = calls(home.path());
     assert_eq!((calls.len(), &calls[0]["tool"]), (1, &json!("read_file")));
     let (code, ..) = run(home.path(), &["audit", "verify"]);
@@ -82,7 +82,7 @@ fn serve_lists_its_tools_before_new_components_are_compiled() {
     let mut command = mimir(home.path(), &["serve"]);
     command.env("MIMIR_CACHE_DIR", &cache);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut agent = Agent::of(command.stderr(Stdio::piped()).spawn().unwrap());
+    let mut agent = Agent::attach(command.stderr(Stdio::piped()).spawn().unwrap());
     agent.hello(json!({}));
     let names = |agent: &mut Agent| -> Vec<String> {
         let listed = agent.request("tools/list", json!({}));
@@ -101,20 +101,20 @@ fn serve_lists_its_tools_before_new_components_are_compiled() {
     );
     assert!(called["result"]["isError"].is_boolean(), "{called}");
     // The client is notified about the new tool; it would not be if the first list had waited for it.
-    agent.told("notifications/tools/list_changed");
+    agent.next_with_method("notifications/tools/list_changed");
     let then = names(&mut agent);
     assert!(then.iter().any(|name| name == "prob_search"), "{then:?}");
-    agent.ended();
+    agent.wait_for_exit();
     // The next session knows it from the start, even under another name.
     fs::rename(tools.join("prob.wasm"), tools.join("other.wasm")).unwrap();
     let mut command = mimir(home.path(), &["serve"]);
     command.env("MIMIR_CACHE_DIR", &cache);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut agent = Agent::of(command.stderr(Stdio::piped()).spawn().unwrap());
+    let mut agent = Agent::attach(command.stderr(Stdio::piped()).spawn().unwrap());
     agent.hello(json!({}));
     let again = names(&mut agent);
     assert!(again.iter().any(|name| name == "prob_search"), "{again:?}");
-    agent.ended();
+    agent.wait_for_exit();
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn serve_adds_and_removes_tools_with_their_file() {
     let file = home.path().join(".mimir/tools/prob.wasm");
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     fs::write(&file, plugin::search()).unwrap();
-    agent.told("notifications/tools/list_changed");
+    agent.next_with_method("notifications/tools/list_changed");
     let names = |agent: &mut Agent| {
         let listed = agent.request("tools/list", json!({}));
         listed["result"]["tools"].to_string()
@@ -159,14 +159,14 @@ fn serve_adds_and_removes_tools_with_their_file() {
     let refused = agent.call("prob_search", json!({"mode": "glob", "query": "*"}));
     assert_eq!(code(&refused), "APPROVAL_DENIED", "{refused}");
     fs::remove_file(&file).unwrap();
-    agent.told("notifications/tools/list_changed");
+    agent.next_with_method("notifications/tools/list_changed");
     assert!(!names(&mut agent).contains("prob_search"));
-    let (_, said) = agent.ended();
+    let (_, output) = agent.wait_for_exit();
     assert!(
-        said.contains("mimir tools trust prob"),
-        "the person reads the way: {said}"
+        output.contains("mimir tools trust prob"),
+        "the person reads the way: {output}"
     );
-    assert!(said.contains("on a terminal"), "{said}");
+    assert!(output.contains("on a terminal"), "{output}");
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn serve_applies_a_policy_change_at_once() {
     );
     let config = home.path().join(".mimir/config.yml");
     fs::write(config, "policy: {deny: [read_file]}\n").unwrap();
-    agent.told("notifications/tools/list_changed");
+    agent.next_with_method("notifications/tools/list_changed");
     let denied = agent.call("read_file", json!({"path": "notes.md"}));
     assert_eq!(code(&denied), "POLICY_DENIED", "{denied}");
 }
@@ -193,7 +193,7 @@ fn serve_asks_for_approval_by_elicitation() {
     for (answer, stays) in [("no", true), ("once", false)] {
         let params = json!({"name": "delete_file", "arguments": {"path": "notes.md"}});
         let id = agent.send("tools/call", params);
-        let question = agent.told("elicitation/create");
+        let question = agent.next_with_method("elicitation/create");
         let message = question["params"]["message"].as_str().unwrap();
         assert!(message.contains("may `delete_file` run?"), "{message}");
         let offered = &question["params"]["requestedSchema"]["properties"]["answer"]["enum"];
@@ -206,7 +206,7 @@ fn serve_asks_for_approval_by_elicitation() {
             &question,
             json!({"action": "accept", "content": {"answer": answer}}),
         );
-        agent.answered(id);
+        agent.response_to(id);
         assert_eq!(home.path().join("notes.md").exists(), stays, "{answer}");
     }
 }
@@ -266,10 +266,10 @@ fn serve_answers_and_records_a_hundred_concurrent_calls() {
         .map(|_| agent.send("tools/call", params.clone()))
         .collect();
     for id in ids {
-        let answer = agent.answered(id);
+        let answer = agent.response_to(id);
         assert_eq!(answer["result"]["isError"], false, "{answer}");
     }
-    assert_eq!(agent.ended().0, Some(0));
+    assert_eq!(agent.wait_for_exit().0, Some(0));
     assert_eq!(calls(home.path()).len(), 100);
     assert_eq!(run(home.path(), &["audit", "verify"]).0, 0);
 }
@@ -336,7 +336,7 @@ fn serve_records_pending_calls_on_a_signal() {
             "tools/call",
             json!({"name": "delete_file", "arguments": {"path": "notes.md"}}),
         );
-        agent.told("elicitation/create");
+        agent.next_with_method("elicitation/create");
         let pid = agent.child.id().to_string();
         assert!(
             Command::new("kill")
@@ -346,7 +346,7 @@ fn serve_records_pending_calls_on_a_signal() {
                 .success()
         );
         let open = agent.to.take();
-        let (status, _) = agent.ended();
+        let (status, _) = agent.wait_for_exit();
         drop(open);
         assert_eq!(status, Some(expected));
         assert_eq!(calls(home.path())[0]["code"], "CANCELLED");
@@ -376,9 +376,9 @@ fn serve_works_over_sockets_and_files() {
         "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}});
     let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
         "name": "read_file", "arguments": {"path": "notes.md"}}});
-    let said = format!("{hello}\n{call}\n");
+    let text = format!("{hello}\n{call}\n");
     let script = tempfile::NamedTempFile::new().unwrap();
-    fs::write(script.path(), &said).unwrap();
+    fs::write(script.path(), &text).unwrap();
     let answers = tempfile::NamedTempFile::new().unwrap();
     let status = mimir(home.path(), &["serve"])
         .stdin(fs::File::open(script.path()).unwrap())
@@ -400,7 +400,7 @@ fn serve_works_over_sockets_and_files() {
         .spawn()
         .unwrap();
     drop(command);
-    std::io::Write::write_all(&mut &ours, said.as_bytes()).unwrap();
+    std::io::Write::write_all(&mut &ours, text.as_bytes()).unwrap();
     ours.shutdown(std::net::Shutdown::Write).unwrap();
     let mut heard = String::new();
     std::io::Read::read_to_string(&mut &ours, &mut heard).unwrap();
@@ -429,6 +429,6 @@ fn serve_reports_a_broken_config_only_on_stderr() {
     assert_eq!(output.status.code(), Some(2));
     #[cfg(unix)]
     assert!(output.stdout.is_empty());
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("limits"), "{said}");
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("limits"), "{text}");
 }

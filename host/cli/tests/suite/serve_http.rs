@@ -402,12 +402,12 @@ fn serve_http_records_pending_calls_on_sigterm() {
 #[test]
 fn serve_http_explains_addresses_it_cannot_use() {
     let home = workspace();
-    let (code, _, said) = run(home.path(), &["serve", "--http", "0.0.0.0:0"]);
+    let (code, _, output) = run(home.path(), &["serve", "--http", "0.0.0.0:0"]);
     assert_eq!(code, 2);
-    assert!(said.contains("--host"), "{said}");
+    assert!(output.contains("--host"), "{output}");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let (code, _, said) = run(home.path(), &["serve", "--http", &address]);
+    let (code, _, output) = run(home.path(), &["serve", "--http", &address]);
     assert_eq!(code, 1);
-    assert!(said.contains("cannot listen"), "{said}");
+    assert!(output.contains("cannot listen"), "{output}");
 }

@@ -99,12 +99,12 @@ fn mcp_import_expands_placeholders_and_names_secrets() {
         .unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{err}");
-    for words in [
+    for part in [
         "mimir secrets set PIN",
         "mimir secrets set API_KEY",
         "the secret `MY_TOKEN`",
     ] {
-        assert!(err.contains(words), "{words}: {err}");
+        assert!(err.contains(part), "{part}: {err}");
     }
     let config = fs::read_to_string(home.join(".mimir/config.yml")).unwrap();
     let config = config.rsplit_once("\nmcp:").unwrap().1;
@@ -226,8 +226,8 @@ fn mcp_server_failure_is_explained_and_retried() {
     for at in 1..3 {
         let (code, _, err) = run(home, &["call", "mcp_bad_greet", "name=x"]);
         assert_ne!(code, 0);
-        for words in ["UNAVAILABLE", "left-pad", "mimir mcp test bad"] {
-            assert!(err.contains(words), "{words}: {err}");
+        for part in ["UNAVAILABLE", "left-pad", "mimir mcp test bad"] {
+            assert!(err.contains(part), "{part}: {err}");
         }
         assert_eq!(starts(home), at);
     }
@@ -326,16 +326,16 @@ fn mcp_server_start_timeout_shows_stderr_and_the_setting() {
     }}}});
     fs::write(home.join(".mimir/config.yml"), config.to_string()).unwrap();
     run(home, &["policy", "accept", "--yes"]);
-    let (code, said) = json_of(home, &["mcp", "test", "slow"]);
-    assert_eq!(code, 4, "{said}");
-    let message = said["error"]["message"].as_str().unwrap();
-    for words in ["within 1500 ms", "startTimeoutMs", "loading the model"] {
-        assert!(message.contains(words), "{words}: {said}");
+    let (code, output) = json_of(home, &["mcp", "test", "slow"]);
+    assert_eq!(code, 4, "{output}");
+    let message = output["error"]["message"].as_str().unwrap();
+    for part in ["within 1500 ms", "startTimeoutMs", "loading the model"] {
+        assert!(message.contains(part), "{part}: {output}");
     }
-    let ways = said["wayOut"].to_string();
+    let ways = output["wayOut"].to_string();
     assert!(
         ways.contains("`startTimeoutMs: 6000` in mcp.servers.slow"),
-        "{said}"
+        "{output}"
     );
 }
 
@@ -346,20 +346,20 @@ fn mcp_server_of_npx_without_network_is_refused() {
     let config = json!({"mcp": {"servers": {"files": {"command": "npx", "args": ["-y", "some-server", "."]}}}});
     fs::write(home.join(".mimir/config.yml"), config.to_string()).unwrap();
     run(home, &["policy", "accept", "--yes"]);
-    let (_, said) = json_of(home, &["mcp", "test", "files"]);
-    assert_eq!(said["error"]["code"], "UNAVAILABLE", "{said}");
+    let (_, output) = json_of(home, &["mcp", "test", "files"]);
+    assert_eq!(output["error"]["code"], "UNAVAILABLE", "{output}");
     assert!(
-        said["error"]["message"]
+        output["error"]["message"]
             .as_str()
             .unwrap()
             .contains("downloads its package on each start"),
-        "{said}"
+        "{output}"
     );
     assert!(
-        said["wayOut"]
+        output["wayOut"]
             .to_string()
             .contains("mimir mcp install files"),
-        "{said}"
+        "{output}"
     );
 }
 
@@ -389,11 +389,11 @@ fn mcp_server_reaches_only_declared_hosts() {
         let args = [&["mcp", "add", name][..], &words, &line].concat();
         let (code, _, err) = run(home, &args);
         assert_eq!(code, 0, "{err}");
-        let (_, said) = json_of(home, &["mcp", "test", name]);
-        let message = said["error"]["message"].as_str().unwrap();
-        assert_eq!(message.contains("hello and 403"), name == "open", "{said}");
+        let (_, text) = json_of(home, &["mcp", "test", name]);
+        let message = text["error"]["message"].as_str().unwrap();
+        assert_eq!(message.contains("hello and 403"), name == "open", "{text}");
         let named = "`127.0.0.1` was not reached: port 9 is blocked (network.blockedPorts)";
-        assert_eq!(message.contains(named), name == "open", "{said}");
+        assert_eq!(message.contains(named), name == "open", "{text}");
     }
     let (_, record, _) = run(home, &["audit", "show", "--event", "effect", "--json"]);
     assert!(record.contains("GET by the server open"), "{record}");
@@ -404,10 +404,10 @@ fn mcp_server_reaches_only_declared_hosts() {
     fs::write(&file, list).unwrap();
     let mut tested = mimir(home, &["mcp", "test", "open", "--json"]);
     let output = tested.env("MIMIR_TEAM_POLICY", &file).output().unwrap();
-    let said = String::from_utf8(output.stdout).unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
     assert!(
-        said.contains("and 403") && !said.contains("hello and"),
-        "{said}"
+        text.contains("and 403") && !text.contains("hello and"),
+        "{text}"
     );
 }
 

@@ -15,7 +15,7 @@ fn tools_disable_shows_saved_tokens_and_edits_the_config() {
         rows.next().unwrap()["tokenCost"].as_u64().unwrap()
     };
     let git = tokens("git");
-    for (args, said) in [
+    for (args, output) in [
         (
             ["disable", "git"],
             format!("✗ Disabled tool: git (-{git} tokens)\n"),
@@ -44,7 +44,7 @@ fn tools_disable_shows_saved_tokens_and_edits_the_config() {
             format!("✗ Disabled tool: exec (-{} tokens)\n", tokens("exec")),
         ),
     ] {
-        assert_eq!(text(home.path(), &["tools", args[0], args[1]]), said);
+        assert_eq!(text(home.path(), &["tools", args[0], args[1]]), output);
     }
     let now = fs::read_to_string(own(&home)).unwrap();
     let expected = CONFIG.replace("enabled: false # not now", "enabled: true # not now");
@@ -163,19 +163,24 @@ fn tools_enable_cannot_override_team_or_policy_rules() {
         "tools: {git: {enabled: false}}\npolicy: {deny: [git]}\n",
     )
     .unwrap();
-    let said = text(home.path(), &["tools", "enable", "git"]);
-    assert_eq!(said, "✗ Still refused: git (+0 tokens)\n");
+    let message = text(home.path(), &["tools", "enable", "git"]);
+    assert_eq!(message, "✗ Still refused: git (+0 tokens)\n");
     fs::write(
         own(&home),
         "tools: {git: {enabled: false}}\npolicy: {deny: [git]}\n",
     )
     .unwrap();
-    let said = json(home.path(), &["tools", "enable", "git"]);
+    let message = json(home.path(), &["tools", "enable", "git"]);
     assert_eq!(
-        (&said["enabled"], &said["changed"], &said["tokens"]),
+        (&message["enabled"], &message["changed"], &message["tokens"]),
         (&false.into(), &true.into(), &0.into())
     );
-    assert!(said["refused"].as_str().unwrap().contains("config.yml:2"));
+    assert!(
+        message["refused"]
+            .as_str()
+            .unwrap()
+            .contains("config.yml:2")
+    );
     // A team's list does not name a single tool, but it applies as well.
     fs::write(&team, "policy: {deny: [exec]}\n").unwrap();
     fs::write(own(&home), CONFIG).unwrap();
@@ -183,8 +188,8 @@ fn tools_enable_cannot_override_team_or_policy_rules() {
         .env("MIMIR_TEAM_POLICY", &team)
         .output()
         .unwrap();
-    let said = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(said, "✗ Disabled tool: exec (-0 tokens)\n");
+    let message = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(message, "✗ Disabled tool: exec (-0 tokens)\n");
     let before = fs::read_to_string(own(&home)).unwrap();
     let err = told(&["tools", "enable", "exec"], 3);
     assert!(
@@ -225,14 +230,14 @@ fn tools_enable_overrides_a_tool_disabled_in_its_file() {
     assert!(code == 3 && err.contains(".mimir/tools/idle.yml"), "{err}");
     let schema = json(home.path(), &["schema"]).to_string();
     assert!(!schema.contains("\"idle\""), "{schema}");
-    let said = text(home.path(), &["tools", "disable", "idle"]);
-    assert_eq!(said, "Tool already disabled: idle\n");
-    let said = text(home.path(), &["tools", "enable", "idle"]);
-    assert_eq!(said, "✓ Enabled tool: idle (+70 tokens)\n");
+    let output = text(home.path(), &["tools", "disable", "idle"]);
+    assert_eq!(output, "Tool already disabled: idle\n");
+    let output = text(home.path(), &["tools", "enable", "idle"]);
+    assert_eq!(output, "✓ Enabled tool: idle (+70 tokens)\n");
     let now = fs::read_to_string(own(&home)).unwrap();
     assert_eq!(now, format!("{CONFIG}  idle:\n    enabled: true\n"));
     let out = text(home.path(), &["tools", "list"]);
     assert!(out.contains(&line.replace('✗', "✓")), "{out}");
-    let said = text(home.path(), &["tools", "disable", "idle"]);
-    assert_eq!(said, "✗ Disabled tool: idle (-70 tokens)\n");
+    let output = text(home.path(), &["tools", "disable", "idle"]);
+    assert_eq!(output, "✗ Disabled tool: idle (-70 tokens)\n");
 }

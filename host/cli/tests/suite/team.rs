@@ -9,20 +9,20 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// A workspace with notes, and a team's policy file next to it.
-struct Place {
+struct TeamFixture {
     home: TempDir,
     beside: TempDir,
 }
 
-impl Place {
+impl TeamFixture {
     fn new(team: &str) -> Self {
-        let place = Self {
+        let fixture = Self {
             home: tempfile::tempdir().unwrap(),
             beside: tempfile::tempdir().unwrap(),
         };
-        fs::write(place.home.path().join("notes.txt"), "notes").unwrap();
-        fs::write(place.team(), team).unwrap();
-        place
+        fs::write(fixture.home.path().join("notes.txt"), "notes").unwrap();
+        fs::write(fixture.team(), team).unwrap();
+        fixture
     }
 
     fn team(&self) -> PathBuf {
@@ -67,18 +67,18 @@ const READ: [&str; 3] = ["call", "read_file", "path=notes.txt"];
 
 #[test]
 fn team_deny_overrides_user_project_and_approval() {
-    let place = Place::new("# ours\ntools:\n  read_file:\n    approval: deny\n")
+    let fixture = TeamFixture::new("# ours\ntools:\n  read_file:\n    approval: deny\n")
         .user("tools: {read_file: {approval: allow}}\n")
         .project("policy: {rules: [{tools: [read_file], decision: allow}]}\n");
-    let (code, _, err) = run(place.home.path(), &["policy", "accept", "--yes"]);
+    let (code, _, err) = run(fixture.home.path(), &["policy", "accept", "--yes"]);
     assert_eq!(code, 0, "{err}");
     let (code, outcome, _) =
-        place.run(&["call", "read_file", "path=notes.txt", "--approve", "always"]);
+        fixture.run(&["call", "read_file", "path=notes.txt", "--approve", "always"]);
     assert_eq!(
         (code, &outcome["error"]["code"]),
         (3, &"POLICY_DENIED".into())
     );
-    let (_, explained, _) = place.run(&["policy", "explain", "read_file", "path=notes.txt"]);
+    let (_, explained, _) = fixture.run(&["policy", "explain", "read_file", "path=notes.txt"]);
     let reasons = explained["reasons"].as_array().unwrap();
     let team = reasons
         .iter()
@@ -92,15 +92,15 @@ fn team_deny_overrides_user_project_and_approval() {
 fn team_limits_cap_the_timeout_option() {
     let call = |team: &str| {
         let user = "limits: {timeMs: 60000}\ntools: {file_search: {approval: allow}}\n";
-        let place = Place::new(team).user(user);
+        let fixture = TeamFixture::new(team).user(user);
         // No scan of that finishes within a millisecond.
         fs::write(
-            place.home.path().join("long.txt"),
+            fixture.home.path().join("long.txt"),
             "a line of text\n".repeat(1 << 20),
         )
         .unwrap();
         let search = ["call", "file_search", "mode=regex", "query=x+y"];
-        let (code, outcome, _) = place.run(&[&search[..], &["--timeout", "50s"]].concat());
+        let (code, outcome, _) = fixture.run(&[&search[..], &["--timeout", "50s"]].concat());
         (code, outcome["error"]["code"].clone())
     };
     assert_eq!(call("").0, 0);
@@ -133,9 +133,9 @@ fn team_file_broken_or_missing_stops_policy_commands() {
             "MIMIR_TEAM_POLICY names this file and it is not there",
         ),
     ] {
-        let place = Place::new(team.unwrap_or_default());
+        let fixture = TeamFixture::new(team.unwrap_or_default());
         if team.is_none() {
-            fs::remove_file(place.team()).unwrap();
+            fs::remove_file(fixture.team()).unwrap();
         }
         for args in [
             &READ[..],
@@ -144,12 +144,12 @@ fn team_file_broken_or_missing_stops_policy_commands() {
             &["policy", "check"],
             &["policy", "accept", "--yes"],
         ] {
-            let (code, said, _) = place.run(args);
-            let message = said["error"]["message"].as_str().unwrap();
+            let (code, output, _) = fixture.run(args);
+            let message = output["error"]["message"].as_str().unwrap();
             assert!(code != 0 && message.contains(wanted), "{args:?}: {message}");
         }
-        let (code, said, _) = place.run(&["doctor"]);
-        let findings = said["findings"].as_array().unwrap();
+        let (code, output, _) = fixture.run(&["doctor"]);
+        let findings = output["findings"].as_array().unwrap();
         let config = findings.iter().find(|it| it["name"] == "config").unwrap();
         assert_eq!((code, &config["health"]), (1, &"bad".into()));
         assert!(
@@ -161,23 +161,23 @@ fn team_file_broken_or_missing_stops_policy_commands() {
 
 #[test]
 fn team_policy_is_shown_by_policy_check_and_doctor() {
-    let place = Place::new(
+    let fixture = TeamFixture::new(
         "policy:\n  deny: [no_such_tool]\n  rules:\n    - tools: [read_file]\n      when: {path: {glob: 'secret*'}}\n      decision: deny\n      match: [{path: secret1}]\n      noMatch: [{path: notes.txt}]\n",
     );
-    let (code, said, err) = place.run(&["policy", "check"]);
-    assert_eq!((code, &said["examples"]), (0, &2.into()));
-    assert!(said["files"][0].as_str().unwrap().ends_with("team.yml"));
+    let (code, output, err) = fixture.run(&["policy", "check"]);
+    assert_eq!((code, &output["examples"]), (0, &2.into()));
+    assert!(output["files"][0].as_str().unwrap().ends_with("team.yml"));
     assert!(
-        said["warnings"][0]
+        output["warnings"][0]
             .as_str()
             .unwrap()
             .contains("no_such_tool"),
-        "{said}"
+        "{output}"
     );
     // A team's file is for many machines, so naming a tool that is missing on this one is not an error.
     assert_eq!(err, "");
-    let (_, said, _) = place.run(&["doctor"]);
-    let findings = said["findings"].as_array().unwrap();
+    let (_, output, _) = fixture.run(&["doctor"]);
+    let findings = output["findings"].as_array().unwrap();
     let team = findings
         .iter()
         .find(|it| it["name"] == "team policy")
@@ -191,11 +191,11 @@ fn team_policy_is_shown_by_policy_check_and_doctor() {
 
 #[test]
 fn team_file_inside_the_workspace_is_refused() {
-    let place = Place::new("");
-    let inside = place.home.path().join("team.yml");
+    let fixture = TeamFixture::new("");
+    let inside = fixture.home.path().join("team.yml");
     fs::write(&inside, "tools: {read_file: {approval: allow}}\n").unwrap();
-    let (code, said, _) = place.run_under(&inside, &READ);
-    let message = said["error"]["message"].as_str().unwrap();
+    let (code, output, _) = fixture.run_under(&inside, &READ);
+    let message = output["error"]["message"].as_str().unwrap();
     assert!(
         code == 2 && message.contains("which tools must not reach"),
         "{message}"

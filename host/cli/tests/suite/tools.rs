@@ -46,10 +46,10 @@ fn tools_list_warns_of_settings_for_unknown_tools() {
     let home = tempfile::tempdir().unwrap();
     fs::create_dir_all(home.path().join(".mimir")).unwrap();
     fs::write(own(&home), "tools:\n  gti: {enabled: false}\n").unwrap();
-    let (code, _, said) = run(home.path(), &["tools", "list"]);
-    assert_eq!(code, 0, "{said}");
-    assert!(said.contains("names the unknown tool `gti`"), "{said}");
-    assert!(said.contains("`git`"), "{said}");
+    let (code, _, output) = run(home.path(), &["tools", "list"]);
+    assert_eq!(code, 0, "{output}");
+    assert!(output.contains("names the unknown tool `gti`"), "{output}");
+    assert!(output.contains("`git`"), "{output}");
 }
 
 #[test]

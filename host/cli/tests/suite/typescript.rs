@@ -372,8 +372,8 @@ fn tools_new_typescript_plugin_builds_and_runs() {
         .env("PATH", home)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{said}");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{text}");
     let (exit, out, err) = run(home, &["call", "word_count", "name=you"]);
     assert_eq!((exit, out.trim()), (0, "Hello, you!"), "{err}");
 }

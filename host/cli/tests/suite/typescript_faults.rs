@@ -42,14 +42,14 @@ export const large = { description, inputSchema, needsApproval, execute: () => '
         "{message}"
     );
     assert!(message.contains("deep"), "{message}");
-    for (tool, words) in [
+    for (tool, part) in [
         ("nothing", "threw null"),
         ("never", "never ends"),
         ("symbol", "neither text nor JSON"),
     ] {
         let (_, error) = failure(tool);
         let message = error["message"].as_str().unwrap();
-        assert!(message.contains(words), "{tool}: {message}");
+        assert!(message.contains(part), "{tool}: {message}");
     }
     for (tool, codes) in [
         // Either limit may be reached first.
@@ -68,7 +68,7 @@ export const large = { description, inputSchema, needsApproval, execute: () => '
 #[test]
 fn typescript_build_errors_have_line_and_column() {
     let tool = "description: 'x', execute: () => 1";
-    for (code, said) in [
+    for (code, output) in [
         (
             "export const a = {\n  let\n};\n".to_owned(),
             "tools.ts:2:3: ",
@@ -147,7 +147,7 @@ fn typescript_build_errors_have_line_and_column() {
     ] {
         let home = workspace(&[]);
         let (exit, out) = build(home.path(), &code);
-        assert!(exit != 0 && out.contains(said), "{code}\n{said}\n{out}");
+        assert!(exit != 0 && out.contains(output), "{code}\n{output}\n{out}");
         let made = fs::read_dir(home.path().join(".mimir/tools")).unwrap();
         assert_eq!(made.count(), 0, "{code}");
     }

@@ -25,11 +25,11 @@ fn policy_check_watch_checks_changes_until_ctrl_c() {
     let config = home.path().join(".mimir/config.yml");
     let mut command = mimir(home.path(), &["policy", "check", "--watch"]);
     // Both streams into one pipe, in the order in which a person sees them.
-    let (said, to) = std::io::pipe().unwrap();
+    let (output, to) = std::io::pipe().unwrap();
     command.stdout(to.try_clone().unwrap()).stderr(to);
     let mut running = Running(command.stdin(Stdio::null()).spawn().unwrap());
     drop(command);
-    let mut lines = BufReader::new(said).lines();
+    let mut lines = BufReader::new(output).lines();
     let mut says = |wanted: &str| {
         let line = lines.next().unwrap().unwrap();
         assert!(line.contains(wanted), "{line}, and not {wanted}");

@@ -49,15 +49,18 @@ fn task(home: &Path, more: &[&str]) -> (i32, Value) {
 }
 
 /// The tools that the model was given.
-fn told(asked: &Asked) -> Vec<String> {
-    let tools = asked.body["tools"].as_array().cloned().unwrap_or_default();
+fn offered_tools(request: &Asked) -> Vec<String> {
+    let tools = request.body["tools"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
     let name = |tool: &Value| tool["function"]["name"].as_str().unwrap().to_owned();
     tools.iter().map(name).collect()
 }
 
 const READER: &str = "instructions: You read files and nothing else.\ndescription: Reads files.\ntoolsets: {filesystem: {readOnly: true}}\n";
 
-const LETS: &str = "tools: {worker_call: {approval: allow}}\n";
+const ALLOW_WORKERS: &str = "tools: {worker_call: {approval: allow}}\n";
 
 #[test]
 fn worker_gets_only_its_instructions_and_tools() {
@@ -70,19 +73,19 @@ fn worker_gets_only_its_instructions_and_tools() {
     let home = home(&script, "", &[("reader", READER)]);
     let (code, end) = task(home.path(), &["--worker", "reader", "--approve", "always"]);
     assert_eq!((code, &end["text"]), (0, &json!("It is 42.")), "{end}");
-    let asked = script.asked();
-    let mut tools = told(&asked[0]);
+    let requests = script.asked();
+    let mut tools = offered_tools(&requests[0]);
     tools.sort();
     assert_eq!(
         tools,
         ["file_info", "file_search", "list_directory", "read_file"]
     );
-    let system = asked[0].body["messages"][0]["content"].to_string();
+    let system = requests[0].body["messages"][0]["content"].to_string();
     assert!(
         system.contains("You read files and nothing else."),
         "{system}"
     );
-    let results = asked[3].results();
+    let results = requests[3].results();
     assert!(results[0].contains("the answer is 42"), "{results:?}");
     for refused in &results[1..] {
         assert!(refused.starts_with("NOT_FOUND"), "{refused}");
@@ -102,7 +105,7 @@ fn worker_call_runs_a_task_for_the_model() {
         says("The notes say 42."),
         says("It is 42."),
     ]);
-    let home = home(&script, LETS, &[("reader", READER)]);
+    let home = home(&script, ALLOW_WORKERS, &[("reader", READER)]);
     let (code, end) = task(home.path(), &[]);
     assert_eq!((code, &end["text"]), (0, &json!("It is 42.")), "{end}");
     // Two answers of its own, three of the worker, and its calls: one sum.
@@ -110,20 +113,20 @@ fn worker_call_runs_a_task_for_the_model() {
         (&end["spent"]["turns"], &end["spent"]["toolCalls"]),
         (&json!(5), &json!(3))
     );
-    let asked = script.asked();
-    assert!(told(&asked[0]).contains(&"worker_call".to_owned()));
-    let tools = asked[0].body["tools"].to_string();
+    let requests = script.asked();
+    assert!(offered_tools(&requests[0]).contains(&"worker_call".to_owned()));
+    let tools = requests[0].body["tools"].to_string();
     assert!(tools.contains("- reader: Reads files."), "{tools}");
     // The worker knows only its task, and cannot call workers.
-    assert_eq!(asked[1].body["messages"].as_array().unwrap().len(), 2);
+    assert_eq!(requests[1].body["messages"].as_array().unwrap().len(), 2);
     assert!(
-        asked[1].body["messages"][1]
+        requests[1].body["messages"][1]
             .to_string()
             .contains("Read notes.txt.")
     );
-    assert!(!told(&asked[1]).contains(&"worker_call".to_owned()));
-    assert!(asked[3].results()[1].starts_with("NOT_FOUND"));
-    assert_eq!(asked[4].results(), ["The notes say 42."]);
+    assert!(!offered_tools(&requests[1]).contains(&"worker_call".to_owned()));
+    assert!(requests[3].results()[1].starts_with("NOT_FOUND"));
+    assert_eq!(requests[4].results(), ["The notes say 42."]);
     let (_, out, _) = run(home.path(), &["audit", "show", "--json"]);
     let nested = |line: &&str| line.contains("\"read_file\"") && line.contains("\"worker_call\"");
     assert!(out.lines().any(|line| nested(&line)), "{out}");
@@ -138,12 +141,12 @@ fn worker_call_needs_approval_and_a_configured_worker() {
     let with = home(&script, "", &[("reader", READER)]);
     let (code, _) = task(with.path(), &[]);
     assert_eq!(code, 0);
-    let asked = script.asked();
-    assert_eq!(asked.len(), 2);
+    let requests = script.asked();
+    assert_eq!(requests.len(), 2);
     assert!(
-        asked[1].results()[0].starts_with("APPROVAL_DENIED"),
+        requests[1].results()[0].starts_with("APPROVAL_DENIED"),
         "{:?}",
-        asked[1].results()
+        requests[1].results()
     );
     let without = home(&script, "", &[]);
     let (_, out, _) = run(without.path(), &["tools", "list"]);
@@ -156,7 +159,8 @@ fn worker_call_needs_approval_and_a_configured_worker() {
 fn worker_cannot_exceed_the_rights_of_its_caller() {
     // The file allows everything, but the caller's rules do not.
     let all = "instructions: x\ntoolsets:\n  filesystem: {}\n  shell: {rules: [{pattern: 'ls *', approval: preApproved}], default: preApproved}\n";
-    let settings = format!("{LETS}policy: {{deny: [read_file]}}\nexecApprovals: {{mode: deny}}\n");
+    let settings =
+        format!("{ALLOW_WORKERS}policy: {{deny: [read_file]}}\nexecApprovals: {{mode: deny}}\n");
     let script = Script::start(vec![
         calls("worker_call", json!({"worker": "all", "task": "x"})),
         calls("read_file", json!({"path": "notes.txt"})),
@@ -185,7 +189,7 @@ fn worker_limits_end_loops_and_nested_calls() {
     ]);
     let looping = "instructions: x\nbudget: {maxTurns: 2}\ntoolsets: {filesystem: {}}\n";
     let nesting = "instructions: x\ntoolsets: {workers: [nest]}\n";
-    let bounded = home(&script, LETS, &[("loop", looping)]);
+    let bounded = home(&script, ALLOW_WORKERS, &[("loop", looping)]);
     let (code, end) = task(bounded.path(), &[]);
     assert_eq!(code, 0, "{end}");
     let results = script.asked()[3].results();
@@ -201,14 +205,14 @@ fn worker_limits_end_loops_and_nested_calls() {
     )]);
     let nested = home(
         &script,
-        &format!("{LETS}agent: {{maxTurns: 6}}\n"),
+        &format!("{ALLOW_WORKERS}agent: {{maxTurns: 6}}\n"),
         &[("nest", nesting)],
     );
     let (code, end) = task(nested.path(), &[]);
     assert_eq!(code, 4, "{end}");
-    let asked = script.asked();
+    let requests = script.asked();
     // Six answers of the agent and of all workers of the session in total.
-    assert!(asked.len() <= 6, "{}", asked.len());
+    assert!(requests.len() <= 6, "{}", requests.len());
 }
 
 #[test]
@@ -260,10 +264,10 @@ fn worker_file_errors_name_the_line() {
     fs::write(home.path().join(".mimir/workers/odd.yaml"), READER).unwrap();
     let (_, out, err) = run(home.path(), &["tools", "list"]);
     assert!(out.contains("worker_call"), "{out}{err}");
-    let said = format!("{out}{err}");
+    let output = format!("{out}{err}");
     assert!(
-        said.contains("odd.yaml") && said.contains("ends in .yml"),
-        "{said}"
+        output.contains("odd.yaml") && output.contains("ends in .yml"),
+        "{output}"
     );
     let (code, _, err) = run(home.path(), &["run", "x", "--worker", "reader"]);
     assert_eq!(code, 0, "{err}");
@@ -325,17 +329,24 @@ fn worker_of_a_project_is_unused_until_accepted() {
         calls("worker_call", json!({"worker": "evil", "task": "x"})),
         says("no"),
     ]);
-    let home = checkout(&script, LETS, &[("evil", evil)]);
+    let home = checkout(&script, ALLOW_WORKERS, &[("evil", evil)]);
     let (code, end) = task(home.path(), &[]);
     assert_eq!(code, 0, "{end}");
-    let asked = script.asked();
-    assert_eq!(asked.len(), 2, "the worker was not asked");
-    let told = asked[0].body["tools"].to_string();
-    assert!(told.contains("- evil: (not accepted"), "{told}");
-    for asked in &asked {
-        assert!(!asked.body.to_string().contains("EVIL"), "{}", asked.body);
+    let requests = script.asked();
+    assert_eq!(requests.len(), 2, "the worker was not asked");
+    let offered_tools = requests[0].body["tools"].to_string();
+    assert!(
+        offered_tools.contains("- evil: (not accepted"),
+        "{offered_tools}"
+    );
+    for requests in &requests {
+        assert!(
+            !requests.body.to_string().contains("EVIL"),
+            "{}",
+            requests.body
+        );
     }
-    let result = &asked[1].results()[0];
+    let result = &requests[1].results()[0];
     assert!(result.starts_with("PERMISSION_DENIED"), "{result}");
     let (code, _, err) = run(home.path(), &["run", "x", "--worker", "evil"]);
     assert_ne!(code, 0);
@@ -380,7 +391,11 @@ fn worker_files_that_are_invalid_are_not_accepted() {
 #[test]
 fn worker_call_digest_changes_with_worker_files() {
     let script = Script::start(vec![says("done")]);
-    let home = home(&script, LETS, &[("reader", READER), ("other", READER)]);
+    let home = home(
+        &script,
+        ALLOW_WORKERS,
+        &[("reader", READER), ("other", READER)],
+    );
     let digest = || {
         let (_, out, err) = run(home.path(), &["tools", "info", "worker_call", "--json"]);
         let info: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));

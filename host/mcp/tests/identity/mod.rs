@@ -1,6 +1,6 @@
 //! The server behind an identity provider: tokens that are accepted, and all that are not.
 
-mod ends;
+mod expiry;
 mod provider;
 
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use mimir_mcp::{HttpOptions, HttpService, IdentityOptions};
 use serde_json::{Value, json};
 use tower_service::Service as _;
 
-use crate::asking::careful;
-use crate::kit::{Room, fake, said, tool};
+use crate::approvals::careful;
+use crate::kit::{TestServer, fake, text_result, tool};
 use crate::logins::reach;
 use provider::{Key, Provider, at, hmac, unsigned};
 
@@ -22,14 +22,14 @@ use provider::{Key, Provider, at, hmac, unsigned};
 pub const RESOURCE: &str = "https://tools.example/team/mcp";
 
 /// A response.
-struct Got {
+struct ReceivedResponse {
     status: u16,
     asks: String,
     session: Option<String>,
     body: String,
 }
 
-impl Got {
+impl ReceivedResponse {
     async fn of<B>(answer: Response<B>) -> Self
     where
         B: http_body::Body<Data = Bytes>,
@@ -59,20 +59,20 @@ impl Got {
 }
 
 /// A server behind the test's identity provider.
-struct Gate {
+struct ProtectedServer {
     http: HttpService,
-    room: Room,
+    test_server: TestServer,
 }
 
-impl Gate {
+impl ProtectedServer {
     fn before(provider: &Provider) -> Self {
         let (careful, _) = careful();
-        let tools = vec![tool("go", fake(|_| async { said("done") })), careful];
+        let tools = vec![tool("go", fake(|_| async { text_result("done") })), careful];
         Self::with(provider, tools)
     }
 
     fn with(provider: &Provider, tools: Vec<Tool>) -> Self {
-        let room = Room::new(tools);
+        let test_server = TestServer::new(tools);
         let identity = IdentityOptions {
             issuer: provider.site.url.clone(),
             resource: RESOURCE.to_owned(),
@@ -84,11 +84,11 @@ impl Gate {
             identity: Some(identity),
             ..HttpOptions::default()
         };
-        let http = room.server.http(options).unwrap();
-        Self { http, room }
+        let http = test_server.server.http(options).unwrap();
+        Self { http, test_server }
     }
 
-    async fn send(&self, path: &str, headers: &[(&str, &str)], body: Value) -> Got {
+    async fn send(&self, path: &str, headers: &[(&str, &str)], body: Value) -> ReceivedResponse {
         let mut request = Request::builder().uri(path).header("host", "tools.example");
         request = match body {
             Value::Null => request.method("GET"),
@@ -102,11 +102,11 @@ impl Gate {
             body => body.to_string(),
         };
         let request = request.body(Full::new(Bytes::from(body))).unwrap();
-        Got::of(self.http.clone().call(request).await.unwrap()).await
+        ReceivedResponse::of(self.http.clone().call(request).await.unwrap()).await
     }
 
     /// Sends a message with this token, in this session if there is one.
-    async fn post(&self, token: &str, session: Option<&str>, message: Value) -> Got {
+    async fn post(&self, token: &str, session: Option<&str>, message: Value) -> ReceivedResponse {
         let token = format!("Bearer {token}");
         let mut headers = vec![
             ("authorization", token.as_str()),
@@ -117,7 +117,7 @@ impl Gate {
         self.send("/mcp", &headers, message).await
     }
 
-    async fn hello(&self, token: &str) -> Got {
+    async fn handshake(&self, token: &str) -> ReceivedResponse {
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": {},
             "clientInfo": {"name": "test", "version": "1"}});
         let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
@@ -133,9 +133,9 @@ fn list() -> Value {
 async fn identity_accepts_tokens_of_each_algorithm() {
     for key in [Key::rsa(), Key::ec(), Key::ed()] {
         let provider = Provider::new(vec![key.jwk("k")]).await;
-        let gate = Gate::before(&provider);
+        let gate = ProtectedServer::before(&provider);
         let token = key.token("k", &provider.claims(&json!({})));
-        let got = gate.hello(&token).await;
+        let got = gate.handshake(&token).await;
         assert_eq!(got.status, 200, "{} {}", key.algorithm(), got.body);
         let session = got.session.unwrap();
         let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
@@ -143,7 +143,7 @@ async fn identity_accepts_tokens_of_each_algorithm() {
         let call = json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "go", "arguments": {}}});
         let got = gate.post(&token, Some(&session), call).await;
         assert!(got.body.contains("done"), "{}", got.body);
-        assert_eq!(gate.room.audit.users(), ["alice"]);
+        assert_eq!(gate.test_server.audit.users(), ["alice"]);
         // Scopes in another claim, an audience among others, clocks that differ, and a key without an id.
         for over in [
             json!({"scope": null, "scp": ["x", "mimir"]}),
@@ -152,7 +152,7 @@ async fn identity_accepts_tokens_of_each_algorithm() {
             json!({"exp": at(-10), "nbf": at(10)}),
         ] {
             let token = key.token("k", &provider.claims(&over));
-            assert_eq!(gate.hello(&token).await.status, 200, "{over}");
+            assert_eq!(gate.handshake(&token).await.status, 200, "{over}");
         }
     }
 }
@@ -160,7 +160,7 @@ async fn identity_accepts_tokens_of_each_algorithm() {
 #[tokio::test]
 async fn identity_metadata_names_the_provider() {
     let provider = Provider::new(vec![Key::ec().jwk("k")]).await;
-    let gate = Gate::before(&provider);
+    let gate = ProtectedServer::before(&provider);
     let got = gate.send("/mcp", &[], list()).await;
     assert_eq!(got.status, 401);
     let place = "https://tools.example/.well-known/oauth-protected-resource/team/mcp";
@@ -187,7 +187,7 @@ async fn identity_metadata_names_the_provider() {
 async fn identity_rejects_invalid_tokens() {
     let (key, other) = (Key::rsa(), Key::ec());
     let provider = Provider::new(vec![key.jwk("k")]).await;
-    let gate = Gate::before(&provider);
+    let gate = ProtectedServer::before(&provider);
     let claims = |over: Value| provider.claims(&over);
     let whole = key.token("k", &claims(json!({})));
     let mut parts = whole.split('.');
@@ -275,7 +275,7 @@ async fn identity_rejects_invalid_tokens() {
         ("nonsense", "x".to_owned()),
         ("too long", "x".repeat(20_000)),
     ] {
-        let got = gate.hello(&token).await;
+        let got = gate.handshake(&token).await;
         assert_eq!(got.status, 401, "{what}: {}", got.body);
         assert!(
             got.asks.contains("error=\"invalid_token\""),
@@ -285,9 +285,9 @@ async fn identity_rejects_invalid_tokens() {
         assert!(got.asks.contains("resource_metadata=\""), "{what}");
         assert!(!got.body.contains(signature), "{what}");
     }
-    assert_eq!(gate.hello(&whole).await.status, 200);
+    assert_eq!(gate.handshake(&whole).await.status, 200);
     let few = key.token("k", &claims(json!({"scope": "mimirs other"})));
-    let got = gate.hello(&few).await;
+    let got = gate.handshake(&few).await;
     assert_eq!(got.status, 403);
     assert!(got.asks.contains("insufficient_scope") && got.asks.contains("scope=\"mimir\""));
     for (name, value) in [("authorization", "Basic eDp5"), ("x-token", &whole)] {
@@ -309,11 +309,11 @@ async fn identity_rejects_invalid_tokens() {
 async fn identity_session_belongs_to_the_subject() {
     let key = Key::ed();
     let provider = Provider::new(vec![key.jwk("k")]).await;
-    let gate = Gate::before(&provider);
+    let gate = ProtectedServer::before(&provider);
     let token = |sub: &str, more: i64| {
         key.token("k", &provider.claims(&json!({"sub": sub, "exp": at(more)})))
     };
-    let got = gate.hello(&token("alice", 60)).await;
+    let got = gate.handshake(&token("alice", 60)).await;
     let session = got.session.unwrap();
     // A renewed token of the same subject.
     let got = gate.post(&token("alice", 90), Some(&session), list()).await;
@@ -328,7 +328,7 @@ async fn identity_session_belongs_to_the_subject() {
 async fn identity_user_cannot_answer_always() {
     let key = Key::ec();
     let provider = Provider::new(vec![key.jwk("k")]).await;
-    let gate = Gate::before(&provider);
+    let gate = ProtectedServer::before(&provider);
     let token = format!("Bearer {}", key.token("k", &provider.claims(&json!({}))));
     let call = async |more: Value| {
         let mut params = json!({"name": "careful", "arguments": {"n": 1}, "_meta": {
@@ -356,58 +356,58 @@ async fn identity_user_cannot_answer_always() {
         let mut found = found.filter(|message| message["id"] == 1);
         found.next_back().unwrap_or_else(|| panic!("{body}"))["result"].take()
     };
-    let asked = call(json!({})).await;
-    let form = &asked["inputRequests"]["approval"]["params"]["requestedSchema"];
+    let pending = call(json!({})).await;
+    let form = &pending["inputRequests"]["approval"]["params"]["requestedSchema"];
     let answers = json!(["once", "session", "edit", "no"]);
-    assert_eq!(form["properties"]["answer"]["enum"], answers, "{asked}");
+    assert_eq!(form["properties"]["answer"]["enum"], answers, "{pending}");
     let always = json!({"action": "accept", "content": {"answer": "always"}});
-    let said = call(
-        json!({"requestState": asked["requestState"], "inputResponses": {"approval": always}}),
+    let approved = call(
+        json!({"requestState": pending["requestState"], "inputResponses": {"approval": always}}),
     );
-    let said = said.await;
-    assert_eq!(said["resultType"], "input_required", "{said}");
+    let approved = approved.await;
+    assert_eq!(approved["resultType"], "input_required", "{approved}");
 }
 
 #[tokio::test]
 async fn identity_keys_are_not_fetched_per_unknown_id() {
     let (key, next) = (Key::ec(), Key::ec());
     let provider = Provider::new(vec![key.jwk("one")]).await;
-    let gate = Arc::new(Gate::before(&provider));
+    let gate = Arc::new(ProtectedServer::before(&provider));
     let good = key.token("one", &provider.claims(&json!({})));
-    assert_eq!(gate.hello(&good).await.status, 200);
-    let asked = || provider.site.asked("/keys").len();
-    assert_eq!(asked(), 1);
+    assert_eq!(gate.handshake(&good).await.status, 200);
+    let key_requests = || provider.site.requests_to("/keys").len();
+    assert_eq!(key_requests(), 1);
     let made_up = (0..200).map(|at| {
         let token = next.token(&format!("two-{at}"), &provider.claims(&json!({})));
         let gate = Arc::clone(&gate);
-        tokio::spawn(async move { gate.hello(&token).await.status })
+        tokio::spawn(async move { gate.handshake(&token).await.status })
     });
     for status in made_up.collect::<Vec<_>>() {
         assert_eq!(status.await.unwrap(), 401);
     }
-    assert!(asked() <= 2, "{}", asked());
-    assert_eq!(gate.hello(&good).await.status, 200);
+    assert!(key_requests() <= 2, "{}", key_requests());
+    assert_eq!(gate.handshake(&good).await.status, 200);
     // Without a key id, the only key is used.
     let message = unsigned(&json!({"alg": "ES256"}), &json!({}));
-    assert_eq!(gate.hello(&format!("{message}.AA")).await.status, 401);
+    assert_eq!(gate.handshake(&format!("{message}.AA")).await.status, 401);
 }
 
 #[tokio::test]
 async fn identity_key_fetch_survives_a_disconnect() {
     let key = Key::ec();
     let provider = Provider::new(vec![key.jwk("k")]).await;
-    let gate = Arc::new(Gate::before(&provider));
+    let gate = Arc::new(ProtectedServer::before(&provider));
     let stranger = Key::ec().token("x", &provider.claims(&json!({})));
     let first = {
         let gate = Arc::clone(&gate);
-        tokio::spawn(async move { gate.hello(&stranger).await.status })
+        tokio::spawn(async move { gate.handshake(&stranger).await.status })
     };
-    while provider.site.asked("/").is_empty() {
+    while provider.site.requests_to("/").is_empty() {
         tokio::task::yield_now().await;
     }
     first.abort();
     let token = key.token("k", &provider.claims(&json!({})));
-    assert_eq!(gate.hello(&token).await.status, 200);
+    assert_eq!(gate.handshake(&token).await.status, 200);
 }
 
 #[tokio::test]
@@ -415,14 +415,14 @@ async fn identity_rejects_all_tokens_without_keys() {
     let key = Key::ec();
     let provider = Provider::new(vec![key.jwk("k")]).await;
     *provider.keys.lock() = None;
-    let gate = Gate::before(&provider);
+    let gate = ProtectedServer::before(&provider);
     let token = key.token("k", &provider.claims(&json!({})));
     for _ in 0..3 {
-        let got = gate.hello(&token).await;
+        let got = gate.handshake(&token).await;
         assert_eq!((got.status, got.session), (503, None), "{}", got.body);
     }
     // A provider that is down is not contacted for each request.
-    assert!(provider.site.asked("/").len() <= 4);
+    assert!(provider.site.requests_to("/").len() <= 4);
     // Keys of other kinds, or for another use, verify nothing.
     for twist in [
         json!({"use": "enc"}),
@@ -435,15 +435,15 @@ async fn identity_rejects_all_tokens_without_keys() {
             jwk[name] = value.clone();
         }
         let provider = Provider::new(vec![json!({"kty": "later"}), jwk]).await;
-        let gate = Gate::before(&provider);
+        let gate = ProtectedServer::before(&provider);
         let token = key.token("k", &provider.claims(&json!({})));
-        assert_eq!(gate.hello(&token).await.status, 401, "{twist}");
+        assert_eq!(gate.handshake(&token).await.status, 401, "{twist}");
     }
 }
 
 #[tokio::test]
 async fn identity_rejects_invalid_settings() {
-    let room = Room::new(Vec::new());
+    let test_server = TestServer::new(Vec::new());
     for (issuer, resource) in [
         ("http://login.example", RESOURCE),
         ("login.example", RESOURCE),
@@ -461,7 +461,7 @@ async fn identity_rejects_invalid_settings() {
             identity: Some(identity),
             ..HttpOptions::default()
         };
-        let error = room.server.http(options).err();
+        let error = test_server.server.http(options).err();
         assert!(error.is_some(), "{issuer} {resource}");
     }
 }

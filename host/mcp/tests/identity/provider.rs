@@ -148,12 +148,12 @@ impl Provider {
     pub async fn new(keys: Vec<Value>) -> Self {
         let keys = Arc::new(Mutex::new(Some(keys)));
         let has = Arc::clone(&keys);
-        let site = Site::open(move |own, asked| {
+        let site = Site::open(move |own_url, request| {
             let keys = has.lock().clone();
-            match (asked.path.as_str(), keys) {
+            match (request.path.as_str(), keys) {
                 (_, None) => Answer::empty(503),
                 ("/.well-known/openid-configuration", _) => {
-                    let about = json!({"issuer": own, "jwks_uri": format!("{own}/keys")});
+                    let about = json!({"issuer": own_url, "jwks_uri": format!("{own_url}/keys")});
                     Answer::json(200, &about)
                 }
                 ("/keys", Some(keys)) => Answer::json(200, &json!({ "keys": keys })),

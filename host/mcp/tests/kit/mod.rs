@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 mod tools;
 mod wire;
 
-pub use tools::{fake, said, tool};
+pub use tools::{fake, text_result, tool};
 pub use wire::Wire;
 
 /// The system clock.
@@ -67,7 +67,7 @@ impl Memory {
     }
 
     /// Returns the server requests during calls, and the error codes of denied ones.
-    pub fn wishes(&self) -> Vec<(String, Value)> {
+    pub fn effects(&self) -> Vec<(String, Value)> {
         let events = self.0.lock();
         let effects = events.iter().filter(|event| event["event"] == "effect");
         let word = |event: &Value| event["subject"].as_str().unwrap_or_default().to_owned();
@@ -86,9 +86,9 @@ impl AuditSink for Memory {
 }
 
 /// Approver that cannot ask anyone.
-struct Nobody;
+struct NoApprover;
 
-impl Approver for Nobody {
+impl Approver for NoApprover {
     fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
         let remedy = "Ask on a terminal.".to_owned();
         Box::pin(std::future::ready(ApprovalAnswer::Unattended { remedy }))
@@ -96,24 +96,24 @@ impl Approver for Nobody {
 }
 
 /// A server with its audit log and the other state of a test.
-pub struct Room {
+pub struct TestServer {
     pub server: ToolServer,
     pub pipeline: Pipeline,
     pub audit: Arc<Memory>,
     pub refused: Arc<Mutex<Vec<ToolError>>>,
 }
 
-impl Room {
+impl TestServer {
     /// Creates a server with these tools and this time limit for approvals.
-    pub fn with_patience(tools: Vec<Tool>, patience: Duration) -> Self {
-        Self::before(tools, patience, None)
+    pub fn with_timeout(tools: Vec<Tool>, timeout: Duration) -> Self {
+        Self::before(tools, timeout, None)
     }
 
     /// Creates a server with these tools, in front of these MCP servers.
-    pub fn before(tools: Vec<Tool>, patience: Duration, servers: Option<Arc<McpServers>>) -> Self {
+    pub fn before(tools: Vec<Tool>, timeout: Duration, servers: Option<Arc<McpServers>>) -> Self {
         let audit = Arc::new(Memory::default());
         let ports = PipelinePorts {
-            approver: Arc::new(Nobody),
+            approver: Arc::new(NoApprover),
             approval_store: Arc::new(NoApprovalStore),
             vault: Arc::new(Redactor::new()),
             audit: Arc::clone(&audit) as Arc<_>,
@@ -121,10 +121,10 @@ impl Room {
             runner: Arc::new(mimir_core::command::NoCommandRunner),
             model: Arc::new(mimir_core::language_model::NoLanguageModel),
         };
-        let pipeline = Pipeline::new(world(tools), ports);
+        let pipeline = Pipeline::new(snapshot(tools), ports);
         let asking = ApprovalOptions {
-            next: Arc::new(Nobody),
-            timeout: Some(patience),
+            next: Arc::new(NoApprover),
+            timeout: Some(timeout),
             clock: Arc::new(Now),
         };
         let refused = Arc::<Mutex<Vec<ToolError>>>::default();
@@ -142,18 +142,18 @@ impl Room {
 
     /// Creates a server with these tools and a long time limit for approvals.
     pub fn new(tools: Vec<Tool>) -> Self {
-        Self::with_patience(tools, Duration::from_secs(60))
+        Self::with_timeout(tools, Duration::from_secs(60))
     }
 
     /// Replaces the tools and the settings.
     pub fn replace_under(&self, tools: Vec<Tool>, settings: Value) {
-        self.pipeline.replace(world_under(tools, settings));
+        self.pipeline.replace(snapshot_with(tools, settings));
         self.server.refresh();
     }
 
     /// Replaces the tools.
     pub fn replace(&self, tools: Vec<Tool>) {
-        self.pipeline.replace(world(tools));
+        self.pipeline.replace(snapshot(tools));
         self.server.refresh();
     }
 
@@ -170,7 +170,7 @@ impl Room {
     /// Connects a client with these capabilities, and performs the handshake.
     pub async fn client(&self, capabilities: Value) -> Wire {
         let (mut wire, _) = self.connect();
-        wire.hello("2025-11-25", capabilities).await;
+        wire.handshake("2025-11-25", capabilities).await;
         wire
     }
 
@@ -187,11 +187,11 @@ impl Room {
     }
 }
 
-fn world(tools: Vec<Tool>) -> PipelineSnapshot {
-    world_under(tools, json!({}))
+fn snapshot(tools: Vec<Tool>) -> PipelineSnapshot {
+    snapshot_with(tools, json!({}))
 }
 
-fn world_under(tools: Vec<Tool>, settings: Value) -> PipelineSnapshot {
+fn snapshot_with(tools: Vec<Tool>, settings: Value) -> PipelineSnapshot {
     let config = serde_json::from_value(settings).unwrap();
     PipelineSnapshot {
         registry: Registry::new(tools, vec![]),

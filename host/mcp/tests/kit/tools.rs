@@ -10,10 +10,10 @@ use mimir_core::{
     ToolName, ToolSource,
 };
 
-type Does = dyn Fn(Approved) -> BoxFuture<'static, RawResult> + Send + Sync;
+type ToolFn = dyn Fn(Approved) -> BoxFuture<'static, RawResult> + Send + Sync;
 
 /// A backend made of a closure.
-pub struct Fake(Box<Does>);
+pub struct Fake(Box<ToolFn>);
 
 impl Backend for Fake {
     fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
@@ -22,15 +22,15 @@ impl Backend for Fake {
 }
 
 /// Returns a backend that calls the closure.
-pub fn fake<F>(does: impl Fn(Approved) -> F + Send + Sync + 'static) -> Fake
+pub fn fake<F>(run: impl Fn(Approved) -> F + Send + Sync + 'static) -> Fake
 where
     F: Future<Output = RawResult> + Send + 'static,
 {
-    Fake(Box::new(move |call| Box::pin(does(call))))
+    Fake(Box::new(move |call| Box::pin(run(call))))
 }
 
 /// Returns a result with one text.
-pub fn said(text: &str) -> RawResult {
+pub fn text_result(text: &str) -> RawResult {
     RawResult::from(Ok(ToolOutput {
         content: vec![Content::text(text)],
         ..ToolOutput::default()

@@ -13,7 +13,7 @@ pub struct Wire {
     from: Lines<BufReader<ReadHalf<DuplexStream>>>,
     next: u64,
     /// Messages received while another one was awaited.
-    pub heard: Vec<Value>,
+    pub received: Vec<Value>,
 }
 
 /// Time limit for everything; only a failing test reaches it.
@@ -27,7 +27,7 @@ impl Wire {
             to,
             from: BufReader::new(from).lines(),
             next: 0,
-            heard: Vec::new(),
+            received: Vec::new(),
         }
     }
 
@@ -70,33 +70,33 @@ impl Wire {
     }
 
     /// Waits for the response to a request; earlier messages are stored.
-    pub async fn answered(&mut self, id: u64) -> Value {
-        self.until(|message| message["id"] == id && message.get("method").is_none())
+    pub async fn response_to(&mut self, id: u64) -> Value {
+        self.wait_for(|message| message["id"] == id && message.get("method").is_none())
             .await
     }
 
     /// Waits for the next message with this method; earlier messages are stored.
-    pub async fn told(&mut self, method: &str) -> Value {
-        self.until(|message| message["method"] == method).await
+    pub async fn next_with_method(&mut self, method: &str) -> Value {
+        self.wait_for(|message| message["method"] == method).await
     }
 
-    async fn until(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
-        if let Some(at) = self.heard.iter().position(&is_it) {
-            return self.heard.remove(at);
+    async fn wait_for(&mut self, matches: impl Fn(&Value) -> bool) -> Value {
+        if let Some(at) = self.received.iter().position(&matches) {
+            return self.received.remove(at);
         }
         loop {
             let message = self.next().await;
-            if is_it(&message) {
+            if matches(&message) {
                 return message;
             }
-            self.heard.push(message);
+            self.received.push(message);
         }
     }
 
     /// Sends a request, and returns the whole response.
     pub async fn request(&mut self, method: &str, params: Value) -> Value {
         let id = self.send(method, params).await;
-        self.answered(id).await
+        self.response_to(id).await
     }
 
     /// Calls a tool, and returns the result.
@@ -106,12 +106,12 @@ impl Wire {
     }
 
     /// Performs the handshake with this protocol version; returns the server's description.
-    pub async fn hello(&mut self, version: &str, capabilities: Value) -> Value {
+    pub async fn handshake(&mut self, version: &str, capabilities: Value) -> Value {
         let client = json!({"name": "test", "version": "1"});
         let params =
             json!({"protocolVersion": version, "capabilities": capabilities, "clientInfo": client});
-        let mut hello = self.request("initialize", params).await;
+        let mut handshake = self.request("initialize", params).await;
         self.notify("notifications/initialized", json!({})).await;
-        hello["result"].take()
+        handshake["result"].take()
     }
 }

@@ -3,23 +3,23 @@
 use mimir_core::ToolErrorCode;
 use serde_json::{Value, json};
 
+use super::fixture::{LoginFixture, servers};
 use super::site::{Answer, Site};
-use super::world::{World, servers};
-use super::{behind, said};
+use super::{outcome_text, upstream};
 
 /// Returns the error of a login that fails during preparation, because of this metadata.
 async fn refused(resource: Value, issuer: Value) -> String {
-    let world = World::new().await;
-    world.set(|ways| (ways.resource, ways.issuer) = (resource, issuer));
-    let error = world.begin().await.unwrap_err();
+    let fixture = LoginFixture::new().await;
+    fixture.set(|behavior| (behavior.resource, behavior.issuer) = (resource, issuer));
+    let error = fixture.begin().await.unwrap_err();
     assert_eq!(error.code, ToolErrorCode::PermissionDenied, "{error}");
-    assert!(world.issuer.asked("/register").is_empty());
+    assert!(fixture.issuer.requests_to("/register").is_empty());
     error.message
 }
 
 #[tokio::test]
 async fn login_rejects_bad_metadata_before_the_browser_opens() {
-    for (resource, issuer, words) in [
+    for (resource, issuer, part) in [
         (
             json!({"resource": "https://bank.example/mcp"}),
             json!({}),
@@ -97,19 +97,19 @@ async fn login_rejects_bad_metadata_before_the_browser_opens() {
         ),
     ] {
         let message = refused(resource, issuer).await;
-        assert!(message.contains(words), "{words}: {message}");
+        assert!(message.contains(part), "{part}: {message}");
     }
 }
 
 #[tokio::test]
 async fn login_rejects_a_page_url_with_reserved_parameters() {
-    let world = World::new().await;
+    let fixture = LoginFixture::new().await;
     let page = format!(
         "{}/authorize?redirect_uri=https://evil.example",
-        world.issuer.url
+        fixture.issuer.url
     );
-    world.set(|ways| ways.issuer = json!({ "authorization_endpoint": page }));
-    let error = world.begin().await.unwrap_err();
+    fixture.set(|behavior| behavior.issuer = json!({ "authorization_endpoint": page }));
+    let error = fixture.begin().await.unwrap_err();
     assert!(
         error.message.contains("already sets query parameters"),
         "{error}"
@@ -118,10 +118,10 @@ async fn login_rejects_a_page_url_with_reserved_parameters() {
 
 #[tokio::test]
 async fn login_rejects_metadata_on_another_origin() {
-    let world = World::new().await;
+    let fixture = LoginFixture::new().await;
     let evil = Site::open(|_, _| Answer::json(200, &json!({}))).await;
-    world.set(|ways| ways.described = Some(format!("{}/x", evil.url)));
-    let error = world.begin().await.unwrap_err();
+    fixture.set(|behavior| behavior.described = Some(format!("{}/x", evil.url)));
+    let error = fixture.begin().await.unwrap_err();
     assert!(error.message.contains("origin mismatch"), "{error}");
     assert_eq!(evil.all(), "[]");
 }
@@ -129,54 +129,57 @@ async fn login_rejects_metadata_on_another_origin() {
 #[tokio::test]
 async fn login_limits_documents_and_redirects() {
     // 5 MB.
-    let world = World::new().await;
-    world.set(|ways| ways.issuer = json!({"x": "x".repeat(5 << 20)}));
-    let error = world.begin().await.unwrap_err();
+    let fixture = LoginFixture::new().await;
+    fixture.set(|behavior| behavior.issuer = json!({"x": "x".repeat(5 << 20)}));
+    let error = fixture.begin().await.unwrap_err();
     assert_eq!(error.code, ToolErrorCode::LimitExceeded, "{error}");
     // Endless redirects within the same origin.
-    let world = World::new().await;
-    let away = format!("{}/away", world.server.url);
-    world.set(|ways| {
-        ways.described = Some(away.clone());
-        ways.away = Some(away.clone());
+    let fixture = LoginFixture::new().await;
+    let away = format!("{}/away", fixture.server.url);
+    fixture.set(|behavior| {
+        behavior.described = Some(away.clone());
+        behavior.away = Some(away.clone());
     });
-    let error = world.begin().await.unwrap_err();
-    assert!(world.server.asked("/away").len() <= 4, "{error}");
+    let error = fixture.begin().await.unwrap_err();
+    assert!(fixture.server.requests_to("/away").len() <= 4, "{error}");
     assert_eq!(error.code, ToolErrorCode::LimitExceeded, "{error}");
     // A redirect to another origin.
-    let world = World::new().await;
+    let fixture = LoginFixture::new().await;
     let evil = Site::open(|_, _| Answer::json(200, &json!({}))).await;
     let token = Answer::empty(307).with("location", format!("{}/token", evil.url));
-    world.set(|ways| ways.token = Some(token));
-    assert!(world.log_in().await.is_err());
+    fixture.set(|behavior| behavior.token = Some(token));
+    assert!(fixture.log_in().await.is_err());
     assert_eq!(evil.all(), "[]");
 }
 
 #[tokio::test]
 async fn token_is_not_sent_after_a_redirect() {
-    let world = World::new().await;
-    world.log_in().await.unwrap();
-    let behind = behind(&world).await;
-    assert_eq!(said(&behind.call("mcp_s_go", json!({})).await), "done");
+    let fixture = LoginFixture::new().await;
+    fixture.log_in().await.unwrap();
+    let upstream = upstream(&fixture).await;
+    assert_eq!(
+        outcome_text(&upstream.call("mcp_s_go", json!({})).await),
+        "done"
+    );
     let evil = Site::open(|_, _| Answer::empty(401)).await;
     let away = format!("{}/mcp", evil.url);
-    world.set(|ways| ways.away = Some(away));
-    assert!(behind.call("mcp_s_go", json!({})).await.result().is_err());
+    fixture.set(|behavior| behavior.away = Some(away));
+    assert!(upstream.call("mcp_s_go", json!({})).await.result().is_err());
     assert_eq!(evil.all(), "[]");
-    let sent = world.issuer.all();
-    let token = world.logins.only()["access"].as_str().unwrap().to_owned();
+    let sent = fixture.issuer.all();
+    let token = fixture.logins.only()["access"].as_str().unwrap().to_owned();
     assert!(!sent.contains(&token), "{sent}");
 }
 
 #[tokio::test]
 async fn token_is_not_sent_to_another_server_of_the_same_name() {
-    let world = World::new().await;
-    world.log_in().await.unwrap();
-    let login = world.logins.only();
-    let evil = Site::open(|own, asked| match asked.path.as_str() {
+    let fixture = LoginFixture::new().await;
+    fixture.log_in().await.unwrap();
+    let login = fixture.logins.only();
+    let evil = Site::open(|own_url, request| match request.path.as_str() {
         "/mcp" => Answer::empty(401).with(
             "www-authenticate",
-            format!("Bearer resource_metadata=\"{own}/.well-known/oauth-protected-resource\""),
+            format!("Bearer resource_metadata=\"{own_url}/.well-known/oauth-protected-resource\""),
         ),
         _ => Answer::empty(404),
     })
@@ -186,7 +189,7 @@ async fn token_is_not_sent_to_another_server_of_the_same_name() {
         "s": {"url": format!("{}/mcp", evil.url)},
         "t": {"url": format!("{}/mcp", evil.url), "headers": {"X-Got": "${s}"}},
     });
-    let others = servers(&settings, &world.logins, &world.notes);
+    let others = servers(&settings, &fixture.logins, &fixture.notes);
     for name in ["s", "t"] {
         assert!(others.test(name).await.unwrap().is_err(), "{name}");
         assert_eq!(others.login(name).unwrap(), None, "{name}");
@@ -201,54 +204,56 @@ async fn token_is_not_sent_to_another_server_of_the_same_name() {
     // The other server has no metadata, so that no login at it can be prepared.
     let plan = others.plan("s").await.unwrap();
     assert!(plan.is_err());
-    assert_eq!(world.logins.only(), login);
+    assert_eq!(fixture.logins.only(), login);
 }
 
 #[tokio::test]
 async fn login_with_a_changed_address_is_ignored() {
-    let world = World::new().await;
-    world.log_in().await.unwrap();
-    world
+    let fixture = LoginFixture::new().await;
+    fixture.log_in().await.unwrap();
+    fixture
         .logins
         .change(|login| login["url"] = json!("https://evil.example/mcp"));
-    assert_eq!(world.servers.login("s").unwrap(), None);
-    let asked = world.server.asked("/mcp").len();
-    assert!(world.servers.test("s").await.unwrap().is_err());
-    let sent = world.server.asked("/mcp");
+    assert_eq!(fixture.servers.login("s").unwrap(), None);
+    let request_count = fixture.server.requests_to("/mcp").len();
+    assert!(fixture.servers.test("s").await.unwrap().is_err());
+    let sent = fixture.server.requests_to("/mcp");
     assert!(
-        sent[asked..].iter().all(|one| one.token().is_none()),
+        sent[request_count..]
+            .iter()
+            .all(|one| one.token().is_none()),
         "{sent:?}"
     );
 }
 
 #[tokio::test]
 async fn token_echoed_by_the_server_is_masked() {
-    let world = World::new().await;
-    world.set(|ways| (ways.echoes, ways.lasts) = (true, Some(3600)));
-    world.log_in().await.unwrap();
-    let behind = behind(&world).await;
-    let first = world.logins.only()["access"].as_str().unwrap().to_owned();
+    let fixture = LoginFixture::new().await;
+    fixture.set(|behavior| (behavior.echoes, behavior.lasts) = (true, Some(3600)));
+    fixture.log_in().await.unwrap();
+    let upstream = upstream(&fixture).await;
+    let first = fixture.logins.only()["access"].as_str().unwrap().to_owned();
     // The token is renewed during the call, so that the call does not know it from the start.
-    world.logins.change(|login| login["until"] = json!(1));
-    let text = said(&behind.call("mcp_s_go", json!({})).await);
-    let second = world.logins.only()["access"].as_str().unwrap().to_owned();
+    fixture.logins.change(|login| login["until"] = json!(1));
+    let text = outcome_text(&upstream.call("mcp_s_go", json!({})).await);
+    let second = fixture.logins.only()["access"].as_str().unwrap().to_owned();
     assert_ne!(first, second);
     assert!(text.contains("[REDACTED:"), "{text}");
     assert!(!text.contains(&first) && !text.contains(&second), "{text}");
-    assert!(!world.notes.all().contains("access-token"));
+    assert!(!fixture.notes.all().contains("access-token"));
 }
 
 #[tokio::test]
 async fn token_endpoint_errors_are_masked() {
-    let world = World::new().await;
-    let pending = world.begin().await.unwrap();
-    let code = pending.code(&world.says_yes(pending.url())).unwrap();
+    let fixture = LoginFixture::new().await;
+    let pending = fixture.begin().await.unwrap();
+    let code = pending.code(&fixture.approve_login(pending.url())).unwrap();
     let words = format!("no {code} \u{1b}[2J here");
     let answer = Answer::json(
         400,
         &json!({"error": "invalid_grant", "error_description": words}),
     );
-    world.set(|ways| ways.token = Some(answer));
+    fixture.set(|behavior| behavior.token = Some(answer));
     let error = pending.finish(&code).await.unwrap_err();
     assert!(error.message.contains("invalid_grant"), "{error}");
     assert!(
@@ -268,75 +273,75 @@ async fn token_that_is_invalid_is_not_stored() {
         ("token_type", json!("DPoP")),
         ("refresh_token", json!("tiny")),
     ] {
-        let world = World::new().await;
+        let fixture = LoginFixture::new().await;
         let mut token = good.clone();
         token[key] = value.clone();
-        world.set(|ways| ways.token = Some(Answer::json(200, &token)));
-        let error = world.log_in().await.unwrap_err();
+        fixture.set(|behavior| behavior.token = Some(Answer::json(200, &token)));
+        let error = fixture.log_in().await.unwrap_err();
         assert!(
             error.message.contains("issued no token"),
             "{key} {value}: {error}"
         );
-        assert!(world.logins.all.lock().is_empty());
+        assert!(fixture.logins.all.lock().is_empty());
     }
 }
 
 #[tokio::test]
 async fn token_rejected_repeatedly_stops_requests() {
-    let world = World::new().await;
-    world.log_in().await.unwrap();
-    world.set(|ways| ways.deaf = true);
-    let error = world.servers.test("s").await.unwrap().unwrap_err();
+    let fixture = LoginFixture::new().await;
+    fixture.log_in().await.unwrap();
+    fixture.set(|behavior| behavior.rejects_all = true);
+    let error = fixture.servers.test("s").await.unwrap().unwrap_err();
     assert_eq!(error.code, ToolErrorCode::Unavailable, "{error}");
-    let asked = world.server.asked("/mcp").len();
-    assert!(asked <= 4, "{asked}");
+    let request_count = fixture.server.requests_to("/mcp").len();
+    assert!(request_count <= 4, "{request_count}");
     // Repeated calls of a model cause no further requests.
     for _ in 0..20 {
-        assert!(world.servers.test("s").await.unwrap().is_err());
+        assert!(fixture.servers.test("s").await.unwrap().is_err());
     }
-    assert!(world.server.asked("/mcp").len() <= 2 * asked);
-    assert!(world.issuer.asked("/token").len() <= 2);
-    assert!(world.issuer.asked("/authorize").is_empty());
+    assert!(fixture.server.requests_to("/mcp").len() <= 2 * request_count);
+    assert!(fixture.issuer.requests_to("/token").len() <= 2);
+    assert!(fixture.issuer.requests_to("/authorize").is_empty());
 }
 
 #[tokio::test]
 async fn login_values_do_not_go_to_a_new_authorization_server() {
-    let world = World::new().await;
-    world.log_in().await.unwrap();
-    let before = world.logins.only();
+    let fixture = LoginFixture::new().await;
+    fixture.log_in().await.unwrap();
+    let before = fixture.logins.only();
     // The server has moved to another authorization server.
-    let next = World::new().await;
-    world.forget(true);
+    let next = LoginFixture::new().await;
+    fixture.invalidate_tokens(true);
     let (named, its) = (
         next.issuer.url.clone(),
         json!({"authorization_servers": [next.issuer.url]}),
     );
-    world.set(|ways| ways.resource = its);
-    let plan = world.servers.plan("s").await.unwrap().unwrap();
+    fixture.set(|behavior| behavior.resource = its);
+    let plan = fixture.servers.plan("s").await.unwrap().unwrap();
     assert_eq!(
         plan.facts().before.as_deref(),
-        Some(world.issuer.url.as_str())
+        Some(fixture.issuer.url.as_str())
     );
     assert_eq!(plan.facts().issuer, named);
     let pending = plan.begin("http://127.0.0.1:4/callback").await.unwrap();
-    let code = pending.code(&next.says_yes(pending.url())).unwrap();
+    let code = pending.code(&next.approve_login(pending.url())).unwrap();
     pending.finish(&code).await.unwrap();
     let sent = next.issuer.all();
     for value in ["access", "refresh"] {
         assert!(!sent.contains(before[value].as_str().unwrap()), "{sent}");
     }
-    assert_ne!(world.logins.only()["client"]["id"], "");
-    assert_eq!(next.issuer.asked("/register").len(), 1);
-    assert_eq!(world.logins.only()["issuer"], named);
+    assert_ne!(fixture.logins.only()["client"]["id"], "");
+    assert_eq!(next.issuer.requests_to("/register").len(), 1);
+    assert_eq!(fixture.logins.only()["issuer"], named);
 }
 
 #[tokio::test]
 async fn settings_header_takes_precedence_over_a_login() {
-    let world = World::new().await;
-    world.log_in().await.unwrap();
-    let settings = json!({"s": {"url": format!("{}/mcp", world.server.url),
+    let fixture = LoginFixture::new().await;
+    fixture.log_in().await.unwrap();
+    let settings = json!({"s": {"url": format!("{}/mcp", fixture.server.url),
         "headers": {"authorization": "Bearer ${KEY}"}}});
-    let others = servers(&settings, &world.logins, &world.notes);
+    let others = servers(&settings, &fixture.logins, &fixture.notes);
     let error = others.test("s").await.unwrap().unwrap_err();
     assert!(
         error
@@ -346,22 +351,22 @@ async fn settings_header_takes_precedence_over_a_login() {
     );
     let error = others.plan("s").await.unwrap().err().unwrap();
     assert_eq!(error.code, ToolErrorCode::InvalidInput, "{error}");
-    let sent = world.server.asked("/mcp");
-    let token = world.logins.only()["access"].as_str().unwrap().to_owned();
+    let sent = fixture.server.requests_to("/mcp");
+    let token = fixture.logins.only()["access"].as_str().unwrap().to_owned();
     assert!(sent.iter().all(|one| one.token() != Some(&token)));
 }
 
 #[tokio::test]
 async fn login_without_pkce_fails_with_hints() {
-    let world = World::new().await;
-    world.set(|ways| ways.issuer = json!({"code_challenge_methods_supported": null}));
-    let error = world.log_in().await.unwrap_err();
-    let ways = error.remedies.join("\n");
-    for words in [
+    let fixture = LoginFixture::new().await;
+    fixture.set(|remedies| remedies.issuer = json!({"code_challenge_methods_supported": null}));
+    let error = fixture.log_in().await.unwrap_err();
+    let remedies = error.remedies.join("\n");
+    for part in [
         "code_challenge_methods_supported",
         "--issuer",
         "--header 'Authorization=",
     ] {
-        assert!(ways.contains(words), "{ways}");
+        assert!(remedies.contains(part), "{remedies}");
     }
 }

@@ -10,14 +10,14 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// A received request.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct ReceivedRequest {
     pub method: String,
     pub path: String,
     pub headers: HashMap<String, String>,
     pub body: String,
 }
 
-impl Asked {
+impl ReceivedRequest {
     /// Returns the fields of a form.
     pub fn form(&self) -> HashMap<String, String> {
         let fields = url::form_urlencoded::parse(self.body.as_bytes());
@@ -65,60 +65,64 @@ impl Answer {
 #[derive(Clone)]
 pub struct Site {
     pub url: String,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    requests: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
 impl Site {
     /// Opens a site with these responses; the closure gets the site's address.
     pub async fn open<F>(answer: F) -> Self
     where
-        F: Fn(&str, &Asked) -> Answer + Send + Sync + 'static,
+        F: Fn(&str, &ReceivedRequest) -> Answer + Send + Sync + 'static,
     {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let asked = Arc::<Mutex<Vec<Asked>>>::default();
-        let site = Self { url, asked };
-        let (answer, serves) = (Arc::new(answer), site.clone());
+        let requests = Arc::<Mutex<Vec<ReceivedRequest>>>::default();
+        let site = Self { url, requests };
+        let (answer, respond_as_server) = (Arc::new(answer), site.clone());
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (site, answer) = (serves.clone(), Arc::clone(&answer));
-                tokio::spawn(async move { site.speak(stream, &*answer).await });
+                let (site, answer) = (respond_as_server.clone(), Arc::clone(&answer));
+                tokio::spawn(async move { site.serve(stream, &*answer).await });
             }
         });
         site
     }
 
     /// Returns the requests to paths with this prefix.
-    pub fn asked(&self, path: &str) -> Vec<Asked> {
-        let asked = self.asked.lock();
-        let here = |one: &&Asked| one.path.starts_with(path);
-        asked.iter().filter(here).cloned().collect()
+    pub fn requests_to(&self, path: &str) -> Vec<ReceivedRequest> {
+        let requests = self.requests.lock();
+        let matches = |one: &&ReceivedRequest| one.path.starts_with(path);
+        requests.iter().filter(matches).cloned().collect()
     }
 
     /// Returns everything that was sent to it, as one text.
     pub fn all(&self) -> String {
-        format!("{:?}", self.asked.lock())
+        format!("{:?}", self.requests.lock())
     }
 
-    async fn speak(&self, stream: TcpStream, answer: &(impl Fn(&str, &Asked) -> Answer + Sync)) {
+    async fn serve(
+        &self,
+        stream: TcpStream,
+        answer: &(impl Fn(&str, &ReceivedRequest) -> Answer + Sync),
+    ) {
         let mut stream = BufReader::new(stream);
-        while let Some(asked) = read(&mut stream).await {
-            self.asked.lock().push(asked.clone());
-            let answer = answer(&self.url, &asked);
+        while let Some(request) = read(&mut stream).await {
+            self.requests.lock().push(request.clone());
+            let answer = answer(&self.url, &request);
             let mut head = format!("HTTP/1.1 {} X\r\n", answer.status);
             for (name, value) in &answer.headers {
                 head.push_str(&format!("{name}: {value}\r\n"));
             }
             head.push_str(&format!("content-length: {}\r\n\r\n", answer.body.len()));
-            let whole = format!("{head}{}", answer.body);
-            if stream.write_all(whole.as_bytes()).await.is_err() {
+            let response = format!("{head}{}", answer.body);
+            if stream.write_all(response.as_bytes()).await.is_err() {
                 return;
             }
         }
     }
 }
 
-async fn read(stream: &mut BufReader<TcpStream>) -> Option<Asked> {
+async fn read(stream: &mut BufReader<TcpStream>) -> Option<ReceivedRequest> {
     let mut line = String::new();
     stream.read_line(&mut line).await.ok()?;
     let mut words = line.split(' ').map(str::to_owned);
@@ -135,7 +139,7 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<Asked> {
     let length = headers.get("content-length").map(|length| length.parse());
     let mut body = vec![0; length.map_or(0, Result::unwrap)];
     stream.read_exact(&mut body).await.ok()?;
-    Some(Asked {
+    Some(ReceivedRequest {
         method,
         path,
         headers,

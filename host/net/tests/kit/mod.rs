@@ -21,7 +21,7 @@ pub use names::Names;
 pub use site::{Answer, Site, answer, text};
 
 /// Rules that allow these hosts, and otherwise the defaults.
-pub fn listed(hosts: &[&str]) -> NetworkRules {
+pub fn allow_hosts(hosts: &[&str]) -> NetworkRules {
     let entry = |host: &&str| AllowedHost::from(host.parse::<HostPattern>().unwrap());
     NetworkRules {
         allowed: hosts.iter().map(entry).collect(),
@@ -30,7 +30,7 @@ pub fn listed(hosts: &[&str]) -> NetworkRules {
 }
 
 /// Rules that allow every host, including names that resolve to loopback: for tests about something else.
-pub fn lax() -> NetworkRules {
+pub fn allow_all() -> NetworkRules {
     NetworkRules {
         mode: NetworkMode::Any,
         block_private: false,
@@ -39,7 +39,7 @@ pub fn lax() -> NetworkRules {
 }
 
 /// Returns the rules with this name fixed to loopback.
-pub fn fixed(mut rules: NetworkRules, name: &str) -> NetworkRules {
+pub fn pin_to_loopback(mut rules: NetworkRules, name: &str) -> NetworkRules {
     let loopback: IpAddr = [127, 0, 0, 1].into();
     rules
         .hosts
@@ -48,12 +48,12 @@ pub fn fixed(mut rules: NetworkRules, name: &str) -> NetworkRules {
 }
 
 /// Returns a client without an authorizer, whose names resolve as `names` defines.
-pub fn client_of(rules: NetworkRules, names: &Arc<Names>, limits: RequestLimits) -> HttpClient {
+pub fn client_with(rules: NetworkRules, names: &Arc<Names>, limits: RequestLimits) -> HttpClient {
     let guard = Arc::new(PolicyGuard::new(NetworkPolicy::new(rules)));
     guarded(guard, names, limits, TlsRoots::default())
 }
 
-/// Like [`client_of`], under the guard of the test.
+/// Like [`client_with`], under the guard of the test.
 pub fn guarded(
     guard: Arc<PolicyGuard>,
     names: &Arc<Names>,
@@ -66,7 +66,7 @@ pub fn guarded(
 
 /// Returns a client without names.
 pub fn client(rules: NetworkRules) -> HttpClient {
-    client_of(rules, &Names::none(), RequestLimits::default())
+    client_with(rules, &Names::none(), RequestLimits::default())
 }
 
 /// Returns a request without a body.

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 #[derive(Default)]
 pub struct Names {
     answers: Mutex<BTreeMap<String, Vec<Vec<IpAddr>>>>,
-    asked: Mutex<Vec<String>>,
+    lookups: Mutex<Vec<String>>,
 }
 
 impl Names {
@@ -31,19 +31,19 @@ impl Names {
             .map(|(name, answers)| ((*name).to_owned(), answers.split(';').map(answer).collect()));
         Arc::new(Self {
             answers: Mutex::new(answers.collect()),
-            asked: Mutex::default(),
+            lookups: Mutex::default(),
         })
     }
 
     /// Returns every name that was looked up.
-    pub fn asked(&self) -> Vec<String> {
-        self.asked.lock().clone()
+    pub fn lookups(&self) -> Vec<String> {
+        self.lookups.lock().clone()
     }
 }
 
 impl Resolver for Names {
     fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
-        self.asked.lock().push(name.to_owned());
+        self.lookups.lock().push(name.to_owned());
         let mut all = self.answers.lock();
         let answer = match all.get_mut(name) {
             Some(answers) if answers.len() > 1 => Ok(answers.remove(0)),

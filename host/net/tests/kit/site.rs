@@ -24,7 +24,7 @@ use tokio_rustls::TlsAcceptor;
 pub struct Site {
     pub address: SocketAddr,
     connections: Arc<AtomicUsize>,
-    heads: Arc<Mutex<Vec<String>>>,
+    request_heads: Arc<Mutex<Vec<String>>>,
     accepting: JoinHandle<()>,
 }
 
@@ -52,17 +52,17 @@ impl Site {
     pub async fn of<F: Future<Output = ()> + Send + 'static>(
         handle: impl Fn(TcpStream) -> F + Send + 'static,
     ) -> Self {
-        Self::logging(move |stream, _| handle(stream)).await
+        Self::with_log(move |stream, _| handle(stream)).await
     }
 
-    async fn logging<F: Future<Output = ()> + Send + 'static>(
+    async fn with_log<F: Future<Output = ()> + Send + 'static>(
         handle: impl Fn(TcpStream, Arc<Mutex<Vec<String>>>) -> F + Send + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let connections = Arc::new(AtomicUsize::new(0));
-        let heads = Arc::new(Mutex::new(Vec::new()));
-        let (count, log) = (Arc::clone(&connections), Arc::clone(&heads));
+        let request_heads = Arc::new(Mutex::new(Vec::new()));
+        let (count, log) = (Arc::clone(&connections), Arc::clone(&request_heads));
         let accepting = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 count.fetch_add(1, Ordering::SeqCst);
@@ -72,16 +72,16 @@ impl Site {
         Self {
             address,
             connections,
-            heads,
+            request_heads,
             accepting,
         }
     }
 
     /// Starts a server that answers each request with the bytes that `answer` returns for its head. Requests have no
     /// bodies here, or short ones.
-    pub async fn says(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
+    pub async fn respond_with(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
         let answer = Arc::new(answer);
-        Self::logging(move |mut stream, log| {
+        Self::with_log(move |mut stream, log| {
             let answer = Arc::clone(&answer);
             async move {
                 while let Some(head) = head(&mut stream).await {
@@ -151,8 +151,8 @@ impl Site {
     }
 
     /// Returns the heads of all requests, if the server records them.
-    pub fn heads(&self) -> Vec<String> {
-        self.heads.lock().clone()
+    pub fn request_heads(&self) -> Vec<String> {
+        self.request_heads.lock().clone()
     }
 
     /// Returns a URL of this server by its address.
@@ -169,14 +169,14 @@ impl Site {
 /// Reads the next request of a connection: its head, and its body if it is short.
 async fn head(stream: &mut TcpStream) -> Option<String> {
     let mut read = Vec::new();
-    let mut part = [0; 4096];
+    let mut buffer = [0; 4096];
     loop {
         let count = stream
-            .read(&mut part)
+            .read(&mut buffer)
             .await
             .ok()
             .filter(|count| *count > 0)?;
-        read.extend_from_slice(&part[..count]);
+        read.extend_from_slice(&buffer[..count]);
         let text = String::from_utf8_lossy(&read).into_owned();
         let Some((head, body)) = text.split_once("\r\n\r\n") else {
             continue;

@@ -11,7 +11,7 @@ use super::number::{DecimalNumber, MAX_SCALE, NumberError};
 use super::output::LineWriter;
 use super::program::{
     BcInstruction, BinaryOperator, CallArgument, FunctionBody, LanguageFunction, LocalName,
-    NameTable, NumberPlace,
+    NameTable, NumberLocation,
 };
 
 /// Maximum number of nested calls.
@@ -155,26 +155,26 @@ impl BcMachine {
                 BcInstruction::Discard => {
                     self.pop_number();
                 }
-                BcInstruction::Load(place) => {
-                    let index = self.pop_index(*place, names)?;
-                    let number = self.load_number(*place, index);
+                BcInstruction::Load(location) => {
+                    let index = self.pop_index(*location, names)?;
+                    let number = self.load_number(*location, index);
                     self.stack.push(number);
                 }
-                BcInstruction::Store(place) => {
+                BcInstruction::Store(location) => {
                     let number = self.pop_number();
-                    let index = self.pop_index(*place, names)?;
-                    self.store_number(*place, index, number.clone());
+                    let index = self.pop_index(*location, names)?;
+                    self.store_number(*location, index, number.clone());
                     self.stack.push(number);
                 }
                 BcInstruction::Step {
-                    place,
+                    location,
                     amount,
                     leaves_old,
                 } => {
-                    let index = self.pop_index(*place, names)?;
-                    let old = self.load_number(*place, index);
+                    let index = self.pop_index(*location, names)?;
+                    let old = self.load_number(*location, index);
                     let new = old.add(&DecimalNumber::from(*amount))?;
-                    self.store_number(*place, index, new.clone());
+                    self.store_number(*location, index, new.clone());
                     self.stack.push(if *leaves_old { old } else { new });
                 }
                 BcInstruction::Binary(operator) => {
@@ -276,8 +276,12 @@ impl BcMachine {
     }
 
     /// Takes the index of an element. Other places have none.
-    fn pop_index(&mut self, place: NumberPlace, names: &NameTable) -> Result<i64, RuntimeError> {
-        let NumberPlace::Element(array) = place else {
+    fn pop_index(
+        &mut self,
+        location: NumberLocation,
+        names: &NameTable,
+    ) -> Result<i64, RuntimeError> {
+        let NumberLocation::Element(array) = location else {
             return Ok(0);
         };
         let index = self.pop_number().to_integer();
@@ -290,31 +294,31 @@ impl BcMachine {
         )))
     }
 
-    fn load_number(&mut self, place: NumberPlace, index: i64) -> DecimalNumber {
+    fn load_number(&mut self, location: NumberLocation, index: i64) -> DecimalNumber {
         let from_size = |size: usize| DecimalNumber::from(size as i64);
-        match place {
-            NumberPlace::Variable(name) => self.variables.get(name).cloned().unwrap_or_default(),
-            NumberPlace::Element(name) => {
+        match location {
+            NumberLocation::Variable(name) => self.variables.get(name).cloned().unwrap_or_default(),
+            NumberLocation::Element(name) => {
                 let array = self.share_array(name);
                 let number = array.borrow().get(&index).cloned();
                 number.unwrap_or_default()
             }
-            NumberPlace::Scale => from_size(self.scale),
-            NumberPlace::InputBase => DecimalNumber::from(i64::from(self.input_base)),
-            NumberPlace::OutputBase => DecimalNumber::from(i64::from(self.output_base)),
-            NumberPlace::Last => self.last.clone(),
+            NumberLocation::Scale => from_size(self.scale),
+            NumberLocation::InputBase => DecimalNumber::from(i64::from(self.input_base)),
+            NumberLocation::OutputBase => DecimalNumber::from(i64::from(self.output_base)),
+            NumberLocation::Last => self.last.clone(),
         }
     }
 
-    fn store_number(&mut self, place: NumberPlace, index: i64, number: DecimalNumber) {
-        match place {
-            NumberPlace::Variable(name) => {
+    fn store_number(&mut self, location: NumberLocation, index: i64, number: DecimalNumber) {
+        match location {
+            NumberLocation::Variable(name) => {
                 self.replace_variable(name, number);
             }
-            NumberPlace::Element(name) => {
+            NumberLocation::Element(name) => {
                 self.share_array(name).borrow_mut().insert(index, number);
             }
-            NumberPlace::Scale => {
+            NumberLocation::Scale => {
                 let given = number.to_integer();
                 if given < 0 {
                     self.warn("negative scale, set to 0");
@@ -323,13 +327,13 @@ impl BcMachine {
                 }
                 self.scale = given.clamp(0, MAX_SCALE as i64) as usize;
             }
-            NumberPlace::InputBase => {
+            NumberLocation::InputBase => {
                 self.input_base = self.limit_base("ibase", &number, MAX_INPUT_BASE);
             }
-            NumberPlace::OutputBase => {
+            NumberLocation::OutputBase => {
                 self.output_base = self.limit_base("obase", &number, MAX_OUTPUT_BASE);
             }
-            NumberPlace::Last => self.last = number,
+            NumberLocation::Last => self.last = number,
         }
     }
 

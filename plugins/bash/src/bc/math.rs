@@ -61,8 +61,8 @@ impl LibraryFunction {
             Self::Exponential => compute_exponential(x, scale),
             Self::Logarithm if x.is_zero() || x.is_negative() => {
                 // A number that is too small for any result, as other implementations return.
-                let least = (BigInt::from(1) - power_of_ten(scale)) * power_of_ten(scale);
-                Ok(DecimalNumber::from_parts(least, scale))
+                let min_power = (BigInt::from(1) - power_of_ten(scale)) * power_of_ten(scale);
+                Ok(DecimalNumber::from_parts(min_power, scale))
             }
             Self::Logarithm => Ok(compute_logarithm(x, scale)),
             Self::Bessel => {

@@ -73,8 +73,8 @@ fn count_digits(value: &BigUint) -> usize {
         return small.ilog10() as usize + 1;
     }
     // 2^(bits-1) <= value: a lower bound, which is one too small at most.
-    let least = usize::try_from((u128::from(bits) - 1) * 30_102_999_566 / 100_000_000_000);
-    let mut digits = least.unwrap_or(usize::MAX) + 1;
+    let min_power = usize::try_from((u128::from(bits) - 1) * 30_102_999_566 / 100_000_000_000);
+    let mut digits = min_power.unwrap_or(usize::MAX) + 1;
     while value >= power_of_ten(digits).magnitude() {
         digits += 1;
     }

@@ -33,7 +33,7 @@ impl NameTable {
 
 /// A location that holds a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NumberPlace {
+pub enum NumberLocation {
     Variable(usize),
     /// An element of an array. Its index is on the stack.
     Element(usize),
@@ -141,12 +141,12 @@ pub enum BcInstruction {
     Truth(bool),
     Duplicate,
     Discard,
-    Load(NumberPlace),
+    Load(NumberLocation),
     /// Takes a number, stores and leaves it.
-    Store(NumberPlace),
+    Store(NumberLocation),
     /// Adds to a number in place, and leaves the number before or after.
     Step {
-        place: NumberPlace,
+        location: NumberLocation,
         amount: i64,
         leaves_old: bool,
     },

@@ -95,9 +95,12 @@ fn delete_failures_have_their_error_code() {
 #[test]
 fn delete_failure_midway_names_what_was_deleted() {
     let workspace = Workspace::with(&[("d/a", "1"), ("d/b", "2")]);
-    let place = |path| Place::new(&workspace.cx(), path).unwrap();
-    let victims = [(place("d/a"), Kind::File), (place("d"), Kind::Directory)];
-    let error = remove(&victims).unwrap_err();
+    let location = |path| WorkspacePath::new(&workspace.cx(), path).unwrap();
+    let targets = [
+        (location("d/a"), Kind::File),
+        (location("d"), Kind::Directory),
+    ];
+    let error = remove_all(&targets).unwrap_err();
     assert_eq!(error.details().unwrap()["deleted"][0], "d/a");
 }
 

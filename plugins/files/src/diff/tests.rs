@@ -1,7 +1,7 @@
 use super::*;
 
 /// Replaces `pattern` everywhere, like an edit does.
-fn replaced(old: &str, pattern: &str, with: &str) -> (String, Vec<Span>) {
+fn replace_all(old: &str, pattern: &str, with: &str) -> (String, Vec<Span>) {
     let (mut new, mut spans, mut at) = (String::new(), Vec::new(), 0);
     for (start, found) in old.match_indices(pattern) {
         new += &old[at..start];
@@ -17,8 +17,8 @@ fn replaced(old: &str, pattern: &str, with: &str) -> (String, Vec<Span>) {
     (new, spans)
 }
 
-fn of(old: &str, pattern: &str, with: &str) -> Diff {
-    let (new, spans) = replaced(old, pattern, with);
+fn diff_of(old: &str, pattern: &str, with: &str) -> Diff {
+    let (new, spans) = replace_all(old, pattern, with);
     diff("f", old, &new, &spans)
 }
 
@@ -29,7 +29,7 @@ fn numbered(count: usize) -> String {
 }
 
 /// Applies the hunks to the old text: what a diff is for.
-fn patched(old: &str, diff: &Diff) -> Vec<String> {
+fn apply(old: &str, diff: &Diff) -> Vec<String> {
     let old: Vec<&str> = old.lines().collect();
     let (mut new, mut at) = (Vec::new(), 0);
     for hunk in &diff.hunks {
@@ -52,7 +52,7 @@ fn patched(old: &str, diff: &Diff) -> Vec<String> {
         for line in &hunk.lines {
             let (mark, text) = line.split_at(1);
             if mark != "+" {
-                assert_eq!(old[at], text, "the old side is what was there");
+                assert_eq!(old[at], text, "the old side matches the old text");
                 at += 1;
                 minus += 1;
             }
@@ -69,7 +69,7 @@ fn patched(old: &str, diff: &Diff) -> Vec<String> {
 
 #[test]
 fn diff_of_one_line_has_three_lines_of_context() {
-    let diff = of(&numbered(9), "line 5;", "five");
+    let diff = diff_of(&numbered(9), "line 5;", "five");
     let lines = [
         " line 2;", " line 3;", " line 4;", "-line 5;", "+five", " line 6;", " line 7;", " line 8;",
     ];
@@ -106,11 +106,11 @@ fn diff_applied_gives_the_new_text() {
         ("line 20;\n", "\n"),
     ];
     for (pattern, with) in cases {
-        let (new, _) = replaced(&text, pattern, with);
-        let diff = of(&text, pattern, with);
+        let (new, _) = replace_all(&text, pattern, with);
+        let diff = diff_of(&text, pattern, with);
         assert!(!diff.truncated);
         assert_eq!(
-            patched(&text, &diff),
+            apply(&text, &diff),
             new.lines().collect::<Vec<_>>(),
             "{pattern:?} -> {with:?}\n{}",
             diff.unified
@@ -128,10 +128,10 @@ fn diff_of_small_texts_and_ends_applies() {
         ("a\nb", "\n", ""),
         ("x\na", "a", "b\nc\n"),
     ] {
-        let (new, _) = replaced(old, pattern, with);
-        let diff = of(old, pattern, with);
+        let (new, _) = replace_all(old, pattern, with);
+        let diff = diff_of(old, pattern, with);
         assert_eq!(
-            patched(old, &diff),
+            apply(old, &diff),
             new.lines().collect::<Vec<_>>(),
             "{old:?}: {pattern:?} -> {with:?}"
         );
@@ -140,7 +140,7 @@ fn diff_of_small_texts_and_ends_applies() {
 
 #[test]
 fn diff_of_distant_changes_has_separate_hunks() {
-    let diff = of(&numbered(30), "5;", "FIVE;");
+    let diff = diff_of(&numbered(30), "5;", "FIVE;");
     assert_eq!(diff.hunks.len(), 3);
     assert_eq!(
         diff.hunks
@@ -163,26 +163,26 @@ fn diff_of_long_changes_is_cut_and_still_applies() {
         ("5;", "FIVE;"),
         ("\n", ""),
     ] {
-        let diff = of(&text, pattern, with);
+        let diff = diff_of(&text, pattern, with);
         let lines: usize = diff.hunks.iter().map(|hunk| hunk.lines.len()).sum();
         assert!(
             diff.truncated && lines > 100 && lines <= MAX_LINES,
             "{lines}"
         );
         for hunk in &diff.hunks {
-            let of = |mark: char| {
+            let lines_without = |mark: char| {
                 let lines = hunk.lines.iter();
                 lines.filter(move |line| !line.starts_with(mark))
             };
-            assert_eq!(of('+').count(), hunk.old_lines);
-            assert_eq!(of('-').count(), hunk.new_lines);
+            assert_eq!(lines_without('+').count(), hunk.old_lines);
+            assert_eq!(lines_without('-').count(), hunk.new_lines);
         }
     }
 }
 
 #[test]
 fn diff_header_quotes_forged_paths() {
-    let (new, spans) = replaced("a", "a", "b");
+    let (new, spans) = replace_all("a", "a", "b");
     let diff = diff("x\n+y", "a", &new, &spans);
     assert!(
         diff.unified.starts_with("--- \"a/x\\n+y\"\n+++ "),

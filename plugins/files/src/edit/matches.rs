@@ -6,7 +6,7 @@ use mimir_sdk::{Error, Result};
 use regex::{Captures, Regex, RegexBuilder};
 
 use crate::diff::{self, Span};
-use crate::words;
+use crate::formatting;
 
 /// Largest result, in bytes: the old text and both with their original line ends are in memory at the same time.
 const MAX_RESULT: usize = 32 << 20;
@@ -75,13 +75,13 @@ impl<'p> Needle<'p> {
         let mut at = 0;
         let mut put = |range: Range<usize>, captures: Option<&Captures<'_>>| {
             let groups = captures.map_or(0, |_| replacement.matches('$').count());
-            let most = replacement
+            let max_size = replacement
                 .len()
                 .saturating_add(groups.saturating_mul(range.len()));
             let text = &mut new.text;
             text.push_str(&old[at..range.start]);
             let from = text.len();
-            if from.saturating_add(most) > MAX_EXPANDED {
+            if from.saturating_add(max_size) > MAX_EXPANDED {
                 return Err(too_large());
             }
             match captures {
@@ -93,7 +93,7 @@ impl<'p> Needle<'p> {
             }
             at = range.end;
             let to = text.len();
-            new.remember(
+            new.record(
                 old,
                 Span {
                     old: range,
@@ -120,16 +120,16 @@ impl<'p> Needle<'p> {
 }
 
 fn too_large() -> Error {
-    let most = words::bytes(MAX_RESULT as u64);
+    let max_size = formatting::bytes(MAX_RESULT as u64);
     Error::limit_exceeded(format_args!(
-        "the file would have more than {most}, so nothing was changed; replace less"
+        "the file would have more than {max_size}, so nothing was changed; replace less"
     ))
 }
 
 impl Replaced {
     /// Records a change. There may be millions, so changes in the same line are merged, and so are those over the
     /// limit.
-    fn remember(&mut self, old: &str, span: Span) {
+    fn record(&mut self, old: &str, span: Span) {
         self.count += 1;
         let full = self.spans.len() == MAX_SPANS;
         match self.spans.last_mut() {
@@ -148,28 +148,28 @@ fn same_line(text: &str, from: usize, to: usize) -> bool {
 
 /// Hint for a pattern without a match, if there is a near match.
 pub fn hint(text: &str, pattern: &str) -> Option<String> {
-    mixed(text, pattern).or_else(|| {
-        near(text, pattern).map(|line| {
-            format!("line {line} is the same but for spaces: copy it exactly as it is in the file")
+    mixed_line_ends_hint(text, pattern).or_else(|| {
+        find_similar_line(text, pattern).map(|line| {
+            format!("line {line} differs only in spaces: copy it exactly as it is in the file")
         })
     })
 }
 
-/// Hint for a pattern that would match if the file had consistent line ends. Files with consistent ones never get
-/// here, since the pattern is adapted to them.
-fn mixed(text: &str, pattern: &str) -> Option<String> {
+/// Hint for a pattern that would match if the file had consistent line ends. In a file with consistent line ends the
+/// pattern is adapted to them, so it matches anyway.
+fn mixed_line_ends_hint(text: &str, pattern: &str) -> Option<String> {
     if !text.contains("\r\n") || !pattern.contains('\n') {
         return None;
     }
     let plain = |text: &str| text.replace("\r\n", "\n");
-    let (even, wanted) = (plain(text), plain(pattern));
-    let at = memchr::memmem::find(even.as_bytes(), wanted.as_bytes())?;
+    let (text_lf, pattern_lf) = (plain(text), plain(pattern));
+    let at = memchr::memmem::find(text_lf.as_bytes(), pattern_lf.as_bytes())?;
     let ends = |text: &str| memchr::memchr_iter(b'\n', text.as_bytes()).count();
-    let first = ends(&even[..at]) + 1;
+    let first = ends(&text_lf[..at]) + 1;
     let lines = text.split_inclusive('\n').zip(1..);
     let crlf: Vec<String> = lines
         .skip(first - 1)
-        .take(ends(&wanted))
+        .take(ends(&pattern_lf))
         .filter(|(line, _)| line.ends_with("\r\n"))
         .take(MAX_HINT_LINES)
         .map(|(_, number)| number.to_string())
@@ -184,7 +184,7 @@ fn mixed(text: &str, pattern: &str) -> Option<String> {
 }
 
 /// The line at which `pattern` would match if indentation and trailing spaces were ignored.
-fn near(text: &str, pattern: &str) -> Option<usize> {
+fn find_similar_line(text: &str, pattern: &str) -> Option<usize> {
     let mut wanted = pattern.trim().lines().map(str::trim);
     let first = wanted.next()?;
     let (mut rest, mut number, mut compared) = (text, 0, 0);

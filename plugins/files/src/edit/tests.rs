@@ -152,15 +152,15 @@ fn edit_always_asks_for_approval() {
 #[test]
 fn edit_reports_mixed_line_ends() {
     let file = "one\r\ntwo\nthree\r\nfour\n";
-    let said = |pattern: &str| edit(file, tool(pattern, "x")).unwrap_err().to_string();
-    let error = said("two\nthree\nfour");
+    let error_for = |pattern: &str| edit(file, tool(pattern, "x")).unwrap_err().to_string();
+    let error = error_for("two\nthree\nfour");
     assert!(
         error.contains("at line 2") && error.contains("at the end of line 3 and"),
         "{error}"
     );
-    assert!(said("two\r\nthree").contains("end with LF"));
+    assert!(error_for("two\r\nthree").contains("end with LF"));
     let (text, _) = edit(file, tool("two\nthree\r\nfour", "x")).unwrap();
-    assert_eq!(text, "one\r\nx\n", "as it was told");
+    assert_eq!(text, "one\r\nx\n", "the hint works");
 }
 
 #[test]

@@ -121,7 +121,7 @@ fn list_marks_unreadable_directories() {
     let mode = |mode| std::fs::set_permissions(&closed, PermissionsExt::from_mode(mode)).unwrap();
     mode(0o000);
     // Root can read every folder.
-    let shut = std::fs::read_dir(&closed).is_err();
+    let is_denied = std::fs::read_dir(&closed).is_err();
     let listing = list(&workspace, ".", true, false);
     mode(0o755);
     let flags: Vec<_> = listing
@@ -130,7 +130,7 @@ fn list_marks_unreadable_directories() {
         .iter()
         .map(|entry| entry.closed)
         .collect();
-    if shut {
+    if is_denied {
         assert_eq!(flags, [true, false, false]);
         assert!(
             listing.text.starts_with("closed/  (cannot be opened)\n"),

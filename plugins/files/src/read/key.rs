@@ -9,7 +9,11 @@ use mimir_sdk::pieces::{self, KEY, KEY_MARK};
 const MAX_CHECKED_LINES: usize = 6;
 
 /// Returns `text`, which begins at the byte `at` of `file`, with the lines of a key that began before it masked.
-pub(super) fn masked(text: String, file: &mut (impl Read + Seek), at: u64) -> io::Result<String> {
+pub(super) fn mask_key_lines(
+    text: String,
+    file: &mut (impl Read + Seek),
+    at: u64,
+) -> io::Result<String> {
     let is_key_line = |line: &str| pieces::in_key(line.as_bytes());
     if at == 0 || !text.lines().take(MAX_CHECKED_LINES).any(is_key_line) {
         return Ok(text);

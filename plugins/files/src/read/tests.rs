@@ -88,7 +88,7 @@ fn read_finds_lines_across_chunks() {
 }
 
 /// The line range that a message suggests.
-fn offered(error: &mimir_sdk::Error) -> (u64, u64) {
+fn suggested_lines(error: &mimir_sdk::Error) -> (u64, u64) {
     let number = |key: &str| {
         let text = error
             .message()
@@ -108,10 +108,10 @@ fn read_of_a_large_file_suggests_lines_that_work() {
     for lines in [None, Some((1, 2_000_000)), Some((500, 1_900_000))] {
         let error = read(&workspace, "big.txt", lines).unwrap_err();
         assert_eq!(*error.code(), Code::LimitExceeded);
-        let (start, end) = offered(&error);
+        let (start, end) = suggested_lines(&error);
         assert_eq!(start, lines.map_or(1, |(start, _)| start));
-        let offered = read(&workspace, "big.txt", Some((start, end))).unwrap();
-        assert_eq!(offered.value.content.len() as u64, (end - start + 1) * 5);
+        let content = read(&workspace, "big.txt", Some((start, end))).unwrap();
+        assert_eq!(content.value.content.len() as u64, (end - start + 1) * 5);
     }
     assert_eq!(
         read(&workspace, "big.txt", Some((1_999_999, 2_000_000)))
@@ -123,7 +123,7 @@ fn read_of_a_large_file_suggests_lines_that_work() {
     let long = "x".repeat(2_000_000);
     workspace.put("long.txt", format!("{long}\n{long}\n{long}").as_bytes());
     assert_eq!(
-        offered(&read(&workspace, "long.txt", None).unwrap_err()),
+        suggested_lines(&read(&workspace, "long.txt", None).unwrap_err()),
         (1, 2)
     );
 }
@@ -134,7 +134,7 @@ fn read_of_a_huge_line_suggests_file_search() {
     let line = "x".repeat(5 << 20);
     workspace.put("one.txt", format!("short\n{line}").as_bytes());
     assert_eq!(
-        offered(&read(&workspace, "one.txt", None).unwrap_err()),
+        suggested_lines(&read(&workspace, "one.txt", None).unwrap_err()),
         (1, 1)
     );
     let error = read(&workspace, "one.txt", Some((2, 2))).unwrap_err();

@@ -31,8 +31,8 @@ fn write_replaces_the_file() {
     assert_eq!(written.text, "Replaced a.txt (4 bytes, before 3 bytes)");
     assert!(!written.value.created);
     assert_eq!(workspace.text("a.txt"), "new!");
-    let same = tool("a.txt", "new!").run(&workspace.cx()).unwrap();
-    assert_eq!(same.value.backup, None, "nothing has changed");
+    let unchanged = tool("a.txt", "new!").run(&workspace.cx()).unwrap();
+    assert_eq!(unchanged.value.backup, None, "nothing has changed");
 }
 
 #[test]
@@ -124,18 +124,18 @@ fn write_asks_only_when_overwriting() {
 #[test]
 fn write_failure_removes_the_folders_it_created() {
     let workspace = Workspace::with(&[("there/a", "")]);
-    let place = |path| Place::new(&workspace.cx(), path).unwrap();
-    let missing = [place("there/b"), place("there/b/c")];
-    let failed = within_new(&missing, || Err(Error::permission_denied("no")));
+    let location = |path| WorkspacePath::new(&workspace.cx(), path).unwrap();
+    let missing = [location("there/b"), location("there/b/c")];
+    let failed = with_new_folders(&missing, || Err(Error::permission_denied("no")));
     assert!(failed.is_err() && !workspace.has("there/b") && workspace.has("there/a"));
     // It removes only the folders that it made, and no files of others.
-    let failed = within_new(&missing, || {
+    let failed = with_new_folders(&missing, || {
         workspace.put("there/b/theirs", b"");
         Err(Error::permission_denied("no"))
     });
     assert!(failed.is_err() && workspace.has("there/b/theirs"));
     assert!(!workspace.has("there/b/c"));
-    let failed = within_new(&missing, || Ok(()));
+    let failed = with_new_folders(&missing, || Ok(()));
     assert!(
         failed.is_err() && workspace.has("there/b/theirs"),
         "it was there"

@@ -41,7 +41,7 @@ impl Folder {
                 (Ok(name), Ok(kind)) if kind.is_file() => entries.files.push(name),
                 (Ok(name), Ok(kind)) if kind.is_dir() => entries.folders.push(name),
                 (Ok(_), Ok(_)) => {}
-                _ => entries.odd += 1,
+                _ => entries.unreadable += 1,
             }
         }
         Ok(entries.sorted())
@@ -50,14 +50,14 @@ impl Folder {
 
 impl File {
     /// Seeks to a byte offset.
-    pub fn go_to(&mut self, offset: u64) -> io::Result<()> {
+    pub fn seek(&mut self, offset: u64) -> io::Result<()> {
         (&self.0).seek(SeekFrom::Start(offset)).map(drop)
     }
 
-    /// Reads the next chunk, of at most `most` bytes; empty at the end.
-    pub fn piece(&mut self, most: usize) -> io::Result<Vec<u8>> {
-        let mut piece = Vec::new();
-        (&self.0).take(most as u64).read_to_end(&mut piece)?;
-        Ok(piece)
+    /// Reads the next chunk, of at most `max_len` bytes; empty at the end.
+    pub fn read_chunk(&mut self, max_len: usize) -> io::Result<Vec<u8>> {
+        let mut chunk = Vec::new();
+        (&self.0).take(max_len as u64).read_to_end(&mut chunk)?;
+        Ok(chunk)
     }
 }

@@ -22,10 +22,10 @@ pub struct File {
 impl Folder {
     /// The root of the workspace.
     pub fn root(path: &Path) -> io::Result<Self> {
-        let given = get_directories()
+        let workspace = get_directories()
             .into_iter()
             .find(|(_, guest)| Path::new(guest) == path);
-        given
+        workspace
             .map(|(descriptor, _)| Self(descriptor))
             .ok_or_else(|| io::ErrorKind::PermissionDenied.into())
     }
@@ -68,12 +68,12 @@ impl Folder {
                     DescriptorType::Directory => entries.folders.push(entry.name),
                     // The host gives no type for a name that is not UTF-8.
                     DescriptorType::Unknown if entry.name.contains(char::REPLACEMENT_CHARACTER) => {
-                        entries.odd += 1;
+                        entries.unreadable += 1;
                     }
                     _ => {}
                 },
                 Ok(None) => return Ok(entries.sorted()),
-                Err(ErrorCode::IllegalByteSequence) => entries.odd += 1,
+                Err(ErrorCode::IllegalByteSequence) => entries.unreadable += 1,
                 Err(code) => return Err(error(code)),
             }
         }
@@ -82,19 +82,19 @@ impl Folder {
 
 impl File {
     /// Seeks to this byte.
-    pub fn go_to(&mut self, offset: u64) -> io::Result<()> {
+    pub fn seek(&mut self, offset: u64) -> io::Result<()> {
         self.offset = offset;
         Ok(())
     }
 
-    /// Reads the next chunk, of at most `most` bytes; empty at the end.
-    pub fn piece(&mut self, most: usize) -> io::Result<Vec<u8>> {
-        let (piece, _) = self
+    /// Reads the next chunk, of at most `max_len` bytes; empty at the end.
+    pub fn read_chunk(&mut self, max_len: usize) -> io::Result<Vec<u8>> {
+        let (chunk, _) = self
             .descriptor
-            .read(most as u64, self.offset)
+            .read(max_len as u64, self.offset)
             .map_err(error)?;
-        self.offset += piece.len() as u64;
-        Ok(piece)
+        self.offset += chunk.len() as u64;
+        Ok(chunk)
     }
 }
 

@@ -6,7 +6,7 @@ use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use super::Rules;
-use crate::place::join;
+use crate::start::join;
 use crate::tree::{Content, Entries, Folder};
 
 /// Largest file of rules that is read, in bytes: people don't write larger ones.
@@ -14,7 +14,7 @@ const MAX_FILE_BYTES: usize = 1 << 20;
 
 /// The rules that a folder adds to those above it.
 pub struct Level {
-    above: Rules,
+    parent: Rules,
     /// `.ignore`, which has precedence over git's files.
     ignore: Option<Gitignore>,
     /// `.gitignore`.
@@ -27,7 +27,7 @@ pub struct Level {
 
 impl Level {
     /// Reads the rules in a folder whose entries are known.
-    pub fn of(folder: &Folder, path: &str, entries: &Entries, above: Rules) -> Rules {
+    pub fn of(folder: &Folder, path: &str, entries: &Entries, parent: Rules) -> Rules {
         let has = |name: &str| {
             entries
                 .files
@@ -40,10 +40,10 @@ impl Level {
             .is_ok();
         let (ignore, git) = (has(".ignore"), has(".gitignore"));
         if !ignore && !git && !repository {
-            return above;
+            return parent;
         }
         Some(Rc::new(Self {
-            above,
+            parent,
             ignore: ignore.then(|| read(folder, ".ignore", path)).flatten(),
             git: git.then(|| read(folder, ".gitignore", path)).flatten(),
             exclude: repository
@@ -55,7 +55,7 @@ impl Level {
 
     /// Returns true if the rules exclude a path. The deepest rule that matches it decides.
     pub fn ignores(&self, path: &str, is_dir: bool) -> bool {
-        let says = |rules: &Option<Gitignore>| match rules
+        let verdict = |rules: &Option<Gitignore>| match rules
             .as_ref()
             .map(|rules| rules.matched(path, is_dir))
         {
@@ -63,12 +63,12 @@ impl Level {
             Some(Match::Whitelist(_)) => Some(false),
             Some(Match::None) | None => None,
         };
-        if let Some(said) = self.chain().find_map(|level| says(&level.ignore)) {
-            return said;
+        if let Some(ignored) = self.chain().find_map(|level| verdict(&level.ignore)) {
+            return ignored;
         }
         for level in self.chain() {
-            if let Some(said) = says(&level.git).or_else(|| says(&level.exclude)) {
-                return said;
+            if let Some(ignored) = verdict(&level.git).or_else(|| verdict(&level.exclude)) {
+                return ignored;
             }
             if level.repository {
                 break;
@@ -78,25 +78,29 @@ impl Level {
     }
 
     fn chain(&self) -> impl Iterator<Item = &Self> {
-        std::iter::successors(Some(self), |level| level.above.as_deref())
+        std::iter::successors(Some(self), |level| level.parent.as_deref())
     }
 }
 
 /// Reads the rules above the folder in which a search begins.
-pub fn above(root: &Folder, path: &str) -> Rules {
+pub fn rules_above(root: &Folder, path: &str) -> Rules {
     let mut rules = None;
     if path.is_empty() {
         return rules;
     }
-    let mut place = String::new();
+    let mut folder_path = String::new();
     for name in path.split('/') {
-        let folder = root.folder(if place.is_empty() { "." } else { &place });
+        let folder = root.folder(if folder_path.is_empty() {
+            "."
+        } else {
+            &folder_path
+        });
         if let Ok(folder) = folder
             && let Ok(entries) = folder.entries()
         {
-            rules = Level::of(&folder, &place, &entries, rules);
+            rules = Level::of(&folder, &folder_path, &entries, rules);
         }
-        place = join(&place, name);
+        folder_path = join(&folder_path, name);
     }
     rules
 }
@@ -105,7 +109,7 @@ pub fn above(root: &Folder, path: &str) -> Rules {
 fn read(folder: &Folder, name: &str, path: &str) -> Option<Gitignore> {
     let Ok(Content::Whole(content)) = folder
         .file(name)
-        .and_then(|file| Content::of(file, MAX_FILE_BYTES))
+        .and_then(|file| Content::read(file, MAX_FILE_BYTES))
     else {
         return None;
     };

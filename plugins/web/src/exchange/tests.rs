@@ -11,15 +11,15 @@ impl Transport for Paths {
     }
 }
 
-fn to(status: u16, location: &str) -> Response {
+fn to(status: u16, redirect_target: &str) -> Response {
     Response {
         status,
-        headers: vec![("location".to_owned(), location.to_owned())],
+        headers: vec![("location".to_owned(), redirect_target.to_owned())],
         ..Response::default()
     }
 }
 
-fn packed(coding: &str, body: &[u8]) -> Response {
+fn compressed(coding: &str, body: &[u8]) -> Response {
     Response {
         status: 200,
         headers: vec![("content-encoding".to_owned(), coding.to_owned())],
@@ -62,7 +62,7 @@ fn redirect_changes_the_method_as_browsers_do() {
         let mut request = get("https://a.example/");
         request.method = method;
         request.body = b"data".to_vec();
-        turn(&mut request, parse("https://a.example/b").unwrap(), status);
+        redirect_request(&mut request, parse("https://a.example/b").unwrap(), status);
         assert_eq!(request.method, then, "{method} {status}");
         assert_eq!(request.body.is_empty(), method != then, "{method} {status}");
     }
@@ -81,7 +81,7 @@ fn redirect_to_another_origin_drops_sensitive_headers() {
         request.headers = headers
             .map(|name| (name.to_owned(), "x".to_owned()))
             .to_vec();
-        turn(&mut request, parse(url).unwrap(), 302);
+        redirect_request(&mut request, parse(url).unwrap(), 302);
         assert_eq!(request.headers.len(), kept, "{url}");
         assert_eq!(request.headers[0].0, "Accept");
     }
@@ -94,9 +94,9 @@ fn redirect_to_plain_http_or_bad_url_is_refused() {
         "/user" => to(302, "https://u:p@a.example/"),
         "/scheme" => to(302, "javascript:alert(1)"),
         "/slash" => to(302, "/\\a.example"),
-        "/bomb" => packed("gzip", &gzip(17 << 20)),
-        "/broken" => packed("gzip", b"no gzip"),
-        "/odd" => packed("br", b"x"),
+        "/bomb" => compressed("gzip", &gzip(17 << 20)),
+        "/broken" => compressed("gzip", b"no gzip"),
+        "/odd" => compressed("br", b"x"),
         "/later" => to(302, "/odd"),
         "/none" => Response {
             status: 302,
@@ -125,9 +125,14 @@ fn redirect_to_plain_http_or_bad_url_is_refused() {
             "/broken",
             "invalid-encoding",
             Code::Network,
-            "cannot be unpacked",
+            "cannot be decompressed",
         ),
-        ("/odd", "invalid-encoding", Code::Network, "packed as br"),
+        (
+            "/odd",
+            "invalid-encoding",
+            Code::Network,
+            "compressed with br",
+        ),
         (
             "/later",
             "invalid-encoding",
@@ -143,11 +148,14 @@ fn redirect_to_plain_http_or_bad_url_is_refused() {
     let error = run("/loop").unwrap_err();
     let details = error.details().unwrap();
     assert_eq!(details["kind"], "too-many-redirects");
-    assert_eq!(details["redirects"].as_array().unwrap().len(), REDIRECTS);
+    assert_eq!(
+        details["redirects"].as_array().unwrap().len(),
+        MAX_REDIRECTS
+    );
     assert_eq!(
         run("/none").unwrap().response.status,
         302,
-        "it says nowhere"
+        "it has no location"
     );
 }
 
@@ -166,5 +174,5 @@ fn redirect_hops_share_one_timeout() {
         (&Code::Timeout, &"timeout-whole".into())
     );
     assert_eq!(details["redirects"].as_array().unwrap().len(), 2);
-    assert!(error.message().contains("2 s of `timeout`"), "{error}");
+    assert!(error.message().contains("`timeout` of 2 s"), "{error}");
 }

@@ -72,10 +72,10 @@ struct File {
 
 /// Maximum number of headers in the result, and of characters of each.
 const MAX_HEADERS: usize = 60;
-const MAX_HEADER: usize = 500;
+const MAX_HEADER_CHARS: usize = 500;
 
 /// Headers that are shown in the text form of the result.
-const TOLD: [&str; 6] = [
+const SHOWN_HEADERS: [&str; 6] = [
     "content-type",
     "last-modified",
     "location",
@@ -91,14 +91,14 @@ pub(super) fn headers(all: &[(String, String)]) -> BTreeMap<String, String> {
         if map.len() == MAX_HEADERS && !map.contains_key(name) {
             continue;
         }
-        let whole = map.entry(name.clone()).or_default();
-        if !whole.is_empty() {
-            whole.push_str(", ");
+        let joined = map.entry(name.clone()).or_default();
+        if !joined.is_empty() {
+            joined.push_str(", ");
         }
-        whole.push_str(value);
+        joined.push_str(value);
     }
     for value in map.values_mut() {
-        if let Some((end, _)) = value.char_indices().nth(MAX_HEADER) {
+        if let Some((end, _)) = value.char_indices().nth(MAX_HEADER_CHARS) {
             value.truncate(end);
             value.push('…');
         }
@@ -107,11 +107,11 @@ pub(super) fn headers(all: &[(String, String)]) -> BTreeMap<String, String> {
 }
 
 impl Fetched {
-    /// Selects the part of the text that begins at about `offset` and has about `most` characters.
-    pub(super) fn show(&mut self, text: &str, offset: usize, most: usize) {
+    /// Selects the part of the text that begins at about `offset` and has about `max_chars` characters.
+    pub(super) fn select_part(&mut self, text: &str, offset: usize, max_chars: usize) {
         self.length = text.chars().count();
-        let from = place(text, offset);
-        let part = pieces::piece(text, from, place(&text[from..], most));
+        let from = char_offset(text, offset);
+        let part = pieces::piece(text, from, char_offset(&text[from..], max_chars));
         self.offset = text[..part.start].chars().count();
         self.body = text[part.clone()].to_owned();
         if part.end < text.len() {
@@ -125,7 +125,7 @@ impl Fetched {
         for before in &self.redirects {
             out.push_str(&format!("redirected from {before}\n"));
         }
-        for name in TOLD {
+        for name in SHOWN_HEADERS {
             if let Some(value) = self.headers.get(name) {
                 out.push_str(&format!("{name}: {}\n", text::name(value)));
             }
@@ -157,7 +157,7 @@ impl Fetched {
 }
 
 /// Byte offset of the character with this number.
-fn place(text: &str, number: usize) -> usize {
+fn char_offset(text: &str, number: usize) -> usize {
     text.char_indices()
         .nth(number)
         .map_or(text.len(), |(at, _)| at)

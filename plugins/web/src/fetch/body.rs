@@ -14,7 +14,7 @@ pub(super) enum Body {
 }
 
 /// Subtypes of `application` that are text, apart from those that end in `+json` and the like.
-const TEXTS: [&str; 14] = [
+const TEXT_SUBTYPES: [&str; 14] = [
     "json",
     "ld+json",
     "jsonl",
@@ -39,7 +39,7 @@ pub(super) fn read(bytes: Vec<u8>, content_type: Option<&str>) -> Body {
     let charset = charset_of(parameters);
     let is_page = match essence.as_str() {
         "text/html" | "application/xhtml+xml" => true,
-        "" => looks_like_a_page(&bytes),
+        "" => looks_like_html(&bytes),
         _ => false,
     };
     if !is_page && !is_text(&essence, &bytes) {
@@ -60,7 +60,7 @@ fn is_text(essence: &str, bytes: &[u8]) -> bool {
         }
         Some(("application", subtype)) => {
             let suffix = subtype.rsplit('+').next().unwrap_or_default();
-            TEXTS.contains(&subtype) || matches!(suffix, "json" | "xml" | "yaml")
+            TEXT_SUBTYPES.contains(&subtype) || matches!(suffix, "json" | "xml" | "yaml")
         }
         Some(("image", "svg+xml")) => true,
         Some(_) => bytes.is_empty(),
@@ -70,12 +70,12 @@ fn is_text(essence: &str, bytes: &[u8]) -> bool {
 fn charset_of(parameters: &str) -> Option<&str> {
     parameters.split(';').find_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;
-        let is_it = name.trim().eq_ignore_ascii_case("charset");
-        is_it.then(|| value.trim().trim_matches(['"', '\'']))
+        let is_charset = name.trim().eq_ignore_ascii_case("charset");
+        is_charset.then(|| value.trim().trim_matches(['"', '\'']))
     })
 }
 
-fn looks_like_a_page(bytes: &[u8]) -> bool {
+fn looks_like_html(bytes: &[u8]) -> bool {
     let start = String::from_utf8_lossy(&bytes[..bytes.len().min(512)]);
     let start = start.trim_start_matches('\u{feff}').trim_start();
     let start = start.to_ascii_lowercase();

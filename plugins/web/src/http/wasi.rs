@@ -25,12 +25,12 @@ pub(crate) struct Network;
 impl Transport for Network {
     fn send(&self, request: &Request) -> Result<Response> {
         let options = RequestOptions::new();
-        let left = request.timeout.map(|timeout| nanos(timeout.left));
-        if left.is_some() {
+        let remaining = request.timeout.map(|timeout| nanos(timeout.remaining));
+        if remaining.is_some() {
             // A host without support for this limit has its own.
-            let _ = options.set_first_byte_timeout(left);
-            let _ = options.set_between_bytes_timeout(left);
-            let _ = options.set_connect_timeout(left);
+            let _ = options.set_first_byte_timeout(remaining);
+            let _ = options.set_between_bytes_timeout(remaining);
+            let _ = options.set_connect_timeout(remaining);
         }
         let outgoing = outgoing(request)?;
         let body = match request.body.is_empty() {
@@ -38,26 +38,26 @@ impl Transport for Network {
             false => outgoing.body().ok(),
         };
         let start = now();
-        let answer = handle(outgoing, Some(options));
-        let answer = answer.map_err(|code| failed(request, Some(&code)))?;
+        let future = handle(outgoing, Some(options));
+        let future = future.map_err(|code| network_error(request, Some(&code)))?;
         if let Some(body) = body {
             upload(body, &request.body);
         }
-        answer.subscribe().block();
-        let response = match answer.get() {
+        future.subscribe().block();
+        let response = match future.get() {
             Some(Ok(Ok(response))) => response,
-            Some(Ok(Err(code))) => return Err(failed(request, Some(&code))),
-            Some(Err(())) | None => return Err(failed(request, None)),
+            Some(Ok(Err(code))) => return Err(network_error(request, Some(&code))),
+            Some(Err(())) | None => return Err(network_error(request, None)),
         };
         // The host enforces the time limit up to this point, but does not count the wait for an approval. Time beyond
         // the limit was therefore spent on that wait.
         let spent = now().saturating_sub(start);
-        let spent = left.map_or(0, |left| if spent < left { spent } else { 0 });
+        let spent = remaining.map_or(0, |remaining| if spent < remaining { spent } else { 0 });
         let start = now();
-        let deadline = left.map(|left| start.saturating_add(left - spent));
-        let mut read = read(request, &response, deadline)?;
-        read.spent = Duration::from_nanos(spent + now().saturating_sub(start));
-        Ok(read)
+        let deadline = remaining.map(|remaining| start.saturating_add(remaining - spent));
+        let mut received = receive(request, &response, deadline)?;
+        received.spent = Duration::from_nanos(spent + now().saturating_sub(start));
+        Ok(received)
     }
 }
 
@@ -137,44 +137,50 @@ fn upload(body: OutgoingBody, bytes: &[u8]) {
     let _ = OutgoingBody::finish(body, None);
 }
 
-fn read(request: &Request, response: &IncomingResponse, deadline: Option<u64>) -> Result<Response> {
+fn receive(
+    request: &Request,
+    response: &IncomingResponse,
+    deadline: Option<u64>,
+) -> Result<Response> {
     let headers = response.headers().entries().into_iter();
     let headers = headers.map(|(name, value)| {
         let value = String::from_utf8_lossy(&value).into_owned();
         (name.to_ascii_lowercase(), value)
     });
-    let mut read = Response {
+    let mut received = Response {
         status: response.status(),
         headers: headers.collect(),
         ..Response::default()
     };
-    let body: IncomingBody = response.consume().map_err(|()| failed(request, None))?;
-    let stream = body.stream().map_err(|()| failed(request, None))?;
-    let over = deadline.map(subscribe_instant);
+    let body: IncomingBody = response
+        .consume()
+        .map_err(|()| network_error(request, None))?;
+    let stream = body.stream().map_err(|()| network_error(request, None))?;
+    let timer = deadline.map(subscribe_instant);
     let more = stream.subscribe();
     loop {
-        match &over {
-            Some(over) => drop(poll(&[&more, over])),
+        match &timer {
+            Some(timer) => drop(poll(&[&more, timer])),
             None => more.block(),
         }
         match stream.read(CHUNK as u64) {
-            Ok(bytes) => read.body.extend(bytes),
-            Err(StreamError::Closed) => return Ok(read),
+            Ok(bytes) => received.body.extend(bytes),
+            Err(StreamError::Closed) => return Ok(received),
             Err(StreamError::LastOperationFailed(error)) => {
-                return Err(failed(request, http_error_code(&error).as_ref()));
+                return Err(network_error(request, http_error_code(&error).as_ref()));
             }
         }
-        if let (Some(timeout), Some(over)) = (request.timeout, &over)
-            && over.ready()
+        if let (Some(timeout), Some(timer)) = (request.timeout, &timer)
+            && timer.ready()
         {
-            return Err(timeout.over());
+            return Err(timeout.timeout_error());
         }
     }
 }
 
-fn failed(request: &Request, code: Option<&ErrorCode>) -> Error {
-    let place = &request.url[..Position::AfterPort];
-    let is_late = matches!(
+fn network_error(request: &Request, code: Option<&ErrorCode>) -> Error {
+    let origin = &request.url[..Position::AfterPort];
+    let is_timeout = matches!(
         code,
         Some(
             ErrorCode::DnsTimeout
@@ -185,9 +191,12 @@ fn failed(request: &Request, code: Option<&ErrorCode>) -> Error {
         )
     );
     // The host reports the cause, and which of its limits was exceeded.
-    let within = match request.timeout {
-        Some(timeout) if is_late => format!(" (`timeout`: {} s)", timeout.whole.as_secs()),
+    let limit_note = match request.timeout {
+        Some(timeout) if is_timeout => format!(" (`timeout`: {} s)", timeout.limit.as_secs()),
         _ => String::new(),
     };
-    Error::network(format_args!("{} {place} failed{within}", request.method))
+    Error::network(format_args!(
+        "{} {origin} failed{limit_note}",
+        request.method
+    ))
 }

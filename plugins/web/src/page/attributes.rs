@@ -7,7 +7,7 @@ const MAX_ATTRIBUTES: usize = 1_000;
 
 /// Refuses a page that would take too long to parse.
 pub fn check(html: &str) -> Result<()> {
-    let count = most(html);
+    let count = max_attributes(html);
     match count > MAX_ATTRIBUTES {
         true => Err(Error::new(
             Code::LimitExceeded,
@@ -21,7 +21,7 @@ pub fn check(html: &str) -> Result<()> {
 
 /// A position in a tag.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum TagState {
     Gap,
     Name,
     /// Behind `=`.
@@ -32,42 +32,42 @@ enum Part {
 
 /// Counts the attributes of the tag that has the most, in one pass. Text of scripts and comments that looks like a tag
 /// counts, too.
-fn most(html: &str) -> usize {
-    let (mut most, mut count) = (0, 0);
+fn max_attributes(html: &str) -> usize {
+    let (mut max_attributes, mut count) = (0, 0);
     let mut tag = None;
-    let mut before = 0;
+    let mut previous = 0;
     for byte in html.bytes() {
-        let Some(part) = tag else {
-            if before == b'<' && byte.is_ascii_alphabetic() {
-                (tag, count) = (Some(Part::Name), 0);
+        let Some(state) = tag else {
+            if previous == b'<' && byte.is_ascii_alphabetic() {
+                (tag, count) = (Some(TagState::Name), 0);
             }
-            before = byte;
+            previous = byte;
             continue;
         };
         let space = byte.is_ascii_whitespace();
-        let next = match (part, byte) {
-            (Part::Quoted(quote), _) if byte == quote => Part::Gap,
-            (Part::Quoted(_), _) => part,
+        let next = match (state, byte) {
+            (TagState::Quoted(quote), _) if byte == quote => TagState::Gap,
+            (TagState::Quoted(_), _) => state,
             (_, b'>') => {
-                (tag, before) = (None, byte);
+                (tag, previous) = (None, byte);
                 continue;
             }
-            (Part::Equals, b'"' | b'\'') => Part::Quoted(byte),
-            (Part::Equals, _) if space => part,
-            (Part::Equals, _) => Part::Unquoted,
-            (Part::Gap | Part::Name, b'=') => Part::Equals,
-            (Part::Gap | Part::Name, b'/') => Part::Gap,
-            (_, _) if space => Part::Gap,
-            (Part::Gap, _) => {
+            (TagState::Equals, b'"' | b'\'') => TagState::Quoted(byte),
+            (TagState::Equals, _) if space => state,
+            (TagState::Equals, _) => TagState::Unquoted,
+            (TagState::Gap | TagState::Name, b'=') => TagState::Equals,
+            (TagState::Gap | TagState::Name, b'/') => TagState::Gap,
+            (_, _) if space => TagState::Gap,
+            (TagState::Gap, _) => {
                 count += 1;
-                most = most.max(count);
-                Part::Name
+                max_attributes = max_attributes.max(count);
+                TagState::Name
             }
-            (Part::Name | Part::Unquoted, _) => part,
+            (TagState::Name | TagState::Unquoted, _) => state,
         };
         tag = Some(next);
     }
-    most
+    max_attributes
 }
 
 #[cfg(test)]
@@ -87,7 +87,7 @@ mod tests {
             ("<a/b/c/>", 2),
             ("<img src=\"data:image/png;base64,a/b/c/d==\">", 1),
         ] {
-            assert_eq!(most(html), expected, "{html}");
+            assert_eq!(max_attributes(html), expected, "{html}");
         }
     }
 

@@ -7,7 +7,7 @@ use markup5ever_rcdom::NodeData;
 use super::dom::{self, Handle};
 
 /// Elements with an empty line before and after.
-const APART: [&str; 17] = [
+const PARAGRAPH_ELEMENTS: [&str; 17] = [
     "p",
     "h1",
     "h2",
@@ -28,7 +28,7 @@ const APART: [&str; 17] = [
 ];
 
 /// Elements on separate lines.
-const LINES: [&str; 12] = [
+const LINE_ELEMENTS: [&str; 12] = [
     "div", "li", "dt", "dd", "tr", "caption", "header", "main", "form", "details", "summary",
     "address",
 ];
@@ -37,9 +37,9 @@ const LINES: [&str; 12] = [
 enum Step {
     Node(Handle),
     /// Ensures at least this many line ends.
-    End(usize),
+    Break(usize),
     /// The end of preformatted text.
-    Loose,
+    EndPreformatted,
 }
 
 /// The text of a tree.
@@ -50,38 +50,38 @@ pub(super) fn text(root: &Handle) -> String {
     while let Some(step) = stack.pop() {
         let node = match step {
             Step::Node(node) => node,
-            Step::End(lines) => {
-                writer.end(lines);
+            Step::Break(lines) => {
+                writer.break_line(lines);
                 continue;
             }
-            Step::Loose => {
+            Step::EndPreformatted => {
                 preformatted -= 1;
                 continue;
             }
         };
         if let NodeData::Text { contents } = &node.data {
             match preformatted {
-                0 => writer.words(&contents.borrow()),
-                _ => writer.put(&contents.borrow()),
+                0 => writer.push_words(&contents.borrow()),
+                _ => writer.push_text(&contents.borrow()),
             }
             continue;
         }
         let name = dom::name(&node).unwrap_or_default();
         let lines = match name {
-            name if APART.contains(&name) => 2,
-            name if LINES.contains(&name) => 1,
+            name if PARAGRAPH_ELEMENTS.contains(&name) => 2,
+            name if LINE_ELEMENTS.contains(&name) => 1,
             _ => 0,
         };
-        writer.end(lines);
-        stack.push(Step::End(lines));
+        writer.break_line(lines);
+        stack.push(Step::Break(lines));
         match name {
-            "br" => writer.end(1),
-            "li" => writer.mark = "- ",
-            "td" | "th" if writer.ends == 0 => writer.mark = "\t",
-            "img" => writer.words(&dom::attribute(&node, "alt").unwrap_or_default()),
+            "br" => writer.break_line(1),
+            "li" => writer.pending_mark = "- ",
+            "td" | "th" if writer.pending_breaks == 0 => writer.pending_mark = "\t",
+            "img" => writer.push_words(&dom::attribute(&node, "alt").unwrap_or_default()),
             "pre" => {
                 preformatted += 1;
-                stack.push(Step::Loose);
+                stack.push(Step::EndPreformatted);
             }
             _ => {}
         }
@@ -96,39 +96,41 @@ pub(super) fn text(root: &Handle) -> String {
 struct Writer {
     out: String,
     /// Pending line ends.
-    ends: usize,
+    pending_breaks: usize,
     /// Pending mark before the next words.
-    mark: &'static str,
+    pending_mark: &'static str,
     /// True if a space is pending.
-    space: bool,
+    pending_space: bool,
 }
 
 impl Writer {
-    fn end(&mut self, lines: usize) {
-        self.ends = self.ends.max(lines);
+    fn break_line(&mut self, lines: usize) {
+        self.pending_breaks = self.pending_breaks.max(lines);
     }
 
-    fn put(&mut self, text: &str) {
+    fn push_text(&mut self, text: &str) {
         if text.is_empty() {
             return;
         }
-        if !self.out.is_empty() && self.ends > 0 {
-            self.out.extend(std::iter::repeat_n('\n', self.ends));
-        } else if self.space && self.mark.is_empty() && !self.out.is_empty() {
+        if !self.out.is_empty() && self.pending_breaks > 0 {
+            self.out
+                .extend(std::iter::repeat_n('\n', self.pending_breaks));
+        } else if self.pending_space && self.pending_mark.is_empty() && !self.out.is_empty() {
             self.out.push(' ');
         }
-        (self.ends, self.space) = (0, false);
-        self.out.push_str(std::mem::take(&mut self.mark));
+        (self.pending_breaks, self.pending_space) = (0, false);
+        self.out.push_str(std::mem::take(&mut self.pending_mark));
         self.out.push_str(text);
     }
 
     /// Words with single spaces between them.
-    fn words(&mut self, text: &str) {
-        self.space |= text.starts_with(char::is_whitespace);
+    fn push_words(&mut self, text: &str) {
+        self.pending_space |= text.starts_with(char::is_whitespace);
         for word in text.split_whitespace() {
-            self.put(word);
-            self.space = true;
+            self.push_text(word);
+            self.pending_space = true;
         }
-        self.space = text.ends_with(char::is_whitespace) || (self.space && text.trim().is_empty());
+        self.pending_space =
+            text.ends_with(char::is_whitespace) || (self.pending_space && text.trim().is_empty());
     }
 }

@@ -42,15 +42,15 @@ pub(super) struct Cells(Arc<AtomicUsize>);
 
 impl Cells {
     /// Returns true inside a cell.
-    pub(super) fn any(&self) -> bool {
+    pub(super) fn inside_cell(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 0
     }
 
-    fn within<T>(&self, write: impl FnOnce() -> T) -> T {
+    fn enter_cell<T>(&self, write: impl FnOnce() -> T) -> T {
         self.0.fetch_add(1, Ordering::Relaxed);
-        let written = write();
+        let result = write();
         self.0.fetch_sub(1, Ordering::Relaxed);
-        written
+        result
     }
 }
 
@@ -59,15 +59,15 @@ pub(super) struct Tables(pub(super) Cells);
 
 impl ElementHandler for Tables {
     fn handle(&self, handlers: &dyn Handlers, element: Element<'_>) -> Option<HandlerResult> {
-        let table = Table::read(element.node);
-        if table.arranges() {
-            return Some(blocks(handlers, &table).into());
+        let table = Table::parse(element.node);
+        if table.is_layout() {
+            return Some(cells_as_blocks(handlers, &table).into());
         }
         let captions = table.captions.iter().map(|node| line(handlers, node));
         let captions: Vec<String> = captions.filter(|text| !text.is_empty()).collect();
-        let rows = self.0.within(|| table.written(handlers));
+        let rows = self.0.enter_cell(|| table.cell_rows(handlers));
         let mut out = format!("\n\n{}\n\n", captions.join("\n"));
-        match self.0.any() {
+        match self.0.inside_cell() {
             false => grid(&mut out, &rows, table.is_headed()),
             // Inside a cell of another table, rows become lines of that cell.
             true => {
@@ -89,9 +89,9 @@ struct Table {
     captions: Vec<Handle>,
     rows: Vec<Row>,
     /// True if a cell is marked as a header of others.
-    names: bool,
+    has_headers: bool,
     /// True if it contains another table or block elements.
-    blocks: bool,
+    has_blocks: bool,
 }
 
 #[derive(Default)]
@@ -102,49 +102,49 @@ struct Row {
 
 impl Table {
     /// Parses a table, without the content of nested tables.
-    fn read(table: &Handle) -> Self {
-        let mut read = Self::default();
+    fn parse(table: &Handle) -> Self {
+        let mut parsed = Self::default();
         // A node, with flags for being in the head and in a cell.
         let mut stack = vec![(Rc::clone(table), false, false)];
         while let Some((node, mut in_head, mut in_cell)) = stack.pop() {
             match dom::name(&node) {
                 Some("table") if !Rc::ptr_eq(&node, table) => {
-                    read.blocks = true;
+                    parsed.has_blocks = true;
                     continue;
                 }
                 Some("caption") if !in_cell => {
-                    read.captions.push(node);
+                    parsed.captions.push(node);
                     continue;
                 }
-                Some("thead") if !in_cell => (in_head, read.names) = (true, true),
-                Some("tr") if !in_cell => read.rows.push(Row {
+                Some("thead") if !in_cell => (in_head, parsed.has_headers) = (true, true),
+                Some("tr") if !in_cell => parsed.rows.push(Row {
                     in_head,
                     ..Row::default()
                 }),
                 Some(name @ ("td" | "th")) if !in_cell => {
                     in_cell = true;
-                    read.names |= name == "th";
-                    if read.rows.is_empty() {
-                        read.rows.push(Row::default());
+                    parsed.has_headers |= name == "th";
+                    if parsed.rows.is_empty() {
+                        parsed.rows.push(Row::default());
                     }
-                    if let Some(row) = read.rows.last_mut() {
+                    if let Some(row) = parsed.rows.last_mut() {
                         row.cells.push(Rc::clone(&node));
                     }
                 }
-                Some(name) => read.blocks |= BLOCKS.contains(&name),
+                Some(name) => parsed.has_blocks |= BLOCKS.contains(&name),
                 None => {}
             }
             let children = node.children.borrow();
             let children = children.iter().rev().cloned();
             stack.extend(children.map(|child| (child, in_head, in_cell)));
         }
-        read
+        parsed
     }
 
     /// Returns true for a layout table, whose rows and columns carry no meaning.
-    fn arranges(&self) -> bool {
+    fn is_layout(&self) -> bool {
         let single = self.rows.iter().all(|row| row.cells.len() < 2);
-        !self.names && (self.blocks || single)
+        !self.has_headers && (self.has_blocks || single)
     }
 
     /// Returns true if the first row names the columns: it is in the head, or has only header cells.
@@ -157,29 +157,29 @@ impl Table {
     }
 
     /// The text of every non-empty cell, with its column.
-    fn written(&self, handlers: &dyn Handlers) -> Vec<Vec<Cell>> {
+    fn cell_rows(&self, handlers: &dyn Handlers) -> Vec<Vec<Cell>> {
         let mut rows = Vec::new();
         // For each column, the number of further rows that a cell above spans.
-        let mut taken: Vec<usize> = Vec::new();
+        let mut spanned_rows: Vec<usize> = Vec::new();
         for row in self.rows.iter().filter(|row| !row.cells.is_empty()) {
             let (mut next, mut texts) = (0, Vec::new());
             for cell in &row.cells {
-                while let Some(rows) = taken.get_mut(next).filter(|rows| **rows > 0) {
+                while let Some(rows) = spanned_rows.get_mut(next).filter(|rows| **rows > 0) {
                     *rows -= 1;
                     next += 1;
                 }
                 let (at, rows) = (next, span(cell, "rowspan", usize::MAX));
                 next += span(cell, "colspan", MAX_SPAN);
                 if rows > 1 && at < MAX_SPAN {
-                    taken.resize(taken.len().max(next), 0);
-                    taken[at..next].fill(rows - 1);
+                    spanned_rows.resize(spanned_rows.len().max(next), 0);
+                    spanned_rows[at..next].fill(rows - 1);
                 }
                 let text = line(handlers, cell);
                 if !text.is_empty() {
                     texts.push(Cell { at, text });
                 }
             }
-            let rest = taken.iter_mut().skip(next);
+            let rest = spanned_rows.iter_mut().skip(next);
             rest.for_each(|rows| *rows = rows.saturating_sub(1));
             // An empty first row is kept, because it may be the header.
             if !texts.is_empty() || rows.is_empty() {
@@ -198,10 +198,10 @@ struct Cell {
 }
 
 /// Number of rows or columns that a cell spans.
-fn span(cell: &Handle, direction: &str, most: usize) -> usize {
-    let written = dom::attribute(cell, direction);
-    let count = written.and_then(|count| count.trim().parse().ok());
-    count.unwrap_or(1).clamp(1, most)
+fn span(cell: &Handle, direction: &str, max: usize) -> usize {
+    let attribute = dom::attribute(cell, direction);
+    let count = attribute.and_then(|count| count.trim().parse().ok());
+    count.unwrap_or(1).clamp(1, max)
 }
 
 /// The content of an element, as one line.
@@ -219,11 +219,11 @@ fn grid(out: &mut String, rows: &[Vec<Cell>], is_headed: bool) {
     if columns == 0 {
         return;
     }
-    let (names, rows) = match rows.split_first() {
+    let (header, rows) = match rows.split_first() {
         Some((first, rest)) if is_headed => (first.as_slice(), rest),
         _ => (&[][..], rows),
     };
-    row(out, names, columns);
+    row(out, header, columns);
     out.push('|');
     out.extend(std::iter::repeat_n("---|", columns));
     out.push('\n');
@@ -249,7 +249,7 @@ fn row(out: &mut String, cells: &[Cell], columns: usize) {
 }
 
 /// The content of the cells, one block after the other.
-fn blocks(handlers: &dyn Handlers, table: &Table) -> String {
+fn cells_as_blocks(handlers: &dyn Handlers, table: &Table) -> String {
     let cells = table.rows.iter().flat_map(|row| &row.cells);
     let nodes = table.captions.iter().chain(cells);
     let mut out = String::from("\n\n");

@@ -33,7 +33,7 @@ const NO_CONTENT_ROLES: [&str; 11] = [
 ];
 
 /// Classes by which common page generators mark parts that are not printed, and links next to headings.
-const FURNITURE: [&str; 11] = [
+const NO_CONTENT_CLASSES: [&str; 11] = [
     "noprint",
     "no-print",
     "d-print-none",
@@ -102,8 +102,8 @@ fn prune(root: &Handle, base: &Url) {
             .borrow_mut()
             .retain(|child| is_content(child, &node));
         for child in node.children.borrow().iter() {
-            address(child, base);
-            raise(child);
+            resolve_url(child, base);
+            mark_superscript(child);
             stack.push((Rc::clone(child), depth + 1));
         }
     }
@@ -112,7 +112,7 @@ fn prune(root: &Handle, base: &Url) {
 /// Reduces a node's descendants to their text.
 fn flatten(node: &Handle) {
     let text = dom::text(node);
-    *node.children.borrow_mut() = vec![words(&text, node)];
+    *node.children.borrow_mut() = vec![text_node(&text, node)];
 }
 
 fn is_content(node: &Handle, parent: &Node) -> bool {
@@ -131,7 +131,7 @@ fn is_content(node: &Handle, parent: &Node) -> bool {
     let classes = dom::attribute(node, "class").unwrap_or_default();
     if classes
         .split_ascii_whitespace()
-        .any(|class| FURNITURE.contains(&class))
+        .any(|class| NO_CONTENT_CLASSES.contains(&class))
     {
         return false;
     }
@@ -140,9 +140,9 @@ fn is_content(node: &Handle, parent: &Node) -> bool {
         "header" if dom::is(parent, "body") => {
             dom::find(node, |node| dom::is(node, "h1")).is_some()
         }
-        "a" => is_link_with_words(node),
+        "a" => is_link_with_text(node),
         "li" => !is_translation(node),
-        "img" => is_picture(node),
+        "img" => is_described_image(node),
         _ => true,
     }
 }
@@ -169,7 +169,7 @@ fn is_hidden(node: &Node) -> bool {
 
 /// Offset in pixels beyond which an element is out of view. Pages that hide text this way use thousands, and those
 /// that align something use tens.
-const OUTSIDE: f64 = -900.0;
+const OFFSCREEN_PX: f64 = -900.0;
 
 /// Returns true if a style declaration, in lower case and without spaces, makes an element invisible.
 fn hides(property: &str, value: &str) -> bool {
@@ -178,7 +178,7 @@ fn hides(property: &str, value: &str) -> bool {
         "visibility" => matches!(value, "hidden" | "collapse"),
         "font-size" | "opacity" => number(value) == Some(0.0),
         "left" | "top" | "right" | "bottom" | "text-indent" | "margin-left" | "margin-top" => {
-            number(value).is_some_and(|number| number <= OUTSIDE)
+            number(value).is_some_and(|number| number <= OFFSCREEN_PX)
         }
         _ => false,
     }
@@ -191,11 +191,16 @@ fn number(value: &str) -> Option<f64> {
 }
 
 /// Returns true if a link has text. Anchors next to headings, which link to the heading itself, do not count.
-fn is_link_with_words(node: &Handle) -> bool {
+fn is_link_with_text(node: &Handle) -> bool {
     let text = dom::text(node);
-    let has_picture = || dom::find(node, |node| dom::is(node, "img") && is_picture(node)).is_some();
+    let has_image = || {
+        dom::find(node, |node| {
+            dom::is(node, "img") && is_described_image(node)
+        })
+        .is_some()
+    };
     match text.trim() {
-        "" => has_picture(),
+        "" => has_image(),
         "§" | "¶" | "#" | "🔗" => {
             !dom::attribute(node, "href").is_some_and(|href| href.starts_with('#'))
         }
@@ -210,7 +215,7 @@ fn is_translation(item: &Handle) -> bool {
 }
 
 /// Returns true for an image with a description. Other images tell a reader nothing.
-fn is_picture(node: &Node) -> bool {
+fn is_described_image(node: &Node) -> bool {
     let alt = dom::attribute(node, "alt").unwrap_or_default();
     let source = dom::attribute(node, "src").unwrap_or_default();
     !alt.trim().is_empty() && !source.is_empty() && !starts_with(&source, "data:")
@@ -224,9 +229,9 @@ fn starts_with(text: &str, prefix: &str) -> bool {
 /// Raised endings of ordinals such as "1st", which need no marker.
 const ORDINALS: [&str; 4] = ["st", "nd", "rd", "th"];
 
-/// Marks a raised number or letter: `x2` is not what the page says. Footnotes and symbols have brackets or signs
-/// already.
-fn raise(node: &Handle) {
+/// Marks a superscript number or letter, since `x2` would not mean x squared. Footnotes and symbols have brackets or
+/// signs already.
+fn mark_superscript(node: &Handle) {
     if !dom::is(node, "sup") {
         return;
     }
@@ -244,14 +249,16 @@ fn raise(node: &Handle) {
         true => ("^", ""),
         false => ("^(", ")"),
     };
-    node.children.borrow_mut().insert(0, words(before, node));
+    node.children
+        .borrow_mut()
+        .insert(0, text_node(before, node));
     if !after.is_empty() {
-        node.children.borrow_mut().push(words(after, node));
+        node.children.borrow_mut().push(text_node(after, node));
     }
 }
 
 /// Creates a text node below a node.
-fn words(text: &str, parent: &Handle) -> Handle {
+fn text_node(text: &str, parent: &Handle) -> Handle {
     let contents = NodeData::Text {
         contents: std::cell::RefCell::new(text.into()),
     };
@@ -261,7 +268,7 @@ fn words(text: &str, parent: &Handle) -> Handle {
 }
 
 /// Makes a URL absolute. A link within the page or with another scheme loses its URL and remains as text.
-fn address(node: &Node, base: &Url) {
+fn resolve_url(node: &Node, base: &Url) {
     let key = match dom::name(node) {
         Some("a") => "href",
         Some("img") => "src",
@@ -270,11 +277,11 @@ fn address(node: &Node, base: &Url) {
     let Some(written) = dom::attribute(node, key) else {
         return;
     };
-    let whole = base.join(written.trim()).ok();
-    let leads = whole.filter(|url| {
+    let resolved = base.join(written.trim()).ok();
+    let target = resolved.filter(|url| {
         matches!(url.scheme(), "http" | "https" | "mailto") && !written.starts_with('#')
     });
-    dom::set(node, key, leads.as_ref().map(Url::as_str));
+    dom::set(node, key, target.as_ref().map(Url::as_str));
     // A title repeats the text, or is a tooltip.
     dom::set(node, "title", None);
 }

@@ -29,45 +29,45 @@ pub(super) fn search(
     };
     let exchange = exchange::run(transport, request)?;
     let body = String::from_utf8_lossy(&exchange.response.body);
-    refused(exchange.response.status, &body, settings)?;
-    let answer: Value = serde_json::from_str(&body).map_err(|_| {
-        Error::network("the search provider did not answer in JSON; check `webSearch.url`")
+    check_status(exchange.response.status, &body, settings)?;
+    let response: Value = serde_json::from_str(&body).map_err(|_| {
+        Error::network("the search provider did not return JSON; check `webSearch.url`")
     })?;
-    Ok(hits(&answer, &results, &fields, count))
+    Ok(hits(&response, &results, &fields, count))
 }
 
-type Asked = (Request, String, Fields);
+type ProviderQuery = (Request, String, Fields);
 
 fn fields(title: &str, url: &str, snippet: &str) -> Fields {
-    let own = str::to_owned;
+    let owned = str::to_owned;
     Fields {
-        title: own(title),
-        url: own(url),
-        snippet: own(snippet),
+        title: owned(title),
+        url: owned(url),
+        snippet: owned(snippet),
     }
 }
 
-fn brave(settings: &Settings, query: &str, count: usize) -> Result<Asked> {
-    let mut url = address("https://api.search.brave.com/res/v1/web/search")?;
+fn brave(settings: &Settings, query: &str, count: usize) -> Result<ProviderQuery> {
+    let mut url = parse_url("https://api.search.brave.com/res/v1/web/search")?;
     let count = count.to_string();
     url.query_pairs_mut()
         .append_pair("q", query)
         .append_pair("count", &count);
     let request = request(settings, url, None, "X-Subscription-Token: {key}");
-    let found = fields("title", "url", "description");
-    Ok((request, "web.results".to_owned(), found))
+    let fields = fields("title", "url", "description");
+    Ok((request, "web.results".to_owned(), fields))
 }
 
-fn tavily(settings: &Settings, query: &str, count: usize) -> Result<Asked> {
-    let url = address("https://api.tavily.com/search")?;
+fn tavily(settings: &Settings, query: &str, count: usize) -> Result<ProviderQuery> {
+    let url = parse_url("https://api.tavily.com/search")?;
     let body = json!({ "query": query, "max_results": count });
     let request = request(settings, url, Some(body), "Authorization: Bearer {key}");
-    let found = fields("title", "url", "content");
-    Ok((request, "results".to_owned(), found))
+    let fields = fields("title", "url", "content");
+    Ok((request, "results".to_owned(), fields))
 }
 
-fn searxng(settings: &Settings, query: &str) -> Result<Asked> {
-    let mut url = address(settings.url.as_deref().unwrap_or_default())?;
+fn searxng(settings: &Settings, query: &str) -> Result<ProviderQuery> {
+    let mut url = parse_url(settings.url.as_deref().unwrap_or_default())?;
     if url.path() == "/" {
         url.set_path("/search");
     }
@@ -75,23 +75,23 @@ fn searxng(settings: &Settings, query: &str) -> Result<Asked> {
         .append_pair("q", query)
         .append_pair("format", "json");
     let request = request(settings, url, None, "Authorization: Bearer {key}");
-    let found = fields("title", "url", "content");
-    Ok((request, "results".to_owned(), found))
+    let fields = fields("title", "url", "content");
+    Ok((request, "results".to_owned(), fields))
 }
 
-fn template(settings: &Settings, query: &str, count: usize) -> Result<Asked> {
+fn template(settings: &Settings, query: &str, count: usize) -> Result<ProviderQuery> {
     let count = count.to_string();
     let escaped: String = url::form_urlencoded::byte_serialize(query.as_bytes()).collect();
     let url = settings.url.as_deref().unwrap_or_default();
-    let url = filled(url, &escaped, &count);
+    let url = fill_text(url, &escaped, &count);
     let body = settings.body.as_deref().map(serde_json::from_str::<Value>);
     let body = body
         .transpose()
         .map_err(|error| Error::unavailable(format_args!("webSearch.body: {error}")))?;
-    let body = body.map(|body| fill(body, query, &count));
+    let body = body.map(|body| fill_json(body, query, &count));
     let request = request(
         settings,
-        address(&url)?,
+        parse_url(&url)?,
         body,
         "Authorization: Bearer {key}",
     );
@@ -99,33 +99,33 @@ fn template(settings: &Settings, query: &str, count: usize) -> Result<Asked> {
     Ok((request, results, settings.fields.clone()))
 }
 
-fn filled(text: &str, query: &str, count: &str) -> String {
+fn fill_text(text: &str, query: &str, count: &str) -> String {
     // The query may contain `{count}`, so it is inserted last.
     text.replace("{count}", count).replace("{query}", query)
 }
 
 /// Fills in the strings of a JSON value. A string that is exactly `{count}` becomes a number.
-fn fill(value: Value, query: &str, count: &str) -> Value {
+fn fill_json(value: Value, query: &str, count: &str) -> Value {
     match value {
         Value::String(text) if text == "{count}" => count
             .parse::<u64>()
             .map_or(Value::String(text), Value::from),
-        Value::String(text) => filled(&text, query, count).into(),
+        Value::String(text) => fill_text(&text, query, count).into(),
         Value::Array(items) => items
             .into_iter()
-            .map(|item| fill(item, query, count))
+            .map(|item| fill_json(item, query, count))
             .collect(),
         Value::Object(members) => {
             let members = members.into_iter();
             members
-                .map(|(name, item)| (name, fill(item, query, count)))
+                .map(|(name, item)| (name, fill_json(item, query, count)))
                 .collect()
         }
         other => other,
     }
 }
 
-fn address(text: &str) -> Result<Url> {
+fn parse_url(text: &str) -> Result<Url> {
     exchange::parse(text).map_err(|error| {
         Error::unavailable(format_args!(
             "webSearch.url is not usable: {}",
@@ -136,13 +136,13 @@ fn address(text: &str) -> Result<Url> {
 
 /// A request with the key, or its placeholder, in a header.
 fn request(settings: &Settings, url: Url, body: Option<Value>, header: &str) -> Request {
-    let own = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
     let mut headers: Vec<_> = [
         ("accept", "application/json"),
         ("accept-encoding", "gzip"),
         ("user-agent", concat!("mimir/", env!("CARGO_PKG_VERSION"))),
     ]
-    .map(own)
+    .map(owned)
     .to_vec();
     if let Some(key) = settings.placeholder() {
         let line = settings.header.as_deref().unwrap_or(header);
@@ -151,7 +151,7 @@ fn request(settings: &Settings, url: Url, body: Option<Value>, header: &str) -> 
         headers.push((name.trim().to_owned(), value));
     }
     if body.is_some() {
-        headers.push(own(("content-type", "application/json")));
+        headers.push(owned(("content-type", "application/json")));
     }
     Request {
         method: if body.is_some() { "POST" } else { "GET" },
@@ -163,41 +163,41 @@ fn request(settings: &Settings, url: Url, body: Option<Value>, header: &str) -> 
 }
 
 /// Converts an error status to an error.
-fn refused(status: u16, body: &str, settings: &Settings) -> Result<()> {
-    let said = text::brief(body.trim()).into_owned();
+fn check_status(status: u16, body: &str, settings: &Settings) -> Result<()> {
+    let message = text::brief(body.trim()).into_owned();
     let key = settings.key.as_deref().unwrap_or("webSearch.key");
     match status {
         200..=299 => Ok(()),
         401 | 403 => Err(Error::unavailable(format_args!(
-            "the search provider refused access ({status}); check the secret `{key}`: {said}"
+            "the search provider refused access ({status}); check the secret `{key}`: {message}"
         ))),
         429 => Err(Error::limit_exceeded(format_args!(
-            "the search provider's rate limit is reached (429); try again later: {said}"
+            "the search provider's rate limit is reached (429); try again later: {message}"
         ))),
         status => Err(Error::network(format_args!(
-            "the search provider answered {status}: {said}"
+            "the search provider answered {status}: {message}"
         ))),
     }
 }
 
-fn hits(answer: &Value, results: &str, fields: &Fields, count: usize) -> Hits {
-    let list = at(answer, results).and_then(Value::as_array);
-    let all = list.into_iter().flatten().filter_map(|item| {
-        let url = at(item, &fields.url)?.as_str()?;
+fn hits(response: &Value, results: &str, fields: &Fields, count: usize) -> Hits {
+    let items = value_at(response, results).and_then(Value::as_array);
+    let all = items.into_iter().flatten().filter_map(|item| {
+        let url = value_at(item, &fields.url)?.as_str()?;
         // Results that cannot be fetched are dropped.
         let url = exchange::parse(url).ok()?;
-        let words = |path: &str, most| {
-            let text = at(item, path).and_then(Value::as_str);
-            plain(text.unwrap_or_default(), &url, most)
+        let field_text = |path: &str, max_chars| {
+            let text = value_at(item, path).and_then(Value::as_str);
+            clean_text(text.unwrap_or_default(), &url, max_chars)
         };
-        let title = words(&fields.title, MAX_TITLE);
+        let title = field_text(&fields.title, MAX_TITLE);
         Some(Hit {
             title: if title.is_empty() {
                 url.to_string()
             } else {
                 title
             },
-            snippet: words(&fields.snippet, MAX_SNIPPET),
+            snippet: field_text(&fields.snippet, MAX_SNIPPET),
             url: url.to_string(),
         })
     });
@@ -207,7 +207,7 @@ fn hits(answer: &Value, results: &str, fields: &Fields, count: usize) -> Hits {
 }
 
 /// The value at a path of names separated by dots.
-fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
+fn value_at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     let mut parts = path.split('.').filter(|part| !part.is_empty());
     parts.try_fold(value, |value, part| match value {
         Value::Array(items) => items.get(part.parse::<usize>().ok()?),
@@ -216,13 +216,13 @@ fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
 }
 
 /// A provider's text as one line without markup: some put the matched words in bold.
-fn plain(words: &str, base: &Url, most: usize) -> String {
-    let words = match words.contains(['<', '&']) {
-        true if page::check(words).is_ok() => page::text(words, base).text,
-        _ => words.to_owned(),
+fn clean_text(markup: &str, base: &Url, max_chars: usize) -> String {
+    let markup = match markup.contains(['<', '&']) {
+        true if page::check(markup).is_ok() => page::text(markup, base).text,
+        _ => markup.to_owned(),
     };
-    let line = words.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(most) {
+    let line = markup.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(max_chars) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
     }

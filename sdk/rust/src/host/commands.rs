@@ -10,7 +10,7 @@ use crate::error::Result;
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Command {
-    what: What,
+    kind: CommandKind,
     directory: Option<String>,
     environment: Vec<(String, String)>,
     stdin: Vec<u8>,
@@ -18,7 +18,7 @@ pub struct Command {
 }
 
 #[derive(Debug, Clone)]
-enum What {
+enum CommandKind {
     Program(String, Vec<String>),
     Script(String),
 }
@@ -55,7 +55,7 @@ pub struct Job {
 
 /// Output of a job.
 #[derive(Debug, Clone)]
-pub struct Piece {
+pub struct JobOutput {
     /// Both streams in the order of arrival.
     pub data: Vec<u8>,
     /// Byte offset of the next chunk.
@@ -67,18 +67,18 @@ pub struct Piece {
 impl Command {
     /// A program without arguments; no shell is involved.
     pub fn new(program: impl Into<String>) -> Self {
-        Self::of(What::Program(program.into(), Vec::new()))
+        Self::of(CommandKind::Program(program.into(), Vec::new()))
     }
 
     /// A script for a shell. The host parses it and checks each simple command in it. It takes no
     /// [environment](Self::env) and no [input](Self::stdin), because a script can set both itself.
     pub fn shell(script: impl Into<String>) -> Self {
-        Self::of(What::Script(script.into()))
+        Self::of(CommandKind::Script(script.into()))
     }
 
-    fn of(what: What) -> Self {
+    fn of(kind: CommandKind) -> Self {
         Self {
-            what,
+            kind,
             directory: None,
             environment: Vec::new(),
             stdin: Vec::new(),
@@ -93,8 +93,8 @@ impl Command {
 
     /// Adds arguments. Not for scripts.
     pub fn args<A: Into<String>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
-        if let What::Program(_, known) = &mut self.what {
-            known.extend(arguments.into_iter().map(Into::into));
+        if let CommandKind::Program(_, program_arguments) = &mut self.kind {
+            program_arguments.extend(arguments.into_iter().map(Into::into));
         }
         self
     }
@@ -128,23 +128,23 @@ impl Command {
     pub fn run(self) -> Result<Finished> {
         #[cfg(target_family = "wasm")]
         {
-            let done = match self.into_wit() {
-                Asked::Program(command) => wit::run(&command),
-                Asked::Script(script, directory, timeout) => {
+            let finished = match self.into_wit() {
+                WitCommand::Program(command) => wit::run(&command),
+                WitCommand::Script(script, directory, timeout) => {
                     wit::run_shell(&script, directory.as_deref(), timeout)
                 }
             }?;
             Ok(Finished {
-                exit_code: done.exit_code,
-                stdout: done.stdout,
-                stderr: done.stderr,
-                combined: done.combined,
-                truncated: done.truncated,
-                duration: Duration::from_millis(done.duration_ms),
+                exit_code: finished.exit_code,
+                stdout: finished.stdout,
+                stderr: finished.stderr,
+                combined: finished.combined,
+                truncated: finished.truncated,
+                duration: Duration::from_millis(finished.duration_ms),
             })
         }
         #[cfg(not(target_family = "wasm"))]
-        Err(self.outside())
+        Err(self.unavailable())
     }
 
     /// Starts it in the background and returns the number of its job. The time limit applies to the job.
@@ -152,22 +152,22 @@ impl Command {
         #[cfg(target_family = "wasm")]
         {
             Ok(match self.into_wit() {
-                Asked::Program(command) => wit::start(&command),
-                Asked::Script(script, directory, timeout) => {
+                WitCommand::Program(command) => wit::start(&command),
+                WitCommand::Script(script, directory, timeout) => {
                     wit::start_shell(&script, directory.as_deref(), timeout)
                 }
             }?)
         }
         #[cfg(not(target_family = "wasm"))]
-        Err(self.outside())
+        Err(self.unavailable())
     }
 
     #[cfg(target_family = "wasm")]
-    fn into_wit(self) -> Asked {
+    fn into_wit(self) -> WitCommand {
         let timeout_ms = self.timeout.map(super::millis);
-        match self.what {
-            What::Script(script) => Asked::Script(script, self.directory, timeout_ms),
-            What::Program(program, arguments) => Asked::Program(wit::Command {
+        match self.kind {
+            CommandKind::Script(script) => WitCommand::Script(script, self.directory, timeout_ms),
+            CommandKind::Program(program, arguments) => WitCommand::Program(wit::Command {
                 program,
                 arguments,
                 directory: self.directory,
@@ -179,16 +179,18 @@ impl Command {
     }
 
     #[cfg(not(target_family = "wasm"))]
-    fn outside(&self) -> crate::error::Error {
-        match &self.what {
-            What::Program(program, _) => super::outside(program),
-            What::Script(script) => super::outside(&format!("`{}`", crate::text::brief(script))),
+    fn unavailable(&self) -> crate::error::Error {
+        match &self.kind {
+            CommandKind::Program(program, _) => super::unavailable(program),
+            CommandKind::Script(script) => {
+                super::unavailable(&format!("`{}`", crate::text::brief(script)))
+            }
         }
     }
 }
 
 #[cfg(target_family = "wasm")]
-enum Asked {
+enum WitCommand {
     Program(wit::Command),
     Script(String, Option<String>, Option<u64>),
 }
@@ -210,24 +212,24 @@ pub fn jobs() -> Result<Vec<Job>> {
     #[cfg(target_family = "wasm")]
     return Ok(wit::jobs()?.into_iter().map(Job::from).collect());
     #[cfg(not(target_family = "wasm"))]
-    Err(super::outside("jobs"))
+    Err(super::unavailable("jobs"))
 }
 
-/// Reads the output of a job from `begin` on: 0, or [`next`](Piece::next) of an earlier chunk.
-pub fn output(id: u32, begin: u64) -> Result<Piece> {
+/// Reads the output of a job from `begin` on: 0, or [`next`](JobOutput::next) of an earlier chunk.
+pub fn output(id: u32, begin: u64) -> Result<JobOutput> {
     #[cfg(target_family = "wasm")]
     {
-        let piece = wit::output(id, begin)?;
-        Ok(Piece {
-            data: piece.data,
-            next: piece.next,
-            missing: piece.missing,
+        let output = wit::output(id, begin)?;
+        Ok(JobOutput {
+            data: output.data,
+            next: output.next,
+            missing: output.missing,
         })
     }
     #[cfg(not(target_family = "wasm"))]
     {
         let _ = (id, begin);
-        Err(super::outside("jobs"))
+        Err(super::unavailable("jobs"))
     }
 }
 
@@ -238,6 +240,6 @@ pub fn stop(id: u32) -> Result<Job> {
     #[cfg(not(target_family = "wasm"))]
     {
         let _ = id;
-        Err(super::outside("jobs"))
+        Err(super::unavailable("jobs"))
     }
 }

@@ -17,26 +17,26 @@ pub struct Agent {
     from: Receiver<String>,
     next: u64,
     /// Messages that arrived while waiting for another one.
-    pub heard: Vec<Value>,
+    pub received: Vec<Value>,
 }
 
 /// Longer than any successful step; the first call of a tool compiles it.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Agent {
     /// Starts a server in the workspace `home`. Each line on its stdout must be JSON.
     pub fn start(home: &Path) -> Self {
         let mut command = mimir(home, &["serve"]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        Self::of(command.stderr(Stdio::piped()).spawn().unwrap())
+        Self::attach(command.stderr(Stdio::piped()).spawn().unwrap())
     }
 
-    pub fn of(mut child: Child) -> Self {
+    pub fn attach(mut child: Child) -> Self {
         let (to, from) = (child.stdin.take(), child.stdout.take().unwrap());
-        let (heard, hears) = channel();
+        let (received, lines) = channel();
         std::thread::spawn(move || {
             for line in BufReader::new(from).lines().map_while(Result::ok) {
-                if heard.send(line).is_err() {
+                if received.send(line).is_err() {
                     return;
                 }
             }
@@ -44,9 +44,9 @@ impl Agent {
         Self {
             child,
             to,
-            from: hears,
+            from: lines,
             next: 0,
-            heard: Vec::new(),
+            received: Vec::new(),
         }
     }
 
@@ -78,36 +78,36 @@ impl Agent {
     }
 
     /// Waits for the next message that matches; earlier ones are stored.
-    pub fn until(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
-        if let Some(at) = self.heard.iter().position(&is_it) {
-            return self.heard.remove(at);
+    pub fn wait_for(&mut self, matches: impl Fn(&Value) -> bool) -> Value {
+        if let Some(at) = self.received.iter().position(&matches) {
+            return self.received.remove(at);
         }
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
-            let left = end.saturating_duration_since(Instant::now());
-            let line = self.from.recv_timeout(left).unwrap();
+            let remaining = end.saturating_duration_since(Instant::now());
+            let line = self.from.recv_timeout(remaining).unwrap();
             let message = serde_json::from_str::<Value>(&line).unwrap();
-            if is_it(&message) {
+            if matches(&message) {
                 return message;
             }
-            self.heard.push(message);
+            self.received.push(message);
         }
     }
 
     /// Waits for the response to a request.
-    pub fn answered(&mut self, id: u64) -> Value {
-        self.until(|message| message["id"] == id && message.get("method").is_none())
+    pub fn response_to(&mut self, id: u64) -> Value {
+        self.wait_for(|message| message["id"] == id && message.get("method").is_none())
     }
 
     /// Waits for the next message with this method.
-    pub fn told(&mut self, method: &str) -> Value {
-        self.until(|message| message["method"] == method)
+    pub fn next_with_method(&mut self, method: &str) -> Value {
+        self.wait_for(|message| message["method"] == method)
     }
 
     /// Sends a request and returns the whole response.
     pub fn request(&mut self, method: &str, params: Value) -> Value {
         let id = self.send(method, params);
-        self.answered(id)
+        self.response_to(id)
     }
 
     /// Calls a tool and returns the result.
@@ -128,9 +128,9 @@ impl Agent {
     }
 
     /// Waits for the server to exit and returns its exit code and stderr.
-    pub fn ended(&mut self) -> (Option<i32>, String) {
+    pub fn wait_for_exit(&mut self) -> (Option<i32>, String) {
         self.to = None;
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 break status;
@@ -138,11 +138,11 @@ impl Agent {
             assert!(Instant::now() < end, "it does not end");
             std::thread::sleep(Duration::from_millis(5));
         };
-        let mut said = String::new();
+        let mut output = String::new();
         if let Some(mut stderr) = self.child.stderr.take() {
-            std::io::Read::read_to_string(&mut stderr, &mut said).unwrap();
+            std::io::Read::read_to_string(&mut stderr, &mut output).unwrap();
         }
-        (status.code(), said)
+        (status.code(), output)
     }
 }
 

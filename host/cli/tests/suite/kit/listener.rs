@@ -16,18 +16,18 @@ pub const LISTENS: &str = "(listens)";
 pub fn listen() -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let seen = Arc::<Mutex<Vec<String>>>::default();
-    let sees = Arc::clone(&seen);
+    let requests = Arc::<Mutex<Vec<String>>>::default();
+    let recorder = Arc::clone(&requests);
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
-            let sees = Arc::clone(&sees);
-            std::thread::spawn(move || answer(stream, &sees));
+            let recorder = Arc::clone(&recorder);
+            std::thread::spawn(move || answer(stream, &recorder));
         }
     });
-    (format!("http://{address}/mcp"), seen)
+    (format!("http://{address}/mcp"), requests)
 }
 
-fn answer(mut stream: std::net::TcpStream, seen: &Mutex<Vec<String>>) {
+fn answer(mut stream: std::net::TcpStream, requests: &Mutex<Vec<String>>) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     loop {
         let (mut head, mut length) = (String::new(), 0);
@@ -47,7 +47,8 @@ fn answer(mut stream: std::net::TcpStream, seen: &Mutex<Vec<String>>) {
         }
         let mut body = vec![0; length];
         reader.read_exact(&mut body).unwrap();
-        seen.lock()
+        requests
+            .lock()
             .push(format!("{head}{}", String::from_utf8_lossy(&body)));
         let message: Value = serde_json::from_slice(&body).unwrap_or_default();
         let result = match message["method"].as_str() {
@@ -64,7 +65,7 @@ fn answer(mut stream: std::net::TcpStream, seen: &Mutex<Vec<String>>) {
         let called = message["method"] == "tools/call";
         if head.starts_with("get") {
             std::thread::sleep(Duration::from_millis(300));
-            seen.lock().push(LISTENS.to_owned());
+            requests.lock().push(LISTENS.to_owned());
         }
         let (status, body) = match result {
             Value::Null if head.starts_with("post") => ("202 Accepted", String::new()),

@@ -13,24 +13,24 @@ pub const TOKEN: &str = "at-4c9f1e7d2b8a";
 pub const REFRESH: &str = "rt-90ab3c5d7e1f";
 
 /// Recorded requests: the first line, the token and the body of each.
-pub type Seen = Arc<Mutex<Vec<String>>>;
+pub type RecordedRequests = Arc<Mutex<Vec<String>>>;
 
 /// A server whose results contain the received token.
-pub fn open() -> (String, Seen) {
+pub fn open() -> (String, RecordedRequests) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let own = format!("http://{}", listener.local_addr().unwrap());
-    let seen = Seen::default();
-    let (at, sees) = (own.clone(), Arc::clone(&seen));
+    let own_url = format!("http://{}", listener.local_addr().unwrap());
+    let requests = RecordedRequests::default();
+    let (url, recorder) = (own_url.clone(), Arc::clone(&requests));
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
-            let (at, sees) = (at.clone(), Arc::clone(&sees));
-            std::thread::spawn(move || while answer(&stream, &at, &sees).is_some() {});
+            let (url, recorder) = (url.clone(), Arc::clone(&recorder));
+            std::thread::spawn(move || while answer(&stream, &url, &recorder).is_some() {});
         }
     });
-    (own, seen)
+    (own_url, requests)
 }
 
-fn answer(mut stream: &TcpStream, own: &str, seen: &Mutex<Vec<String>>) -> Option<()> {
+fn answer(mut stream: &TcpStream, own_url: &str, requests: &Mutex<Vec<String>>) -> Option<()> {
     let mut reader = BufReader::new(stream);
     let mut first = String::new();
     reader.read_line(&mut first).ok().filter(|read| *read > 0)?;
@@ -49,29 +49,30 @@ fn answer(mut stream: &TcpStream, own: &str, seen: &Mutex<Vec<String>>) -> Optio
     let body = String::from_utf8(body).unwrap();
     let token = headers.get("authorization").cloned().unwrap_or_default();
     let line = format!("{} [{token}] {body}", first.trim());
-    seen.lock().push(line);
+    requests.lock().push(line);
     let path = first.split(' ').nth(1)?;
     let (status, more, answer) = match path {
         "/.well-known/oauth-protected-resource/mcp" => {
-            let about = json!({"resource": format!("{own}/mcp"), "authorization_servers": [own]});
+            let about =
+                json!({"resource": format!("{own_url}/mcp"), "authorization_servers": [own_url]});
             (200, String::new(), about)
         }
         "/.well-known/oauth-authorization-server" => {
-            let about = json!({"issuer": own, "authorization_endpoint": format!("{own}/authorize"),
-                "token_endpoint": format!("{own}/token"), "registration_endpoint": format!("{own}/register"),
+            let about = json!({"issuer": own_url, "authorization_endpoint": format!("{own_url}/authorize"),
+                "token_endpoint": format!("{own_url}/token"), "registration_endpoint": format!("{own_url}/register"),
                 "code_challenge_methods_supported": ["S256"]});
             (200, String::new(), about)
         }
         "/register" => (201, String::new(), json!({"client_id": "client-1"})),
         "/token" => {
-            let given = json!({"access_token": TOKEN, "token_type": "Bearer", "expires_in": 3600,
+            let tokens = json!({"access_token": TOKEN, "token_type": "Bearer", "expires_in": 3600,
                 "refresh_token": REFRESH, "scope": "read"});
-            (200, String::new(), given)
+            (200, String::new(), tokens)
         }
-        "/mcp" if token == format!("Bearer {TOKEN}") => speak(&body, &token),
+        "/mcp" if token == format!("Bearer {TOKEN}") => mcp_response(&body, &token),
         "/mcp" => {
             let more = format!(
-                "www-authenticate: Bearer resource_metadata=\"{own}/.well-known/oauth-protected-resource/mcp\"\r\n"
+                "www-authenticate: Bearer resource_metadata=\"{own_url}/.well-known/oauth-protected-resource/mcp\"\r\n"
             );
             (401, more, Value::Null)
         }
@@ -88,7 +89,7 @@ fn answer(mut stream: &TcpStream, own: &str, seen: &Mutex<Vec<String>>) -> Optio
     stream.write_all(format!("{head}{text}").as_bytes()).ok()
 }
 
-fn speak(body: &str, token: &str) -> (u16, String, Value) {
+fn mcp_response(body: &str, token: &str) -> (u16, String, Value) {
     let message: Value = serde_json::from_str(body).unwrap_or_default();
     let result = match message["method"].as_str() {
         Some("initialize") => json!({"protocolVersion": message["params"]["protocolVersion"],

@@ -1,6 +1,7 @@
 //! Helpers that run the binary in a temporary folder.
 
 pub mod agent;
+pub mod command_workspace;
 pub mod dependencies;
 pub mod functions;
 pub mod greeter;
@@ -8,7 +9,6 @@ pub mod listener;
 pub mod login;
 pub mod modules;
 pub mod person;
-pub mod place;
 pub mod plugin;
 pub use mimir_kit::scripted_model as script;
 pub mod scripts;

@@ -13,17 +13,17 @@ pub fn build(home: &Path, code: &str) -> (i32, String) {
         .env("PATH", home)
         .output()
         .unwrap();
-    let said = [output.stdout, output.stderr].concat();
+    let text = [output.stdout, output.stderr].concat();
     (
         output.status.code().unwrap(),
-        String::from_utf8(said).unwrap(),
+        String::from_utf8(text).unwrap(),
     )
 }
 
 /// A workspace with the plugin.
 pub fn built(code: &str) -> tempfile::TempDir {
     let home = workspace(&[]);
-    let (exit, said) = build(home.path(), code);
-    assert_eq!(exit, 0, "{said}");
+    let (exit, output) = build(home.path(), code);
+    assert_eq!(exit, 0, "{output}");
     home
 }

@@ -11,17 +11,17 @@ use super::agent::Agent;
 pub struct Person {
     agent: Agent,
     /// The approval cards as they were shown.
-    pub asked: Vec<String>,
+    pub prompts: Vec<String>,
 }
 
 impl Person {
     /// Starts the agent with a server that this command starts.
     pub fn start(mut serve: Command) -> Self {
         serve.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut agent = Agent::of(serve.stderr(Stdio::null()).spawn().unwrap());
+        let mut agent = Agent::attach(serve.stderr(Stdio::null()).spawn().unwrap());
         agent.hello(json!({"elicitation": {"form": {}}}));
-        let asked = Vec::new();
-        Self { agent, asked }
+        let prompts = Vec::new();
+        Self { agent, prompts }
     }
 
     /// Calls a tool and returns the result. Prompts are approved for the session if that is offered, else once.
@@ -30,14 +30,14 @@ impl Person {
             .agent
             .send("tools/call", json!({"name": tool, "arguments": arguments}));
         loop {
-            let mut message = self
-                .agent
-                .until(|message| message["method"] == "elicitation/create" || message["id"] == id);
+            let mut message = self.agent.wait_for(|message| {
+                message["method"] == "elicitation/create" || message["id"] == id
+            });
             if message["method"] != "elicitation/create" {
                 return message["result"].take();
             }
             let params = &message["params"];
-            self.asked
+            self.prompts
                 .push(params["message"].as_str().unwrap().to_owned());
             let offered = &params["requestedSchema"]["properties"]["answer"]["enum"];
             let offered = offered.as_array().unwrap();
@@ -45,18 +45,18 @@ impl Person {
                 true => "session",
                 false => "once",
             };
-            let yes = json!({"action": "accept", "content": {"answer": answer}});
-            self.agent.answer(&message, yes);
+            let response = json!({"action": "accept", "content": {"answer": answer}});
+            self.agent.answer(&message, response);
         }
     }
 
     /// Runs shell text; returns its exit code and output.
     pub fn shell(&mut self, text: &str) -> (i64, String) {
         let result = self.call("exec", json!({ "command": text }));
-        let ran = &result["structuredContent"];
-        let code = ran["exitCode"].as_i64();
+        let outcome = &result["structuredContent"];
+        let code = outcome["exitCode"].as_i64();
         let code = code.unwrap_or_else(|| panic!("`{text}`: {result:#}"));
-        let [out, err] = ["stdout", "stderr"].map(|key| ran[key].as_str().unwrap());
+        let [out, err] = ["stdout", "stderr"].map(|key| outcome[key].as_str().unwrap());
         (code, format!("{out}{err}"))
     }
 
@@ -75,12 +75,12 @@ impl Person {
     }
 
     /// Ends the day and asserts the most prompts allowed.
-    pub fn asked_at_most(&self, most: usize) {
-        let all = self.asked.join("\n\n");
+    pub fn assert_prompts_at_most(&self, max: usize) {
+        let all = self.prompts.join("\n\n");
         assert!(
-            self.asked.len() <= most,
+            self.prompts.len() <= max,
             "{} questions:\n{all}",
-            self.asked.len()
+            self.prompts.len()
         );
     }
 }

@@ -27,7 +27,7 @@ pub fn answered(home: &Path, args: &[&str], answer: &str) -> Option<(i32, String
     };
     let mut input = terminal.stdin.take().unwrap();
     let mut out = terminal.stdout.take().unwrap();
-    let mut said = String::new();
+    let mut output = String::new();
     let mut more = [0; 1024];
     let mut answers = answer.lines();
     let mut asked = 0;
@@ -36,8 +36,8 @@ pub fn answered(home: &Path, args: &[&str], answer: &str) -> Option<(i32, String
         if read == 0 {
             break;
         }
-        said += &String::from_utf8_lossy(&more[..read]);
-        let questions = said.matches("[n]o > ").count();
+        output += &String::from_utf8_lossy(&more[..read]);
+        let questions = output.matches("[n]o > ").count();
         if questions > asked {
             asked = questions;
             if let Some(answer) = answers.next() {
@@ -46,5 +46,5 @@ pub fn answered(home: &Path, args: &[&str], answer: &str) -> Option<(i32, String
         }
     }
     let code = terminal.wait().unwrap().code().unwrap();
-    Some((code, said))
+    Some((code, output))
 }

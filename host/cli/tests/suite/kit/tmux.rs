@@ -23,14 +23,14 @@ impl Tmux {
         let size = ["-x", &width, "-y", &height];
         let start = [&["-f", "/dev/null", "-u", "new-session", "-d"][..], &size];
         let rest = ["-c", &home, "--", "sh", "-c", script];
-        tmux.tell(&[start.concat(), rest.to_vec()].concat());
+        tmux.run(&[start.concat(), rest.to_vec()].concat());
         // The text stays after the program has ended.
-        tmux.tell(&["set", "-g", "remain-on-exit", "on"]);
+        tmux.run(&["set", "-g", "remain-on-exit", "on"]);
         tmux
     }
 
     /// Runs a tmux command and returns its output.
-    pub fn tell(&self, words: &[&str]) -> String {
+    pub fn run(&self, words: &[&str]) -> String {
         let output = Command::new("tmux")
             .arg("-S")
             .arg(self.folder.path().join("socket"))
@@ -47,33 +47,33 @@ impl Tmux {
 
     /// Types keys, by their tmux names.
     pub fn keys(&self, keys: &[&str]) {
-        self.tell(&[&["send-keys"][..], keys].concat());
+        self.run(&[&["send-keys"][..], keys].concat());
     }
 
     /// The text on the screen.
     pub fn screen(&self) -> String {
-        self.tell(&["capture-pane", "-p"])
+        self.run(&["capture-pane", "-p"])
     }
 
     /// The value of a tmux variable, such as `alternate_on`.
     pub fn is(&self, variable: &str) -> String {
         let format = format!("#{{{variable}}}");
-        self.tell(&["display-message", "-p", &format])
+        self.run(&["display-message", "-p", &format])
             .trim()
             .to_owned()
     }
 
     /// Waits until the screen shows this text; returns the whole text.
-    pub fn until(&self, words: &str) -> String {
+    pub fn wait_for_text(&self, words: &str) -> String {
         self.wait(words, |screen| screen.contains(words))
     }
 
     /// Waits for a condition on the screen; returns the whole text.
-    pub fn wait(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
+    pub fn wait(&self, what: &str, condition: impl Fn(&str) -> bool) -> String {
         let end = Instant::now() + PATIENCE;
         loop {
             let screen = self.screen();
-            if is_so(&screen) {
+            if condition(&screen) {
                 return screen;
             }
             assert!(Instant::now() < end, "never {what:?}:\n{screen}");

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::Place;
+use super::GitFixture;
 
 /// Settings whose value is a command or a program, as listed by git, and an operation that makes git use each.
 const SETTINGS: [(&str, &str); 49] = [
@@ -81,57 +81,57 @@ const HOOKS: [&str; 7] = [
 ];
 
 /// A repository with a submodule, in which every setting is a trap. Returns the folder where a trap leaves its mark.
-fn trapped(place: &Place) -> PathBuf {
+fn trapped(fixture: &GitFixture) -> PathBuf {
     let attributes = "* diff=x merge=x filter=x\n";
-    place.write("up/.gitattributes", attributes);
+    fixture.write("up/.gitattributes", attributes);
     for text in ["one\n", "two\n"] {
-        place.write("up/f", text);
+        fixture.write("up/f", text);
         if text == "one\n" {
-            place.git("up", &["init", "-q"]);
+            fixture.git("up", &["init", "-q"]);
         }
-        place.git("up", &["add", "-A"]);
-        place.git("up", &["commit", "-qm", "f"]);
+        fixture.git("up", &["add", "-A"]);
+        fixture.git("up", &["commit", "-qm", "f"]);
     }
-    place.write("work/a.txt", "one\n");
-    place.write("work/.gitattributes", "*.txt diff=x merge=x\n");
-    place.git("work", &["init", "-q", "-b", "main"]);
-    place.git("work", &["submodule", "--quiet", "add", "../up", "sub"]);
-    place.git("work", &["add", "-A"]);
-    place.git("work", &["commit", "-qm", "First"]);
-    place.git("work", &["checkout", "-q", "-b", "topic"]);
-    place.write("work/a.txt", "topic\n");
-    place.git("work", &["commit", "-qam", "Topic"]);
-    place.git("work", &["checkout", "-q", "main"]);
+    fixture.write("work/a.txt", "one\n");
+    fixture.write("work/.gitattributes", "*.txt diff=x merge=x\n");
+    fixture.git("work", &["init", "-q", "-b", "main"]);
+    fixture.git("work", &["submodule", "--quiet", "add", "../up", "sub"]);
+    fixture.git("work", &["add", "-A"]);
+    fixture.git("work", &["commit", "-qm", "First"]);
+    fixture.git("work", &["checkout", "-q", "-b", "topic"]);
+    fixture.write("work/a.txt", "topic\n");
+    fixture.git("work", &["commit", "-qam", "Topic"]);
+    fixture.git("work", &["checkout", "-q", "main"]);
 
-    let mark = place.at("work/marks");
-    let trap = place.at("work/trap");
+    let mark = fixture.at("work/marks");
+    let trap = fixture.at("work/trap");
     let text = format!(
         "#!/bin/sh\nmkdir -p {0}; touch \"{0}/$1\"; cat\n",
         mark.display()
     );
-    place.write("work/trap", &text);
+    fixture.write("work/trap", &text);
     for hook in HOOKS {
-        place.write(&format!("work/hooks/{hook}"), &text);
+        fixture.write(&format!("work/hooks/{hook}"), &text);
     }
-    let hooks = HOOKS.map(|hook| place.at("work/hooks").join(hook));
+    let hooks = HOOKS.map(|hook| fixture.at("work/hooks").join(hook));
     for path in hooks.iter().chain([&trap]) {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     }
     for (folder, settings) in [("work/sub", &INNER[..]), ("work", &SETTINGS[..])] {
         for (key, value) in settings {
             let trap = format!("{} {key}", trap.display());
-            place.git(folder, &["config", key, &value.replace("TRAP", &trap)]);
+            fixture.git(folder, &["config", key, &value.replace("TRAP", &trap)]);
         }
     }
     // Applies once this branch is checked out.
     let late = format!("[filter \"late\"]\n\tclean = \"{} late\"\n", trap.display());
-    place.write("work/late", &late);
-    place.git(
+    fixture.write("work/late", &late);
+    fixture.git(
         "work",
         &["config", "includeIf.onbranch:topic.path", "../late"],
     );
-    place.git("work", &["config", "user.name", "a"]);
-    place.git("work", &["config", "user.email", "a@b"]);
+    fixture.git("work", &["config", "user.name", "a"]);
+    fixture.git("work", &["config", "user.email", "a@b"]);
     mark
 }
 
@@ -145,17 +145,17 @@ fn disguise(path: &Path, text: &str) {
 
 #[test]
 fn git_runs_no_commands_from_the_repository_config() {
-    let place = Place::new();
-    let mark = trapped(&place);
+    let fixture = GitFixture::new();
+    let mark = trapped(&fixture);
     let marks = || {
         let entries = mark.read_dir().into_iter().flatten().flatten();
         let names: Vec<_> = entries.map(|entry| entry.file_name()).collect();
         names
     };
     // When git runs directly, it does run them: the traps work.
-    disguise(&place.at("work/sub/f"), "TWO\n");
+    disguise(&fixture.at("work/sub/f"), "TWO\n");
     let by_hand = Command::new("git")
-        .current_dir(place.at("work"))
+        .current_dir(fixture.at("work"))
         .args(["add", "-u"])
         .output();
     by_hand.unwrap();
@@ -190,16 +190,16 @@ fn git_runs_no_commands_from_the_repository_config() {
     ] {
         for (number, (operation, args)) in all.iter().enumerate() {
             if !matches!(*operation, "commit" | "checkout") {
-                disguise(&place.at("work/sub/f"), &format!("{}\n", 200 + number));
-                disguise(&place.at("work/a.txt"), &format!("{}\n", 200 + number));
+                disguise(&fixture.at("work/sub/f"), &format!("{}\n", 200 + number));
+                disguise(&fixture.at("work/a.txt"), &format!("{}\n", 200 + number));
             }
-            let (code, said) = place.call("work", operation, args);
+            let (code, output) = fixture.call("work", operation, args);
             let marks = marks();
             assert!(marks.is_empty(), "{round}, {operation} {args:?}: {marks:?}");
             let changes = matches!(*operation, "add" | "commit" | "checkout");
             assert!(
                 code == 0 || changes,
-                "{round}, {operation} {args:?}: {said:#}"
+                "{round}, {operation} {args:?}: {output:#}"
             );
         }
         let off = [
@@ -211,24 +211,24 @@ fn git_runs_no_commands_from_the_repository_config() {
         let off = off.into_iter().flat_map(|setting| ["-c", setting]);
         let words: Vec<_> = off.chain(["checkout", "-qf", "HEAD~1"]).collect();
         if round.starts_with("a file") {
-            place.git("work/sub", &words);
+            fixture.git("work/sub", &words);
         }
     }
     // The submodule is not inspected, but its commit is staged.
-    let log = place.fine("work", "log", &["--all"]);
+    let log = fixture.succeeds("work", "log", &["--all"]);
     assert!(log.contains("Second"), "{log}");
 }
 
 #[test]
 fn git_partial_clone_is_never_fetched() {
-    let place = Place::new();
-    place.write("up/a.txt", "one\n");
-    place.git("up", &["init", "-q"]);
-    place.git("up", &["add", "-A"]);
-    place.git("up", &["commit", "-qm", "First"]);
-    place.git("up", &["config", "uploadpack.allowFilter", "true"]);
-    let url = format!("file://{}", place.at("up").display());
-    fs::create_dir(place.at("x")).unwrap();
+    let fixture = GitFixture::new();
+    fixture.write("up/a.txt", "one\n");
+    fixture.git("up", &["init", "-q"]);
+    fixture.git("up", &["add", "-A"]);
+    fixture.git("up", &["commit", "-qm", "First"]);
+    fixture.git("up", &["config", "uploadpack.allowFilter", "true"]);
+    let url = format!("file://{}", fixture.at("up").display());
+    fs::create_dir(fixture.at("x")).unwrap();
     let words = [
         "clone",
         "-q",
@@ -237,28 +237,28 @@ fn git_partial_clone_is_never_fetched() {
         &url,
         "../work",
     ];
-    place.git("x", &words);
-    let mark = place.at("work/fetched");
+    fixture.git("x", &words);
+    let mark = fixture.at("work/fetched");
     let trap = format!("touch {}; false", mark.display());
     for (key, value) in [
         ("remote.origin.uploadpack", trap.as_str()),
         ("protocol.file.allow", "always"),
         ("protocol.allow", "always"),
     ] {
-        place.git("work", &["config", key, value]);
+        fixture.git("work", &["config", key, value]);
     }
     for (operation, args) in [
         ("show", &[][..]),
         ("log", &["-Gone"]),
         ("checkout", &["HEAD", "--", "a.txt"]),
     ] {
-        let said = place.refused("work", operation, args);
-        assert!(!mark.exists(), "{operation}: {said}");
-        assert!(said.contains("partial clone"), "{operation}: {said}");
-        assert!(said.contains("`exec`"), "{operation}: {said}");
+        let output = fixture.refused("work", operation, args);
+        assert!(!mark.exists(), "{operation}: {output}");
+        assert!(output.contains("partial clone"), "{operation}: {output}");
+        assert!(output.contains("`exec`"), "{operation}: {output}");
     }
     // Existing commits are shown.
-    let log = place.fine("work", "log", &[]);
+    let log = fixture.succeeds("work", "log", &[]);
     assert!(log.contains("First"), "{log}");
     assert!(!mark.exists());
 }

@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use super::Place;
+use super::GitFixture;
 
 /// A repository in which a file is stored in another form by a required filter.
-fn encrypted(place: &Place) -> (String, String) {
-    place.write("work/plain.txt", "one\n");
-    place.git("work", &["init", "-q", "-b", "main"]);
+fn encrypted(fixture: &GitFixture) -> (String, String) {
+    fixture.write("work/plain.txt", "one\n");
+    fixture.git("work", &["init", "-q", "-b", "main"]);
     for (key, value) in [
         ("filter.crypt.clean", "tr a-z b-za"),
         ("filter.crypt.smudge", "tr b-za a-z"),
@@ -15,30 +15,30 @@ fn encrypted(place: &Place) -> (String, String) {
         ("user.name", "a"),
         ("user.email", "a@b"),
     ] {
-        place.git("work", &["config", key, value]);
+        fixture.git("work", &["config", key, value]);
     }
-    place.write("work/.gitattributes", "*.secret filter=crypt\n");
-    place.write("work/deep/a.secret", "abc\n");
-    place.git("work", &["add", "-A"]);
-    place.git("work", &["commit", "-qm", "First"]);
-    place.git("work", &["checkout", "-q", "-b", "topic"]);
-    place.write("work/deep/a.secret", "topic\n");
-    place.git("work", &["commit", "-qam", "Topic"]);
-    place.git("work", &["checkout", "-q", "main"]);
-    let stored = place.git("work", &["cat-file", "blob", "HEAD:deep/a.secret"]);
+    fixture.write("work/.gitattributes", "*.secret filter=crypt\n");
+    fixture.write("work/deep/a.secret", "abc\n");
+    fixture.git("work", &["add", "-A"]);
+    fixture.git("work", &["commit", "-qm", "First"]);
+    fixture.git("work", &["checkout", "-q", "-b", "topic"]);
+    fixture.write("work/deep/a.secret", "topic\n");
+    fixture.git("work", &["commit", "-qam", "Topic"]);
+    fixture.git("work", &["checkout", "-q", "main"]);
+    let stored = fixture.git("work", &["cat-file", "blob", "HEAD:deep/a.secret"]);
     assert_eq!(stored, "bcd\n");
-    let index = place.git("work", &["ls-files", "-s"]);
+    let index = fixture.git("work", &["ls-files", "-s"]);
     (stored, index)
 }
 
 #[test]
 fn git_filtered_files_are_not_added_or_checked_out() {
-    let place = Place::new();
-    let (_, index) = encrypted(&place);
-    let head = place.git("work", &["rev-parse", "HEAD"]);
-    place.write("work/deep/a.secret", "clear\n");
-    place.write("work/deep/b.secret", "clear\n");
-    place.write("work/plain.txt", "two\n");
+    let fixture = GitFixture::new();
+    let (_, index) = encrypted(&fixture);
+    let head = fixture.git("work", &["rev-parse", "HEAD"]);
+    fixture.write("work/deep/a.secret", "clear\n");
+    fixture.write("work/deep/b.secret", "clear\n");
+    fixture.write("work/plain.txt", "two\n");
     for (operation, args) in [
         ("add", &["-A"][..]),
         ("add", &["."]),
@@ -53,53 +53,60 @@ fn git_filtered_files_are_not_added_or_checked_out() {
         ("checkout", &["--", "deep"]),
         ("checkout", &["topic", "--", "deep/a.secret"]),
     ] {
-        let said = place.refused("work", operation, args);
+        let output = fixture.refused("work", operation, args);
         for part in ["GIT_FILTER", "`crypt`", ".secret`", "`exec`"] {
-            assert!(said.contains(part), "{operation} {args:?}: {part}: {said}");
+            assert!(
+                output.contains(part),
+                "{operation} {args:?}: {part}: {output}"
+            );
         }
-        assert_eq!(place.git("work", &["ls-files", "-s"]), index, "{args:?}");
-        assert_eq!(place.git("work", &["rev-parse", "HEAD"]), head, "{args:?}");
-        let text = fs::read_to_string(place.at("work/deep/a.secret")).unwrap();
+        assert_eq!(fixture.git("work", &["ls-files", "-s"]), index, "{args:?}");
+        assert_eq!(
+            fixture.git("work", &["rev-parse", "HEAD"]),
+            head,
+            "{args:?}"
+        );
+        let text = fs::read_to_string(fixture.at("work/deep/a.secret")).unwrap();
         assert_eq!(text, "clear\n", "{args:?}");
     }
     // Reading is allowed, with a note.
     for operation in ["status", "diff"] {
-        let said = place.fine("work", operation, &[]);
+        let output = fixture.succeeds("work", operation, &[]);
         let note = "compared without the filters that .gitattributes names";
         assert!(
-            said.contains(note) && said.contains("deep/a.secret"),
-            "{said}"
+            output.contains(note) && output.contains("deep/a.secret"),
+            "{output}"
         );
     }
     // Files without a filter are allowed, too.
-    place.fine("work", "add", &["plain.txt"]);
-    place.fine("work", "commit", &["-m", "Second"]);
-    place.fine("work", "checkout", &["-b", "new"]);
-    let stored = place.git("work", &["cat-file", "blob", "HEAD:deep/a.secret"]);
+    fixture.succeeds("work", "add", &["plain.txt"]);
+    fixture.succeeds("work", "commit", &["-m", "Second"]);
+    fixture.succeeds("work", "checkout", &["-b", "new"]);
+    let stored = fixture.git("work", &["cat-file", "blob", "HEAD:deep/a.secret"]);
     assert_eq!(stored, "bcd\n");
 }
 
 #[test]
 fn git_attributes_of_the_target_branch_apply_to_checkout() {
-    let place = Place::new();
-    place.write("work/a.secret", "abc\n");
-    place.git("work", &["init", "-q", "-b", "main"]);
-    place.git("work", &["add", "-A"]);
-    place.git("work", &["commit", "-qm", "First"]);
-    place.git("work", &["checkout", "-q", "-b", "topic"]);
-    place.write("work/.gitattributes", "*.secret filter=crypt\n");
-    place.write("work/a.secret", "topic\n");
-    place.git("work", &["add", "-A"]);
-    place.git("work", &["commit", "-qm", "Topic"]);
-    place.git("work", &["checkout", "-q", "main"]);
-    let said = place.refused("work", "checkout", &["topic"]);
+    let fixture = GitFixture::new();
+    fixture.write("work/a.secret", "abc\n");
+    fixture.git("work", &["init", "-q", "-b", "main"]);
+    fixture.git("work", &["add", "-A"]);
+    fixture.git("work", &["commit", "-qm", "First"]);
+    fixture.git("work", &["checkout", "-q", "-b", "topic"]);
+    fixture.write("work/.gitattributes", "*.secret filter=crypt\n");
+    fixture.write("work/a.secret", "topic\n");
+    fixture.git("work", &["add", "-A"]);
+    fixture.git("work", &["commit", "-qm", "Topic"]);
+    fixture.git("work", &["checkout", "-q", "main"]);
+    let output = fixture.refused("work", "checkout", &["topic"]);
     // Git before 2.40 does not report it.
     assert!(
-        said.contains("GIT_FILTER") || said.contains("2.40"),
-        "{said}"
+        output.contains("GIT_FILTER") || output.contains("2.40"),
+        "{output}"
     );
     assert_eq!(
-        fs::read_to_string(place.at("work/a.secret")).unwrap(),
+        fs::read_to_string(fixture.at("work/a.secret")).unwrap(),
         "abc\n"
     );
 }

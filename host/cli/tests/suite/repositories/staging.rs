@@ -2,101 +2,104 @@
 
 use std::fs;
 
-use super::Place;
+use super::GitFixture;
 
 #[test]
 fn git_add_names_missing_and_ignored_paths() {
-    let place = Place::new();
-    place.write("work/a.txt", "one\n");
-    place.write("work/.gitignore", "*.log\n");
-    place.write("work/x.log", "x");
-    place.git("work", &["init", "-q", "-b", "main"]);
-    let said = place.refused("work", "add", &["a.txt", "typo"]);
+    let fixture = GitFixture::new();
+    fixture.write("work/a.txt", "one\n");
+    fixture.write("work/.gitignore", "*.log\n");
+    fixture.write("work/x.log", "x");
+    fixture.git("work", &["init", "-q", "-b", "main"]);
+    let output = fixture.refused("work", "add", &["a.txt", "typo"]);
     assert!(
-        said.contains("typo") && said.contains(".gitignore"),
-        "{said}"
+        output.contains("typo") && output.contains(".gitignore"),
+        "{output}"
     );
-    assert!(place.refused("work", "add", &["x.log"]).contains("x.log"));
-    assert_eq!(place.git("work", &["ls-files"]), "", "all or nothing");
-    place.git("work", &["config", "user.name", "a"]);
-    place.git("work", &["config", "user.email", "a@b"]);
-    place.fine("work", "add", &["."]);
-    place.fine("work", "commit", &["-m", "First"]);
-    let said = place.refused("work", "commit", &["-m", "Second"]);
-    assert!(said.contains("nothing staged"), "{said}");
+    assert!(fixture.refused("work", "add", &["x.log"]).contains("x.log"));
+    assert_eq!(fixture.git("work", &["ls-files"]), "", "all or nothing");
+    fixture.git("work", &["config", "user.name", "a"]);
+    fixture.git("work", &["config", "user.email", "a@b"]);
+    fixture.succeeds("work", "add", &["."]);
+    fixture.succeeds("work", "commit", &["-m", "First"]);
+    let output = fixture.refused("work", "commit", &["-m", "Second"]);
+    assert!(output.contains("nothing is staged"), "{output}");
     // A name that git would read as a pattern, and one of a deleted file.
-    place.write("work/[a]*", "x\n");
-    place.write("work/b.txt", "x\n");
-    fs::remove_file(place.at("work/a.txt")).unwrap();
-    place.fine("work", "add", &["-A"]);
+    fixture.write("work/[a]*", "x\n");
+    fixture.write("work/b.txt", "x\n");
+    fs::remove_file(fixture.at("work/a.txt")).unwrap();
+    fixture.succeeds("work", "add", &["-A"]);
     assert_eq!(
-        place.git("work", &["ls-files"]),
+        fixture.git("work", &["ls-files"]),
         ".gitignore\n[a]*\nb.txt\n"
     );
-    place.fine("work", "commit", &["-m", "Second"]);
-    place.write("work/b.txt", "y\n");
-    place.fine("work", "commit", &["-a", "-m", "Third"]);
-    assert_eq!(place.git("work", &["status", "--porcelain"]), "");
+    fixture.succeeds("work", "commit", &["-m", "Second"]);
+    fixture.write("work/b.txt", "y\n");
+    fixture.succeeds("work", "commit", &["-a", "-m", "Third"]);
+    assert_eq!(fixture.git("work", &["status", "--porcelain"]), "");
 }
 
 #[test]
 fn git_linked_worktree_works_and_moved_one_is_explained() {
-    let place = Place::new();
-    place.write("main/a.txt", "one\n");
-    place.git("main", &["init", "-q"]);
-    place.git("main", &["add", "-A"]);
-    place.git("main", &["commit", "-qm", "First"]);
-    place.git("main", &["worktree", "add", "-q", "../work"]);
-    place.write("work/a.txt", "two\n");
-    let said = place.fine("work", "status", &[]);
+    let fixture = GitFixture::new();
+    fixture.write("main/a.txt", "one\n");
+    fixture.git("main", &["init", "-q"]);
+    fixture.git("main", &["add", "-A"]);
+    fixture.git("main", &["commit", "-qm", "First"]);
+    fixture.git("main", &["worktree", "add", "-q", "../work"]);
+    fixture.write("work/a.txt", "two\n");
+    let output = fixture.succeeds("work", "status", &[]);
     assert!(
-        said.contains("on branch work") && said.contains("modified: a.txt"),
-        "{said}"
+        output.contains("on branch work") && output.contains("modified: a.txt"),
+        "{output}"
     );
-    place.fine("work", "commit", &["-a", "-m", "Second"]);
-    assert_eq!(place.git("work", &["log", "-1", "--format=%s"]), "Second\n");
+    fixture.succeeds("work", "commit", &["-a", "-m", "Second"]);
+    assert_eq!(
+        fixture.git("work", &["log", "-1", "--format=%s"]),
+        "Second\n"
+    );
     // The repository's settings point to another worktree.
-    fs::rename(place.at("work"), place.at("moved")).unwrap();
-    let said = place.refused("moved", "status", &[]);
-    let real = place.at("main").canonicalize().unwrap();
+    fs::rename(fixture.at("work"), fixture.at("moved")).unwrap();
+    let output = fixture.refused("moved", "status", &[]);
+    let real = fixture.at("main").canonicalize().unwrap();
     let mount = format!("{0}/.git:{0}/.git:rw", real.display());
     for part in ["linked worktree", "bindMounts", &mount] {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(output.contains(part), "{part}: {output}");
     }
-    assert!(!said.contains("makes one"), "{said}");
+    assert!(!output.contains("creates one"), "{output}");
 }
 
 #[test]
 fn git_status_reports_paths_that_are_not_compared() {
-    let place = Place::new();
-    place.write("lib/f", "one\n");
-    place.git("lib", &["init", "-q"]);
-    place.git("lib", &["add", "-A"]);
-    place.git("lib", &["commit", "-qm", "First"]);
-    place.write("work/.env", "A=1\n");
-    place.write("work/a.txt", "one\n");
-    place.git("work", &["init", "-q"]);
-    place.git("work", &["submodule", "--quiet", "add", "../lib", "sub"]);
-    place.git("work", &["add", "-A"]);
-    place.git("work", &["commit", "-qm", "First"]);
-    place.write("work/.env", "A=2\n");
-    place.write("work/sub/f", "two\n");
+    let fixture = GitFixture::new();
+    fixture.write("lib/f", "one\n");
+    fixture.git("lib", &["init", "-q"]);
+    fixture.git("lib", &["add", "-A"]);
+    fixture.git("lib", &["commit", "-qm", "First"]);
+    fixture.write("work/.env", "A=1\n");
+    fixture.write("work/a.txt", "one\n");
+    fixture.git("work", &["init", "-q"]);
+    fixture.git("work", &["submodule", "--quiet", "add", "../lib", "sub"]);
+    fixture.git("work", &["add", "-A"]);
+    fixture.git("work", &["commit", "-qm", "First"]);
+    fixture.write("work/.env", "A=2\n");
+    fixture.write("work/sub/f", "two\n");
     for operation in ["status", "diff"] {
-        let said = place.fine("work", operation, &[]);
+        let output = fixture.succeeds("work", operation, &[]);
         assert!(
-            said.contains("not compared, for no tool may read it: .env"),
-            "{said}"
+            output.contains("not compared, because no tool may read it: .env"),
+            "{output}"
         );
         assert!(
-            said.contains("submodules are not shown (sub): `git -C sub status`"),
-            "{said}"
+            output.contains("submodules are not shown (sub): `git -C sub status`"),
+            "{output}"
         );
     }
-    let said = place.fine("work", "status", &["a.txt"]);
-    assert!(!said.contains(".env"), "{said}");
-    place.write("work/a.txt", "two\n");
-    place.fine("work", "commit", &["-a", "-m", "Second"]);
-    assert_eq!(place.git("work", &["show", "HEAD:.env"]), "A=1\n");
+    let output = fixture.succeeds("work", "status", &["a.txt"]);
+    assert!(!output.contains(".env"), "{output}");
+    fixture.write("work/a.txt", "two\n");
+    fixture.succeeds("work", "commit", &["-a", "-m", "Second"]);
+    assert_eq!(fixture.git("work", &["show", "HEAD:.env"]), "A=1\n");
     // A new commit in a submodule is a change.
     let words = [
         "-c",
@@ -107,10 +110,10 @@ fn git_status_reports_paths_that_are_not_compared() {
         "-qam",
         "x",
     ];
-    place.git("work/sub", &words);
-    let said = place.fine("work", "status", &[]);
-    assert!(said.contains("modified: sub"), "{said}");
-    place.git("work", &["config", "core.worktree", "/etc"]);
-    let said = place.refused("work", "status", &[]);
-    assert!(said.contains("core.worktree"), "{said}");
+    fixture.git("work/sub", &words);
+    let output = fixture.succeeds("work", "status", &[]);
+    assert!(output.contains("modified: sub"), "{output}");
+    fixture.git("work", &["config", "core.worktree", "/etc"]);
+    let output = fixture.refused("work", "status", &[]);
+    assert!(output.contains("core.worktree"), "{output}");
 }

@@ -2,7 +2,7 @@
 
 use super::super::lexer::BcToken;
 use super::super::program::{
-    BcInstruction, BinaryOperator, CallArgument, LanguageFunction, NameTable, NumberPlace,
+    BcInstruction, BinaryOperator, CallArgument, LanguageFunction, NameTable, NumberLocation,
     NumberRelation,
 };
 use super::{BcCompiler, CompileStop, Compiled};
@@ -37,18 +37,18 @@ impl BcCompiler<'_> {
     }
 
     /// An expression whose value is used.
-    pub(super) fn compile_operand(&mut self, names: &mut NameTable, least: u8) -> Compiled<()> {
-        if self.compile_expression(names, least)? == ExpressionKind::Void {
+    pub(super) fn compile_operand(&mut self, names: &mut NameTable, min_power: u8) -> Compiled<()> {
+        if self.compile_expression(names, min_power)? == ExpressionKind::Void {
             self.report("void expression: the function has no value");
         }
         Ok(())
     }
 
-    /// An expression of operators that bind at least as strongly as `least`.
+    /// An expression of operators that bind at least as strongly as `min_power`.
     pub(super) fn compile_expression(
         &mut self,
         names: &mut NameTable,
-        least: u8,
+        min_power: u8,
     ) -> Compiled<ExpressionKind> {
         self.enter()?;
         let mut kind = self.compile_prefix(names)?;
@@ -62,7 +62,7 @@ impl BcCompiler<'_> {
                 _ if NumberRelation::from_symbol(symbol).is_some() => power::RELATION,
                 _ => break,
             };
-            if strength < least {
+            if strength < min_power {
                 break;
             }
             if kind == ExpressionKind::Void {
@@ -141,8 +141,8 @@ impl BcCompiler<'_> {
                     return Err(CompileStop::Syntax);
                 }
                 let token = self.advance();
-                let place = self.compile_place(names, token)?;
-                self.emit_step(place, symbol, false);
+                let location = self.compile_location(names, token)?;
+                self.emit_step(location, symbol, false);
             }
             BcToken::Name(name) if self.token == BcToken::Symbol("(") => {
                 return self.compile_call(names, &name);
@@ -162,8 +162,8 @@ impl BcCompiler<'_> {
                 self.emit(BcInstruction::Read);
             }
             token => {
-                let place = self.compile_place(names, token)?;
-                return self.compile_named(names, place);
+                let location = self.compile_location(names, token)?;
+                return self.compile_named(names, location);
             }
         }
         Ok(ExpressionKind::Value)
@@ -224,21 +224,25 @@ impl BcCompiler<'_> {
     }
 
     /// A location, from its first token, which was taken. The index of an element is left on the stack.
-    fn compile_place(&mut self, names: &mut NameTable, token: BcToken) -> Compiled<NumberPlace> {
+    fn compile_location(
+        &mut self,
+        names: &mut NameTable,
+        token: BcToken,
+    ) -> Compiled<NumberLocation> {
         Ok(match token {
             BcToken::Name(name) => {
                 let number = names.intern_name(&name);
                 if !self.accept_symbol("[") {
-                    return Ok(NumberPlace::Variable(number));
+                    return Ok(NumberLocation::Variable(number));
                 }
                 self.compile_operand(names, power::OR)?;
                 self.expect_symbol("]")?;
-                NumberPlace::Element(number)
+                NumberLocation::Element(number)
             }
-            BcToken::Keyword("scale") => NumberPlace::Scale,
-            BcToken::Keyword("ibase") => NumberPlace::InputBase,
-            BcToken::Keyword("obase") => NumberPlace::OutputBase,
-            BcToken::Keyword("last") => NumberPlace::Last,
+            BcToken::Keyword("scale") => NumberLocation::Scale,
+            BcToken::Keyword("ibase") => NumberLocation::InputBase,
+            BcToken::Keyword("obase") => NumberLocation::OutputBase,
+            BcToken::Keyword("last") => NumberLocation::Last,
             _ => return Err(CompileStop::Syntax),
         })
     }
@@ -247,43 +251,43 @@ impl BcCompiler<'_> {
     fn compile_named(
         &mut self,
         names: &mut NameTable,
-        place: NumberPlace,
+        location: NumberLocation,
     ) -> Compiled<ExpressionKind> {
         let BcToken::Symbol(symbol) = self.token else {
-            self.emit(BcInstruction::Load(place));
+            self.emit(BcInstruction::Load(location));
             return Ok(ExpressionKind::Value);
         };
         if symbol == "++" || symbol == "--" {
             self.advance();
-            self.emit_step(place, symbol, true);
+            self.emit_step(location, symbol, true);
             return Ok(ExpressionKind::Value);
         }
         let operator = symbol
             .strip_suffix('=')
             .and_then(BinaryOperator::from_symbol);
         if symbol != "=" && operator.is_none() {
-            self.emit(BcInstruction::Load(place));
+            self.emit(BcInstruction::Load(location));
             return Ok(ExpressionKind::Value);
         }
         self.advance();
         if operator.is_some() {
-            if matches!(place, NumberPlace::Element(_)) {
+            if matches!(location, NumberLocation::Element(_)) {
                 self.emit(BcInstruction::Duplicate);
             }
-            self.emit(BcInstruction::Load(place));
+            self.emit(BcInstruction::Load(location));
         }
         self.compile_operand(names, power::ASSIGNMENT)?;
         if let Some(operator) = operator {
             self.emit(BcInstruction::Binary(operator));
         }
-        self.emit(BcInstruction::Store(place));
+        self.emit(BcInstruction::Store(location));
         Ok(ExpressionKind::Assignment)
     }
 
-    fn emit_step(&mut self, place: NumberPlace, symbol: &str, leaves_old: bool) {
+    fn emit_step(&mut self, location: NumberLocation, symbol: &str, leaves_old: bool) {
         let amount = if symbol == "++" { 1 } else { -1 };
         self.emit(BcInstruction::Step {
-            place,
+            location,
             amount,
             leaves_old,
         });
