@@ -69,14 +69,14 @@ impl NetworkSettings {
         }
     }
 
-    /// The network policy of these settings; `at` is the key of the block, for messages.
-    pub fn policy(&self, at: &str) -> NetworkPolicy {
-        self.policy_over(at, &[])
+    /// The network policy of these settings; `block_key` is the key of the block, for messages.
+    pub fn policy(&self, block_key: &str) -> NetworkPolicy {
+        self.policy_over(block_key, &[])
     }
 
     /// The network policy, with `granted` in place of an unset list of hosts.
-    pub fn policy_over(&self, at: &str, granted: &[AllowedHost]) -> NetworkPolicy {
-        let mut rules = self.rules(at);
+    pub fn policy_over(&self, block_key: &str, granted: &[AllowedHost]) -> NetworkPolicy {
+        let mut rules = self.rules(block_key);
         if self.allowed_hosts.is_none() {
             rules.allowed.extend(granted.iter().cloned());
         }
@@ -87,7 +87,7 @@ impl NetworkSettings {
         rules
             .hosts
             .retain(|name, to| cap.hosts.0.get(name) == Some(to));
-        NetworkPolicy::new(rules).capped_by(cap.policy_over(at, granted))
+        NetworkPolicy::new(rules).capped_by(cap.policy_over(block_key, granted))
     }
 
     /// Returns the settings that are in force before a person accepts the file.
@@ -96,8 +96,8 @@ impl NetworkSettings {
     }
 
     /// Returns true if an entry of the list names the host of a request.
-    pub(crate) fn lists_host(&self, at: &str, target: &RequestTarget, method: &str) -> bool {
-        let rules = NetworkPolicy::new(self.rules(at));
+    pub(crate) fn lists_host(&self, block_key: &str, target: &RequestTarget, method: &str) -> bool {
+        let rules = NetworkPolicy::new(self.rules(block_key));
         matches!(
             rules.judge(target, method),
             NetworkVerdict::Allowed(Some(_))
@@ -105,7 +105,7 @@ impl NetworkSettings {
     }
 
     /// Returns the network policy as a cap on other settings: unset keys cap nothing.
-    pub fn cap(&self, at: &str) -> NetworkPolicy {
+    pub fn cap(&self, block_key: &str) -> NetworkPolicy {
         let open = match self.allowed_hosts {
             Some(_) => NetworkMode::Allowlist,
             None => NetworkMode::Any,
@@ -115,7 +115,7 @@ impl NetworkSettings {
             blocked_ports: self.blocked_ports.clone().unwrap_or_default(),
             block_private: self.block_private_ips.unwrap_or(false),
             block_metadata: self.block_metadata_endpoints.unwrap_or(false),
-            ..self.rules(at)
+            ..self.rules(block_key)
         })
     }
 
@@ -132,11 +132,11 @@ impl NetworkSettings {
             .collect()
     }
 
-    fn rules(&self, at: &str) -> NetworkRules {
+    fn rules(&self, block_key: &str) -> NetworkRules {
         let base = NetworkRules::default();
         let allowed = self.allowed_hosts.iter().flatten().cloned();
         NetworkRules {
-            at: at.to_owned(),
+            key: block_key.to_owned(),
             mode: self.mode.unwrap_or(base.mode),
             allowed: allowed.map(Into::into).collect(),
             blocked_ports: self.blocked_ports.clone().unwrap_or(base.blocked_ports),
@@ -144,7 +144,7 @@ impl NetworkSettings {
             block_metadata: self.block_metadata_endpoints.unwrap_or(base.block_metadata),
             hosts: self.hosts.0.clone(),
             as_resolved: Vec::new(),
-            served: base.served,
+            served_ports: base.served_ports,
         }
     }
 
