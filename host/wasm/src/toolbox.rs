@@ -327,14 +327,14 @@ impl Toolbox {
             });
         }
         let assessed = matches!(description.kind, ComponentKind::Toolset { assessor: true });
-        let speaks = matches!(description.kind, ComponentKind::Toolset { .. });
+        let declares_needs = matches!(description.kind, ComponentKind::Toolset { .. });
         let plugin = self.plugin(&found, description.kind);
         kept.insert((found.digest, found.place.clone()), Arc::clone(&plugin));
         let backend = Arc::new(WasmBackend(plugin));
         let pure = is_pure(&description.imports);
         let origin = Arc::new(ToolOrigin {
             plugin: description.name.unwrap_or_else(|| found.stem.to_owned()),
-            speaks,
+            declares_needs,
             version: description.version,
             location: found.place.clone(),
             digest: found.digest.to_string(),

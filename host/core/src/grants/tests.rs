@@ -14,7 +14,7 @@ fn plugin(digest: &str, change: impl Fn(&mut Tool)) -> Vec<Tool> {
     }];
     tool.definition.needs.tools = vec!["other".into()];
     tool.origin = Arc::new(ToolOrigin {
-        speaks: true,
+        declares_needs: true,
         digest: digest.into(),
         imports: vec!["b".into(), "a".into()],
         ..(*tool.origin).clone()
@@ -107,9 +107,12 @@ fn grant_in_an_edited_lock_is_not_applied() {
     edited.withheld.push(NeedKind::Hosts);
     assert_ne!(edited.id("sample.wasm"), known);
     assert_ne!(grant.id("other.wasm"), known);
-    let amiss = apply(&locked(edited), &mut tools, |_, id| id == known);
+    let problems = apply(&locked(edited), &mut tools, |_, id| id == known);
     assert_eq!(tools[0].trust, ToolTrust::Untrusted);
-    assert!(amiss[0].contains("mimir tools trust sample"), "{amiss:?}");
+    assert!(
+        problems[0].contains("mimir tools trust sample"),
+        "{problems:?}"
+    );
 }
 
 #[test]
@@ -121,7 +124,7 @@ fn grant_gives_no_more_than_the_tool_requests() {
         pattern: "*".into(),
         reason: String::new(),
     }];
-    assert!(grant.granted(&tools[0]).commands.is_empty());
+    assert!(grant.granted_needs(&tools[0]).commands.is_empty());
 }
 
 #[test]
@@ -163,12 +166,12 @@ fn grant_wasi_patch_version_is_not_a_widening() {
 
 #[test]
 fn grant_named_hosts_apply_to_foreign_components_only() {
-    let foreign = |digest: &str, speaks| {
+    let foreign = |digest: &str, declares_needs| {
         plugin(digest, |tool| {
             tool.definition.needs = Needs::default();
             tool.source = ToolSource::Custom;
             tool.origin = Arc::new(ToolOrigin {
-                speaks,
+                declares_needs,
                 imports: vec!["wasi:http/outgoing-handler@0.2.0".into()],
                 ..(*tool.origin).clone()
             });
