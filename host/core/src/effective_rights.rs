@@ -16,8 +16,8 @@ impl Tool {
 }
 
 impl<'a> EffectiveRights<'a> {
-    /// The rights that it has without an approval of a call: those that are listed, and those of its assessor, which runs
-    /// before any approval. `None` for a harmless tool, which needs no grant, and for an untrusted one.
+    /// The rights that it has without an approval of a call: those that are listed, and those of its assessor, which
+    /// runs before any approval. `None` for a harmless tool, which needs no grant, and for an untrusted one.
     pub fn permanent(self) -> Option<&'a Needs> {
         match self.0.trust {
             ToolTrust::Trusted => Some(&self.0.granted),
@@ -40,8 +40,8 @@ impl<'a> EffectiveRights<'a> {
     }
 
     /// The hosts of a call that is not approved yet, to predict the decision about its request. Unlike those of
-    /// [`for_approved_call`](Self::for_approved_call), they include withheld hosts, so that the rules see the request in
-    /// any case. When the call sends it, the request is judged again, without withheld hosts.
+    /// [`for_approved_call`](Self::for_approved_call), they include withheld hosts, so that the rules see the request
+    /// in any case. When the call sends it, the request is judged again, without withheld hosts.
     pub(crate) fn hosts_before_approval(self) -> &'a [HostNeed] {
         match self.0.trust {
             ToolTrust::Untrusted => &self.0.definition.needs.hosts,
@@ -49,8 +49,8 @@ impl<'a> EffectiveRights<'a> {
         }
     }
 
-    /// The rights that are left of those that a running call started with, when the tool had the trust `trust_at_start`.
-    /// `None` if the grant was revoked since then.
+    /// The rights that are left of those that a running call started with, when the tool had the trust
+    /// `trust_at_start`. `None` if the grant was revoked since then.
     pub(crate) fn for_running_call(
         self,
         trust_at_start: ToolTrust,

@@ -289,8 +289,8 @@ impl Grant {
     }
 }
 
-/// Applies the grants of the lock to the tools. `has_consent` gets the plugin's location and the grant's id, and returns
-/// true if a person has consented to it. Returns a line for each grant that does not count.
+/// Applies the grants of the lock to the tools. `has_consent` gets the plugin's location and the grant's id, and
+/// returns true if a person has consented to it. Returns a line for each grant that does not count.
 pub fn apply(
     lock: &ToolsLock,
     tools: &mut [Tool],

@@ -50,7 +50,8 @@ impl HostNeed {
         }
     }
 
-    /// Returns true if it names no host. The settings decide which hosts are allowed then, and a person approves others.
+    /// Returns true if it names no host. The settings decide which hosts are allowed then, and a person approves
+    /// others.
     pub fn is_any(&self) -> bool {
         self.host == ANY_HOST
     }

@@ -95,10 +95,10 @@ impl HttpClient {
         Self::in_session(guard, authorize, roots, limits, resolver, None)
     }
 
-    /// Creates a client for a session with its own servers, as listed in the policy (see [`NetworkPolicy::serving`]):
-    /// requests to them go nowhere else.
+    /// Creates a client for a session with its own servers, as listed in the policy (see
+    /// [`NetworkPolicy::with_served_ports`]): requests to them go nowhere else.
     ///
-    /// [`NetworkPolicy::serving`]: mimir_core::network::NetworkPolicy::serving
+    /// [`NetworkPolicy::with_served_ports`]: mimir_core::network::NetworkPolicy::serving
     pub fn in_session(
         guard: Arc<PolicyGuard>,
         authorize: Arc<dyn RequestAuthorizer>,

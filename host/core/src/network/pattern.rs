@@ -101,7 +101,8 @@ impl HostPattern {
         self.hosts == HostMatcher::Any
     }
 
-    /// Returns true if it matches a request by naming its host, a domain above it or a range: [`any`](Self::any) does not.
+    /// Returns true if it matches a request by naming its host, a domain above it or a range: [`any`](Self::any) does
+    /// not.
     pub fn names(&self, target: &RequestTarget) -> bool {
         !self.is_any() && self.matches(target)
     }
