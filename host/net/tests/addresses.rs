@@ -3,12 +3,12 @@
 use mimir_core::ToolErrorCode;
 use mimir_net::RequestLimits;
 
-use crate::kit::{Names, Site, answer, client, client_of, fetch, kind, lax, listed};
+use crate::kit::{Names, Site, answer, client, client_with_names, fetch, kind, lax, listed};
 
 /// Every spelling of loopback, with a port on which a server listens: nothing arrives there.
 #[tokio::test]
 async fn loopback_is_refused_in_every_spelling() {
-    let site = Site::says(|_| answer("200 OK", "", "inside")).await;
+    let site = Site::responding(|_| answer("200 OK", "", "inside")).await;
     let client = client(listed(&["*.example", "example.com"]));
     for host in [
         "127.0.0.1",
@@ -95,20 +95,20 @@ async fn metadata_is_refused_even_if_private_addresses_are_allowed() {
 /// A name is looked up once per connection, and the connection goes to the address that was checked.
 #[tokio::test]
 async fn lookup_happens_once_and_its_answer_is_checked() {
-    let site = Site::says(|_| answer("200 OK", "connection: close\r\n", "hello")).await;
-    let names = Names::of(&[("rebind.example", "127.0.0.1;169.254.169.254")]);
-    let client = client_of(lax(), &names, RequestLimits::default());
+    let site = Site::responding(|_| answer("200 OK", "connection: close\r\n", "hello")).await;
+    let names = Names::resolving(&[("rebind.example", "127.0.0.1;169.254.169.254")]);
+    let client = client_with_names(lax(), &names, RequestLimits::default());
     let url = site.named("http://rebind.example", "/");
     assert_eq!(fetch(&client, &url).await.unwrap().body, "hello");
-    assert_eq!(names.asked(), ["rebind.example"]);
+    assert_eq!(names.lookups(), ["rebind.example"]);
     assert_eq!(kind(&client, &url).await, "blocked-address");
-    assert_eq!(names.asked().len(), 2);
+    assert_eq!(names.lookups().len(), 2);
     assert_eq!(site.connections(), 1);
 }
 
 #[tokio::test]
 async fn name_with_one_refused_address_is_refused() {
-    let site = Site::says(|_| answer("200 OK", "", "inside")).await;
+    let site = Site::responding(|_| answer("200 OK", "", "inside")).await;
     let port = site.address.port();
     for (answer, bad) in [
         // The target of a CNAME comes back as plain addresses.
@@ -125,9 +125,9 @@ async fn name_with_one_refused_address_is_refused() {
         ("93.184.215.14 100.64.0.1", "100.64.0.1"),
         ("93.184.215.14 224.0.0.1", "224.0.0.1"),
     ] {
-        let names = Names::of(&[("app.example", answer)]);
+        let names = Names::resolving(&[("app.example", answer)]);
         // The range is on the list, too, but that entry is about addresses in URLs.
-        let client = client_of(
+        let client = client_with_names(
             listed(&["app.example", "127.0.0.0/8", "10.0.0.0/8"]),
             &names,
             RequestLimits::default(),
@@ -147,10 +147,10 @@ async fn name_with_one_refused_address_is_refused() {
 
 #[tokio::test]
 async fn localhost_and_addresses_are_reached_if_listed() {
-    let site = Site::says(|_| answer("200 OK", "", "hello")).await;
+    let site = Site::responding(|_| answer("200 OK", "", "hello")).await;
     let names = Names::none();
     let port = site.address.port();
-    let client = client_of(
+    let client = client_with_names(
         listed(&["localhost", &format!("127.0.0.1:{port}")]),
         &names,
         RequestLimits::default(),
@@ -169,14 +169,14 @@ async fn localhost_and_addresses_are_reached_if_listed() {
         );
     }
     assert_eq!(kind(&client, "http://127.0.0.1:1234/").await, "blocked");
-    assert_eq!(names.asked(), [""; 0], "none of these is looked up");
+    assert_eq!(names.lookups(), [""; 0], "none of these is looked up");
 }
 
 #[tokio::test]
 async fn name_without_an_address_is_reported() {
-    let client = client_of(
+    let client = client_with_names(
         listed(&["*.example"]),
-        &Names::of(&[("empty.example", "")]),
+        &Names::resolving(&[("empty.example", "")]),
         RequestLimits::default(),
     );
     for name in ["missing.example", "empty.example"] {

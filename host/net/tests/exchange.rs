@@ -12,7 +12,8 @@ use mimir_net::{Error, PolicyGuard, RequestLimits};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::kit::{
-    Authority, Names, Site, answer, client, client_of, fetch, fixed, get, guarded, lax,
+    Authority, Names, Site, answer, client, client_with_guard, client_with_names, fetch, fixed,
+    get, lax,
 };
 
 fn trailer(name: &'static str, value: &'static str) -> HeaderMap {
@@ -54,7 +55,7 @@ async fn bodies_stream_both_ways_with_trailers_over_both_protocols() {
     ] {
         let site = Site::https(authority.server(&["safe.example"], protocols), echo).await;
         let guard = PolicyGuard::new(NetworkPolicy::new(fixed(lax(), "safe.example")));
-        let client = guarded(
+        let client = client_with_guard(
             guard.into(),
             &Names::none(),
             RequestLimits::default(),
@@ -122,7 +123,7 @@ async fn connections_are_reused() {
     for protocols in [&["h2"][..], &["http/1.1"]] {
         let site = Site::https(authority.server(&["safe.example"], protocols), echo).await;
         let guard = PolicyGuard::new(NetworkPolicy::new(fixed(lax(), "safe.example")));
-        let client = guarded(
+        let client = client_with_guard(
             guard.into(),
             &Names::none(),
             RequestLimits::default(),
@@ -140,7 +141,7 @@ async fn connections_are_reused() {
 
 #[tokio::test]
 async fn fetch_decompresses_the_body_and_keeps_headers() {
-    let site = Site::says(|head| {
+    let site = Site::responding(|head| {
         assert!(
             head.contains("accept-encoding: gzip, deflate, br, zstd"),
             "{head}"
@@ -159,7 +160,7 @@ async fn fetch_decompresses_the_body_and_keeps_headers() {
 
 #[tokio::test]
 async fn connection_to_an_unused_port_is_refused() {
-    let site = Site::says(|_| String::new()).await;
+    let site = Site::responding(|_| String::new()).await;
     let (url, address) = (site.url("/path?token=hidden"), site.address);
     drop(site);
     // The accepting task ends only when the runtime gets to it.
@@ -180,7 +181,7 @@ async fn connection_to_an_unused_port_is_refused() {
 async fn missing_network_is_reported() {
     let names = Names::none();
     let error = fetch(
-        &client_of(lax(), &names, RequestLimits::default()),
+        &client_with_names(lax(), &names, RequestLimits::default()),
         "http://a.example/",
     )
     .await
@@ -199,23 +200,23 @@ async fn missing_network_is_reported() {
 
 #[tokio::test]
 async fn response_that_is_not_http_is_reported() {
-    for said in [
+    for response in [
         "",
         "SSH-2.0-OpenSSH_9.9\r\n",
         "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nshort",
         "HTTP/1.1 abc\r\n\r\n",
         "\0\0\0\0",
     ] {
-        let site = Site::of(move |mut stream| async move {
+        let site = Site::handling(move |mut stream| async move {
             let _ = stream.read(&mut [0; 4096]).await;
-            let _ = stream.write_all(said.as_bytes()).await;
+            let _ = stream.write_all(response.as_bytes()).await;
         })
         .await;
         let error = fetch(&client(lax()), &site.url("/")).await.unwrap_err();
         assert_eq!(
             (error.kind(), error.code()),
             ("protocol-error", ToolErrorCode::Network),
-            "{said:?}: {error}"
+            "{response:?}: {error}"
         );
     }
 }
@@ -223,8 +224,8 @@ async fn response_that_is_not_http_is_reported() {
 /// Two lengths, or a length and chunks: two readers would read two different responses.
 #[tokio::test]
 async fn response_with_two_lengths_is_refused() {
-    let said = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nhello!";
-    let site = Site::says(move |_| said.to_owned()).await;
+    let response = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nhello!";
+    let site = Site::responding(move |_| response.to_owned()).await;
     assert_eq!(
         fetch(&client(lax()), &site.url("/"))
             .await
@@ -241,7 +242,7 @@ fn proxies_of_the_environment_are_ignored() {
     let proxy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     proxy.set_nonblocking(true).unwrap();
     let url = format!("http://{}", proxy.local_addr().unwrap());
-    let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
     for variable in [
         "HTTP_PROXY",
         "http_proxy",
@@ -249,9 +250,9 @@ fn proxies_of_the_environment_are_ignored() {
         "ALL_PROXY",
         "all_proxy",
     ] {
-        again.env(variable, &url);
+        child.env(variable, &url);
     }
-    let output = again
+    let output = child
         .args([
             "--exact",
             "exchange::direct_request_ignores_proxy_variables",
@@ -271,7 +272,7 @@ fn proxies_of_the_environment_are_ignored() {
 #[ignore = "run by `proxies_of_the_environment_are_ignored`"]
 async fn direct_request_ignores_proxy_variables() {
     assert!(std::env::var("HTTP_PROXY").is_ok());
-    let site = Site::says(|_| answer("200 OK", "", "direct")).await;
+    let site = Site::responding(|_| answer("200 OK", "", "direct")).await;
     let answer = client(lax())
         .send(get(&site.url("/")).map(Full::new))
         .await

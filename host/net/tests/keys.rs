@@ -7,14 +7,14 @@ use mimir_core::config::Config;
 use mimir_net::{HttpClient, PolicyGuard, RequestLimits, TlsRoots};
 use serde_json::{Value, json};
 
-use crate::kit::{Authority, Names, Site, answer, guarded, kind, text};
+use crate::kit::{Authority, Names, Site, answer, client_with_guard, kind, text};
 
 /// Returns a client for these settings, for a tool if one is named.
 fn client(config: &Config, tool: Option<&str>, names: &Arc<Names>) -> HttpClient {
     let guard = Arc::new(PolicyGuard::new(config.network(tool)));
     let settings = tool.map_or_else(|| config.network.clone(), |name| config.tool_network(name));
     let files: Vec<PathBuf> = settings.roots().iter().map(PathBuf::from).collect();
-    guarded(
+    client_with_guard(
         guard,
         names,
         RequestLimits::default(),
@@ -22,8 +22,8 @@ fn client(config: &Config, tool: Option<&str>, names: &Arc<Names>) -> HttpClient
     )
 }
 
-/// Checks the result of a request with the block, and with the key in it changed: for all tools and for one.
-async fn shows(
+/// Asserts the result of a request under the block `base`, and with one key of it changed: for all tools and for one.
+async fn assert_effect_of_key(
     base: Value,
     key: &str,
     value: Value,
@@ -59,9 +59,9 @@ async fn shows(
 
 #[tokio::test]
 async fn mode_switches_the_network() {
-    let site = Site::says(|_| answer("200 OK", "", "")).await;
+    let site = Site::responding(|_| answer("200 OK", "", "")).await;
     let base = json!({"allowedHosts": ["127.0.0.1"]});
-    shows(
+    assert_effect_of_key(
         base,
         "mode",
         json!("none"),
@@ -75,9 +75,9 @@ async fn mode_switches_the_network() {
 
 #[tokio::test]
 async fn allowed_hosts_are_reached() {
-    let site = Site::says(|_| answer("200 OK", "", "")).await;
+    let site = Site::responding(|_| answer("200 OK", "", "")).await;
     let hosts = json!(["127.0.0.1"]);
-    shows(
+    assert_effect_of_key(
         json!({}),
         "allowedHosts",
         hosts,
@@ -91,10 +91,10 @@ async fn allowed_hosts_are_reached() {
 
 #[tokio::test]
 async fn blocked_ports_are_refused() {
-    let site = Site::says(|_| answer("200 OK", "", "")).await;
+    let site = Site::responding(|_| answer("200 OK", "", "")).await;
     let base = json!({"allowedHosts": ["127.0.0.1"]});
     let ports = json!([site.address.port()]);
-    shows(
+    assert_effect_of_key(
         base,
         "blockedPorts",
         ports,
@@ -108,11 +108,11 @@ async fn blocked_ports_are_refused() {
 
 #[tokio::test]
 async fn private_addresses_are_reached_by_names_if_allowed() {
-    let site = Site::says(|_| answer("200 OK", "", "")).await;
-    let names = Names::of(&[("app.example", "127.0.0.1")]);
+    let site = Site::responding(|_| answer("200 OK", "", "")).await;
+    let names = Names::resolving(&[("app.example", "127.0.0.1")]);
     let url = site.named("http://app.example", "/");
     let base = json!({"mode": "any"});
-    shows(
+    assert_effect_of_key(
         base,
         "blockPrivateIPs",
         json!(false),
@@ -129,7 +129,7 @@ async fn private_addresses_are_reached_by_names_if_allowed() {
 async fn metadata_is_looked_up_if_allowed() {
     let base = json!({"mode": "any", "blockPrivateIPs": false});
     let url = "http://metadata.google.internal/";
-    shows(
+    assert_effect_of_key(
         base,
         "blockMetadataEndpoints",
         json!(false),
@@ -143,11 +143,11 @@ async fn metadata_is_looked_up_if_allowed() {
 
 #[tokio::test]
 async fn hosts_have_the_configured_addresses() {
-    let site = Site::says(|_| answer("200 OK", "", "")).await;
+    let site = Site::responding(|_| answer("200 OK", "", "")).await;
     let url = site.named("http://app.example", "/");
     let base = json!({"allowedHosts": ["*.example"]});
     let hosts = json!({"app.example": "127.0.0.1"});
-    shows(base, "hosts", hosts, &Names::none(), &url, "dns-failed", "").await;
+    assert_effect_of_key(base, "hosts", hosts, &Names::none(), &url, "dns-failed", "").await;
 }
 
 #[tokio::test]
@@ -160,7 +160,7 @@ async fn extra_roots_are_trusted() {
     let url = site.named("https://safe.example", "/");
     let base = json!({"mode": "any", "hosts": {"safe.example": "127.0.0.1"}});
     let roots = json!([authority.file()]);
-    shows(
+    assert_effect_of_key(
         base,
         "extraRoots",
         roots,

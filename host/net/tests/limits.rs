@@ -11,18 +11,18 @@ use mimir_net::{Error, FetchedResponse, HttpClient, RequestLimits};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::kit::{Names, Site, answer, client, client_of, fetch, get, lax};
+use crate::kit::{Names, Site, answer, client, client_with_names, fetch, get, lax};
 
 const SHORT: Duration = Duration::from_millis(200);
 
-/// Longer than any of these tests waits, and far shorter than a wait without the limit.
+/// Far longer than a wait with the limit, and far shorter than one without it.
 const SOON: Duration = Duration::from_secs(20);
 
-fn within(limits: RequestLimits) -> HttpClient {
-    client_of(lax(), &Names::none(), limits)
+fn client_with_limits(limits: RequestLimits) -> HttpClient {
+    client_with_names(lax(), &Names::none(), limits)
 }
 
-fn failed(fetched: Result<FetchedResponse, Error>) -> (&'static str, ToolErrorCode) {
+fn limit_error(fetched: Result<FetchedResponse, Error>) -> (&'static str, ToolErrorCode) {
     let error = fetched.unwrap_err();
     assert!(
         error.to_string().contains("limit") || error.to_string().contains("ask for"),
@@ -31,16 +31,16 @@ fn failed(fetched: Result<FetchedResponse, Error>) -> (&'static str, ToolErrorCo
     (error.kind(), error.code())
 }
 
-/// Starts a server that sends `begin` and then `again` for ever, with a pause in between.
-async fn endless(begin: &'static [u8], again: &'static [u8], rest: Duration) -> Site {
-    Site::of(move |mut stream: TcpStream| async move {
+/// Starts a server that sends `begin` and then `again` forever, with a pause in between.
+async fn endless(begin: &'static [u8], again: &'static [u8], pause: Duration) -> Site {
+    Site::handling(move |mut stream: TcpStream| async move {
         let _ = stream.read(&mut [0; 4096]).await;
         if stream.write_all(begin).await.is_err() {
             return;
         }
         while stream.write_all(again).await.is_ok() {
-            if !rest.is_zero() {
-                tokio::time::sleep(rest).await;
+            if !pause.is_zero() {
+                tokio::time::sleep(pause).await;
             }
         }
     })
@@ -57,7 +57,7 @@ async fn body_that_drips_ends_with_the_total_time() {
         ..RequestLimits::default()
     };
     assert_eq!(
-        failed(fetch(&within(limits), &site.url("/")).await),
+        limit_error(fetch(&client_with_limits(limits), &site.url("/")).await),
         ("timeout-whole", ToolErrorCode::Timeout)
     );
     assert!(started.elapsed() < SOON);
@@ -73,7 +73,7 @@ async fn body_that_stalls_ends_sooner() {
     };
     let started = Instant::now();
     assert_eq!(
-        failed(fetch(&within(limits), &site.url("/")).await),
+        limit_error(fetch(&client_with_limits(limits), &site.url("/")).await),
         ("timeout-body", ToolErrorCode::Timeout)
     );
     assert!(started.elapsed() < SOON);
@@ -97,7 +97,7 @@ async fn headers_that_never_end_time_out() {
         };
         let started = Instant::now();
         assert_eq!(
-            failed(fetch(&within(limits), &site.url("/")).await),
+            limit_error(fetch(&client_with_limits(limits), &site.url("/")).await),
             ("timeout-headers", ToolErrorCode::Timeout)
         );
         assert!(started.elapsed() < SOON);
@@ -112,11 +112,14 @@ async fn headers_are_limited() {
         Duration::ZERO,
     )
     .await;
-    let one = endless(b"HTTP/1.1 200 OK\r\nx: ", &[b'y'; 4096], Duration::ZERO).await;
-    for site in [large, one] {
-        let error = fetch(&within(RequestLimits::default()), &site.url("/"))
-            .await
-            .unwrap_err();
+    let single = endless(b"HTTP/1.1 200 OK\r\nx: ", &[b'y'; 4096], Duration::ZERO).await;
+    for site in [large, single] {
+        let error = fetch(
+            &client_with_limits(RequestLimits::default()),
+            &site.url("/"),
+        )
+        .await
+        .unwrap_err();
         assert_eq!(
             (error.kind(), error.code()),
             ("too-large", ToolErrorCode::LimitExceeded),
@@ -124,10 +127,13 @@ async fn headers_are_limited() {
         );
     }
     // Few bytes, but too many headers.
-    let site = Site::says(|_| answer("200 OK", &"a: b\r\n".repeat(200), "")).await;
-    let error = fetch(&within(RequestLimits::default()), &site.url("/"))
-        .await
-        .unwrap_err();
+    let site = Site::responding(|_| answer("200 OK", &"a: b\r\n".repeat(200), "")).await;
+    let error = fetch(
+        &client_with_limits(RequestLimits::default()),
+        &site.url("/"),
+    )
+    .await
+    .unwrap_err();
     assert_eq!(error.kind(), "too-large", "{error}");
 }
 
@@ -137,8 +143,8 @@ async fn bodies_are_limited() {
         body_bytes: 100_000,
         ..RequestLimits::default()
     };
-    // One announces its length, one announces another length, one announces none.
-    let honest = Site::says(|_| answer("200 OK", "", &"x".repeat(100_001))).await;
+    // Bodies with a content length, in chunks, and up to the end of the connection.
+    let honest = Site::responding(|_| answer("200 OK", "", &"x".repeat(100_001))).await;
     let chunked = endless(
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
         b"10\r\n0123456789abcdef\r\n",
@@ -148,11 +154,11 @@ async fn bodies_are_limited() {
     let to_the_end = endless(b"HTTP/1.1 200 OK\r\n\r\n", &[b'y'; 4096], Duration::ZERO).await;
     for site in [&honest, &chunked, &to_the_end] {
         assert_eq!(
-            failed(fetch(&within(limits), &site.url("/")).await),
+            limit_error(fetch(&client_with_limits(limits), &site.url("/")).await),
             ("too-large", ToolErrorCode::LimitExceeded)
         );
         // A streamed body has the same limit.
-        let mut body = within(limits)
+        let mut body = client_with_limits(limits)
             .send(get(&site.url("/")).map(Full::new))
             .await
             .unwrap()
@@ -166,11 +172,11 @@ async fn bodies_are_limited() {
         };
         assert_eq!(error.kind(), "too-large");
         assert!(received <= 100_000, "{received}");
-        assert!(body.frame().await.is_none(), "it is over");
+        assert!(body.frame().await.is_none(), "the body has ended");
     }
-    let exact = Site::says(|_| answer("200 OK", "", &"x".repeat(100_000))).await;
+    let exact = Site::responding(|_| answer("200 OK", "", &"x".repeat(100_000))).await;
     assert_eq!(
-        fetch(&within(limits), &exact.url("/"))
+        fetch(&client_with_limits(limits), &exact.url("/"))
             .await
             .unwrap()
             .body
@@ -183,7 +189,8 @@ async fn bodies_are_limited() {
 #[tokio::test]
 async fn headers_are_counted() {
     for (count, kind) in [(99, ""), (150, "too-large")] {
-        let site = Site::says(move |_| answer("200 OK", &"x-a: b\r\n".repeat(count), "")).await;
+        let site =
+            Site::responding(move |_| answer("200 OK", &"x-a: b\r\n".repeat(count), "")).await;
         let fetched = fetch(&client(lax()), &site.url("/")).await;
         match fetched {
             Ok(fetched) => assert_eq!(
@@ -217,8 +224,8 @@ async fn trailers_and_chunk_extensions_are_limited() {
         .await,
         endless(extension, &[b'y'; 4096], Duration::ZERO).await,
     ] {
-        let fetched = fetch(&within(RequestLimits::default()), &site.url("/")).await;
-        assert_eq!(failed(fetched), ("too-large", ToolErrorCode::LimitExceeded));
+        let fetched = fetch(&client_with_limits(RequestLimits::default()), &site.url("/")).await;
+        assert_eq!(limit_error(fetched), ("too-large", ToolErrorCode::LimitExceeded));
     }
 }
 
@@ -228,7 +235,7 @@ async fn gzip_bomb_is_refused() {
     packed.write_all(&vec![0; 64 << 20]).unwrap();
     let packed = packed.finish().unwrap();
     assert!(packed.len() < 100_000);
-    let site = Site::of(move |mut stream: TcpStream| {
+    let site = Site::handling(move |mut stream: TcpStream| {
         let packed = packed.clone();
         async move {
             let _ = stream.read(&mut [0; 4096]).await;
@@ -255,7 +262,7 @@ async fn uploads_are_limited() {
         crate::kit::text("read")
     })
     .await;
-    let client = within(RequestLimits {
+    let client = client_with_limits(RequestLimits {
         upload_bytes: 1000,
         ..RequestLimits::default()
     });
@@ -263,7 +270,7 @@ async fn uploads_are_limited() {
         .body(Bytes::from(vec![0; 1001]))
         .unwrap();
     assert_eq!(
-        failed(client.fetch(whole).await),
+        limit_error(client.fetch(whole).await),
         ("too-large", ToolErrorCode::LimitExceeded)
     );
     // As a stream of unknown length.
@@ -283,8 +290,8 @@ async fn uploads_are_limited() {
 /// A guest that opens requests and never reads their responses.
 #[tokio::test]
 async fn requests_open_at_a_time_are_limited() {
-    let site = Site::says(|_| answer("200 OK", "", &"x".repeat(100_000))).await;
-    let client = within(RequestLimits {
+    let site = Site::responding(|_| answer("200 OK", "", &"x".repeat(100_000))).await;
+    let client = client_with_limits(RequestLimits {
         connect: SHORT,
         ..RequestLimits::default()
     });
@@ -316,7 +323,7 @@ async fn requests_open_at_a_time_are_limited() {
 
 #[tokio::test]
 async fn too_many_request_headers_are_not_sent() {
-    let site = Site::says(|_| answer("200 OK", "", "")).await;
+    let site = Site::responding(|_| answer("200 OK", "", "")).await;
     let many: Vec<String> = (0..101).map(|n| format!("x-{n}")).collect();
     let large = "y".repeat(70_000);
     for (headers, kind) in [

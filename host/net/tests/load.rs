@@ -5,7 +5,7 @@ use crate::kit::{Site, answer, client, fetch, lax};
 /// A thousand requests by eight calls open as many connections as calls, and no more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn load_of_eight_calls_takes_eight_connections() {
-    let site = Site::says(|_| answer("200 OK", "", "hello")).await;
+    let site = Site::responding(|_| answer("200 OK", "", "hello")).await;
     let client = client(lax());
     let calls = (0..8).map(|_| {
         let (client, url) = (client.clone(), site.url("/"));

@@ -7,17 +7,18 @@ use mimir_core::ToolErrorCode;
 use mimir_net::RequestLimits;
 
 use crate::kit::{
-    Authority, Names, Site, answer, client, client_of, fetch, fixed, get, guarded, lax, listed,
+    Authority, Names, Site, answer, client, client_with_guard, client_with_names, fetch, fixed,
+    get, lax, listed,
 };
 
-fn to(status: &str, location: &str) -> String {
+fn redirect_to(status: &str, location: &str) -> String {
     answer(status, &format!("location: {location}\r\n"), "")
 }
 
 /// Each hop is checked like the first one: an allowed server cannot redirect to a refused one.
 #[tokio::test]
 async fn redirect_target_is_checked_like_a_request() {
-    let inside = Site::says(|_| answer("200 OK", "", "inside")).await;
+    let inside = Site::responding(|_| answer("200 OK", "", "inside")).await;
     let port = inside.address.port();
     for (location, kind) in [
         (format!("http://127.0.0.1:{port}/"), "blocked"),
@@ -39,9 +40,9 @@ async fn redirect_target_is_checked_like_a_request() {
         ("http://a..b/".to_owned(), "invalid-redirect"),
     ] {
         let shown = location.clone();
-        let outside = Site::says(move |_| to("302 Found", &location)).await;
-        let names = Names::of(&[("private.example", "127.0.0.1")]);
-        let client = client_of(
+        let outside = Site::responding(move |_| redirect_to("302 Found", &location)).await;
+        let names = Names::resolving(&[("private.example", "127.0.0.1")]);
+        let client = client_with_names(
             fixed(listed(&["*.example"]), "allowed.example"),
             &names,
             RequestLimits::default(),
@@ -58,7 +59,7 @@ async fn redirect_target_is_checked_like_a_request() {
 #[tokio::test]
 async fn redirect_from_https_to_http_is_not_followed() {
     let authority = Authority::new();
-    let clear = Site::says(|_| answer("200 OK", "", "in the clear")).await;
+    let clear = Site::responding(|_| answer("200 OK", "", "in the clear")).await;
     let location = clear.named("http://safe.example", "/");
     let site = Site::https(authority.server(&["safe.example"], &[]), move |_| {
         let location = location.clone();
@@ -76,7 +77,7 @@ async fn redirect_from_https_to_http_is_not_followed() {
         lax(),
         "safe.example",
     )));
-    let client = guarded(
+    let client = client_with_guard(
         guard.into(),
         &Names::none(),
         RequestLimits::default(),
@@ -95,12 +96,12 @@ async fn redirect_from_https_to_http_is_not_followed() {
 
 #[tokio::test]
 async fn redirects_are_limited() {
-    let site = Site::says(|head| {
+    let site = Site::responding(|head| {
         let here: usize = head[5..].split(' ').next().unwrap().parse().unwrap();
         match here {
             5 => answer("200 OK", "", "at last"),
-            9 => to("302 Found", "/9"),
-            here => to("301 Moved", &format!("/{}", here + 1)),
+            9 => redirect_to("302 Found", "/9"),
+            here => redirect_to("301 Moved", &format!("/{}", here + 1)),
         }
     })
     .await;
@@ -138,9 +139,9 @@ async fn redirect_keeps_method_and_body_as_the_fetch_standard_says() {
         ("307 x", "POST", "POST"),
         ("308 x", "PUT", "PUT"),
     ] {
-        let site = Site::says(move |head| match head.contains(" /there ") {
+        let site = Site::responding(move |head| match head.contains(" /there ") {
             true => answer("200 OK", "", ""),
-            false => to(status, "/there"),
+            false => redirect_to(status, "/there"),
         })
         .await;
         let mut request = Request::post(site.url("/here"))
@@ -160,8 +161,12 @@ async fn redirect_keeps_method_and_body_as_the_fetch_standard_says() {
             last.starts_with(&format!("{after} /there ")),
             "{status} {method}: {last}"
         );
-        let kept = after != "GET" && after != "HEAD";
-        assert_eq!(last.contains("payload"), kept, "{status} {method}: {last}");
+        let has_body = after != "GET" && after != "HEAD";
+        assert_eq!(
+            last.contains("payload"),
+            has_body,
+            "{status} {method}: {last}"
+        );
         assert_eq!(
             last.contains("text/x"),
             after != "GET",
@@ -182,17 +187,17 @@ const NAMES: [&str; 6] = [
 
 #[tokio::test]
 async fn redirect_keeps_credentials_at_their_origin() {
-    let other = Site::says(|_| answer("200 OK", "", "")).await;
+    let other = Site::responding(|_| answer("200 OK", "", "")).await;
     let elsewhere = other.named("http://b.example", "/");
-    let site = Site::says(move |head| match head.starts_with("GET /away ") {
-        true => to("302 Found", &elsewhere),
-        false if head.starts_with("GET /near ") => to("302 Found", "/here"),
+    let site = Site::responding(move |head| match head.starts_with("GET /away ") {
+        true => redirect_to("302 Found", &elsewhere),
+        false if head.starts_with("GET /near ") => redirect_to("302 Found", "/here"),
         false => answer("200 OK", "", ""),
     })
     .await;
     let client = client(fixed(fixed(lax(), "a.example"), "b.example"));
     let token = HeaderName::from_static("x-my-token");
-    for (path, kept) in [("/near", true), ("/away", false)] {
+    for (path, is_same_origin) in [("/near", true), ("/away", false)] {
         let mut request = get(&site.named("http://a.example", path));
         let mut secret = HeaderValue::from_static("hidden-by-its-caller");
         secret.set_sensitive(true);
@@ -205,14 +210,22 @@ async fn redirect_keeps_credentials_at_their_origin() {
         headers.insert(token.clone(), secret);
         headers.insert("accept", HeaderValue::from_static("text/html"));
         client.fetch(request).await.unwrap();
-        let heads = if kept { site.heads() } else { other.heads() };
+        let heads = if is_same_origin {
+            site.heads()
+        } else {
+            other.heads()
+        };
         let last = heads.last().unwrap();
         assert_eq!(
             last.matches("credential").count(),
-            if kept { 2 + NAMES.len() } else { 0 },
+            if is_same_origin { 2 + NAMES.len() } else { 0 },
             "{last}"
         );
-        assert_eq!(last.contains("hidden-by-its-caller"), kept, "{last}");
+        assert_eq!(
+            last.contains("hidden-by-its-caller"),
+            is_same_origin,
+            "{last}"
+        );
         assert!(last.contains("accept: text/html"), "{last}");
         assert!(!last.contains("referer"), "{last}");
     }
@@ -221,7 +234,7 @@ async fn redirect_keeps_credentials_at_their_origin() {
 }
 
 #[tokio::test]
-async fn redirect_free_status_is_a_response() {
+async fn status_without_redirect_is_a_response() {
     for status in [
         "404 Not Found",
         "500 Oops",
@@ -230,7 +243,8 @@ async fn redirect_free_status_is_a_response() {
         "299 Odd",
     ] {
         let site =
-            Site::says(move |_| format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n")).await;
+            Site::responding(move |_| format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n"))
+                .await;
         let fetched = fetch(&client(lax()), &site.url("/")).await.unwrap();
         assert_eq!(fetched.status.as_str(), &status[..3]);
     }

@@ -5,7 +5,7 @@ use http::{Method, Request};
 use mimir_core::ToolErrorCode;
 use mimir_net::{RequestLimits, headers};
 
-use crate::kit::{Names, Site, answer, client, client_of, fetch, get, kind, lax, listed};
+use crate::kit::{Names, Site, answer, client, client_with_names, fetch, get, kind, lax, listed};
 
 #[tokio::test]
 async fn invalid_url_has_its_own_kind() {
@@ -34,7 +34,7 @@ async fn invalid_url_has_its_own_kind() {
 
 #[tokio::test]
 async fn host_tricks_do_not_bypass_the_list() {
-    let site = Site::says(|_| answer("200 OK", "", "hello")).await;
+    let site = Site::responding(|_| answer("200 OK", "", "hello")).await;
     let client = client(listed(&["safe.example"]));
     let port = site.address.port();
     for url in [
@@ -58,14 +58,14 @@ async fn host_tricks_do_not_bypass_the_list() {
 
 #[tokio::test]
 async fn host_ignores_case_and_trailing_dot() {
-    let site = Site::says(|_| answer("200 OK", "", "hello")).await;
-    let names = Names::of(&[
+    let site = Site::responding(|_| answer("200 OK", "", "hello")).await;
+    let names = Names::resolving(&[
         ("safe.example", "127.0.0.1"),
         ("xn--bcher-kva.example", "127.0.0.1"),
     ]);
     let mut rules = listed(&["safe.example", "bücher.example"]);
     rules.block_private = false;
-    let client = client_of(rules, &names, RequestLimits::default());
+    let client = client_with_names(rules, &names, RequestLimits::default());
     for host in [
         "http://safe.example",
         "HTTP://SAFE.Example.",
@@ -93,8 +93,8 @@ fn line(head: &str, name: &str) -> String {
 
 #[tokio::test]
 async fn ports_of_other_protocols_are_refused() {
-    let names = Names::of(&[("mail.example", "127.0.0.1")]);
-    let client = client_of(lax(), &names, RequestLimits::default());
+    let names = Names::resolving(&[("mail.example", "127.0.0.1")]);
+    let client = client_with_names(lax(), &names, RequestLimits::default());
     for port in [22, 23, 25, 465, 587, 3389, 6379, 11211] {
         let error = fetch(&client, &format!("http://mail.example:{port}/"))
             .await
@@ -105,7 +105,11 @@ async fn ports_of_other_protocols_are_refused() {
             "{error}"
         );
     }
-    assert_eq!(names.asked(), [""; 0], "a refused request causes no lookup");
+    assert_eq!(
+        names.lookups(),
+        [""; 0],
+        "a refused request causes no lookup"
+    );
 }
 
 #[tokio::test]
@@ -135,7 +139,7 @@ async fn header_cannot_break_out_of_its_line() {
 
 #[tokio::test]
 async fn headers_of_the_connection_are_refused() {
-    let site = Site::says(|_| answer("200 OK", "", "hello")).await;
+    let site = Site::responding(|_| answer("200 OK", "", "hello")).await;
     let client = client(lax());
     for (name, value) in [
         ("host", "evil.example"),
@@ -165,7 +169,7 @@ async fn headers_of_the_connection_are_refused() {
 
 #[tokio::test]
 async fn body_must_match_its_announced_length() {
-    let site = Site::says(|_| answer("200 OK", "", "hello")).await;
+    let site = Site::responding(|_| answer("200 OK", "", "hello")).await;
     let client = client(lax());
     for (lengths, fits) in [
         (vec!["5"], true),
@@ -193,7 +197,7 @@ async fn body_must_match_its_announced_length() {
 
 #[tokio::test]
 async fn methods_for_tunnels_and_echoes_are_refused() {
-    let site = Site::says(|_| answer("200 OK", "", "hello")).await;
+    let site = Site::responding(|_| answer("200 OK", "", "hello")).await;
     let client = client(lax());
     for method in ["CONNECT", "TRACE", "TRACK"] {
         let mut request = get(&site.url("/"));
@@ -209,7 +213,7 @@ async fn methods_for_tunnels_and_echoes_are_refused() {
 /// All characters that a URL may contain arrive encoded, and with their meaning unchanged.
 #[tokio::test]
 async fn url_with_odd_characters_arrives_encoded() {
-    let site = Site::says(|_| answer("200 OK", "", "")).await;
+    let site = Site::responding(|_| answer("200 OK", "", "")).await;
     let client = client(lax());
     fetch(&client, &site.url("/a%20b{c}|d^e`f\"?g=<h>&i='j'`#k"))
         .await

@@ -8,11 +8,11 @@ use mimir_core::network::{NetworkPolicy, NetworkRules};
 use mimir_net::{HttpClient, PolicyGuard, RequestLimits, TlsRoots};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::kit::{Names, Site, answer, fixed, get, guarded, kind, lax, listed};
+use crate::kit::{Names, Site, answer, client_with_guard, fixed, get, kind, lax, listed};
 
-fn under(rules: NetworkRules) -> (Arc<PolicyGuard>, HttpClient) {
+fn client_under(rules: NetworkRules) -> (Arc<PolicyGuard>, HttpClient) {
     let guard = Arc::new(PolicyGuard::new(NetworkPolicy::new(rules)));
-    let client = guarded(
+    let client = client_with_guard(
         Arc::clone(&guard),
         &Names::none(),
         RequestLimits::default(),
@@ -23,8 +23,8 @@ fn under(rules: NetworkRules) -> (Arc<PolicyGuard>, HttpClient) {
 
 #[tokio::test]
 async fn revoked_grant_refuses_the_next_request() {
-    let site = Site::says(|_| answer("200 OK", "", "hello")).await;
-    let (guard, client) = under(fixed(listed(&["app.example"]), "app.example"));
+    let site = Site::responding(|_| answer("200 OK", "", "hello")).await;
+    let (guard, client) = client_under(fixed(listed(&["app.example"]), "app.example"));
     let url = site.named("http://app.example", "/");
     assert_eq!(kind(&client, &url).await, "");
     guard.set(NetworkPolicy::new(listed(&[])));
@@ -39,39 +39,39 @@ async fn revoked_grant_refuses_the_next_request() {
 /// The host is still allowed, but its address no longer is: the open connection is not used.
 #[tokio::test]
 async fn revoked_address_closes_a_pooled_connection() {
-    let site = Site::says(|_| answer("200 OK", "", "hello")).await;
+    let site = Site::responding(|_| answer("200 OK", "", "hello")).await;
     let allowed = fixed(listed(&["app.example"]), "app.example");
-    let (guard, client) = under(allowed.clone());
+    let (guard, client) = client_under(allowed.clone());
     let url = site.named("http://app.example", "/");
     assert_eq!(kind(&client, &url).await, "");
     assert_eq!(kind(&client, &url).await, "");
-    assert_eq!(site.connections(), 1, "it is kept");
+    assert_eq!(site.connections(), 1, "the connection is reused");
     let mut changed = allowed.clone();
     changed.hosts.clear();
     guard.set(NetworkPolicy::new(changed));
     assert_eq!(kind(&client, &url).await, "dns-failed");
     guard.set(NetworkPolicy::new(allowed));
     assert_eq!(kind(&client, &url).await, "");
-    assert_eq!(site.connections(), 2, "a new one");
+    assert_eq!(site.connections(), 2, "a new connection");
 }
 
 #[tokio::test]
 async fn revoked_host_ends_a_response_in_transfer() {
-    let (tell, told) = tokio::sync::mpsc::channel::<()>(1);
-    let told = Arc::new(tokio::sync::Mutex::new(told));
-    let site = Site::of(move |mut stream| {
-        let told = Arc::clone(&told);
+    let (sender, receiver) = tokio::sync::mpsc::channel::<()>(1);
+    let receiver = Arc::new(tokio::sync::Mutex::new(receiver));
+    let site = Site::handling(move |mut stream| {
+        let receiver = Arc::clone(&receiver);
         async move {
             let _ = stream.read(&mut [0; 4096]).await;
             let head = "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nfirst";
             stream.write_all(head.as_bytes()).await.unwrap();
-            told.lock().await.recv().await;
+            receiver.lock().await.recv().await;
             stream.write_all(b"after").await.unwrap();
         }
     })
     .await;
     for (then, ends) in [(lax(), false), (listed(&[]), true)] {
-        let (guard, client) = under(fixed(listed(&["app.example"]), "app.example"));
+        let (guard, client) = client_under(fixed(listed(&["app.example"]), "app.example"));
         let url = site.named("http://app.example", "/");
         let mut body = client
             .send(get(&url).map(http_body_util::Full::new))
@@ -81,7 +81,7 @@ async fn revoked_host_ends_a_response_in_transfer() {
         let first = body.frame().await.unwrap().unwrap();
         assert_eq!(first.into_data().unwrap(), "first");
         guard.set(NetworkPolicy::new(then));
-        tell.send(()).await.unwrap();
+        sender.send(()).await.unwrap();
         let after = body.frame().await.unwrap();
         assert_eq!(after.is_err(), ends);
         assert_eq!(
@@ -94,29 +94,29 @@ async fn revoked_host_ends_a_response_in_transfer() {
 /// Two tools with the same permissions still share no connection.
 #[tokio::test]
 async fn clients_do_not_share_connections() {
-    let site = Site::says(|_| answer("200 OK", "", "hello")).await;
-    let (_, one) = under(lax());
-    let (_, other) = under(lax());
+    let site = Site::responding(|_| answer("200 OK", "", "hello")).await;
+    let (_, first) = client_under(lax());
+    let (_, second) = client_under(lax());
     for _ in 0..3 {
-        assert_eq!(kind(&one, &site.url("/")).await, "");
-        assert_eq!(kind(&one.clone(), &site.url("/")).await, "");
+        assert_eq!(kind(&first, &site.url("/")).await, "");
+        assert_eq!(kind(&first.clone(), &site.url("/")).await, "");
     }
     assert_eq!(site.connections(), 1, "calls of one tool share theirs");
-    assert_eq!(kind(&other, &site.url("/")).await, "");
+    assert_eq!(kind(&second, &site.url("/")).await, "");
     assert_eq!(site.connections(), 2);
 }
 
-/// The request was authorized and then waited for its turn.
+/// The request was authorized, and then waited for a slot.
 #[tokio::test]
 async fn revoked_host_refuses_a_waiting_request() {
-    let site = Site::of(|mut stream| async move {
+    let site = Site::handling(|mut stream| async move {
         let _ = stream.read(&mut [0; 4096]).await;
         let head = "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nfirst";
         let _ = stream.write_all(head.as_bytes()).await;
         std::future::pending::<()>().await;
     })
     .await;
-    let (guard, client) = under(fixed(listed(&["app.example"]), "app.example"));
+    let (guard, client) = client_under(fixed(listed(&["app.example"]), "app.example"));
     let url = site.named("http://app.example", "/");
     let send = || client.send(get(&url).map(http_body_util::Full::new));
     let mut open = Vec::new();
@@ -135,55 +135,58 @@ async fn revoked_host_refuses_a_waiting_request() {
 /// The head of the response may arrive before the body of the request is sent.
 #[tokio::test]
 async fn revoked_host_or_deadline_ends_an_upload() {
-    let (told, mut tell) = tokio::sync::mpsc::unbounded_channel::<usize>();
-    let site = Site::of(move |mut stream| {
-        let told = told.clone();
+    let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel::<usize>();
+    let site = Site::handling(move |mut stream| {
+        let sender = sender.clone();
         async move {
-            let mut piece = [0; 4096];
-            let _ = stream.read(&mut piece).await;
+            let mut chunk = [0; 4096];
+            let _ = stream.read(&mut chunk).await;
             let head = "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nfirst";
             stream.write_all(head.as_bytes()).await.unwrap();
-            while let Ok(read @ 1..) = stream.read(&mut piece).await {
-                let _ = told.send(read);
+            while let Ok(read @ 1..) = stream.read(&mut chunk).await {
+                let _ = sender.send(read);
             }
         }
     })
     .await;
-    for late in [false, true] {
+    for past_deadline in [false, true] {
         let guard = Arc::new(PolicyGuard::new(NetworkPolicy::new(fixed(
             listed(&["app.example"]),
             "app.example",
         ))));
         let limits = RequestLimits {
-            whole: std::time::Duration::from_millis(if late { 300 } else { 30_000 }),
+            whole: std::time::Duration::from_millis(if past_deadline { 300 } else { 30_000 }),
             ..RequestLimits::default()
         };
-        let client = guarded(
+        let client = client_with_guard(
             Arc::clone(&guard),
             &Names::none(),
             limits,
             TlsRoots::default(),
         );
-        let (mut more, pieces) = futures::channel::mpsc::unbounded::<Result<_, std::io::Error>>();
-        let frames = futures::StreamExt::map(pieces, |piece| piece.map(http_body::Frame::data));
+        let (mut more, chunks) = futures::channel::mpsc::unbounded::<Result<_, std::io::Error>>();
+        let frames = futures::StreamExt::map(chunks, |chunk| chunk.map(http_body::Frame::data));
         let mut request = http::Request::new(http_body_util::StreamBody::new(frames));
         *request.method_mut() = http::Method::POST;
         *request.uri_mut() = site.named("http://app.example", "/").parse().unwrap();
-        let piece = || Ok(bytes::Bytes::from_static(b"piece"));
-        futures::SinkExt::send(&mut more, piece()).await.unwrap();
+        let chunk = || Ok(bytes::Bytes::from_static(b"piece"));
+        futures::SinkExt::send(&mut more, chunk()).await.unwrap();
         let answer = client.send(request).await.unwrap();
         // The first may have arrived with the head of the request.
-        futures::SinkExt::send(&mut more, piece()).await.unwrap();
-        assert!(tell.recv().await.is_some());
-        match late {
+        futures::SinkExt::send(&mut more, chunk()).await.unwrap();
+        assert!(receiver.recv().await.is_some());
+        match past_deadline {
             true => tokio::time::sleep(limits.whole).await,
             false => guard.set(NetworkPolicy::new(listed(&[]))),
         }
-        while tell.try_recv().is_ok() {}
-        let _ = futures::SinkExt::send(&mut more, piece()).await;
+        while receiver.try_recv().is_ok() {}
+        let _ = futures::SinkExt::send(&mut more, chunk()).await;
         // The connection ends, and nothing more has arrived.
         tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-        assert!(tell.try_recv().is_err(), "late: {late}");
+        assert!(
+            receiver.try_recv().is_err(),
+            "past_deadline: {past_deadline}"
+        );
         drop(answer);
     }
 }

@@ -12,9 +12,9 @@ const PLACEHOLDER: &str = "placeholder-0123";
 const VALUE: &str = "s3cret/value+42";
 
 /// One secret, for one header of one host.
-struct One;
+struct OneSecret;
 
-impl SecretSwap for One {
+impl SecretSwap for OneSecret {
     fn swap(
         &self,
         origin: &UrlOrigin,
@@ -22,14 +22,14 @@ impl SecretSwap for One {
         value: &HeaderValue,
     ) -> Option<HeaderValue> {
         let text = value.to_str().ok()?;
-        let ours = origin.host.to_string() == "a.example" && *name == AUTHORIZATION;
+        let is_declared = origin.host.to_string() == "a.example" && *name == AUTHORIZATION;
         let value = text.replace(PLACEHOLDER, VALUE);
-        (ours && value != text).then(|| value.parse().unwrap())
+        (is_declared && value != text).then(|| value.parse().unwrap())
     }
 }
 
-fn swapping() -> HttpClient {
-    client(fixed(fixed(lax(), "a.example"), "b.example")).with_secrets(Arc::new(One))
+fn client_with_secret() -> HttpClient {
+    client(fixed(fixed(lax(), "a.example"), "b.example")).with_secrets(Arc::new(OneSecret))
 }
 
 fn request(url: &str, header: &str) -> http::Request<bytes::Bytes> {
@@ -42,7 +42,7 @@ fn request(url: &str, header: &str) -> http::Request<bytes::Bytes> {
 
 #[tokio::test]
 async fn secret_is_sent_only_in_its_header_to_its_host() {
-    let site = Site::says(|_| answer("200 OK", "", "")).await;
+    let site = Site::responding(|_| answer("200 OK", "", "")).await;
     for (origin, header, swapped) in [
         ("http://a.example", "authorization", true),
         ("http://A.EXAMPLE.", "Authorization", true),
@@ -50,7 +50,7 @@ async fn secret_is_sent_only_in_its_header_to_its_host() {
         ("http://b.example", "authorization", false),
     ] {
         let url = site.named(origin, &format!("/?q={PLACEHOLDER}"));
-        swapping()
+        client_with_secret()
             .fetch(request(
                 mimir_net::uri(&url).unwrap().to_string().as_str(),
                 header,
@@ -73,15 +73,15 @@ async fn secret_is_sent_only_in_its_header_to_its_host() {
 
 #[tokio::test]
 async fn redirect_to_another_origin_drops_secret_and_placeholder() {
-    let other = Site::says(|_| answer("200 OK", "", "")).await;
+    let other = Site::responding(|_| answer("200 OK", "", "")).await;
     let elsewhere = other.named("http://b.example", "/");
-    let site = Site::says(move |head| match head.starts_with("GET /away ") {
+    let site = Site::responding(move |head| match head.starts_with("GET /away ") {
         true => answer("307 x", &format!("location: {elsewhere}\r\n"), ""),
         false if head.starts_with("GET /near ") => answer("307 x", "location: /here\r\n", ""),
         false => answer("200 OK", "", ""),
     })
     .await;
-    swapping()
+    client_with_secret()
         .fetch(request(
             &site.named("http://a.example", "/near"),
             "authorization",
@@ -93,7 +93,7 @@ async fn redirect_to_another_origin_drops_secret_and_placeholder() {
         heads.iter().all(|head| head.contains(VALUE)),
         "its own origin: {heads:?}"
     );
-    swapping()
+    client_with_secret()
         .fetch(request(
             &site.named("http://a.example", "/away"),
             "authorization",
@@ -110,13 +110,14 @@ async fn redirect_to_another_origin_drops_secret_and_placeholder() {
 /// A server that received the secret returns it in a URL, in every spelling that a URL allows.
 #[tokio::test]
 async fn redirect_with_a_secret_in_its_url_is_not_followed() {
-    let other = Site::says(|_| answer("200 OK", "", "")).await;
+    let other = Site::responding(|_| answer("200 OK", "", "")).await;
     for shown in [VALUE, "s3cret%2Fvalue%2B42", "%733cret%2fvalue%2b42"] {
         let location = other.named("http://b.example", &format!("/?k={shown}"));
-        let site =
-            Site::says(move |_| answer("302 Found", &format!("location: {location}\r\n"), ""))
-                .await;
-        let sent = swapping()
+        let site = Site::responding(move |_| {
+            answer("302 Found", &format!("location: {location}\r\n"), "")
+        })
+        .await;
+        let sent = client_with_secret()
             .fetch(request(
                 &site.named("http://a.example", "/"),
                 "authorization",
@@ -135,16 +136,17 @@ async fn redirect_with_a_secret_in_its_url_is_not_followed() {
 /// Errors after the insertion do not show the value, and neither does the printed response.
 #[tokio::test]
 async fn secret_is_absent_from_errors_and_logs() {
-    let broken = Site::says(|head| format!("NOT HTTP {head}\r\n\r\n")).await;
+    let broken = Site::responding(|head| format!("NOT HTTP {head}\r\n\r\n")).await;
     let url = broken.named("http://a.example", "/");
-    let error = swapping()
+    let error = client_with_secret()
         .fetch(request(&url, "authorization"))
         .await
         .unwrap_err();
     assert_eq!(error.kind(), "protocol-error");
     assert!(!format!("{error} {error:?}").contains(VALUE), "{error:?}");
-    let echo = Site::says(|head| answer("200 OK", &format!("set-cookie: {VALUE}\r\n"), head)).await;
-    let fetched = swapping()
+    let echo =
+        Site::responding(|head| answer("200 OK", &format!("set-cookie: {VALUE}\r\n"), head)).await;
+    let fetched = client_with_secret()
         .fetch(request(
             &echo.named("http://a.example", "/?token=x"),
             "authorization",

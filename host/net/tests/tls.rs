@@ -7,12 +7,12 @@ use mimir_core::network::NetworkPolicy;
 use mimir_net::{HttpClient, PolicyGuard, RequestLimits, TlsRoots};
 use rustls::ServerConfig;
 
-use crate::kit::{Authority, Names, Site, answer, fetch, fixed, guarded, lax, text};
+use crate::kit::{Authority, Names, Site, answer, client_with_guard, fetch, fixed, lax, text};
 
-fn trusting(roots: TlsRoots) -> HttpClient {
+fn client_trusting(roots: TlsRoots) -> HttpClient {
     let rules = fixed(fixed(lax(), "safe.example"), "other.example");
     let guard = Arc::new(PolicyGuard::new(NetworkPolicy::new(rules)));
-    guarded(guard, &Names::none(), RequestLimits::default(), roots)
+    client_with_guard(guard, &Names::none(), RequestLimits::default(), roots)
 }
 
 async fn site(config: Arc<ServerConfig>) -> Site {
@@ -24,7 +24,7 @@ async fn site(config: Arc<ServerConfig>) -> Site {
 async fn certificate_with_the_right_name_is_accepted() {
     let authority = Authority::new();
     let site = site(authority.server(&["safe.example", "127.0.0.1"], &[])).await;
-    let client = trusting(authority.roots());
+    let client = client_trusting(authority.roots());
     for origin in [
         "https://safe.example",
         "https://SAFE.example.",
@@ -42,7 +42,7 @@ async fn certificate_with_the_right_name_is_accepted() {
 async fn certificate_with_another_name_is_refused() {
     let authority = Authority::new();
     let site = site(authority.server(&["safe.example"], &[])).await;
-    let client = trusting(authority.roots());
+    let client = client_trusting(authority.roots());
     for origin in [
         "https://other.example",
         "https://127.0.0.1",
@@ -69,7 +69,7 @@ async fn certificate_that_is_not_trusted_is_refused() {
     let early = authority.server_of(&["safe.example"], &[], |certificate| {
         certificate.not_before = rcgen::date_time_ymd(4000, 1, 1);
     });
-    for (site, roots, words, helps) in [
+    for (site, roots, reason, remedy) in [
         (
             unknown,
             Authority::new().roots(),
@@ -89,26 +89,32 @@ async fn certificate_that_is_not_trusted_is_refused() {
             "clock",
         ),
     ] {
-        let error = fetch(&trusting(roots), &site.named("https://safe.example", "/"))
-            .await
-            .unwrap_err();
+        let error = fetch(
+            &client_trusting(roots),
+            &site.named("https://safe.example", "/"),
+        )
+        .await
+        .unwrap_err();
         assert_eq!(
             (error.kind(), error.code()),
             ("tls-certificate", ToolErrorCode::Network),
             "{error}"
         );
-        assert!(error.to_string().contains(words), "{error}");
+        assert!(error.to_string().contains(reason), "{error}");
         let message = error.to_string();
-        assert!(message.contains(helps), "{error}");
-        assert_eq!(message.contains("extraRoots"), helps.contains("extraRoots"));
+        assert!(message.contains(remedy), "{error}");
+        assert_eq!(
+            message.contains("extraRoots"),
+            remedy.contains("extraRoots")
+        );
     }
 }
 
 #[tokio::test]
 async fn server_without_tls_is_reported() {
-    let site = Site::says(|_| answer("200 OK", "", "")).await;
-    let client = trusting(Authority::new().roots());
-    let silent = Site::of(|stream| async move { drop(stream) }).await;
+    let site = Site::responding(|_| answer("200 OK", "", "")).await;
+    let client = client_trusting(Authority::new().roots());
+    let silent = Site::handling(|stream| async move { drop(stream) }).await;
     for site in [site, silent] {
         // The server waits for the end of a head that never comes; TLS sees its first byte.
         let limits = RequestLimits {

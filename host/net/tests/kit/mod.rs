@@ -48,13 +48,17 @@ pub fn fixed(mut rules: NetworkRules, name: &str) -> NetworkRules {
 }
 
 /// Returns a client without an authorizer, whose names resolve as `names` defines.
-pub fn client_of(rules: NetworkRules, names: &Arc<Names>, limits: RequestLimits) -> HttpClient {
+pub fn client_with_names(
+    rules: NetworkRules,
+    names: &Arc<Names>,
+    limits: RequestLimits,
+) -> HttpClient {
     let guard = Arc::new(PolicyGuard::new(NetworkPolicy::new(rules)));
-    guarded(guard, names, limits, TlsRoots::default())
+    client_with_guard(guard, names, limits, TlsRoots::default())
 }
 
-/// Like [`client_of`], under the guard of the test.
-pub fn guarded(
+/// Like [`client_with_names`], under the guard of the test.
+pub fn client_with_guard(
     guard: Arc<PolicyGuard>,
     names: &Arc<Names>,
     limits: RequestLimits,
@@ -66,7 +70,7 @@ pub fn guarded(
 
 /// Returns a client without names.
 pub fn client(rules: NetworkRules) -> HttpClient {
-    client_of(rules, &Names::none(), RequestLimits::default())
+    client_with_names(rules, &Names::none(), RequestLimits::default())
 }
 
 /// Returns a request without a body.

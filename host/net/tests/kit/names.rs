@@ -13,17 +13,17 @@ use parking_lot::Mutex;
 #[derive(Default)]
 pub struct Names {
     answers: Mutex<BTreeMap<String, Vec<Vec<IpAddr>>>>,
-    asked: Mutex<Vec<String>>,
+    lookups: Mutex<Vec<String>>,
 }
 
 impl Names {
     /// Returns a resolver without names.
     pub fn none() -> Arc<Self> {
-        Self::of(&[])
+        Self::resolving(&[])
     }
 
     /// Returns a resolver for these names: answers are separated by `;`, the addresses of one answer by spaces.
-    pub fn of(names: &[(&str, &str)]) -> Arc<Self> {
+    pub fn resolving(names: &[(&str, &str)]) -> Arc<Self> {
         let address = |text: &str| text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
         let answer = |text: &str| text.split_whitespace().map(address).collect();
         let answers = names
@@ -31,21 +31,21 @@ impl Names {
             .map(|(name, answers)| ((*name).to_owned(), answers.split(';').map(answer).collect()));
         Arc::new(Self {
             answers: Mutex::new(answers.collect()),
-            asked: Mutex::default(),
+            lookups: Mutex::default(),
         })
     }
 
     /// Returns every name that was looked up.
-    pub fn asked(&self) -> Vec<String> {
-        self.asked.lock().clone()
+    pub fn lookups(&self) -> Vec<String> {
+        self.lookups.lock().clone()
     }
 }
 
 impl Resolver for Names {
     fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
-        self.asked.lock().push(name.to_owned());
-        let mut all = self.answers.lock();
-        let answer = match all.get_mut(name) {
+        self.lookups.lock().push(name.to_owned());
+        let mut answers = self.answers.lock();
+        let answer = match answers.get_mut(name) {
             Some(answers) if answers.len() > 1 => Ok(answers.remove(0)),
             Some(answers) => Ok(answers[0].clone()),
             None => Err(io::Error::other("no such host")),

@@ -49,7 +49,7 @@ impl Drop for Site {
 
 impl Site {
     /// Starts a server that handles each connection as the test defines.
-    pub async fn of<F: Future<Output = ()> + Send + 'static>(
+    pub async fn handling<F: Future<Output = ()> + Send + 'static>(
         handle: impl Fn(TcpStream) -> F + Send + 'static,
     ) -> Self {
         Self::logging(move |stream, _| handle(stream)).await
@@ -79,7 +79,7 @@ impl Site {
 
     /// Starts a server that answers each request with the bytes that `answer` returns for its head. Requests have no
     /// bodies here, or short ones.
-    pub async fn says(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
+    pub async fn responding(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
         let answer = Arc::new(answer);
         Self::logging(move |mut stream, log| {
             let answer = Arc::clone(&answer);
@@ -99,7 +99,7 @@ impl Site {
     pub async fn http<F: Future<Output = Answer> + Send + 'static>(
         handle: impl Fn(Request<Incoming>) -> F + Clone + Send + 'static,
     ) -> Self {
-        Self::of(move |stream| {
+        Self::handling(move |stream| {
             let handle = handle.clone();
             async move {
                 let service = service_fn(move |request| {
@@ -121,7 +121,7 @@ impl Site {
         handle: impl Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
     ) -> Self {
         let acceptor = TlsAcceptor::from(config);
-        Self::of(move |stream| {
+        Self::handling(move |stream| {
             let (handle, acceptor) = (handle.clone(), acceptor.clone());
             async move {
                 let Ok(stream) = acceptor.accept(stream).await else {

@@ -1,4 +1,4 @@
-//! The interface to the effect gate: called for every hop, with the request as sent, before a name is looked up.
+//! The authorizer: called for every hop, with the request as sent, before a name is looked up.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,51 +11,53 @@ use mimir_core::{ToolError, ToolErrorCode};
 use mimir_net::{Error, OutboundRequest, RequestAuthorizer, RequestLimits, RequestPermit};
 use parking_lot::Mutex;
 
-use crate::kit::{Names, Site, answer, client, client_of, fetch, fixed, get, kind, lax, listed};
+use crate::kit::{
+    Names, Site, answer, client, client_with_names, fetch, fixed, get, kind, lax, listed,
+};
 
-/// Records the requests it is asked about, and answers as the test defines.
-struct Gate {
-    asked: Mutex<Vec<String>>,
+/// Records the requests that it is called with, and decides as the test defines.
+struct RecordingAuthorizer {
+    authorized: Mutex<Vec<String>>,
     refused: Mutex<Vec<String>>,
-    answer: fn(&OutboundRequest<'_>) -> Result<RequestPermit, ToolError>,
-    thinks: Duration,
+    decide: fn(&OutboundRequest<'_>) -> Result<RequestPermit, ToolError>,
+    delay: Duration,
 }
 
-impl Gate {
-    fn of(answer: fn(&OutboundRequest<'_>) -> Result<RequestPermit, ToolError>) -> Arc<Self> {
-        Self::slow(answer, Duration::ZERO)
+impl RecordingAuthorizer {
+    fn new(decide: fn(&OutboundRequest<'_>) -> Result<RequestPermit, ToolError>) -> Arc<Self> {
+        Self::with_delay(decide, Duration::ZERO)
     }
 
-    fn slow(
-        answer: fn(&OutboundRequest<'_>) -> Result<RequestPermit, ToolError>,
-        thinks: Duration,
+    fn with_delay(
+        decide: fn(&OutboundRequest<'_>) -> Result<RequestPermit, ToolError>,
+        delay: Duration,
     ) -> Arc<Self> {
         Arc::new(Self {
-            asked: Mutex::default(),
+            authorized: Mutex::default(),
             refused: Mutex::default(),
-            answer,
-            thinks,
+            decide,
+            delay,
         })
     }
 }
 
-impl RequestAuthorizer for Gate {
+impl RequestAuthorizer for RecordingAuthorizer {
     fn authorize<'a>(
         &'a self,
-        ask: OutboundRequest<'a>,
+        request: OutboundRequest<'a>,
     ) -> BoxFuture<'a, Result<RequestPermit, ToolError>> {
         let line = format!(
             "{} {} {} {}",
-            ask.hop,
-            ask.method,
-            ask.target,
-            ask.verdict.is_allowed()
+            request.hop,
+            request.method,
+            request.target,
+            request.verdict.is_allowed()
         );
-        self.asked.lock().push(line);
-        let answer = (self.answer)(&ask);
+        self.authorized.lock().push(line);
+        let decision = (self.decide)(&request);
         Box::pin(async move {
-            tokio::time::sleep(self.thinks).await;
-            answer
+            tokio::time::sleep(self.delay).await;
+            decision
         })
     }
 
@@ -79,38 +81,38 @@ async fn refused_hop_is_reported_as_itself() {
         ("http://in.private.example/x", "blocked-address"),
     ] {
         let head = format!("location: {location}\r\n");
-        let site = Site::says(move |_| answer("303 See Other", &head, "")).await;
-        let names = Names::of(&[("in.private.example", "10.0.0.1")]);
+        let site = Site::responding(move |_| answer("303 See Other", &head, "")).await;
+        let names = Names::resolving(&[("in.private.example", "10.0.0.1")]);
         let rules = fixed(listed(&["app.example", "*.private.example"]), "app.example");
-        let gate = Gate::of(|_| Ok(RequestPermit::Listed));
-        let client =
-            client_of(rules, &names, RequestLimits::default()).with_authorizer(gate.clone());
+        let authorizer = RecordingAuthorizer::new(|_| Ok(RequestPermit::Listed));
+        let client = client_with_names(rules, &names, RequestLimits::default())
+            .with_authorizer(authorizer.clone());
         let request = Request::post(site.named("http://app.example", "/form"))
             .body(Bytes::from("x"))
             .unwrap();
         assert_eq!(client.fetch(request).await.unwrap_err().kind(), kind);
-        let refused = gate.refused.lock().clone();
+        let refused = authorizer.refused.lock().clone();
         assert_eq!(refused, [format!("GET {location} {kind}")]);
     }
 }
 
 #[tokio::test]
 async fn authorizer_checks_each_hop_as_sent() {
-    let site = Site::says(|head| match head.starts_with("POST /form ") {
+    let site = Site::responding(|head| match head.starts_with("POST /form ") {
         true => answer("303 See Other", "location: /done?id=1\r\n", ""),
         false => answer("200 OK", "", "done"),
     })
     .await;
-    let gate = Gate::of(|_| Ok(RequestPermit::Listed));
-    let client = client(lax()).with_authorizer(gate.clone());
+    let authorizer = RecordingAuthorizer::new(|_| Ok(RequestPermit::Listed));
+    let client = client(lax()).with_authorizer(authorizer.clone());
     let request = Request::post(site.url("/form"))
         .body(Bytes::from("x"))
         .unwrap();
     client.fetch(request).await.unwrap();
     let (first, second) = (site.url("/form"), site.url("/done?id=1"));
-    let asked = gate.asked.lock().clone();
+    let authorized = authorizer.authorized.lock().clone();
     assert_eq!(
-        asked,
+        authorized,
         [
             format!("0 POST {first} true"),
             format!("1 GET {second} true")
@@ -120,15 +122,15 @@ async fn authorizer_checks_each_hop_as_sent() {
 
 #[tokio::test]
 async fn refusal_reaches_the_caller_without_a_lookup() {
-    let names = Names::of(&[("app.example", "127.0.0.1")]);
-    let refuse = |ask: &OutboundRequest<'_>| {
+    let names = Names::resolving(&[("app.example", "127.0.0.1")]);
+    let refuse = |request: &OutboundRequest<'_>| {
         Err(ToolError::new(
             ToolErrorCode::ApprovalDenied,
-            format!("no {}", ask.method),
+            format!("no {}", request.method),
         ))
     };
-    let client =
-        client_of(lax(), &names, RequestLimits::default()).with_authorizer(Gate::of(refuse));
+    let client = client_with_names(lax(), &names, RequestLimits::default())
+        .with_authorizer(RecordingAuthorizer::new(refuse));
     let error = fetch(&client, "http://app.example/").await.unwrap_err();
     assert_eq!(
         (error.kind(), error.code()),
@@ -138,22 +140,22 @@ async fn refusal_reaches_the_caller_without_a_lookup() {
         ToolError::from(error),
         ToolError::new(ToolErrorCode::ApprovalDenied, "no GET")
     );
-    assert_eq!(names.asked(), [""; 0]);
+    assert_eq!(names.lookups(), [""; 0]);
 }
 
 /// An approval may allow a target that is not on a list. The authorizer is not called for a request that the policy
 /// blocks, and no approval opens addresses.
 #[tokio::test]
 async fn approval_is_limited_by_the_policy() {
-    let site = Site::says(|_| answer("200 OK", "", "hello")).await;
-    let names = Names::of(&[
+    let site = Site::responding(|_| answer("200 OK", "", "hello")).await;
+    let names = Names::resolving(&[
         ("app.example", "127.0.0.1"),
         ("public.example", "127.0.0.1"),
     ]);
     let mut rules = listed(&["listed.example"]);
     rules.block_private = false;
     let url = site.named("http://app.example", "/");
-    for (permit, answer, kind_then) in [
+    for (permit, decide, expected) in [
         (
             RequestPermit::Listed,
             (|_| Ok(RequestPermit::Listed)) as fn(&OutboundRequest<'_>) -> _,
@@ -161,34 +163,38 @@ async fn approval_is_limited_by_the_policy() {
         ),
         (RequestPermit::Unlisted, |_| Ok(RequestPermit::Unlisted), ""),
     ] {
-        let gate = Gate::of(answer);
-        let client = client_of(rules.clone(), &names, RequestLimits::default())
-            .with_authorizer(gate.clone());
-        assert_eq!(kind(&client, &url).await, kind_then, "{permit:?}");
-        assert_eq!(*gate.asked.lock(), [format!("0 GET {url} false")]);
+        let authorizer = RecordingAuthorizer::new(decide);
+        let client = client_with_names(rules.clone(), &names, RequestLimits::default())
+            .with_authorizer(authorizer.clone());
+        assert_eq!(kind(&client, &url).await, expected, "{permit:?}");
+        assert_eq!(
+            *authorizer.authorized.lock(),
+            [format!("0 GET {url} false")]
+        );
         assert_eq!(kind(&client, "http://app.example:25/").await, "blocked");
         assert_eq!(kind(&client, "http://169.254.169.254/").await, "blocked");
         assert_eq!(
-            gate.asked.lock().len(),
+            authorizer.authorized.lock().len(),
             1,
             "a blocked request is not passed to the authorizer"
         );
     }
     rules.block_private = true;
-    let client = client_of(rules, &names, RequestLimits::default())
-        .with_authorizer(Gate::of(|_| Ok(RequestPermit::Unlisted)));
+    let client = client_with_names(rules, &names, RequestLimits::default())
+        .with_authorizer(RecordingAuthorizer::new(|_| Ok(RequestPermit::Unlisted)));
     assert_eq!(kind(&client, &url).await, "blocked-address");
     assert_eq!(site.connections(), 1);
 }
 
 #[tokio::test]
 async fn clock_is_paused_during_an_approval() {
-    let site = Site::says(|_| answer("200 OK", "", "hello")).await;
+    let site = Site::responding(|_| answer("200 OK", "", "hello")).await;
     let limits = RequestLimits {
         whole: Duration::from_millis(250),
         ..RequestLimits::default()
     };
-    let gate = Gate::slow(|_| Ok(RequestPermit::Listed), Duration::from_millis(400));
-    let client = client_of(lax(), &Names::none(), limits).with_authorizer(gate);
+    let authorizer =
+        RecordingAuthorizer::with_delay(|_| Ok(RequestPermit::Listed), Duration::from_millis(400));
+    let client = client_with_names(lax(), &Names::none(), limits).with_authorizer(authorizer);
     assert!(client.fetch(get(&site.url("/"))).await.is_ok());
 }
