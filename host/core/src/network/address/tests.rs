@@ -6,7 +6,7 @@ fn class(text: &str) -> AddressClass {
     classify(text.parse().unwrap_or_else(|e| panic!("{text}: {e}")))
 }
 
-/// Both ends of every range, and its neighbours outside.
+/// Covers both ends of every range and the addresses next to it.
 #[test]
 fn address_known_vectors_are_classified() {
     for (scope, addresses) in [

@@ -94,7 +94,7 @@ fn network_private_addresses_must_be_listed() {
         ] {
             assert_eq!(rule_for(&none, url), private, "{url}");
         }
-        // A name that leads there is refused, listed or not.
+        // A name that resolves to a private address is refused, listed or not.
         assert_eq!(
             rule_for_address(&none, "http://app.example/", "10.0.0.1"),
             private
@@ -140,7 +140,7 @@ fn network_private_addresses_must_be_listed() {
             rule_for_address(&named, "http://app.example/", "10.0.0.1"),
             private
         );
-        // And `localhost` is loopback.
+        // `localhost` may resolve to a loopback address only.
         assert_eq!(
             rule_for_address(&named, "http://localhost/", "10.0.0.1"),
             private
@@ -177,20 +177,20 @@ fn network_hosts_setting_pins_a_name_to_an_address() {
         rule_for(&policy, "http://meta.example/"),
         "network.blockMetadataEndpoints"
     );
-    // If a name is fixed in another file only, the person sees why that does not count, and the remedy.
+    // If only another file pins the name, the refusal explains why that does not count and how to allow it.
     let by_team = super::NetworkRules {
         key: "team".to_owned(),
         mode: NetworkMode::Any,
         hosts: policy.own.hosts.clone(),
         ..NetworkRules::default()
     };
-    let below = NetworkPolicy::new(super::NetworkRules {
+    let unpinned = NetworkPolicy::new(super::NetworkRules {
         mode: NetworkMode::Any,
         ..NetworkRules::default()
     });
-    let below = below.capped_by(NetworkPolicy::new(by_team));
+    let unpinned = unpinned.capped_by(NetworkPolicy::new(by_team));
     let app = target("http://app.example/");
-    let refusal = below.judge_address(&app, "10.0.0.1".parse().unwrap());
+    let refusal = unpinned.judge_address(&app, "10.0.0.1".parse().unwrap());
     let refusal = refusal.unwrap_err().to_string();
     assert!(
         refusal.contains("the entry in team.hosts applies to that policy only"),
@@ -200,7 +200,7 @@ fn network_hosts_setting_pins_a_name_to_an_address() {
         refusal.contains("network.hosts: {app.example: 10.0.0.1}"),
         "{refusal}"
     );
-    // The team's file has not fixed the name.
+    // The team's policy does not pin the name.
     let capped = policy.capped_by(NetworkPolicy::new(super::NetworkRules {
         key: "team".to_owned(),
         mode: NetworkMode::Any,
@@ -326,7 +326,7 @@ fn network_layers_apply_the_strictest_policy() {
     ] {
         assert_eq!(rule_for(&both, url), expected, "{url}");
     }
-    // A private address must be named in all of them.
+    // A private address must be listed in every policy.
     let own = policy(NetworkMode::Any, &["127.0.0.1"]);
     assert_eq!(
         rule_for(
@@ -358,15 +358,15 @@ fn network_need_allows_a_host_with_its_methods() {
     let policy = NetworkPolicy::default()
         .with_allowed(entries)
         .capped_by(granted);
-    let says = |url, method| policy.judge(&target(url), method).is_allowed();
-    assert!(rule_for("http://api.example:8080/", "GET"));
-    assert!(rule_for("http://api.example:8080/", "POST"));
-    assert!(!rule_for("http://api.example:8080/", "DELETE"));
+    let is_allowed = |url, method| policy.judge(&target(url), method).is_allowed();
+    assert!(is_allowed("http://api.example:8080/", "GET"));
+    assert!(is_allowed("http://api.example:8080/", "POST"));
+    assert!(!is_allowed("http://api.example:8080/", "DELETE"));
     assert!(
-        !rule_for("http://api.example:8080/", "get"),
-        "methods are what they are"
+        !is_allowed("http://api.example:8080/", "get"),
+        "the case of a method counts"
     );
-    assert!(!rule_for("http://api.example/", "GET"));
+    assert!(!is_allowed("http://api.example/", "GET"));
     assert!(
         NetworkPolicy::for_needs(
             "granted",
@@ -382,7 +382,7 @@ fn network_need_allows_a_host_with_its_methods() {
 #[test]
 fn network_refusal_names_the_setting_to_change() {
     let policy = policy(NetworkMode::Allowlist, &[]);
-    for (url, words) in [
+    for (url, remedy) in [
         (
             "https://a.example/x?token=1",
             "add `a.example` to `network.allowedHosts`",
@@ -396,7 +396,7 @@ fn network_refusal_names_the_setting_to_change() {
     ] {
         let verdict = policy.judge(&target(url), "GET");
         let text = verdict.refusal().unwrap().to_string();
-        assert!(text.contains(words), "{text}");
+        assert!(text.contains(remedy), "{text}");
         assert!(!text.contains("token"), "{text}");
     }
 }
@@ -416,11 +416,11 @@ fn network_listed_addresses_may_still_be_refused() {
 fn network_as_resolved_opens_addresses_of_that_host_only() {
     let registry = || ["https://registry.example".parse().unwrap()];
     let policy = policy(NetworkMode::Allowlist, &["other.example"]).with_as_resolved(registry());
-    let there = target("https://registry.example/a");
-    assert!(policy.judge(&there, "CONNECT").is_allowed());
+    let registry_target = target("https://registry.example/a");
+    assert!(policy.judge(&registry_target, "CONNECT").is_allowed());
     for address in ["10.0.0.1", "203.0.113.80"] {
         let address = address.parse().unwrap();
-        assert!(policy.judge_address(&there, address).is_ok());
+        assert!(policy.judge_address(&registry_target, address).is_ok());
         assert!(
             policy
                 .judge_address(&target("https://other.example/"), address)
@@ -430,10 +430,10 @@ fn network_as_resolved_opens_addresses_of_that_host_only() {
         let capped = NetworkPolicy::default()
             .with_as_resolved(registry())
             .capped_by(NetworkPolicy::default());
-        assert!(capped.judge_address(&there, address).is_err());
+        assert!(capped.judge_address(&registry_target, address).is_err());
     }
     let metadata = "169.254.169.254".parse().unwrap();
-    assert!(policy.judge_address(&there, metadata).is_err());
+    assert!(policy.judge_address(&registry_target, metadata).is_err());
 }
 
 #[test]
@@ -458,12 +458,12 @@ fn network_serving_lists_only_loopback_on_the_session_ports() {
         assert_ne!(rule_for(&own, other), "", "{other}");
         assert!(!own.serves(&target(other)));
     }
-    // A name that resolves to the loopback is not one of them.
+    // Another name that resolves to a loopback address stays refused.
     assert_ne!(
         rule_for_address(&own, "http://example.com:8123/", "127.0.0.1"),
         ""
     );
-    // A tool that was not granted the host does not reach it by this.
+    // A tool without a grant for the host does not reach it.
     let granted = policy(NetworkMode::Allowlist, &["example.com"]).capped_by(own);
     assert_ne!(rule_for(&granted, "http://localhost:8123/"), "");
     let blocked = NetworkRules {
