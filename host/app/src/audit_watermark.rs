@@ -114,7 +114,8 @@ impl AuditWatermark {
         };
         if let Some(previous) = previous
             && previous != opened
-            && (opened.seq <= previous.seq || !AuditLog::at(&self.log).snapshot()?.has(previous)?)
+            && (opened.seq <= previous.seq
+                || !AuditLog::at(&self.log).snapshot()?.has_line(previous)?)
         {
             warn(format_args!(
                 "the audit log is not the one that was here before, or its end is missing; `mimir audit verify` shows details"

@@ -98,7 +98,7 @@ impl HttpClient {
     /// Creates a client for a session with its own servers, as listed in the policy (see
     /// [`NetworkPolicy::with_served_ports`]): requests to them go nowhere else.
     ///
-    /// [`NetworkPolicy::with_served_ports`]: mimir_core::network::NetworkPolicy::serving
+    /// [`NetworkPolicy::with_served_ports`]: mimir_core::network::NetworkPolicy::with_served_ports
     pub fn in_session(
         guard: Arc<PolicyGuard>,
         authorizer: Arc<dyn RequestAuthorizer>,
