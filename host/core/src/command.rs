@@ -141,8 +141,8 @@ impl SessionConnection {
 
 /// The port to shells and sandboxes.
 pub trait CommandRunner: Send + Sync {
-    /// Parses a program into the commands it runs, looking inside wrappers. Returns [`ToolErrorCode::InvalidInput`] for a text
-    /// that cannot be a program; parts that cannot be analysed are [`ParsedProgram::unknown`].
+    /// Parses a program into the commands it runs, looking inside wrappers. Returns [`ToolErrorCode::InvalidInput`] for
+    /// a text that cannot be a program; parts that cannot be analysed are [`ParsedProgram::unknown`].
     fn parse_program(&self, program: &CommandProgram) -> Result<ParsedProgram, ToolError>;
 
     /// The workspace root inside the sandbox: an absolute path, with `/` between components and no trailing `/`.

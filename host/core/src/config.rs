@@ -455,8 +455,9 @@ mod tests {
             let error = read(json).unwrap().check().unwrap_err();
             assert_eq!(error.key, key);
         }
-        let fine = serde_json::json!({"limits": {"fuel": 1_000}, "tools": {"maxExecutionTime": 1}});
-        assert!(read(fine).unwrap().check().is_ok());
+        let valid =
+            serde_json::json!({"limits": {"fuel": 1_000}, "tools": {"maxExecutionTime": 1}});
+        assert!(read(valid).unwrap().check().is_ok());
     }
 
     #[test]

@@ -204,8 +204,8 @@ pub struct Receipt {
     pub bytes_in: u64,
     /// Bytes of the tool's raw result.
     pub bytes_out: u64,
-    /// Estimated tokens of the result's text for a model (see [`crate::token_estimate::estimate_tokens`]), after limits and masking; for
-    /// a failure, those of its message.
+    /// Estimated tokens of the result's text for a model (see [`crate::token_estimate::estimate_tokens`]), after limits
+    /// and masking; for a failure, those of its message.
     pub tokens: u64,
 }
 

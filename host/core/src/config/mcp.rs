@@ -346,8 +346,9 @@ mod tests {
             let error = block.servers[name].check(name).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
         }
-        let fine = block(json!({"a": {"command": "x", "prefix": ""}, "b": {"enabled": false}}));
-        fine.servers
+        let config = block(json!({"a": {"command": "x", "prefix": ""}, "b": {"enabled": false}}));
+        config
+            .servers
             .iter()
             .for_each(|(name, server)| server.check(name).unwrap());
         let late = block(json!({"a": {"command": "x", "idleMs": 0}}));

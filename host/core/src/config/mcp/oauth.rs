@@ -109,9 +109,9 @@ mod tests {
             let oauth: McpOauthSettings = serde_json::from_value(value).unwrap();
             oauth.fault()
         };
-        let fine = json!({"issuer": "https://a.example", "clientId": "x", "clientSecret": "${KEY}",
+        let valid = json!({"issuer": "https://a.example", "clientId": "x", "clientSecret": "${KEY}",
             "scopes": ["a:b"], "redirectPort": 8123});
-        assert_eq!(fault(fine), None);
+        assert_eq!(fault(valid), None);
         assert_eq!(fault(json!({"issuer": "http://localhost:1"})), None);
         assert_eq!(
             fault(json!({"clientMetadataUrl": "https://a.example/c.json"})),
