@@ -160,7 +160,7 @@ fn tool(engines: Arc<CodeEngines>, access: DirectoryAccess) -> Tool {
             version: String::new(),
             location: "the test".to_owned(),
             digest: String::new(),
-            speaks: true,
+            declares_needs: true,
             proofs: Vec::new(),
             listed: Vec::new(),
             imports: Vec::new(),

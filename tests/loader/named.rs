@@ -147,14 +147,14 @@ fn grant_ends_when_the_build_changes() {
     let mut lock = ToolsLock::default();
     lock.plugins.insert(tools[0].origin.location.clone(), grant);
     let mut tools: Vec<Tool> = tools.iter().map(|tool| Tool::clone(tool)).collect();
-    let amiss = grants::apply(&lock, &mut tools, |_, _| true);
+    let problems = grants::apply(&lock, &mut tools, |_, _| true);
     assert!(
-        amiss[0].contains("has changed since it was granted"),
-        "{amiss:?}"
+        problems[0].contains("has changed since it was granted"),
+        "{problems:?}"
     );
     assert!(tools.iter().all(|tool| tool.granted.is_empty()));
     // A lock file that was not written on this machine grants nothing.
-    let amiss = grants::apply(&lock, &mut tools, |_, _| false);
-    assert!(amiss[0].contains("does not count"), "{amiss:?}");
+    let problems = grants::apply(&lock, &mut tools, |_, _| false);
+    assert!(problems[0].contains("does not count"), "{problems:?}");
     assert!(tools.iter().all(|tool| tool.granted.is_empty()));
 }

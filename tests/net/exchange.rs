@@ -105,9 +105,9 @@ fn http_bodies_are_limited_both_ways() {
         (
             json!({"url": site.url("/large")}),
             "HttpResponseBodySize",
-            "the answer's body",
+            "the body of the response",
         ),
-        (post, "HttpRequestBodySize", "the request's body"),
+        (post, "HttpRequestBodySize", "the body of the request"),
     ] {
         let outcome = kit.call("fetch", json!({"strict": true, "steps": [step]}));
         let error = outcome.result().unwrap_err();

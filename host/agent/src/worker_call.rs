@@ -104,7 +104,7 @@ pub fn worker_call(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         location: format!("built-in/{WORKER_CALL}"),
         digest,
-        speaks: true,
+        declares_needs: true,
         ..ToolOrigin::default()
     };
     let backend = WorkerCall {

@@ -109,12 +109,13 @@ impl AuditWatermark {
 
     /// Stores the position of the log, unless the log is not the one that the stored position belongs to.
     fn store_position(&self, audit: &FileAuditSink, previous: Option<LogHead>) -> io::Result<()> {
-        let (Some(path), Some((opened, current))) = (&self.path, audit.course()) else {
+        let (Some(path), Some((opened, current))) = (&self.path, audit.opened_and_current()) else {
             return Ok(());
         };
         if let Some(previous) = previous
             && previous != opened
-            && (opened.seq <= previous.seq || !AuditLog::at(&self.log).snapshot()?.has(previous)?)
+            && (opened.seq <= previous.seq
+                || !AuditLog::at(&self.log).snapshot()?.has_line(previous)?)
         {
             warn(format_args!(
                 "the audit log is not the one that was here before, or its end is missing; `mimir audit verify` shows details"

@@ -50,7 +50,7 @@ enum StoredSecret {
     Keyring,
 }
 
-/// The place where a value is stored, for output.
+/// The storage of a value, for output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SecretLocation {
@@ -120,17 +120,18 @@ impl UserSecrets {
         settings: &BTreeMap<String, SecretSettings>,
     ) -> Result<BTreeMap<String, SecretLocation>, ToolError> {
         let stored = self.read()?.secrets;
-        let mut all: BTreeMap<String, SecretLocation> = stored
+        let mut locations: BTreeMap<String, SecretLocation> = stored
             .iter()
             .map(|(name, stored)| (name.clone(), location(stored)))
             .collect();
         for (name, settings) in settings {
-            all.insert(name.clone(), SecretLocation::Variable(settings.env.clone()));
+            locations.insert(name.clone(), SecretLocation::Variable(settings.env.clone()));
         }
-        Ok(all)
+        Ok(locations)
     }
 
-    /// The values of all secrets by name. Fails if one cannot be read, because it could not be masked.
+    /// The values of all secrets by name, including those of logins. Fails if one cannot be read, because it could not
+    /// be masked.
     pub fn values(
         &self,
         settings: &BTreeMap<String, SecretSettings>,
@@ -161,13 +162,13 @@ impl UserSecrets {
     }
 
     fn read_from_keyring(&self, name: &str) -> Result<String, ToolError> {
-        let why = match self.keyring.as_ref().map(|ring| ring.get(name)) {
+        let why = match self.keyring.as_ref().map(|keyring| keyring.get(name)) {
             Some(Ok(value)) => return Ok(value),
             Some(Err(error)) => error.message,
             None => "this system has no keyring".to_owned(),
         };
         Err(ToolError::unavailable(format!(
-            "the secret `{name}` cannot be read from the keyring: {why}; unlock it, or `mimir secrets remove {name}`"
+            "the secret `{name}` cannot be read from the keyring: {why}; unlock it, or remove the secret with `mimir secrets remove {name}`"
         )))
     }
 
@@ -205,8 +206,7 @@ impl UserSecrets {
 fn variables(
     settings: &BTreeMap<String, SecretSettings>,
 ) -> impl Iterator<Item = (String, String)> {
-    let each = settings.iter();
-    each.filter_map(|(name, settings)| {
+    settings.iter().filter_map(|(name, settings)| {
         let value = std::env::var_os(&settings.env)?;
         Some((name.clone(), value.to_string_lossy().into_owned()))
     })

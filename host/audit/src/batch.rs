@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use parking_lot::Mutex;
-
 use sha2::Sha256;
 
 use super::line::UnsealedLine;
@@ -19,7 +18,8 @@ pub(super) struct CacheAligned<T>(pub(super) T);
 /// An event to be written, and its time.
 pub(super) type TimedLine<'a> = (UnsealedLine<'a>, SystemTime);
 
-/// Events to be written together. Their texts are copied: freeing memory that another thread has allocated costs more.
+/// Events to be written together. Their texts are copied: that is faster than freeing memory that another thread has
+/// allocated.
 #[derive(Default)]
 pub(super) struct BatchEvents {
     texts: Vec<u8>,
@@ -61,7 +61,7 @@ impl BatchEvents {
     }
 }
 
-/// The shared result of events that are written together, set once. Locked while they are written.
+/// The result of events that are written together, shared by their callers and set once. Locked while they are written.
 #[derive(Default)]
 pub(super) struct BatchResult(Mutex<Option<Result<(), SharedIoError>>>);
 

@@ -62,7 +62,7 @@ enum HeadLoss {
 }
 
 impl ChainRecovery {
-    /// Records bytes behind the line `last`. If only the line end is missing, they are the next line.
+    /// Records the bytes after the line `last`. If only the line end is missing, they are the next line.
     fn record_trailing_bytes(&mut self, trailing_bytes: TrailingBytes, last: LogHead) -> LogHead {
         self.lacks_line_end = !trailing_bytes.ended;
         if let Some((link, hash)) = trailing_bytes.unended_line
@@ -120,11 +120,11 @@ impl MaintenanceEntry {
     }
 }
 
-/// Number of resumes after which the log is looked up by name. In between, a writer does not notice that the file was
-/// removed or moved; a check each time costs as much as the write.
+/// Number of resumes after which a writer checks that its file is still the log. In between, it does not notice that
+/// the file was removed or moved: a check each time would cost as much as the write.
 const CHECK_EVERY: u32 = 32;
 
-/// Maximum interval of events that count as a burst.
+/// Maximum interval between two events of a burst.
 const BURST_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Number of attempts to open a head that is being replaced.
@@ -249,21 +249,21 @@ impl ChainWriter {
     }
 
     /// Writes the sealed lines, and the head if it is due or enough lines have gathered.
-    fn write(&mut self, paths: &LogPaths, due: bool) -> io::Result<()> {
+    fn write(&mut self, paths: &LogPaths, is_head_due: bool) -> io::Result<()> {
         if self.lines.is_empty() {
             return Ok(());
         }
-        let due =
-            due || self.next_tip.seq.saturating_sub(self.written_head.seq) >= head::WRITE_EVERY;
-        if let Err(error) = self.write_or_truncate(due) {
+        let is_head_due = is_head_due
+            || self.next_tip.seq.saturating_sub(self.written_head.seq) >= head::WRITE_EVERY;
+        if let Err(error) = self.write_or_truncate(is_head_due) {
             // The reserve is meant for this case. Without it, the error goes to the caller.
             if !is_full(&error) || !reserve::release(paths.reserve())? {
                 return Err(error);
             }
             self.reserve_used = true;
-            self.write_or_truncate(due)?;
+            self.write_or_truncate(is_head_due)?;
         }
-        if due {
+        if is_head_due {
             self.written_head = self.next_tip;
         }
         self.length += self.lines.len() as u64;
@@ -273,9 +273,9 @@ impl ChainWriter {
     }
 
     /// Writes the lines, and the head if it is due; on failure neither is written.
-    fn write_or_truncate(&self, due: bool) -> io::Result<()> {
+    fn write_or_truncate(&self, is_head_due: bool) -> io::Result<()> {
         let mut written = (&*self.log).write_all(&self.lines);
-        if due {
+        if is_head_due {
             written = written.and_then(|()| self.next_tip.write(&self.head));
         }
         if written.is_err() {
@@ -344,17 +344,17 @@ impl ChainWriter {
 }
 
 impl Drop for ChainWriter {
-    /// Writes the head at the end. If lines were removed before, the head shows it.
+    /// Writes the head, so that lines that are removed from the end later are noticed.
     fn drop(&mut self) {
         if self.written_head == self.tip || head::lock(&self.head).is_err() {
             return;
         }
-        let behind = match LogHead::read(&self.head) {
+        let is_behind = match LogHead::read(&self.head) {
             Ok(HeadState::Head(head)) => head.seq < self.tip.seq,
             // A damaged or missing head stays as it is, and verification reports it.
             Ok(HeadState::Nothing | HeadState::Damaged) | Err(_) => false,
         };
-        if behind && let Err(error) = self.tip.write(&self.head) {
+        if is_behind && let Err(error) = self.tip.write(&self.head) {
             tracing::warn!(%error, "audit.head is behind the log");
         }
     }

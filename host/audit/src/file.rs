@@ -49,7 +49,7 @@ impl FileAuditSink {
 
     /// Replaces the function that waits for the disk.
     #[cfg(test)]
-    pub(super) fn syncing(mut self, sync: fn(&File) -> io::Result<()>) -> Self {
+    pub(super) fn with_sync(mut self, sync: fn(&File) -> io::Result<()>) -> Self {
         self.commit = GroupCommit::new(sync);
         self
     }
@@ -61,12 +61,12 @@ impl FileAuditSink {
 
     /// The last line when this writer first opened the log, and the current last line as known to it. `None` if it has
     /// not opened the log, or could not write.
-    pub fn course(&self) -> Option<(LogHead, LogHead)> {
-        let now = self.chain.0.lock().as_ref().map(ChainWriter::tip)?;
-        Some((*self.opened.get()?, now))
+    pub fn opened_and_current(&self) -> Option<(LogHead, LogHead)> {
+        let current = self.chain.0.lock().as_ref().map(ChainWriter::tip)?;
+        Some((*self.opened.get()?, current))
     }
 
-    fn fail(&self, source: io::Error) -> AuditError {
+    fn record_failure(&self, source: io::Error) -> AuditError {
         self.healthy.store(false, Ordering::Relaxed);
         AuditError {
             place: mimir_core::text::visible(&self.paths.log().display().to_string()),
@@ -75,7 +75,7 @@ impl FileAuditSink {
     }
 
     /// Runs `work` with exclusive access to the end of the log. After an error, the log is reopened.
-    fn locked<T>(&self, work: impl FnOnce(&mut ChainWriter) -> io::Result<T>) -> io::Result<T> {
+    fn with_lock<T>(&self, work: impl FnOnce(&mut ChainWriter) -> io::Result<T>) -> io::Result<T> {
         let mut slot = self.chain.0.lock();
         let resumed = match slot.as_mut() {
             Some(chain) => chain.resume(&self.paths),
@@ -100,7 +100,7 @@ impl FileAuditSink {
     }
 
     fn append<'a>(&self, events: impl IntoIterator<Item = TimedLine<'a>>) -> io::Result<()> {
-        let file = self.locked(|chain| {
+        let file = self.with_lock(|chain| {
             chain.append(events, &self.paths, &self.settings)?;
             if chain.take_reserve_used() {
                 self.healthy.store(false, Ordering::Relaxed);
@@ -136,7 +136,7 @@ impl FileAuditSink {
         let Err(error) = result else {
             return Ok(());
         };
-        let error = self.fail(error);
+        let error = self.record_failure(error);
         match self.settings.on_failure {
             AuditFailureMode::Refuse => Err(error),
             AuditFailureMode::Run => {
@@ -151,14 +151,14 @@ impl FileAuditSink {
         if self.healthy.load(Ordering::Relaxed) {
             return Ok(());
         }
-        self.locked(|_| reserve::create(self.paths.reserve()))?;
+        self.with_lock(|_| reserve::create(self.paths.reserve()))?;
         self.healthy.store(true, Ordering::Relaxed);
         Ok(())
     }
 }
 
-/// Rejects events that only the log itself may write, because readers rely on them.
-fn draft(event: &AuditEvent) -> io::Result<LineDraft> {
+/// Encodes an event. Fails for events that only the log itself may write, because readers rely on them.
+fn draft_line(event: &AuditEvent) -> io::Result<LineDraft> {
     if event.event.is_own() {
         let message = "this kind of event is reserved for the log itself";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
@@ -166,22 +166,22 @@ fn draft(event: &AuditEvent) -> io::Result<LineDraft> {
     LineDraft::new(event)
 }
 
-/// An event that waits for others to be written with it.
+/// The future of an event that waits for others to be written with it.
 struct BatchWait<'a> {
     log: &'a FileAuditSink,
     batch: Option<Arc<BatchResult>>,
     poll_count: u32,
 }
 
-/// Maximum number of polls that an event waits for: one to gather, and more while another thread is writing, because
-/// waiting for its lock would waste time.
+/// Maximum number of polls that an event waits: one to gather others, and more while another thread is writing, because
+/// waiting for its lock would block this thread.
 const MAX_POLLS: u32 = 4;
 
 impl BatchWait<'_> {
     fn must_wait(&self) -> bool {
-        let busy = || self.batch.as_ref().is_some_and(|batch| batch.is_busy());
+        let is_busy = || self.batch.as_ref().is_some_and(|batch| batch.is_busy());
         self.poll_count == 0
-            || (self.poll_count < MAX_POLLS && (busy() || self.log.chain.0.is_locked()))
+            || (self.poll_count < MAX_POLLS && (is_busy() || self.log.chain.0.is_locked()))
     }
 }
 
@@ -194,8 +194,8 @@ impl Future for BatchWait<'_> {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let settled = self.batch.take().map(|batch| self.log.write_batch(&batch));
-        Poll::Ready(settled.unwrap_or(Ok(())))
+        let result = self.batch.take().map(|batch| self.log.write_batch(&batch));
+        Poll::Ready(result.unwrap_or(Ok(())))
     }
 }
 
@@ -221,14 +221,14 @@ fn run_blocking<T>(operation: impl FnOnce() -> T) -> T {
 impl AuditSink for FileAuditSink {
     fn ready(&self) -> Result<(), AuditError> {
         match (self.check_health(), self.settings.on_failure) {
-            (Err(error), AuditFailureMode::Refuse) => Err(self.fail(error)),
+            (Err(error), AuditFailureMode::Refuse) => Err(self.record_failure(error)),
             // With `run`, an event that is lost is reported when it occurs.
             (Ok(()), _) | (Err(_), AuditFailureMode::Run) => Ok(()),
         }
     }
 
     fn record(&self, event: &AuditEvent) -> Result<(), AuditError> {
-        let result = draft(event).and_then(|draft| {
+        let result = draft_line(event).and_then(|draft| {
             self.run_blocking(|| self.append(std::iter::once((draft.unsealed(), event.time))))
         });
         self.apply_failure_mode(result)
@@ -238,7 +238,7 @@ impl AuditSink for FileAuditSink {
         &'a self,
         event: &AuditEvent,
     ) -> BoxFuture<'a, Result<(), AuditError>> {
-        match draft(event) {
+        match draft_line(event) {
             Ok(draft) => Box::pin(BatchWait {
                 log: self,
                 batch: Some(self.batcher.join((draft.unsealed(), event.time))),

@@ -1,4 +1,4 @@
-//! Following a log while others write, from one file to the next.
+//! Reading of a log while others write to it, from one file to the next.
 
 use std::fs::File;
 use std::io;
@@ -11,7 +11,7 @@ use super::tail::{is_rotated, read_range};
 /// Maximum number of bytes read at once.
 const MAX_READ_BYTES: u64 = 1 << 20;
 
-/// The position of a reader.
+/// A reader that follows a log.
 #[derive(Debug)]
 pub struct LogFollower {
     paths: LogPaths,
@@ -27,7 +27,7 @@ pub struct LogFollower {
 
 impl LogFollower {
     /// Creates a reader that begins after the last whole line of `snapshot`.
-    pub fn behind(log: &AuditLog, snapshot: LogSnapshot) -> io::Result<Self> {
+    pub fn after(log: &AuditLog, snapshot: LogSnapshot) -> io::Result<Self> {
         let mut follower = Self {
             paths: log.paths.clone(),
             file: None,

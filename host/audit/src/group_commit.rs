@@ -34,7 +34,7 @@ struct FailedSync {
 }
 
 impl GroupCommit {
-    /// Creates a group commit that waits with `sync`.
+    /// Creates a group commit that syncs a file with `sync`.
     pub(super) fn new(sync: fn(&File) -> io::Result<()>) -> Self {
         Self {
             state: Mutex::default(),
@@ -74,16 +74,16 @@ impl GroupCommit {
         state.busy = false;
         state.done = last;
         if let Err(error) = synced {
-            state.fail(first, last, &error);
+            state.record_failure(first, last, &error);
         }
         self.ended.notify_all();
     }
 }
 
 impl CommitState {
-    /// Requests that failed earlier may not have read their result yet. They stay in the range, and to be safe, so do
-    /// those in between.
-    fn fail(&mut self, first: u64, last: u64, error: &io::Error) {
+    /// Records a failed sync. Requests that failed earlier may not have read their result yet, so the range of failed
+    /// requests only grows, over those in between.
+    fn record_failure(&mut self, first: u64, last: u64, error: &io::Error) {
         let first = self.failed.as_ref().map_or(first, |failed| failed.first);
         self.failed = Some(FailedSync {
             first,

@@ -23,8 +23,8 @@ impl LineHash {
     /// Parses 64 lower-case hex digits.
     pub fn read(digits: &[u8]) -> Option<Self> {
         let digits: [u8; DIGITS] = digits.try_into().ok()?;
-        let hex = |c: &u8| matches!(c, b'0'..=b'9' | b'a'..=b'f');
-        digits.iter().all(hex).then_some(Self(digits))
+        let is_hex = |c: &u8| matches!(c, b'0'..=b'9' | b'a'..=b'f');
+        digits.iter().all(is_hex).then_some(Self(digits))
     }
 
     /// The hex digits.

@@ -23,8 +23,8 @@
 //! damaged, the next writer records that in `recovered`, and it stays a fault.
 //!
 //! The chain has no secret key: anyone who can write all of these files can write another history. Against that, a
-//! front-end stores the end of the log in a user folder ([`FileAuditSink::course`]), `mimir audit verify` prints the
-//! head, to be noted elsewhere, and `--head` checks against the noted hash.
+//! front-end stores the end of the log in a user folder ([`FileAuditSink::opened_and_current`]), `mimir audit verify`
+//! prints the head, to be noted elsewhere, and `--head` checks against the noted hash.
 
 use std::io;
 

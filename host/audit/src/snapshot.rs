@@ -159,11 +159,11 @@ impl LogSnapshot {
         Ok(())
     }
 
-    /// Returns true if the line named by `head` exists, or was removed together with older ones.
-    pub fn has(&self, head: LogHead) -> io::Result<bool> {
+    /// Returns true if the line that `head` names exists, or was removed together with older ones.
+    pub fn has_line(&self, head: LogHead) -> io::Result<bool> {
         for part in self.parts.iter().rev() {
             let mut matches = None;
-            let _all = part.lines(&mut |line| match ChainLink::read(line.bytes) {
+            let _ = part.lines(&mut |line| match ChainLink::read(line.bytes) {
                 Some(link) if link.seq == head.seq => {
                     matches = Some(LineHash::digest_line(line.bytes) == head.hash);
                     ControlFlow::Break(())
@@ -176,11 +176,11 @@ impl LogSnapshot {
                 return Ok(matches);
             }
         }
-        Ok(head.seq == 0 || self.first()?.is_some_and(|first| first > head.seq))
+        Ok(head.seq == 0 || self.first_seq()?.is_some_and(|first| first > head.seq))
     }
 
     /// The number of the oldest line.
-    fn first(&self) -> io::Result<Option<u64>> {
+    fn first_seq(&self) -> io::Result<Option<u64>> {
         let mut first = None;
         self.lines(|line| {
             first = ChainLink::read(line.bytes).map(|link| link.seq);
@@ -200,7 +200,7 @@ impl LogSnapshot {
                 break;
             }
             let mut part_lines = std::collections::VecDeque::new();
-            let _all = part.lines(&mut |line| {
+            let _ = part.lines(&mut |line| {
                 if line.ended {
                     part_lines.push_back(line.bytes.to_vec());
                 }

@@ -1,4 +1,4 @@
-//! The end of a log file: its last whole line, and the bytes behind it.
+//! The end of a log file: its last whole line, and the bytes after it.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -15,7 +15,7 @@ pub(super) struct LogTail {
     pub(super) length: u64,
     /// The last line of the chain, if there is one near the end.
     pub(super) last: Option<LastLine>,
-    /// The bytes behind it, if any.
+    /// The bytes after it, if any.
     pub(super) trailing_bytes: Option<TrailingBytes>,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct TrailingBytes {
     pub(super) unended_line: Option<(ChainLink, LineHash)>,
 }
 
-/// Number of bytes searched backwards for a whole line, at first and at most. Crashes leave far fewer behind.
+/// Number of bytes searched backwards for a whole line, at first and at most. Crashes leave far fewer.
 const MIN_WINDOW: u64 = 16 << 10;
 const MAX_WINDOW: u64 = 16 << 20;
 
@@ -145,15 +145,15 @@ mod tests {
         let draft = LineDraft::new(&json!({"event": "call", "long": "x".repeat(40_000)})).unwrap();
         let mut line = vec![];
         let tip = draft.unsealed().seal(&LogHead::START, &mut line).unwrap();
-        let good = |tail: &LogTail| tail.last.as_ref().map(|last| last.tip) == Some(tip);
+        let has_tip = |tail: &LogTail| tail.last.as_ref().map(|last| last.tip) == Some(tip);
         let clean = tail(&[&line]);
-        assert!(good(&clean) && clean.trailing_bytes.is_none());
-        for rubbish in [&b"{\"time\":"[..], b"a\nb\n", b"\n", &[b'z'; 100_000]] {
-            let found = tail(&[b"first\n", &line, rubbish]);
-            assert!(good(&found), "{rubbish:?}");
-            let trailing_bytes = found.trailing_bytes.unwrap();
-            assert_eq!(trailing_bytes.sha256, LineHash::digest_line(rubbish));
-            assert_eq!(trailing_bytes.ended, rubbish.ends_with(b"\n"));
+        assert!(has_tip(&clean) && clean.trailing_bytes.is_none());
+        for garbage in [&b"{\"time\":"[..], b"a\nb\n", b"\n", &[b'z'; 100_000]] {
+            let tail = tail(&[b"first\n", &line, garbage]);
+            assert!(has_tip(&tail), "{garbage:?}");
+            let trailing_bytes = tail.trailing_bytes.unwrap();
+            assert_eq!(trailing_bytes.sha256, LineHash::digest_line(garbage));
+            assert_eq!(trailing_bytes.ended, garbage.ends_with(b"\n"));
         }
         let none = tail(&[b"a\nb"]);
         assert!(none.last.is_none() && none.trailing_bytes.unwrap().bytes == 3);

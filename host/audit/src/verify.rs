@@ -46,7 +46,7 @@ pub enum ChainFault {
 
 impl ChainFault {
     /// Returns true if the finding is a fault.
-    pub const fn is_bad(self) -> bool {
+    pub const fn is_fault(self) -> bool {
         !matches!(
             self,
             ChainFault::Torn | ChainFault::Behind | ChainFault::Dropped
@@ -110,14 +110,15 @@ pub struct VerifyReport {
     pub noted: Option<u64>,
     /// The findings.
     pub findings: Vec<VerifyFinding>,
-    /// Number of findings beyond the listed ones.
+    /// Number of findings that are not listed.
     pub more: usize,
 }
 
-/// Maximum number of listed findings. Beyond that, single lines are not worth naming.
+/// Maximum number of listed findings.
 const MAX_FINDINGS: usize = 200;
 
-/// Verifies every line. `noted` is a hash noted before, or its beginning; `remembered` is a last line stored earlier.
+/// Verifies every line. `noted` is a hash that a person has noted, or its beginning; `remembered` is the last line as
+/// stored earlier outside of the log.
 pub fn verify(
     snapshot: &LogSnapshot,
     noted: Option<&str>,
@@ -137,7 +138,10 @@ pub fn verify(
     })?;
     let mut report = walk.finish(snapshot.head_state);
     report.files = snapshot.files();
-    report.ok = !report.findings.iter().any(|finding| finding.fault.is_bad());
+    report.ok = !report
+        .findings
+        .iter()
+        .any(|finding| finding.fault.is_fault());
     report.more = report.findings.len().saturating_sub(MAX_FINDINGS);
     report.findings.truncate(MAX_FINDINGS);
     Ok(report)
@@ -151,7 +155,7 @@ struct LinePosition {
 }
 
 impl LinePosition {
-    fn of(line: AuditLine<'_>) -> Self {
+    fn from_line(line: AuditLine<'_>) -> Self {
         Self {
             file: line.file.to_owned(),
             line: line.number,
@@ -192,7 +196,7 @@ impl ChainedLine {
             false => MaintenanceFields::default(),
         };
         Some(Self {
-            position: LinePosition::of(line),
+            position: LinePosition::from_line(line),
             seq: link.seq,
             prev: link.prev,
             hash: LineHash::digest_line(line.bytes),

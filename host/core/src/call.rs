@@ -21,18 +21,18 @@ use crate::upstream_request::UpstreamRequestHandler;
 pub struct RequestId(String);
 
 impl RequestId {
-    /// Capacity for the time, a process id and a few million calls.
-    const USUAL: usize = 32;
+    /// Enough for the time, a process id and a count of a few million calls.
+    const INITIAL_CAPACITY: usize = 32;
 
     /// The id of a call that arrives at `now`.
     pub fn new(now: SystemTime) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let millis = now.duration_since(UNIX_EPOCH).map_or(0, |t| t.as_millis());
-        // Asking the system for the id on every call would cost as much as all the rest.
+        // Cached: the system call takes as long as the rest of this function.
         static PROCESS: LazyLock<u32> = LazyLock::new(std::process::id);
         let process = *PROCESS;
         let count = NEXT.fetch_add(1, Ordering::Relaxed);
-        let mut id = String::with_capacity(Self::USUAL);
+        let mut id = String::with_capacity(Self::INITIAL_CAPACITY);
         push_hex(&mut id, u64::try_from(millis).unwrap_or(u64::MAX), 12);
         id.push('-');
         push_hex(&mut id, process.into(), 1);
@@ -43,16 +43,16 @@ impl RequestId {
 
     /// Returns true if a text is a valid request id.
     pub fn is_valid(text: &str) -> bool {
-        let hex = |part: &str, least| {
-            (least..=16).contains(&part.len())
+        let is_hex = |part: &str, min_digits| {
+            (min_digits..=16).contains(&part.len())
                 && part
                     .bytes()
                     .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
         };
         let mut parts = text.split('-');
-        let three = [parts.next(), parts.next(), parts.next()];
-        matches!(three, [Some(time), Some(process), Some(count)]
-            if hex(time, 12) && hex(process, 1) && hex(count, 1))
+        let first_three = [parts.next(), parts.next(), parts.next()];
+        matches!(first_three, [Some(time), Some(process), Some(count)]
+            if is_hex(time, 12) && is_hex(process, 1) && is_hex(count, 1))
             && parts.next().is_none()
     }
 
@@ -68,14 +68,16 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// Appends a number in hex, zero-padded to `least` digits. `format!` is slower, and every call needs an id.
-fn push_hex(text: &mut String, number: u64, least: u32) {
+/// Appends a number in hex, zero-padded to `min_digits`. `format!` is slower, and every call needs an id.
+fn push_hex(text: &mut String, number: u64, min_digits: u32) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut hex = [0; 16];
     for (at, digit) in hex.iter_mut().rev().enumerate() {
         *digit = DIGITS[(number >> (4 * at)) as usize & 15];
     }
-    let needed = (u64::BITS - number.leading_zeros()).div_ceil(4).max(least);
+    let needed = (u64::BITS - number.leading_zeros())
+        .div_ceil(4)
+        .max(min_digits);
     let hex = &hex[hex.len() - needed as usize..];
     // All bytes are ASCII.
     text.push_str(std::str::from_utf8(hex).unwrap_or_default());
@@ -95,7 +97,7 @@ pub struct CallContext {
 }
 
 impl CallContext {
-    /// The context of a call without a user that is a session of its own.
+    /// The context of a call without a user, in a session of its own.
     pub fn new_session(time: SystemTime) -> Self {
         let request_id = RequestId::new(time);
         Self {

@@ -31,7 +31,7 @@ pub struct Deadline {
 struct DeadlineState {
     /// The expiry, unless the deadline is paused again.
     at: Instant,
-    /// The number of pending pauses, and the begin of the first.
+    /// The number of pending pauses, and the start of the first one.
     pauses: u32,
     since: Instant,
 }
@@ -82,7 +82,7 @@ impl Deadline {
                 return Poll::Ready(Ok(output));
             }
             loop {
-                // While an approval is pending, check again one limit later; the pause moves `at` when it ends.
+                // While a pause is pending, `at` is only the next time to check: the end of the pause moves the expiry.
                 let now = self.clock.instant();
                 let at = self.state.lock().due(now);
                 if at <= now {
@@ -94,7 +94,7 @@ impl Deadline {
                     };
                 }
                 let sleep = match &mut timer {
-                    Some((set, sleep)) if *set >= now && *set <= at => sleep,
+                    Some((wake, sleep)) if *wake >= now && *wake <= at => sleep,
                     _ => &mut timer.insert((at, self.clock.sleep_until(at))).1,
                 };
                 match Pin::new(sleep).poll(cx) {
@@ -134,13 +134,13 @@ impl Stopwatch {
 }
 
 /// The interval at which a paused deadline is checked.
-const PAUSED_LOOK: Duration = Duration::from_secs(1);
+const PAUSED_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl DeadlineState {
     /// The expiry, or the next check while the deadline is paused.
     fn due(&self, now: Instant) -> Instant {
         if self.pauses > 0 {
-            (self.at + now.saturating_duration_since(self.since)).max(now + PAUSED_LOOK)
+            (self.at + now.saturating_duration_since(self.since)).max(now + PAUSED_CHECK_INTERVAL)
         } else {
             self.at
         }
@@ -167,7 +167,7 @@ impl Drop for DeadlinePause {
     }
 }
 
-/// Time ran out.
+/// The error of a call whose time has run out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeadlineElapsed;
 
@@ -176,9 +176,9 @@ mod tests {
     use super::*;
 
     /// A clock that a test moves by hand.
-    struct Hand(Mutex<Instant>);
+    struct ManualClock(Mutex<Instant>);
 
-    impl Clock for Hand {
+    impl Clock for ManualClock {
         fn now(&self) -> SystemTime {
             SystemTime::UNIX_EPOCH
         }
@@ -197,18 +197,18 @@ mod tests {
             .poll(&mut Context::from_waker(std::task::Waker::noop()))
     }
 
-    /// A clock on which every look takes 100 ms.
-    struct Slow(Mutex<Instant>);
+    /// A clock that advances by 100 ms each time it is read.
+    struct SlowClock(Mutex<Instant>);
 
-    impl Clock for Slow {
+    impl Clock for SlowClock {
         fn now(&self) -> SystemTime {
             SystemTime::UNIX_EPOCH
         }
         fn instant(&self) -> Instant {
             let mut at = self.0.lock();
-            let seen = *at;
+            let now = *at;
             *at += Duration::from_millis(100);
-            seen
+            now
         }
         fn sleep_until(&self, _: Instant) -> BoxFuture<'static, ()> {
             Box::pin(std::future::pending())
@@ -217,10 +217,10 @@ mod tests {
 
     #[test]
     fn deadline_nested_run_until_expires_in_the_inner_future() {
-        let clock = Arc::new(Slow(Mutex::new(Instant::now())));
+        let clock = Arc::new(SlowClock(Mutex::new(Instant::now())));
         let deadline = Deadline::new(clock, Duration::from_millis(150), None);
         let inner = deadline.clone();
-        // Time runs out between the look of the inner and that of the outer one.
+        // Time runs out after the inner future has read the clock, and before the outer one does.
         let work = std::pin::pin!(async move {
             let pending = std::pin::pin!(std::future::pending::<()>());
             inner.run_until(pending).await.is_err()
@@ -234,41 +234,41 @@ mod tests {
 
     #[test]
     fn stopwatch_pause_stops_the_inner_and_outer_watch() {
-        let clock = Arc::new(Hand(Mutex::new(Instant::now())));
-        let pass = |secs| *clock.0.lock() += Duration::from_secs(secs);
+        let clock = Arc::new(ManualClock(Mutex::new(Instant::now())));
+        let advance = |secs| *clock.0.lock() += Duration::from_secs(secs);
         let outer = Stopwatch::new(clock.clone(), None);
-        pass(1);
+        advance(1);
         let inner = Stopwatch::new(clock.clone(), Some(&outer));
-        pass(2);
-        let asked = inner.pause();
-        pass(100);
-        let spent = |watch: &Stopwatch| watch.elapsed().as_secs();
-        assert_eq!((spent(&outer), spent(&inner)), (3, 2), "while it is asked");
-        drop(asked);
-        pass(4);
-        assert_eq!((spent(&outer), spent(&inner)), (7, 6), "and afterwards");
+        advance(2);
+        let pause = inner.pause();
+        advance(100);
+        let elapsed = |watch: &Stopwatch| watch.elapsed().as_secs();
+        assert_eq!((elapsed(&outer), elapsed(&inner)), (3, 2), "while paused");
+        drop(pause);
+        advance(4);
+        assert_eq!((elapsed(&outer), elapsed(&inner)), (7, 6), "afterwards");
     }
 
     #[test]
     fn deadline_pause_stops_the_inner_and_outer_deadline() {
-        let clock = Arc::new(Hand(Mutex::new(Instant::now())));
-        let pass = |secs| *clock.0.lock() += Duration::from_secs(secs);
+        let clock = Arc::new(ManualClock(Mutex::new(Instant::now())));
+        let advance = |secs| *clock.0.lock() += Duration::from_secs(secs);
         let outer = Deadline::new(clock.clone(), Duration::from_secs(10), None);
         let inner = Deadline::new(clock.clone(), Duration::from_secs(5), Some(outer.clone()));
-        pass(4);
+        advance(4);
         {
             let _first = inner.pause();
-            pass(100);
+            advance(100);
             let _second = inner.pause();
-            pass(100);
+            advance(100);
             assert!(poll_once(&inner).is_pending());
             assert!(poll_once(&outer).is_pending());
         }
         assert!(poll_once(&inner).is_pending());
-        pass(2);
+        advance(2);
         assert_eq!(poll_once(&inner), Poll::Ready(Err(DeadlineElapsed)));
         assert!(poll_once(&outer).is_pending());
-        pass(5);
+        advance(5);
         assert_eq!(poll_once(&outer), Poll::Ready(Err(DeadlineElapsed)));
     }
 }

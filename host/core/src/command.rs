@@ -123,8 +123,8 @@ pub struct JobOwner {
     pub plugin: String,
 }
 
-/// A stream that a runner has connected to a server of a session. Core neither opens nor reads it, and only passes on
-/// the type that the runner and the backend agree on: a `TcpStream` of the standard library.
+/// An open connection to a server of a session. Core only passes it on: the runner and the backend agree on its type, a
+/// [`std::net::TcpStream`].
 pub struct SessionConnection(Box<dyn std::any::Any + Send>);
 
 impl SessionConnection {
@@ -139,10 +139,10 @@ impl SessionConnection {
     }
 }
 
-/// The port to shells and sandboxes. Methods that only read run nothing, and are documented so.
+/// The port to shells and sandboxes.
 pub trait CommandRunner: Send + Sync {
-    /// Parses a program into the commands it runs, looking inside wrappers. Returns [`ToolErrorCode::InvalidInput`] for a text
-    /// that cannot be a program; parts that cannot be analysed are [`ParsedProgram::unknown`].
+    /// Parses a program into the commands it runs, looking inside wrappers. Returns [`ToolErrorCode::InvalidInput`] for
+    /// a text that cannot be a program; parts that cannot be analysed are [`ParsedProgram::unknown`].
     fn parse_program(&self, program: &CommandProgram) -> Result<ParsedProgram, ToolError>;
 
     /// The workspace root inside the sandbox: an absolute path, with `/` between components and no trailing `/`.
@@ -165,10 +165,10 @@ pub trait CommandRunner: Send + Sync {
     /// here.
     fn sandbox_name<'a>(
         &'a self,
-        place: CommandTarget,
+        target: CommandTarget,
         program: &'a str,
     ) -> BoxFuture<'a, Result<&'static str, ToolError>> {
-        let _ = (place, program);
+        let _ = (target, program);
         Box::pin(std::future::ready(Err(unavailable())))
     }
 
@@ -234,7 +234,7 @@ pub trait CommandRunner: Send + Sync {
     }
 }
 
-/// A runner that runs and parses nothing.
+/// A runner for hosts that cannot run commands: every method fails or returns nothing.
 pub struct NoCommandRunner;
 
 impl CommandRunner for NoCommandRunner {
@@ -254,13 +254,13 @@ fn unavailable() -> ToolError {
     )
 }
 
-/// Maximum characters of a command on a line of a card.
-const SHOWN: usize = 160;
+/// Maximum characters of a command on one line of an approval card.
+const DISPLAY_LINE_MAX: usize = 160;
 
 /// The command for a person: shortened to one line, and safe to print.
 pub(crate) fn display_line(command: &ParsedCommand) -> String {
     let line = command.to_line();
-    let cut = crate::text::prefix(&line, SHOWN);
+    let cut = crate::text::prefix(&line, DISPLAY_LINE_MAX);
     let dots = if cut.len() < line.len() { "…" } else { "" };
     format!("{}{dots}", crate::text::visible(cut))
 }

@@ -57,8 +57,8 @@ pub struct Config {
     pub profile: ToolProfile,
     /// Lists all tools for agents that speak MCP, or only those that search for tools.
     pub tool_discovery: ToolDiscovery,
-    /// Approximate number of tokens of definitions that `auto` lists: tools of the largest servers beyond it are found
-    /// by search.
+    /// Approximate number of tokens of tool definitions that `auto` lists. Beyond it, the tools of the largest servers
+    /// are only found by search.
     pub tool_discovery_tokens: Option<u64>,
     /// Settings of tools: a few for all of them, and one block per tool name.
     pub tools: ToolsSection,
@@ -178,16 +178,16 @@ const TOOLS_KEYS: [&str; 4] = [
     "tokenPrice",
 ];
 
-/// Dollars for a million tokens. A higher value is a mistake, and NaN would be printed as a number.
-const PRICES: std::ops::RangeInclusive<f64> = 0.0..=1_000_000.0;
+/// The range of the price of a million tokens in dollars. A higher value is a mistake; NaN is not in the range.
+const TOKEN_PRICE_RANGE: std::ops::RangeInclusive<f64> = 0.0..=1_000_000.0;
 
 fn parse_price<E: de::Error>(dollars: f64) -> Result<f64, E> {
-    match PRICES.contains(&dollars) {
+    match TOKEN_PRICE_RANGE.contains(&dollars) {
         true => Ok(dollars),
         false => Err(E::custom(format!(
-            "tools.tokenPrice is between {} and {} dollars for a million tokens, not {dollars}",
-            PRICES.start(),
-            PRICES.end()
+            "tools.tokenPrice: {dollars} is out of range: expected {} to {} dollars for a million tokens",
+            TOKEN_PRICE_RANGE.start(),
+            TOKEN_PRICE_RANGE.end()
         ))),
     }
 }
@@ -233,7 +233,7 @@ impl<'de> Deserialize<'de> for ToolsSection {
                         _ => {
                             let settings = map.next_value()?;
                             if tools.each.insert(key.clone(), settings).is_some() {
-                                return Err(de::Error::custom(format!("`{key}` is there twice")));
+                                return Err(de::Error::custom(format!("`{key}` is set twice")));
                             }
                         }
                     }
@@ -292,9 +292,9 @@ pub struct ApprovalSettings {
 impl Default for ApprovalSettings {
     fn default() -> Self {
         Self {
-            // Long enough for a short absence, short enough that no client waits for ever.
+            // Long enough for a short absence, short enough that no client waits forever.
             timeout_ms: 600_000,
-            // A season: approvals unused for longer are asked again.
+            // A quarter: stored approvals older than that are asked again.
             lease_days: 90,
         }
     }
@@ -311,11 +311,11 @@ pub struct AuditSettings {
     /// The treatment of a call that cannot be recorded.
     pub on_failure: AuditFailureMode,
     /// Bytes of a file before the next one begins.
-    #[serde(deserialize_with = "log_size")]
+    #[serde(deserialize_with = "deserialize_log_size")]
     #[schemars(range(min = 4096))]
     pub max_bytes: u64,
     /// The number of full files that are kept in addition to the current one.
-    #[serde(deserialize_with = "log_files")]
+    #[serde(deserialize_with = "deserialize_log_files")]
     #[schemars(range(min = 1, max = 10000))]
     pub keep: u32,
 }
@@ -344,29 +344,30 @@ pub enum AuditFailureMode {
     Run,
 }
 
-/// A lower value would make files of a few lines.
+/// Minimum bytes of a log file. A lower value would make files of a few lines.
 const LOG_SIZE_MIN: u64 = 4096;
 
-fn log_size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+fn deserialize_log_size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     let bytes = u64::deserialize(from)?;
     if bytes < LOG_SIZE_MIN {
-        let message = format!("audit.maxBytes is at least {LOG_SIZE_MIN}, not {bytes}");
+        let message =
+            format!("audit.maxBytes: {bytes} is out of range: expected at least {LOG_SIZE_MIN}");
         return Err(de::Error::custom(message));
     }
     Ok(bytes)
 }
 
-/// More files make a folder that a person cannot look through. At least one is needed: it shows which files were
-/// deleted.
-const LOG_FILES: std::ops::RangeInclusive<u32> = 1..=10_000;
+/// The range of the number of full log files. More would be too many to look through; at least one is needed to show
+/// which files were deleted.
+const LOG_FILES_RANGE: std::ops::RangeInclusive<u32> = 1..=10_000;
 
-fn log_files<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+fn deserialize_log_files<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
     let files = u32::deserialize(from)?;
-    if !LOG_FILES.contains(&files) {
+    if !LOG_FILES_RANGE.contains(&files) {
         let message = format!(
-            "audit.keep is between {} and {}, not {files}",
-            LOG_FILES.start(),
-            LOG_FILES.end()
+            "audit.keep: {files} is out of range: expected {} to {}",
+            LOG_FILES_RANGE.start(),
+            LOG_FILES_RANGE.end()
         );
         return Err(de::Error::custom(message));
     }
@@ -454,8 +455,9 @@ mod tests {
             let error = read(json).unwrap().check().unwrap_err();
             assert_eq!(error.key, key);
         }
-        let fine = serde_json::json!({"limits": {"fuel": 1_000}, "tools": {"maxExecutionTime": 1}});
-        assert!(read(fine).unwrap().check().is_ok());
+        let valid =
+            serde_json::json!({"limits": {"fuel": 1_000}, "tools": {"maxExecutionTime": 1}});
+        assert!(read(valid).unwrap().check().is_ok());
     }
 
     #[test]

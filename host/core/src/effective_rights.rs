@@ -16,8 +16,8 @@ impl Tool {
 }
 
 impl<'a> EffectiveRights<'a> {
-    /// The rights that it has without any approval: for lists of them, and for its assessor, which runs before any
-    /// approval. None for a harmless tool, which needs no grant.
+    /// The rights that it has without an approval of a call: those that are listed, and those of its assessor, which
+    /// runs before any approval. `None` for a harmless tool, which needs no grant, and for an untrusted one.
     pub fn permanent(self) -> Option<&'a Needs> {
         match self.0.trust {
             ToolTrust::Trusted => Some(&self.0.granted),
@@ -39,26 +39,30 @@ impl<'a> EffectiveRights<'a> {
             .unwrap_or_else(|| self.0.granted.clone())
     }
 
-    /// The hosts of a call that was not approved yet, to foresee the decision about its request. Unlike
-    /// [`for_approved_call`](Self::for_approved_call) they include withheld hosts, so that the rules see the request
-    /// of the call in any case. When the call sends it, it is judged again, without withheld hosts.
-    pub(crate) fn foreseen_hosts(self) -> &'a [HostNeed] {
+    /// The hosts of a call that is not approved yet, to predict the decision about its request. Unlike those of
+    /// [`for_approved_call`](Self::for_approved_call), they include withheld hosts, so that the rules see the request
+    /// in any case. When the call sends it, the request is judged again, without withheld hosts.
+    pub(crate) fn hosts_before_approval(self) -> &'a [HostNeed] {
         match self.0.trust {
             ToolTrust::Untrusted => &self.0.definition.needs.hosts,
             ToolTrust::Trusted | ToolTrust::Harmless => &self.0.granted.hosts,
         }
     }
 
-    /// The rest of the rights that a running call started with, when the tool had the trust `before`. None if the
-    /// grant was taken back since then.
-    pub(crate) fn for_running_call(self, before: ToolTrust, mut started: Needs) -> Option<Needs> {
-        match (before, self.0.trust) {
+    /// The rights that are left of those that a running call started with, when the tool had the trust
+    /// `trust_at_start`. `None` if the grant was revoked since then.
+    pub(crate) fn for_running_call(
+        self,
+        trust_at_start: ToolTrust,
+        mut rights_at_start: Needs,
+    ) -> Option<Needs> {
+        match (trust_at_start, self.0.trust) {
             (_, ToolTrust::Trusted | ToolTrust::Harmless) => {
-                started.retain_granted(&self.0.granted);
-                Some(started)
+                rights_at_start.retain_granted(&self.0.granted);
+                Some(rights_at_start)
             }
             // A person has approved this very call.
-            (ToolTrust::Untrusted, ToolTrust::Untrusted) => Some(started),
+            (ToolTrust::Untrusted, ToolTrust::Untrusted) => Some(rights_at_start),
             (_, ToolTrust::Untrusted) => None,
         }
     }
@@ -70,7 +74,7 @@ mod tests {
     use crate::grants::GrantChanges;
     use crate::needs::NeedKind;
 
-    /// The kinds of needs in a test: hosts and the model.
+    /// The needs of a test: optionally a host and the model.
     fn needs(host: bool, model: bool) -> Needs {
         let hosts =
             serde_json::json!([{"host": "a.example", "methods": ["GET"], "reason": "to read"}]);
@@ -107,7 +111,7 @@ mod tests {
         assert_eq!(rights.permanent(), Some(&needs(false, true)));
         assert_eq!(rights.given_by_approval(), None);
         assert_eq!(rights.for_approved_call(), needs(false, true));
-        assert!(rights.foreseen_hosts().is_empty());
+        assert!(rights.hosts_before_approval().is_empty());
     }
 
     #[test]
@@ -117,7 +121,7 @@ mod tests {
         assert_eq!(rights.permanent(), None);
         assert_eq!(rights.given_by_approval(), None);
         assert_eq!(rights.for_approved_call(), Needs::default());
-        assert!(rights.foreseen_hosts().is_empty());
+        assert!(rights.hosts_before_approval().is_empty());
     }
 
     #[test]
@@ -127,7 +131,7 @@ mod tests {
         assert_eq!(rights.permanent(), None);
         assert_eq!(rights.given_by_approval(), Some(needs(false, true)));
         assert_eq!(rights.for_approved_call(), needs(false, true));
-        assert_eq!(rights.foreseen_hosts(), needs(true, true).hosts);
+        assert_eq!(rights.hosts_before_approval(), needs(true, true).hosts);
         tool.changes = None;
         let rights = tool.rights();
         assert_eq!(rights.given_by_approval(), Some(needs(true, true)));

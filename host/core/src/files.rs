@@ -27,7 +27,7 @@ pub fn open(path: &Path, links: LinkPolicy) -> io::Result<File> {
 pub fn open_with(path: &Path, links: LinkPolicy, options: &mut OpenOptions) -> io::Result<File> {
     let checked = match checked_metadata(path, links) {
         Ok(meta) => meta,
-        // If the file is to be created, it must be created by us.
+        // If `options` create a file here, it must not be one that another process has put there meanwhile.
         Err(error) if error.kind() == ErrorKind::NotFound => return create(path, options),
         Err(error) => return Err(error),
     };
@@ -81,8 +81,12 @@ pub fn text(bytes: Vec<u8>) -> io::Result<String> {
 
 /// Rejects a link at `path` or at a folder above it, up to `root`, which itself may be a link.
 pub fn reject_links(root: &Path, path: &Path) -> io::Result<()> {
-    let own = path.ancestors().take_while(|folder| *folder != root);
-    match own.into_iter().filter(|path| path.is_symlink()).last() {
+    let below_root = path.ancestors().take_while(|folder| *folder != root);
+    match below_root
+        .into_iter()
+        .filter(|path| path.is_symlink())
+        .last()
+    {
         Some(link) => Err(path_error(link, "is a link; remove it")),
         None => Ok(()),
     }
@@ -100,8 +104,8 @@ pub fn make_state(workspace: &Path) -> io::Result<()> {
     ignore(&folder)
 }
 
-/// The `.gitignore` next to that folder in a workspace without a setup: commands cannot read the folder, and without
-/// this file git would print a warning each time. It ignores itself, too, because it is not a file of the project.
+/// The `.gitignore` beside the state folder, in a workspace without a setup of mimir. Commands cannot read the folder,
+/// so git would print a warning each time without this file. It ignores itself, because it is not part of the project.
 pub const OWN_IGNORE: &str = "/state/\n/.gitignore\n";
 
 /// Excludes a folder from version control.

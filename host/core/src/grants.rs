@@ -1,7 +1,7 @@
 //! Grants of plugins, and the check that they still fit the plugins' current builds.
 //!
 //! A grant is bound to the bytes of a plugin. When these change, the imports, the needs and the definitions of its
-//! tools tell whether the new build requests anything else. Out of scope: reading and writing the file.
+//! tools show whether the new build requests anything else. Out of scope: reading and writing the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ mod named_rights;
 
 pub use named_rights::{
     apply_prefixes, files_remedy, is_foreign, lacks_files, named_folder, named_host,
-    retain_nameable, takes_config, takes_files, takes_hosts, takes_variables,
+    retain_importable, takes_config, takes_files, takes_hosts, takes_variables,
 };
 
 /// `.mimir/tools.lock`: the grants of a workspace, by the location of the plugin.
@@ -66,8 +66,8 @@ pub struct Grant {
     /// The other rights granted to such a component: folders, variables, settings and secrets.
     #[serde(default, skip_serializing_if = "Needs::is_empty")]
     pub named: Needs,
-    /// The prompts, resources and templates that a server listed at that time, in lines. Grants of older versions have
-    /// none, and cover the tools alone.
+    /// The prompts, resources and templates that a server listed at that time, in lines. Grants of older versions do
+    /// not have the field, and cover the tools alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listed: Option<BTreeSet<String>>,
 }
@@ -82,8 +82,8 @@ pub struct ToolGrant {
     #[serde(default, skip_serializing_if = "Needs::is_empty")]
     pub needs: Needs,
     /// The definition of a server's tool at that time, line by line, to show changes to the person.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub said: Vec<String>,
+    #[serde(default, rename = "said", skip_serializing_if = "Vec::is_empty")]
+    pub declaration: Vec<String>,
 }
 
 /// The relation of a plugin to its grant.
@@ -116,7 +116,7 @@ impl Grant {
     /// Creates the grant of these tools of one plugin, without the withheld kinds.
     pub fn new(tools: &[Arc<Tool>], withheld: Vec<NeedKind>) -> Option<Self> {
         let origin = &tools.first()?.origin;
-        let each = tools.iter().map(|tool| {
+        let tool_grants = tools.iter().map(|tool| {
             let needs = match is_foreign(tool) {
                 // Named rights of the previous grant do not carry over: the person names them again.
                 true => Needs::default(),
@@ -125,7 +125,7 @@ impl Grant {
             let grant = ToolGrant {
                 definition: definition_hash(tool),
                 needs,
-                said: match tool.source {
+                declaration: match tool.source {
                     ToolSource::Mcp => declaration_lines(&tool.definition),
                     _ => Vec::new(),
                 },
@@ -135,21 +135,21 @@ impl Grant {
         Some(Self {
             digest: origin.digest.clone(),
             imports: sorted(&origin.imports),
-            tools: each.collect(),
+            tools: tool_grants.collect(),
             withheld,
             hosts: Vec::new(),
             named: Needs::default(),
             listed: tools
                 .iter()
                 .any(|tool| tool.source == ToolSource::Mcp)
-                .then(|| seen(origin).collect()),
+                .then(|| seen_entries(origin).collect()),
         })
     }
 
-    /// Adds all other entries that the server of these tools lists: a person has read every word of them.
+    /// Covers all entries that the server of these tools lists. Call it only after a person has read every one of them.
     #[must_use]
     pub fn with_listed(mut self, tools: &[Arc<Tool>]) -> Self {
-        let entries = tools.first().map(|tool| listed(&tool.origin));
+        let entries = tools.first().map(|tool| listed_lines(&tool.origin));
         self.listed = entries.map(|entries| entries.map(str::to_owned).collect());
         self
     }
@@ -182,7 +182,7 @@ impl Grant {
     }
 
     /// Compares the current tools of a plugin with this grant.
-    pub fn standing(&self, tools: &[Arc<Tool>]) -> GrantStatus {
+    pub fn status(&self, tools: &[Arc<Tool>]) -> GrantStatus {
         match tools.first() {
             Some(tool) if tool.origin.digest == self.digest => GrantStatus::Granted,
             Some(_) => GrantStatus::Changed(GrantChanges {
@@ -194,12 +194,12 @@ impl Grant {
     }
 
     /// The granted part of a tool's needs.
-    pub fn granted(&self, tool: &Tool) -> Needs {
+    pub fn granted_needs(&self, tool: &Tool) -> Needs {
         let Some(grant) = self.tools.get(tool.own_name()) else {
             return Needs::default();
         };
         let mut needs = match is_foreign(tool) {
-            true => retain_nameable(tool, self.named()),
+            true => retain_importable(tool, self.named()),
             false => {
                 let mut needs = tool.definition.needs.clone();
                 needs.retain_granted(&grant.needs);
@@ -213,19 +213,19 @@ impl Grant {
     /// Returns true if a server's tool has the definition that a person has seen, and the server is started or reached
     /// as it was then.
     fn matches_seen_tool(&self, tool: &Tool) -> bool {
-        let pinned = self.tools.get(tool.own_name());
+        let granted = self.tools.get(tool.own_name());
         self.imports == sorted(&tool.origin.imports)
-            && pinned.is_some_and(|pinned| pinned.definition == definition_hash(tool))
+            && granted.is_some_and(|granted| granted.definition == definition_hash(tool))
     }
 
     /// The origin of a server's tools, with the entries marked that a person has seen.
-    fn seen(&self, origin: &ToolOrigin) -> ToolOrigin {
+    fn mark_seen(&self, origin: &ToolOrigin) -> ToolOrigin {
         let mut origin = origin.clone();
         for entry in &mut origin.listed {
             entry.is_seen = self
                 .listed
                 .as_ref()
-                .is_some_and(|listed| listed.contains(&entry.words));
+                .is_some_and(|listed| listed.contains(&entry.text));
         }
         origin
     }
@@ -235,12 +235,13 @@ impl Grant {
         let imports = tools.first().map_or_else(Vec::new, |tool| {
             without_patch_versions(&tool.origin.imports)
         });
-        let server = tools
+        let is_server = tools
             .first()
             .is_some_and(|tool| tool.source == ToolSource::Mcp);
-        let imports_are = if server { "is" } else { "imports" };
+        // The "imports" of a server are the lines that say how it is started or reached.
+        let verb = if is_server { "is" } else { "imports" };
         differences(
-            imports_are,
+            verb,
             &without_patch_versions(&self.imports),
             &imports,
             &mut changes,
@@ -252,8 +253,8 @@ impl Grant {
                 let needs = tool.definition.needs.lines();
                 differences(&format!("`{name}` may"), &[], &needs, &mut changes);
                 if tool.source == ToolSource::Mcp {
-                    let says = declaration_lines(&tool.definition);
-                    differences(&format!("`{name}` says"), &[], &says, &mut changes);
+                    let declaration = declaration_lines(&tool.definition);
+                    differences(&format!("`{name}` says"), &[], &declaration, &mut changes);
                 }
                 continue;
             };
@@ -264,14 +265,19 @@ impl Grant {
                     "`{name}` has another description, schema, approval or risk"
                 ));
                 if tool.source == ToolSource::Mcp {
-                    let says = declaration_lines(&tool.definition);
-                    differences(&format!("`{name}` says"), &before.said, &says, &mut changes);
+                    let declaration = declaration_lines(&tool.definition);
+                    differences(
+                        &format!("`{name}` says"),
+                        &before.declaration,
+                        &declaration,
+                        &mut changes,
+                    );
                 }
             }
         }
         if let (Some(before), Some(tool)) = (&self.listed, tools.first()) {
             let before: Vec<String> = before.iter().cloned().collect();
-            let now: Vec<String> = listed(&tool.origin).map(str::to_owned).collect();
+            let now: Vec<String> = listed_lines(&tool.origin).map(str::to_owned).collect();
             differences("lists", &before, &now, &mut changes);
         }
         for name in self.tools.keys() {
@@ -283,60 +289,63 @@ impl Grant {
     }
 }
 
-/// Applies the grants of the lock to the tools. `counts` gets the plugin's location and the grant's id, and returns
-/// true if a person has consented to it. Returns a line for each grant that does not count.
+/// Applies the grants of the lock to the tools. `has_consent` gets the plugin's location and the grant's id, and
+/// returns true if a person has consented to it. Returns a line for each grant that does not count.
 pub fn apply(
     lock: &ToolsLock,
     tools: &mut [Tool],
-    counts: impl Fn(&str, &str) -> bool,
+    has_consent: impl Fn(&str, &str) -> bool,
 ) -> Vec<String> {
-    let mut amiss = Vec::new();
+    let mut problems = Vec::new();
     for (location, grant) in &lock.plugins {
         let named = grant.named();
-        // A component without reach of its own reaches what a person grants it by name.
-        let takes = |tool: &Tool| match tool.trust {
+        // A component that can reach nothing by itself reaches what a person grants it by name.
+        let takes_grant = |tool: &Tool| match tool.trust {
             ToolTrust::Untrusted => true,
             ToolTrust::Harmless => is_foreign(tool) && !named.is_empty(),
             ToolTrust::Trusted => false,
         };
-        let ours = |tool: &&mut Tool| tool.origin.location == *location && takes(tool);
-        let all: Vec<Arc<Tool>> = tools
+        let is_affected = |tool: &&mut Tool| tool.origin.location == *location && takes_grant(tool);
+        let plugin_tools: Vec<Arc<Tool>> = tools
             .iter()
             .filter(|tool| tool.origin.location == *location)
             .map(|tool| Arc::new(tool.clone()))
             .collect();
-        if !counts(location, &grant.id(location)) {
-            if !all.is_empty() {
-                amiss.push(format!(
-                    "the grant of {location} in tools.lock was not given by you on this machine and does not count; look at it and run `mimir tools trust {}`",
-                    all.first().map_or_else(String::new, |tool| tool.name().to_string())
+        if !has_consent(location, &grant.id(location)) {
+            if let Some(tool) = plugin_tools.first() {
+                problems.push(format!(
+                    "the grant of {location} in tools.lock was not given by you on this machine and does not count; to give it, run `mimir tools trust {}`",
+                    tool.name()
                 ));
             }
             continue;
         }
-        let standing = grant.standing(&all);
-        let harmless = |tool: &&Arc<Tool>| tool.trust == ToolTrust::Harmless && takes(tool);
-        if let (GrantStatus::Changed(_), Some(tool)) = (&standing, all.iter().find(harmless)) {
-            amiss.push(format!(
-                "{location} has changed since it was granted files or settings, and has none of them now; `mimir tools trust {}` shows them and grants them again",
+        let status = grant.status(&plugin_tools);
+        let loses_rights =
+            |tool: &&Arc<Tool>| tool.trust == ToolTrust::Harmless && takes_grant(tool);
+        if let (GrantStatus::Changed(_), Some(tool)) =
+            (&status, plugin_tools.iter().find(loses_rights))
+        {
+            problems.push(format!(
+                "{location} has changed since it was granted files or settings, and has lost them; to review and grant them again, run `mimir tools trust {}`",
                 tool.name()
             ));
         }
-        let seen = all
+        let marked_origin = plugin_tools
             .first()
             .filter(|tool| !tool.origin.listed.is_empty())
-            .map(|tool| Arc::new(grant.seen(&tool.origin)));
-        for tool in tools.iter_mut().filter(ours) {
-            if let Some(seen) = &seen {
-                tool.origin = Arc::clone(seen);
+            .map(|tool| Arc::new(grant.mark_seen(&tool.origin)));
+        for tool in tools.iter_mut().filter(is_affected) {
+            if let Some(origin) = &marked_origin {
+                tool.origin = Arc::clone(origin);
             }
-            match &standing {
+            match &status {
                 GrantStatus::Granted => {
                     if is_foreign(tool) {
                         // Treated as declared needs, so that they are shown with them.
-                        tool.definition.needs = retain_nameable(tool, named.clone());
+                        tool.definition.needs = retain_importable(tool, named.clone());
                     }
-                    tool.granted = grant.granted(tool);
+                    tool.granted = grant.granted_needs(tool);
                     tool.trust = ToolTrust::Trusted;
                 }
                 // A changed tool of a server does not affect the grants of its unchanged tools.
@@ -350,30 +359,30 @@ pub fn apply(
             }
         }
     }
-    amiss
+    problems
 }
 
 /// The entries of a server's lists that its grant covers.
-fn seen(origin: &ToolOrigin) -> impl Iterator<Item = String> {
+fn seen_entries(origin: &ToolOrigin) -> impl Iterator<Item = String> {
     let seen = origin.listed.iter().filter(|entry| entry.is_seen);
-    seen.map(|entry| entry.words.clone())
+    seen.map(|entry| entry.text.clone())
 }
 
 /// The entries of a server's lists, in lines.
-fn listed(origin: &ToolOrigin) -> impl Iterator<Item = &str> {
+fn listed_lines(origin: &ToolOrigin) -> impl Iterator<Item = &str> {
     origin
         .listed
         .iter()
-        .map(|entry: &ListedEntry| entry.words.as_str())
+        .map(|entry: &ListedEntry| entry.text.as_str())
 }
 
-/// Adds the lines that were removed from a list and added to it.
-fn differences(what: &str, old: &[String], new: &[String], changes: &mut Vec<String>) {
+/// Describes the lines that were added to a list and removed from it: `now {verb} …` and `no longer {verb} …`.
+fn differences(verb: &str, old: &[String], new: &[String], changes: &mut Vec<String>) {
     for line in new.iter().filter(|line| !old.contains(line)) {
-        changes.push(format!("now {what} {line}"));
+        changes.push(format!("now {verb} {line}"));
     }
     for line in old.iter().filter(|line| !new.contains(line)) {
-        changes.push(format!("no longer {what} {line}"));
+        changes.push(format!("no longer {verb} {line}"));
     }
 }
 
@@ -383,8 +392,8 @@ fn sorted(imports: &[String]) -> Vec<String> {
     imports
 }
 
-/// Imports without the patch numbers of WASI's packages: a patch changes no interface, and a new toolchain brings
-/// another one for each of them.
+/// Imports without the patch numbers of WASI's packages: a patch changes no interface, and every new toolchain brings
+/// new patch numbers.
 fn without_patch_versions(imports: &[String]) -> Vec<String> {
     let unpatched = imports.iter().map(|import| {
         let versioned = import.split_once('@');
@@ -410,26 +419,27 @@ fn declaration_lines(definition: &ToolDefinition) -> Vec<String> {
     let mut lines = Vec::new();
     let title = definition.title.iter();
     lines.extend(title.map(|title| format!("title: {title}")));
-    let words = definition.description.lines();
-    lines.extend(words.map(|line| format!("description: {line}")));
+    let description = definition.description.lines();
+    lines.extend(description.map(|line| format!("description: {line}")));
     let schemas = [
         ("input", Some(&definition.input_schema)),
         ("output", definition.output_schema.as_ref()),
     ];
-    for (which, schema) in schemas {
+    for (direction, schema) in schemas {
         let Some(schema) = schema else { continue };
-        let properties = schema.to_value();
-        let Some(object) = properties.as_object() else {
+        let value = schema.to_value();
+        let Some(object) = value.as_object() else {
             continue;
         };
         // Property by property, so that a change is shown at its position.
         for (key, value) in object {
             match value.as_object().filter(|_| key == "properties") {
-                Some(each) => lines.extend(
-                    each.iter()
-                        .map(|(name, value)| format!("{which}.{name}: {value}")),
+                Some(properties) => lines.extend(
+                    properties
+                        .iter()
+                        .map(|(name, value)| format!("{direction}.{name}: {value}")),
                 ),
-                None => lines.push(format!("{which} {key}: {value}")),
+                None => lines.push(format!("{direction} {key}: {value}")),
             }
         }
     }

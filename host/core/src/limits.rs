@@ -1,4 +1,4 @@
-//! The limits of a call. Every limit is on by default and holds in every state of the component.
+//! The limits of a call. All of them apply by default, except for the rate limit.
 
 use std::time::Duration;
 
@@ -46,12 +46,12 @@ pub struct Limits {
 impl Limits {
     /// Concurrent calls of all plugins: each holds a memory slot of the engine's pool.
     pub const CONCURRENT_TOTAL: usize = 64;
-    /// Default wall clock of a call whose tool runs commands: a build takes longer than computing.
+    /// Default wall clock of a call whose tool runs commands: builds take longer than the work of other tools.
     pub const WALL_WITH_COMMANDS: Duration = Duration::from_secs(600);
     /// Fuel for each second of wall clock if `limits.fuel` is not set: the consumption of the tightest loop. Ordinary
-    /// code uses a tenth to a half of it, so that the wall clock ends a call and not its fuel.
+    /// code uses a tenth to a half of it, so that the wall clock runs out before the fuel.
     pub const FUEL_PER_SECOND: u64 = 20_000_000_000;
-    /// Maximum depth of nested calls. A cycle ends here and not with a stack overflow.
+    /// Maximum depth of nested calls, so that a cycle ends before the stack overflows.
     pub const CALL_DEPTH: u32 = 8;
     /// Maximum memory of any call: the address space of one 32-bit memory. The engine reserves address space for it.
     pub const MEMORY_MAX: u64 = 4 << 30;
@@ -64,7 +64,7 @@ impl Limits {
 
 impl Limits {
     /// The fuel of a call with this wall clock, if `limits.fuel` is not set.
-    pub fn fuel_within(wall: Duration) -> u64 {
+    pub fn fuel_for_wall_time(wall: Duration) -> u64 {
         let seconds = wall.as_millis().div_ceil(1_000);
         let seconds = u64::try_from(seconds).unwrap_or(u64::MAX).max(1);
         // The engine uses signed numbers.
@@ -73,7 +73,7 @@ impl Limits {
             .min(i64::MAX as u64)
     }
 
-    /// Without any limit; for comparisons only, never for a call.
+    /// No limits: the neutral element of [`tightest`](Self::tightest), never the limits of a call.
     pub(crate) const NONE: Self = Self {
         wall: Duration::MAX,
         fuel: u64::MAX,
@@ -121,7 +121,7 @@ impl Limits {
     }
 }
 
-/// The tighter of two optional limits.
+/// The smaller of two optional limits.
 pub(crate) fn smaller_limit<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
@@ -133,7 +133,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             wall: Duration::from_secs(60),
-            fuel: Self::fuel_within(Duration::from_secs(60)),
+            fuel: Self::fuel_for_wall_time(Duration::from_secs(60)),
             memory: 256 << 20,
             table_elements: Self::TABLE_ELEMENTS_MAX,
             instances: Self::INSTANCES_MAX,

@@ -50,7 +50,8 @@ impl HostNeed {
         }
     }
 
-    /// Returns true if it names no host: then only the settings allow hosts, and a person approves others.
+    /// Returns true if it names no host. The settings decide which hosts are allowed then, and a person approves
+    /// others.
     pub fn is_any(&self) -> bool {
         self.host == ANY_HOST
     }
@@ -79,7 +80,7 @@ pub struct SecretNeed {
 }
 
 /// The prefix of values in `wasi:config/store` that are placeholders of secrets; the name of the secret follows.
-pub const SECRET_VALUE: &str = "secret:";
+pub const SECRET_PREFIX: &str = "secret:";
 
 /// All permissions that a tool requests.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -103,7 +104,7 @@ pub struct Needs {
     /// Environment variables with values, set by a person for a component that cannot declare its needs.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
-    /// Values of `wasi:config/store` set by a person for such a component. A value with the prefix [`SECRET_VALUE`] is
+    /// Values of `wasi:config/store` set by a person for such a component. A value with the prefix [`SECRET_PREFIX`] is
     /// the placeholder of a secret.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub config: BTreeMap<String, String>,
@@ -191,7 +192,7 @@ impl Needs {
 
     /// One line per need, for people.
     pub fn lines(&self) -> Vec<String> {
-        let because = |reason: &str| {
+        let explanation = |reason: &str| {
             if reason.is_empty() {
                 String::new()
             } else {
@@ -204,12 +205,12 @@ impl Needs {
                 DirectoryAccess::Read => "read",
                 DirectoryAccess::ReadWrite => "read and write",
             };
-            let place = if need.path == "." {
+            let folder = if need.path == "." {
                 "the workspace".to_owned()
             } else {
                 format!("`{}`", need.path)
             };
-            lines.push(format!("{verb} {place}{}", because(&need.reason)));
+            lines.push(format!("{verb} {folder}{}", explanation(&need.reason)));
         }
         for need in &self.hosts {
             let methods = need.methods.join(", ");
@@ -217,10 +218,17 @@ impl Needs {
                 true => "any host that `network` in the settings allows",
                 false => &need.host,
             };
-            lines.push(format!("send {methods} to {host}{}", because(&need.reason)));
+            lines.push(format!(
+                "send {methods} to {host}{}",
+                explanation(&need.reason)
+            ));
         }
         for need in &self.commands {
-            lines.push(format!("run `{}`{}", need.pattern, because(&need.reason)));
+            lines.push(format!(
+                "run `{}`{}",
+                need.pattern,
+                explanation(&need.reason)
+            ));
         }
         for need in &self.secrets {
             lines.push(format!(
@@ -228,7 +236,7 @@ impl Needs {
                 need.name,
                 need.header,
                 need.host,
-                because(&need.reason)
+                explanation(&need.reason)
             ));
         }
         for name in &self.variables {

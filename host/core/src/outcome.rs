@@ -91,8 +91,8 @@ impl Content {
 pub struct ToolOutput {
     /// The parts, in order.
     pub content: Vec<Content>,
-    /// The structured result; matches the tool's output schema if there is one. It is missing then only if no masked
-    /// form of it matches: the masked value is a text part in that case.
+    /// The structured result. It matches the output schema if the tool has one; if masking would break that, it is
+    /// missing, and the masked value is a text part instead.
     pub structured: Option<Value>,
     /// The exit code of the program that the tool ran, if any.
     pub exit_code: Option<i32>,
@@ -157,18 +157,23 @@ pub struct ContentLabel {
 }
 
 impl ContentLabel {
-    /// Combines both to the worse label, with the origin of the part that makes it worse.
+    /// Combines two labels: the worse trust and the worse data class of both. The origin is that of `self` unless
+    /// `other` makes it worse.
     #[must_use]
     pub fn worse(self, other: Self) -> Self {
         let (trust, data_class) = (
             self.trust.max(other.trust),
             self.data_class.max(other.data_class),
         );
-        let is_all = (self.trust, self.data_class) == (trust, data_class);
+        let is_unchanged = (self.trust, self.data_class) == (trust, data_class);
         Self {
             trust,
             data_class,
-            origin: if is_all { self.origin } else { other.origin },
+            origin: if is_unchanged {
+                self.origin
+            } else {
+                other.origin
+            },
         }
     }
 
@@ -199,8 +204,8 @@ pub struct Receipt {
     pub bytes_in: u64,
     /// Bytes of the tool's raw result.
     pub bytes_out: u64,
-    /// Estimated tokens of the result's text for a model (see [`crate::token_estimate::estimate_tokens`]), after limits and masking; for
-    /// a failure, those of its message.
+    /// Estimated tokens of the result's text for a model (see [`crate::token_estimate::estimate_tokens`]), after limits
+    /// and masking; for a failure, those of its message.
     pub tokens: u64,
 }
 
@@ -261,7 +266,7 @@ impl Outcome {
                     + json_tokens(&error.details);
             }
         };
-        let text = |part: &Content| match part {
+        let part_tokens = |part: &Content| match part {
             Content::Text { text } => Some(token_estimate::estimate_tokens(text)),
             Content::File { data, .. } => {
                 Some(std::str::from_utf8(data).map_or(0, token_estimate::estimate_tokens))
@@ -269,7 +274,7 @@ impl Outcome {
             // The token cost of a picture depends on the provider.
             Content::Image { .. } | Content::Audio { .. } => None,
         };
-        let parts = output.content.iter().filter_map(text).sum();
+        let parts = output.content.iter().filter_map(part_tokens).sum();
         let is_text = |part: &Content| matches!(part, Content::Text { .. });
         match output.content.iter().any(is_text) {
             true => parts,

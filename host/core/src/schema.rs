@@ -29,23 +29,23 @@ pub struct Schema {
     compiled: Arc<OnceLock<Result<CompiledSchema, String>>>,
 }
 
-/// The validator, and the estimator of its cost.
+/// The validator, and the structure from which its cost is estimated.
 struct CompiledSchema {
     validator: Validator,
     shape: SchemaShape,
 }
 
-/// Failures are counted up to this number.
-const MOST_COUNTED: usize = 1_000;
+/// Maximum number of failures that are counted.
+const FAILURES_COUNTED_MAX: usize = 1_000;
 
 /// Maximum characters of an instance that a message quotes.
-const SHOWN: usize = 200;
+const QUOTED_MAX: usize = 200;
 
 /// Maximum bytes of all compiled patterns: they live as long as the schema, and a few characters can compile to
 /// megabytes.
 const PATTERNS_MAX: usize = 16 << 20;
 
-/// Maximum bytes of one compiled pattern, which is also the share of each in a schema with many.
+/// The range of the maximum bytes of one compiled pattern: its share of [`PATTERNS_MAX`], within these bounds.
 const PATTERN_MAX: usize = 2 << 20;
 const PATTERN_MIN: usize = 64 << 10;
 
@@ -85,16 +85,16 @@ impl Schema {
         serde_json::from_str(&self.text).unwrap_or_else(|_| json!({}))
     }
 
-    /// Returns true if a member of this name is possible: only a closed object schema excludes it.
-    pub fn takes(&self, name: &str) -> bool {
+    /// Returns true if the root object may have a member of this name. Only a closed schema excludes one.
+    pub fn allows_member(&self, name: &str) -> bool {
         let value = self.to_value();
-        let named = value["properties"].get(name).is_some();
-        let closed = value["additionalProperties"] == Value::Bool(false)
+        let is_named = value["properties"].get(name).is_some();
+        let is_closed = value["additionalProperties"] == Value::Bool(false)
             && value.get("patternProperties").is_none()
             && !["allOf", "anyOf", "oneOf", "$ref"]
                 .iter()
                 .any(|key| value.get(key).is_some());
-        named || !closed
+        is_named || !is_closed
     }
 
     fn compiled(&self) -> Result<&CompiledSchema, InvalidSchema> {
@@ -103,30 +103,34 @@ impl Schema {
                 let value: Value = serde_json::from_str(&self.text).map_err(|e| e.to_string())?;
                 // Checked first: a schema that unfolds too far may also take too long to compile.
                 let shape = SchemaShape::analyze(&value).map_err(|e| e.0)?;
-                let each = PATTERNS_MAX / shape.patterns.max(1);
+                let share = PATTERNS_MAX / shape.patterns.max(1);
                 let patterns = PatternOptions::fancy_regex()
-                    .backtrack_limit(shape::BACKTRACK)
-                    .size_limit(each.clamp(PATTERN_MIN, PATTERN_MAX));
+                    .backtrack_limit(shape::BACKTRACK_LIMIT)
+                    .size_limit(share.clamp(PATTERN_MIN, PATTERN_MAX));
                 let validator = jsonschema::draft202012::options()
                     .with_pattern_options(patterns)
                     .build(&value)
-                    .map_err(|e| crate::text::prefix(&e.to_string(), SHOWN).to_owned())?;
+                    .map_err(|e| crate::text::prefix(&e.to_string(), QUOTED_MAX).to_owned())?;
                 Ok(CompiledSchema { validator, shape })
             })
             .as_ref()
             .map_err(|reason| InvalidSchema(reason.clone()))
     }
 
-    /// The number of ways in which `value` does not match, up to a maximum; nothing matches an invalid schema.
-    pub(crate) fn faults(&self, value: &Value) -> usize {
+    /// Counts the failures of `value`, up to a maximum. Returns the maximum if counting them would take too long, or if
+    /// the schema is not valid.
+    pub(crate) fn count_failures(&self, value: &Value) -> usize {
         let Ok(CompiledSchema { validator, shape }) = self.compiled() else {
-            return MOST_COUNTED;
+            return FAILURES_COUNTED_MAX;
         };
-        match shape.verdict(value) {
-            ValidationMode::Skip => MOST_COUNTED,
+        match shape.mode_for(value) {
+            ValidationMode::Skip => FAILURES_COUNTED_MAX,
             _ if validator.is_valid(value) => 0,
-            ValidationMode::Decide => MOST_COUNTED,
-            ValidationMode::ListFailures => validator.iter_errors(value).take(MOST_COUNTED).count(),
+            ValidationMode::Decide => FAILURES_COUNTED_MAX,
+            ValidationMode::ListFailures => validator
+                .iter_errors(value)
+                .take(FAILURES_COUNTED_MAX)
+                .count(),
         }
     }
 
@@ -138,13 +142,13 @@ impl Schema {
         }
     }
 
-    /// Checks `value`, and reports every failure with its position as a JSON pointer.
+    /// Checks `value`, which messages call `what`. Reports every failure with its position as a JSON pointer.
     pub fn validate(&self, what: &str, value: &Value) -> Result<(), ToolError> {
         let CompiledSchema { validator, shape } = self
             .compiled()
             .map_err(|e| ToolError::new(ToolErrorCode::InvalidInput, e.to_string()))?;
-        let verdict = shape.verdict(value);
-        if verdict == ValidationMode::Skip {
+        let mode = shape.mode_for(value);
+        if mode == ValidationMode::Skip {
             return Err(ToolError::new(
                 ToolErrorCode::LimitExceeded,
                 format!(
@@ -155,11 +159,11 @@ impl Schema {
         if validator.is_valid(value) {
             return Ok(());
         }
-        if verdict == ValidationMode::Decide {
+        if mode == ValidationMode::Decide {
             return Err(ToolError::new(
                 ToolErrorCode::InvalidInput,
                 format!(
-                    "{what} must match the schema: somewhere it does not; where would take too long to say, so try with less"
+                    "{what} must match the schema, and does not; listing the failures would take too long, so pass less at a time to see them"
                 ),
             ));
         }

@@ -36,19 +36,19 @@ const TOTAL_MAX: u64 = 16 << 20;
 /// Maximum bytes of the header line: a key, fully escaped, and a label.
 const HEAD_MAX: u64 = 8 << 10;
 
-/// Maximum attempts to read a value that another call replaces at that moment.
-const TRIES: usize = 100;
+/// Maximum attempts to open a value that another call replaces at the same time.
+const OPEN_ATTEMPTS: usize = 100;
 
 /// Maximum characters of the plugin's file name at the beginning of its folder name, for people.
 const NAME_MAX: usize = 40;
 
-/// Prefix of keys under which a built-in tool stores data derived from files, such as vectors of memories: identical
-/// in every session, and without foreign text. Without this exception, a search by a tainted session would taint every
-/// later search.
+/// Prefix of keys under which a built-in tool stores data derived from files, such as vectors of memories. The data is
+/// identical in every session and contains no foreign text, so it does not carry the taint of the session that stored
+/// it: otherwise a search by a tainted session would taint every later search.
 pub const DERIVED: &str = "derived/";
 
-/// Prefix of keys under which a built-in tool marks the possible authors of a text. A mark has no value, only the
-/// label of the sessions that set it, of which the worst one stays permanently.
+/// Prefix of keys under which a built-in tool marks the possible authors of a text. A mark has no value, only the worst
+/// label of the sessions that set it.
 pub const MARK: &str = "mark/";
 
 /// The values of one plugin.
@@ -89,9 +89,9 @@ impl PluginValues {
     /// The values of the plugin at this location in a workspace. Neither reads nor creates anything.
     pub fn new(workspace: &Path, location: &str) -> Self {
         let stem = Path::new(location).file_stem().unwrap_or_default();
-        let named = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        let is_name_char = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
         let name = stem.to_string_lossy();
-        let name: String = name.chars().filter(named).take(NAME_MAX).collect();
+        let name: String = name.chars().filter(is_name_char).take(NAME_MAX).collect();
         let hash = Sha256::digest(location);
         let number = u64::from_be_bytes(std::array::from_fn(|at| hash[at]));
         Self {
@@ -105,7 +105,7 @@ impl PluginValues {
         &self.folder
     }
 
-    /// Reads the value of a key, if there is one.
+    /// Reads the value of a key. `None` if it has none, or if its file is not valid.
     pub fn get(&self, key: &str) -> Result<Option<StoredValue>, ToolError> {
         check_key(key)?;
         let read = self.read(&self.file(key), VALUE_MAX as u64);
@@ -141,7 +141,7 @@ impl PluginValues {
         self.put(key, value, true)
     }
 
-    /// Returns true if there is a file that is a value by its name and cannot be read.
+    /// Returns true if a file has the name of a value but cannot be read.
     pub fn has_unreadable(&self) -> Result<bool, ToolError> {
         let failed = |error: io::Error| self.failed("listed", &error);
         for path in self.files().map_err(failed)? {
@@ -185,16 +185,19 @@ impl PluginValues {
         let old = std::fs::symlink_metadata(&file).ok().map(|meta| meta.len());
         let mut size = self.size().map_err(failed)?;
         if is_mark {
-            let more = content.len() as u64;
-            let full =
-                |size: StorageSize| size.values >= VALUES_MAX || size.bytes + more > TOTAL_MAX;
-            for (derived, bytes) in self.derived_files(full(size)).map_err(failed)? {
-                if !full(size) {
-                    break;
+            let added = content.len() as u64;
+            let is_full =
+                |size: StorageSize| size.values >= VALUES_MAX || size.bytes + added > TOTAL_MAX;
+            if is_full(size) {
+                // A mark makes room for itself: derived data can be computed again.
+                for (derived, bytes) in self.derived_files().map_err(failed)? {
+                    if !is_full(size) {
+                        break;
+                    }
+                    std::fs::remove_file(derived).map_err(failed)?;
+                    size.values -= 1;
+                    size.bytes -= bytes.min(size.bytes);
                 }
-                std::fs::remove_file(derived).map_err(failed)?;
-                size.values -= 1;
-                size.bytes -= bytes.min(size.bytes);
             }
         }
         if old.is_none() && size.values >= VALUES_MAX {
@@ -230,16 +233,16 @@ impl PluginValues {
     /// The keys with this prefix, sorted, each with the label of its value.
     pub fn keys(&self, prefix: &str) -> Result<Vec<(String, ContentLabel)>, ToolError> {
         let failed = |error: io::Error| self.failed("listed", &error);
-        let mut found = Vec::new();
+        let mut keys = Vec::new();
         for path in self.files().map_err(failed)? {
             if let Some((head, _)) = self.read(&path, 0).map_err(failed)?
                 && head.key.starts_with(prefix)
             {
-                found.push((head.key, head.label));
+                keys.push((head.key, head.label));
             }
         }
-        found.sort_by(|a, b| a.0.cmp(&b.0));
-        Ok(found)
+        keys.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(keys)
     }
 
     /// The total size of the values.
@@ -254,21 +257,18 @@ impl PluginValues {
         Ok(size)
     }
 
-    /// The files with derived data, if `wanted`, and their total bytes.
-    fn derived_files(&self, wanted: bool) -> io::Result<Vec<(PathBuf, u64)>> {
-        let mut found = Vec::new();
-        if !wanted {
-            return Ok(found);
-        }
+    /// The files with derived data, each with its size in bytes.
+    fn derived_files(&self) -> io::Result<Vec<(PathBuf, u64)>> {
+        let mut files = Vec::new();
         for path in self.files()? {
             if let Some((head, _)) = self.read(&path, 0)?
                 && head.key.starts_with(DERIVED)
             {
                 let bytes = path.symlink_metadata().map_or(0, |meta| meta.len());
-                found.push((path, bytes));
+                files.push((path, bytes));
             }
         }
-        Ok(found)
+        Ok(files)
     }
 
     fn file(&self, key: &str) -> PathBuf {
@@ -286,27 +286,29 @@ impl PluginValues {
         for entry in entries {
             let path = entry?.path();
             let name = path.file_name().and_then(|name| name.to_str());
-            let own = |name: &str| name.len() == 64 && name.bytes().all(|b| b.is_ascii_hexdigit());
-            if name.is_some_and(own) {
+            let is_value_name =
+                |name: &str| name.len() == 64 && name.bytes().all(|b| b.is_ascii_hexdigit());
+            if name.is_some_and(is_value_name) {
                 files.push(path);
             }
         }
         Ok(files)
     }
 
-    /// Reads the header of a file and up to `most` bytes after it; `None` if the file does not exist.
-    fn read(&self, path: &Path, most: u64) -> io::Result<Option<(ValueHeader, Vec<u8>)>> {
+    /// Reads the header of a file and up to `max_value` bytes after it. `None` if the file does not exist or is not
+    /// valid.
+    fn read(&self, path: &Path, max_value: u64) -> io::Result<Option<(ValueHeader, Vec<u8>)>> {
         self.reject_links()?;
-        let mut tries = (0..TRIES).map(|_| files::open(path, LinkPolicy::Refuse));
+        let mut attempts = (0..OPEN_ATTEMPTS).map(|_| files::open(path, LinkPolicy::Refuse));
         // Another call may replace the value at the same time.
-        let replaced = |error: &io::Error| error.kind() == ErrorKind::Interrupted;
-        let file = match tries.find(|file| !file.as_ref().is_err_and(replaced)) {
+        let is_replaced = |error: &io::Error| error.kind() == ErrorKind::Interrupted;
+        let file = match attempts.find(|file| !file.as_ref().is_err_and(is_replaced)) {
             Some(Err(error)) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Some(file) => file?,
             None => return Err(ErrorKind::Interrupted.into()),
         };
         let mut bytes = Vec::new();
-        io::Read::read_to_end(&mut io::Read::take(file, HEAD_MAX + most), &mut bytes)?;
+        io::Read::read_to_end(&mut io::Read::take(file, HEAD_MAX + max_value), &mut bytes)?;
         let head = bytes.iter().position(|byte| *byte == b'\n');
         let head = head.and_then(|end| {
             let head: ValueHeader = serde_json::from_slice(&bytes[..end]).ok()?;
@@ -377,7 +379,10 @@ impl PluginValues {
 
 fn check_key(key: &str) -> Result<(), ToolError> {
     if key.is_empty() || key.len() > KEY_MAX {
-        let message = format!("a key has 1 to {KEY_MAX} bytes, this one has {}", key.len());
+        let message = format!(
+            "a key must have 1 to {KEY_MAX} bytes, this one has {}",
+            key.len()
+        );
         return Err(ToolError::new(ToolErrorCode::InvalidInput, message));
     }
     Ok(())

@@ -12,8 +12,8 @@ enum CharTreatment {
     Once,
 }
 
-/// Returns the treatment of a character: escaped are terminal escapes and controls, bidirectional overrides and
-/// isolates, invisible characters. Tabs and line ends stay.
+/// Returns the treatment of a character. Controls, bidirectional overrides and isolates, and invisible characters are
+/// escaped; tabs and line ends are plain.
 fn char_treatment(c: char) -> CharTreatment {
     match c {
         '\n' | '\t' | '\r' => CharTreatment::Plain,
@@ -56,19 +56,19 @@ enum PrecedingChar {
 impl PrecedingChar {
     /// Returns true if `c` is shown unchanged; then updates the context for the next character.
     fn keeps(&mut self, c: char) -> bool {
-        let joiner = c == '\u{200d}';
+        let is_joiner = c == '\u{200d}';
         let treatment = char_treatment(c);
         let keeps = match treatment {
             CharTreatment::Plain => true,
             CharTreatment::Escape => *self == PrecedingChar::Start && c == '\u{feff}',
             CharTreatment::Once => {
-                *self == PrecedingChar::Base || (*self == PrecedingChar::Selector && joiner)
+                *self == PrecedingChar::Base || (*self == PrecedingChar::Selector && is_joiner)
             }
         };
-        // In ASCII only key caps have a selector.
-        let base = !c.is_ascii() || matches!(c, '#' | '*' | '0'..='9');
+        // In ASCII, a selector follows only the characters of key caps.
+        let can_be_base = !c.is_ascii() || matches!(c, '#' | '*' | '0'..='9');
         *self = match treatment {
-            CharTreatment::Plain if base => PrecedingChar::Base,
+            CharTreatment::Plain if can_be_base => PrecedingChar::Base,
             CharTreatment::Once if keeps && c == '\u{fe0f}' => PrecedingChar::Selector,
             _ => PrecedingChar::Nothing,
         };
@@ -82,13 +82,13 @@ pub(crate) fn is_plain(text: &str) -> bool {
     const AT_ONCE: usize = 64;
     let mut ascii = true;
     for bytes in text.as_bytes().chunks(AT_ONCE) {
-        let mut odd = false;
+        let mut has_control = false;
         for byte in bytes {
             // A carriage return is plain only before a line feed.
-            odd |= (*byte < b' ' && *byte != b'\n' && *byte != b'\t') || *byte == 0x7f;
+            has_control |= (*byte < b' ' && *byte != b'\n' && *byte != b'\t') || *byte == 0x7f;
             ascii &= *byte < 0x80;
         }
-        if odd {
+        if has_control {
             return false;
         }
     }
@@ -96,8 +96,8 @@ pub(crate) fn is_plain(text: &str) -> bool {
     ascii || text.chars().all(|c| before.keeps(c))
 }
 
-/// Removes terminal escape sequences and writes other controls and disguises as `\u{…}`, so that
-/// text from a tool can neither drive a terminal nor hide from a reader. CRLF stays CRLF.
+/// Removes terminal escape sequences, and writes other controls and invisible characters as `\u{…}`, so that text from
+/// a tool can neither drive a terminal nor hide from a reader. CRLF stays CRLF.
 pub fn sanitize(text: String) -> String {
     if is_plain(&text) {
         return text;
@@ -143,23 +143,23 @@ pub fn escape_value(item: &mut Value) -> bool {
     match item {
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
         Value::String(text) => {
-            let odd = !is_plain(text);
-            if odd {
+            let changes = !is_plain(text);
+            if changes {
                 *text = escape(std::mem::take(text));
             }
-            odd
+            changes
         }
         Value::Array(items) => items
             .iter_mut()
-            .fold(false, |odd, item| escape_value(item) | odd),
+            .fold(false, |changed, item| escape_value(item) | changed),
         Value::Object(map) => {
-            let odd = !map.keys().all(|key| is_plain(key));
-            if odd {
+            let keys_change = !map.keys().all(|key| is_plain(key));
+            if keys_change {
                 let old: Map<String, Value> = std::mem::take(map);
                 map.extend(old.into_iter().map(|(key, item)| (escape(key), item)));
             }
             map.values_mut()
-                .fold(odd, |odd, item| escape_value(item) | odd)
+                .fold(keys_change, |changed, item| escape_value(item) | changed)
         }
     }
 }
@@ -212,7 +212,7 @@ fn skip_csi(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     }
 }
 
-/// One line for a person: no line ends, no controls, nothing hidden.
+/// Converts text to one line for a person: no line ends, no controls, nothing hidden.
 pub fn visible(text: &str) -> String {
     sanitize(text.to_owned())
         .chars()
@@ -287,7 +287,7 @@ mod tests {
             sanitize(hidden.to_owned()),
             r"x\u{e0101}\u{fe00}\u{ad}\u{3164}\u{115f}\u{61c}\u{e0041}"
         );
-        // A run of selectors after one emoji is a hidden text, whatever it stands behind.
+        // A run of selectors after an emoji can carry a hidden text.
         assert_eq!(
             sanitize("😀\u{fe0f}\u{fe0f}\u{e0141}\u{200d}\u{200d}".to_owned()),
             "😀\u{fe0f}\\u{fe0f}\\u{e0141}\\u{200d}\\u{200d}"

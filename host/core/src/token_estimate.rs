@@ -2,23 +2,23 @@
 //! for a call.
 //!
 //! Tokenizers agree on the split before the lookup: a word with the blank before it, up to three digits, a run of
-//! punctuation with the line end after it. Most such chunks are one token. The rest is a weight for chunks longer than
-//! most tokens, and for scripts of which tokenizers know fewer words.
+//! punctuation with the line end after it. Most such chunks are one token. Chunks longer than most tokens, and scripts
+//! of which tokenizers know fewer words, get a higher weight.
 
-/// The weight of one token; weights are fractions of it.
+/// The weight of one token. Weights of characters are fractions of it.
 const TOKEN: u64 = 1_000;
 
 /// Letters of the longest words that most often are one token.
-const SHORT: u64 = 6;
+const SHORT_WORD: u64 = 6;
 
 /// The class of a character for a tokenizer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TokenCharKind {
     /// A small letter of a language whose words are whole tokens.
     Lower,
-    /// A capital of one.
+    /// A capital of such a language.
     Upper,
-    /// A letter of another alphabet, of whose words tokenizers know parts.
+    /// A letter of another alphabet, whose words are split into several tokens.
     Alphabet,
     /// A character that is a word or a syllable.
     Word,
@@ -33,7 +33,7 @@ enum TokenCharKind {
 }
 
 impl TokenCharKind {
-    fn of(character: char) -> Self {
+    fn from_char(character: char) -> Self {
         match character {
             'a'..='z' | 'ß'..='ÿ' => TokenCharKind::Lower,
             'A'..='Z' | 'À'..='Þ' => TokenCharKind::Upper,
@@ -61,10 +61,10 @@ impl TokenCharKind {
         )
     }
 
-    /// The weight of a run of this length, fitted to texts that were counted.
+    /// The weight of a run of this length, fitted to the counts of a tokenizer.
     fn weight(self, run: u64) -> u64 {
         match self {
-            TokenCharKind::Lower => TOKEN + run.saturating_sub(SHORT) * 100,
+            TokenCharKind::Lower => TOKEN + run.saturating_sub(SHORT_WORD) * 100,
             TokenCharKind::Upper => TOKEN + run.saturating_sub(2) * 300,
             TokenCharKind::Alphabet => TOKEN + run.saturating_sub(4) * 220,
             TokenCharKind::Word => run * 650,
@@ -76,24 +76,29 @@ impl TokenCharKind {
     }
 }
 
-/// Shortest run of equal marks, as in a ruler or a box, that is a single token.
-const RULED: u64 = 16;
-const RULER: u64 = 4;
+/// Shortest run of equal marks that counts as a ruler or the edge of a box.
+const RULER_MIN: u64 = 4;
+
+/// Marks of a ruler per token.
+const RULER_MARKS_PER_TOKEN: u64 = 16;
 
 /// The weight of one punctuation mark before a word: often they share a token.
-const MARKED: u64 = 550;
+const MARK_BEFORE_WORD: u64 = 550;
 
 /// Estimates the tokens of `text`: within a few percent for prose, code and JSON; less exact for other text.
 pub fn estimate_tokens(text: &str) -> u64 {
     let mut weight: u64 = 0;
-    let mut before = None;
-    let mut characters = text.chars().map(|c| (TokenCharKind::of(c), c)).peekable();
+    let mut previous = None;
+    let mut characters = text
+        .chars()
+        .map(|c| (TokenCharKind::from_char(c), c))
+        .peekable();
     while let Some((kind, first)) = characters.next() {
         let mut run = 1;
-        let mut same = true;
+        let mut all_equal = true;
         while let Some((_, other)) = characters.next_if(|(other, _)| *other == kind) {
             run += 1;
-            same &= other == first;
+            all_equal &= other == first;
         }
         let next = characters.peek().map(|(next, _)| *next);
         weight += match (kind, run) {
@@ -101,19 +106,19 @@ pub fn estimate_tokens(text: &str) -> u64 {
                 0
             }
             // A line end belongs to the punctuation before it, and a capital to its word.
-            (TokenCharKind::Break, _) if before == Some(TokenCharKind::Mark) => 0,
+            (TokenCharKind::Break, _) if previous == Some(TokenCharKind::Mark) => 0,
             (TokenCharKind::Upper, 1) if next == Some(TokenCharKind::Lower) => 0,
             (TokenCharKind::Mark, 1)
                 if matches!(next, Some(TokenCharKind::Lower | TokenCharKind::Upper)) =>
             {
-                MARKED
+                MARK_BEFORE_WORD
             }
-            (TokenCharKind::Mark | TokenCharKind::Sign, RULER..) if same => {
-                run.div_ceil(RULED) * TOKEN
+            (TokenCharKind::Mark | TokenCharKind::Sign, RULER_MIN..) if all_equal => {
+                run.div_ceil(RULER_MARKS_PER_TOKEN) * TOKEN
             }
             _ => kind.weight(run),
         };
-        before = Some(kind);
+        previous = Some(kind);
     }
     weight.div_ceil(TOKEN)
 }
@@ -138,7 +143,7 @@ mod tests {
 
     #[test]
     fn token_estimate_of_languages_is_close_to_the_tokenizer() {
-        // By o200k; that prose, code and data are is tested where there is a tokenizer.
+        // Counted with o200k. Prose, code and data are compared where the tokenizer is available.
         for (text, counted) in [
             (
                 "今天天气很好，我们去公园散步。人工智能正在改变世界，许多公司都在开发新的模型。请阅读以下文件并总结其内容。\n",

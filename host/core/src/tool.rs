@@ -13,7 +13,7 @@ use crate::name_suggestions;
 use crate::needs::Needs;
 use crate::schema::Schema;
 
-/// 1 to 64 characters of `a-z`, `0-9`, `_`.
+/// The name of a tool: 1 to 64 characters of `a-z`, `0-9`, `_`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ToolName(Arc<str>);
@@ -24,17 +24,19 @@ const NAME_MAX: usize = 64;
 impl ToolName {
     /// Parses a name.
     pub fn new(name: &str) -> Result<Self, InvalidToolName> {
-        let good = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_';
-        if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(good) {
+        let is_name_byte = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_';
+        if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(is_name_byte) {
             let shown: String = name.chars().take(NAME_MAX).collect();
             // A tool of a TypeScript plugin often has the name of its function.
-            let near = name_suggestions::snake(&shown);
-            let fits = near.len() <= NAME_MAX && near.bytes().any(|c| c != b'_');
-            let near = match fits && name.len() <= NAME_MAX && near.bytes().all(good) {
-                true => format!(". Did you mean `{near}`?"),
-                false => String::new(),
-            };
-            return Err(InvalidToolName(crate::text::visible(&shown), near));
+            let candidate = name_suggestions::snake(&shown);
+            let fits = candidate.len() <= NAME_MAX && candidate.bytes().any(|c| c != b'_');
+            let suggestion =
+                if fits && name.len() <= NAME_MAX && candidate.bytes().all(is_name_byte) {
+                    format!(". Did you mean `{candidate}`?")
+                } else {
+                    String::new()
+                };
+            return Err(InvalidToolName(crate::text::visible(&shown), suggestion));
         }
         Ok(Self(name.into()))
     }
@@ -234,9 +236,9 @@ pub struct ToolOrigin {
     pub location: String,
     /// sha256 of the file in lower-case hex.
     pub digest: String,
-    /// True if it can declare its needs. A component of another family cannot: a person grants hosts to it.
-    #[serde(default)]
-    pub speaks: bool,
+    /// True if it can declare its needs. A component that was not written for mimir cannot: a person names its rights.
+    #[serde(default, rename = "speaks")]
+    pub declares_needs: bool,
     /// The prefix that a person has set for its tool names.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub prefix: String,
@@ -255,7 +257,8 @@ pub struct ToolOrigin {
 #[serde(rename_all = "camelCase")]
 pub struct ListedEntry {
     /// The text of the entry, in one line.
-    pub words: String,
+    #[serde(rename = "words")]
+    pub text: String,
     /// True if a person has trusted the server with this text.
     #[serde(default)]
     pub is_seen: bool,
@@ -372,7 +375,7 @@ impl Tool {
         &self.definition.name
     }
 
-    /// The name within its plugin, without the prefix that a person has set.
+    /// Its name within its plugin, without the prefix that a person has set.
     pub fn own_name(&self) -> &str {
         let name = self.name().as_str();
         name.strip_prefix(self.origin.prefix.as_str())

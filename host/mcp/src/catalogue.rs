@@ -74,7 +74,7 @@ impl ToolCatalogue {
             let tool = snapshot.registry.get(name);
             let tool = tool.filter(|tool| snapshot.policy.is_listed(tool))?;
             let seen_entries = tool.origin.listed.iter().filter(|entry| entry.is_seen);
-            Some(seen_entries.map(|entry| entry.words.clone()).collect())
+            Some(seen_entries.map(|entry| entry.text.clone()).collect())
         };
         let library = servers.map(|servers| servers.library(seen_entries_of));
         Self {

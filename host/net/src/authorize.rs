@@ -1,4 +1,4 @@
-//! The interface to the effect gate: authorizes a request before it is sent, as it will be sent.
+//! The authorizer of requests: called with each request as it will be sent.
 
 use http::{HeaderMap, Method};
 use mimir_core::ToolError;
@@ -14,7 +14,7 @@ pub struct OutboundRequest<'a> {
     pub target: &'a RequestTarget,
     /// The method that will be on the wire.
     pub method: &'a Method,
-    /// Its headers, before secrets are put in.
+    /// Its headers, before secrets are inserted.
     pub headers: &'a HeaderMap,
     /// True if it has a body. A tunnel is authorized a second time with `true` when the program has sent 16 KiB in it.
     pub body: bool,
@@ -30,7 +30,7 @@ pub struct OutboundRequest<'a> {
 pub enum RequestPermit {
     /// Only as far as the policy allows: a target that is not on a list stays refused.
     Listed,
-    /// Also for a target that is not on a list, this once.
+    /// Also a target that is not on a list, for this request.
     Unlisted,
 }
 

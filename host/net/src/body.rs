@@ -12,7 +12,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep};
 
 use crate::authorized_request::AuthorizedRequest;
-use crate::error::{Error, RequestStage};
+use crate::error::{Error, OversizedPart, RequestStage};
 use crate::hyper_errors;
 
 /// The body of a response, streamed: data and trailers. It ends with an error at the first limit, and when the policy
@@ -28,6 +28,7 @@ pub struct ResponseBody {
 /// The limits of a body.
 pub(crate) struct ResponseBounds {
     pub(crate) limit: u64,
+    /// The maximum time between two frames.
     pub(crate) between: Duration,
     pub(crate) authorized: AuthorizedRequest,
     /// Released when the body has ended.
@@ -50,7 +51,7 @@ impl ResponseBody {
         self.bounds.authorized.deadline
     }
 
-    /// Checks a received frame.
+    /// Checks a received frame against the policy, the deadline and the size limit.
     fn check(&mut self, frame: &Frame<Bytes>) -> Result<(), Error> {
         self.bounds.authorized.recheck_policy()?;
         self.last_frame = Instant::now();
@@ -60,7 +61,7 @@ impl ResponseBody {
         self.received += frame.data_ref().map_or(0, |data| data.len() as u64);
         if self.received > self.bounds.limit {
             return Err(Error::TooLarge {
-                what: "the answer's body",
+                part: OversizedPart::ResponseBody,
                 limit: self.bounds.limit,
             });
         }
@@ -74,10 +75,11 @@ impl ResponseBody {
     }
 
     fn timeout_error(&self) -> Error {
-        let whole = Instant::now() >= self.bounds.authorized.deadline;
-        let (stage, after) = match whole {
-            true => (RequestStage::Whole, self.bounds.authorized.whole),
-            false => (RequestStage::Body, self.bounds.between),
+        let is_deadline_over = Instant::now() >= self.bounds.authorized.deadline;
+        let (stage, after) = if is_deadline_over {
+            (RequestStage::Whole, self.bounds.authorized.whole)
+        } else {
+            (RequestStage::Body, self.bounds.between)
         };
         Error::Timeout { stage, after }
     }
@@ -149,7 +151,7 @@ impl HttpBody for ResponseBody {
 
 impl std::fmt::Debug for ResponseBody {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Body")
+        f.debug_struct("ResponseBody")
             .field("received", &self.received)
             .finish_non_exhaustive()
     }

@@ -38,10 +38,10 @@ mod tunnel;
 
 pub(crate) use tunnel::Tunnel;
 
-/// Limits for idle connections: their number per origin, and their lifetime. A tool that sends requests one after the
-/// other needs one; more would only burden servers.
+/// Maximum idle connections per origin. A tool that sends requests one after the other needs one; more would only
+/// burden servers.
 const MAX_IDLE_CONNECTIONS: usize = 8;
-/// See [`MAX_IDLE_CONNECTIONS`]. Shorter than the usual timeout of servers.
+/// Lifetime of an idle connection, shorter than the usual timeout of servers.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Sends requests under the policy of one [`PolicyGuard`]. Connections are pooled and reused by this client and its
@@ -49,7 +49,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub struct HttpClient {
     shared: Arc<HttpClientState>,
-    authorize: Arc<dyn RequestAuthorizer>,
+    authorizer: Arc<dyn RequestAuthorizer>,
     swap: Option<Arc<dyn SecretSwap>>,
     limits: RequestLimits,
 }
@@ -64,8 +64,8 @@ struct HttpClientState {
     slots: Arc<Semaphore>,
     /// The connections, and the policy under which they were made.
     pool: Mutex<Option<(u64, Pool<PolicyConnector, UploadBody>)>>,
-    /// The target of the last request: the next one usually goes there too, and parsing a host is expensive.
-    last: Mutex<Option<(Scheme, Authority, RequestTarget)>>,
+    /// The origin of the last request: the next one usually goes there too, and parsing a host is expensive.
+    last_origin: Mutex<Option<(Scheme, Authority, RequestTarget)>>,
 }
 
 /// One hop of a request.
@@ -83,25 +83,25 @@ pub(crate) struct HopResponse {
 }
 
 impl HttpClient {
-    /// Creates a client under the policy of `guard` that calls `authorize` before each request. Addresses come from
+    /// Creates a client under the policy of `guard` that calls `authorizer` before each request. Addresses come from
     /// `resolver`, or from the system.
     pub fn new(
         guard: Arc<PolicyGuard>,
-        authorize: Arc<dyn RequestAuthorizer>,
+        authorizer: Arc<dyn RequestAuthorizer>,
         roots: TlsRoots,
         limits: RequestLimits,
         resolver: Option<Arc<dyn Resolver>>,
     ) -> Self {
-        Self::in_session(guard, authorize, roots, limits, resolver, None)
+        Self::in_session(guard, authorizer, roots, limits, resolver, None)
     }
 
-    /// Creates a client for a session with its own servers, as listed in the policy (see [`NetworkPolicy::serving`]):
-    /// requests to them go nowhere else.
+    /// Creates a client for a session with its own servers, as listed in the policy (see
+    /// [`NetworkPolicy::with_served_ports`]): requests to them go nowhere else.
     ///
-    /// [`NetworkPolicy::serving`]: mimir_core::network::NetworkPolicy::serving
+    /// [`NetworkPolicy::with_served_ports`]: mimir_core::network::NetworkPolicy::with_served_ports
     pub fn in_session(
         guard: Arc<PolicyGuard>,
-        authorize: Arc<dyn RequestAuthorizer>,
+        authorizer: Arc<dyn RequestAuthorizer>,
         roots: TlsRoots,
         limits: RequestLimits,
         resolver: Option<Arc<dyn Resolver>>,
@@ -115,11 +115,11 @@ impl HttpClient {
             limits,
             slots: Arc::new(Semaphore::new(RequestLimits::CONCURRENT)),
             pool: Mutex::new(None),
-            last: Mutex::new(None),
+            last_origin: Mutex::new(None),
         };
         Self {
             shared: Arc::new(shared),
-            authorize,
+            authorizer,
             swap: None,
             limits,
         }
@@ -127,8 +127,8 @@ impl HttpClient {
 
     /// Returns this client, with the same connections and another authorizer, for one call.
     #[must_use]
-    pub fn with_authorizer(mut self, authorize: Arc<dyn RequestAuthorizer>) -> Self {
-        self.authorize = authorize;
+    pub fn with_authorizer(mut self, authorizer: Arc<dyn RequestAuthorizer>) -> Self {
+        self.authorizer = authorizer;
         self
     }
 
@@ -204,15 +204,14 @@ impl HttpClient {
             verdict: &verdict,
         };
         let permit = self
-            .authorize
+            .authorizer
             .authorize(outbound)
             .await
             .map_err(Error::Denied)?;
         let deadline = Instant::now() + time_left;
         let slot = self.acquire_slot().await?;
-        // An approval may have taken an hour, and other requests may have held the slots: the current policy is what
-        // counts.
-        self.authorize.reload_policy();
+        // The policy may have changed while the request waited for an approval or for a slot.
+        self.authorizer.reload_policy();
         let current = self.shared.guard.current();
         let verdict = match current.generation == checked.generation {
             true => verdict,
@@ -267,7 +266,7 @@ impl HttpClient {
     ) -> Error {
         match error {
             Error::Blocked(_) | Error::BlockedAddress(_) => {
-                self.authorize.explain_refusal(target, method, error).await
+                self.authorizer.explain_refusal(target, method, error).await
             }
             error => error,
         }
@@ -287,20 +286,20 @@ impl HttpClient {
             false => timed_out(stage, after),
         };
         // The connector applies the client's own limit, and reports which step took too long.
-        let connect = match self.limits.connect < self.shared.limits.connect {
+        let connect_limit = match self.limits.connect < self.shared.limits.connect {
             true => self.limits.connect.min(time_left),
             false => time_left,
         };
         let mut connected = capture_connection(&mut request);
         let sending = self.shared.pool(current).request(request);
         tokio::pin!(sending);
-        let early = tokio::select! {
+        let early_response = tokio::select! {
             biased;
             response = &mut sending => Some(response),
             () = async { drop(connected.wait_for_connection_metadata().await) } => None,
-            () = sleep_until(start + connect) => return Err(timeout_error(RequestStage::Connect, self.limits.connect)),
+            () = sleep_until(start + connect_limit) => return Err(timeout_error(RequestStage::Connect, self.limits.connect)),
         };
-        let response = match early {
+        let response = match early_response {
             Some(response) => response,
             None => {
                 let first_byte = self.limits.first_byte;
@@ -358,8 +357,8 @@ impl HttpClientState {
         else {
             return RequestTarget::parse(&uri.to_string());
         };
-        let mut last = self.last.lock();
-        match &*last {
+        let mut last_origin = self.last_origin.lock();
+        match &*last_origin {
             Some((last_scheme, last_authority, root))
                 if last_scheme == scheme && last_authority == authority =>
             {
@@ -368,7 +367,7 @@ impl HttpClientState {
             _ => {
                 let root = RequestTarget::parse(&format!("{scheme}://{authority}/"))?;
                 let target = root.join(path)?;
-                *last = Some((scheme.clone(), authority.clone(), root));
+                *last_origin = Some((scheme.clone(), authority.clone(), root));
                 Ok(target)
             }
         }
@@ -419,9 +418,9 @@ impl HttpClientState {
 /// Returns true if this is a plain path from the root: a path that begins with two slashes, of either kind, names a
 /// host.
 fn is_rooted_path(path: &str) -> bool {
-    let slash = |c| matches!(c, '/' | '\\');
+    let is_slash = |c| matches!(c, '/' | '\\');
     path.strip_prefix('/')
-        .is_some_and(|rest| !rest.starts_with(slash))
+        .is_some_and(|rest| !rest.starts_with(is_slash))
 }
 
 /// The smallest buffer that hyper accepts.
@@ -429,7 +428,7 @@ const MIN_HTTP1_BUFFER: usize = 8192;
 
 impl fmt::Debug for HttpClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client")
+        f.debug_struct("HttpClient")
             .field("limits", &self.limits)
             .finish_non_exhaustive()
     }
@@ -474,7 +473,7 @@ mod tests {
         let parts = Uri::builder().scheme("http").authority("a.example");
         let asterisk = parts.path_and_query("*").build().unwrap();
         assert!(client.shared.target(&asterisk).is_err());
-        // Each URL after each other one.
+        // Every URL after every other one.
         for before in &urls {
             for url in &urls {
                 let [before, uri] = [before, url].map(|url| url.parse::<Uri>());

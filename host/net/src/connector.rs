@@ -42,7 +42,7 @@ impl PolicyConnector {
     async fn connect(self, uri: Uri) -> Result<ConnectionStream, Error> {
         let target = RequestTarget::parse(&uri.to_string())?;
         let deadline = Instant::now() + self.limit;
-        let late = |stage| Error::Timeout {
+        let timeout_error = |stage| Error::Timeout {
             stage,
             after: self.limit,
         };
@@ -61,12 +61,12 @@ impl PolicyConnector {
             stream.map_err(|error| unreachable(&target, &error))
         };
         let stream = timeout_at(deadline, connecting).await;
-        let stream = stream.map_err(|_| late(RequestStage::Connect))??;
+        let stream = stream.map_err(|_| timeout_error(RequestStage::Connect))??;
         match target.scheme() {
             UrlScheme::Http => Ok(ConnectionStream::Plain(TokioIo::new(stream))),
             UrlScheme::Https => {
                 let stream = timeout_at(deadline, self.tls.connect(&target, stream)).await;
-                let stream = stream.map_err(|_| late(RequestStage::Tls))??;
+                let stream = stream.map_err(|_| timeout_error(RequestStage::Tls))??;
                 Ok(ConnectionStream::Tls(Box::new(TokioIo::new(stream))))
             }
         }

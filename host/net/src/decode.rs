@@ -8,13 +8,13 @@ use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use http::header::{CONTENT_ENCODING, HeaderMap};
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 
-use crate::error::Error;
+use crate::error::{Error, OversizedPart};
 use crate::limits::RequestLimits;
 
 /// The `accept-encoding` header if the caller has set none.
 pub(crate) const ACCEPT: &str = "gzip, deflate, br, zstd";
 
-/// Bytes decompressed before other tasks get a turn.
+/// Bytes decompressed before other tasks can run.
 const STEP_BYTES: usize = 64 << 10;
 
 /// RFC 9659: a decoder need not support a larger window, and an encoder must not require one.
@@ -30,7 +30,7 @@ pub async fn unpack(
         return Ok(packed);
     };
     let limit = limits.body_bytes;
-    let suspicious = limits
+    let ratio_limit = limits
         .ratio
         .saturating_mul(packed.len() as u64)
         .max(RequestLimits::RATIO_FROM);
@@ -40,22 +40,22 @@ pub async fn unpack(
         let count = source
             .read(&mut buffer)
             .map_err(|error| decode_error(&error))?;
-        let Some(new) = buffer.get(..count).filter(|new| !new.is_empty()) else {
+        let Some(decoded) = buffer.get(..count).filter(|decoded| !decoded.is_empty()) else {
             return Ok(output.freeze());
         };
-        let size = (output.len() + new.len()) as u64;
-        if size > suspicious {
+        let size = (output.len() + decoded.len()) as u64;
+        if size > ratio_limit {
             return Err(Error::Bomb {
                 ratio: limits.ratio,
             });
         }
         if size > limit {
             return Err(Error::TooLarge {
-                what: "the decompressed response",
+                part: OversizedPart::DecompressedResponse,
                 limit,
             });
         }
-        output.extend_from_slice(new);
+        output.extend_from_slice(decoded);
         tokio::task::yield_now().await;
     }
 }
@@ -63,11 +63,13 @@ pub async fn unpack(
 /// Returns the decompressing reader, or `None` if the body is not compressed.
 fn decoder_for(packed: &Bytes, headers: &HeaderMap) -> Result<Option<Box<dyn Read + Send>>, Error> {
     let values = headers.get_all(CONTENT_ENCODING).iter();
-    let words = values.flat_map(|value| value.to_str().unwrap_or("?").split(','));
-    let names: Vec<String> = words.map(|word| word.trim().to_ascii_lowercase()).collect();
+    let listed = values.flat_map(|value| value.to_str().unwrap_or("?").split(','));
+    let names: Vec<String> = listed
+        .map(|name| name.trim().to_ascii_lowercase())
+        .collect();
     let mut codings = names
         .iter()
-        .filter(|word| !word.is_empty() && *word != "identity");
+        .filter(|name| !name.is_empty() && *name != "identity");
     let Some(coding) = codings.next() else {
         return Ok(None);
     };
@@ -85,8 +87,8 @@ fn decoder_for(packed: &Bytes, headers: &HeaderMap) -> Result<Option<Box<dyn Rea
         // Many servers send this without the zlib frame that RFC 9110 section 8.4.1.2 requires.
         "deflate" if has_zlib_header(packed) => Box::new(ZlibDecoder::new(input)),
         "deflate" => Box::new(DeflateDecoder::new(input)),
-        // RFC 7932 section 9.1 has no such window; the library supports an extension in which it means up to a
-        // gigabyte.
+        // RFC 7932 section 9.1 does not define this window size; the library supports an extension that uses it for
+        // windows of up to a gigabyte.
         "br" if packed.first().is_some_and(|first| first & 0x7f == 0x11) => {
             return Err(Error::Encoding("its window is too large".to_owned()));
         }
@@ -101,7 +103,7 @@ fn decoder_for(packed: &Bytes, headers: &HeaderMap) -> Result<Option<Box<dyn Rea
     }))
 }
 
-/// RFC 1950 section 2.2.
+/// Returns true if the data begins with a zlib header (RFC 1950 section 2.2).
 fn has_zlib_header(packed: &[u8]) -> bool {
     match packed {
         [method, flags, ..] => {
@@ -118,7 +120,7 @@ fn decode_error(error: &io::Error) -> Error {
     })
 }
 
-/// A reader of consecutive zstd frames; the library reads one.
+/// A reader of consecutive zstd frames; the library reads only one.
 struct ZstdReader {
     input: Option<Reader<Bytes>>,
     frame: Option<StreamingDecoder<Reader<Bytes>, FrameDecoder>>,

@@ -10,19 +10,19 @@ use tokio::task::JoinSet;
 /// Time before the next address is tried in parallel; RFC 8305 section 5.
 const STAGGER: Duration = Duration::from_millis(250);
 
-/// Limit for the number of addresses tried. Names with more have the same server behind all of them.
+/// Maximum number of addresses tried. If a name has more, they belong to the same service.
 const MAX_ADDRESSES: usize = 8;
 
-/// Connects as RFC 8305 describes: address families alternate, each attempt starts a little after the previous one.
+/// Connects as RFC 8305 describes: address families alternate, and each attempt starts a little after the previous one.
 pub(crate) async fn dial(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
-    let mut waiting = alternate_families(addresses)
+    let mut untried = alternate_families(addresses)
         .into_iter()
         .take(MAX_ADDRESSES)
         .peekable();
     let mut attempts = JoinSet::new();
     let mut first_error = None;
     loop {
-        if let Some(address) = waiting.next() {
+        if let Some(address) = untried.next() {
             attempts.spawn(TcpStream::connect(address));
         }
         tokio::select! {
@@ -36,7 +36,7 @@ pub(crate) async fn dial(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
                 Some(Err(error)) => first_error = first_error.or_else(|| Some(io::Error::other(error))),
                 None => return Err(first_error.unwrap_or_else(|| io::ErrorKind::AddrNotAvailable.into())),
             },
-            () = tokio::time::sleep(STAGGER), if waiting.peek().is_some() => {}
+            () = tokio::time::sleep(STAGGER), if untried.peek().is_some() => {}
         }
     }
 }

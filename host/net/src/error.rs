@@ -100,10 +100,10 @@ pub enum Error {
         after: Duration,
     },
     /// A size limit.
-    #[error("{what} is larger than {limit} bytes; ask for less, or raise the limit")]
+    #[error("{part} is larger than {limit} bytes; ask for less, or raise the limit")]
     TooLarge {
-        /// The thing that is too large.
-        what: &'static str,
+        /// The part that is too large.
+        part: OversizedPart,
         /// The limit.
         limit: u64,
     },
@@ -154,14 +154,14 @@ pub enum Error {
     ClearTunnel(String),
     /// A TLS connection that asks for another host than that of its tunnel, or for none.
     #[error(
-        "the tunnel to `{host}` was closed: its TLS connection asks for {asked}; expected the host of the tunnel. Open a \
+        "the tunnel to `{host}` was closed: its TLS connection asks for {requested}; expected the host of the tunnel. Open a \
          tunnel to the host that is meant"
     )]
     TunnelName {
         /// The host of the tunnel.
         host: String,
         /// The name that the connection asks for.
-        asked: String,
+        requested: String,
     },
     /// Data in a tunnel that is not TLS.
     #[error("the tunnel to `{host}` was closed: {why}; a tunnel may only carry TLS")]
@@ -207,6 +207,39 @@ impl std::fmt::Display for RequestStage {
             Self::Headers => "waiting for the response of the server",
             Self::Body => "waiting for more of the response",
             Self::Whole => "the whole request",
+        })
+    }
+}
+
+/// The part of an exchange that has a size limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OversizedPart {
+    /// All headers of the request together.
+    RequestHeaders,
+    /// The body of the request.
+    RequestBody,
+    /// The body of the response, as received.
+    ResponseBody,
+    /// The body of the response, decompressed.
+    DecompressedResponse,
+    /// The trailers and chunk extensions of the response.
+    ResponseFraming,
+    /// The data that a program sends through a tunnel.
+    TunnelUpload,
+    /// The data that a program receives through a tunnel.
+    TunnelDownload,
+}
+
+impl std::fmt::Display for OversizedPart {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::RequestHeaders => "the header section of the request",
+            Self::RequestBody => "the body of the request",
+            Self::ResponseBody => "the body of the response",
+            Self::DecompressedResponse => "the decompressed response",
+            Self::ResponseFraming => "the framing of the response (trailers and chunk extensions)",
+            Self::TunnelUpload => "the data sent through a tunnel",
+            Self::TunnelDownload => "the data received through a tunnel",
         })
     }
 }

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::body::ResponseBody;
 use crate::client::{HopResponse, HttpClient, RequestHop};
 use crate::decode;
-use crate::error::{Error, RequestStage};
+use crate::error::{Error, OversizedPart, RequestStage};
 use crate::redirect;
 use crate::upload::UploadBody;
 
@@ -134,7 +134,7 @@ impl HttpClient {
         // A body that announces too large a size is not read at all.
         if body.size_hint().lower() > limit {
             return Err(Error::TooLarge {
-                what: "the answer's body",
+                part: OversizedPart::ResponseBody,
                 limit,
             });
         }

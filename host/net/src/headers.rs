@@ -3,7 +3,7 @@
 use http::Method;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
-use crate::error::Error;
+use crate::error::{Error, OversizedPart};
 use crate::limits::RequestLimits;
 
 /// Headers that belong to the connection or select the target of the request: HTTP's hop-by-hop headers (RFC 9110
@@ -72,11 +72,10 @@ pub(crate) fn check(method: &Method, headers: &HeaderMap) -> Result<(), Error> {
         return Err(too_many());
     }
     if bytes > MAX_HEADER_BYTES {
-        let (what, limit) = (
-            "all the request's headers together",
-            MAX_HEADER_BYTES as u64,
-        );
-        return Err(Error::TooLarge { what, limit });
+        return Err(Error::TooLarge {
+            part: OversizedPart::RequestHeaders,
+            limit: MAX_HEADER_BYTES as u64,
+        });
     }
     Ok(())
 }
@@ -95,9 +94,9 @@ pub(crate) fn content_length(headers: &HeaderMap) -> Result<Option<u64>, Error> 
         return Ok(None);
     };
     let text = first.to_str().unwrap_or_default();
-    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     match text.parse() {
-        Ok(length) if digits && values.next().is_none() => Ok(Some(length)),
+        Ok(length) if is_number && values.next().is_none() => Ok(Some(length)),
         _ => Err(Error::InvalidHeader("content-length".to_owned())),
     }
 }

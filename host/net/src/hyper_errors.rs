@@ -2,7 +2,7 @@
 
 use std::error::Error as StdError;
 
-use crate::error::Error;
+use crate::error::{Error, OversizedPart};
 
 /// Converts the error of a request that got no response.
 pub(crate) fn from_client_error(
@@ -62,7 +62,7 @@ pub(crate) fn from_hyper_error(error: &hyper::Error) -> Error {
     }
     if FRAMING_ERRORS.contains(&innermost_text(error).as_str()) {
         return Error::TooLarge {
-            what: "the trailers and chunk extensions of the response",
+            part: OversizedPart::ResponseFraming,
             limit: MAX_FRAMING_BYTES,
         };
     }

@@ -59,7 +59,7 @@ pub use body::ResponseBody;
 pub use client::HttpClient;
 pub use connector::SessionServerDialer;
 pub use decode::unpack;
-pub use error::{Error, RequestStage};
+pub use error::{Error, OversizedPart, RequestStage};
 pub use fetch::FetchedResponse;
 pub use limits::RequestLimits;
 pub use policy_guard::PolicyGuard;

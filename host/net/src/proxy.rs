@@ -1,8 +1,8 @@
 //! HTTP/1.1 proxy through which the programs of one command reach the network.
 //!
 //! An unencrypted request is handled like any other request of the client, with its real method and address. `CONNECT`
-//! is checked by host and port; the TLS connection in it has to ask for that host, and only TLS may pass. Each request
-//! is checked separately, and a refusal is explained in the response, so that the program shows it to its user.
+//! is checked by host and port; the TLS connection in it must ask for that host, and anything but TLS is refused. Each
+//! request is checked separately, and a refusal is explained in the response, so that the program shows it to its user.
 //!
 //! The commands of a session share one network, so the port of one command's proxy is open to the others. A proxy
 //! therefore has a [`Credential`] of its own, which only its command is given, and answers nothing without it.
@@ -64,7 +64,7 @@ impl std::fmt::Debug for Proxy {
 /// Time limit for the head of a request. It comes from the same machine.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Limit in bytes for the head of a request.
+/// Maximum bytes of the head of a request.
 const MAX_HEAD_BYTES: usize = 64 << 10;
 
 /// Headers that belong to one connection and not to the request (RFC 9110 section 7.6.1), in addition to those listed
@@ -87,10 +87,10 @@ type OpenedTunnel = (Tunnel, RequestTarget, upgrade::OnUpgrade);
 
 impl Proxy {
     /// Creates a proxy over this client, whose authorizer is called for each request. It has a new credential.
-    pub fn new(client: HttpClient, refused: Arc<dyn ProxyRefusalHandler>) -> Self {
+    pub fn new(client: HttpClient, refusals: Arc<dyn ProxyRefusalHandler>) -> Self {
         Self {
             client,
-            refusals: refused,
+            refusals,
             credential: Credential::new(),
         }
     }
@@ -172,7 +172,7 @@ impl Proxy {
                 (head + &text).into_bytes()
             }
         };
-        // A client that no longer reads loses nothing by a failed write.
+        // A failed write only means that the client no longer reads.
         let _ = client_io.write_all(&response).await;
         let _ = client_io.shutdown().await;
         Err(error)
@@ -195,9 +195,9 @@ impl Proxy {
             Ok(response) => return response,
             Err(error) => error,
         };
-        let blocked = matches!(error, Error::Blocked(_) | Error::BlockedAddress(_));
+        let is_blocked = matches!(error, Error::Blocked(_) | Error::BlockedAddress(_));
         match target(&method, &uri) {
-            Ok(target) if blocked => {
+            Ok(target) if is_blocked => {
                 refusal_response(&self.refusals.handle_refusal(&target, &method, error).await)
             }
             _ => refusal_response(&error),
@@ -217,8 +217,8 @@ impl Proxy {
     }
 
     async fn forward(&self, mut request: Request<Incoming>) -> Result<Response<ProxyBody>, Error> {
-        let to = target(request.method(), request.uri())?;
-        *request.uri_mut() = crate::uri(&to.to_string())?;
+        let target = target(request.method(), request.uri())?;
+        *request.uri_mut() = crate::uri(&target.to_string())?;
         strip_connection_headers(request.headers_mut());
         // The client sets it from the real target of the request.
         request.headers_mut().remove(header::HOST);
@@ -268,7 +268,7 @@ fn empty_body() -> ProxyBody {
         .boxed_unsync()
 }
 
-/// Alerts of TLS (RFC 8446 section 6.2).
+/// TLS alerts (RFC 8446 section 6.2).
 const UNEXPECTED_MESSAGE: u8 = 10;
 const UNRECOGNIZED_NAME: u8 = 112;
 
@@ -319,8 +319,10 @@ fn text_response(status: StatusCode, text: String) -> Response<ProxyBody> {
     let body = Full::from(text).map_err(|never: Infallible| match never {});
     let mut response = Response::new(body.boxed_unsync());
     *response.status_mut() = status;
-    let kind = HeaderValue::from_static(PLAIN_TEXT);
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    let content_type = HeaderValue::from_static(PLAIN_TEXT);
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, content_type);
     response
 }
 

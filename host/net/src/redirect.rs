@@ -9,7 +9,7 @@ use crate::secret_swap::SwappedSecrets;
 
 /// Headers that are sent on to another origin: they describe the requested content, not the caller. Any other header
 /// may carry a key, since every service names its key header differently.
-const HARMLESS: [HeaderName; 4] = [
+const CROSS_ORIGIN_HEADERS: [HeaderName; 4] = [
     header::ACCEPT,
     header::ACCEPT_LANGUAGE,
     header::ACCEPT_ENCODING,
@@ -73,12 +73,12 @@ impl RedirectableRequest {
         status: StatusCode,
         swapped: &SwappedSecrets,
     ) {
-        let rewritten = match status.as_u16() {
+        let becomes_get = match status.as_u16() {
             301 | 302 => self.method == Method::POST,
             303 => self.method != Method::GET && self.method != Method::HEAD,
             _ => false,
         };
-        if rewritten {
+        if becomes_get {
             self.method = Method::GET;
             self.has_body = false;
             BODY_HEADERS
@@ -87,8 +87,8 @@ impl RedirectableRequest {
         }
         if target.origin() != self.target.origin() {
             let is_dropped = |(name, value): (&HeaderName, &HeaderValue)| {
-                let may_follow =
-                    HARMLESS.contains(name) || (self.has_body && BODY_HEADERS.contains(name));
+                let may_follow = CROSS_ORIGIN_HEADERS.contains(name)
+                    || (self.has_body && BODY_HEADERS.contains(name));
                 let is_secret = value.is_sensitive() || swapped.names.contains(name);
                 !may_follow || is_secret
             };

@@ -32,11 +32,11 @@ pub struct TlsRoots {
     extra: Vec<CertificateDer<'static>>,
     /// The reason why there are no roots: reported only when a certificate is checked, since unencrypted connections
     /// need none.
-    fault: Option<Error>,
+    read_error: Option<Error>,
 }
 
 /// The platform's roots, read when the first TLS connection is made: parsing them takes milliseconds.
-static PLATFORM: LazyLock<Vec<CertificateDer<'static>>> = LazyLock::new(|| {
+static PLATFORM_ROOTS: LazyLock<Vec<CertificateDer<'static>>> = LazyLock::new(|| {
     let platform = rustls_native_certs::load_native_certs();
     for error in &platform.errors {
         tracing::warn!(%error, "cannot read a root certificate of the platform");
@@ -55,43 +55,48 @@ impl TlsRoots {
     pub fn with_extra(files: &[PathBuf]) -> Result<Self, Error> {
         let mut extra = Vec::new();
         for file in files {
-            let fault = |why: String| Error::Roots {
+            let roots_error = |why: String| Error::Roots {
                 path: mimir_core::text::visible(&file.display().to_string()),
                 why,
             };
             let count_before = extra.len();
             let read = CertificateDer::pem_file_iter(file);
-            for certificate in read.map_err(|e| fault(format!("cannot be read: {e}")))? {
-                let certificate =
-                    certificate.map_err(|e| fault(format!("is not a valid PEM file: {e}")))?;
+            for certificate in read.map_err(|e| roots_error(format!("cannot be read: {e}")))? {
+                let certificate = certificate
+                    .map_err(|e| roots_error(format!("is not a valid PEM file: {e}")))?;
                 let usable = RootCertStore::empty().add(certificate.clone());
-                usable.map_err(|e| fault(format!("has a certificate that cannot be used: {e}")))?;
+                usable.map_err(|e| {
+                    roots_error(format!("has a certificate that cannot be used: {e}"))
+                })?;
                 extra.push(certificate);
             }
             if extra.len() == count_before {
-                return Err(fault("contains no certificate".to_owned()));
+                return Err(roots_error("contains no certificate".to_owned()));
             }
         }
-        Ok(Self { extra, fault: None })
+        Ok(Self {
+            extra,
+            read_error: None,
+        })
     }
 
     /// Returns no roots, for this reason. TLS connections fail; everything else works as usual.
-    pub fn unavailable(fault: Error) -> Self {
+    pub fn unavailable(error: Error) -> Self {
         Self {
             extra: Vec::new(),
-            fault: Some(fault),
+            read_error: Some(error),
         }
     }
 
     /// Returns true if the roots could not be read.
     pub fn is_unavailable(&self) -> bool {
-        self.fault.is_some()
+        self.read_error.is_some()
     }
 
     /// Returns all roots as PEM text, the form in which programs read certificate files.
     pub fn pem(&self) -> String {
         let mut text = String::new();
-        for certificate in PLATFORM.iter().chain(&self.extra) {
+        for certificate in PLATFORM_ROOTS.iter().chain(&self.extra) {
             let encoded = STANDARD.encode(certificate);
             text.push_str("-----BEGIN CERTIFICATE-----\n");
             let mut rest = encoded.as_str();
@@ -106,10 +111,10 @@ impl TlsRoots {
         text
     }
 
-    fn config(&self) -> Result<ClientConfig, rustls::Error> {
+    fn client_config(&self) -> Result<ClientConfig, rustls::Error> {
         let mut store = RootCertStore::empty();
-        // Platforms include some roots that are older than the rules; the others count.
-        store.add_parsable_certificates(PLATFORM.iter().cloned());
+        // Platforms include some old roots that cannot be parsed by current rules: those are skipped.
+        store.add_parsable_certificates(PLATFORM_ROOTS.iter().cloned());
         store.add_parsable_certificates(self.extra.iter().cloned());
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = ClientConfig::builder_with_provider(provider)
@@ -135,15 +140,15 @@ impl TlsClient {
         }
     }
 
-    /// Performs the TLS handshake with the host that the URL names, whatever its address.
+    /// Performs the TLS handshake with the host that the URL names, regardless of its address.
     pub(crate) async fn connect(
         &self,
         target: &RequestTarget,
         stream: TcpStream,
     ) -> Result<TlsStream<TcpStream>, Error> {
         let host = target.host().to_string();
-        if let Some(fault) = &self.roots.fault {
-            return Err(fault.clone());
+        if let Some(error) = &self.roots.read_error {
+            return Err(error.clone());
         }
         let handshake_error = |why: String| Error::Tls {
             host: host.clone(),
@@ -151,7 +156,7 @@ impl TlsClient {
         };
         let config = self.config.get_or_try_init(|| async {
             let roots = self.roots.clone();
-            let config = tokio::task::spawn_blocking(move || roots.config()).await;
+            let config = tokio::task::spawn_blocking(move || roots.client_config()).await;
             let config = config.map_err(|e| handshake_error(e.to_string()))?;
             config
                 .map(Arc::new)
@@ -174,7 +179,7 @@ fn tls_error(host: &str, error: &io::Error) -> Error {
     let host = host.to_owned();
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
     let why = match inner {
-        Some(rustls::Error::InvalidCertificate(fault)) => match fault {
+        Some(rustls::Error::InvalidCertificate(cause)) => match cause {
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
                 return Error::CertificateName { host };
             }

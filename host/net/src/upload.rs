@@ -9,7 +9,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::time::Instant;
 
 use crate::authorized_request::AuthorizedRequest;
-use crate::error::{Error, RequestStage};
+use crate::error::{Error, OversizedPart, RequestStage};
 
 /// The error type of a caller's body.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
@@ -56,7 +56,7 @@ impl UploadBody {
         !HttpBody::is_end_stream(self) && HttpBody::size_hint(self).exact() != Some(0)
     }
 
-    /// Ties the body to its authorization: it ends when that is revoked, and when its time is over.
+    /// Ties the body to its authorization: it fails once the authorization is revoked or its deadline has passed.
     pub(crate) fn with_authorization(mut self, authorized: AuthorizedRequest) -> Self {
         self.authorized = Some(authorized);
         self
@@ -88,7 +88,7 @@ impl UploadBody {
 
     fn too_large(&self) -> Error {
         Error::TooLarge {
-            what: "the request's body",
+            part: OversizedPart::RequestBody,
             limit: self.limit,
         }
     }

@@ -4,8 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot run has failed")]
 
 mod addresses;
+mod authorizer;
 mod exchange;
-mod gate;
 mod keys;
 mod kit;
 mod limits;

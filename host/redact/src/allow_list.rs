@@ -16,12 +16,13 @@ pub(super) fn entropy(bytes: &[u8]) -> f64 {
         counts[usize::from(*byte)] += 1;
     }
     let total = bytes.len() as f64;
-    let used = counts.iter().filter(|count| **count > 0);
-    used.map(|count| {
-        let share = f64::from(*count) / total;
-        -share * share.log2()
-    })
-    .sum()
+    let nonzero = counts.iter().filter(|count| **count > 0);
+    nonzero
+        .map(|count| {
+            let share = f64::from(*count) / total;
+            -share * share.log2()
+        })
+        .sum()
 }
 
 /// Returns true if the allow list of all rules contains the secret.
@@ -37,38 +38,38 @@ pub(super) fn is_allowed_everywhere(secret: &[u8]) -> bool {
 }
 
 /// Returns the range of the lines that contain a match.
-pub(super) fn line_range(text: &[u8], whole: &Range<usize>) -> Range<usize> {
+pub(super) fn line_range(text: &[u8], found: &Range<usize>) -> Range<usize> {
     let is_end = |byte: &u8| *byte == b'\n';
-    let floor = whole.start.saturating_sub(LINE_MAX);
-    let start = text[floor..whole.start]
+    let floor = found.start.saturating_sub(LINE_MAX);
+    let start = text[floor..found.start]
         .iter()
         .rposition(is_end)
         .map_or(floor, |at| floor + at + 1);
-    let ceiling = text.len().min(whole.end + LINE_MAX);
-    let end = text[whole.end..ceiling]
+    let ceiling = text.len().min(found.end + LINE_MAX);
+    let end = text[found.end..ceiling]
         .iter()
         .position(is_end)
-        .map_or(ceiling, |at| whole.end + at);
+        .map_or(ceiling, |at| found.end + at);
     start..end
 }
 
 /// gitleaks' stop words, which no random secret contains; sorted.
-static WORDS: &str = include_str!("gitleaks/stopwords.txt");
+static STOPWORDS: &str = include_str!("gitleaks/stopwords.txt");
 
 /// Length of the shortest stop word.
-const WORD_MIN: usize = 3;
+const STOPWORD_MIN: usize = 3;
 
 /// Returns true if the secret contains a stop word, ignoring case.
 pub(super) fn has_stopword(secret: &[u8]) -> bool {
     static SORTED: LazyLock<Vec<&[u8]>> =
-        LazyLock::new(|| WORDS.lines().map(str::as_bytes).collect());
+        LazyLock::new(|| STOPWORDS.lines().map(str::as_bytes).collect());
     let lower = secret.to_ascii_lowercase();
-    lower.windows(WORD_MIN).enumerate().any(|(at, begin)| {
-        let first = SORTED.partition_point(|word| *word < begin);
-        let mut near = SORTED[first..]
+    lower.windows(STOPWORD_MIN).enumerate().any(|(at, prefix)| {
+        let first = SORTED.partition_point(|word| *word < prefix);
+        let mut candidates = SORTED[first..]
             .iter()
-            .take_while(|word| word.starts_with(begin));
-        near.any(|word| lower[at..].starts_with(word))
+            .take_while(|word| word.starts_with(prefix));
+        candidates.any(|word| lower[at..].starts_with(word))
     })
 }
 
@@ -85,10 +86,10 @@ mod tests {
 
     #[test]
     fn stopwords_are_sorted_and_found_anywhere() {
-        assert!(WORDS.lines().is_sorted());
-        assert!(WORDS.lines().all(|word| word.len() >= WORD_MIN));
+        assert!(STOPWORDS.lines().is_sorted());
+        assert!(STOPWORDS.lines().all(|word| word.len() >= STOPWORD_MIN));
         assert!(
-            WORDS
+            STOPWORDS
                 .lines()
                 .all(|word| has_stopword(format!("9x{}7", word.to_uppercase()).as_bytes()))
         );

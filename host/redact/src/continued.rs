@@ -1,6 +1,6 @@
-//! Finds the pieces of secrets that the texts of a result contain whole, while the value that belongs to them contains
-//! each in two pieces: at the end of one string and at the beginning of another, in any order. `stderr` may be before
-//! `stdout` in the text and behind it in the value.
+//! Finds secrets that are whole in the texts of a result and split in two in its structured value: at the end of one
+//! string and at the beginning of another, in any order. For example, `stderr` may be before `stdout` in the text and
+//! after it in the value.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::invisible::StrippedText;
 use super::known_values::{LONG_MIN, on_one_line};
 use super::mask::{JoinedTexts, SecretFinding};
 
-/// Maximum number of secrets whose pieces are searched, known values first. It bounds the cost: each of them is
+/// Maximum number of secrets whose fragments are searched, known values first. It bounds the cost: each of them is
 /// compared with the ends of all strings.
 const SECRETS_MAX: usize = 16;
 
@@ -23,7 +23,7 @@ impl WholeSecrets {
             if joined.parts_of(finding).any(|(number, _)| number >= texts) {
                 continue;
             }
-            let bytes = joined.pieces(finding).flatten().copied();
+            let bytes = joined.fragments(finding).flatten().copied();
             let secret: Vec<u8> = bytes
                 .filter(|byte| !matches!(byte, b'\r' | b'\n'))
                 .collect();
@@ -33,8 +33,8 @@ impl WholeSecrets {
         }
     }
 
-    /// Finds the pieces of the secrets in strings, each with the number of its string.
-    pub(super) fn find_pieces<'a>(
+    /// Finds the fragments of the secrets in strings, each with the number of its string.
+    pub(super) fn find_fragments<'a>(
         mut self,
         strings: impl Iterator<Item = (usize, &'a [u8])>,
     ) -> Vec<(usize, SecretFinding)> {
@@ -48,21 +48,21 @@ impl WholeSecrets {
         let strings: Vec<(usize, StrippedText)> = strings
             .map(|(number, text)| (number, on_one_line(text)))
             .collect();
-        let mut pieces = Vec::new();
+        let mut fragments = Vec::new();
         for (finding, secret) in &self.0 {
-            find_pieces_of(finding, secret, &strings, &mut pieces);
+            find_fragments_of(finding, secret, &strings, &mut fragments);
         }
-        pieces
+        fragments
     }
 }
 
-/// Finds the pieces of one secret: the longest one at each end of a string. A beginning of the secret counts only if
+/// Finds the fragments of one secret: the longest one at each end of a string. A beginning of the secret counts only if
 /// another string begins with the rest.
-fn find_pieces_of(
+fn find_fragments_of(
     finding: &SecretFinding,
     secret: &[u8],
     strings: &[(usize, StrippedText)],
-    pieces: &mut Vec<(usize, SecretFinding)>,
+    fragments: &mut Vec<(usize, SecretFinding)>,
 ) {
     let backwards: Vec<u8> = secret.iter().rev().copied().collect();
     let (forward_borders, backward_borders) = (borders(secret), borders(&backwards));
@@ -87,7 +87,7 @@ fn find_pieces_of(
     }
     for (index, (number, string)) in strings.iter().enumerate() {
         let length = string.text.len();
-        // Longest pieces come first.
+        // Longest fragments come first.
         let mut cuts = ends_of(&string.text).into_iter();
         let head = cuts.find(|cut| starts.has_other(*cut, index));
         let head = head.map(|cut| length - cut..length);
@@ -95,8 +95,8 @@ fn find_pieces_of(
         let tail = cuts.find(|cut| ends.has_other(*cut, index));
         let tail = tail.map(|cut| 0..secret.len() - cut);
         for at in [head, tail].into_iter().flatten() {
-            let piece = SecretFinding::new(finding.rule.clone(), string.source_range(at));
-            pieces.push((*number, piece));
+            let fragment = SecretFinding::new(finding.rule.clone(), string.source_range(at));
+            fragments.push((*number, fragment));
         }
     }
 }

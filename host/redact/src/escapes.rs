@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 /// Maximum number of decoding passes: a URL in HTML in JSON occurs in practice.
-const DEPTH: usize = 3;
+const PASSES_MAX: usize = 3;
 
 /// Maximum length of an encoded character: a surrogate pair in JSON.
 const MAX_ESCAPE_LENGTH: usize = 12;
@@ -61,12 +61,12 @@ impl DecodedText {
 pub(super) struct DecodedTexts(Vec<DecodedText>);
 
 impl DecodedTexts {
-    /// Decodes a text repeatedly, up to [`DEPTH`] times, while anything in it is encoded.
+    /// Decodes a text repeatedly, up to [`PASSES_MAX`] times, while anything in it is encoded.
     pub(super) fn decode_all(text: &[u8]) -> Self {
         let forms = std::iter::successors(DecodedText::decode(text), |previous| {
             DecodedText::decode(&previous.text)
         });
-        Self(forms.take(DEPTH).collect())
+        Self(forms.take(PASSES_MAX).collect())
     }
 
     /// The forms of an incomplete text: the text itself first, and each without an incomplete encoding at its end.
@@ -75,7 +75,7 @@ impl DecodedTexts {
             text: text[..complete_len(text)].to_vec(),
             cuts: Vec::new(),
         }];
-        while forms.len() <= DEPTH
+        while forms.len() <= PASSES_MAX
             && let Some(mut next) = forms
                 .last()
                 .and_then(|last| DecodedText::decode(&last.text))
@@ -142,9 +142,9 @@ impl From<char> for DecodedChar {
 /// Decodes the encoded character at the beginning of a text. Returns it with its encoded length.
 fn decode_char(text: &[u8]) -> Option<(DecodedChar, usize)> {
     match text {
-        [b'%', ..] => Some((DecodedChar::byte(hex(text, 1, 2)? as u8), 3)),
-        [b'\\', b'x', ..] => Some((DecodedChar::byte(hex(text, 2, 2)? as u8), 4)),
-        [b'\\', b'u', ..] => unicode(text),
+        [b'%', ..] => Some((DecodedChar::byte(parse_hex(text, 1, 2)? as u8), 3)),
+        [b'\\', b'x', ..] => Some((DecodedChar::byte(parse_hex(text, 2, 2)? as u8), 4)),
+        [b'\\', b'u', ..] => decode_unicode(text),
         [b'\\', byte, ..] => {
             let byte = match byte {
                 b'n' => b'\n',
@@ -157,46 +157,46 @@ fn decode_char(text: &[u8]) -> Option<(DecodedChar, usize)> {
             };
             Some((DecodedChar::byte(byte), 2))
         }
-        [b'&', ..] => entity(text),
+        [b'&', ..] => decode_entity(text),
         _ => None,
     }
 }
 
-fn hex(text: &[u8], from: usize, digits: usize) -> Option<u32> {
+fn parse_hex(text: &[u8], from: usize, digits: usize) -> Option<u32> {
     let digits = text.get(from..from + digits)?;
-    number(digits, 16)
+    parse_digits(digits, 16)
 }
 
-fn number(digits: &[u8], radix: u32) -> Option<u32> {
+fn parse_digits(digits: &[u8], radix: u32) -> Option<u32> {
     // `from_str_radix` accepts a sign, which is not a digit.
     let digits = digits.first()?.is_ascii_hexdigit().then_some(digits)?;
     u32::from_str_radix(std::str::from_utf8(digits).ok()?, radix).ok()
 }
 
-/// `\uXXXX`, including surrogate pairs, and `\u{X…}`.
-fn unicode(text: &[u8]) -> Option<(DecodedChar, usize)> {
+/// Decodes `\uXXXX`, including surrogate pairs, and `\u{X…}`.
+fn decode_unicode(text: &[u8]) -> Option<(DecodedChar, usize)> {
     if text.get(2) == Some(&b'{') {
         let end = text
             .iter()
             .take(MAX_ESCAPE_LENGTH)
             .position(|byte| *byte == b'}')?;
-        let character = char::from_u32(number(&text[3..end], 16)?)?;
+        let character = char::from_u32(parse_digits(&text[3..end], 16)?)?;
         return Some((character.into(), end + 1));
     }
-    let first = hex(text, 2, 4)? as u16;
+    let first = parse_hex(text, 2, 4)? as u16;
     if let Some(character) = char::from_u32(first.into()) {
         return Some((character.into(), 6));
     }
     let second = match text.get(6..8) {
-        Some(b"\\u") => hex(text, 8, 4)? as u16,
+        Some(b"\\u") => parse_hex(text, 8, 4)? as u16,
         _ => return None,
     };
     let character = char::decode_utf16([first, second]).next()?.ok()?;
     Some((character.into(), 12))
 }
 
-/// `&lt;`, `&#60;`, `&#x3c;`.
-fn entity(text: &[u8]) -> Option<(DecodedChar, usize)> {
+/// Decodes `&lt;`, `&#60;`, `&#x3c;`.
+fn decode_entity(text: &[u8]) -> Option<(DecodedChar, usize)> {
     let end = text
         .iter()
         .take(MAX_ESCAPE_LENGTH)
@@ -207,8 +207,8 @@ fn entity(text: &[u8]) -> Option<(DecodedChar, usize)> {
         b"gt" => '>',
         b"quot" => '"',
         b"apos" => '\'',
-        [b'#', b'x' | b'X', digits @ ..] => char::from_u32(number(digits, 16)?)?,
-        [b'#', digits @ ..] => char::from_u32(number(digits, 10)?)?,
+        [b'#', b'x' | b'X', digits @ ..] => char::from_u32(parse_digits(digits, 16)?)?,
+        [b'#', digits @ ..] => char::from_u32(parse_digits(digits, 10)?)?,
         _ => return None,
     };
     Some((character.into(), end + 1))
@@ -218,7 +218,7 @@ fn entity(text: &[u8]) -> Option<(DecodedChar, usize)> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> String {
+    fn decode_fully(text: &str) -> String {
         let forms = DecodedTexts::decode_all(text.as_bytes());
         let last = forms.texts().last();
         last.map_or(text.to_owned(), |text| {
@@ -241,7 +241,7 @@ mod tests {
                 "%zz %4 &nbsp; &#xZZ; &#+5; &# \\q \\u12 %+1",
             ),
         ] {
-            assert_eq!(read(text), wanted, "{text}");
+            assert_eq!(decode_fully(text), wanted, "{text}");
         }
     }
 
@@ -253,7 +253,9 @@ mod tests {
         assert_eq!(texts, ["a%41b<cäd".as_bytes(), "aAb<cäd".as_bytes()]);
         let part = |form: usize, wanted: &str| {
             let at = texts[form].windows(wanted.len());
-            let at = at.into_iter().position(|some| some == wanted.as_bytes());
+            let at = at
+                .into_iter()
+                .position(|window| window == wanted.as_bytes());
             let at = at.unwrap();
             &text[forms.source_range(form, at..at + wanted.len())]
         };
@@ -270,11 +272,11 @@ mod tests {
         for (text, wanted) in [("abc%4", 3), ("abc&lt", 3), ("abc\\u00", 3), ("abc", 3)] {
             assert_eq!(complete_len(text.as_bytes()), wanted, "{text}");
         }
-        assert_eq!(complete_len(b"% and a long word behind"), 24);
+        assert_eq!(complete_len(b"% and a long word follows"), 25);
         assert_eq!(complete_len(b"abc%41d%4"), 7);
         assert_eq!(complete_len(b"abc%41d"), 7);
-        let begun = DecodedTexts::decode_all_partial(b"ab%25%254");
-        let texts: Vec<&[u8]> = begun.texts().collect();
+        let partial = DecodedTexts::decode_all_partial(b"ab%25%254");
+        let texts: Vec<&[u8]> = partial.texts().collect();
         assert_eq!(texts, [&b"ab%25%254"[..], b"ab"]);
     }
 }

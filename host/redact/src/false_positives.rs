@@ -14,28 +14,28 @@ pub(super) type FalsePositiveTest = fn(&[u8], &SecretMatch) -> bool;
 /// Returns the test for a rule, if it has one.
 pub(super) fn for_rule(rule: &str) -> Option<FalsePositiveTest> {
     Some(match rule {
-        "generic-api-key" => is_no_generic_key,
+        "generic-api-key" => is_false_generic_key,
         "vault-service-token" => is_field_access,
         "kubernetes-secret-yaml" => is_public_certificate,
         "curl-auth-user" => is_placeholder_user,
-        "sql-password" => is_no_sql_password,
-        PASSWORD => is_no_password,
+        "sql-password" => is_false_sql_password,
+        PASSWORD => is_false_password,
         _ => return None,
     })
 }
 
 /// Returns true if the value of a generic key is not a secret.
-fn is_no_generic_key(text: &[u8], found: &SecretMatch) -> bool {
-    let secret = &text[found.secret.clone()];
-    let name = &text[found.whole.start..found.secret.start];
+fn is_false_generic_key(text: &[u8], candidate: &SecretMatch) -> bool {
+    let secret = &text[candidate.secret.clone()];
+    let name = &text[candidate.whole.start..candidate.secret.start];
     let letters: Vec<u8> = name
         .iter()
         .filter(|byte| byte.is_ascii_alphanumeric())
         .map(u8::to_ascii_lowercase)
         .collect();
     let name_contains = |word: &str| contains_bytes(&letters, word.as_bytes());
-    is_digest(text, found)
-        || (is_hex_digest(secret) && is_named_digest(text, found))
+    is_digest(text, candidate)
+        || (is_hex_digest(secret) && is_named_digest(text, candidate))
         || secret.starts_with(b"pk_live_")
         || secret.starts_with(b"pk_test_")
         || name_contains("publishable")
@@ -53,14 +53,14 @@ const DIGEST_LABELS: [&str; 9] = [
 /// The lengths of digests in bytes: MD5, SHA-1, SHA-224, SHA-256, SHA-384, SHA-512.
 const DIGEST_BYTES: [usize; 6] = [16, 20, 28, 32, 48, 64];
 
-/// Returns true if the word around a secret is a digest behind its label, as in `go.sum`, lock files and `integrity`.
-fn is_digest(text: &[u8], found: &SecretMatch) -> bool {
+/// Returns true if the word around a secret is a digest after its label, as in `go.sum`, lock files and `integrity`.
+fn is_digest(text: &[u8], candidate: &SecretMatch) -> bool {
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=');
-    let before = &text[found.whole.start..found.secret.end];
+    let before = &text[candidate.whole.start..candidate.secret.end];
     let label = DIGEST_LABELS.iter().find_map(|label| {
         let mut windows = before.windows(label.len()).enumerate();
         let (at, _) = windows.rfind(|(_, window)| window.eq_ignore_ascii_case(label.as_bytes()))?;
-        Some(found.whole.start + at + label.len())
+        Some(candidate.whole.start + at + label.len())
     });
     let Some(start) = label else {
         return false;
@@ -71,7 +71,7 @@ fn is_digest(text: &[u8], found: &SecretMatch) -> bool {
             .take_while(|byte| **byte == b' ')
             .take(2)
             .count();
-    if start > found.secret.end {
+    if start > candidate.secret.end {
         return false;
     }
     // Only the digest may be between the label and the end of the secret.
@@ -81,15 +81,15 @@ fn is_digest(text: &[u8], found: &SecretMatch) -> bool {
         .take_while(|byte| is_part(byte))
         .count();
     let digest = &text[start..start + length];
-    start + length >= found.secret.end && (is_hex_digest(digest) || is_base64_digest(digest))
+    start + length >= candidate.secret.end && (is_hex_digest(digest) || is_base64_digest(digest))
 }
 
 /// The largest distance between a digest and the name before it.
 const NAME_MAX: usize = 64;
 
 /// Returns true if the line of a secret calls it a digest: `checksum/session-key: …`.
-fn is_named_digest(text: &[u8], found: &SecretMatch) -> bool {
-    let end = found.secret.start;
+fn is_named_digest(text: &[u8], candidate: &SecretMatch) -> bool {
+    let end = candidate.secret.start;
     let near = &text[end.saturating_sub(NAME_MAX)..end];
     let line = near.rsplit(|byte| *byte == b'\n').next().unwrap_or(near);
     let line = line.to_ascii_lowercase();
@@ -143,7 +143,7 @@ pub(super) fn is_version(word: &[u8]) -> bool {
         }
 }
 
-/// Returns true if a value is a placeholder, to be replaced by a reader.
+/// Returns true if a value is a placeholder that a reader has to replace.
 pub(super) fn is_placeholder(word: &[u8]) -> bool {
     const WORDS: [&str; 12] = [
         "your",
@@ -216,7 +216,7 @@ fn is_identifier(word: &[u8]) -> bool {
         && longest.is_some_and(|longest| longest >= 4)
 }
 
-/// Returns true if upper and lower case change as seldom as in names of several words.
+/// Returns true if the case changes as rarely as in names of several words.
 fn has_case_of_words(part: &[u8]) -> bool {
     let letters: Vec<u8> = part
         .iter()
@@ -238,14 +238,14 @@ fn words(value: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Returns true if a token of Vault's older form is the field of a variable `s`: `s.AutoAllocatedIPv4Address`.
-fn is_field_access(text: &[u8], found: &SecretMatch) -> bool {
-    let Some(field) = text[found.secret.clone()].strip_prefix(b"s.") else {
+fn is_field_access(text: &[u8], candidate: &SecretMatch) -> bool {
+    let Some(field) = text[candidate.secret.clone()].strip_prefix(b"s.") else {
         return false;
     };
     if field.iter().filter(|byte| byte.is_ascii_digit()).count() > 2 {
         return false;
     }
-    // Words that begin with up to four capitals and go on with two small letters at least.
+    // Words that begin with up to four capitals and continue with at least two lower-case letters.
     let mut rest = field;
     let mut words = 0;
     while !rest.is_empty() {
@@ -253,24 +253,24 @@ fn is_field_access(text: &[u8], found: &SecretMatch) -> bool {
             .iter()
             .take_while(|byte| byte.is_ascii_uppercase())
             .count();
-        let small = rest[capitals..]
+        let lower = rest[capitals..]
             .iter()
             .take_while(|byte| !byte.is_ascii_uppercase())
             .count();
-        if capitals > 4 || (capitals == 0 && words > 0) || small < 2 {
+        if capitals > 4 || (capitals == 0 && words > 0) || lower < 2 {
             return false;
         }
         words += 1;
-        rest = &rest[capitals + small..];
+        rest = &rest[capitals + lower..];
     }
     (2..=6).contains(&words)
 }
 
 /// Returns true if a value of a Kubernetes secret is a certificate or a public key, without a private key next to it.
-fn is_public_certificate(text: &[u8], found: &SecretMatch) -> bool {
+fn is_public_certificate(text: &[u8], candidate: &SecretMatch) -> bool {
     /// `-----BEGIN` in base64.
     const BEGIN: &[u8] = b"LS0tLS1CRUdJTi";
-    let value = &text[found.secret.clone()];
+    let value = &text[candidate.secret.clone()];
     if !value.starts_with(BEGIN) {
         return false;
     }
@@ -282,8 +282,8 @@ fn is_public_certificate(text: &[u8], found: &SecretMatch) -> bool {
 }
 
 /// Returns true if the user of a `curl -u` is an example from documentation: `user:pass`.
-fn is_placeholder_user(text: &[u8], found: &SecretMatch) -> bool {
-    let secret = &text[found.secret.clone()];
+fn is_placeholder_user(text: &[u8], candidate: &SecretMatch) -> bool {
+    let secret = &text[candidate.secret.clone()];
     let secret = secret.trim_ascii();
     let mut parts = secret.splitn(2, |byte| *byte == b':');
     let (Some(_), Some(password)) = (parts.next(), parts.next()) else {
@@ -295,26 +295,26 @@ fn is_placeholder_user(text: &[u8], found: &SecretMatch) -> bool {
         || keys::is_placeholder(password)
 }
 
-fn is_placeholder_secret(text: &[u8], found: &SecretMatch) -> bool {
-    let secret = &text[found.secret.clone()];
+fn is_placeholder_secret(text: &[u8], candidate: &SecretMatch) -> bool {
+    let secret = &text[candidate.secret.clone()];
     keys::is_placeholder(secret) || is_reference(secret)
 }
 
 /// The shortest password in a statement of SQL.
 const SQL_MIN: usize = 4;
 
-/// Returns true if the text behind `identified by` is a word of prose: statements of SQL are in capitals, or the
-/// password has a digit or sign in it.
-fn is_no_sql_password(text: &[u8], found: &SecretMatch) -> bool {
-    let is_word = text[found.secret.clone()]
+/// Returns true if the text after `identified by` is a word of prose. In a statement of SQL, the keywords are in
+/// capitals, or the password contains a digit or a sign.
+fn is_false_sql_password(text: &[u8], candidate: &SecretMatch) -> bool {
+    let is_word = text[candidate.secret.clone()]
         .iter()
         .all(u8::is_ascii_alphabetic);
-    found.secret.len() < SQL_MIN
-        || is_placeholder_secret(text, found)
-        || (is_word && text[found.whole.start].is_ascii_lowercase())
+    candidate.secret.len() < SQL_MIN
+        || is_placeholder_secret(text, candidate)
+        || (is_word && text[candidate.whole.start].is_ascii_lowercase())
 }
 
-/// Returns true if a value is put together by a template or a shell: `${NAME}`, `{name}`, `$1`, `%s`.
+/// Returns true if a value is assembled by a template or a shell: `${NAME}`, `{name}`, `$1`, `%s`.
 fn is_reference(value: &[u8]) -> bool {
     value.starts_with(b"$")
         || value.starts_with(b"%")
@@ -328,9 +328,12 @@ const PASSWORD_MIN: usize = 6;
 /// Returns true if the value of a name such as `password` in plain text is not a password: a placeholder, a type, an
 /// expression, a word of prose. A password in quotes, or alone in its line, has letters and digits or signs; any other
 /// has all three.
-fn is_no_password(text: &[u8], found: &SecretMatch) -> bool {
-    let secret = &text[found.secret.clone()];
-    if secret.len() < PASSWORD_MIN || keys::is_path(secret) || is_placeholder_secret(text, found) {
+fn is_false_password(text: &[u8], candidate: &SecretMatch) -> bool {
+    let secret = &text[candidate.secret.clone()];
+    if secret.len() < PASSWORD_MIN
+        || keys::is_path(secret)
+        || is_placeholder_secret(text, candidate)
+    {
         return true;
     }
     let has = |test: fn(&u8) -> bool| secret.iter().any(test);
@@ -343,24 +346,24 @@ fn is_no_password(text: &[u8], found: &SecretMatch) -> bool {
     if !letters || !(digits || signs) {
         return true;
     }
-    let is_quoted = matches!(text[found.secret.start - 1], b'"' | b'\'');
+    let is_quoted = matches!(text[candidate.secret.start - 1], b'"' | b'\'');
     if is_quoted {
         return !has(|byte| byte.is_ascii_alphabetic()) || secret.contains(&b'(');
     }
     // Alone in its line, and with a colon or no space: else it is code.
-    let assignment = &text[found.whole.start..found.secret.start];
+    let assignment = &text[candidate.whole.start..candidate.secret.start];
     let is_code = contains_bytes(assignment, b" =") || is_identifier(secret);
-    let before = text[..found.whole.start]
+    let before = text[..candidate.whole.start]
         .iter()
         .rev()
         .take_while(|byte| **byte != b'\n')
         .take(16)
         .filter(|byte| byte.is_ascii_alphanumeric())
         .count();
-    let behind = text[found.secret.end..]
+    let next = text[candidate.secret.end..]
         .iter()
         .find(|byte| !matches!(byte, b' ' | b'\t' | b'\r'));
-    is_code || before > 0 || !matches!(behind, None | Some(b'\n' | b'#'))
+    is_code || before > 0 || !matches!(next, None | Some(b'\n' | b'#'))
 }
 
 fn contains_bytes(text: &[u8], word: &[u8]) -> bool {

@@ -25,7 +25,7 @@ impl StrippedText {
         }
     }
 
-    /// Extends the section by the text up to a part, and leaves the part out.
+    /// Extends the section by the text up to a part, and omits the part.
     fn skip(&mut self, text: &[u8], part: Range<usize>) {
         self.text
             .extend_from_slice(&text[self.whole.end..part.start]);
@@ -86,7 +86,7 @@ impl StrippedText {
 
     /// Returns true if the range touches an end of the section that is not an end of the text: a finding there may be
     /// incomplete.
-    pub(super) fn breaks_off(&self, at: &Range<usize>, text: &[u8]) -> bool {
+    pub(super) fn is_cut_off(&self, at: &Range<usize>, text: &[u8]) -> bool {
         (at.start == self.whole.start && at.start > 0)
             || (at.end == self.whole.end && at.end < text.len())
     }
@@ -200,9 +200,9 @@ fn is_blank(c: char) -> bool {
 mod tests {
     use super::*;
 
-    fn lifted(text: &str) -> Option<String> {
-        let left = strip_invisible(text.as_bytes(), 4096).next()?;
-        Some(String::from_utf8(left.text).unwrap())
+    fn stripped(text: &str) -> Option<String> {
+        let section = strip_invisible(text.as_bytes(), 4096).next()?;
+        Some(String::from_utf8(section.text).unwrap())
     }
 
     #[test]
@@ -215,7 +215,7 @@ mod tests {
             "a\u{8}bc\u{1b}[0m",
             "\u{feff}abc\u{1b}[",
         ] {
-            assert_eq!(lifted(text).as_deref(), Some("abc"), "{text:?}");
+            assert_eq!(stripped(text).as_deref(), Some("abc"), "{text:?}");
         }
     }
 
@@ -227,10 +227,10 @@ mod tests {
             "äöü 👩 日本",
             "\\u{zz} \\u{} \\u{1234567} C:\\users",
         ] {
-            assert_eq!(lifted(text), None, "{text:?}");
+            assert_eq!(stripped(text), None, "{text:?}");
         }
         let long = format!("{}\u{200b}{}", "x".repeat(200), "y".repeat(200));
-        assert_eq!(lifted(&long), Some("x".repeat(200) + &"y".repeat(200)));
+        assert_eq!(stripped(&long), Some("x".repeat(200) + &"y".repeat(200)));
         assert!(
             strip_invisible(&[0xff, 0xc3, 0xe2, 0x80], 9)
                 .next()
@@ -243,7 +243,7 @@ mod tests {
         let text = format!("{0}\u{200b}{0}\u{200b}{0}", "x".repeat(100));
         let parts = |around| -> Vec<(usize, usize)> {
             strip_invisible(text.as_bytes(), around)
-                .map(|left| (left.whole.start, left.text.len()))
+                .map(|section| (section.whole.start, section.text.len()))
                 .collect()
         };
         assert_eq!(parts(10), [(90, 20), (193, 20)]);
@@ -253,16 +253,16 @@ mod tests {
     #[test]
     fn invisible_filter_maps_positions_to_the_original() {
         let text = "ab\u{200b}cd\u{1b}[0mef";
-        let left = strip_invisible(text.as_bytes(), 9).next().unwrap();
-        assert_eq!(left.text, b"abcdef");
-        for (at, there) in [
+        let section = strip_invisible(text.as_bytes(), 9).next().unwrap();
+        assert_eq!(section.text, b"abcdef");
+        for (at, original) in [
             (0..2, "ab"),
             (1..3, "b\u{200b}c"),
             (2..4, "cd"),
             (3..5, "d\u{1b}[0me"),
             (4..6, "ef"),
         ] {
-            assert_eq!(&text[left.source_range(at)], there);
+            assert_eq!(&text[section.source_range(at)], original);
         }
     }
 }

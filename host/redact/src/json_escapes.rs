@@ -1,5 +1,4 @@
-//! Resolves the escapes of text inside a JSON string, where quotes and line ends are escaped in a way that no rule
-//! matches.
+//! Resolves the escapes of text inside a JSON string: no rule matches its escaped quotes and line ends.
 
 use std::ops::Range;
 
@@ -8,7 +7,7 @@ pub(super) struct UnescapedText {
     /// The resolved text.
     pub text: Vec<u8>,
     /// The offset in the source of each of its bytes, followed by the end of the section.
-    from: Vec<usize>,
+    source_offsets: Vec<usize>,
 }
 
 impl UnescapedText {
@@ -19,16 +18,16 @@ impl UnescapedText {
         }
         let mut plain = Self {
             text: Vec::with_capacity(text.len()),
-            from: Vec::with_capacity(text.len() + 1),
+            source_offsets: Vec::with_capacity(text.len() + 1),
         };
         let mut at = 0;
         while at < text.len() {
             let (byte, length) = resolve_char(&text[at..]);
             plain.text.push(byte);
-            plain.from.push(at);
+            plain.source_offsets.push(at);
             at += length;
         }
-        plain.from.push(text.len());
+        plain.source_offsets.push(text.len());
         Some(plain)
     }
 
@@ -38,28 +37,28 @@ impl UnescapedText {
         if plain.text.len() == self.text.len() {
             return None;
         }
-        for from in &mut plain.from {
-            *from = self.from[*from];
+        for offset in &mut plain.source_offsets {
+            *offset = self.source_offsets[*offset];
         }
         Some(plain)
     }
 
     /// The offset in the resolved text of a source byte, if that byte begins a character.
-    pub(super) fn find(&self, at: usize) -> Option<usize> {
-        self.from.binary_search(&at).ok()
+    pub(super) fn offset_of(&self, at: usize) -> Option<usize> {
+        self.source_offsets.binary_search(&at).ok()
     }
 
     /// The source range of a range of the resolved text.
     pub(super) fn source_range(&self, at: Range<usize>) -> Range<usize> {
-        self.from[at.start]..self.from[at.end]
+        self.source_offsets[at.start]..self.source_offsets[at.end]
     }
 }
 
 /// Maximum nesting of JSON in JSON strings.
-const DEPTH: usize = 3;
+const NESTING_MAX: usize = 3;
 
-/// Bytes resolved at once: for a single word, and at most for consecutive words.
-const NEAR: Range<usize> = 384..4096;
+/// Bytes resolved at once: the first time, and at most when the next word is nearby.
+const SECTION_BYTES: Range<usize> = 384..4096;
 
 /// A section of a text with its escapes resolved once, twice and so on, cached for the next word nearby.
 #[derive(Default)]
@@ -78,9 +77,9 @@ impl UnescapedCache {
             return self;
         }
         let max = if self.at.contains(&start) {
-            (2 * self.at.len()).min(NEAR.end)
+            (2 * self.at.len()).min(SECTION_BYTES.end)
         } else {
-            NEAR.start
+            SECTION_BYTES.start
         };
         self.at = start..end.max(text.len().min(start + max));
         self.resolved_forms = resolved_forms(&text[self.at.clone()]);
@@ -92,7 +91,7 @@ impl UnescapedCache {
 pub(super) fn resolved_forms(text: &[u8]) -> Vec<UnescapedText> {
     let first = UnescapedText::resolve(text).filter(|plain| plain.text.len() < text.len());
     std::iter::successors(first, UnescapedText::unescape_again)
-        .take(DEPTH)
+        .take(NESTING_MAX)
         .collect()
 }
 

@@ -9,8 +9,8 @@ use super::false_positives;
 use super::pattern::is_identifier;
 use super::scan::SecretHit;
 
-/// The possible last words of such keys, for the scan of the text.
-pub(super) const WORDS: &[&str] = &[
+/// The possible last words of such keys. They are the anchors in the scan of a text.
+pub(super) const LAST_WORDS: &[&str] = &[
     "password",
     "passwd",
     "passphrase",
@@ -28,9 +28,9 @@ pub(super) const WORDS: &[&str] = &[
 enum KeyWeight {
     /// Every value is a secret.
     Any,
-    /// Every single word is a secret.
+    /// Every value of a single word is a secret.
     OneWord,
-    /// A key is a secret, a path to a key is not.
+    /// Every value is a secret, except for a path to a file with the key.
     NoPath,
     /// An authentication scheme and a credential.
     Scheme,
@@ -134,7 +134,7 @@ const SPACE_MAX: usize = 16;
 /// Maximum length of a number: more digits than any number has in practice.
 const NUMBER_MAX: usize = 512;
 
-/// Minimum length of a one-word credential: shorter values are `basic`, or a key on the keyboard.
+/// Minimum length of a one-word credential: shorter values are words such as `basic`, or the name of a keyboard key.
 const ONE_WORD_MIN: usize = 6;
 
 /// The rule of a key for its value.
@@ -210,7 +210,7 @@ impl SecretKeyKind {
 
 /// Returns true if a word looks like a credential: long enough, with letters and digits mixed as in no ordinary word.
 fn is_likely(value: &[u8]) -> bool {
-    let has = |is: fn(&u8) -> bool| usize::from(value.iter().any(is));
+    let has = |class: fn(&u8) -> bool| usize::from(value.iter().any(class));
     let digits = has(u8::is_ascii_digit);
     let kinds = digits + has(u8::is_ascii_lowercase) + has(u8::is_ascii_uppercase);
     match value.len() {
@@ -297,23 +297,23 @@ struct JsonKey {
 /// Finds the key in JSON text, or in a Python or JavaScript object, whose last word is at `word`. JSON inside a JSON
 /// string, with its quotes escaped, counts as well.
 fn find_key(text: &[u8], word: Range<usize>) -> Option<JsonKey> {
-    let depth = count(&text[word.end..], |byte| byte == b'\\');
+    let depth = count_leading(&text[word.end..], |byte| byte == b'\\');
     let closing = word.end + depth;
     let quote = *text
         .get(closing)
         .filter(|byte| matches!(byte, b'"' | b'\''))?;
-    let front = text[..word.start].iter().rev().take(KEY_MAX);
-    let start = word.start - front.take_while(|byte| is_identifier(**byte)).count();
+    let before = text[..word.start].iter().rev().take(KEY_MAX);
+    let start = word.start - before.take_while(|byte| is_identifier(**byte)).count();
     if start == 0 || text[start - 1] != quote {
         return None;
     }
     let mut at = closing + 1;
-    at += spaces(text, at);
+    at += count_spaces(text, at);
     if text.get(at) != Some(&b':') {
         return None;
     }
     at += 1;
-    at += spaces(text, at);
+    at += count_spaces(text, at);
     Some(JsonKey {
         name: start..word.end,
         value: at,
@@ -328,7 +328,7 @@ pub(super) fn find_in_text(text: &[u8], word: Range<usize>) -> Vec<SecretHit> {
         return Vec::new();
     };
     let is_list = text.get(key.value) == Some(&b'[');
-    let scalar = || string(text, key.value, &key).or_else(|| number(text, key.value));
+    let scalar = || string_at(text, key.value, &key).or_else(|| number_at(text, key.value));
     if !is_list && scalar().is_none() {
         return Vec::new();
     }
@@ -349,8 +349,8 @@ pub(super) fn find_in_text(text: &[u8], word: Range<usize>) -> Vec<SecretHit> {
 }
 
 /// Returns the content of the string whose quote is at `at`.
-fn string(text: &[u8], at: usize, key: &JsonKey) -> Option<Range<usize>> {
-    if count(text.get(at..)?, |byte| byte == b'\\') != key.depth {
+fn string_at(text: &[u8], at: usize, key: &JsonKey) -> Option<Range<usize>> {
+    if count_leading(text.get(at..)?, |byte| byte == b'\\') != key.depth {
         return None;
     }
     let open = at + key.depth;
@@ -361,7 +361,7 @@ fn string(text: &[u8], at: usize, key: &JsonKey) -> Option<Range<usize>> {
 }
 
 /// Returns the number that begins at `at`, if it has enough digits for a secret.
-fn number(text: &[u8], at: usize) -> Option<Range<usize>> {
+fn number_at(text: &[u8], at: usize) -> Option<Range<usize>> {
     let rest = text.get(at..)?;
     let length = rest
         .iter()
@@ -388,15 +388,15 @@ fn collect_list_values(text: &[u8], key: &JsonKey, values: &mut Vec<Range<usize>
     let limit = text.len().min(key.value + VALUE_MAX);
     let (mut at, mut lists, mut objects) = (key.value, 0_u32, 0_u32);
     while at < limit {
-        if let Some(value) = string(text, at, key) {
+        if let Some(value) = string_at(text, at, key) {
             at = value.end + key.depth + 1;
             if objects == 0 {
                 values.push(value);
             }
             continue;
         }
-        let begins = !text[at - 1].is_ascii_alphanumeric();
-        if let Some(value) = number(text, at).filter(|_| begins) {
+        let is_start = !text[at - 1].is_ascii_alphanumeric();
+        if let Some(value) = number_at(text, at).filter(|_| is_start) {
             at = value.end;
             if objects == 0 {
                 values.push(value);
@@ -417,15 +417,15 @@ fn collect_list_values(text: &[u8], key: &JsonKey, values: &mut Vec<Range<usize>
     }
 }
 
-fn spaces(text: &[u8], at: usize) -> usize {
-    count(&text[at..], |byte| byte.is_ascii_whitespace())
+fn count_spaces(text: &[u8], at: usize) -> usize {
+    count_leading(&text[at..], |byte| byte.is_ascii_whitespace())
 }
 
 /// Returns the number of leading bytes that match, up to [`SPACE_MAX`].
-fn count(text: &[u8], is: impl Fn(u8) -> bool) -> usize {
+fn count_leading(text: &[u8], matches: impl Fn(u8) -> bool) -> usize {
     text.iter()
         .take(SPACE_MAX)
-        .take_while(|byte| is(**byte))
+        .take_while(|byte| matches(**byte))
         .count()
 }
 

@@ -1,5 +1,4 @@
-//! Known values in a stream: masked wherever they are, with all other bytes unchanged and as few held back as
-//! possible.
+//! Masking of known values in a stream. All other bytes are unchanged, and as few as possible are held back.
 
 use std::sync::Arc;
 
@@ -28,23 +27,23 @@ impl KnownValueMasker {
     pub fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.buffer.extend_from_slice(bytes);
         // The match at the end may become longer, or turn out to be part of another one.
-        let open = self.known.incomplete_start(&self.buffer);
-        self.pass(open.saturating_sub(1))
+        let incomplete = self.known.incomplete_start(&self.buffer);
+        self.release(incomplete.saturating_sub(1))
     }
 
     /// Returns the rest.
     pub fn finish(&mut self) -> Vec<u8> {
-        self.pass(self.buffer.len())
+        self.release(self.buffer.len())
     }
 
-    /// Passes on the text before `end`, except for a value that continues behind it.
-    fn pass(&mut self, mut end: usize) -> Vec<u8> {
-        let whole = end == self.buffer.len();
+    /// Releases the text before `end`, except for a value that continues after it.
+    fn release(&mut self, mut end: usize) -> Vec<u8> {
+        let is_all = end == self.buffer.len();
         let mut findings = Vec::new();
         self.known.find(&self.buffer, &mut findings);
         let findings = mask::merge(findings);
         for finding in findings.iter().rev() {
-            let is_open = !whole && finding.end == self.buffer.len();
+            let is_open = !is_all && finding.end == self.buffer.len();
             if finding.start < end && (finding.end > end || is_open) {
                 end = finding.start;
             }
@@ -75,8 +74,8 @@ mod tests {
         let redactor = Redactor::new().with_values([("KEY", KEY)]);
         let mut stream = redactor.known_value_masker().unwrap();
         let mut out: Vec<u8> = Vec::new();
-        for piece in text.chunks(size) {
-            out.extend(stream.push(piece));
+        for chunk in text.chunks(size) {
+            out.extend(stream.push(chunk));
         }
         out.extend(stream.finish());
         out
@@ -115,8 +114,8 @@ mod tests {
                 "{shown}"
             );
             for size in 1..text.len() {
-                let pieces = masked(text.as_bytes(), size);
-                assert_eq!(String::from_utf8_lossy(&pieces), shown, "{form} by {size}");
+                let chunked = masked(text.as_bytes(), size);
+                assert_eq!(String::from_utf8_lossy(&chunked), shown, "{form} by {size}");
             }
         }
     }

@@ -34,21 +34,21 @@ const ENCODED_BYTE_MAX: usize = 6;
 pub(super) struct SecretEncoding {
     /// The bytes to search for.
     pub bytes: Vec<u8>,
-    /// True if it only counts as a separate word.
-    pub alone: bool,
+    /// True if it counts only as a separate word.
+    pub is_word: bool,
     /// True if the base64 digit before it also encodes bits of the value.
-    pub before: bool,
+    pub shares_digit_before: bool,
     /// True if the base64 digit after it also encodes bits of the value.
-    pub after: bool,
+    pub shares_digit_after: bool,
 }
 
 impl SecretEncoding {
     pub(super) fn plain(bytes: impl Into<Vec<u8>>) -> Self {
         Self {
             bytes: bytes.into(),
-            alone: false,
-            before: false,
-            after: false,
+            is_word: false,
+            shares_digit_before: false,
+            shares_digit_after: false,
         }
     }
 }
@@ -135,17 +135,17 @@ impl KnownValues {
                 findings.push(SecretFinding::new(rule, forms.source_range(number, at)));
             });
         }
-        self.find_in_pieces(automaton, text, findings);
+        self.find_in_split_texts(automaton, text, findings);
     }
 
     /// Finds values in consecutive JSON strings and in hex dumps.
-    fn find_in_pieces(
+    fn find_in_split_texts(
         &self,
         automaton: &AhoCorasick,
         text: &[u8],
         findings: &mut Vec<SecretFinding>,
     ) {
-        if let Some(joined) = split_texts::strings(text, |a, b| self.pairs.contains(&(a, b))) {
+        if let Some(joined) = split_texts::join_strings(text, |a, b| self.pairs.contains(&(a, b))) {
             let mut add = |at: Range<usize>, rule: String| {
                 let parts = joined.source_ranges(at);
                 findings.extend(parts.map(|at| SecretFinding::new(rule.clone(), at)));
@@ -158,7 +158,7 @@ impl KnownValues {
                 });
             }
         }
-        for dump in split_texts::dumps(text).into_iter().flatten() {
+        for dump in split_texts::join_dumps(text).into_iter().flatten() {
             self.find_in(automaton, &dump.text, |at, rule| {
                 findings.push(SecretFinding::new(rule, dump.source_range(at)));
             });
@@ -191,15 +191,16 @@ fn lines(value: &str) -> impl Iterator<Item = &str> {
 
 /// Returns the range to mask for a form found at `at`; `None` if it is part of a longer word.
 fn masked_range(form: &SecretEncoding, text: &[u8], at: Range<usize>) -> Option<Range<usize>> {
-    let is = |at: Option<usize>, is: fn(u8) -> bool| {
-        at.and_then(|at| text.get(at)).is_some_and(|byte| is(*byte))
+    let has_byte = |at: Option<usize>, matches: fn(u8) -> bool| {
+        at.and_then(|at| text.get(at))
+            .is_some_and(|byte| matches(*byte))
     };
     let (before, after) = (at.start.checked_sub(1), Some(at.end));
-    if form.alone && (is(before, is_word) || is(after, is_word)) {
+    if form.is_word && (has_byte(before, is_word) || has_byte(after, is_word)) {
         return None;
     }
-    let start = at.start - usize::from(form.before && is(before, is_base64));
-    let end = at.end + usize::from(form.after && is(after, is_base64));
+    let start = at.start - usize::from(form.shares_digit_before && has_byte(before, is_base64));
+    let end = at.end + usize::from(form.shares_digit_after && has_byte(after, is_base64));
     Some(start..end)
 }
 
@@ -224,16 +225,16 @@ pub(super) fn on_one_line(text: &[u8]) -> StrippedText {
 const PREFIX_MIN: usize = 4;
 
 impl KnownValues {
-    /// Returns the offset at which a value may begin that continues behind the end of the text.
+    /// Returns the offset at which a value may begin that continues after the end of the text.
     pub(super) fn open_value_start(&self, text: &[u8]) -> Option<usize> {
         let tail = text.len().saturating_sub(self.longest);
         let plain = self.open_start_in(text);
         let forms = DecodedTexts::decode_all_partial(&text[tail..]);
-        let written = forms.texts().enumerate().filter_map(|(number, form)| {
+        let encoded = forms.texts().enumerate().filter_map(|(number, form)| {
             let at = self.open_start_in(form)?;
             Some(tail + forms.source_range(number, at..at).start)
         });
-        written.chain(plain).min()
+        encoded.chain(plain).min()
     }
 
     /// The position from which the first value, or the encoding of a character, may be incomplete: the end of the text

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::known_values::KnownValues;
-use super::{Redactor, VALUE};
+use super::{Redactor, VALUE_PREFIX};
 
 /// Searches for known values in bytes that arrive in chunks. It does not use the rules: the data may legitimately
 /// contain something that only looks like a secret.
@@ -37,16 +37,19 @@ impl LeakDetector {
 
     /// Returns the name of a known value that ends in these bytes, in any usual form.
     pub fn scan_next(&mut self, bytes: &[u8]) -> Option<String> {
-        let ends = |byte: &&u8| !matches!(byte, b'\r' | b'\n');
-        self.tail.extend(bytes.iter().filter(ends));
+        let is_not_line_end = |byte: &&u8| !matches!(byte, b'\r' | b'\n');
+        self.tail.extend(bytes.iter().filter(is_not_line_end));
         let mut findings = Vec::new();
         self.known.find(&self.tail, &mut findings);
         // One byte more than the longest: a short value only counts as a separate word.
         let excess = self.tail.len().saturating_sub(self.known.longest() + 1);
         self.tail.drain(..excess);
-        let mut names = findings
-            .iter()
-            .map(|finding| finding.rule.strip_prefix(VALUE).unwrap_or(&finding.rule));
+        let mut names = findings.iter().map(|finding| {
+            finding
+                .rule
+                .strip_prefix(VALUE_PREFIX)
+                .unwrap_or(&finding.rule)
+        });
         let name = names.find(|name| !self.granted.iter().any(|granted| granted == name))?;
         Some(name.to_owned())
     }
@@ -79,11 +82,11 @@ mod tests {
         ] {
             for size in [1, 3, 7, 1000] {
                 let mut detector = redactor.leak_detector().unwrap();
-                let pieces = text.as_bytes().chunks(size);
-                let seen: Vec<_> = pieces
-                    .filter_map(|piece| detector.scan_next(piece))
+                let chunks = text.as_bytes().chunks(size);
+                let names: Vec<_> = chunks
+                    .filter_map(|chunk| detector.scan_next(chunk))
                     .collect();
-                assert!(!seen.is_empty(), "{text} by {size}");
+                assert!(!names.is_empty(), "{text} by {size}");
             }
         }
         let mut detector = redactor.leak_detector().unwrap();

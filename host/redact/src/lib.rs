@@ -7,9 +7,9 @@
 //! them.
 //!
 //! **Order.** Text is sanitized first, then masked, then cut. Sanitizing removes terminal escapes and writes invisible
-//! characters out; the written form is ignored by the search just as the characters are. Cutting before masking would
-//! leave the first half of a secret, which no rule recognises any more; masking text that is cut later costs no more
-//! than the scan. A limit on captured output (16 MiB) cuts earlier, which is why a private key without its end is
+//! characters as escapes; the search ignores these escapes just as it ignores the characters. Cutting before masking
+//! would leave the first half of a secret, which no rule recognises any more; masking text that is cut later costs no
+//! more than the scan. A limit on captured output (16 MiB) cuts earlier, which is why a private key without its end is
 //! masked as well.
 //!
 //! **Escapes.** Tools often return JSON, and JSON in JSON: if only an escape prevents a match, the rule is tried again
@@ -20,8 +20,8 @@
 //! a log ([`LineMasker`]) hold back a possible beginning of a secret.
 //!
 //! **Cost.** One pass of an Aho-Corasick automaton finds the anchor words of the rules; a rule is compiled when its
-//! word is found where it can match, and searches only that part. Nothing is built at start-up, and no match is longer
-//! than [`REACH`], so that a text of nothing but anchors costs a bounded multiple of its length.
+//! word is found at a position where it can match, and searches only that part. Nothing is built at start-up, and no
+//! match is longer than [`REACH`], so that a text of nothing but anchors costs a bounded multiple of its length.
 //!
 //! Out of scope: the origin of values and exceptions, and the handling of calls.
 
@@ -83,7 +83,7 @@ const INVISIBLE_CONTEXT_BYTES: usize = 4 << 10;
 pub const MARK: &str = "[REDACTED:";
 
 /// The prefix of the rule names of known values.
-const VALUE: &str = "secret:";
+const VALUE_PREFIX: &str = "secret:";
 
 /// Finds secrets and masks them. Clones share their data.
 #[derive(Clone, Default)]
@@ -116,7 +116,7 @@ pub trait Vault: Send + Sync {
     }
 }
 
-/// The known values could not be read.
+/// The error of known values that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("cannot read the secrets to mask: {0}")]
 pub struct VaultError(pub String);
@@ -127,7 +127,7 @@ impl Vault for Redactor {
     }
 }
 
-/// An exception that is not possible.
+/// The error of an exception that is not possible.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ExceptionError {
     /// The rule does not exist.
@@ -166,7 +166,7 @@ impl Redactor {
             .into_iter()
             .map(|(name, value)| (name.into(), value.into()));
         Self {
-            known: Some(Arc::new(KnownValues::new(VALUE, values))),
+            known: Some(Arc::new(KnownValues::new(VALUE_PREFIX, values))),
             restored: self.restored.clone(),
             exceptions: self.exceptions.clone(),
         }
@@ -181,7 +181,7 @@ impl Redactor {
         }
     }
 
-    /// Returns a copy without these rules, in place of the previous exceptions.
+    /// Returns a copy that ignores these rules, in place of the previous exceptions.
     pub fn except<R: AsRef<str>>(
         &self,
         rules: impl IntoIterator<Item = R>,
@@ -189,7 +189,7 @@ impl Redactor {
         let mut exceptions = BTreeSet::new();
         for rule in rules {
             let rule = rule.as_ref();
-            if rule.starts_with(VALUE) {
+            if rule.starts_with(VALUE_PREFIX) {
                 return Err(ExceptionError::Value {
                     rule: rule.to_owned(),
                 });
@@ -280,7 +280,7 @@ impl Redactor {
         for stripped in invisible::strip_invisible(text, INVISIBLE_CONTEXT_BYTES) {
             for finding in find(self, &stripped.text) {
                 let at = stripped.source_range(finding.start..finding.end);
-                if !stripped.breaks_off(&at, text) {
+                if !stripped.is_cut_off(&at, text) {
                     findings.push(SecretFinding::new(finding.rule, at));
                 }
             }
@@ -290,7 +290,7 @@ impl Redactor {
 
     /// Finds the secrets in a text as it is, in no particular order.
     fn find_plain(&self, text: &[u8]) -> Vec<SecretFinding> {
-        let mut findings: Vec<SecretFinding> = scan::engine()
+        let mut findings: Vec<SecretFinding> = scan::scanner()
             .find(text)
             .into_iter()
             .filter(|hit| !self.record_exempt(hit.rule))
@@ -308,12 +308,12 @@ impl Redactor {
             known.find(text, &mut findings);
             // A writer may escape characters unnecessarily: `\u002d`, `%2D`.
             for plain in json_escapes::resolved_forms(text) {
-                let mut found = Vec::new();
-                known.find(&plain.text, &mut found);
+                let mut matches = Vec::new();
+                known.find(&plain.text, &mut matches);
                 let to_source = |finding: SecretFinding| {
                     SecretFinding::new(finding.rule, plain.source_range(finding.start..finding.end))
                 };
-                findings.extend(found.into_iter().map(to_source));
+                findings.extend(matches.into_iter().map(to_source));
             }
         }
         findings
@@ -340,11 +340,11 @@ impl Redactor {
         summary
     }
 
-    /// Returns the offset near the end of a text at which a secret may begin that continues behind the end.
+    /// Returns the offset near the end of a text at which a secret may begin that continues after the end.
     fn open_secret_start(&self, text: &[u8]) -> Option<usize> {
         let floor = text.len().saturating_sub(self.reach());
         let near = &text[floor..];
-        let rules = scan::engine().open_secret_start(near);
+        let rules = scan::scanner().open_secret_start(near);
         let values = self
             .known
             .as_ref()

@@ -1,4 +1,4 @@
-//! Lines that are shown as they arrive, such as those of a log.
+//! Masking of lines that are shown as they arrive, such as those of a log.
 
 use super::mask::{self, JoinedTexts, SecretFinding};
 use super::{MaskSummary, Redactor};
@@ -7,14 +7,14 @@ use super::{MaskSummary, Redactor};
 const CONTEXT: usize = 1 << 10;
 
 /// Masks lines one by one. A line is held back only while its end may be the beginning of a secret that continues in
-/// the next one: a private key without its end, the anchor of a rule with little text behind it, the beginning of a
+/// the next one: a private key without its end, the anchor of a rule with little text after it, the beginning of a
 /// known value. At most [`REACH`](super::REACH) bytes are held back.
 ///
 /// `T` is data that belongs to a line, such as its level.
 pub struct LineMasker<T> {
     redactor: Redactor,
     passed_text: String,
-    held: Vec<HeldLine<T>>,
+    held_lines: Vec<HeldLine<T>>,
 }
 
 struct HeldLine<T> {
@@ -29,7 +29,7 @@ impl Redactor {
         LineMasker {
             redactor: self.clone(),
             passed_text: String::new(),
-            held: Vec::new(),
+            held_lines: Vec::new(),
         }
     }
 }
@@ -37,7 +37,7 @@ impl Redactor {
 impl<T> LineMasker<T> {
     /// Takes the next line and returns the lines that can be shown now, in order, with a summary of their masks.
     pub fn push(&mut self, tag: T, text: String) -> (Vec<(T, String)>, MaskSummary) {
-        self.held.push(HeldLine {
+        self.held_lines.push(HeldLine {
             tag,
             text,
             findings: Vec::new(),
@@ -48,43 +48,44 @@ impl<T> LineMasker<T> {
 
     /// Returns the lines that were held back.
     pub fn finish(mut self) -> (Vec<(T, String)>, MaskSummary) {
-        let lines = self.held.len();
+        let lines = self.held_lines.len();
         self.release(lines)
     }
 
     /// Finds the secrets in the held lines and returns how many lines can be shown.
     fn find_secrets(&mut self) -> usize {
-        let (mut below, mut close) = (JoinedTexts::new(), JoinedTexts::new());
-        below.push_separator(&self.passed_text);
-        close.push_separator(self.passed_text.trim_end_matches('\n'));
-        let mut starts = Vec::with_capacity(self.held.len());
-        for (number, line) in self.held.iter().enumerate() {
-            starts.push(close.text.len());
-            below.push(number, &line.text);
-            below.push_separator("\n");
-            close.push(number, &line.text);
+        let (mut separated, mut adjoining) = (JoinedTexts::new(), JoinedTexts::new());
+        separated.push_separator(&self.passed_text);
+        adjoining.push_separator(self.passed_text.trim_end_matches('\n'));
+        let mut starts = Vec::with_capacity(self.held_lines.len());
+        for (number, line) in self.held_lines.iter().enumerate() {
+            starts.push(adjoining.text.len());
+            separated.push(number, &line.text);
+            separated.push_separator("\n");
+            adjoining.push(number, &line.text);
         }
-        let mut shares: Vec<Vec<SecretFinding>> = self.held.iter().map(|_| Vec::new()).collect();
-        below.distribute(self.redactor.find(&below.text), &mut shares);
-        let mut across = self.redactor.find(&close.text);
+        let mut findings_by_line: Vec<Vec<SecretFinding>> =
+            self.held_lines.iter().map(|_| Vec::new()).collect();
+        separated.distribute(self.redactor.find(&separated.text), &mut findings_by_line);
+        let mut across = self.redactor.find(&adjoining.text);
         let first = starts.first().copied().unwrap_or(0);
-        across.retain(|finding| close.spans(finding) || finding.start < first);
-        close.distribute(across, &mut shares);
-        for (line, share) in self.held.iter_mut().zip(shares) {
-            line.findings.extend(share);
+        across.retain(|finding| adjoining.spans(finding) || finding.start < first);
+        adjoining.distribute(across, &mut findings_by_line);
+        for (line, findings) in self.held_lines.iter_mut().zip(findings_by_line) {
+            line.findings.extend(findings);
         }
-        match self.redactor.open_secret_start(&close.text) {
+        match self.redactor.open_secret_start(&adjoining.text) {
             Some(open) => starts
                 .partition_point(|start| *start <= open)
                 .saturating_sub(1),
-            None => self.held.len(),
+            None => self.held_lines.len(),
         }
     }
 
     fn release(&mut self, lines: usize) -> (Vec<(T, String)>, MaskSummary) {
         let mut masks = MaskSummary::default();
         let mut shown = Vec::with_capacity(lines);
-        for mut line in self.held.drain(..lines) {
+        for mut line in self.held_lines.drain(..lines) {
             self.passed_text.push_str(&line.text);
             self.passed_text.push('\n');
             let findings = mask::merge(line.findings);

@@ -6,7 +6,7 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::own_rules::PASSWORD;
-use super::{MARK, VALUE, keys};
+use super::{MARK, VALUE_PREFIX, keys};
 
 /// A secret in a text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -43,7 +43,7 @@ impl SecretFinding {
     /// passwords in plain text.
     pub(super) fn rank(&self) -> u8 {
         match &*self.rule {
-            rule if rule.starts_with(VALUE) => 0,
+            rule if rule.starts_with(VALUE_PREFIX) => 0,
             PASSWORD => 3,
             rule if is_generic(rule) => 2,
             _ => 1,
@@ -53,7 +53,7 @@ impl SecretFinding {
 
 /// Returns true if a rule depends on the name before a value and not on the form of the value.
 pub(super) fn is_generic(rule: &str) -> bool {
-    !rule.starts_with(VALUE)
+    !rule.starts_with(VALUE_PREFIX)
         && (rule.contains("generic") || rule.starts_with("key:") || rule == PASSWORD)
 }
 
@@ -114,19 +114,20 @@ pub(super) fn quote<'a>(text: &'a str, finding: &SecretFinding) -> &'a str {
     &before[at - slashes.count()..=at]
 }
 
-/// Texts joined one after the other.
+/// Several texts, joined one after the other.
 pub(super) struct JoinedTexts {
     /// The joined text.
     pub text: Vec<u8>,
     spans: Vec<TextSpan>,
 }
 
-/// The position of a text in the joined text.
+/// The position of one text in the joined text.
 struct TextSpan {
     at: Range<usize>,
+    /// The number under which the text was added.
     number: usize,
     /// True if a finding that extends beyond this text does not apply to it.
-    alone: bool,
+    is_indivisible: bool,
 }
 
 impl JoinedTexts {
@@ -153,17 +154,17 @@ impl JoinedTexts {
     }
 
     /// Adds a text that is masked only for findings that lie completely in it.
-    pub(super) fn push_alone(&mut self, number: usize, text: &str) {
+    pub(super) fn push_indivisible(&mut self, number: usize, text: &str) {
         self.push_span(number, text, true);
     }
 
-    fn push_span(&mut self, number: usize, text: &str, alone: bool) {
+    fn push_span(&mut self, number: usize, text: &str, is_indivisible: bool) {
         let start = self.text.len();
         self.text.extend_from_slice(text.as_bytes());
         self.spans.push(TextSpan {
             at: start..self.text.len(),
             number,
-            alone,
+            is_indivisible,
         });
     }
 
@@ -206,7 +207,7 @@ impl JoinedTexts {
     }
 
     /// Returns the bytes of a finding in each of the texts that it touches.
-    pub(super) fn pieces(&self, finding: &SecretFinding) -> impl Iterator<Item = &[u8]> {
+    pub(super) fn fragments(&self, finding: &SecretFinding) -> impl Iterator<Item = &[u8]> {
         let (start, end) = (finding.start, finding.end);
         let spans = self.touched(finding).iter();
         spans.map(move |span| &self.text[start.max(span.at.start)..end.min(span.at.end)])
@@ -221,16 +222,22 @@ impl JoinedTexts {
     pub(super) fn distribute(
         &self,
         findings: Vec<SecretFinding>,
-        shares: &mut [Vec<SecretFinding>],
+        findings_by_text: &mut [Vec<SecretFinding>],
     ) {
         for finding in findings {
-            for TextSpan { at, number, alone } in self.touched(&finding) {
-                if *alone && (finding.start < at.start || finding.end > at.end) {
+            for TextSpan {
+                at,
+                number,
+                is_indivisible,
+            } in self.touched(&finding)
+            {
+                if *is_indivisible && (finding.start < at.start || finding.end > at.end) {
                     continue;
                 }
                 let start = finding.start.max(at.start) - at.start;
                 let end = finding.end.min(at.end).saturating_sub(at.start);
-                shares[*number].push(SecretFinding::new(finding.rule.clone(), start..end));
+                findings_by_text[*number]
+                    .push(SecretFinding::new(finding.rule.clone(), start..end));
             }
         }
     }
@@ -274,10 +281,10 @@ mod tests {
         joined.push(1, "cd");
         joined.push(2, "");
         joined.push(3, "ef");
-        let mut shares = vec![vec![]; 4];
-        joined.distribute(vec![finding("x", 1..6)], &mut shares);
-        assert_eq!(shares[0], vec![finding("x", 1..2)]);
-        assert_eq!(shares[1], vec![finding("x", 0..2)]);
-        assert_eq!(shares[3], vec![finding("x", 0..1)]);
+        let mut findings_by_text = vec![vec![]; 4];
+        joined.distribute(vec![finding("x", 1..6)], &mut findings_by_text);
+        assert_eq!(findings_by_text[0], vec![finding("x", 1..2)]);
+        assert_eq!(findings_by_text[1], vec![finding("x", 0..2)]);
+        assert_eq!(findings_by_text[3], vec![finding("x", 0..1)]);
     }
 }

@@ -10,7 +10,7 @@ use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use percent_encoding::percent_decode;
 
-use super::{Redactor, SecretFinding, VALUE};
+use super::{Redactor, SecretFinding, VALUE_PREFIX};
 
 /// Number of bytes of a text that are checked.
 pub const OUTGOING_MAX: usize = 1 << 20;
@@ -35,7 +35,9 @@ impl Redactor {
         let find_rule = |text: &[u8]| {
             // Known values are rejected elsewhere, without a question.
             let is_format = |finding: &SecretFinding| {
-                finding.is_specific() && !finding.rule.starts_with(VALUE) && !skip(&finding.rule)
+                finding.is_specific()
+                    && !finding.rule.starts_with(VALUE_PREFIX)
+                    && !skip(&finding.rule)
             };
             let finding = self.find(text).into_iter().find(is_format);
             finding.map(|finding| finding.rule.into_owned())
@@ -54,17 +56,17 @@ impl Redactor {
         }
         let text = decoded.as_deref().unwrap_or(text);
         runs(text, BASE64_MIN, is_base64)
-            .find_map(|run| base64(run).iter().find_map(|text| find_rule(text)))
+            .find_map(|run| decode_base64(run).iter().find_map(|text| find_rule(text)))
             .or_else(|| {
                 let mut runs = runs(text, HEX_MIN, |byte| byte.is_ascii_hexdigit());
-                runs.find_map(|run| find_rule(&hex(run)))
+                runs.find_map(|run| find_rule(&decode_hex(run)))
             })
     }
 }
 
 /// Returns the runs of matching bytes that are long enough.
-fn runs(text: &[u8], min: usize, is: fn(&u8) -> bool) -> impl Iterator<Item = &[u8]> {
-    let runs = text.split(move |byte| !is(byte));
+fn runs(text: &[u8], min: usize, matches: fn(&u8) -> bool) -> impl Iterator<Item = &[u8]> {
+    let runs = text.split(move |byte| !matches(byte));
     runs.filter(move |run| run.len() >= min)
 }
 
@@ -73,7 +75,7 @@ fn is_base64(byte: &u8) -> bool {
 }
 
 /// Decodes a run in both alphabets. A slash may also be a path separator.
-fn base64(run: &[u8]) -> Vec<Vec<u8>> {
+fn decode_base64(run: &[u8]) -> Vec<Vec<u8>> {
     let parts = run.split(|byte| *byte == b'/');
     let parts = parts.filter(|part| part.len() >= BASE64_MIN && part.len() < run.len());
     let decoded = parts.chain([run]).filter_map(|part| {
@@ -90,7 +92,7 @@ fn base64(run: &[u8]) -> Vec<Vec<u8>> {
     decoded.collect()
 }
 
-fn hex(run: &[u8]) -> Vec<u8> {
+fn decode_hex(run: &[u8]) -> Vec<u8> {
     let digit = |byte: u8| char::from(byte).to_digit(16).unwrap_or_default() as u8;
     let pairs = run.chunks_exact(2);
     pairs
@@ -110,7 +112,7 @@ mod tests {
         ["ghp", "_cM8b2aJ1kQ7ZxY5tV9uW3eR6pL0sD4fG2hN1"].concat()
     }
 
-    fn found(text: &str) -> Option<String> {
+    fn find_rule(text: &str) -> Option<String> {
         Redactor::new().find_outgoing(text.as_bytes(), |_| false)
     }
 
@@ -137,7 +139,7 @@ mod tests {
             format!("data={hex}"),
             percent,
         ] {
-            assert_eq!(found(&text).as_deref(), Some("github-pat"), "{text}");
+            assert_eq!(find_rule(&text).as_deref(), Some("github-pat"), "{text}");
         }
         let skip = |rule: &str| rule == "github-pat";
         assert_eq!(Redactor::new().find_outgoing(token.as_bytes(), skip), None);
@@ -153,9 +155,9 @@ mod tests {
             "6744e674a1f0b2c3d4e5f60718293a4b5c6d7e8f",
             "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk",
         ] {
-            assert_eq!(found(text), None, "{text}");
+            assert_eq!(find_rule(text), None, "{text}");
         }
         let far = format!("{}{}", " ".repeat(OUTGOING_MAX), token());
-        assert_eq!(found(&far), None, "only the first bytes are checked");
+        assert_eq!(find_rule(&far), None, "only the first bytes are checked");
     }
 }

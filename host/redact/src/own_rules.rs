@@ -1,4 +1,4 @@
-//! Additional rules that gitleaks lacks.
+//! Rules that gitleaks does not have.
 
 use super::REACH;
 use super::rules::{ALLOW, AllowEntry, AnchorPosition, AnchorPrefix, RULE, SecretRule};
@@ -20,7 +20,7 @@ const fn prefixed(
     SecretRule {
         id,
         anchors,
-        shape: AnchorPosition::Here(AnchorPrefix::Word),
+        position: AnchorPosition::Here(AnchorPrefix::Word),
         width,
         regex,
         entropy: 2.8,
@@ -39,7 +39,7 @@ macro_rules! assigned {
     };
 }
 
-/// Additional rules that gitleaks lacks.
+/// Rules that gitleaks does not have.
 pub(super) static OWN: &[SecretRule] = &[
     prefixed(
         "docker-access-token",
@@ -163,7 +163,7 @@ pub(super) static OWN: &[SecretRule] = &[
     SecretRule {
         id: "private-key",
         anchors: &["-----end"],
-        shape: AnchorPosition::Around {
+        position: AnchorPosition::Around {
             before: REACH,
             after: 120,
         },
@@ -209,7 +209,7 @@ pub(super) static OWN: &[SecretRule] = &[
     SecretRule {
         id: "sql-password",
         anchors: &["identified"],
-        shape: AnchorPosition::Here(AnchorPrefix::Word),
+        position: AnchorPosition::Here(AnchorPrefix::Word),
         width: 300,
         regex: r#"(?i)identified(?:\s{1,8}(?:with|via)\s{1,8}['"`\w]{1,40})?\s{1,8}by\s{1,8}(?:password\s{1,8})?(?:'([^'\n]+)'|"([^"\n]+)")"#,
         ..RULE
@@ -218,7 +218,7 @@ pub(super) static OWN: &[SecretRule] = &[
     SecretRule {
         id: PASSWORD,
         anchors: &["password", "passwd", "passphrase", "pwd"],
-        shape: AnchorPosition::Here(AnchorPrefix::Identifier),
+        position: AnchorPosition::Here(AnchorPrefix::Identifier),
         width: 160,
         regex: assigned!("(?:password|passwd|passphrase|pwd)"),
         ..RULE
@@ -226,7 +226,7 @@ pub(super) static OWN: &[SecretRule] = &[
     SecretRule {
         id: PASSWORD,
         anchors: &["pw:", "pw=", "pw ="],
-        shape: AnchorPosition::Here(AnchorPrefix::Word),
+        position: AnchorPosition::Here(AnchorPrefix::Word),
         width: 160,
         regex: assigned!("pw"),
         ..RULE

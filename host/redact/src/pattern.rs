@@ -69,7 +69,7 @@ impl LazyRegex {
 pub(super) struct RulePattern {
     pub(super) rule: &'static SecretRule,
     regex: LazyRegex,
-    next_regex: LazyRegex,
+    following_regex: LazyRegex,
     allow: Vec<LazyRegex>,
     false_positive: Option<FalsePositiveTest>,
 }
@@ -87,10 +87,10 @@ pub(super) struct SecretMatch {
 enum EscapedMatch {
     /// A match that ends at this offset.
     Ends(usize),
-    /// A match that may continue behind the section.
-    Open,
+    /// A match that may continue after the section.
+    Incomplete,
     /// No match.
-    No,
+    None,
 }
 
 impl RulePattern {
@@ -98,7 +98,7 @@ impl RulePattern {
         Self {
             rule,
             regex: LazyRegex::default(),
-            next_regex: LazyRegex::default(),
+            following_regex: LazyRegex::default(),
             allow: rule.allow.iter().map(|_| LazyRegex::default()).collect(),
             false_positive: false_positives::for_rule(rule.id),
         }
@@ -109,20 +109,20 @@ impl RulePattern {
         &self,
         text: &[u8],
         anchor: Range<usize>,
-        lead: AnchorPrefix,
+        prefix: AnchorPrefix,
         resolved: &mut UnescapedCache,
         hits: &mut Vec<SecretHit>,
     ) -> Option<usize> {
         let at = anchor.start;
-        let start = match lead {
+        let start = match prefix {
             AnchorPrefix::Free => at,
             AnchorPrefix::Word if is_boundary(text, at) => at,
             AnchorPrefix::Identifier if is_assigned(text, anchor.end) => identifier_start(text, at),
             _ => return None,
         };
-        if let Some(found) = self.match_at(text, start, at) {
-            let end = found.whole.end;
-            self.add_hit(text, found, hits);
+        if let Some(candidate) = self.match_at(text, start, at) {
+            let end = candidate.whole.end;
+            self.add_hit(text, candidate, hits);
             return Some(end);
         }
         let far = at + self.rule.width.saturating_add(ESCAPES);
@@ -132,8 +132,8 @@ impl RulePattern {
         let near = resolved.resolve(text, start, far.min(at + NEAR));
         match self.match_escaped(text, near, start, at, hits) {
             EscapedMatch::Ends(end) => Some(end),
-            EscapedMatch::No => None,
-            EscapedMatch::Open => {
+            EscapedMatch::None => None,
+            EscapedMatch::Incomplete => {
                 let end = text.len().min(far).min(at + FAR);
                 let far = UnescapedCache {
                     at: start..end,
@@ -158,44 +158,49 @@ impl RulePattern {
     ) -> EscapedMatch {
         let offset = near.at.start;
         for plain in &near.resolved_forms {
-            let offsets = plain.find(start - offset).zip(plain.find(at - offset));
-            let Some(found) = offsets.and_then(|(start, at)| self.match_at(&plain.text, start, at))
+            let offsets = plain
+                .offset_of(start - offset)
+                .zip(plain.offset_of(at - offset));
+            let Some(candidate) =
+                offsets.and_then(|(start, at)| self.match_at(&plain.text, start, at))
             else {
                 continue;
             };
-            if found.whole.end == plain.text.len() && near.at.end < text.len() {
+            if candidate.whole.end == plain.text.len() && near.at.end < text.len() {
                 // The match may only end here because the section does.
-                return EscapedMatch::Open;
+                return EscapedMatch::Incomplete;
             }
-            let end = offset + plain.source_range(found.whole.clone()).end;
-            self.add_unescaped_hit(plain, offset, found, hits);
+            let end = offset + plain.source_range(candidate.whole.clone()).end;
+            self.add_unescaped_hit(plain, offset, candidate, hits);
             return EscapedMatch::Ends(end);
         }
-        EscapedMatch::No
+        EscapedMatch::None
     }
 
     /// The match that begins exactly at `at`, as part of an identifier that begins at `start`.
     fn match_at(&self, text: &[u8], start: usize, at: usize) -> Option<SecretMatch> {
         let regex = self.regex.get(self.rule.regex, true)?;
-        // One byte more than the longest match: expressions examine the byte behind a match.
+        // One byte more than the longest match: expressions examine the byte after a match.
         let end = text.len().min(at + self.rule.width + 1);
         let window = &text[at..end];
         // Most anchors begin no match, and a search without groups is much faster.
         regex.find(window)?;
-        let mut found = outline(&regex.captures(window)?, at);
-        found.whole.start = start;
-        Some(found)
+        let mut candidate = match_ranges(&regex.captures(window)?, at);
+        candidate.whole.start = start;
+        Some(candidate)
     }
 
     /// Adds the matches in a part of the text that count, including those that need escapes resolved.
     pub(super) fn match_around(&self, text: &[u8], part: Range<usize>, hits: &mut Vec<SecretHit>) {
-        self.for_each_match(text, part.clone(), |found| self.add_hit(text, found, hits));
+        self.for_each_match(text, part.clone(), |candidate| {
+            self.add_hit(text, candidate, hits)
+        });
         for start in part.clone().step_by(CHUNK) {
             let end = part.end.min(start + CHUNK + REACH);
             for plain in json_escapes::resolved_forms(&text[start..end]) {
                 let whole = 0..plain.text.len();
-                self.for_each_match(&plain.text, whole, |found| {
-                    self.add_unescaped_hit(&plain, start, found, hits)
+                self.for_each_match(&plain.text, whole, |candidate| {
+                    self.add_unescaped_hit(&plain, start, candidate, hits)
                 });
             }
         }
@@ -216,7 +221,7 @@ impl RulePattern {
         while at < end
             && let Some(captures) = regex.captures_at(&text[..end], at)
         {
-            let current = outline(&captures, 0);
+            let current = match_ranges(&captures, 0);
             let whole = captures.get_match();
             if whole.end() == end && end < text.len() && step < REACH {
                 // The match may only end here because the window does.
@@ -224,34 +229,34 @@ impl RulePattern {
                 step *= 2;
                 continue;
             }
-            let last = self.follow(text, &current, &mut on_match);
+            let last = self.match_following(text, &current, &mut on_match);
             at = whole.end().max(last).max(at + 1);
             on_match(current);
         }
     }
 
     /// Finds the secrets directly after another one, and returns the end of the last one.
-    fn follow(
+    fn match_following(
         &self,
         text: &[u8],
         first: &SecretMatch,
         on_match: &mut impl FnMut(SecretMatch),
     ) -> usize {
         let mut at = first.secret.end;
-        if self.rule.more.is_empty() {
+        if self.rule.following.is_empty() {
             return at;
         }
-        let Some(regex) = self.next_regex.get(self.rule.more, true) else {
+        let Some(regex) = self.following_regex.get(self.rule.following, true) else {
             return at;
         };
-        let AnchorPosition::Around { after, .. } = self.rule.shape else {
+        let AnchorPosition::Around { after, .. } = self.rule.position else {
             return at;
         };
         loop {
             let window = &text[at..text.len().min(at + after)];
             let Some(next) = regex
                 .captures(window)
-                .map(|captures| outline(&captures, at))
+                .map(|captures| match_ranges(&captures, at))
             else {
                 return at;
             };
@@ -261,11 +266,11 @@ impl RulePattern {
     }
 
     /// Adds a match to the hits if it counts.
-    fn add_hit(&self, text: &[u8], found: SecretMatch, hits: &mut Vec<SecretHit>) {
-        if self.is_secret(text, &found) {
+    fn add_hit(&self, text: &[u8], candidate: SecretMatch, hits: &mut Vec<SecretHit>) {
+        if self.is_secret(text, &candidate) {
             hits.push(SecretHit {
                 rule: self.rule.id,
-                at: found.secret,
+                at: candidate.secret,
             });
         }
     }
@@ -275,11 +280,11 @@ impl RulePattern {
         &self,
         plain: &UnescapedText,
         start: usize,
-        found: SecretMatch,
+        candidate: SecretMatch,
         hits: &mut Vec<SecretHit>,
     ) {
-        if self.is_secret(&plain.text, &found) {
-            let at = plain.source_range(found.secret);
+        if self.is_secret(&plain.text, &candidate) {
+            let at = plain.source_range(candidate.secret);
             hits.push(SecretHit {
                 rule: self.rule.id,
                 at: start + at.start..start + at.end,
@@ -288,15 +293,15 @@ impl RulePattern {
     }
 
     /// Returns true if a match is a secret that no allow list or entropy limit excludes.
-    fn is_secret(&self, text: &[u8], found: &SecretMatch) -> bool {
-        let secret = &text[found.secret.clone()];
+    fn is_secret(&self, text: &[u8], candidate: &SecretMatch) -> bool {
+        let secret = &text[candidate.secret.clone()];
         if self.rule.entropy > 0.0 && allow_list::entropy(secret) <= self.rule.entropy {
             return false;
         }
         if allow_list::is_allowed_everywhere(secret)
             || self
                 .false_positive
-                .is_some_and(|is_false_positive| is_false_positive(text, found))
+                .is_some_and(|is_false_positive| is_false_positive(text, candidate))
         {
             return false;
         }
@@ -311,8 +316,8 @@ impl RulePattern {
                 }
                 let target = match list.target {
                     AllowTarget::Secret => secret,
-                    AllowTarget::Match => &text[found.whole.clone()],
-                    AllowTarget::Line => &text[allow_list::line_range(text, &found.whole)],
+                    AllowTarget::Match => &text[candidate.whole.clone()],
+                    AllowTarget::Line => &text[allow_list::line_range(text, &candidate.whole)],
                 };
                 !list.regex.is_empty()
                     && regex
@@ -324,9 +329,13 @@ impl RulePattern {
     /// Returns true if all of its expressions compile.
     #[cfg(test)]
     pub(super) fn compiles(&self) -> bool {
-        let anchored = matches!(self.rule.shape, AnchorPosition::Here(_));
+        let anchored = matches!(self.rule.position, AnchorPosition::Here(_));
         self.regex.get(self.rule.regex, anchored).is_some()
-            && (self.rule.more.is_empty() || self.next_regex.get(self.rule.more, true).is_some())
+            && (self.rule.following.is_empty()
+                || self
+                    .following_regex
+                    .get(self.rule.following, true)
+                    .is_some())
             && self
                 .rule
                 .allow
@@ -346,17 +355,17 @@ impl RulePattern {
 
 /// Returns the ranges of a match and its secret, in a text that begins at `offset`. Line ends around a match are
 /// excluded.
-fn outline(captures: &Captures<'_>, offset: usize) -> SecretMatch {
+fn match_ranges(captures: &Captures<'_>, offset: usize) -> SecretMatch {
     let whole = captures.get_match();
     let mut groups = captures.iter().skip(1).flatten();
     let secret = match groups.find(|group| !group.is_empty()) {
         Some(group) => group.range(),
         None => {
             let is_end = |byte: &&u8| **byte == b'\n';
-            let front = whole.as_bytes().iter().take_while(is_end).count();
-            let rest = &whole.as_bytes()[front..];
-            let back = rest.iter().rev().take_while(is_end).count();
-            whole.start() + front..whole.end() - back
+            let leading = whole.as_bytes().iter().take_while(is_end).count();
+            let rest = &whole.as_bytes()[leading..];
+            let trailing = rest.iter().rev().take_while(is_end).count();
+            whole.start() + leading..whole.end() - trailing
         }
     };
     let moved = |range: Range<usize>| range.start + offset..range.end + offset;
@@ -394,6 +403,6 @@ fn is_assigned(text: &[u8], at: usize) -> bool {
 
 /// The start of the identifier that contains an anchor.
 fn identifier_start(text: &[u8], at: usize) -> usize {
-    let lead = text[..at].iter().rev().take(IDENTIFIER_MAX);
-    at - lead.take_while(|byte| is_identifier(**byte)).count()
+    let before = text[..at].iter().rev().take(IDENTIFIER_MAX);
+    at - before.take_while(|byte| is_identifier(**byte)).count()
 }

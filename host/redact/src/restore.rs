@@ -1,4 +1,4 @@
-//! Restores the values behind marks in a text that replaces the one with the values.
+//! Restores the values of marks, in a text that replaces the one with the values.
 //!
 //! No state is stored: the present text is masked again, and each mark of the new text is matched with one of its
 //! marks. A value is restored only if it is masked again under the same rule, so that a reader of the new text sees
@@ -125,7 +125,7 @@ impl Redactor {
         let mut text = String::with_capacity(original.len());
         let mut slots = Vec::new();
         let mut copied = 0;
-        let literal = |text: &mut String, slots: &mut Vec<MaskSlot>, part: &str| {
+        let push_literal = |text: &mut String, slots: &mut Vec<MaskSlot>, part: &str| {
             let start = text.len();
             slots.extend(marks(part).map(|at| {
                 let at = start + at.start..start + at.end;
@@ -139,7 +139,7 @@ impl Redactor {
             text.push_str(part);
         };
         for (finding, value) in self.values_of(original) {
-            literal(&mut text, &mut slots, &original[copied..value.start]);
+            push_literal(&mut text, &mut slots, &original[copied..value.start]);
             let (quote, mark) = (mask::quote(original, &finding), finding.mark());
             let start = text.len();
             text.push_str(quote);
@@ -154,7 +154,7 @@ impl Redactor {
             });
             copied = value.end;
         }
-        literal(&mut text, &mut slots, &original[copied..]);
+        push_literal(&mut text, &mut slots, &original[copied..]);
         MaskedText {
             original,
             text,
@@ -184,8 +184,8 @@ impl Redactor {
                 .rev()
                 .take_while(|byte| **byte != b'\n')
                 .count();
-        let behind = &text.as_bytes()[value.end..text.len().min(value.end + LINE_MAX)];
-        let end = value.end + behind.iter().take_while(|byte| **byte != b'\n').count();
+        let after = &text.as_bytes()[value.end..text.len().min(value.end + LINE_MAX)];
+        let end = value.end + after.iter().take_while(|byte| **byte != b'\n').count();
         let findings = self.find(&text.as_bytes()[start..end]);
         findings
             .iter()
@@ -259,14 +259,14 @@ impl<'a> MaskedText<'a> {
 
     /// The digests of the masked values, by the rule that found them.
     pub fn digests(&self) -> BTreeMap<&str, BTreeSet<SecretDigest>> {
-        let mut all: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+        let mut digests_by_rule: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
         for slot in &self.slots {
             if let Some(value) = self.value(slot) {
-                let digests = all.entry(self.rule(slot)).or_default();
+                let digests = digests_by_rule.entry(self.rule(slot)).or_default();
                 digests.insert(SecretDigest::new(value.as_bytes()));
             }
         }
-        all
+        digests_by_rule
     }
 
     fn rule(&self, slot: &MaskSlot) -> &str {

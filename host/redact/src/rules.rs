@@ -6,7 +6,7 @@ use super::own_rules::OWN;
 /// The search method of a rule, once one of its anchors is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AnchorPosition {
-    /// A match begins at the anchor, after the lead.
+    /// A match begins at the anchor, with this text before it.
     Here(AnchorPrefix),
     /// A match is somewhere around the anchor, within these distances.
     Around {
@@ -55,25 +55,25 @@ pub(super) struct AllowEntry {
 pub(super) struct SecretRule {
     /// The name of the rule; rules that begin in more than one way have an entry for each.
     pub id: &'static str,
-    /// Words to look for, in lower case.
+    /// The words that the text is scanned for, in lower case: the rule is tried only where one of them is.
     pub anchors: &'static [&'static str],
-    /// Another word that must be somewhere in the text; empty for none.
-    pub gate: &'static str,
+    /// A word that must also occur somewhere in the text; empty for none.
+    pub required_word: &'static str,
     /// The search method once an anchor is found.
-    pub shape: AnchorPosition,
+    pub position: AnchorPosition,
     /// Maximum length of a match in bytes, for a rule that matches at its anchor.
     pub width: usize,
     /// The expression. The first group that matches is the secret; without groups it is the whole match.
     pub regex: &'static str,
     /// An expression for further secrets after the first one; empty for none.
-    pub more: &'static str,
+    pub following: &'static str,
     /// Minimum entropy of a secret in bits per byte, exclusive.
     pub entropy: f64,
     /// The exceptions.
     pub allow: &'static [AllowEntry],
 }
 
-/// gitleaks' rule file.
+/// The rules of gitleaks.
 pub(super) struct RuleTable {
     /// Its rules.
     pub rules: &'static [SecretRule],
@@ -86,11 +86,11 @@ pub(super) struct RuleTable {
 pub(super) const RULE: SecretRule = SecretRule {
     id: "",
     anchors: &[],
-    gate: "",
-    shape: AnchorPosition::Here(AnchorPrefix::Free),
+    required_word: "",
+    position: AnchorPosition::Here(AnchorPrefix::Free),
     width: 0,
     regex: "",
-    more: "",
+    following: "",
     entropy: 0.0,
     allow: &[],
 };

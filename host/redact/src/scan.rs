@@ -13,7 +13,7 @@ use super::rules::{self, AnchorPosition};
 
 /// Number of scanned bytes after which the faster automaton is built: it is three times as fast, but takes a
 /// millisecond to build instead of a third of one.
-const LARGE: usize = 256 << 10;
+const FAST_AUTOMATON_MIN: usize = 256 << 10;
 
 /// The purpose of an anchor word.
 #[derive(Clone, Copy)]
@@ -21,7 +21,7 @@ enum AnchorUse {
     /// A match of the rule with this number may be here.
     Rule(usize),
     /// The rule with this number requires this word somewhere.
-    Gate(usize),
+    RequiredWord(usize),
     /// A key of JSON text may be here.
     Key,
 }
@@ -32,23 +32,23 @@ pub(super) struct SecretScanner {
     uses: Vec<Vec<AnchorUse>>,
     patterns: Vec<RulePattern>,
     scanned: AtomicUsize,
-    small: OnceLock<Option<AhoCorasick>>,
+    compact: OnceLock<Option<AhoCorasick>>,
     fast: OnceLock<Option<AhoCorasick>>,
 }
 
 /// A secret that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SecretHit {
-    /// The rule.
+    /// The name of the rule.
     pub rule: &'static str,
-    /// The secret.
+    /// The range of the secret.
     pub at: Range<usize>,
 }
 
 /// Returns the scanner that the process shares.
-pub(super) fn engine() -> &'static SecretScanner {
-    static ENGINE: LazyLock<SecretScanner> = LazyLock::new(SecretScanner::new);
-    &ENGINE
+pub(super) fn scanner() -> &'static SecretScanner {
+    static SCANNER: LazyLock<SecretScanner> = LazyLock::new(SecretScanner::new);
+    &SCANNER
 }
 
 /// The state of a rule in the scan of a text.
@@ -59,7 +59,7 @@ struct RuleProgress {
     /// Parts to be searched, in order and without overlaps.
     parts: Vec<Range<usize>>,
     /// True if the required word was found.
-    open: bool,
+    has_required_word: bool,
 }
 
 /// The scan of one text.
@@ -77,31 +77,31 @@ impl SecretScanner {
         for (number, pattern) in patterns.iter().enumerate() {
             let anchors = pattern.rule.anchors.iter();
             uses.extend(anchors.map(|anchor| (*anchor, AnchorUse::Rule(number))));
-            if !pattern.rule.gate.is_empty() {
-                uses.push((pattern.rule.gate, AnchorUse::Gate(number)));
+            if !pattern.rule.required_word.is_empty() {
+                uses.push((pattern.rule.required_word, AnchorUse::RequiredWord(number)));
             }
         }
-        uses.extend(keys::WORDS.iter().map(|word| (*word, AnchorUse::Key)));
+        uses.extend(keys::LAST_WORDS.iter().map(|word| (*word, AnchorUse::Key)));
         // A stable sort, so that the rules of a word keep their order.
         uses.sort_by_key(|(word, _)| *word);
-        let mut engine = Self {
+        let mut scanner = Self {
             words: Vec::new(),
             uses: Vec::new(),
             patterns,
             scanned: AtomicUsize::new(0),
-            small: OnceLock::new(),
+            compact: OnceLock::new(),
             fast: OnceLock::new(),
         };
         for (word, anchor_use) in uses {
-            match engine.uses.last_mut() {
-                Some(last) if engine.words.last() == Some(&word) => last.push(anchor_use),
+            match scanner.uses.last_mut() {
+                Some(last) if scanner.words.last() == Some(&word) => last.push(anchor_use),
                 _ => {
-                    engine.words.push(word);
-                    engine.uses.push(vec![anchor_use]);
+                    scanner.words.push(word);
+                    scanner.uses.push(vec![anchor_use]);
                 }
             }
         }
-        engine
+        scanner
     }
 
     fn automaton(&self, bytes: usize) -> Option<&AhoCorasick> {
@@ -114,12 +114,12 @@ impl SecretScanner {
                 .ok()
         };
         let before = self.scanned.fetch_add(bytes, Ordering::Relaxed);
-        if before.saturating_add(bytes) > LARGE {
+        if before.saturating_add(bytes) > FAST_AUTOMATON_MIN {
             self.fast
                 .get_or_init(|| build(AhoCorasickKind::DFA))
                 .as_ref()
         } else {
-            self.small
+            self.compact
                 .get_or_init(|| build(AhoCorasickKind::ContiguousNFA))
                 .as_ref()
         }
@@ -147,7 +147,9 @@ impl SecretScanner {
                     AnchorUse::Rule(number) => {
                         self.handle_anchor(&mut scan, number, anchor.range())
                     }
-                    AnchorUse::Gate(number) => scan.progress[number].open = true,
+                    AnchorUse::RequiredWord(number) => {
+                        scan.progress[number].has_required_word = true
+                    }
                     AnchorUse::Key if anchor.start() >= next_key => {
                         for hit in keys::find_in_text(text, anchor.range()) {
                             next_key = hit.at.end;
@@ -159,7 +161,7 @@ impl SecretScanner {
             }
         }
         for (pattern, state) in self.patterns.iter().zip(scan.progress) {
-            if !state.open && !pattern.rule.gate.is_empty() {
+            if !state.has_required_word && !pattern.rule.required_word.is_empty() {
                 continue;
             }
             for part in state.parts {
@@ -182,9 +184,9 @@ impl SecretScanner {
         if anchor.start < state.next {
             return;
         }
-        match pattern.rule.shape {
-            AnchorPosition::Here(lead) => {
-                if let Some(end) = pattern.match_at_anchor(text, anchor, lead, resolved, hits) {
+        match pattern.rule.position {
+            AnchorPosition::Here(prefix) => {
+                if let Some(end) = pattern.match_at_anchor(text, anchor, prefix, resolved, hits) {
                     state.next = end;
                 }
             }
@@ -199,11 +201,11 @@ impl SecretScanner {
         }
     }
 
-    /// The number of compiled rules, and whether an automaton has been built.
+    /// The number of compiled rules, and true if an automaton has been built.
     #[cfg(test)]
     pub(super) fn compiled_state(&self) -> (usize, bool) {
         let compiled = self.patterns.iter().filter(|pattern| pattern.is_compiled());
-        let built = self.small.get().is_some() || self.fast.get().is_some();
+        let built = self.compact.get().is_some() || self.fast.get().is_some();
         (compiled.count(), built)
     }
 
@@ -214,18 +216,18 @@ impl SecretScanner {
     }
 }
 
-/// Maximum distance from the end at which a word can still be followed by its secret, if other text than a token is
-/// between.
+/// Maximum distance from the end at which an anchor can still be followed by its secret, if there is a space between
+/// them.
 const NEAR: usize = 40;
 
-/// Maximum length of a token that may continue behind the end.
+/// Maximum length of a token that may continue after the end of the text.
 const TOKEN_MAX: usize = 4 << 10;
 
-/// Minimum number of bytes that count as the beginning of a word: fewer are the end of too many other words.
+/// Minimum number of bytes that count as the beginning of an anchor: fewer occur at the end of too many words.
 const PREFIX_MIN: usize = 3;
 
 impl SecretScanner {
-    /// Returns the offset at which a secret may begin that continues behind the end of the text.
+    /// Returns the offset at which a secret may begin that continues after the end of the text.
     pub(super) fn open_secret_start(&self, text: &[u8]) -> Option<usize> {
         let tail = text.len().saturating_sub(TOKEN_MAX);
         let automaton = self.automaton(0)?;
@@ -233,11 +235,12 @@ impl SecretScanner {
             let rest = &text[start..];
             rest.len() <= NEAR || !rest.iter().any(u8::is_ascii_whitespace)
         };
-        let begun = automaton
+        let started = automaton
             .find_overlapping_iter(&text[tail..])
             .map(|anchor| tail + anchor.start())
             .find(|start| may_continue(*start));
-        let cut = (text.len().saturating_sub(NEAR)..text.len().saturating_sub(PREFIX_MIN - 1))
+        let partial_anchor = (text.len().saturating_sub(NEAR)
+            ..text.len().saturating_sub(PREFIX_MIN - 1))
             .find(|at| {
                 let rest = &text[*at..];
                 let mut words = self.words.iter().map(|word| word.as_bytes());
@@ -245,7 +248,7 @@ impl SecretScanner {
                     word.len() > rest.len() && word[..rest.len()].eq_ignore_ascii_case(rest)
                 })
             });
-        [begun, cut, open_private_key(text)]
+        [started, partial_anchor, open_private_key(text)]
             .into_iter()
             .flatten()
             .min()

@@ -13,7 +13,7 @@ pub(super) fn encode_all(value: &str) -> Vec<SecretEncoding> {
     }
     forms.push(SecretEncoding::plain(value));
     if value.len() < LONG_MIN {
-        forms[0].alone = true;
+        forms[0].is_word = true;
         return forms;
     }
     forms.extend(base64(value.as_bytes()));
@@ -25,8 +25,8 @@ pub(super) fn encode_all(value: &str) -> Vec<SecretEncoding> {
     forms
 }
 
-/// The base64 forms of a value at any offset in the encoded bytes: the digits that encode only bits of the value, and
-/// whether the adjacent digits encode some of them as well.
+/// The base64 forms of a value at any offset in the encoded bytes: the digits that encode only bits of the value. The
+/// adjacent digits may encode some of its bits as well.
 fn base64(value: &[u8]) -> impl Iterator<Item = SecretEncoding> {
     let mut forms = Vec::new();
     for skip in 0..3 {
@@ -36,8 +36,8 @@ fn base64(value: &[u8]) -> impl Iterator<Item = SecretEncoding> {
         for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
             let digits = engine.encode(&padded);
             let mut form = SecretEncoding::plain(&digits.as_bytes()[first..whole]);
-            form.before = skip > 0;
-            form.after = whole < digits.len();
+            form.shares_digit_before = skip > 0;
+            form.shares_digit_after = whole < digits.len();
             forms.push(form);
         }
     }

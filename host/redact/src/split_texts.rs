@@ -1,5 +1,5 @@
-//! Texts that their display format splits into pieces: consecutive JSON strings, and hex dumps. They are searched for
-//! known values without the bytes between the pieces.
+//! Texts that are split by their format: consecutive JSON strings, and hex dumps. They are searched for known values
+//! without the bytes between their parts.
 
 use std::ops::Range;
 
@@ -11,9 +11,12 @@ const KEY_MAX: usize = 64;
 /// Maximum number of other object members between two strings.
 const MEMBERS_MAX: usize = 8;
 
-/// A JSON text without the bytes between consecutive strings; `None` if there is only one string. Strings are joined
-/// only if `may_continue` returns true for the last byte of one and the first byte of the next.
-pub(super) fn strings(text: &[u8], may_continue: impl Fn(u8, u8) -> bool) -> Option<StrippedText> {
+/// Joins the strings of a JSON text by removing the bytes between them; `None` if there is only one string. Strings are
+/// joined only if `may_continue` returns true for the last byte of one and the first byte of the next.
+pub(super) fn join_strings(
+    text: &[u8],
+    may_continue: impl Fn(u8, u8) -> bool,
+) -> Option<StrippedText> {
     let mut parts = Vec::new();
     let mut at = 0;
     while let Some(next) = text[at..].iter().position(|byte| *byte == b'"') {
@@ -37,13 +40,13 @@ pub(super) fn strings(text: &[u8], may_continue: impl Fn(u8, u8) -> bool) -> Opt
 
 /// Returns true if a value may continue from one string to the next. Escapes and empty strings may hide the adjacent
 /// bytes.
-fn may_continue_in(before: &[u8], behind: &[u8], may_continue: impl Fn(u8, u8) -> bool) -> bool {
+fn may_continue_in(before: &[u8], after: &[u8], may_continue: impl Fn(u8, u8) -> bool) -> bool {
     let may_begin_escape = |byte: &u8| matches!(byte, b'%' | b'&' | b'\\');
     let mut end = before;
     while let [rest @ .., b'\\', b'n' | b'r'] = end {
         end = rest;
     }
-    let (Some(last), Some(first)) = (end.last(), behind.first()) else {
+    let (Some(last), Some(first)) = (end.last(), after.first()) else {
         return false;
     };
     may_continue(*last, *first)
@@ -56,13 +59,13 @@ fn may_continue_in(before: &[u8], behind: &[u8], may_continue: impl Fn(u8, u8) -
 /// Returns the start of the string that follows another, which ends at `at`. Keys, numbers and brackets may be between
 /// them.
 fn next_string(text: &[u8], mut at: usize) -> Option<usize> {
-    let mut separated = false;
+    let mut has_comma = false;
     for _ in 0..MEMBERS_MAX {
         while let Some(byte) = text.get(at) {
             match byte {
                 b' ' | b'\t' | b'\r' | b'\n' | b'[' | b']' | b'{' | b'}' => at += 1,
                 b',' => {
-                    separated = true;
+                    has_comma = true;
                     at += 1;
                 }
                 // A line end inside a JSON string.
@@ -70,30 +73,30 @@ fn next_string(text: &[u8], mut at: usize) -> Option<usize> {
                 _ => break,
             }
         }
-        let start = opening(text, at)?;
-        if !separated {
+        let start = string_start(text, at)?;
+        if !has_comma {
             return None;
         }
         let Some(value) = value_of_key(text, start) else {
             return Some(start);
         };
-        if let Some(start) = opening(text, value) {
+        if let Some(start) = string_start(text, value) {
             return Some(start);
         }
-        let scalar =
+        let is_scalar =
             |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.');
         at = value
             + text[value..]
                 .iter()
                 .take(KEY_MAX)
-                .take_while(scalar)
+                .take_while(is_scalar)
                 .count();
     }
     None
 }
 
 /// Returns the start of the text of a string whose quote is at `at`.
-fn opening(text: &[u8], at: usize) -> Option<usize> {
+fn string_start(text: &[u8], at: usize) -> Option<usize> {
     let slashes = text
         .get(at..)?
         .iter()
@@ -107,18 +110,18 @@ fn value_of_key(text: &[u8], start: usize) -> Option<usize> {
     let near = &text[start..text.len().min(start + KEY_MAX)];
     let quote = start + near.iter().position(|byte| *byte == b'"')?;
     let mut at = quote + 1;
-    let space = |at: usize| {
+    let count_spaces = |at: usize| {
         text[at..]
             .iter()
             .take_while(|byte| byte.is_ascii_whitespace())
             .count()
     };
-    at += space(at);
+    at += count_spaces(at);
     if text.get(at) != Some(&b':') {
         return None;
     }
     at += 1;
-    Some(at + space(at))
+    Some(at + count_spaces(at))
 }
 
 /// A line of a hex dump.
@@ -135,8 +138,8 @@ const GROUP_MAX: usize = 16;
 /// Minimum number of digit pairs in a line of a dump without offsets.
 const PAIRS_MIN: usize = 4;
 
-/// The digits of the hex dumps in a text, and their columns of characters; `None` for each that is missing.
-pub(super) fn dumps(text: &[u8]) -> [Option<StrippedText>; 2] {
+/// Joins the digits of the hex dumps in a text, and their columns of characters; `None` for each that is missing.
+pub(super) fn join_dumps(text: &[u8]) -> [Option<StrippedText>; 2] {
     let (mut digits, mut characters) = (Vec::new(), Vec::new());
     let mut start = 0;
     let mut may_continue = false;
@@ -150,14 +153,15 @@ pub(super) fn dumps(text: &[u8]) -> [Option<StrippedText>; 2] {
         }
         start += line.len();
     }
-    [digits, characters]
-        .map(|kept| (!kept.is_empty()).then(|| StrippedText::new(text, gaps(kept, text.len()))))
+    [digits, characters].map(|ranges| {
+        (!ranges.is_empty()).then(|| StrippedText::new(text, gaps(ranges, text.len())))
+    })
 }
 
 /// Returns the gaps before, between and after ranges.
-fn gaps(kept: Vec<Range<usize>>, end: usize) -> impl Iterator<Item = Range<usize>> {
-    let starts = std::iter::once(0).chain(kept.clone().into_iter().map(|at| at.end));
-    let ends = kept.into_iter().map(|at| at.start).chain([end]);
+fn gaps(ranges: Vec<Range<usize>>, end: usize) -> impl Iterator<Item = Range<usize>> {
+    let starts = std::iter::once(0).chain(ranges.clone().into_iter().map(|at| at.end));
+    let ends = ranges.into_iter().map(|at| at.start).chain([end]);
     starts
         .zip(ends)
         .map(|(start, end)| start..end)
@@ -173,8 +177,8 @@ fn dump_line(line: &[u8], may_continue: bool) -> Option<HexDumpLine> {
         .take_while(|byte| matches!(byte, b' ' | b'\t'))
         .count();
     let offset = hex_digits(line, indent);
-    let behind = line.get(indent + offset..).unwrap_or_default();
-    let at = match behind {
+    let rest = line.get(indent + offset..).unwrap_or_default();
+    let at = match rest {
         [b':', b' ', ..] if (4..=GROUP_MAX).contains(&offset) => Some(indent + offset + 2),
         [b' ', b' ', ..] if (6..=GROUP_MAX).contains(&offset) => Some(indent + offset + 2),
         _ => None,
@@ -200,18 +204,18 @@ fn dump_line(line: &[u8], may_continue: bool) -> Option<HexDumpLine> {
             characters: None,
         });
     }
-    inline(line).map(|digits| HexDumpLine {
+    inline_pairs(line).map(|digits| HexDumpLine {
         digits,
         characters: None,
     })
 }
 
-/// Digit pairs somewhere in a line: `Key: 6d:79:2d:6f`, `{0x6d, 0x79, 0x2d, 0x6f}`.
-fn inline(line: &[u8]) -> Option<Vec<Range<usize>>> {
+/// Returns the digit pairs somewhere in a line: `Key: 6d:79:2d:6f`, `{0x6d, 0x79, 0x2d, 0x6f}`.
+fn inline_pairs(line: &[u8]) -> Option<Vec<Range<usize>>> {
     let is_pair = |bytes: &[u8]| bytes.iter().all(u8::is_ascii_hexdigit);
     let is_between = |byte: u8| matches!(byte, b' ' | b':' | b'-');
     // The separators are checked first, because that excludes nearly every position.
-    let begins = |at: usize, near: &[u8]| {
+    let is_start = |at: usize, near: &[u8]| {
         is_between(near[2])
             && is_between(near[5])
             && is_between(near[8])
@@ -221,15 +225,15 @@ fn inline(line: &[u8]) -> Option<Vec<Range<usize>>> {
             && (at == 0 || !line[at - 1].is_ascii_alphanumeric())
     };
     let mut windows = line.windows(3 * PAIRS_MIN - 1).enumerate();
-    let tight = windows
-        .find(|(at, near)| begins(*at, near))
+    let separated = windows
+        .find(|(at, near)| is_start(*at, near))
         .map(|(at, _)| at);
     let prefixed = || {
         let mut windows = line.windows(4).enumerate();
-        let found = windows.find(|(_, near)| near.starts_with(b"0x") && is_pair(&near[2..]));
-        found.map(|(at, _)| at + 2)
+        let pair = windows.find(|(_, near)| near.starts_with(b"0x") && is_pair(&near[2..]));
+        pair.map(|(at, _)| at + 2)
     };
-    let (digits, _) = groups(line, tight.or_else(prefixed)?, 2);
+    let (digits, _) = groups(line, separated.or_else(prefixed)?, 2);
     (digits.len() >= PAIRS_MIN).then_some(digits)
 }
 

@@ -41,7 +41,7 @@ impl StreamMasker {
         if self.buffer.len() - self.passed < BLOCK + reach {
             return Vec::new();
         }
-        self.pass(self.buffer.len() - reach, out)
+        self.release(self.buffer.len() - reach, out)
     }
 
     /// Appends the whole lines that can be passed on now, for a slow input, and returns the secrets in them. Lines in
@@ -58,16 +58,16 @@ impl StreamMasker {
         if end <= self.passed {
             return Vec::new();
         }
-        self.pass(end, out)
+        self.release(end, out)
     }
 
     /// Appends the rest to `out` and returns the secrets in it.
     pub fn finish(mut self, out: &mut Vec<u8>) -> Vec<SecretFinding> {
-        self.pass(self.buffer.len(), out)
+        self.release(self.buffer.len(), out)
     }
 
-    /// Passes on the text before `end`, including all of a secret that begins there.
-    fn pass(&mut self, end: usize, out: &mut Vec<u8>) -> Vec<SecretFinding> {
+    /// Releases the text before `end`, including all of a secret that begins there.
+    fn release(&mut self, end: usize, out: &mut Vec<u8>) -> Vec<SecretFinding> {
         let mut findings = self.redactor.find(&self.buffer);
         findings.retain(|finding| finding.end > self.passed && finding.start < end);
         let mut at = self.passed;

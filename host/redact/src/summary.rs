@@ -44,7 +44,7 @@ impl MaskSummary {
     }
 
     /// Returns true if a rule for one format, or the value of a known secret, was among them. A generic rule may match
-    /// any word behind a name such as `key`.
+    /// any word after a name such as `key`.
     pub fn is_specific(&self) -> bool {
         self.rules().any(|rule| !mask::is_generic(rule))
     }
@@ -74,24 +74,24 @@ impl MaskSummary {
     }
 
     /// Creates the summary of texts and of the value with the same content.
-    pub(super) fn from_duplicated<'a>(pieces: impl IntoIterator<Item = FindingPart<'a>>) -> Self {
+    pub(super) fn from_duplicated<'a>(parts: impl IntoIterator<Item = FindingPart<'a>>) -> Self {
         /// A rule and the secret that it found.
         type FoundSecret<'a> = (&'a Cow<'static, str>, &'a [u8]);
         let mut summary = Self::default();
-        let mut times: HashMap<FoundSecret<'_>, (u32, u32)> = HashMap::new();
+        let mut counts: HashMap<FoundSecret<'_>, (u32, u32)> = HashMap::new();
         for FindingPart {
             finding,
             secret,
             in_value,
-        } in pieces
+        } in parts
         {
-            let times = times.entry((&finding.rule, secret)).or_default();
+            let counts = counts.entry((&finding.rule, secret)).or_default();
             match in_value {
-                true => times.1 += 1,
-                false => times.0 += 1,
+                true => counts.1 += 1,
+                false => counts.0 += 1,
             }
         }
-        for ((rule, secret), (in_texts, in_value)) in times {
+        for ((rule, secret), (in_texts, in_value)) in counts {
             summary.count = summary.count.saturating_add(in_texts.max(in_value));
             summary.insert(rule.clone(), secret);
         }

@@ -9,78 +9,81 @@ use super::mask::{self, JoinedTexts, SecretFinding};
 use super::summary::{FindingPart, MaskSummary};
 use super::{Redactor, SHORT_MIN};
 
-/// Minimum length of a piece of a split secret that is masked wherever it appears.
-const PIECE_MIN: usize = 6;
+/// Minimum length of a fragment of a split secret that is masked wherever it appears.
+const FRAGMENT_MIN: usize = 6;
 
 /// Related texts and their findings.
 struct TextGroup {
     /// The texts, separated from each other.
-    below: JoinedTexts,
-    /// The texts, joined without separators where they may be pieces of one text.
-    close: JoinedTexts,
-    /// The strings of each object, joined as `close` joins those of lists.
+    separated: JoinedTexts,
+    /// The texts, joined without separators where they may be fragments of one text.
+    adjoining: JoinedTexts,
+    /// The strings of each object, joined as `adjoining` joins those of lists.
     fields: JoinedTexts,
     /// Each key with its string, joined without separators.
     entries: JoinedTexts,
     /// All strings of the value, joined without separators. Only known values are searched in it.
-    leaves: JoinedTexts,
-    shares: Vec<Vec<SecretFinding>>,
-    /// Numbers that are secrets, as they are written, each with its index in the shares.
-    digits: Vec<(usize, String)>,
+    strings: JoinedTexts,
+    /// The findings in each text, with offsets in it.
+    findings_by_text: Vec<Vec<SecretFinding>>,
+    /// Numbers that are secrets, as they are written, each with its index in [`Self::findings_by_text`].
+    secret_numbers: Vec<(usize, String)>,
     /// True if the next string of a value may continue the last text.
-    joins: bool,
+    may_continue: bool,
 }
 
 impl TextGroup {
     fn new() -> Self {
         Self {
-            below: JoinedTexts::new(),
-            close: JoinedTexts::new(),
+            separated: JoinedTexts::new(),
+            adjoining: JoinedTexts::new(),
             fields: JoinedTexts::new(),
             entries: JoinedTexts::new(),
-            leaves: JoinedTexts::new(),
-            shares: Vec::new(),
-            digits: Vec::new(),
-            joins: false,
+            strings: JoinedTexts::new(),
+            findings_by_text: Vec::new(),
+            secret_numbers: Vec::new(),
+            may_continue: false,
         }
     }
 
     /// Adds a text and returns its number.
     fn push(&mut self, text: &str) -> usize {
-        self.below.push(self.shares.len(), text);
-        self.shares.push(Vec::new());
-        self.shares.len() - 1
+        self.separated.push(self.findings_by_text.len(), text);
+        self.findings_by_text.push(Vec::new());
+        self.findings_by_text.len() - 1
     }
 
     /// Adds a key of an object. Schemas refer to keys by name, so a finding that begins in the value before does not
     /// change a key.
     fn push_key(&mut self, key: &str) {
-        self.below.push_alone(self.shares.len(), key);
-        self.shares.push(Vec::new());
+        self.separated
+            .push_indivisible(self.findings_by_text.len(), key);
+        self.findings_by_text.push(Vec::new());
     }
 
     /// Finds all secrets, by text.
     fn find(&mut self, redactor: &Redactor, texts: usize) {
         let mut whole = WholeSecrets::default();
-        let findings = redactor.find(&self.below.text);
-        whole.add(&self.below, &findings, texts);
-        self.below.distribute(findings, &mut self.shares);
-        if self.close.len() > 1 {
-            let mut findings = redactor.find(&self.close.text);
+        let findings = redactor.find(&self.separated.text);
+        whole.add(&self.separated, &findings, texts);
+        self.separated
+            .distribute(findings, &mut self.findings_by_text);
+        if self.adjoining.len() > 1 {
+            let mut findings = redactor.find(&self.adjoining.text);
             // Secrets inside a single text were found above already.
-            findings.retain(|finding| self.close.spans(finding));
-            whole.add(&self.close, &findings, texts);
-            self.share_split(findings, |group| &group.close, texts);
+            findings.retain(|finding| self.adjoining.spans(finding));
+            whole.add(&self.adjoining, &findings, texts);
+            self.distribute_split(findings, |group| &group.adjoining, texts);
         }
         self.find_split_specific(redactor, |group| &group.fields, texts);
         self.find_split_specific(redactor, |group| &group.entries, texts);
         self.find_split_known(redactor, |group| &group.entries, texts);
-        self.find_split_known(redactor, |group| &group.leaves, texts);
-        for (number, piece) in whole.find_pieces(self.below.texts_from(texts)) {
-            self.shares[number].push(piece);
+        self.find_split_known(redactor, |group| &group.strings, texts);
+        for (number, fragment) in whole.find_fragments(self.separated.texts_from(texts)) {
+            self.findings_by_text[number].push(fragment);
         }
-        for share in &mut self.shares {
-            *share = mask::merge(std::mem::take(share));
+        for findings_of_text in &mut self.findings_by_text {
+            *findings_of_text = mask::merge(std::mem::take(findings_of_text));
         }
     }
 
@@ -99,14 +102,14 @@ impl TextGroup {
         // A secret inside one text does not continue in the next.
         let is_new = |finding: &SecretFinding| {
             joined.parts_of(finding).all(|(number, at)| {
-                let mut share = self.shares[number].iter();
-                share.all(|other| other.end <= at.start || at.end <= other.start)
+                let mut findings_of_text = self.findings_by_text[number].iter();
+                findings_of_text.all(|other| other.end <= at.start || at.end <= other.start)
             })
         };
         let mut findings = redactor.find(&joined.text);
         findings
             .retain(|finding| finding.is_specific() && joined.spans(finding) && is_new(finding));
-        self.share_split(findings, view, texts);
+        self.distribute_split(findings, view, texts);
     }
 
     /// Finds known values that are split over several texts. Short ones could be parts of two ordinary words.
@@ -122,55 +125,63 @@ impl TextGroup {
         }
         let mut findings = redactor.find_known(&joined.text);
         findings.retain(|finding| finding.end - finding.start >= LONG_MIN && joined.spans(finding));
-        self.share_split(findings, view, texts);
+        self.distribute_split(findings, view, texts);
     }
 
-    /// Distributes findings that are split over several texts. A piece that also appears in one of the first texts is
-    /// masked there as well: they often repeat the value in another format.
-    fn share_split(
+    /// Distributes findings that are split over several texts. A fragment that also appears in one of the first texts
+    /// is masked there as well: they often repeat the value in another format.
+    fn distribute_split(
         &mut self,
         findings: Vec<SecretFinding>,
         view: fn(&Self) -> &JoinedTexts,
         texts: usize,
     ) {
-        let mut pieces = Vec::new();
+        let mut fragments = Vec::new();
         for finding in &findings {
             let parts = view(self)
-                .pieces(finding)
-                .filter(|part| part.len() >= PIECE_MIN);
-            pieces.extend(parts.map(|part| (finding.rule.clone(), part.to_vec())));
+                .fragments(finding)
+                .filter(|part| part.len() >= FRAGMENT_MIN);
+            fragments.extend(parts.map(|part| (finding.rule.clone(), part.to_vec())));
         }
-        let mut shares = std::mem::take(&mut self.shares);
-        view(self).distribute(findings, &mut shares);
-        for (number, share) in shares.iter_mut().enumerate().take(texts) {
-            let text = self.below.text_of(number);
-            for (rule, piece) in &pieces {
-                let matches = text.windows(piece.len()).enumerate();
-                let matches = matches.filter(|(_, window)| window == piece);
-                share.extend(
-                    matches.map(|(at, _)| SecretFinding::new(rule.clone(), at..at + piece.len())),
+        let mut findings_by_text = std::mem::take(&mut self.findings_by_text);
+        view(self).distribute(findings, &mut findings_by_text);
+        for (number, findings_of_text) in findings_by_text.iter_mut().enumerate().take(texts) {
+            let text = self.separated.text_of(number);
+            for (rule, fragment) in &fragments {
+                let matches = text.windows(fragment.len()).enumerate();
+                let matches = matches.filter(|(_, window)| window == fragment);
+                findings_of_text.extend(
+                    matches
+                        .map(|(at, _)| SecretFinding::new(rule.clone(), at..at + fragment.len())),
                 );
             }
         }
-        self.shares = shares;
+        self.findings_by_text = findings_by_text;
     }
 
     /// Summarizes the findings, where the first `texts` texts are followed by the strings of a value with the same
     /// content.
     fn summary(&self, texts: usize) -> MaskSummary {
-        let pieces = self.shares.iter().enumerate().flat_map(|(number, share)| {
-            let digits = self.digits.iter().find(|(index, _)| *index == number);
-            let whole = match digits {
-                Some((_, digits)) => digits.as_bytes(),
-                None => self.below.text_of(number),
-            };
-            share.iter().map(move |finding| FindingPart {
-                finding,
-                secret: whole.get(finding.start..finding.end).unwrap_or_default(),
-                in_value: number >= texts,
-            })
-        });
-        MaskSummary::from_duplicated(pieces)
+        let parts =
+            self.findings_by_text
+                .iter()
+                .enumerate()
+                .flat_map(|(number, findings_of_text)| {
+                    let digits = self
+                        .secret_numbers
+                        .iter()
+                        .find(|(index, _)| *index == number);
+                    let whole = match digits {
+                        Some((_, digits)) => digits.as_bytes(),
+                        None => self.separated.text_of(number),
+                    };
+                    findings_of_text.iter().map(move |finding| FindingPart {
+                        finding,
+                        secret: whole.get(finding.start..finding.end).unwrap_or_default(),
+                        in_value: number >= texts,
+                    })
+                });
+        MaskSummary::from_duplicated(parts)
     }
 }
 
@@ -204,22 +215,22 @@ impl Redactor {
         let mut group = TextGroup::new();
         for part in &parts {
             let number = group.push(part);
-            group.below.push_separator("\n");
-            group.close.push(number, part);
+            group.separated.push_separator("\n");
+            group.adjoining.push(number, part);
         }
-        group.joins = !parts.is_empty();
+        group.may_continue = !parts.is_empty();
         if let Some(value) = &value {
             self.collect(value, None, &mut group);
         }
         group.find(self, parts.len());
         let summary = group.summary(parts.len());
         if summary.count() > 0 {
-            let mut shares = group.shares.into_iter();
+            let mut findings_by_text = group.findings_by_text.into_iter();
             for part in &mut parts {
-                mask::apply(part, &shares.next().unwrap_or_default());
+                mask::apply(part, &findings_by_text.next().unwrap_or_default());
             }
             if let Some(value) = value {
-                write(value, &mut shares);
+                write(value, &mut findings_by_text);
             }
         }
         summary
@@ -230,28 +241,29 @@ impl Redactor {
         match value {
             Value::String(text) => {
                 let number = group.push(text);
-                group.leaves.push(number, text);
-                if std::mem::take(&mut group.joins) {
-                    group.close.push(number, text);
-                    group.close.push_separator("\n\n");
+                group.strings.push(number, text);
+                if std::mem::take(&mut group.may_continue) {
+                    group.adjoining.push(number, text);
+                    group.adjoining.push_separator("\n\n");
                 }
                 let kind = kind.filter(|kind| {
                     kind.is_secret(text.as_bytes()) && !self.record_exempt(kind.rule)
                 });
                 if let Some(kind) = kind {
-                    group.shares[number].push(SecretFinding::new(kind.rule, 0..text.len()));
+                    group.findings_by_text[number]
+                        .push(SecretFinding::new(kind.rule, 0..text.len()));
                 }
-                group.below.push_separator("\"\n");
+                group.separated.push_separator("\"\n");
             }
             Value::Array(items) => {
                 for item in items {
-                    let number = group.shares.len();
+                    let number = group.findings_by_text.len();
                     self.collect(item, kind, group);
                     if let Value::String(text) = item {
-                        group.close.push(number, text);
+                        group.adjoining.push(number, text);
                     }
                 }
-                group.close.push_separator("\n\n");
+                group.adjoining.push_separator("\n\n");
             }
             Value::Object(map) => {
                 // `{"name": "DB_PASSWORD", "value": "…"}` is a key and its value as well.
@@ -260,20 +272,20 @@ impl Redactor {
                     .find_map(|name| map.get(*name)?.as_str());
                 let named_kind = name.and_then(|name| keys::secret_kind(name.as_bytes()));
                 for (key, item) in map {
-                    group.below.push_separator("\"");
-                    group.entries.push(group.shares.len(), key);
+                    group.separated.push_separator("\"");
+                    group.entries.push(group.findings_by_text.len(), key);
                     if !item.is_string() {
                         group.entries.push_separator("\n\n");
                     }
                     group.push_key(key);
-                    group.below.push_separator(if item.is_string() {
+                    group.separated.push_separator(if item.is_string() {
                         "\": \""
                     } else {
                         "\": {\n"
                     });
                     let kind =
                         keys::secret_kind(key.as_bytes()).or(named_kind.filter(|_| key == "value"));
-                    let number = group.shares.len();
+                    let number = group.findings_by_text.len();
                     self.collect(item, kind, group);
                     if let Value::String(text) = item {
                         let text = text.trim_end_matches(['\r', '\n']);
@@ -292,11 +304,13 @@ impl Redactor {
                         && kind.is_secret(digits.as_bytes())
                         && !self.record_exempt(kind.rule)
                 });
-                let share = kind.map(|kind| SecretFinding::new(kind.rule, 0..digits.len()));
-                if share.is_some() {
-                    group.digits.push((group.shares.len(), digits));
+                let finding = kind.map(|kind| SecretFinding::new(kind.rule, 0..digits.len()));
+                if finding.is_some() {
+                    group
+                        .secret_numbers
+                        .push((group.findings_by_text.len(), digits));
                 }
-                group.shares.push(share.into_iter().collect());
+                group.findings_by_text.push(finding.into_iter().collect());
             }
             Value::Null | Value::Bool(_) => {}
         }
@@ -304,28 +318,33 @@ impl Redactor {
 }
 
 /// Writes the marks into a value, in the order of `collect`.
-fn write(value: &mut Value, shares: &mut impl Iterator<Item = Vec<SecretFinding>>) {
+fn write(value: &mut Value, findings_by_text: &mut impl Iterator<Item = Vec<SecretFinding>>) {
     match value {
-        Value::String(text) => mask::apply(text, &shares.next().unwrap_or_default()),
-        Value::Array(items) => items.iter_mut().for_each(|item| write(item, shares)),
+        Value::String(text) => mask::apply(text, &findings_by_text.next().unwrap_or_default()),
+        Value::Array(items) => items
+            .iter_mut()
+            .for_each(|item| write(item, findings_by_text)),
         Value::Object(map) => {
             let mut entries = Map::with_capacity(map.len());
             for (mut key, mut item) in std::mem::take(map) {
-                mask::apply(&mut key, &shares.next().unwrap_or_default());
-                write(&mut item, shares);
+                mask::apply(&mut key, &findings_by_text.next().unwrap_or_default());
+                write(&mut item, findings_by_text);
                 // Two masked keys of one object must not become one entry.
-                let mut free = key.clone();
-                let mut again = 2;
-                while entries.contains_key(&free) {
-                    free = format!("{key} {again}");
-                    again += 1;
+                let mut unique_key = key.clone();
+                let mut suffix = 2;
+                while entries.contains_key(&unique_key) {
+                    unique_key = format!("{key} {suffix}");
+                    suffix += 1;
                 }
-                entries.insert(free, item);
+                entries.insert(unique_key, item);
             }
             *map = entries;
         }
         Value::Number(_) => {
-            if let Some(finding) = shares.next().and_then(|share| share.into_iter().next()) {
+            if let Some(finding) = findings_by_text
+                .next()
+                .and_then(|findings| findings.into_iter().next())
+            {
                 *value = Value::String(finding.mark());
             }
         }

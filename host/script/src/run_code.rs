@@ -75,7 +75,7 @@ pub(crate) fn run_code(engines: Vec<Arc<dyn CodeEngine>>) -> Result<Tool, Invali
         version: env!("CARGO_PKG_VERSION").to_owned(),
         location: LOCATION.to_owned(),
         digest: Sha256Digest::of_bytes(identity.as_bytes()).to_string(),
-        speaks: true,
+        declares_needs: true,
         proofs: proofs(&imports).iter().map(ToString::to_string).collect(),
         imports,
         ..ToolOrigin::default()

@@ -122,7 +122,7 @@ impl ScriptFolder {
             plugin: definition.name.to_string(),
             location: location.to_owned(),
             digest: digest.to_string(),
-            speaks: true,
+            declares_needs: true,
             proofs: proofs(&imports).iter().map(ToString::to_string).collect(),
             imports,
             ..ToolOrigin::default()

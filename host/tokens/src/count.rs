@@ -4,16 +4,16 @@ use std::sync::OnceLock;
 
 use tiktoken_rs::CoreBPE;
 
-/// Maximum length of a run of letters, of blanks or of other characters. The patterns of the tokenizer try a long run
-/// in many ways and give up on the longest, and no meaningful text has one.
+/// Maximum length of a run of letters, of blanks or of other characters. The patterns of the tokenizer backtrack over
+/// long runs and fail on the longest; no meaningful text has one.
 const MAX_RUN_CHARS: usize = 512;
 
 /// Returns the number of tokens in `text`. A special token counts as the text that it consists of: it has no effect
 /// inside a description.
 pub fn count(text: &str) -> u32 {
-    let tokens = split_long_runs(text).map(|piece| match tokenizer() {
-        Some(tokenizer) => tokenizer.count_ordinary(piece),
-        None => piece.len().div_ceil(BYTES_PER_TOKEN),
+    let tokens = split_long_runs(text).map(|chunk| match tokenizer() {
+        Some(tokenizer) => tokenizer.count_ordinary(chunk),
+        None => chunk.len().div_ceil(BYTES_PER_TOKEN),
     });
     u32::try_from(tokens.sum::<usize>()).unwrap_or(u32::MAX)
 }
@@ -30,23 +30,24 @@ fn tokenizer() -> Option<&'static CoreBPE> {
         .as_ref()
 }
 
-/// Returns the text in one piece, except that runs that are too long are split.
+/// Splits the text within runs that are too long, and nowhere else.
 fn split_long_runs(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
         if rest.is_empty() {
             return None;
         }
-        let (piece, after) = rest.split_at(end_of_piece(rest));
+        let (chunk, after) = rest.split_at(end_of_chunk(rest));
         rest = after;
-        Some(piece)
+        Some(chunk)
     })
 }
 
-fn end_of_piece(text: &str) -> usize {
+/// The end of the first chunk: the end of the text, or the middle of a run that is too long.
+fn end_of_chunk(text: &str) -> usize {
     let (mut run, mut kind) = (0, None);
     for (at, character) in text.char_indices() {
-        let current = Some(CharRunKind::of(character));
+        let current = Some(CharRunKind::from_char(character));
         run = if current == kind { run + 1 } else { 1 };
         kind = current;
         if run > MAX_RUN_CHARS {
@@ -64,7 +65,7 @@ enum CharRunKind {
 }
 
 impl CharRunKind {
-    fn of(character: char) -> Self {
+    fn from_char(character: char) -> Self {
         match character {
             c if c.is_alphanumeric() => CharRunKind::Letter,
             c if c.is_whitespace() => CharRunKind::Blank,
@@ -113,7 +114,7 @@ mod tests {
         let plain = "{\"type\":\"object\"} some words, and more".repeat(100);
         assert_eq!(split_long_runs(&plain).count(), 1);
         let long = format!("a {} b", "ä".repeat(MAX_RUN_CHARS * 2));
-        let cut: Vec<&str> = split_long_runs(&long).collect();
-        assert_eq!((cut.len(), cut.concat()), (2, long.clone()));
+        let chunks: Vec<&str> = split_long_runs(&long).collect();
+        assert_eq!((chunks.len(), chunks.concat()), (2, long.clone()));
     }
 }

@@ -1,4 +1,4 @@
-//! The known counts, as a text of one line each, sorted: a lookup is a binary search, and the rest is not even parsed.
+//! The known counts, stored as text with one sorted line for each: a lookup is a binary search, and parses one line.
 //! Invalid lines are ignored.
 
 use std::collections::BTreeMap;
@@ -7,23 +7,23 @@ use sha2::{Digest, Sha256};
 
 /// The key of a count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TokenCountKey([u8; KEY]);
+pub struct TokenCountKey([u8; KEY_BYTES]);
 
 /// Length of the stored hash in bytes: enough to make collisions infeasible.
-const KEY: usize = 16;
+const KEY_BYTES: usize = 16;
 
-/// Digits of a count: no prompt has more tokens than that.
-const DIGITS: usize = 8;
+/// Digits of a count, and the maximum that they can express: no prompt has more tokens.
+const COUNT_DIGITS: usize = 8;
 const MAX_COUNT: u32 = 99_999_999;
 
 /// Length of a line: the key in hex, a blank, the count with leading zeros, a newline.
-const LINE: usize = 2 * KEY + 1 + DIGITS + 1;
+const LINE_BYTES: usize = 2 * KEY_BYTES + 1 + COUNT_DIGITS + 1;
 
 /// Maximum number of stored lines. Beyond that, the older ones are dropped: they are counted again when needed.
 const MAX_LINES: usize = 20_000;
 
 impl TokenCountKey {
-    /// Returns the key of a text that is determined by exactly these parts.
+    /// Returns the key of a text that depends on these parts only.
     pub fn from_parts<'a>(parts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut hash = Sha256::new();
         for part in parts {
@@ -31,14 +31,14 @@ impl TokenCountKey {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         }
-        let mut key = [0; KEY];
-        key.copy_from_slice(&hash.finalize()[..KEY]);
+        let mut key = [0; KEY_BYTES];
+        key.copy_from_slice(&hash.finalize()[..KEY_BYTES]);
         Self(key)
     }
 
-    fn hex(self) -> [u8; 2 * KEY] {
+    fn hex(self) -> [u8; 2 * KEY_BYTES] {
         const HEX: &[u8; 16] = b"0123456789abcdef";
-        let mut hex = [0; 2 * KEY];
+        let mut hex = [0; 2 * KEY_BYTES];
         for (at, byte) in self.0.iter().enumerate() {
             hex[2 * at] = HEX[usize::from(byte >> 4)];
             hex[2 * at + 1] = HEX[usize::from(byte & 15)];
@@ -50,70 +50,72 @@ impl TokenCountKey {
 /// Counts by key.
 #[derive(Debug, Default)]
 pub struct TokenCountCache {
-    old: String,
-    new: BTreeMap<TokenCountKey, u32>,
+    stored: String,
+    added: BTreeMap<TokenCountKey, u32>,
 }
 
 impl TokenCountCache {
     /// Parses the stored text. Invalid text counts as empty.
     pub fn parse(text: String) -> Self {
-        let is_valid = text.len().is_multiple_of(LINE) && text.is_ascii();
+        let is_valid = text.len().is_multiple_of(LINE_BYTES) && text.is_ascii();
         Self {
-            old: if is_valid { text } else { String::new() },
-            new: BTreeMap::new(),
+            stored: if is_valid { text } else { String::new() },
+            added: BTreeMap::new(),
         }
     }
 
     /// Returns the count for this key, if it is known.
     pub fn get(&self, key: TokenCountKey) -> Option<u32> {
-        if let Some(count) = self.new.get(&key) {
+        if let Some(count) = self.added.get(&key) {
             return Some(*count);
         }
-        let lines: &[[u8; LINE]] = self.old.as_bytes().as_chunks().0;
+        let lines: &[[u8; LINE_BYTES]] = self.stored.as_bytes().as_chunks().0;
         let hex = key.hex();
         let at = lines
-            .binary_search_by(|line| line[..2 * KEY].cmp(&hex))
+            .binary_search_by(|line| line[..2 * KEY_BYTES].cmp(&hex))
             .ok()?;
         parse_line(&lines[at])
     }
 
     /// Adds a count.
     pub fn put(&mut self, key: TokenCountKey, count: u32) {
-        self.new.insert(key, count.min(MAX_COUNT));
+        self.added.insert(key, count.min(MAX_COUNT));
     }
 
     /// Returns the text to store, if it has changed.
     pub fn text(&self) -> Option<String> {
-        if self.new.is_empty() {
+        if self.added.is_empty() {
             return None;
         }
-        let new: Vec<_> = self
+        let added: Vec<_> = self
             .new
             .iter()
             .map(|(key, count)| (key.hex(), *count))
             .collect();
         let mut lines: BTreeMap<&[u8], u32> = BTreeMap::new();
-        let old = self.old.as_bytes().as_chunks::<LINE>().0;
-        if old.len() + self.new.len() <= MAX_LINES {
-            let old = old.iter();
-            lines.extend(old.filter_map(|line| Some((&line[..2 * KEY], parse_line(line)?))));
+        let stored = self.stored.as_bytes().as_chunks::<LINE_BYTES>().0;
+        if stored.len() + self.added.len() <= MAX_LINES {
+            let stored = stored.iter();
+            lines.extend(
+                stored.filter_map(|line| Some((&line[..2 * KEY_BYTES], parse_line(line)?))),
+            );
         }
-        lines.extend(new.iter().map(|(hex, count)| (hex.as_slice(), *count)));
-        let mut text = String::with_capacity(lines.len() * LINE);
+        lines.extend(added.iter().map(|(hex, count)| (hex.as_slice(), *count)));
+        let mut text = String::with_capacity(lines.len() * LINE_BYTES);
         for (hex, count) in lines {
             text.push_str(std::str::from_utf8(hex).unwrap_or_default());
-            text.push_str(&format!(" {count:0DIGITS$}\n"));
+            text.push_str(&format!(" {count:0COUNT_DIGITS$}\n"));
         }
         Some(text)
     }
 }
 
-fn parse_line(line: &[u8; LINE]) -> Option<u32> {
-    let hex = line[..2 * KEY].iter().all(u8::is_ascii_hexdigit);
-    if !hex || line[2 * KEY] != b' ' || line[LINE - 1] != b'\n' {
+fn parse_line(line: &[u8; LINE_BYTES]) -> Option<u32> {
+    let hex = line[..2 * KEY_BYTES].iter().all(u8::is_ascii_hexdigit);
+    if !hex || line[2 * KEY_BYTES] != b' ' || line[LINE_BYTES - 1] != b'\n' {
         return None;
     }
-    let digits = &line[2 * KEY + 1..LINE - 1];
+    let digits = &line[2 * KEY_BYTES + 1..LINE_BYTES - 1];
     digits.iter().try_fold(0, |count: u32, digit| {
         let digit = digit.is_ascii_digit().then(|| u32::from(digit - b'0'))?;
         Some(count * 10 + digit)
@@ -130,21 +132,21 @@ mod tests {
 
     #[test]
     fn cache_returns_stored_counts() {
-        let mut book = TokenCountCache::default();
-        assert_eq!((book.text(), book.get(key(1))), (None, None));
+        let mut cache = TokenCountCache::default();
+        assert_eq!((cache.text(), cache.get(key(1))), (None, None));
         for number in 0..100 {
-            book.put(key(number), number);
+            cache.put(key(number), number);
         }
-        let mut book = TokenCountCache::parse(book.text().unwrap());
-        assert_eq!(book.text(), None, "nothing is new");
+        let mut cache = TokenCountCache::parse(cache.text().unwrap());
+        assert_eq!(cache.text(), None, "nothing is new");
         for number in 0..100 {
-            assert_eq!(book.get(key(number)), Some(number));
+            assert_eq!(cache.get(key(number)), Some(number));
         }
-        assert_eq!(book.get(key(100)), None);
-        book.put(key(100), u32::MAX);
-        book.put(key(7), 8);
-        let book = TokenCountCache::parse(book.text().unwrap());
-        let counts = [book.get(key(6)), book.get(key(7)), book.get(key(100))];
+        assert_eq!(cache.get(key(100)), None);
+        cache.put(key(100), u32::MAX);
+        cache.put(key(7), 8);
+        let cache = TokenCountCache::parse(cache.text().unwrap());
+        let counts = [cache.get(key(6)), cache.get(key(7)), cache.get(key(100))];
         assert_eq!(counts, [Some(6), Some(8), Some(MAX_COUNT)]);
     }
 
@@ -174,27 +176,30 @@ mod tests {
             "x",
             "ä",
             &good[1..],
-            &"z".repeat(LINE),
+            &"z".repeat(LINE_BYTES),
             &broken,
-            &"\n".repeat(LINE * 3),
+            &"\n".repeat(LINE_BYTES * 3),
         ] {
-            let mut book = TokenCountCache::parse(bad.to_owned());
-            assert_eq!(book.get(key(1)), None, "{bad:?}");
-            book.put(key(2), 3);
-            let text = book.text().unwrap();
-            assert_eq!(text.len(), LINE, "{text}");
+            let mut cache = TokenCountCache::parse(bad.to_owned());
+            assert_eq!(cache.get(key(1)), None, "{bad:?}");
+            cache.put(key(2), 3);
+            let text = cache.text().unwrap();
+            assert_eq!(text.len(), LINE_BYTES, "{text}");
         }
     }
 
     #[test]
     fn cache_is_limited_in_size() {
-        let mut book = TokenCountCache::default();
+        let mut cache = TokenCountCache::default();
         for number in 0..MAX_LINES as u32 {
-            book.put(key(number), 1);
+            cache.put(key(number), 1);
         }
-        let mut book = TokenCountCache::parse(book.text().unwrap());
-        book.put(key(u32::MAX), 2);
-        let book = TokenCountCache::parse(book.text().unwrap());
-        assert_eq!((book.get(key(1)), book.get(key(u32::MAX))), (None, Some(2)));
+        let mut cache = TokenCountCache::parse(cache.text().unwrap());
+        cache.put(key(u32::MAX), 2);
+        let cache = TokenCountCache::parse(cache.text().unwrap());
+        assert_eq!(
+            (cache.get(key(1)), cache.get(key(u32::MAX))),
+            (None, Some(2))
+        );
     }
 }

@@ -14,7 +14,9 @@ use mimir_core::ToolError;
 use mimir_core::backend::BoxFuture;
 use mimir_core::network::RequestTarget;
 use mimir_core::pipeline::{Approved, EffectGate, EgressPermission, OutgoingRequest};
-use mimir_net::{Error, FetchedResponse, OutboundRequest, RequestAuthorizer, RequestPermit};
+use mimir_net::{
+    Error, FetchedResponse, OutboundRequest, OversizedPart, RequestAuthorizer, RequestPermit,
+};
 use parking_lot::Mutex;
 use wasmtime_wasi_http::{Error as Code, RequestOptions, WasiBody, WasiHttpHooks};
 
@@ -95,7 +97,10 @@ fn setting(error: &Error, time: Duration) -> Option<&'static str> {
     match error {
         // A shorter time was set by the tool itself, or by its caller.
         Error::Timeout { after, .. } if *after == time => Some("limits.httpTimeMs"),
-        Error::TooLarge { what, .. } if what.ends_with("body") => Some("limits.httpBodyBytes"),
+        Error::TooLarge {
+            part: OversizedPart::RequestBody | OversizedPart::ResponseBody,
+            ..
+        } => Some("limits.httpBodyBytes"),
         _ => None,
     }
 }

@@ -10,7 +10,7 @@ use wasmtime_wasi_io::IoView;
 
 use mimir_core::call::{CallObserver, NoObserver};
 use mimir_core::command::CommandStream;
-use mimir_core::needs::SECRET_VALUE;
+use mimir_core::needs::SECRET_PREFIX;
 use mimir_core::pipeline::{EffectGate, NestedCaller, PluginStorage};
 use mimir_core::{Limits, ToolError};
 
@@ -175,7 +175,7 @@ impl StoreState {
         let mut config = start.config;
         for (_, value) in &mut config {
             // Sent in place of the placeholder, and only to hosts that the user has allowed.
-            if let Some(secret) = value.strip_prefix(SECRET_VALUE) {
+            if let Some(secret) = value.strip_prefix(SECRET_PREFIX) {
                 let mut placeholders = start.network.placeholders();
                 let placeholder = placeholders.find(|(name, _)| *name == secret);
                 *value =

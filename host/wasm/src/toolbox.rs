@@ -335,7 +335,7 @@ impl Toolbox {
             });
         }
         let has_assessor = matches!(description.kind, ComponentKind::Toolset { assessor: true });
-        let speaks = matches!(description.kind, ComponentKind::Toolset { .. });
+        let declares_needs = matches!(description.kind, ComponentKind::Toolset { .. });
         let plugin = self.plugin(&component, description.kind);
         current.insert(
             (component.digest, component.location.clone()),
@@ -347,7 +347,7 @@ impl Toolbox {
             plugin: description
                 .name
                 .unwrap_or_else(|| component.stem.to_owned()),
-            speaks,
+            declares_needs,
             version: description.version,
             location: component.location.clone(),
             digest: component.digest.to_string(),

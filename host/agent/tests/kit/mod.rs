@@ -181,7 +181,7 @@ fn tool(name: &str, approval: Decision, backend: Arc<Echo>) -> Tool {
             version: "1.0.0".into(),
             location: "built-in".into(),
             digest: "00".into(),
-            speaks: true,
+            declares_needs: true,
             ..ToolOrigin::default()
         }),
         ToolTrust::Trusted,

@@ -20,7 +20,7 @@ fn grant(digest: &str) -> Grant {
     tools.insert(
         "count".to_owned(),
         ToolGrant {
-            said: Vec::new(),
+            declaration: Vec::new(),
             definition: "aa".into(),
             needs: serde_json::from_value(
                 json!({"files": [{"path": "docs", "access": "read", "reason": "counts words"}]}),

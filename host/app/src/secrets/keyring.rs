@@ -19,13 +19,13 @@ pub use system::SystemKeyring;
 const SERVICE: &str = "mimir";
 
 /// The error of a keyring that refused an operation, with its own message if there is one.
-fn refused(problem: &str, message: &str) -> ToolError {
+fn refused_error(problem: &str, message: &str) -> ToolError {
     let message = mimir_core::text::visible(mimir_core::text::prefix(message.trim(), 200));
-    fault(&format!(
+    keyring_error(&format!(
         "{problem}: {message}; `mimir secrets set NAME --file` stores it in a file"
     ))
 }
 
-fn fault(problem: &str) -> ToolError {
+fn keyring_error(problem: &str) -> ToolError {
     ToolError::unavailable(format!("the keyring {problem}"))
 }

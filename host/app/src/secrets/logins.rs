@@ -61,7 +61,7 @@ impl UserSecrets {
         key: &str,
         stored: StoredSecret,
     ) -> Result<Vec<(String, String)>, ToolError> {
-        let text = self.login(key, stored)?;
+        let text = self.read_login(key, stored)?;
         let values = mimir_mcp::client::login_secrets(&text).ok_or_else(|| {
             let name = mimir_core::text::visible(key);
             let server = name.rsplit_once('@').map_or(&*name, |(server, _)| server);
@@ -75,19 +75,21 @@ impl UserSecrets {
         Ok(pairs.collect())
     }
 
-    fn login(&self, key: &str, stored: StoredSecret) -> Result<String, ToolError> {
+    fn read_login(&self, key: &str, stored: StoredSecret) -> Result<String, ToolError> {
         let why = match (stored, &self.keyring) {
             (StoredSecret::Value(text), _) => return Ok(text),
-            (StoredSecret::Keyring, Some(ring)) => match ring.get(&format!("{PREFIX}{key}")) {
-                Ok(text) => return Ok(text),
-                Err(error) => error.message,
-            },
+            (StoredSecret::Keyring, Some(keyring)) => {
+                match keyring.get(&format!("{PREFIX}{key}")) {
+                    Ok(text) => return Ok(text),
+                    Err(error) => error.message,
+                }
+            }
             (StoredSecret::Keyring, None) => "this system has no keyring".to_owned(),
         };
         let name = mimir_core::text::visible(key);
         let server = name.rsplit_once('@').map_or(&*name, |(server, _)| server);
         Err(ToolError::unavailable(format!(
-            "the login `{name}` cannot be read from the keyring: {why}; unlock it, or `mimir mcp logout {server}`"
+            "the login `{name}` cannot be read from the keyring: {why}; unlock it, or remove the login with `mimir mcp logout {server}`"
         )))
     }
 }
@@ -98,7 +100,9 @@ impl LoginStore for UserLogins {
             return Ok(None);
         };
         let stored = secrets.read()?.logins.remove(key);
-        stored.map(|stored| secrets.login(key, stored)).transpose()
+        stored
+            .map(|stored| secrets.read_login(key, stored))
+            .transpose()
     }
 
     fn write(&self, key: &str, text: &str) -> Result<(), ToolError> {
@@ -146,7 +150,7 @@ impl LoginStore for UserLogins {
         hasher.finish()
     }
 
-    fn turn(&self, key: &str) -> Result<Box<dyn Send>, ToolError> {
+    fn lock(&self, key: &str) -> Result<Box<dyn Send>, ToolError> {
         let Some(folder) = &self.lock_folder else {
             return Ok(Box::new(()));
         };
@@ -225,23 +229,23 @@ mod tests {
     #[test]
     fn login_lock_blocks_only_the_same_server() {
         let folder = tempfile::tempdir().unwrap();
-        let one = logins(folder.path()).turn("slow.one@0").unwrap();
-        let elsewhere = |key: &'static str| {
+        let held = logins(folder.path()).lock("slow.one@0").unwrap();
+        let lock_in_thread = |key: &'static str| {
             let logins = logins(folder.path());
-            let (tell, told) = std::sync::mpsc::channel();
+            let (sender, receiver) = std::sync::mpsc::channel();
             std::thread::spawn(move || {
-                let lock = logins.turn(key).unwrap();
-                tell.send(()).unwrap();
+                let lock = logins.lock(key).unwrap();
+                sender.send(()).unwrap();
                 drop(lock);
             });
-            told
+            receiver
         };
         let soon = std::time::Duration::from_secs(20);
-        elsewhere("slow.two@0").recv_timeout(soon).unwrap();
-        let same = elsewhere("slow.one@0");
+        lock_in_thread("slow.two@0").recv_timeout(soon).unwrap();
+        let same = lock_in_thread("slow.one@0");
         let briefly = std::time::Duration::from_millis(100);
-        assert!(same.recv_timeout(briefly).is_err(), "it is its turn");
-        drop(one);
+        assert!(same.recv_timeout(briefly).is_err(), "the lock is held");
+        drop(held);
         same.recv_timeout(soon).unwrap();
     }
 

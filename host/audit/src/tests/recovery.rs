@@ -186,12 +186,12 @@ fn truncation_is_detected_while_the_head_lags() {
             log.record(&event(0)).unwrap();
         }
         drop(log);
-        let found = bench.faults();
+        let faults = bench.faults();
         let truncated =
             |fault: &ChainFault| matches!(fault, ChainFault::Truncated | ChainFault::Removed);
         assert!(
-            found.iter().any(|(fault, ..)| truncated(fault)),
-            "{found:?}"
+            faults.iter().any(|(fault, ..)| truncated(fault)),
+            "{faults:?}"
         );
     }
 }

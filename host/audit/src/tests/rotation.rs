@@ -10,7 +10,7 @@ fn bench_with_small_files() -> Bench {
 }
 
 fn segments(bench: &Bench) -> Vec<PathBuf> {
-    let mut found: Vec<_> = fs::read_dir(bench.folder.path())
+    let mut names: Vec<_> = fs::read_dir(bench.folder.path())
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter(|path| {
@@ -18,8 +18,8 @@ fn segments(bench: &Bench) -> Vec<PathBuf> {
                 .is_some_and(|extension| extension == "jsonl")
         })
         .collect();
-    found.sort();
-    found
+    names.sort();
+    names
 }
 
 #[test]
@@ -35,9 +35,9 @@ fn rotation_continues_the_chain_and_limits_file_size() {
     }
     let first = segments(&bench)[0].clone();
     fs::remove_file(first).unwrap();
-    let found = bench.faults();
-    assert_eq!(found.len(), 1);
-    assert_eq!((found[0].0, found[0].1), (ChainFault::Removed, Some(1)));
+    let faults = bench.faults();
+    assert_eq!(faults.len(), 1);
+    assert_eq!((faults[0].0, faults[0].1), (ChainFault::Removed, Some(1)));
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn rotation_does_not_overwrite_an_existing_file() {
 fn rotation_is_followed_by_readers() {
     let bench = bench_with_small_files();
     let log = AuditLog::at(bench.path());
-    let mut follower = LogFollower::behind(&log, log.snapshot().unwrap()).unwrap();
+    let mut follower = LogFollower::after(&log, log.snapshot().unwrap()).unwrap();
     assert_eq!(follower.poll().unwrap(), Vec::<Vec<u8>>::new());
     let mut followed = vec![];
     for burst in [1, 2, 60, 1, 90, 7] {
@@ -148,7 +148,7 @@ fn rotation_is_followed_by_readers() {
         .collect();
     assert_eq!(lines, (last - 49..=last).collect::<Vec<_>>());
     // Only later lines are followed.
-    let mut follower = LogFollower::behind(&log, snapshot).unwrap();
+    let mut follower = LogFollower::after(&log, snapshot).unwrap();
     bench.write(1);
     let lines = follower.poll().unwrap();
     assert_eq!(AuditEntry::read(&lines[0]).unwrap().seq(), last + 1);

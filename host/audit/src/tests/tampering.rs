@@ -53,13 +53,13 @@ fn tampering_changed_line_is_reported() {
 
 #[test]
 fn tampering_removed_lines_are_reported() {
-    let found = tampered_bench(|lines| drop(lines.remove(4))).faults();
-    assert_eq!(found, [(ChainFault::Removed, Some(5), Some(5))]);
+    let faults = tampered_bench(|lines| drop(lines.remove(4))).faults();
+    assert_eq!(faults, [(ChainFault::Removed, Some(5), Some(5))]);
     let bench = tampered_bench(|lines| drop(lines.drain(4..8)));
     assert_eq!(bench.faults(), [(ChainFault::Removed, Some(5), Some(5))]);
     assert!(bench.report().findings[0].text.contains("lines 5 to 8"));
-    let found = tampered_bench(|lines| drop(lines.drain(..3))).faults();
-    assert_eq!(found, [(ChainFault::Removed, Some(1), Some(1))]);
+    let faults = tampered_bench(|lines| drop(lines.drain(..3))).faults();
+    assert_eq!(faults, [(ChainFault::Removed, Some(1), Some(1))]);
 }
 
 #[test]
@@ -69,9 +69,9 @@ fn tampering_truncation_is_reported() {
         if remaining == 0 {
             fs::write(bench.path(), "").unwrap();
         }
-        let found = bench.faults();
+        let faults = bench.faults();
         assert_eq!(
-            found,
+            faults,
             [(ChainFault::Truncated, None, Some(remaining as u64 + 1))]
         );
     }
@@ -89,17 +89,17 @@ fn tampering_truncation_is_reported() {
 
 #[test]
 fn tampering_reordered_lines_are_reported() {
-    let found = tampered_bench(|lines| lines.swap(4, 5)).faults();
-    assert_eq!(found, [(ChainFault::Reordered, Some(6), Some(5))]);
-    let found = tampered_bench(|lines| {
+    let faults = tampered_bench(|lines| lines.swap(4, 5)).faults();
+    assert_eq!(faults, [(ChainFault::Reordered, Some(6), Some(5))]);
+    let faults = tampered_bench(|lines| {
         let line = lines.remove(2);
         lines.insert(8, line);
     })
     .faults();
-    assert_eq!(found, [(ChainFault::Reordered, Some(9), Some(3))]);
-    let found = tampered_bench(|lines| lines.reverse()).faults();
-    assert_eq!(found.len(), LINES as usize - 1);
-    assert!(found.iter().all(|fault| fault.0 == ChainFault::Reordered));
+    assert_eq!(faults, [(ChainFault::Reordered, Some(9), Some(3))]);
+    let faults = tampered_bench(|lines| lines.reverse()).faults();
+    assert_eq!(faults.len(), LINES as usize - 1);
+    assert!(faults.iter().all(|fault| fault.0 == ChainFault::Reordered));
 }
 
 #[test]
@@ -119,8 +119,8 @@ fn tampering_inserted_lines_are_reported() {
         let prev = LineHash::digest_line(lines[LINES as usize - 2].as_bytes());
         lines.insert(LINES as usize - 1, forged(LINES, prev));
     });
-    let found = at_the_end.faults();
-    assert_eq!(found, [(ChainFault::Inserted, Some(LINES), Some(LINES))]);
+    let faults = at_the_end.faults();
+    assert_eq!(faults, [(ChainFault::Inserted, Some(LINES), Some(LINES))]);
 }
 
 #[test]
@@ -154,8 +154,8 @@ fn tampering_rewritten_log_does_not_match_a_noted_hash() {
 fn forgotten_faults(bench: &Bench, remembered: LogHead) -> Vec<(ChainFault, Option<u64>)> {
     let snapshot = AuditLog::at(bench.path()).snapshot().unwrap();
     let report = verify(&snapshot, None, Some(remembered)).unwrap();
-    let found = report.findings.iter();
-    found
+    let findings = report.findings.iter();
+    findings
         .map(|finding| (finding.fault, finding.seq))
         .filter(|(fault, _)| *fault == ChainFault::Forgotten)
         .collect()
@@ -211,11 +211,11 @@ fn tampering_removed_log_is_detected_by_remembered_head() {
     );
     let log = bench.open();
     log.record(&event(0)).unwrap();
-    let (opened, now) = log.course().unwrap();
+    let (opened, current) = log.opened_and_current().unwrap();
     assert_eq!((opened.seq, now.seq), (0, 1));
     let snapshot = AuditLog::at(bench.path()).snapshot().unwrap();
-    assert!(!snapshot.has(remembered).unwrap() && snapshot.has(now).unwrap());
-    assert!(snapshot.has(opened).unwrap());
+    assert!(!snapshot.has_line(remembered).unwrap() && snapshot.has_line(current).unwrap());
+    assert!(snapshot.has_line(opened).unwrap());
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn tampering_random_changes_are_detected() {
         }
         fs::write(bench.path(), &bytes).unwrap();
         let report = bench.report();
-        // A crash leaves bytes without a line end behind the last line; nothing was lost.
+        // A crash leaves bytes without a line end after the last line; nothing was lost.
         let harmless = bytes.starts_with(&original) && !bytes.ends_with(b"\n");
         assert_eq!(
             report.ok, harmless,

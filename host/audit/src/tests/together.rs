@@ -77,7 +77,7 @@ fn durability_fsync_alone_waits_for_the_disk() {
         bench.settings = serde_json::from_value(settings).unwrap();
         let broken = bench
             .open()
-            .syncing(|_| Err(std::io::ErrorKind::StorageFull.into()));
+            .with_sync(|_| Err(std::io::ErrorKind::StorageFull.into()));
         assert_eq!(broken.record(&event(1)).is_err(), waits);
         bench.open().record(&event(2)).unwrap();
     }

@@ -31,7 +31,7 @@ impl UnchainedLines {
         self.bytes += line.bytes.len() as u64;
         self.ended = line.ended;
         if self.positions.len() < MAX_POSITIONS {
-            self.positions.push(LinePosition::of(line));
+            self.positions.push(LinePosition::from_line(line));
         }
     }
 

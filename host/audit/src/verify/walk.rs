@@ -121,8 +121,8 @@ impl ChainWalk {
             );
         }
         if line.maintenance.event == EventKind::Rotated.as_str() {
-            let kept = line.maintenance.first_kept.unwrap_or_default();
-            self.first_kept = self.first_kept.max(kept);
+            let first_kept = line.maintenance.first_kept.unwrap_or_default();
+            self.first_kept = self.first_kept.max(first_kept);
         }
         if let Some(unchained) = self.unchained.take() {
             self.compare_unchained(unchained, &line);
@@ -183,8 +183,8 @@ impl ChainWalk {
     /// Handles the expected line.
     fn accept_next(&mut self, line: ChainedLine) {
         let tips = std::mem::take(&mut self.tips);
-        let before = tips.iter().position(|tip| tip.hash == line.prev);
-        if let (None, Some(first)) = (before, tips.first()) {
+        let linked = tips.iter().position(|tip| tip.hash == line.prev);
+        if let (None, Some(first)) = (linked, tips.first()) {
             let (position, seq) = match &first.position {
                 Some(position) => (position, self.seq),
                 None => (&line.position, line.seq),
@@ -192,16 +192,16 @@ impl ChainWalk {
             let text = "it is not the line that the next one links to".to_owned();
             self.report(ChainFault::Changed, Some(position), Some(seq), text);
         }
-        self.reject_other_tips(tips, before.unwrap_or_default());
+        self.reject_other_tips(tips, linked.unwrap_or_default());
         let seq = line.seq;
         self.accept(line, seq);
     }
 
-    /// Reports all candidates for a number except `right`.
-    fn reject_other_tips(&mut self, tips: Vec<TipCandidate>, right: usize) {
+    /// Reports all candidates for a number except the one at `right_index`.
+    fn reject_other_tips(&mut self, tips: Vec<TipCandidate>, right_index: usize) {
         for (index, tip) in tips.into_iter().enumerate() {
-            if index != right {
-                let text = "another line with its number is the right one".to_owned();
+            if index != right_index {
+                let text = "another line with the same number is the right one".to_owned();
                 self.report(
                     ChainFault::Inserted,
                     tip.position.as_ref(),
@@ -266,9 +266,9 @@ impl ChainWalk {
             .and_then(|unchained| self.finish_unchained(unchained));
         let tips = std::mem::take(&mut self.tips);
         let is_head = |tip: &TipCandidate| self.head.is_some_and(|head| head.hash == tip.hash);
-        let right = tips.iter().position(is_head).unwrap_or_default();
-        let hash = tips.get(right).map_or(LineHash::ZERO, |tip| tip.hash);
-        self.reject_other_tips(tips, right);
+        let right_index = tips.iter().position(is_head).unwrap_or_default();
+        let hash = tips.get(right_index).map_or(LineHash::ZERO, |tip| tip.hash);
+        self.reject_other_tips(tips, right_index);
         self.report_missing();
         self.check_head(head_state, incomplete_line.as_ref());
         self.check_remembered();
@@ -296,15 +296,15 @@ impl ChainWalk {
     /// Handles lines at the end that do not belong to the chain. Returns the position of an incomplete line if the
     /// head names lines beyond the last one.
     fn finish_unchained(&mut self, unchained: UnchainedLines) -> Option<LinePosition> {
-        let ahead = self
+        let missing_lines = self
             .head
             .map_or(0, |head| head.seq.saturating_sub(self.seq));
-        if ahead == 0 && !unchained.is_ended() {
+        if missing_lines == 0 && !unchained.is_ended() {
             let text = format!("{} bytes torn off by a crash", unchained.bytes());
             self.report(ChainFault::Torn, unchained.first(), None, text);
         } else if !unchained.is_ended() {
             return unchained.positions().last().cloned();
-        } else if ahead == unchained.lines() {
+        } else if missing_lines == unchained.lines() {
             self.report_changed(&unchained);
             // The changed lines are not missing.
             self.head = None;
@@ -404,7 +404,7 @@ impl ChainWalk {
                 let text = "it differs from the line that audit.head names".to_owned();
                 self.report(ChainFault::Changed, Some(&position), Some(head.seq), text);
             }
-        } else if !self.findings.iter().any(|finding| finding.fault.is_bad()) {
+        } else if !self.findings.iter().any(|finding| finding.fault.is_fault()) {
             let text = format!("audit.head names line {}, which is missing", head.seq);
             self.report(ChainFault::Headless, None, Some(head.seq), text);
         }

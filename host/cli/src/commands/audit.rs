@@ -123,7 +123,7 @@ async fn tail(log: &AuditLog, printer: ResultPrinter, count: usize, follow: bool
     if !follow {
         return Ok(ExitReason::Done);
     }
-    let mut follower = LogFollower::behind(log, snapshot).map_err(unreadable(log))?;
+    let mut follower = LogFollower::after(log, snapshot).map_err(unreadable(log))?;
     let mut stop = std::pin::pin!(wait_for_interrupt());
     loop {
         loop {

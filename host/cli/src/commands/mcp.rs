@@ -207,7 +207,7 @@ async fn test(globals: &GlobalOptions, name: &str) -> CommandResult {
             }
         }
         for entry in listed.iter().filter(|entry| !entry.is_seen) {
-            let line = format!("not trusted, and not shown: {}", visible(&entry.words));
+            let line = format!("not trusted, and not shown: {}", visible(&entry.text));
             writeln!(out, "  {}", styled(WARN, line))?;
         }
         for left_out in registry.quarantined() {

@@ -80,7 +80,7 @@ async fn grant_rights(
     }
     for tool in plugin.iter_mut().filter(|tool| grants::is_foreign(tool)) {
         // These needs are shown to the person.
-        Arc::make_mut(tool).definition.needs = grants::retain_nameable(tool, named.clone());
+        Arc::make_mut(tool).definition.needs = grants::retain_importable(tool, named.clone());
     }
     let Some(tool) = plugin.first() else {
         return Err(CommandFailure::usage("the plugin has no tools"));

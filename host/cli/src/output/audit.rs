@@ -59,7 +59,7 @@ fn plural<'a>(count: u64, one: &'a str, many: &'a str) -> &'a str {
 }
 
 fn print_finding(out: &mut dyn Write, finding: &VerifyFinding) -> io::Result<()> {
-    let style = if finding.fault.is_bad() { BAD } else { WARN };
+    let style = if finding.fault.is_fault() { BAD } else { WARN };
     let place = match (&finding.file, finding.line) {
         (Some(file), Some(line)) => format!("{}:{line}", visible(file)),
         _ => "-".to_owned(),

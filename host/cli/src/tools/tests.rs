@@ -46,7 +46,7 @@ pub fn tool(name: &str) -> Tool {
             version: "1.0.0".into(),
             location: format!(".mimir/tools/{name}.wasm"),
             digest: "00".into(),
-            speaks: true,
+            declares_needs: true,
             ..ToolOrigin::default()
         }),
         ToolTrust::Harmless,

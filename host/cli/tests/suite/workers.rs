@@ -240,7 +240,7 @@ fn worker_file_errors_name_the_line() {
                 "Did you mean `filesystem`?",
             ][..],
         ),
-        ("rule", &[".mimir/workers/rule.yml:6", "holds no wildcard"]),
+        ("rule", &[".mimir/workers/rule.yml:6", "without wildcards"]),
         (
             "raeder",
             &["unknown worker `raeder`", "Did you mean `reader`?"],

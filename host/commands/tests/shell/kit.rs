@@ -90,7 +90,7 @@ fn exec() -> Tool {
             version: "1.0.0".into(),
             location: "built-in".into(),
             digest: "00".into(),
-            speaks: true,
+            declares_needs: true,
             ..ToolOrigin::default()
         }),
         mimir_core::tool::ToolTrust::Trusted,

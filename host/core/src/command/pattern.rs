@@ -25,10 +25,10 @@ enum PatternWord {
 }
 
 /// Maximum characters of a pattern in a message.
-const QUOTED: usize = 100;
+const QUOTED_MAX: usize = 100;
 
 impl CommandPattern {
-    /// Parses a pattern. The error tells what is wrong with it.
+    /// Parses a pattern. The error is the reason why it is not valid.
     pub fn parse(pattern: &str) -> Result<Self, String> {
         let parts: Vec<&str> = pattern.split_whitespace().collect();
         let Some((program, _)) = parts.split_first() else {
@@ -36,12 +36,12 @@ impl CommandPattern {
         };
         if program.contains(['*', '?', '[', '{']) {
             return Err(format!(
-                "the first word of `{}` names the program and holds no wildcard; `mode: full` runs everything",
-                crate::text::visible(crate::text::prefix(pattern, QUOTED))
+                "the first word of `{}` must be the name of a program, without wildcards; to allow every command, set `mode: full`",
+                crate::text::visible(crate::text::prefix(pattern, QUOTED_MAX))
             ));
         }
         let last = parts.len() - 1;
-        let word = |(at, part): (usize, &&str)| {
+        let parse_word = |(at, part): (usize, &&str)| {
             if at == last && *part == "*" {
                 return Ok(PatternWord::Rest);
             }
@@ -53,7 +53,7 @@ impl CommandPattern {
             words: parts
                 .iter()
                 .enumerate()
-                .map(word)
+                .map(parse_word)
                 .collect::<Result<_, _>>()?,
             written: parts.join(" "),
         })
@@ -125,11 +125,16 @@ mod tests {
             ("cargo test *.rs", "cargo test a.rs --x", false, false),
         ] {
             let pattern = CommandPattern::parse(pattern).unwrap();
-            let said = (
+            let matches = (
                 pattern.matches(&words(command)),
                 pattern.may_match(&words(command)),
             );
-            assert_eq!(said, (covers, may), "{} over {command}", pattern.as_str());
+            assert_eq!(
+                matches,
+                (covers, may),
+                "{} over {command}",
+                pattern.as_str()
+            );
         }
     }
 

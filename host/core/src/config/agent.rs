@@ -22,7 +22,7 @@ pub struct AgentSettings {
     /// Maximum cost of one task, in the currency of `providers.*.prices`. Unlimited unless set; if set, models without
     /// a price are not used.
     pub max_cost: Option<f64>,
-    /// Maximum time of one task in milliseconds, without the time that a person takes to answer.
+    /// Maximum time of one task in milliseconds, excluding the time that a person takes to answer.
     pub max_time_ms: Option<u64>,
     /// Maximum number of tokens of one answer.
     pub max_answer_tokens: Option<u64>,
@@ -43,7 +43,7 @@ pub struct AgentBudget {
     pub tokens: u64,
     /// Cost.
     pub cost: Option<f64>,
-    /// Time, without that of a person.
+    /// Time, excluding the time that a person takes to answer.
     pub time: Duration,
     /// Tokens of one answer.
     pub answer_tokens: u64,
@@ -76,7 +76,7 @@ impl Default for AgentBudget {
             // Some fifty turns with a context of 40,000 tokens.
             tokens: 2_000_000,
             cost: None,
-            // Half an hour of work, without a person's answers.
+            // Half an hour.
             time: Duration::from_secs(1_800),
             // The maximum answer of every current model.
             answer_tokens: 8_192,
@@ -88,43 +88,43 @@ impl Default for AgentBudget {
     }
 }
 
-/// Minimum and maximum of a limit: one, and a number that no task reaches.
-const RANGE: (u64, u64) = (1, 1 << 40);
+/// The range of a count: from one to a number that no task reaches.
+const COUNT_RANGE: (u64, u64) = (1, 1 << 40);
 
-/// Up to a day, as for a call.
-const TIME: (u64, u64) = (1, 24 * 60 * 60 * 1_000);
+/// The range of a time in milliseconds: up to a day, as for a call.
+const TIME_RANGE: (u64, u64) = (1, 24 * 60 * 60 * 1_000);
 
-/// The minimum is the size of a conversation with its tools.
-const CONTEXT: (u64, u64) = (1_000, 1 << 30);
+/// The range of the context: from the size of a short conversation with its tools.
+const CONTEXT_RANGE: (u64, u64) = (1_000, 1 << 30);
 
-/// From no retry to about an hour of waiting.
-const RETRIES: (u64, u64) = (0, 100);
+/// The range of the number of retries: up to about an hour of waiting.
+const RETRIES_RANGE: (u64, u64) = (0, 100);
 
 impl AgentSettings {
-    fn numbers(&self) -> [(&'static str, Option<u64>, (u64, u64)); 7] {
+    fn limits_with_ranges(&self) -> [(&'static str, Option<u64>, (u64, u64)); 7] {
         [
-            ("maxTurns", self.max_turns, RANGE),
-            ("maxToolCalls", self.max_tool_calls, RANGE),
-            ("maxTokens", self.max_tokens, RANGE),
-            ("maxTimeMs", self.max_time_ms, TIME),
-            ("maxAnswerTokens", self.max_answer_tokens, RANGE),
-            ("contextTokens", self.context_tokens, CONTEXT),
-            ("retries", self.retries, RETRIES),
+            ("maxTurns", self.max_turns, COUNT_RANGE),
+            ("maxToolCalls", self.max_tool_calls, COUNT_RANGE),
+            ("maxTokens", self.max_tokens, COUNT_RANGE),
+            ("maxTimeMs", self.max_time_ms, TIME_RANGE),
+            ("maxAnswerTokens", self.max_answer_tokens, COUNT_RANGE),
+            ("contextTokens", self.context_tokens, CONTEXT_RANGE),
+            ("retries", self.retries, RETRIES_RANGE),
         ]
     }
 
-    /// Checks that every limit is in range. The error names the wrong key.
-    pub fn check(&self, at: &str) -> Result<(), String> {
-        for (key, value, (min, max)) in self.numbers() {
+    /// Checks that every limit is in range; `block_key` is the key of the block. The error names the wrong key.
+    pub fn check(&self, block_key: &str) -> Result<(), String> {
+        for (key, value, (min, max)) in self.limits_with_ranges() {
             if let Some(value) = value.filter(|value| !(min..=max).contains(value)) {
                 return Err(format!(
-                    "{at}.{key}: {value} is out of range: expected {min} to {max}"
+                    "{block_key}.{key}: {value} is out of range: expected {min} to {max}"
                 ));
             }
         }
         match self.max_cost {
             Some(cost) if !cost.is_finite() || cost <= 0.0 => Err(format!(
-                "{at}.maxCost: {cost} is out of range: expected more than 0"
+                "{block_key}.maxCost: {cost} is out of range: expected more than 0"
             )),
             _ => Ok(()),
         }
@@ -236,16 +236,16 @@ mod tests {
 
     #[test]
     fn agent_settings_are_checked_against_bounds() {
-        for (key, _, (smaller_limit, most)) in AgentSettings::default().numbers() {
+        for (key, _, (min, max)) in AgentSettings::default().limits_with_ranges() {
             let check = |value: u64| block(json!({ key: value })).check("agent");
-            assert_eq!(check(smaller_limit), Ok(()));
-            assert_eq!(check(most), Ok(()));
+            assert_eq!(check(min), Ok(()));
+            assert_eq!(check(max), Ok(()));
             assert!(
-                check(most + 1)
+                check(max + 1)
                     .unwrap_err()
                     .starts_with(&format!("agent.{key}: "))
             );
-            assert_eq!(check(0).is_ok(), smaller_limit == 0, "{key}");
+            assert_eq!(check(0).is_ok(), min == 0, "{key}");
         }
         for bad in [0.0, -1.0] {
             assert!(block(json!({ "maxCost": bad })).check("agent").is_err());
@@ -279,9 +279,12 @@ mod tests {
 
     #[test]
     fn agent_weakening_keys_omit_keys_absent_from_the_file() {
-        for below in AgentSettings::default().numbers().map(|(key, _, _)| key) {
+        for key in AgentSettings::default()
+            .limits_with_ranges()
+            .map(|(key, _, _)| key)
+        {
             for value in [1_000, 900_000] {
-                let below = block(json!({ below: value, "instructions": "mine", "maxCost": 2 }));
+                let below = block(json!({ key: value, "instructions": "mine", "maxCost": 2 }));
                 let mut keys = Vec::new();
                 AgentSettings::default().collect_weakening_keys(&below, &mut keys);
                 assert!(keys.is_empty(), "{below:?}: {keys:?}");

@@ -17,7 +17,7 @@ use crate::tool::{Tool, ToolSource};
 pub struct EmbeddingsSettings {
     /// The URL of the endpoint without `/embeddings`: `https://api.openai.com/v1`, or one on this machine.
     pub url: String,
-    /// The model that makes the vectors.
+    /// The model that computes the vectors.
     pub model: String,
     /// The name of the secret with the API key, as stored by `mimir secrets set`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -28,7 +28,7 @@ pub struct EmbeddingsSettings {
     pub dimensions: Option<u32>,
 }
 
-/// The variable by which a tool declares that it compares meanings, and in which it gets the block as JSON.
+/// The variable by which a tool declares that it uses the endpoint, and in which it gets the block as JSON.
 pub const EMBEDDINGS_VARIABLE: &str = "EMBEDDINGS";
 
 /// More dimensions than any model has; the vectors of a large memory would not fit into a stored value.
@@ -55,7 +55,7 @@ impl EmbeddingsSettings {
             RequestTarget::parse(&self.url).map_err(|error| format!("embeddings.url: {error}"))?;
         if self.url.contains(['?', '#']) {
             return Err(
-                "embeddings.url has a query or a fragment; `/embeddings` is put at its end"
+                "embeddings.url must not have a query or a fragment: `/embeddings` is appended to it"
                     .to_owned(),
             );
         }
@@ -67,7 +67,7 @@ impl EmbeddingsSettings {
             && !(1..=DIMENSIONS_MAX).contains(&dimensions)
         {
             return Err(format!(
-                "embeddings.dimensions is between 1 and {DIMENSIONS_MAX}, not {dimensions}"
+                "embeddings.dimensions: {dimensions} is out of range: expected 1 to {DIMENSIONS_MAX}"
             ));
         }
         let origin = target.origin().to_string();
@@ -83,7 +83,7 @@ impl EmbeddingsSettings {
             }
             Some(name) => {
                 return Err(format!(
-                    "embeddings.key: `{}` is not a valid name of a secret: use letters, digits and _; the value itself goes into `mimir secrets set`",
+                    "embeddings.key: `{}` is not a valid name of a secret: use letters, digits and _; store the value itself with `mimir secrets set`",
                     crate::text::visible(crate::text::prefix(name, 8))
                 ));
             }
@@ -101,8 +101,7 @@ impl EmbeddingsSettings {
 }
 
 impl EmbeddingsEndpoint {
-    /// Adds the needs of the endpoint to a built-in tool that compares meanings. Other tools declare their hosts
-    /// themselves.
+    /// Adds the needs of the endpoint to a built-in tool that uses it. Other tools declare their hosts themselves.
     pub fn add_needs_to(&self, tool: &mut Tool) {
         if !uses_embeddings(tool) {
             return;
@@ -141,19 +140,19 @@ mod tests {
 
     #[test]
     fn embeddings_endpoint_yields_one_host_and_one_header() {
-        let found = check(
+        let endpoint = check(
             json!({"url": "http://LOCALHOST:8888/v1", "model": "m", "key": "K", "dimensions": 256}),
         );
-        let found = found.unwrap();
-        assert_eq!(found.host.host, "http://localhost:8888");
-        assert_eq!(found.host.methods, ["POST"]);
-        assert!(found.host.pattern().is_ok());
-        let secret = found.secret.unwrap();
+        let endpoint = endpoint.unwrap();
+        assert_eq!(endpoint.host.host, "http://localhost:8888");
+        assert_eq!(endpoint.host.methods, ["POST"]);
+        assert!(endpoint.host.pattern().is_ok());
+        let secret = endpoint.secret.unwrap();
         assert_eq!(
             (secret.host.as_str(), secret.header.as_str()),
             ("http://localhost:8888", "Authorization")
         );
-        let read: Value = serde_json::from_str(&found.settings).unwrap();
+        let read: Value = serde_json::from_str(&endpoint.settings).unwrap();
         assert_eq!(read["url"], "http://LOCALHOST:8888/v1");
     }
 
@@ -183,11 +182,11 @@ mod tests {
             ),
             (
                 json!({"url": url, "model": "m", "dimensions": 0}),
-                "between 1 and 4096",
+                "expected 1 to 4096",
             ),
             (
                 json!({"url": url, "model": "m", "dimensions": 9999}),
-                "between 1 and 4096",
+                "expected 1 to 4096",
             ),
             (
                 json!({"url": url, "model": "m", "secret": "K"}),

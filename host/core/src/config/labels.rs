@@ -11,7 +11,7 @@ use crate::outcome::{DataClass, TrustLevel};
 pub struct LabelSettings {
     /// The trust level of its results: untrusted, verified or user.
     #[schemars(with = "Option<String>")]
-    #[serde(deserialize_with = "not_system")]
+    #[serde(deserialize_with = "deserialize_output_trust")]
     pub output_trust: Option<TrustLevel>,
     /// The data class of its results: public, internal, sensitive or secret.
     #[schemars(with = "Option<String>")]
@@ -20,8 +20,10 @@ pub struct LabelSettings {
     pub accepts_untrusted: Option<bool>,
 }
 
-/// `system` is reserved for mimir.
-fn not_system<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<TrustLevel>, D::Error> {
+/// Rejects `system`, which is reserved for mimir.
+fn deserialize_output_trust<'de, D: serde::Deserializer<'de>>(
+    from: D,
+) -> Result<Option<TrustLevel>, D::Error> {
     match Option::<TrustLevel>::deserialize(from)? {
         Some(TrustLevel::System) => Err(serde::de::Error::custom(
             "unknown variant `system`, expected one of `user`, `verified`, `untrusted`",
@@ -45,15 +47,15 @@ pub struct ToolAuditSettings {
     /// Records the arguments of its calls, in place of `audit.logArgs`.
     pub log_args: Option<bool>,
     /// Results are never recorded; only `false` is accepted.
-    #[serde(deserialize_with = "never")]
+    #[serde(deserialize_with = "deserialize_log_output")]
     pub log_output: bool,
 }
 
-fn never<'de, D: serde::Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
-    match bool::deserialize(from)? {
-        false => Ok(false),
-        true => Err(serde::de::Error::custom(
-            "the audit log never keeps results; leave `logOutput` out",
-        )),
+fn deserialize_log_output<'de, D: serde::Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+    if bool::deserialize(from)? {
+        return Err(serde::de::Error::custom(
+            "results are never recorded in the audit log: remove `logOutput`",
+        ));
     }
+    Ok(false)
 }

@@ -13,7 +13,7 @@ use crate::limits::Limits;
 pub struct LimitSettings {
     /// Wall clock in milliseconds.
     pub time_ms: Option<u64>,
-    /// Units of fuel. Where it is not set, 20,000,000,000 for each second of `timeMs`.
+    /// Units of fuel; 20,000,000,000 for each second of `timeMs` if unset.
     pub fuel: Option<u64>,
     /// Memory in MiB.
     pub memory_mb: Option<u64>,
@@ -174,7 +174,7 @@ pub struct OutOfRangeError {
     pub value: u64,
     /// The minimum.
     pub min: u64,
-    /// The maximum that can be enforced, or that limits anything.
+    /// The maximum that can be enforced, or that has any effect.
     pub max: u64,
 }
 
@@ -184,21 +184,22 @@ type AllowedRange = (u64, u64);
 /// A day, as for `mimir call --timeout`: a longer call makes no sense.
 const TIME_MS: AllowedRange = (1, 24 * 60 * 60 * 1_000);
 
-/// The minimum starts a component. The maximum is that of the engine's counter: with it the clock alone limits a call.
+/// The minimum is enough to start a component. The maximum is that of the engine's counter: only the wall clock limits
+/// a call then.
 const FUEL: AllowedRange = (1_000, i64::MAX as u64);
 
 /// A result is in memory several times while it is read and shown.
 const OUTPUT_BYTES: AllowedRange = (1, 1 << 30);
 const OUTPUT_CHARS: AllowedRange = (1, 1 << 30);
 
-/// From none to more than a person reads; a line from one byte to a page of JSON.
+/// From no lines to more than a person reads, each from one byte to a page of JSON.
 const LOG_LINES: AllowedRange = (0, 1_000_000);
 const LOG_LINE_BYTES: AllowedRange = (1, 1 << 20);
 
 /// From one file to the usual limit of a process.
 const OPEN_FILES: AllowedRange = (1, 1 << 16);
 
-/// The minimum compiles a small component; the maximum is the memory of the largest machines.
+/// The minimum is enough to compile a small component; the maximum is the memory of the largest machines.
 const COMPILE_MEMORY_MB: AllowedRange = (64, 1 << 20);
 
 /// From a call that may add nothing to a terabyte and a billion files.
@@ -237,8 +238,8 @@ mod tests {
 
     #[test]
     fn limit_settings_are_checked_against_bounds() {
-        let all = serde_json::to_value(LimitSettings::default()).unwrap();
-        for key in all.as_object().unwrap().keys() {
+        let unset = serde_json::to_value(LimitSettings::default()).unwrap();
+        for key in unset.as_object().unwrap().keys() {
             let check = |value: Value| {
                 let settings: LimitSettings =
                     serde_json::from_value(json!({ key: value })).unwrap();

@@ -94,21 +94,21 @@ pub struct McpServerSettings {
     pub resources: Option<bool>,
     /// `false` hides its prompts from clients of mimir.
     pub prompts: Option<bool>,
-    /// `false` forbids it to have the client's person fill in a form.
+    /// `false` forbids it to ask the client's user to fill in a form.
     pub elicitation: Option<bool>,
-    /// Allows it to have the client's model complete a text.
+    /// Allows it to request completions from the client's model.
     pub sampling: Option<bool>,
-    /// Tells it the workspace as its root.
+    /// Passes it the workspace as its root.
     pub roots: Option<bool>,
     /// Its sandbox, in place of that of commands.
     pub sandbox: Option<SandboxMode>,
-    /// Gives it access to the network. If it is set and not available, the server is not started.
+    /// Gives it access to the network. If the sandbox cannot do that, the server is not started.
     pub network_access: Option<bool>,
     /// The hosts that it reaches from its sandbox, by mimir's proxy: `api.example.com`, `*.example.com`, or `*` for
     /// every public host.
     pub network: Vec<String>,
     /// The folders of the workspace that the program of a package sees: `.` for all of it, `docs:ro` to be read only.
-    /// An argument that names one of them is given as its absolute path. Not set, it sees nothing of the workspace.
+    /// An argument that names one of them is passed as its absolute path. If unset, it sees nothing of the workspace.
     pub folders: Vec<String>,
     /// Mounts in addition to those of all commands.
     #[schemars(with = "Vec<String>")]
@@ -346,8 +346,9 @@ mod tests {
             let error = block.servers[name].check(name).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
         }
-        let fine = block(json!({"a": {"command": "x", "prefix": ""}, "b": {"enabled": false}}));
-        fine.servers
+        let config = block(json!({"a": {"command": "x", "prefix": ""}, "b": {"enabled": false}}));
+        config
+            .servers
             .iter()
             .for_each(|(name, server)| server.check(name).unwrap());
         let late = block(json!({"a": {"command": "x", "idleMs": 0}}));

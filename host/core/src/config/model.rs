@@ -1,7 +1,7 @@
 //! The settings of language models and their providers.
 //!
-//! The destination of a conversation and its secret follow only from settings that a person has written: a model on
-//! this machine, too, is used only if a file names it.
+//! The destination of a conversation and its secret follow only from settings that a person has written. Even a model
+//! on this machine is used only if a file names it.
 
 use std::collections::BTreeMap;
 
@@ -151,11 +151,11 @@ impl ProviderSettings {
         &self,
         name: &str,
     ) -> Result<(ProviderApi, String, Option<String>), String> {
-        let at = format!("providers.{}", visible(prefix(name, NAME_MAX)));
+        let key_path = format!("providers.{}", visible(prefix(name, NAME_MAX)));
         let is_name_char = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.');
         if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(is_name_char) {
             return Err(format!(
-                "{at}: a provider's name has 1 to {NAME_MAX} letters, digits, `_`, `-` and `.`"
+                "{key_path}: a provider's name must have 1 to {NAME_MAX} letters, digits, `_`, `-` and `.`"
             ));
         }
         for (model, price) in &self.prices {
@@ -163,13 +163,13 @@ impl ProviderSettings {
             if !is_valid(price.input) || !is_valid(price.output) {
                 let model = visible(prefix(model, NAME_MAX));
                 return Err(format!(
-                    "{at}.prices.{model}: a price is a number from 0 to {PRICE_MAX}, for a million tokens"
+                    "{key_path}.prices.{model}: a price must be a number from 0 to {PRICE_MAX}, for a million tokens"
                 ));
             }
         }
         let Some(api) = self.api.or_else(|| ProviderApi::from_name(name)) else {
             return Err(format!(
-                "{at}.api is missing: name its API, `openai` if you are not sure (or responses, anthropic, gemini, ollama)"
+                "{key_path}.api is missing: set it to openai (if you are not sure), responses, anthropic, gemini or ollama"
             ));
         };
         let is_key_char = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.');
@@ -177,7 +177,7 @@ impl ProviderSettings {
             && (key.is_empty() || key.len() > 64 || !key.bytes().all(is_key_char))
         {
             return Err(format!(
-                "{at}.key is not a valid name of a secret: use letters, digits and _; the value itself goes into `mimir secrets set`"
+                "{key_path}.key is not a valid name of a secret: use letters, digits and _; store the value itself with `mimir secrets set`"
             ));
         }
         let (url, key) = match (&self.url, api.default_endpoint()) {
@@ -189,22 +189,23 @@ impl ProviderSettings {
             }
             (None, None) => {
                 return Err(format!(
-                    "{at}.url is missing: name where it is, such as http://127.0.0.1:11434/v1/"
+                    "{key_path}.url is missing: set it to the base URL of the API, such as http://127.0.0.1:11434/v1/"
                 ));
             }
         };
-        let target = RequestTarget::parse(url).map_err(|error| format!("{at}.url: {error}"))?;
+        let target =
+            RequestTarget::parse(url).map_err(|error| format!("{key_path}.url: {error}"))?;
         let parsed = target.url();
         if parsed.query().is_some() || parsed.fragment().is_some() {
             return Err(format!(
-                "{at}.url has a query or a fragment: give the base URL alone"
+                "{key_path}.url has a query or a fragment: give the base URL alone"
             ));
         }
         if let (Some(_), UrlScheme::Http) = (&key, target.scheme())
             && !target.host().is_this_machine()
         {
             return Err(format!(
-                "{at}.url uses http, which would send the key unencrypted; use https"
+                "{key_path}.url uses http, which would send the key unencrypted; use https"
             ));
         }
         let mut url = parsed.to_string();
@@ -216,7 +217,7 @@ impl ProviderSettings {
 }
 
 impl Config {
-    /// Resolves `PROVIDER/MODEL`: `requested`, or else the model of the settings. The error says what to write.
+    /// Resolves `PROVIDER/MODEL`: `requested`, or else the model of the settings. The error explains what to set.
     pub fn chosen_model(&self, requested: Option<&str>) -> Result<ChosenModel, String> {
         let Some(name) = requested.or(self.model.as_deref()) else {
             return Err(
@@ -230,7 +231,7 @@ impl Config {
             }
             _ => {
                 return Err(format!(
-                    "`{shown}` names no model; it is PROVIDER/MODEL, such as anthropic/NAME"
+                    "`{shown}` is not a valid model: expected PROVIDER/MODEL, such as anthropic/NAME"
                 ));
             }
         };
@@ -241,10 +242,10 @@ impl Config {
             None => {
                 let known = self.providers.keys().map(String::as_str);
                 let known = known.chain(ProviderApi::ALL.map(ProviderApi::as_str));
-                let near = did_you_mean(provider, known);
+                let suggestion = did_you_mean(provider, known);
                 let provider = visible(prefix(provider, NAME_MAX));
                 return Err(format!(
-                    "unknown provider `{provider}`.{near} The settings define one under `providers.{provider}`"
+                    "unknown provider `{provider}`.{suggestion} The settings define one under `providers.{provider}`"
                 ));
             }
         };
@@ -311,11 +312,11 @@ mod tests {
         let block = |value| serde_json::from_value::<ProviderSettings>(value).unwrap();
         let user = block(json!({"api": "openai", "url": "https://mine.example", "key": "MINE"}));
         let other = block(json!({"url": "https://theirs.example"}));
-        let speaks = block(json!({"api": "anthropic"}));
+        let with_api = block(json!({"api": "anthropic"}));
         let prices = block(json!({"prices": {"m": {"input": 1, "output": 2}}}));
-        for taken in [&other, &speaks] {
-            let merged = ProviderSettings::merge([&user, taken].into_iter());
-            assert_eq!(&merged, taken);
+        for replacing in [&other, &with_api] {
+            let merged = ProviderSettings::merge([&user, replacing].into_iter());
+            assert_eq!(&merged, replacing);
         }
         let merged = ProviderSettings::merge([&user, &prices].into_iter());
         assert_eq!((merged.url, merged.key), (user.url, user.key));

@@ -69,14 +69,14 @@ impl NetworkSettings {
         }
     }
 
-    /// The network policy of these settings; `at` is the key of the block, for messages.
-    pub fn policy(&self, at: &str) -> NetworkPolicy {
-        self.policy_over(at, &[])
+    /// The network policy of these settings; `block_key` is the key of the block, for messages.
+    pub fn policy(&self, block_key: &str) -> NetworkPolicy {
+        self.policy_over(block_key, &[])
     }
 
     /// The network policy, with `granted` in place of an unset list of hosts.
-    pub fn policy_over(&self, at: &str, granted: &[AllowedHost]) -> NetworkPolicy {
-        let mut rules = self.rules(at);
+    pub fn policy_over(&self, block_key: &str, granted: &[AllowedHost]) -> NetworkPolicy {
+        let mut rules = self.rules(block_key);
         if self.allowed_hosts.is_none() {
             rules.allowed.extend(granted.iter().cloned());
         }
@@ -87,7 +87,7 @@ impl NetworkSettings {
         rules
             .hosts
             .retain(|name, to| cap.hosts.0.get(name) == Some(to));
-        NetworkPolicy::new(rules).capped_by(cap.policy_over(at, granted))
+        NetworkPolicy::new(rules).capped_by(cap.policy_over(block_key, granted))
     }
 
     /// Returns the settings that are in force before a person accepts the file.
@@ -96,8 +96,8 @@ impl NetworkSettings {
     }
 
     /// Returns true if an entry of the list names the host of a request.
-    pub(crate) fn lists_host(&self, at: &str, target: &RequestTarget, method: &str) -> bool {
-        let rules = NetworkPolicy::new(self.rules(at));
+    pub(crate) fn lists_host(&self, block_key: &str, target: &RequestTarget, method: &str) -> bool {
+        let rules = NetworkPolicy::new(self.rules(block_key));
         matches!(
             rules.judge(target, method),
             NetworkVerdict::Allowed(Some(_))
@@ -105,17 +105,17 @@ impl NetworkSettings {
     }
 
     /// Returns the network policy as a cap on other settings: unset keys cap nothing.
-    pub fn cap(&self, at: &str) -> NetworkPolicy {
-        let open = match self.allowed_hosts {
+    pub fn cap(&self, block_key: &str) -> NetworkPolicy {
+        let default_mode = match self.allowed_hosts {
             Some(_) => NetworkMode::Allowlist,
             None => NetworkMode::Any,
         };
         NetworkPolicy::new(NetworkRules {
-            mode: self.mode.unwrap_or(open),
+            mode: self.mode.unwrap_or(default_mode),
             blocked_ports: self.blocked_ports.clone().unwrap_or_default(),
             block_private: self.block_private_ips.unwrap_or(false),
             block_metadata: self.block_metadata_endpoints.unwrap_or(false),
-            ..self.rules(at)
+            ..self.rules(block_key)
         })
     }
 
@@ -132,11 +132,11 @@ impl NetworkSettings {
             .collect()
     }
 
-    fn rules(&self, at: &str) -> NetworkRules {
+    fn rules(&self, block_key: &str) -> NetworkRules {
         let base = NetworkRules::default();
         let allowed = self.allowed_hosts.iter().flatten().cloned();
         NetworkRules {
-            at: at.to_owned(),
+            key: block_key.to_owned(),
             mode: self.mode.unwrap_or(base.mode),
             allowed: allowed.map(Into::into).collect(),
             blocked_ports: self.blocked_ports.clone().unwrap_or(base.blocked_ports),
@@ -144,7 +144,7 @@ impl NetworkSettings {
             block_metadata: self.block_metadata_endpoints.unwrap_or(base.block_metadata),
             hosts: self.hosts.0.clone(),
             as_resolved: Vec::new(),
-            served: base.served,
+            served_ports: base.served_ports,
         }
     }
 
@@ -240,10 +240,10 @@ enum AddressList {
     Several(Vec<IpAddr>),
 }
 
-/// The type for the JSON Schema.
+/// The form of [`AddressList`] in the JSON Schema.
 #[derive(JsonSchema)]
 #[schemars(untagged)]
-#[expect(dead_code, reason = "its schema is all that it is for")]
+#[expect(dead_code, reason = "only its schema is used")]
 enum AddressListSchema {
     One(String),
     Several(Vec<String>),
@@ -306,7 +306,7 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
-    fn says(policy: &NetworkPolicy, url: &str) -> &'static str {
+    fn verdict_of(policy: &NetworkPolicy, url: &str) -> &'static str {
         match policy.judge(&RequestTarget::parse(url).unwrap(), "GET") {
             NetworkVerdict::Allowed(_) => "allowed",
             NetworkVerdict::Unlisted(_) => "unlisted",
@@ -322,11 +322,11 @@ mod tests {
             "hosts": {"App.Example": "10.0.0.1", "two.example": ["10.0.0.2", "::ffff:10.0.0.3"]},
         }}));
         let policy = config.network(None);
-        assert_eq!(says(&policy, "https://api.github.com/"), "allowed");
-        assert_eq!(says(&policy, "https://github.com/"), "unlisted");
-        assert_eq!(says(&policy, "https://api.github.com:22/"), "refused");
-        assert_eq!(says(&policy, "http://127.0.0.1:8080/"), "allowed");
-        assert_eq!(says(&policy, "http://10.0.0.1/"), "refused");
+        assert_eq!(verdict_of(&policy, "https://api.github.com/"), "allowed");
+        assert_eq!(verdict_of(&policy, "https://github.com/"), "unlisted");
+        assert_eq!(verdict_of(&policy, "https://api.github.com:22/"), "refused");
+        assert_eq!(verdict_of(&policy, "http://127.0.0.1:8080/"), "allowed");
+        assert_eq!(verdict_of(&policy, "http://10.0.0.1/"), "refused");
         let two = policy.addresses(&RequestTarget::parse("http://two.example/").unwrap());
         assert_eq!(
             two,
@@ -344,15 +344,15 @@ mod tests {
             "tools": {"fetch": {"network": {"mode": "allowlist", "extraRoots": ["two.pem"]}}, "other": {}},
         }));
         assert_eq!(
-            says(&config.network(Some("fetch")), "https://a.example/"),
+            verdict_of(&config.network(Some("fetch")), "https://a.example/"),
             "allowed"
         );
         assert_eq!(
-            says(&config.network(Some("other")), "https://a.example/"),
+            verdict_of(&config.network(Some("other")), "https://a.example/"),
             "refused"
         );
         assert_eq!(
-            says(&config.network(Some("none")), "https://a.example/"),
+            verdict_of(&config.network(Some("none")), "https://a.example/"),
             "refused"
         );
         assert_eq!(config.tool_network("fetch").roots(), ["one.pem", "two.pem"]);
@@ -368,21 +368,25 @@ mod tests {
         }));
         file.clamp_to(&below);
         let all = file.network(None);
-        assert_eq!(says(&all, "http://a.example/"), "allowed");
-        assert_eq!(says(&all, "https://a.example/"), "refused", "its port");
-        assert_eq!(says(&all, "http://c.example/"), "unlisted");
-        assert_eq!(says(&all, "http://127.0.0.1/"), "refused");
+        assert_eq!(verdict_of(&all, "http://a.example/"), "allowed");
+        assert_eq!(
+            verdict_of(&all, "https://a.example/"),
+            "refused",
+            "its port"
+        );
+        assert_eq!(verdict_of(&all, "http://c.example/"), "unlisted");
+        assert_eq!(verdict_of(&all, "http://127.0.0.1/"), "refused");
         let fixed = all.addresses(&RequestTarget::parse("http://b.example/").unwrap());
         assert_eq!(
             fixed, None,
             "the weaker files do not fix it to that address"
         );
         assert_eq!(
-            says(&file.network(Some("fetch")), "http://c.example/"),
+            verdict_of(&file.network(Some("fetch")), "http://c.example/"),
             "unlisted"
         );
         assert_eq!(
-            says(&file.network(Some("quiet")), "http://a.example/"),
+            verdict_of(&file.network(Some("quiet")), "http://a.example/"),
             "refused"
         );
         assert_eq!(file.tool_network("fetch").roots(), [""; 0]);

@@ -26,7 +26,7 @@ pub struct SandboxSettings {
     pub socket: Option<String>,
     /// Additional mounts.
     pub bind_mounts: Vec<BindMount>,
-    /// Gives commands access to the network. If it is set and not available, no command starts.
+    /// Gives commands access to the network. If the sandbox cannot do that, no command starts.
     pub network_access: Option<bool>,
     /// Maximum memory of a command, in MiB.
     pub max_memory_mb: Option<u64>,
@@ -191,7 +191,7 @@ impl FromStr for BindMount {
     type Err = BindMountError;
 
     fn from_str(written: &str) -> Result<Self, BindMountError> {
-        let fault = |why| BindMountError {
+        let error = |why| BindMountError {
             written: written.to_owned(),
             why,
         };
@@ -203,18 +203,18 @@ impl FromStr for BindMount {
         let writable = match parts.next() {
             None | Some("ro") => false,
             Some("rw") => true,
-            Some(_) => return Err(fault("the last part must be `ro` or `rw`")),
+            Some(_) => return Err(error("the last part must be `ro` or `rw`")),
         };
         if parts.next().is_some() {
-            return Err(fault("it has more than three parts"));
+            return Err(error("it has more than three parts"));
         }
         for path in [from, at] {
             if !path.starts_with('/') || path.split('/').any(|part| part == "..") {
-                return Err(fault("paths must be absolute, without `..`"));
+                return Err(error("paths must be absolute, without `..`"));
             }
         }
         if at.trim_matches('/').is_empty() {
-            return Err(fault("the target must not be `/`"));
+            return Err(error("the target must not be `/`"));
         }
         Ok(Self {
             from: from.to_owned(),

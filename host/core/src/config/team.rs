@@ -111,8 +111,8 @@ mod tests {
         serde_json::from_value(value.clone()).unwrap()
     }
 
-    /// A user's settings under a team's file.
-    fn under(team: &Value, user: &Value) -> Config {
+    /// Returns the user's settings, restricted by the team's file.
+    fn user_under_team(team: &Value, user: &Value) -> Config {
         let mut settings = config(user);
         settings.under_team(&config(team), |key| {
             let pointer = format!("/{}", key.replace('.', "/"));
@@ -124,13 +124,21 @@ mod tests {
     #[test]
     fn team_sandbox_mode_wins_and_limits_are_capped() {
         let user = json!({"sandbox": {"mode": "none", "maxMemoryMb": 900, "networkAccess": true, "bindMounts": ["/data"]}});
-        assert_eq!(under(&json!({}), &user).sandbox, config(&user).sandbox);
-        let team = json!({"sandbox": {"mode": "process", "maxMemoryMb": 500, "maxProcesses": 9, "networkAccess": false, "bindMounts": ["/team"]}});
-        assert_eq!(under(&team, &user).sandbox, config(&team).sandbox);
-        let wider = json!({"sandbox": {"maxMemoryMb": 2000}});
-        assert_eq!(under(&wider, &user).sandbox.max_memory_mb, Some(900));
         assert_eq!(
-            under(&json!({"sandbox": "auto"}), &user).sandbox.mode,
+            user_under_team(&json!({}), &user).sandbox,
+            config(&user).sandbox
+        );
+        let team = json!({"sandbox": {"mode": "process", "maxMemoryMb": 500, "maxProcesses": 9, "networkAccess": false, "bindMounts": ["/team"]}});
+        assert_eq!(user_under_team(&team, &user).sandbox, config(&team).sandbox);
+        let wider = json!({"sandbox": {"maxMemoryMb": 2000}});
+        assert_eq!(
+            user_under_team(&wider, &user).sandbox.max_memory_mb,
+            Some(900)
+        );
+        assert_eq!(
+            user_under_team(&json!({"sandbox": "auto"}), &user)
+                .sandbox
+                .mode,
             Some(SandboxMode::Auto),
             "never none"
         );
@@ -146,10 +154,16 @@ mod tests {
             "webSearch": {"provider": "brave", "key": "OWN"},
         });
         let own = config(&user);
-        let same = under(&json!({}), &user);
-        assert_eq!((same.audit, same.approvals), (own.audit, own.approvals));
-        assert_eq!((same.profile, &same.secrets), (own.profile, &own.secrets));
-        assert_eq!(same.web_search, own.web_search);
+        let unchanged = user_under_team(&json!({}), &user);
+        assert_eq!(
+            (unchanged.audit, unchanged.approvals),
+            (own.audit, own.approvals)
+        );
+        assert_eq!(
+            (unchanged.profile, &unchanged.secrets),
+            (own.profile, &own.secrets)
+        );
+        assert_eq!(unchanged.web_search, own.web_search);
         let team = json!({
             "profile": "fine", "tools": {"autoLoadCustomTools": false},
             "approvals": {"timeoutMs": 9_000, "leaseDays": 1},
@@ -158,7 +172,7 @@ mod tests {
             "webSearch": {"provider": "tavily", "key": "TEAM"},
             "mcp": {"marks": "text"},
         });
-        let settings = under(&team, &user);
+        let settings = user_under_team(&team, &user);
         assert_eq!(settings.profile, ToolProfile::Fine);
         assert!(!settings.tools.auto_load_custom_tools);
         assert_eq!(settings.approvals.timeout_ms, 5_000, "the smaller counts");

@@ -53,17 +53,17 @@ impl Config {
         self.agent.collect_weakening_keys(&below.agent, &mut keys);
         keys.extend(self.secrets.keys().map(|name| format!("secrets.{name}")));
         let defaults = Config::default().approvals;
-        let (set, base) = (&self.approvals, &below.approvals);
+        let (own, base) = (&self.approvals, &below.approvals);
         for (key, value, default, base) in [
             (
                 "timeoutMs",
-                set.timeout_ms,
+                own.timeout_ms,
                 defaults.timeout_ms,
                 base.timeout_ms,
             ),
             (
                 "leaseDays",
-                set.lease_days.into(),
+                own.lease_days.into(),
                 defaults.lease_days.into(),
                 base.lease_days.into(),
             ),
@@ -131,7 +131,7 @@ impl ToolSettings {
         }
         let block = self.approval.block();
         if block.is_some_and(|block| block.conditions.unknown_host_requires_approval) {
-            // Hosts without a grant would be refused; this setting asks about them instead.
+            // Without this setting, hosts without a grant are refused; with it, a person is asked.
             keys.push(format!(
                 "{key}.approval.conditions.unknownHostRequiresApproval"
             ));
@@ -444,17 +444,21 @@ mod tests {
                 file.clamp_to(&below);
                 file.sandbox
             };
-            let held = clamped(tight);
+            let tightened = clamped(tight);
             assert_eq!(
-                (held.max_memory_mb, held.max_processes, held.max_cpu_percent),
+                (
+                    tightened.max_memory_mb,
+                    tightened.max_processes,
+                    tightened.max_cpu_percent
+                ),
                 (Some(tight.0), Some(tight.1), Some(tight.2))
             );
-            let refused = clamped(wide);
-            assert_eq!(refused.max_memory_mb, below.sandbox.max_memory_mb);
-            assert_eq!(refused.max_processes, below.sandbox.max_processes);
-            // Without a setting of the user's, commands have no limit of processor time.
+            let widened = clamped(wide);
+            assert_eq!(widened.max_memory_mb, below.sandbox.max_memory_mb);
+            assert_eq!(widened.max_processes, below.sandbox.max_processes);
+            // Without a setting of the user, commands have no limit of processor time.
             assert_eq!(
-                refused.max_cpu_percent,
+                widened.max_cpu_percent,
                 below.sandbox.max_cpu_percent.or(Some(80))
             );
         }

@@ -17,7 +17,7 @@ use crate::tool::{Tool, ToolSource};
 pub struct WebSearchSettings {
     /// `brave`, `tavily`, `searxng`, or `template` for any other that answers in JSON.
     pub provider: WebSearchProvider,
-    /// The URL of a SearXNG, or of a template: with `{query}`, and `{count}` for the number of results.
+    /// The URL of a SearXNG instance, or of a template: with `{query}`, and `{count}` for the number of results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// The name of the secret with the API key, as stored by `mimir secrets set`.
@@ -45,7 +45,7 @@ pub enum WebSearchProvider {
     Brave,
     /// Tavily.
     Tavily,
-    /// A SearXNG, which may be on this machine.
+    /// A SearXNG instance, which may be on this machine.
     Searxng,
     /// Any other, by a template.
     Template,
@@ -157,7 +157,9 @@ impl WebSearchSettings {
             ("fields", self.fields.is_some(), is_template),
         ] {
             if is_set && !is_supported {
-                return Err(format!("webSearch.{key} is not for {provider}; remove it"));
+                return Err(format!(
+                    "webSearch.{key} is not supported by {provider}; remove it"
+                ));
             }
         }
         match &self.key {
@@ -168,7 +170,7 @@ impl WebSearchSettings {
                 Err("webSearch.header is for a secret; name it in webSearch.key".to_owned())
             }
             Some(name) if !is_name(name) => Err(format!(
-                "webSearch.key: `{}` is not a valid name of a secret: use letters, digits and _; the value itself goes into `mimir secrets set`",
+                "webSearch.key: `{}` is not a valid name of a secret: use letters, digits and _; store the value itself with `mimir secrets set`",
                 crate::text::visible(crate::text::prefix(name, 8))
             )),
             _ => Ok(()),
@@ -190,7 +192,7 @@ impl WebSearchSettings {
         if self.provider == WebSearchProvider::Template {
             let body = self.body.as_deref().unwrap_or_default();
             if !written.contains("{query}") && !body.contains("{query}") {
-                return Err("webSearch.url, or webSearch.body, has no {query}".to_owned());
+                return Err("webSearch.url or webSearch.body must contain {query}".to_owned());
             }
             if self.body.is_some() {
                 serde_json::from_str::<serde_json::Value>(body)
@@ -202,9 +204,9 @@ impl WebSearchSettings {
             let text = written.replace("{query}", word).replace("{count}", "1");
             RequestTarget::parse(&text).map_err(|error| format!("webSearch.url: {error}"))
         };
-        let (target, other) = (parse_with("a")?, parse_with("b")?);
-        if target.origin() != other.origin() {
-            return Err("webSearch.url: {query} stands in the host".to_owned());
+        let (target, with_other_query) = (parse_with("a")?, parse_with("b")?);
+        if target.origin() != with_other_query.origin() {
+            return Err("webSearch.url: {query} must not be part of the host".to_owned());
         }
         Ok(target)
     }
@@ -225,9 +227,9 @@ impl WebSearchSettings {
 
 /// Returns true for a valid secret and variable name.
 pub(super) fn is_name(name: &str) -> bool {
-    let start = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    start && plain && name != SEARCH_VARIABLE
+    let has_valid_start = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    let has_valid_chars = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    has_valid_start && has_valid_chars && name != SEARCH_VARIABLE
 }
 
 impl WebSearchEndpoint {
@@ -341,11 +343,11 @@ mod tests {
             ),
             (
                 json!({"provider": "brave", "key": "K", "url": "https://evil.example"}),
-                "webSearch.url is not for brave",
+                "webSearch.url is not supported by brave",
             ),
             (
                 json!({"provider": "searxng", "url": "https://a.example", "results": "x"}),
-                "webSearch.results is not for searxng",
+                "webSearch.results is not supported by searxng",
             ),
             (json!({"provider": "searxng"}), "webSearch.url is missing"),
             (
@@ -354,11 +356,11 @@ mod tests {
             ),
             (
                 json!({"provider": "template", "url": "https://a.example"}),
-                "no {query}",
+                "must contain {query}",
             ),
             (
                 json!({"provider": "template", "url": "https://{query}.example/"}),
-                "stands in the host",
+                "must not be part of the host",
             ),
             (
                 json!({"provider": "template", "url": "https://a.example/", "body": "{query}"}),

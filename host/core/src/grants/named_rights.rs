@@ -34,35 +34,35 @@ pub fn named_folder(path: &str, access: DirectoryAccess) -> FileNeed {
 /// Returns true for a tool of a component that was not written for mimir and cannot declare its needs: a person names
 /// them.
 pub fn is_foreign(tool: &Tool) -> bool {
-    !tool.origin.speaks && tool.source == ToolSource::Custom
+    !tool.origin.declares_needs && tool.source == ToolSource::Custom
 }
 
 /// Returns true if hosts can be named for a tool: it can send requests, and cannot declare where to.
 pub fn takes_hosts(tool: &Tool) -> bool {
-    takes(tool, "wasi:http/outgoing-handler")
+    is_foreign_with(tool, "wasi:http/outgoing-handler")
 }
 
 /// Returns true if folders can be named for a tool: it can open files, and cannot declare which.
 pub fn takes_files(tool: &Tool) -> bool {
-    takes(tool, "wasi:filesystem/")
+    is_foreign_with(tool, "wasi:filesystem/")
 }
 
 /// Returns true if variables can be named for a tool.
 pub fn takes_variables(tool: &Tool) -> bool {
-    takes(tool, "wasi:cli/environment")
+    is_foreign_with(tool, "wasi:cli/environment")
 }
 
 /// Returns true if settings can be named for a tool.
 pub fn takes_config(tool: &Tool) -> bool {
-    takes(tool, "wasi:config/")
+    is_foreign_with(tool, "wasi:config/")
 }
 
-fn takes(tool: &Tool, interface: &str) -> bool {
+fn is_foreign_with(tool: &Tool, interface: &str) -> bool {
     let mut imports = tool.origin.imports.iter();
     is_foreign(tool) && imports.any(|import| import.starts_with(interface))
 }
 
-/// Returns true if a tool could open files, and was granted none.
+/// Returns true if a tool could open files, but was granted none.
 pub fn lacks_files(tool: &Tool, rights: &Needs) -> bool {
     takes_files(tool) && rights.files.is_empty()
 }
@@ -75,15 +75,15 @@ pub fn files_remedy(tool: &Tool) -> String {
     )
 }
 
-/// The rights named by a person for which the tool has an import.
-pub fn retain_nameable(tool: &Tool, mut named: Needs) -> Needs {
-    let sends = takes_hosts(tool);
-    for (takes, kind) in [
-        (sends, NeedKind::Hosts),
-        (sends, NeedKind::Secrets),
+/// Drops the named rights for which the tool has no import.
+pub fn retain_importable(tool: &Tool, mut named: Needs) -> Needs {
+    let sends_requests = takes_hosts(tool);
+    for (is_supported, kind) in [
+        (sends_requests, NeedKind::Hosts),
+        (sends_requests, NeedKind::Secrets),
         (takes_files(tool), NeedKind::Files),
     ] {
-        if !takes {
+        if !is_supported {
             named.clear(kind);
         }
     }

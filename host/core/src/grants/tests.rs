@@ -14,7 +14,7 @@ fn plugin(digest: &str, change: impl Fn(&mut Tool)) -> Vec<Tool> {
     }];
     tool.definition.needs.tools = vec!["other".into()];
     tool.origin = Arc::new(ToolOrigin {
-        speaks: true,
+        declares_needs: true,
         digest: digest.into(),
         imports: vec!["b".into(), "a".into()],
         ..(*tool.origin).clone()
@@ -23,11 +23,11 @@ fn plugin(digest: &str, change: impl Fn(&mut Tool)) -> Vec<Tool> {
     vec![tool]
 }
 
-fn shared(tools: &[Tool]) -> Vec<Arc<Tool>> {
+fn in_arcs(tools: &[Tool]) -> Vec<Arc<Tool>> {
     tools.iter().cloned().map(Arc::new).collect()
 }
 
-fn locked(grant: Grant) -> ToolsLock {
+fn lock_of(grant: Grant) -> ToolsLock {
     let mut lock = ToolsLock::default();
     lock.plugins.insert("sample.wasm".into(), grant);
     lock
@@ -36,8 +36,8 @@ fn locked(grant: Grant) -> ToolsLock {
 #[test]
 fn grant_applies_to_the_granted_build_only() {
     let mut tools = plugin("00", |_| {});
-    let grant = Grant::new(&shared(&tools), vec![]).unwrap();
-    let lock = locked(grant.clone());
+    let grant = Grant::new(&in_arcs(&tools), vec![]).unwrap();
+    let lock = lock_of(grant.clone());
     assert!(apply(&lock, &mut tools, |_, _| true).is_empty());
     assert_eq!(tools[0].trust, ToolTrust::Trusted);
     assert_eq!(tools[0].granted, tools[0].definition.needs);
@@ -48,7 +48,7 @@ fn grant_applies_to_the_granted_build_only() {
     assert_eq!(
         rebuilt[0].changes,
         Some(GrantChanges::default()),
-        "it asks for the same"
+        "its needs are unchanged"
     );
     assert!(rebuilt[0].granted.is_empty());
 }
@@ -56,7 +56,7 @@ fn grant_applies_to_the_granted_build_only() {
 #[test]
 fn grant_changes_name_every_widening() {
     let before = plugin("00", |_| {});
-    let lock = locked(Grant::new(&shared(&before), vec![]).unwrap());
+    let lock = lock_of(Grant::new(&in_arcs(&before), vec![]).unwrap());
     let changes = |change: fn(&mut Tool)| {
         let mut tools = plugin("01", change);
         apply(&lock, &mut tools, |_, _| true);
@@ -92,8 +92,8 @@ fn grant_changes_name_every_widening() {
 #[test]
 fn grant_excludes_withheld_needs() {
     let mut tools = plugin("00", |_| {});
-    let grant = Grant::new(&shared(&tools), vec![NeedKind::Tools]).unwrap();
-    apply(&locked(grant), &mut tools, |_, _| true);
+    let grant = Grant::new(&in_arcs(&tools), vec![NeedKind::Tools]).unwrap();
+    apply(&lock_of(grant), &mut tools, |_, _| true);
     assert!(tools[0].granted.tools.is_empty());
     assert_eq!(tools[0].granted.files.len(), 1);
 }
@@ -101,39 +101,42 @@ fn grant_excludes_withheld_needs() {
 #[test]
 fn grant_in_an_edited_lock_is_not_applied() {
     let mut tools = plugin("00", |_| {});
-    let grant = Grant::new(&shared(&tools), vec![]).unwrap();
-    let known = grant.id("sample.wasm");
+    let grant = Grant::new(&in_arcs(&tools), vec![]).unwrap();
+    let granted_id = grant.id("sample.wasm");
     let mut edited = grant.clone();
     edited.withheld.push(NeedKind::Hosts);
-    assert_ne!(edited.id("sample.wasm"), known);
-    assert_ne!(grant.id("other.wasm"), known);
-    let amiss = apply(&locked(edited), &mut tools, |_, id| id == known);
+    assert_ne!(edited.id("sample.wasm"), granted_id);
+    assert_ne!(grant.id("other.wasm"), granted_id);
+    let problems = apply(&lock_of(edited), &mut tools, |_, id| id == granted_id);
     assert_eq!(tools[0].trust, ToolTrust::Untrusted);
-    assert!(amiss[0].contains("mimir tools trust sample"), "{amiss:?}");
+    assert!(
+        problems[0].contains("mimir tools trust sample"),
+        "{problems:?}"
+    );
 }
 
 #[test]
 fn grant_gives_no_more_than_the_tool_requests() {
     let tools = plugin("00", |_| {});
-    let mut grant = Grant::new(&shared(&tools), vec![]).unwrap();
-    let more = &mut grant.tools.get_mut("sample").unwrap().needs;
-    more.commands = vec![crate::needs::CommandNeed {
+    let mut grant = Grant::new(&in_arcs(&tools), vec![]).unwrap();
+    let needs = &mut grant.tools.get_mut("sample").unwrap().needs;
+    needs.commands = vec![crate::needs::CommandNeed {
         pattern: "*".into(),
         reason: String::new(),
     }];
-    assert!(grant.granted(&tools[0]).commands.is_empty());
+    assert!(grant.granted_needs(&tools[0]).commands.is_empty());
 }
 
 #[test]
 fn grant_withheld_needs_stay_withheld_for_the_next_build() {
     let before = plugin("00", |_| {});
-    let lock = locked(Grant::new(&shared(&before), vec![NeedKind::Files]).unwrap());
+    let lock = lock_of(Grant::new(&in_arcs(&before), vec![NeedKind::Files]).unwrap());
     let mut tools = plugin("01", |_| {});
     apply(&lock, &mut tools, |_, _| true);
     let changes = tools[0].changes.clone().unwrap();
     assert_eq!(changes.withheld, [NeedKind::Files]);
-    let wanted = tools[0].requested_needs();
-    assert!(wanted.files.is_empty() && wanted.tools == ["other"]);
+    let requested = tools[0].requested_needs();
+    assert!(requested.files.is_empty() && requested.tools == ["other"]);
 }
 
 #[test]
@@ -146,8 +149,8 @@ fn grant_wasi_patch_version_is_not_a_widening() {
         })
     };
     let before = with("00", &["wasi:cli/stdout@0.2.6", "own:api/x@1.0.0"]);
-    let lock = locked(Grant::new(&shared(&before), vec![]).unwrap());
-    for (imports, same) in [
+    let lock = lock_of(Grant::new(&in_arcs(&before), vec![]).unwrap());
+    for (imports, is_unchanged) in [
         (["wasi:cli/stdout@0.2.12", "own:api/x@1.0.0"], true),
         (["wasi:cli/stdout@0.3.0", "own:api/x@1.0.0"], false),
         (["wasi:cli/stdout@0.2.6-rc.1", "own:api/x@1.0.0"], false),
@@ -157,18 +160,22 @@ fn grant_wasi_patch_version_is_not_a_widening() {
         let mut tools = with("01", &imports);
         apply(&lock, &mut tools, |_, _| true);
         let changes = tools[0].changes.clone().unwrap();
-        assert_eq!(changes.lines.is_empty(), same, "{imports:?}: {changes:?}");
+        assert_eq!(
+            changes.lines.is_empty(),
+            is_unchanged,
+            "{imports:?}: {changes:?}"
+        );
     }
 }
 
 #[test]
 fn grant_named_hosts_apply_to_foreign_components_only() {
-    let foreign = |digest: &str, speaks| {
+    let foreign = |digest: &str, declares_needs| {
         plugin(digest, |tool| {
             tool.definition.needs = Needs::default();
             tool.source = ToolSource::Custom;
             tool.origin = Arc::new(ToolOrigin {
-                speaks,
+                declares_needs,
                 imports: vec!["wasi:http/outgoing-handler@0.2.0".into()],
                 ..(*tool.origin).clone()
             });
@@ -177,42 +184,42 @@ fn grant_named_hosts_apply_to_foreign_components_only() {
     let host: HostPattern = "api.example".parse().unwrap();
     let named = || vec![named_host(&host)];
     let mut tools = foreign("00", false);
-    let grant = Grant::new(&shared(&tools), vec![])
+    let grant = Grant::new(&in_arcs(&tools), vec![])
         .unwrap()
         .with_named(Needs {
             hosts: named(),
             ..Needs::default()
         });
-    let lock = locked(grant);
+    let lock = lock_of(grant);
     apply(&lock, &mut tools, |_, _| true);
     assert_eq!(tools[0].granted.hosts, named());
     assert_eq!(
         tools[0].definition.needs.hosts,
         named(),
-        "as if it had asked"
+        "named hosts count as declared needs"
     );
-    // Rights that it has by its grant do not become declared needs of the next grant.
-    let again = Grant::new(&shared(&tools), vec![]).unwrap();
-    assert!(again.tools["sample"].needs.is_empty() && again.hosts.is_empty());
+    // Hosts named in one grant do not become declared needs of the next grant.
+    let next = Grant::new(&in_arcs(&tools), vec![]).unwrap();
+    assert!(next.tools["sample"].needs.is_empty() && next.hosts.is_empty());
 
     let mut rebuilt = foreign("01", false);
     apply(&lock, &mut rebuilt, |_, _| true);
     assert_eq!(rebuilt[0].changes, Some(GrantChanges::default()));
     assert!(rebuilt[0].granted.is_empty());
 
-    let mut asks = foreign("00", true);
-    apply(&lock, &mut asks, |_, _| true);
+    let mut declaring = foreign("00", true);
+    apply(&lock, &mut declaring, |_, _| true);
     assert!(
-        asks[0].granted.is_empty(),
-        "what can ask gets what it asks for"
+        declaring[0].granted.is_empty(),
+        "a component that declares needs gets only those"
     );
     let mut withheld = foreign("00", false);
-    let grant = Grant::new(&shared(&withheld), vec![NeedKind::Hosts])
+    let grant = Grant::new(&in_arcs(&withheld), vec![NeedKind::Hosts])
         .unwrap()
         .with_named(Needs {
             hosts: named(),
             ..Needs::default()
         });
-    apply(&locked(grant), &mut withheld, |_, _| true);
+    apply(&lock_of(grant), &mut withheld, |_, _| true);
     assert!(withheld[0].granted.is_empty());
 }

@@ -8,7 +8,7 @@ use std::fmt;
 pub enum NetworkHost {
     /// A name, as it is sent to a resolver.
     Name(Box<str>),
-    /// An address. One that only wraps an IPv4 address (`::ffff:a.b.c.d`) is that IPv4 address.
+    /// An address; an IPv4-mapped IPv6 address (`::ffff:a.b.c.d`) is stored as its IPv4 address.
     Ip(IpAddr),
 }
 
@@ -18,15 +18,15 @@ pub enum HostParseError {
     /// Neither a name by the rules of internationalised names nor an address.
     #[error("it is neither a name nor an address")]
     Invalid,
-    /// A label between two dots is empty or too long, or all of it is.
-    #[error("a name has labels of 1 to 63 characters, and at most 253 in all")]
+    /// A label between two dots is empty or too long, or the whole name is too long.
+    #[error("a name must consist of labels of 1 to 63 characters, at most 253 characters in total")]
     Length,
 }
 
 /// RFC 1035 section 2.3.4, without the dot of the root.
-const NAME_LONGEST: usize = 253;
+const NAME_MAX: usize = 253;
 /// RFC 1035 section 2.3.4.
-const LABEL_LONGEST: usize = 63;
+const LABEL_MAX: usize = 63;
 
 impl NetworkHost {
     /// Parses a host in any spelling that a browser accepts: IPv4 with decimal, octal, hexadecimal or missing parts,
@@ -54,13 +54,13 @@ impl NetworkHost {
 
     fn name(name: &str) -> Result<Self, HostParseError> {
         let name = name.strip_suffix('.').unwrap_or(name);
-        let fits = |label: &str| (1..=LABEL_LONGEST).contains(&label.len());
-        if name.len() > NAME_LONGEST || !name.split('.').all(fits) {
+        let fits = |label: &str| (1..=LABEL_MAX).contains(&label.len());
+        if name.len() > NAME_MAX || !name.split('.').all(fits) {
             return Err(HostParseError::Length);
         }
-        // A URL host may have characters that no DNS name has and clients refuse.
-        let is_of_names = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-        if !name.bytes().all(|byte| byte == b'.' || is_of_names(byte)) {
+        // URL hosts allow characters that DNS names and HTTP clients do not.
+        let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        if !name.bytes().all(|byte| byte == b'.' || is_name_byte(byte)) {
             return Err(HostParseError::Invalid);
         }
         Ok(Self::Name(name.into()))

@@ -5,7 +5,7 @@ use core::net::{IpAddr, Ipv6Addr};
 use super::cidr::Cidr;
 use super::host::NetworkHost;
 
-/// Addresses with the names of their services.
+/// Address ranges with the names of their services.
 const ADDRESSES: &[(Cidr, &str)] = &[
     // AWS, Google, Azure, Oracle, DigitalOcean, OpenStack and most others (169.254.169.254), and further ones of AWS.
     (
@@ -52,8 +52,8 @@ const ADDRESSES: &[(Cidr, &str)] = &[
     ),
 ];
 
-/// Names with those of their services: some resolve to a public address, and inside a cloud any of them may be
-/// answered.
+/// Host names with the names of their services. Some resolve to a public address, and inside a cloud any of them may
+/// resolve.
 const NAMES: &[(&str, &str)] = &[
     ("metadata", "the metadata service of Google Cloud"),
     (
@@ -85,22 +85,22 @@ const NAMES: &[(&str, &str)] = &[
 ];
 
 /// The metadata service at an address.
-pub(super) fn address(address: IpAddr) -> Option<&'static str> {
+pub(super) fn service_at(address: IpAddr) -> Option<&'static str> {
     ADDRESSES
         .iter()
         .find(|(range, _)| range.contains(address))
-        .map(|(_, whose)| *whose)
+        .map(|(_, service)| *service)
 }
 
 /// The metadata service with a host name.
-pub(super) fn host(host: &NetworkHost) -> Option<&'static str> {
+pub(super) fn service_named(host: &NetworkHost) -> Option<&'static str> {
     let NetworkHost::Name(name) = host else {
         return None;
     };
     NAMES
         .iter()
         .find(|(known, _)| **known == **name)
-        .map(|(_, whose)| *whose)
+        .map(|(_, service)| *service)
 }
 
 /// `fe80::/10` addresses may carry a zone in bits that are zero by the RFC.

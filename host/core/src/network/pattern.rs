@@ -73,23 +73,21 @@ enum HostPatternFault {
     Brackets,
     #[error("a pattern must end with the host or its port, without path, user or query")]
     Path,
-    #[error("a range is written as 10.0.0.0/8 or [fd00::]/8")]
+    #[error("write a range as 10.0.0.0/8 or [fd00::]/8")]
     Range,
-    #[error("the range of this address is written {0}")]
-    Loose(Cidr),
+    #[error("the address has bits beyond the prefix; the range is written {0}")]
+    HostBits(Cidr),
     #[error(
         "a star is allowed only at the beginning, before a dot and a name, as in *.example.com"
     )]
     Star,
-    #[error(
-        "every host is `mode: any` in the settings; only a tool may need `*`, within what they allow"
-    )]
+    #[error("to allow every host, set `mode: any`; only the needs of a tool may contain `*`")]
     Everything,
 }
 
 impl HostPattern {
-    /// Every host. No text is parsed to it: in a list of hosts, `mode: any` takes its place. It is the need of a tool
-    /// that takes arbitrary URLs, and [names](Self::names) nothing.
+    /// Every host, for the needs of a tool that takes arbitrary URLs. It cannot be parsed from text, because lists of
+    /// hosts use `mode: any` instead, and it [names](Self::names) no host.
     pub const fn any() -> Self {
         Self {
             scheme: None,
@@ -103,7 +101,8 @@ impl HostPattern {
         self.hosts == HostMatcher::Any
     }
 
-    /// Returns true if it matches a request and was written for that host, or for hosts like it.
+    /// Returns true if it matches a request by naming its host, a domain above it or a range: [`any`](Self::any) does
+    /// not.
     pub fn names(&self, target: &RequestTarget) -> bool {
         !self.is_any() && self.matches(target)
     }
@@ -122,7 +121,7 @@ impl HostPattern {
             }
     }
 
-    fn read(text: &str) -> Result<Self, HostPatternFault> {
+    fn parse(text: &str) -> Result<Self, HostPatternFault> {
         let (scheme, rest) = match text.split_once("://") {
             Some((scheme, rest)) => (
                 Some(UrlScheme::parse(scheme).ok_or(HostPatternFault::Scheme)?),
@@ -134,10 +133,10 @@ impl HostPattern {
             return Err(HostPatternFault::Path);
         }
         let (hosts, port) = match rest.split_once('/') {
-            Some((address, tail)) => range(address, tail)?,
+            Some((address, tail)) => parse_range(address, tail)?,
             None => {
                 let (host, port) = split_port(rest)?;
-                (hosts(host)?, port)
+                (parse_hosts(host)?, port)
             }
         };
         // `https://example.com` is an origin, and an origin has one port.
@@ -150,18 +149,18 @@ impl HostPattern {
     }
 }
 
-fn hosts(text: &str) -> Result<HostMatcher, HostPatternFault> {
+fn parse_hosts(text: &str) -> Result<HostMatcher, HostPatternFault> {
     if text == "*" {
         return Err(HostPatternFault::Everything);
     }
-    let (star, name) = match text.strip_prefix("*.") {
+    let (is_wildcard, name) = match text.strip_prefix("*.") {
         Some(name) => (true, name),
         None => (false, text),
     };
     if name.contains('*') {
         return Err(HostPatternFault::Star);
     }
-    match (star, NetworkHost::parse(name)?) {
+    match (is_wildcard, NetworkHost::parse(name)?) {
         (true, NetworkHost::Name(name)) => Ok(HostMatcher::Below(format!(".{name}").into())),
         (true, NetworkHost::Ip(_)) => Err(HostPatternFault::Star),
         (false, host) => Ok(HostMatcher::Exactly(host)),
@@ -180,22 +179,23 @@ fn split_port(text: &str) -> Result<(&str, Option<u16>), HostPatternFault> {
     let (host, tail) = text.split_at(end);
     match tail.strip_prefix(':') {
         Some(more) if more.contains(':') => Err(HostPatternFault::Brackets),
-        Some(port) => Ok((host, Some(read_port(port)?))),
+        Some(port) => Ok((host, Some(parse_port(port)?))),
         None if tail.is_empty() => Ok((host, None)),
         None => Err(HostPatternFault::Brackets),
     }
 }
 
-fn read_port(text: &str) -> Result<u16, HostPatternFault> {
-    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+fn parse_port(text: &str) -> Result<u16, HostPatternFault> {
+    // `parse` accepts a leading `+`.
+    let is_digits = text.bytes().all(|byte| byte.is_ascii_digit());
     match text.parse() {
-        Ok(port) if digits && port > 0 => Ok(port),
+        Ok(port) if is_digits && port > 0 => Ok(port),
         _ => Err(HostPatternFault::Port),
     }
 }
 
-/// Parses the two sides of a slash.
-fn range(address: &str, tail: &str) -> Result<(HostMatcher, Option<u16>), HostPatternFault> {
+/// Parses a range from the two sides of its slash, with its port.
+fn parse_range(address: &str, tail: &str) -> Result<(HostMatcher, Option<u16>), HostPatternFault> {
     let inner = address
         .strip_prefix('[')
         .and_then(|inner| inner.strip_suffix(']'));
@@ -208,7 +208,7 @@ fn range(address: &str, tail: &str) -> Result<(HostMatcher, Option<u16>), HostPa
         );
     };
     let (prefix, port) = match tail.split_once(':') {
-        Some((prefix, port)) => (prefix, Some(read_port(port)?)),
+        Some((prefix, port)) => (prefix, Some(parse_port(port)?)),
         None => (tail, None),
     };
     if !prefix.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -217,7 +217,7 @@ fn range(address: &str, tail: &str) -> Result<(HostMatcher, Option<u16>), HostPa
     let prefix = prefix.parse().map_err(|_| HostPatternFault::Range)?;
     let range = Cidr::new(address, prefix).ok_or(HostPatternFault::Range)?;
     if range.address() != address {
-        return Err(HostPatternFault::Loose(range));
+        return Err(HostPatternFault::HostBits(range));
     }
     Ok((HostMatcher::Range(range), port))
 }
@@ -226,7 +226,7 @@ impl FromStr for HostPattern {
     type Err = HostPatternError;
 
     fn from_str(text: &str) -> Result<Self, HostPatternError> {
-        Self::read(text).map_err(|fault| HostPatternError {
+        Self::parse(text).map_err(|fault| HostPatternError {
             pattern: crate::text::visible(crate::text::prefix(text, 100)),
             fault,
         })

@@ -33,11 +33,11 @@ pub enum NetworkMode {
 /// The network rules of one file, block or grant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkRules {
-    /// The prefix of its keys in messages, such as `network` or `tools.web_fetch.network`.
-    pub at: String,
+    /// The key of the block in messages, such as `network` or `tools.web_fetch.network`.
+    pub key: String,
     /// The hosts that can be reached at all.
     pub mode: NetworkMode,
-    /// The hosts of the list.
+    /// The list of allowed hosts.
     pub allowed: Vec<AllowedHost>,
     /// Blocked ports.
     pub blocked_ports: Vec<u16>,
@@ -50,11 +50,11 @@ pub struct NetworkRules {
     /// Hosts that are reached at any address to which this machine resolves them, metadata services excepted. No
     /// setting fills it: it is for hosts in the configuration of the person's other programs, such as npm's registry.
     pub as_resolved: Vec<HostPattern>,
-    /// Ports of `localhost` with servers of the session. Not set by any file.
-    pub served: Vec<u16>,
+    /// Ports of `localhost` with servers of the session. No setting fills it.
+    pub served_ports: Vec<u16>,
 }
 
-/// An entry of the list.
+/// An entry of the list of allowed hosts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowedHost {
     /// The hosts.
@@ -75,7 +75,7 @@ impl From<HostPattern> for AllowedHost {
 impl Default for NetworkRules {
     fn default() -> Self {
         Self {
-            at: "network".to_owned(),
+            key: "network".to_owned(),
             mode: NetworkMode::default(),
             allowed: Vec::new(),
             blocked_ports: BLOCKED_PORTS.to_vec(),
@@ -83,12 +83,12 @@ impl Default for NetworkRules {
             block_metadata: true,
             hosts: BTreeMap::new(),
             as_resolved: Vec::new(),
-            served: Vec::new(),
+            served_ports: Vec::new(),
         }
     }
 }
 
-/// Network rules with the caps above them. Each is checked by itself, and the strictest wins.
+/// Network rules with caps on them. Each is checked by itself, and the strictest wins.
 ///
 /// An address of this machine or of a private network is reached only if one of these holds:
 /// - the URL names it as an address, and an entry of `allowedHosts` names that address or a range that contains it;
@@ -118,7 +118,7 @@ impl Default for NetworkRules {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkPolicy {
     own: NetworkRules,
-    above: Vec<NetworkRules>,
+    caps: Vec<NetworkRules>,
 }
 
 impl Default for NetworkPolicy {
@@ -132,19 +132,19 @@ impl NetworkPolicy {
     pub fn new(own: NetworkRules) -> Self {
         Self {
             own,
-            above: Vec::new(),
+            caps: Vec::new(),
         }
     }
 
     /// Allows only the hosts and methods that a tool requested and was granted. It has no rules for ports and
     /// addresses, so it is for [`Self::capped_by`].
-    pub fn for_needs(at: impl Into<String>, needs: &[HostNeed]) -> Result<Self, HostPatternError> {
+    pub fn for_needs(key: impl Into<String>, needs: &[HostNeed]) -> Result<Self, HostPatternError> {
         let allowed = needs
             .iter()
             .map(AllowedHost::from_need)
             .collect::<Result<_, _>>()?;
         Ok(Self::new(NetworkRules {
-            at: at.into(),
+            key: key.into(),
             allowed,
             blocked_ports: Vec::new(),
             block_private: false,
@@ -156,22 +156,22 @@ impl NetworkPolicy {
     /// Caps the policy by another: a request must pass both.
     #[must_use]
     pub fn capped_by(mut self, cap: Self) -> Self {
-        self.above.push(cap.own);
-        self.above.extend(cap.above);
+        self.caps.push(cap.own);
+        self.caps.extend(cap.caps);
         self
     }
 
     /// Adds the servers of a session at these ports of `localhost`: they are not hosts of this machine, and need not
     /// be on the list. Rules that forbid the network, a port or a host by name apply to them too.
     #[must_use]
-    pub fn serving(mut self, ports: &[u16]) -> Self {
-        for rules in std::iter::once(&mut self.own).chain(&mut self.above) {
-            rules.served = ports.to_vec();
+    pub fn with_served_ports(mut self, ports: &[u16]) -> Self {
+        for rules in std::iter::once(&mut self.own).chain(&mut self.caps) {
+            rules.served_ports = ports.to_vec();
         }
         self
     }
 
-    /// Returns true if a request goes to a server of the session, and therefore nowhere else.
+    /// Returns true if a request goes to a server of the session, which is the only place that it may go to.
     pub fn serves(&self, target: &RequestTarget) -> bool {
         self.layers().any(|rules| rules.serves(target))
     }
@@ -194,12 +194,11 @@ impl NetworkPolicy {
     }
 
     fn layers(&self) -> impl DoubleEndedIterator<Item = &NetworkRules> {
-        std::iter::once(&self.own).chain(&self.above)
+        std::iter::once(&self.own).chain(&self.caps)
     }
 
     /// Checks a request by its URL and its method, before any lookup.
     pub fn judge(&self, target: &RequestTarget, method: &str) -> NetworkVerdict<'_> {
-        let known = self.addresses(target);
         let mut verdict = NetworkVerdict::Allowed(None);
         for rules in self.layers() {
             let layer_verdict = rules.judge(target, method);
@@ -208,19 +207,20 @@ impl NetworkPolicy {
                 (verdict, layer_verdict) => verdict.strictest(layer_verdict),
             };
         }
-        // Known addresses are checked at once, for an early answer.
-        let bad = known
+        // Addresses that need no lookup are checked at once, for an early answer.
+        let known_addresses = self.addresses(target);
+        let refusal = known_addresses
             .iter()
             .flatten()
             .find_map(|address| self.judge_address(target, *address).err());
-        match bad {
+        match refusal {
             Some(refusal) => verdict.strictest(NetworkVerdict::Refused(refusal)),
             None => verdict,
         }
     }
 
-    /// Returns true if the lists allow it, whatever its addresses are.
-    pub fn lists(&self, target: &RequestTarget, method: &str) -> bool {
+    /// Returns true if every layer allows the request, whatever its addresses are.
+    pub fn allows_by_lists(&self, target: &RequestTarget, method: &str) -> bool {
         self.layers()
             .all(|rules| rules.judge(target, method).is_allowed())
     }
@@ -232,17 +232,20 @@ impl NetworkPolicy {
         address: IpAddr,
     ) -> Result<(), NetworkRefusal> {
         let class = classify(address);
-        if class.reach == AddressScope::Public && class.metadata.is_none() {
+        if class.scope == AddressScope::Public && class.metadata.is_none() {
             return Ok(());
         }
         self.layers().try_for_each(|rules| {
-            let judged = rules.judge_address(target, address, class);
-            judged.map_err(|mut refusal| {
-                if let Some(other) = self.layers().find(|rules| rules.fixes(target, address)) {
+            let verdict = rules.judge_address(target, address, class);
+            verdict.map_err(|mut refusal| {
+                if let Some(other) = self
+                    .layers()
+                    .find(|rules| rules.has_fixed_address(target, address))
+                {
                     // An entry of one policy opens nothing in another.
-                    let at = &other.at;
+                    let key = &other.key;
                     refusal.reason = format!(
-                        "{}; the entry in {at}.hosts applies to that policy only",
+                        "{}; the entry in {key}.hosts applies to that policy only",
                         refusal.reason
                     );
                 }
@@ -252,7 +255,7 @@ impl NetworkPolicy {
     }
 
     /// The addresses of a host that needs no lookup: an address itself, `localhost`, or a host with an entry in
-    /// `hosts`. Of several entries, that of the topmost rules.
+    /// `hosts`. Of several entries, that of the outermost cap counts.
     pub fn addresses(&self, target: &RequestTarget) -> Option<Vec<IpAddr>> {
         if let NetworkHost::Ip(address) = target.host() {
             return Some(vec![*address]);
@@ -276,16 +279,16 @@ impl AllowedHost {
         })
     }
 
-    fn has(&self, method: &str) -> bool {
+    fn allows_method(&self, method: &str) -> bool {
         let methods = self.methods.as_ref();
-        methods.is_none_or(|methods| methods.iter().any(|one| one == method))
+        methods.is_none_or(|methods| methods.iter().any(|allowed| allowed == method))
     }
 }
 
 impl NetworkRules {
-    fn refusal(&self, key: &str, reason: String, remedy: impl Into<String>) -> NetworkRefusal {
+    fn refusal(&self, rule: &str, reason: String, remedy: impl Into<String>) -> NetworkRefusal {
         NetworkRefusal {
-            rule: format!("{}.{key}", self.at),
+            rule: format!("{}.{rule}", self.key),
             reason,
             remedy: remedy.into(),
         }
@@ -297,37 +300,38 @@ impl NetworkRules {
                 "`{}` cannot be reached: network access is off",
                 target.host()
             );
-            let remedy = format!("set `{}.mode: allowlist` and name the host", self.at);
+            let remedy = format!("set `{}.mode: allowlist` and name the host", self.key);
             return NetworkVerdict::Refused(self.refusal("mode: none", reason, remedy));
         }
         let port = target.port();
         if self.blocked_ports.contains(&port) {
             let reason = format!("port {port} is blocked");
-            let remedy = format!("remove it from `{}.blockedPorts`", self.at);
+            let remedy = format!("remove it from `{}.blockedPorts`", self.key);
             return NetworkVerdict::Refused(self.refusal("blockedPorts", reason, remedy));
         }
         if self.block_metadata
-            && let Some(whose) = metadata::host(target.host())
+            && let Some(service) = metadata::service_named(target.host())
         {
-            return NetworkVerdict::Refused(self.metadata(&target.host().to_string(), whose));
+            let refusal = self.metadata_refusal(&target.host().to_string(), service);
+            return NetworkVerdict::Refused(refusal);
         }
-        let mut named = self
+        let mut matching = self
             .allowed
             .iter()
             .filter(|entry| entry.pattern.matches(target));
-        let allows = named.clone().find(|entry| entry.has(method));
-        match (allows, self.mode) {
+        let allowing = matching.clone().find(|entry| entry.allows_method(method));
+        match (allowing, self.mode) {
             (Some(entry), _) => NetworkVerdict::Allowed(Some(&entry.pattern)),
             (None, NetworkMode::Any) => NetworkVerdict::Allowed(None),
             (None, _) if self.serves(target) => NetworkVerdict::Allowed(None),
-            (None, _) if named.next().is_some() => {
+            (None, _) if matching.next().is_some() => {
                 let reason = format!("{method} is not an allowed method for `{}`", target.host());
                 let remedy = "use a method that was granted, or ask for this one";
                 NetworkVerdict::Unlisted(self.refusal("allowedHosts", reason, remedy))
             }
             (None, _) => {
                 let reason = format!("`{}` is not among the allowed hosts", target.origin());
-                let remedy = format!("add `{}` to `{}.allowedHosts`", target.host(), self.at);
+                let remedy = format!("add `{}` to `{}.allowedHosts`", target.host(), self.key);
                 NetworkVerdict::Unlisted(self.refusal("allowedHosts", reason, remedy))
             }
         }
@@ -340,41 +344,43 @@ impl NetworkRules {
         class: AddressClass,
     ) -> Result<(), NetworkRefusal> {
         // Most addresses are allowed: the text is built for the others only.
-        let shown = || match target.host() {
+        let subject = || match target.host() {
             NetworkHost::Ip(_) => format!("`{address}`"),
             NetworkHost::Name(name) => format!("`{name}` leads to {address}, which"),
         };
-        if let Some(whose) = class.metadata.filter(|_| self.block_metadata) {
-            return Err(self.metadata(&target.host().to_string(), whose));
+        if let Some(service) = class.metadata.filter(|_| self.block_metadata) {
+            return Err(self.metadata_refusal(&target.host().to_string(), service));
         }
         let (name, source) = (class.name, class.source);
         if self.as_resolved.iter().any(|host| host.names(target)) {
             return Ok(());
         }
-        match class.reach {
+        match class.scope {
             AddressScope::Local if self.serves(target) && address.to_canonical().is_loopback() => {
                 Ok(())
             }
             AddressScope::Public => Ok(()),
             AddressScope::Never => Err(NetworkRefusal {
                 rule: format!("{source}, {name}"),
-                reason: format!("{} is not the address of a host", shown()),
+                reason: format!("{} is not the address of a host", subject()),
                 remedy: String::new(),
             }),
-            AddressScope::Local if !self.block_private || self.names(target, address) => Ok(()),
+            AddressScope::Local if !self.block_private || self.names_address(target, address) => {
+                Ok(())
+            }
             AddressScope::Local => {
                 let remedy = match target.host() {
                     NetworkHost::Name(name) if !target.host().is_localhost() => {
                         format!(
                             "to allow it, set `{}.hosts: {{{name}: {address}}}`",
-                            self.at
+                            self.key
                         )
                     }
-                    host => format!("to allow it, add `{host}` to `{}.allowedHosts`", self.at),
+                    host => format!("to allow it, add `{host}` to `{}.allowedHosts`", self.key),
                 };
                 let reason = format!(
                     "{} is not an address of the internet ({name}, {source})",
-                    shown()
+                    subject()
                 );
                 Err(self.refusal("blockPrivateIPs", reason, remedy))
             }
@@ -382,30 +388,30 @@ impl NetworkRules {
     }
 
     fn serves(&self, target: &RequestTarget) -> bool {
-        target.host().is_this_machine() && self.served.contains(&target.port())
+        target.host().is_this_machine() && self.served_ports.contains(&target.port())
     }
 
     /// Returns true if these rules name this very address, and not just a name that resolves to it.
-    fn names(&self, target: &RequestTarget, address: IpAddr) -> bool {
+    fn names_address(&self, target: &RequestTarget, address: IpAddr) -> bool {
         let listed = || self.allowed.iter().any(|entry| entry.pattern.names(target));
         match target.host() {
             NetworkHost::Ip(_) => listed(),
             host if host.is_localhost() => address.to_canonical().is_loopback() && listed(),
-            _ => self.fixes(target, address),
+            _ => self.has_fixed_address(target, address),
         }
     }
 
     /// Returns true if an entry of `hosts` gives the host this address.
-    fn fixes(&self, target: &RequestTarget, address: IpAddr) -> bool {
-        let fixed = self.hosts.get(target.host());
-        fixed.is_some_and(|fixed| fixed.contains(&address))
+    fn has_fixed_address(&self, target: &RequestTarget, address: IpAddr) -> bool {
+        let addresses = self.hosts.get(target.host());
+        addresses.is_some_and(|addresses| addresses.contains(&address))
     }
 
-    fn metadata(&self, host: &str, whose: &str) -> NetworkRefusal {
-        let reason = format!("`{host}` is {whose}, which provides credentials");
+    fn metadata_refusal(&self, host: &str, service: &str) -> NetworkRefusal {
+        let reason = format!("`{host}` is {service}, which provides credentials");
         let remedy = format!(
             "to allow it, set `{}.blockMetadataEndpoints: false`",
-            self.at
+            self.key
         );
         self.refusal("blockMetadataEndpoints", reason, remedy)
     }

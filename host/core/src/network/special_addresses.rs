@@ -7,19 +7,19 @@
 use super::address::AddressScope::{self, Local, Never};
 use super::cidr::Cidr;
 
-/// One line of a registry.
+/// One entry of a registry.
 #[derive(Debug)]
 pub(super) struct AddressRange {
     pub(super) range: Cidr,
     pub(super) name: &'static str,
     pub(super) source: &'static str,
-    pub(super) reach: AddressScope,
+    pub(super) scope: AddressScope,
 }
 
 const fn v4(
     octets: [u8; 4],
     prefix: u8,
-    reach: AddressScope,
+    scope: AddressScope,
     name: &'static str,
     source: &'static str,
 ) -> AddressRange {
@@ -27,14 +27,14 @@ const fn v4(
         range: Cidr::v4(octets, prefix),
         name,
         source,
-        reach,
+        scope,
     }
 }
 
 const fn v6(
     segments: [u16; 8],
     prefix: u8,
-    reach: AddressScope,
+    scope: AddressScope,
     name: &'static str,
     source: &'static str,
 ) -> AddressRange {
@@ -42,7 +42,7 @@ const fn v6(
         range: Cidr::v6(segments, prefix),
         name,
         source,
-        reach,
+        scope,
     }
 }
 
@@ -269,7 +269,7 @@ pub(super) const UNALLOCATED: AddressRange = v6(
     [0, 0, 0, 0, 0, 0, 0, 0],
     0,
     Never,
-    "not given out",
+    "unallocated",
     "RFC 4291",
 );
 

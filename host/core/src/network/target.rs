@@ -74,17 +74,17 @@ pub enum UrlError {
     Userinfo,
     /// Characters that URL parsers treat differently.
     #[error(
-        "the URL has a backslash, a control character or a space; write it without, or percent-encoded (%20)"
+        "the URL has a backslash, a control character or a space; remove or percent-encode it (%20)"
     )]
     Ambiguous,
     /// An invalid host.
-    #[error("the URL names no valid host: {0}")]
+    #[error("the host of the URL is not valid: {0}")]
     Host(#[from] HostParseError),
     /// Any other fault.
     #[error("the URL is not valid: {0}")]
     Invalid(String),
     /// Longer than servers accept.
-    #[error("the URL is longer than {LONGEST} characters; send the data in the body")]
+    #[error("the URL is longer than {URL_MAX} characters; send the data in the body")]
     Long,
 }
 
@@ -101,8 +101,8 @@ impl UrlError {
     }
 }
 
-/// Servers take lines of about 8 KB.
-const LONGEST: usize = 8 << 10;
+/// Maximum bytes of a URL: servers accept request lines of about 8 KB.
+const URL_MAX: usize = 8 << 10;
 
 /// The target of a request. Created only from a text that every parser understands in the same way.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,21 +123,21 @@ impl RequestTarget {
     /// # Ok::<(), UrlError>(())
     /// ```
     pub fn parse(text: &str) -> Result<Self, UrlError> {
-        // Servers write a space into a redirect, so `join` accepts it.
+        // Only `join` accepts spaces: servers send them in redirects.
         if text.contains(' ') {
             return Err(UrlError::Ambiguous);
         }
-        check(text)?;
-        Self::of(Url::parse(text).map_err(fault)?)
+        reject_ambiguous(text)?;
+        Self::from_url(Url::parse(text).map_err(parse_error)?)
     }
 
     /// Parses a URL that may be relative to this one, such as the `Location` of a redirect.
     pub fn join(&self, text: &str) -> Result<Self, UrlError> {
-        check(text)?;
-        Self::of(self.url.join(text).map_err(fault)?)
+        reject_ambiguous(text)?;
+        Self::from_url(self.url.join(text).map_err(parse_error)?)
     }
 
-    fn of(mut url: Url) -> Result<Self, UrlError> {
+    fn from_url(mut url: Url) -> Result<Self, UrlError> {
         let Some(scheme) = UrlScheme::parse(url.scheme()) else {
             return Err(UrlError::Scheme(crate::text::visible(url.scheme())));
         };
@@ -151,16 +151,16 @@ impl RequestTarget {
         if let NetworkHost::Name(name) = &host
             && url.host_str() != Some(name)
         {
-            // Removes the trailing dot: in `NetworkHost` and for TLS the name has none.
-            url.set_host(Some(name)).map_err(fault)?;
+            // Removes the trailing dot, which neither `NetworkHost` nor TLS has in names.
+            url.set_host(Some(name)).map_err(parse_error)?;
         }
         url.set_fragment(None);
-        if url.as_str().len() > LONGEST {
+        if url.as_str().len() > URL_MAX {
             return Err(UrlError::Long);
         }
         let port = url.port().unwrap_or(scheme.default_port());
         if port == 0 {
-            let why = "port 0 cannot be connected to; name the port of the server";
+            let why = "port 0 is not a valid port; name the port of the server";
             return Err(UrlError::Invalid(why.to_owned()));
         }
         let origin = UrlOrigin { scheme, host, port };
@@ -200,19 +200,19 @@ impl fmt::Display for RequestTarget {
 }
 
 /// Rejects everything that a browser would silently repair: other parsers understand it differently.
-fn check(text: &str) -> Result<(), UrlError> {
-    if text.len() > LONGEST {
+fn reject_ambiguous(text: &str) -> Result<(), UrlError> {
+    if text.len() > URL_MAX {
         return Err(UrlError::Long);
     }
     let path = text.split(['?', '#']).next().unwrap_or(text);
-    let odd = text.bytes().any(|byte| byte.is_ascii_control());
-    if odd || path.contains('\\') || text.starts_with(' ') || text.ends_with(' ') {
+    let has_control = text.bytes().any(|byte| byte.is_ascii_control());
+    if has_control || path.contains('\\') || text.starts_with(' ') || text.ends_with(' ') {
         return Err(UrlError::Ambiguous);
     }
     Ok(())
 }
 
-fn fault(error: url::ParseError) -> UrlError {
+fn parse_error(error: url::ParseError) -> UrlError {
     match error {
         url::ParseError::RelativeUrlWithoutBase => UrlError::Relative,
         url::ParseError::EmptyHost
@@ -335,7 +335,7 @@ mod tests {
             Err(UrlError::Invalid(_))
         ));
         assert_eq!(
-            RequestTarget::parse(&format!("http://a/{}", "x".repeat(LONGEST))),
+            RequestTarget::parse(&format!("http://a/{}", "x".repeat(URL_MAX))),
             Err(UrlError::Long)
         );
     }

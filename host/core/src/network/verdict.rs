@@ -7,7 +7,7 @@ use super::pattern::HostPattern;
 /// The verdict on a request, in the order of strictness.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NetworkVerdict<'p> {
-    /// Allowed, as far as its addresses are. With the list entry that allows it, if one was needed.
+    /// Allowed, provided that its addresses are, too. Holds the list entry that allows it, if one was needed.
     Allowed(Option<&'p HostPattern>),
     /// Neither listed nor forbidden: a person may approve this request.
     Unlisted(NetworkRefusal),

@@ -297,7 +297,10 @@ impl Inner {
         let hosts = current_rights.map_or_else(|_| Vec::new(), |(_, rights)| sender.hosts(rights));
         let granted = network::granted(&hosts);
         let ports = self.served_ports(sender);
-        let settings = snapshot.policy.network(&self.tool, &hosts).serving(&ports);
+        let settings = snapshot
+            .policy
+            .network(&self.tool, &hosts)
+            .with_served_ports(&ports);
         NetworkAccess {
             policy: granted.capped_by(settings),
             roots: snapshot.policy.roots(Some(&self.tool)),

@@ -97,7 +97,7 @@ pub(super) fn judge(
         evaluation.push_with_basis(reason, basis);
     };
     let (name, host) = (tool.name(), target.host());
-    if !granted(hosts).lists(target, method) {
+    if !granted(hosts).allows_by_lists(target, method) {
         findings.unlisted = true;
         if is_granted_host(hosts, target) {
             let text = format!("`{name}` was not granted {method} to `{host}`");
@@ -107,7 +107,10 @@ pub(super) fn judge(
             push(PolicyLayer::Network, Decision::Deny, NOT_GRANTED, text);
         }
     }
-    let settings = snapshot.policy.network(tool, hosts).serving(served);
+    let settings = snapshot
+        .policy
+        .network(tool, hosts)
+        .with_served_ports(served);
     match settings.judge(target, method) {
         NetworkVerdict::Allowed(pattern) => {
             findings.pattern = pattern.map(ToString::to_string);
@@ -128,7 +131,7 @@ pub(super) fn judge(
         }
     }
     for team in snapshot.policy.team_networks(Some(tool)) {
-        let team = team.serving(served);
+        let team = team.with_served_ports(served);
         if let Some(refusal) = team.judge(target, method).refusal() {
             let (rule, reason) = (&refusal.rule, refusal.reason.clone());
             push(PolicyLayer::TeamPolicy, Decision::Deny, rule, reason);
@@ -140,7 +143,7 @@ pub(super) fn judge(
     findings.listed = !findings.unlisted
         && (settings.serves(target)
             || snapshot.policy.names_host(tool, target, method)
-            || granted(&specific).lists(target, method));
+            || granted(&specific).allows_by_lists(target, method));
     findings
 }
 
@@ -205,7 +208,12 @@ impl DeclaredRequest {
 /// any host. A URL that cannot be requested is an error of the caller.
 fn declared_request(checked: &Checked) -> Result<Option<DeclaredRequest>, ToolError> {
     let (tool, arguments) = (checked.tool(), checked.arguments());
-    if !tool.rights().foreseen_hosts().iter().any(HostNeed::is_any) {
+    if !tool
+        .rights()
+        .hosts_before_approval()
+        .iter()
+        .any(HostNeed::is_any)
+    {
         return Ok(None);
     }
     let Some(url) = arguments.get("url").and_then(Value::as_str) else {
@@ -252,7 +260,7 @@ pub(super) fn preview_request(
         .policy
         .evaluate_request(tool, &effect::arguments(egress), &mut request_evaluation);
     evaluation.append_new(request_evaluation);
-    let hosts = tool.rights().foreseen_hosts();
+    let hosts = tool.rights().hosts_before_approval();
     let findings = judge(snapshot, tool, (hosts, served), egress, evaluation);
     let addresses = snapshot.policy.network(tool, hosts).addresses(target);
     let preview = RequestPreview {

@@ -114,7 +114,7 @@ fn with(name: &str, backend: Fake) -> Tool {
         },
         ToolSource::Custom,
         Arc::new(ToolOrigin {
-            speaks: true,
+            declares_needs: true,
             plugin: name.into(),
             version: "1.0.0".into(),
             location: format!("{name}.wasm"),

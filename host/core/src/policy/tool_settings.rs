@@ -191,7 +191,7 @@ impl Policy {
             .min(self.settings.max_execution_time.unwrap_or(Duration::MAX));
         let mut own = self.settings(tool).map(|settings| settings.limits.fuel);
         if self.settings.limits.fuel.is_none() && !own.any(|fuel| fuel.is_some()) {
-            limits.fuel = Limits::fuel_within(limits.wall);
+            limits.fuel = Limits::fuel_for_wall_time(limits.wall);
         }
         // A team's limits are caps.
         let teams = self.team_files();

@@ -1,4 +1,5 @@
-//! Helpful messages for failed validations: of several alternatives the intended one, and all values that would match.
+//! Messages for failed validations. They explain the alternative that was most likely intended, and list the valid
+//! values.
 
 use std::cmp::Reverse;
 
@@ -10,13 +11,13 @@ use serde_json::{Value, json};
 use crate::error::{ToolError, ToolErrorCode};
 use crate::text;
 
-use super::SHOWN;
+use super::QUOTED_MAX;
 
 /// Maximum failures per message; the first ones name the cause.
-const MOST: usize = 20;
+const FAILURES_MAX: usize = 20;
 
 /// Maximum characters of a list of valid values, long enough to show most of them in full.
-const CHOICE_SHOWN: usize = 2_000;
+const CHOICES_QUOTED_MAX: usize = 2_000;
 
 /// One position at which a value does not match.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -25,7 +26,7 @@ struct SchemaFailure {
     message: String,
 }
 
-/// Describes the positions at which `what` does not match the schema.
+/// Creates the error that describes the positions at which `what` does not match the schema.
 pub(super) fn error<'i>(
     what: &str,
     errors: impl Iterator<Item = ValidationError<'i>>,
@@ -33,14 +34,14 @@ pub(super) fn error<'i>(
     let mut failures = Vec::new();
     let mut more = 0_usize;
     for error in errors {
-        if failures.len() < MOST {
+        if failures.len() < FAILURES_MAX {
             explain(&error, &mut failures);
         } else {
             more += 1;
         }
     }
-    more += failures.len().saturating_sub(MOST);
-    failures.truncate(MOST);
+    more += failures.len().saturating_sub(FAILURES_MAX);
+    failures.truncate(FAILURES_MAX);
     if more > 0 {
         failures.push(SchemaFailure {
             path: String::new(),
@@ -61,29 +62,29 @@ pub(super) fn error<'i>(
 }
 
 fn explain(error: &ValidationError<'_>, failures: &mut Vec<SchemaFailure>) {
-    let mut say = |message: String| {
+    let mut report = |message: String| {
         failures.push(SchemaFailure {
-            path: text::prefix(error.instance_path().as_str(), SHOWN).to_owned(),
+            path: text::prefix(error.instance_path().as_str(), QUOTED_MAX).to_owned(),
             message,
         });
     };
-    let instance = || text::prefix(&error.instance().to_string(), SHOWN).to_owned();
+    let instance = || text::prefix(&error.instance().to_string(), QUOTED_MAX).to_owned();
     match error.kind() {
         Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
             // If a single value is wrong, all valid values are listed.
-            if let Some((path, values)) = choices(context) {
+            if let Some((path, values)) = valid_choices(context) {
                 failures.push(SchemaFailure {
-                    path: text::prefix(path, SHOWN).to_owned(),
-                    message: choice(&values),
+                    path: text::prefix(path, QUOTED_MAX).to_owned(),
+                    message: choice_message(&values),
                 });
                 return;
             }
             let here = error.instance_path().as_str();
-            match meant(here, context) {
+            match intended_branch(here, context) {
                 Some(branch) => branch.iter().for_each(|error| explain(error, failures)),
-                None => match types(here, context).as_slice() {
-                    [] => say(format!("{} matches none of the alternatives", instance())),
-                    types => say(format!(
+                None => match allowed_types(here, context).as_slice() {
+                    [] => report(format!("{} matches none of the alternatives", instance())),
+                    types => report(format!(
                         "{} is not of type {}",
                         instance(),
                         types.join(" or ")
@@ -92,48 +93,50 @@ fn explain(error: &ValidationError<'_>, failures: &mut Vec<SchemaFailure>) {
             }
         }
         Kind::OneOfMultipleValid { .. } => {
-            say(format!(
+            report(format!(
                 "{} matches more than one alternative, but must match exactly one",
                 instance()
             ));
         }
         Kind::Enum { options } => {
             let values = options.as_array().map_or(&[][..], Vec::as_slice);
-            say(choice(&values.iter().collect::<Vec<_>>()));
+            report(choice_message(&values.iter().collect::<Vec<_>>()));
         }
-        _ => say(text::prefix(&error.to_string(), SHOWN).to_owned()),
+        _ => report(text::prefix(&error.to_string(), QUOTED_MAX).to_owned()),
     }
 }
 
 /// The values that one position may have, if each alternative fails at that position alone.
-fn choices<'e>(context: &'e [Vec<ValidationError<'static>>]) -> Option<(&'e str, Vec<&'e Value>)> {
-    let mut place = None;
+fn valid_choices<'e>(
+    context: &'e [Vec<ValidationError<'static>>],
+) -> Option<(&'e str, Vec<&'e Value>)> {
+    let mut position = None;
     let mut values = Vec::new();
     for branch in context {
         let mut has_choice = false;
         for error in branch {
             let path = error.instance_path().as_str();
-            let right: &[Value] = match error.kind() {
+            let valid: &[Value] = match error.kind() {
                 Kind::Constant { expected_value } => std::slice::from_ref(&**expected_value),
                 Kind::Enum { options } => options.as_array()?,
                 // A wrong tag makes the rest fail, too.
                 _ => continue,
             };
-            if place.is_some_and(|place| place != path) {
+            if position.is_some_and(|position| position != path) {
                 return None;
             }
-            place = Some(path);
+            position = Some(path);
             has_choice = true;
-            values.extend(right);
+            values.extend(valid);
         }
         if !has_choice {
             return None;
         }
     }
-    place.map(|place| (place, values))
+    position.map(|position| (position, values))
 }
 
-fn choice(values: &[&Value]) -> String {
+fn choice_message(values: &[&Value]) -> String {
     let mut distinct: Vec<String> = Vec::new();
     for value in values {
         let value = value.to_string();
@@ -142,7 +145,7 @@ fn choice(values: &[&Value]) -> String {
         }
     }
     let list = distinct.join(", ");
-    let shown = text::prefix(&list, CHOICE_SHOWN);
+    let shown = text::prefix(&list, CHOICES_QUOTED_MAX);
     let more = if shown.len() < list.len() { "…" } else { "" };
     match distinct.len() {
         1 => format!("must be {shown}{more}"),
@@ -151,7 +154,7 @@ fn choice(values: &[&Value]) -> String {
 }
 
 /// The types that the alternatives allow at this position.
-fn types(here: &str, context: &[Vec<ValidationError<'static>>]) -> Vec<String> {
+fn allowed_types(here: &str, context: &[Vec<ValidationError<'static>>]) -> Vec<String> {
     let mut types: Vec<String> = Vec::new();
     for error in context.iter().flatten() {
         if error.instance_path().as_str() != here {
@@ -172,13 +175,13 @@ fn types(here: &str, context: &[Vec<ValidationError<'static>>]) -> Vec<String> {
 
 /// The alternative that was most likely intended: the one whose fixed values match, of the right type, and of those
 /// the one with the fewest failures.
-fn meant<'e>(
+fn intended_branch<'e>(
     here: &str,
     context: &'e [Vec<ValidationError<'static>>],
 ) -> Option<&'e Vec<ValidationError<'static>>> {
     // The depth of the first fixed value that does not match: a deeper one belongs to an alternative that matched
     // further.
-    let tag = |branch: &[ValidationError<'static>]| {
+    let tag_depth = |branch: &[ValidationError<'static>]| {
         let tags = branch
             .iter()
             .filter(|error| matches!(error.kind(), Kind::Constant { .. } | Kind::Enum { .. }));
@@ -186,16 +189,16 @@ fn meant<'e>(
             |error: &ValidationError<'_>| error.instance_path().as_str().matches('/').count();
         tags.map(depth).min().unwrap_or(usize::MAX)
     };
-    let is_other = |error: &&ValidationError<'static>| {
+    let rejects_type = |error: &&ValidationError<'static>| {
         error.instance_path().as_str() == here
             && matches!(error.kind(), Kind::Type { .. } | Kind::FalseSchema)
     };
     let rank = |branch: &Vec<ValidationError<'static>>| {
-        let others = branch.iter().filter(is_other).count();
-        (others, Reverse(tag(branch)), branch.len())
+        let type_failures = branch.iter().filter(rejects_type).count();
+        (type_failures, Reverse(tag_depth(branch)), branch.len())
     };
     let best = context.iter().min_by_key(|branch| rank(branch))?;
-    // Two alternatives with different types fit equally badly: neither was intended more than the other.
-    let (others, ..) = rank(best);
-    (others == 0 || context.len() == 1).then_some(best)
+    // Several alternatives of the wrong type are equally unlikely: none of them is explained.
+    let (type_failures, ..) = rank(best);
+    (type_failures == 0 || context.len() == 1).then_some(best)
 }

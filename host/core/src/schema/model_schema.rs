@@ -4,14 +4,16 @@ use serde_json::{Map, Value};
 
 use super::Schema;
 
-/// Keywords whose value is one schema, a list of schemas (or one), and schemas by name.
+/// Keywords whose value is one schema.
 const ONE: [&str; 4] = [
     "additionalProperties",
     "additionalItems",
     "contains",
     "items",
 ];
+/// Keywords whose value may be a list of schemas.
 const LISTS: [&str; 5] = ["items", "prefixItems", "allOf", "anyOf", "oneOf"];
+/// Keywords whose value is an object with schemas by name.
 const NAMED: [&str; 3] = ["properties", "$defs", "definitions"];
 
 impl Schema {
@@ -21,9 +23,9 @@ impl Schema {
     }
 }
 
-/// Converts a schema to the form for a model; anything but an object gives an empty one.
+/// Converts a schema to the form for a model; anything but an object becomes an empty schema.
 pub fn for_models(mut schema: Value) -> Value {
-    without_number_formats(&mut schema);
+    remove_number_formats(&mut schema);
     let mut object = match schema {
         Value::Object(object) => object,
         _ => Map::new(),
@@ -34,39 +36,39 @@ pub fn for_models(mut schema: Value) -> Value {
 
 /// The direct subschemas of a schema.
 pub fn children(map: &mut Map<String, Value>) -> Vec<&mut Value> {
-    let mut all = Vec::new();
+    let mut subschemas = Vec::new();
     for (key, value) in map {
         let key = key.as_str();
         if LISTS.contains(&key) && value.is_array() {
-            all.extend(value.as_array_mut().into_iter().flatten());
+            subschemas.extend(value.as_array_mut().into_iter().flatten());
         } else if NAMED.contains(&key) {
-            all.extend(
+            subschemas.extend(
                 value
                     .as_object_mut()
                     .into_iter()
                     .flat_map(|named| named.values_mut()),
             );
         } else if ONE.contains(&key) {
-            all.push(value);
+            subschemas.push(value);
         }
     }
-    all
+    subschemas
 }
 
 /// Removes formats of numbers that JSON Schema does not define, such as `uint64`: clients warn about each of them.
-fn without_number_formats(schema: &mut Value) {
+fn remove_number_formats(schema: &mut Value) {
     let Value::Object(map) = schema else { return };
-    let number = |kind: &Value| kind == "integer" || kind == "number";
-    let numeric = match map.get("type") {
-        Some(Value::Array(kinds)) => kinds.iter().any(number),
-        Some(kind) => number(kind),
+    let is_number = |kind: &Value| kind == "integer" || kind == "number";
+    let is_numeric = match map.get("type") {
+        Some(Value::Array(kinds)) => kinds.iter().any(is_number),
+        Some(kind) => is_number(kind),
         None => false,
     };
-    if numeric {
+    if is_numeric {
         map.remove("format");
     }
     for inner in children(map) {
-        without_number_formats(inner);
+        remove_number_formats(inner);
     }
 }
 

@@ -18,19 +18,19 @@ use super::InvalidSchema;
 mod order;
 
 /// Maximum schemas applied to one value. The largest legitimate ones have some hundred alternatives.
-const WIDEST: u64 = 20_000;
+const SCHEMAS_PER_VALUE_MAX: u64 = 20_000;
 
 /// Maximum nesting of schemas for one value: the library recurses, on a stack of 2 MiB.
-const DEEPEST: u64 = 128;
+const NESTING_MAX: u64 = 128;
 
 /// Maximum steps of a backtracking pattern search. The library's own limit is a million, for every text.
-pub(super) const BACKTRACK: usize = 5_000;
+pub(super) const BACKTRACK_LIMIT: usize = 5_000;
 
-/// The cost of such a search.
-const SEARCH: u64 = BACKTRACK as u64;
+/// The cost of searching a pattern that may backtrack.
+const BACKTRACKING_COST: u64 = BACKTRACK_LIMIT as u64;
 
 /// The base URI of a schema without an `$id`.
-const HERE: &str = "json-schema:///";
+const BASE_URI: &str = "json-schema:///";
 
 /// One subschema.
 #[derive(Debug, Default)]
@@ -40,23 +40,23 @@ pub(super) struct Subschema {
     /// The number of its patterns.
     patterns: usize,
     /// Steps for each member's name, or for a text, by its length.
-    pub(super) search: u64,
+    pub(super) search_cost: u64,
     /// True if one of its own keywords compares the whole value, as `const` does.
-    pub(super) whole: bool,
-    /// True if it depends on the members or items that others have evaluated. They are checked once more for that.
+    pub(super) compares_whole: bool,
+    /// True if it depends on the members or items that other subschemas have evaluated: those are checked once more.
     pub(super) unevaluated: bool,
     /// Applied to the same value.
     pub(super) same: Vec<usize>,
     /// Applied to the member of this name.
-    pub(super) named: HashMap<String, usize>,
+    pub(super) by_name: HashMap<String, usize>,
     /// Applied to the members whose names match; without a pattern, to any.
-    pub(super) matched: Vec<(Option<Regex>, usize)>,
+    pub(super) by_pattern: Vec<(Option<Regex>, usize)>,
     /// Applied to the members that neither of the two above takes.
     pub(super) others: Vec<usize>,
     /// Applied to the names of members.
-    pub(super) names: Vec<usize>,
-    /// Applied to the first items, each to one.
-    pub(super) first: Vec<usize>,
+    pub(super) member_names: Vec<usize>,
+    /// Applied to the first items, one subschema to each.
+    pub(super) first_items: Vec<usize>,
     /// Applied to every item.
     pub(super) items: Vec<usize>,
     /// True if more than one subschema applies it.
@@ -68,13 +68,13 @@ pub(super) struct Subschema {
 impl Subschema {
     /// The subschemas that are applied to parts of a value.
     fn inner(&self) -> impl Iterator<Item = usize> {
-        let matched = self.matched.iter().map(|(_, part)| part);
-        self.named
+        let by_pattern = self.by_pattern.iter().map(|(_, part)| part);
+        self.by_name
             .values()
-            .chain(matched)
+            .chain(by_pattern)
             .chain(&self.others)
-            .chain(&self.names)
-            .chain(&self.first)
+            .chain(&self.member_names)
+            .chain(&self.first_items)
             .chain(&self.items)
             .copied()
     }
@@ -100,26 +100,27 @@ pub(super) struct SchemaShape {
 impl SchemaShape {
     /// Analyzes a schema, and refuses one that no value could be checked against.
     pub(super) fn analyze(schema: &Value) -> Result<Self, InvalidSchema> {
-        let mut parts = take_apart(schema)?;
+        let mut parts = collect_subschemas(schema)?;
         order::mark_loops(&mut parts);
         order::mark_shared(&mut parts);
-        let (widest, deepest) = order::same_value(&parts).ok_or_else(|| {
+        let (schemas, nesting) = order::same_value_bounds(&parts).ok_or_else(|| {
             InvalidSchema(
-                "a reference leads back to itself without going into a member or an item".into(),
+                "a reference leads back to itself without descending into a member or an item"
+                    .into(),
             )
         })?;
-        if deepest > DEEPEST {
+        if nesting > NESTING_MAX {
             return Err(InvalidSchema(format!(
-                "its schemas are more than {DEEPEST} deep inside each other for one value"
+                "its schemas are nested more than {NESTING_MAX} deep for one value"
             )));
         }
-        if widest > WIDEST {
+        if schemas > SCHEMAS_PER_VALUE_MAX {
             return Err(InvalidSchema(format!(
-                "its references unfold to more than {WIDEST} schemas for one value; refer to each definition from fewer places"
+                "its references unfold to more than {SCHEMAS_PER_VALUE_MAX} schemas for one value; refer to each definition from fewer places"
             )));
         }
         Ok(Self {
-            unfolded: order::unfolded(&parts),
+            unfolded: order::unfolded_cost(&parts),
             patterns: parts.iter().map(|part| part.patterns).sum(),
             unevaluated: parts.iter().any(|part| part.unevaluated),
             parts,
@@ -129,25 +130,25 @@ impl SchemaShape {
 
 /// Collects every subschema once, with a work list instead of recursion: a chain of references may be as long as the
 /// text.
-fn take_apart(schema: &Value) -> Result<Vec<Subschema>, InvalidSchema> {
-    let bad = |error: &dyn std::fmt::Display| {
-        InvalidSchema(crate::text::prefix(&error.to_string(), super::SHOWN).to_owned())
+fn collect_subschemas(schema: &Value) -> Result<Vec<Subschema>, InvalidSchema> {
+    let invalid = |error: &dyn std::fmt::Display| {
+        InvalidSchema(crate::text::prefix(&error.to_string(), super::QUOTED_MAX).to_owned())
     };
     let draft = Draft::Draft202012;
-    let base = uri::from_str(HERE).map_err(|e| bad(&e))?;
+    let base = uri::from_str(BASE_URI).map_err(|e| invalid(&e))?;
     let registry = Registry::new()
         .draft(draft)
-        .add(HERE, schema)
+        .add(BASE_URI, schema)
         .and_then(jsonschema::RegistryBuilder::prepare)
-        .map_err(|e| bad(&e))?;
+        .map_err(|e| invalid(&e))?;
     let anchors = dynamic_anchors(schema);
     let mut parts = vec![Subschema::default()];
-    let mut known = HashMap::from([(std::ptr::from_ref(schema), 0)]);
+    let mut indexes = HashMap::from([(std::ptr::from_ref(schema), 0)]);
     let mut work = vec![(0, schema, registry.resolver(base))];
     while let Some((at, schema, outer)) = work.pop() {
         let resolver = outer
             .in_subresource(draft.create_resource_ref(schema))
-            .map_err(|e| bad(&e))?;
+            .map_err(|e| invalid(&e))?;
         let mut part = Subschema {
             own: 1,
             ..Subschema::default()
@@ -156,8 +157,8 @@ fn take_apart(schema: &Value) -> Result<Vec<Subschema>, InvalidSchema> {
             parts[at] = part;
             continue;
         };
-        let mut find = |schema, resolver| {
-            *known
+        let mut index_of = |schema, resolver| {
+            *indexes
                 .entry(std::ptr::from_ref::<Value>(schema))
                 .or_insert_with(|| {
                     parts.push(Subschema::default());
@@ -166,24 +167,24 @@ fn take_apart(schema: &Value) -> Result<Vec<Subschema>, InvalidSchema> {
                 })
         };
         for (keyword, value) in keywords {
-            let mut sub = |schema| find(schema, resolver.clone());
+            let mut sub = |schema| index_of(schema, resolver.clone());
             match (keyword.as_str(), value) {
                 ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(reference)) => {
                     // The library ignores an empty reference and one to the enclosing schema.
                     if reference.is_empty() {
                         continue;
                     }
-                    let target = resolver.lookup(reference).map_err(|e| bad(&e))?;
+                    let target = resolver.lookup(reference).map_err(|e| invalid(&e))?;
                     let (contents, inside, _) = target.into_inner();
                     if !std::ptr::eq(contents, schema) {
-                        part.same.push(find(contents, inside));
+                        part.same.push(index_of(contents, inside));
                     }
                     let name = reference.rsplit_once('#').map_or("", |(_, name)| name);
                     if keyword == "$dynamicRef" {
                         // The target depends on the dynamic scope, so all candidates are counted.
                         for target in anchors.get(name).into_iter().flatten() {
                             if !std::ptr::eq(*target, contents) {
-                                part.same.push(find(target, resolver.clone()));
+                                part.same.push(index_of(target, resolver.clone()));
                             }
                         }
                     }
@@ -197,13 +198,13 @@ fn take_apart(schema: &Value) -> Result<Vec<Subschema>, InvalidSchema> {
                     part.same.extend(schemas.map(sub));
                 }
                 ("properties", Value::Object(map)) => {
-                    part.named = map.iter().map(|(name, v)| (name.clone(), sub(v))).collect();
+                    part.by_name = map.iter().map(|(name, v)| (name.clone(), sub(v))).collect();
                 }
                 ("patternProperties", Value::Object(map)) => {
                     for (pattern, value) in map {
-                        part.search += search(pattern);
+                        part.search_cost += pattern_cost(pattern);
                         part.patterns += 1;
-                        part.matched.push((small(pattern), sub(value)));
+                        part.by_pattern.push((compile_small(pattern), sub(value)));
                     }
                 }
                 ("additionalProperties", value) => part.others.push(sub(value)),
@@ -211,9 +212,9 @@ fn take_apart(schema: &Value) -> Result<Vec<Subschema>, InvalidSchema> {
                     part.unevaluated = true;
                     part.others.push(sub(value));
                 }
-                ("propertyNames", value) => part.names.push(sub(value)),
+                ("propertyNames", value) => part.member_names.push(sub(value)),
                 ("prefixItems" | "items", Value::Array(list)) => {
-                    part.first = list.iter().map(sub).collect();
+                    part.first_items = list.iter().map(sub).collect();
                 }
                 ("items" | "additionalItems" | "contains", value) => part.items.push(sub(value)),
                 ("unevaluatedItems", value) => {
@@ -221,15 +222,15 @@ fn take_apart(schema: &Value) -> Result<Vec<Subschema>, InvalidSchema> {
                     part.items.push(sub(value));
                 }
                 ("pattern", Value::String(pattern)) => {
-                    part.search += search(pattern);
+                    part.search_cost += pattern_cost(pattern);
                     part.patterns += 1;
                 }
                 ("enum", Value::Array(values)) => {
                     // Each value is compared until it differs.
                     part.own += values.iter().map(super::cost::size).sum::<u64>();
-                    part.whole = true;
+                    part.compares_whole = true;
                 }
-                ("const", _) | ("uniqueItems", Value::Bool(true)) => part.whole = true,
+                ("const", _) | ("uniqueItems", Value::Bool(true)) => part.compares_whole = true,
                 ("required", Value::Array(names)) => part.own += names.len() as u64,
                 _ => part.own += 1,
             }
@@ -239,30 +240,30 @@ fn take_apart(schema: &Value) -> Result<Vec<Subschema>, InvalidSchema> {
     Ok(parts)
 }
 
-/// A pattern that is cheap to match; names are assumed to match any other.
-fn small(pattern: &str) -> Option<Regex> {
+/// Compiles a pattern that is cheap to match. `None` for any other: it is assumed to match every name.
+fn compile_small(pattern: &str) -> Option<Regex> {
     let mut builder = RegexBuilder::new(pattern);
     builder.size_limit(super::PATTERN_MIN).build().ok()
 }
 
 /// The cost of searching a pattern. Most take time linear in the text, and some backtrack.
-fn search(pattern: &str) -> u64 {
+fn pattern_cost(pattern: &str) -> u64 {
     if regex_syntax::parse(pattern).is_ok() {
         2
     } else {
-        SEARCH
+        BACKTRACKING_COST
     }
 }
 
 /// The possible targets of a `$dynamicRef`, by name.
 fn dynamic_anchors(schema: &Value) -> HashMap<&str, Vec<&Value>> {
-    let mut found: HashMap<&str, Vec<&Value>> = HashMap::new();
+    let mut anchors: HashMap<&str, Vec<&Value>> = HashMap::new();
     let mut work = vec![schema];
     while let Some(value) = work.pop() {
         match value {
             Value::Object(map) => {
                 if let Some(Value::String(name)) = map.get("$dynamicAnchor") {
-                    found.entry(name).or_default().push(value);
+                    anchors.entry(name).or_default().push(value);
                 }
                 work.extend(map.values());
             }
@@ -270,5 +271,5 @@ fn dynamic_anchors(schema: &Value) -> HashMap<&str, Vec<&Value>> {
             _ => {}
         }
     }
-    found
+    anchors
 }

@@ -13,17 +13,21 @@ fn doubling(keyword: &str, levels: usize) -> Value {
     json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": defs})
 }
 
-/// A value of lists inside of lists.
+/// A number inside `levels` nested lists.
 fn deep(levels: usize) -> Value {
     (0..levels).fold(json!(1), |value, _| json!([value]))
 }
 
-fn quick<T>(what: &str, work: impl FnOnce() -> T) -> T {
-    let begun = Instant::now();
+/// Runs `work`, which must end within a minute.
+fn finishes_in_time<T>(label: &str, work: impl FnOnce() -> T) -> T {
+    let started = Instant::now();
     let result = work();
-    let taken = begun.elapsed();
-    eprintln!("{what}: {taken:?}");
-    assert!(taken < Duration::from_secs(60), "{what} took {taken:?}");
+    let elapsed = started.elapsed();
+    eprintln!("{label}: {elapsed:?}");
+    assert!(
+        elapsed < Duration::from_secs(60),
+        "{label} took {elapsed:?}"
+    );
     result
 }
 
@@ -31,15 +35,15 @@ fn quick<T>(what: &str, work: impl FnOnce() -> T) -> T {
 fn schema_exponential_unfolding_is_rejected() {
     for keyword in ["allOf", "anyOf", "oneOf"] {
         let schema = doubling(keyword, 24).to_string();
-        let error = quick(keyword, || Schema::parse(&schema)).unwrap_err();
+        let error = finishes_in_time(keyword, || Schema::parse(&schema)).unwrap_err();
         assert!(error.to_string().contains("unfold"), "{error}");
         assert!(Schema::parse(&doubling(keyword, 6).to_string()).is_ok());
     }
-    for loops in [
+    for circular in [
         json!({"type": "object", "$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"$ref": "#"}]}}}),
         json!({"type": "object", "allOf": [{"$ref": "#"}]}),
     ] {
-        let error = Schema::parse(&loops.to_string()).unwrap_err();
+        let error = Schema::parse(&circular.to_string()).unwrap_err();
         assert!(error.to_string().contains("leads back"), "{error}");
     }
 }
@@ -55,7 +59,7 @@ fn schema_long_reference_chain_is_rejected() {
     }
     defs.insert("d50000".into(), json!({}));
     let schema = json!({"type": "object", "$ref": "#/$defs/d0", "$defs": defs});
-    let error = quick("chain", || Schema::parse(&schema.to_string())).unwrap_err();
+    let error = finishes_in_time("chain", || Schema::parse(&schema.to_string())).unwrap_err();
     assert!(error.to_string().contains("deep"), "{error}");
 }
 
@@ -70,7 +74,7 @@ fn schema_validation_of_doubling_levels_is_limited() {
     let schema =
         json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": defs});
     let schema = Schema::parse(&schema.to_string()).unwrap();
-    let check = |value| quick("levels", || schema.validate("it", &value));
+    let check = |value| finishes_in_time("levels", || schema.validate("it", &value));
     assert_eq!(
         check(json!({"a": deep(40)})).unwrap_err().code,
         ToolErrorCode::LimitExceeded
@@ -80,7 +84,7 @@ fn schema_validation_of_doubling_levels_is_limited() {
 
 #[test]
 fn schema_recursive_alternatives_check_deep_values_in_time() {
-    let loops = json!({
+    let recursive = json!({
         "type": "object",
         "properties": {"a": {"$ref": "#/$defs/tree"}},
         "$defs": {"tree": {"anyOf": [
@@ -89,16 +93,19 @@ fn schema_recursive_alternatives_check_deep_values_in_time() {
             {"type": "array", "items": {"$ref": "#/$defs/tree"}, "minItems": 1},
         ]}},
     });
-    let schema = Schema::parse(&loops.to_string()).unwrap();
-    let check = |value| quick("loops", || schema.validate("it", &value));
-    // With few levels, the failure has its position. With many, it is still found.
-    let near = check(json!({"a": deep(3)})).unwrap_err();
-    assert!(near.message.contains("/a"), "{near}");
-    let far = check(json!({"a": deep(60)})).unwrap_err();
-    assert_eq!(far.code, ToolErrorCode::InvalidInput);
-    assert!(far.message.contains("too long to say"), "{far}");
-    let right = (0..60).fold(json!("leaf"), |value, _| json!([value]));
-    assert!(check(json!({"a": right})).is_ok());
+    let schema = Schema::parse(&recursive.to_string()).unwrap();
+    let check = |value| finishes_in_time("recursive", || schema.validate("it", &value));
+    // At few levels, the failure names its path. At many levels, the value is still rejected.
+    let shallow = check(json!({"a": deep(3)})).unwrap_err();
+    assert!(shallow.message.contains("/a"), "{shallow}");
+    let too_deep = check(json!({"a": deep(60)})).unwrap_err();
+    assert_eq!(too_deep.code, ToolErrorCode::InvalidInput);
+    assert!(
+        too_deep.message.contains("listing the failures"),
+        "{too_deep}"
+    );
+    let valid = (0..60).fold(json!("leaf"), |value, _| json!([value]));
+    assert!(check(json!({"a": valid})).is_ok());
 }
 
 #[test]
@@ -108,7 +115,7 @@ fn schema_unevaluated_properties_work_is_limited() {
         schema = json!({"allOf": [schema, {}], "unevaluatedProperties": false});
     }
     let schema = Schema::parse(&schema.to_string()).unwrap();
-    let error = quick("unevaluated", || {
+    let error = finishes_in_time("unevaluated", || {
         schema.validate("it", &json!({"a": 1, "b": 2}))
     })
     .unwrap_err();
@@ -123,7 +130,9 @@ fn schema_backtracking_patterns_terminate() {
         let many: serde_json::Map<_, _> = (0..count)
             .map(|n| (n.to_string(), json!("a".repeat(40 + n % 500) + "!")))
             .collect();
-        assert!(quick("patterns", || schema.validate("it", &Value::Object(many))).is_err());
+        assert!(
+            finishes_in_time("patterns", || schema.validate("it", &Value::Object(many))).is_err()
+        );
     }
 }
 
@@ -136,7 +145,7 @@ fn schema_huge_patterns_are_rejected() {
     };
     assert!(schema("^[\\p{L}\\p{N} _-]{1,20}$", 1).is_ok());
     assert!(schema("^[a-z0-9-]{1,63}(\\.[a-z]+)?$", 1_000).is_ok());
-    let error = quick("large", || schema("(\\p{L}{50}){50}", 1_000)).unwrap_err();
+    let error = finishes_in_time("large", || schema("(\\p{L}{50}){50}", 1_000)).unwrap_err();
     assert!(error.to_string().contains("not a usable"), "{error}");
 }
 
@@ -151,10 +160,10 @@ fn schema_deep_values_fit_on_the_stack() {
         let schema = json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/n"}}, "$defs": {"n": nested}});
         let schema = Schema::parse(&schema.to_string()).unwrap();
         let check = move |levels| schema.validate("it", &json!({"a": deep(levels)}));
-        let on_a_small_stack = std::thread::Builder::new()
+        let thread = std::thread::Builder::new()
             .stack_size(2 << 20)
             .spawn(move || [100, 101, 102, 126].map(|levels| check(levels).unwrap_err().code));
-        let codes = on_a_small_stack.unwrap().join().unwrap();
+        let codes = thread.unwrap().join().unwrap();
         assert!(codes.contains(&ToolErrorCode::InvalidInput), "{codes:?}");
         assert!(codes.contains(&ToolErrorCode::LimitExceeded), "{codes:?}");
     }
@@ -170,8 +179,8 @@ fn schema_recursive_wide_and_meta_schemas_are_accepted() {
     let schema = Schema::parse(&any.to_string()).unwrap();
     assert!(schema.validate("it", &json!({"a": deep(126)})).is_ok());
     let wide: Vec<Value> = (0..100_000).map(|n| json!({"n": n})).collect();
-    assert!(quick("wide", || schema.validate("it", &json!({"a": wide}))).is_ok());
-    for referring in [
+    assert!(finishes_in_time("wide", || schema.validate("it", &json!({"a": wide}))).is_ok());
+    for document in [
         json!({"$id": "https://example.com/x.json", "type": "object", "properties": {"a": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"type": "string"}}}),
         json!({"$id": "https://example.com/x.json", "type": "object", "properties": {"a": {"$ref": "x.json#/$defs/x"}}, "$defs": {"x": {"type": "string"}}}),
         json!({"$id": "tool.json", "type": "object", "properties": {"a": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"type": "string"}}}),
@@ -180,11 +189,11 @@ fn schema_recursive_wide_and_meta_schemas_are_accepted() {
         json!({"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "properties": {"a": {"$ref": "#/definitions/x"}}, "definitions": {"x": {"type": "string"}}}),
     ] {
         let schema =
-            Schema::parse(&referring.to_string()).unwrap_or_else(|e| panic!("{e}: {referring}"));
+            Schema::parse(&document.to_string()).unwrap_or_else(|e| panic!("{e}: {document}"));
         assert!(schema.validate("it", &json!({"a": "x"})).is_ok());
         assert!(
             schema.validate("it", &json!({"a": 1})).is_err(),
-            "{referring}"
+            "{document}"
         );
     }
     let meta = json!({"type": "object", "properties": {"a": {"$ref": "https://json-schema.org/draft/2020-12/schema"}}});
@@ -243,7 +252,7 @@ fn schema_remote_references_are_rejected() {
 
 #[test]
 fn schema_failure_explains_the_closest_alternative() {
-    let message = |schema: Value, value: Value| {
+    let failure_of = |schema: Value, value: Value| {
         let schema = json!({"type": "object", "properties": {"a": schema}});
         let schema = Schema::parse(&schema.to_string()).unwrap();
         schema
@@ -257,40 +266,40 @@ fn schema_failure_explains_the_closest_alternative() {
         {"type": "string", "const": "glob"},
         {"type": "string", "const": "regex"},
     ]});
-    let said = message(mode, json!("bogus"));
+    let failure = failure_of(mode, json!("bogus"));
     assert!(
-        said.contains(r#"/a: must be one of "grep", "glob", "regex""#),
-        "{said}"
+        failure.contains(r#"/a: must be one of "grep", "glob", "regex""#),
+        "{failure}"
     );
     let many: Vec<String> = (0..12).map(|n| format!("v{n}")).collect();
-    let said = message(json!({"enum": many}), json!("bogus"));
+    let failure = failure_of(json!({"enum": many}), json!("bogus"));
     assert!(
-        said.contains("\"v11\"") && !said.contains("candidates"),
-        "{said}"
+        failure.contains("\"v11\"") && !failure.contains("candidates"),
+        "{failure}"
     );
     // For a lifted result, the tag selects the intended alternative.
     let result = json!({"oneOf": [
         {"type": "object", "properties": {"tag": {"const": "ok"}, "value": {"type": "string"}}, "required": ["tag", "value"]},
         {"type": "object", "properties": {"tag": {"const": "err"}, "value": {"type": "integer", "maximum": 255}}, "required": ["tag", "value"]},
     ]});
-    let said = message(result.clone(), json!({"tag": "err", "value": 256}));
-    assert!(said.contains("/a/value: 256"), "{said}");
-    let said = message(result.clone(), json!({"tag": "ok"}));
-    assert!(said.contains("/a: \"value\" is a required"), "{said}");
-    let said = message(result, json!({"tag": "bogus", "value": 1}));
+    let failure = failure_of(result.clone(), json!({"tag": "err", "value": 256}));
+    assert!(failure.contains("/a/value: 256"), "{failure}");
+    let failure = failure_of(result.clone(), json!({"tag": "ok"}));
+    assert!(failure.contains("/a: \"value\" is a required"), "{failure}");
+    let failure = failure_of(result, json!({"tag": "bogus", "value": 1}));
     assert!(
-        said.contains(r#"/a/tag: must be one of "ok", "err""#),
-        "{said}"
+        failure.contains(r#"/a/tag: must be one of "ok", "err""#),
+        "{failure}"
     );
-    // Or null, and nested alternatives.
+    // A value or null, and nested alternatives.
     let inner = json!({"anyOf": [{"type": "null"}, {"anyOf": [
         {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
         {"type": "array"},
     ]}]});
-    let said = message(inner.clone(), json!({"n": "x"}));
-    assert!(said.contains("/a/n:"), "{said}");
-    let said = message(inner, json!("text"));
-    assert!(said.contains("/a: \"text\" is not of type"), "{said}");
+    let failure = failure_of(inner.clone(), json!({"n": "x"}));
+    assert!(failure.contains("/a/n:"), "{failure}");
+    let failure = failure_of(inner, json!("text"));
+    assert!(failure.contains("/a: \"text\" is not of type"), "{failure}");
 }
 
 #[test]

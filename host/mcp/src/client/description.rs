@@ -259,14 +259,14 @@ impl ServerDescription {
             .for_each(|digest| hash_part(&mut hash, digest.as_bytes()));
         let listed = resource_library::entries(spec, self);
         for entry in &listed {
-            hash_part(&mut hash, entry.words.as_bytes());
+            hash_part(&mut hash, entry.text.as_bytes());
         }
         let origin = Arc::new(ToolOrigin {
             plugin: spec.name.clone(),
             version: text::visible(text::prefix(&self.server.1, MAX_NAME_SIZE)),
             location: spec.location(),
             digest: format!("{:x}", hash.finalize()),
-            speaks: true,
+            declares_needs: true,
             imports,
             listed,
             ..ToolOrigin::default()

@@ -112,8 +112,8 @@ pub(super) fn entries(spec: &ServerSpec, described: &ServerDescription) -> Vec<L
     });
     // Sorted, so that the order in which a server lists its entries does not matter.
     let lines: BTreeSet<String> = lines.collect();
-    let entry = |words| ListedEntry {
-        words,
+    let entry = |text| ListedEntry {
+        text,
         is_seen: false,
     };
     lines.into_iter().map(entry).collect()

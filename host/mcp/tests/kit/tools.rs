@@ -63,7 +63,7 @@ pub fn tool(name: &str, backend: Fake) -> Tool {
             version: "1.0.0".into(),
             location: "built-in".into(),
             digest: "00".into(),
-            speaks: true,
+            declares_needs: true,
             ..ToolOrigin::default()
         }),
         ToolTrust::Trusted,

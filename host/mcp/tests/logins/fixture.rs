@@ -127,7 +127,7 @@ impl LoginStore for Memory {
     fn version(&self) -> u64 {
         self.version.load(std::sync::atomic::Ordering::SeqCst)
     }
-    fn turn(&self, _: &str) -> Result<Box<dyn Send>, ToolError> {
+    fn lock(&self, _: &str) -> Result<Box<dyn Send>, ToolError> {
         drop(self.turn.lock());
         Ok(Box::new(()))
     }

@@ -19,7 +19,7 @@ use crate::authorize::{OutboundRequest, RequestPermit};
 use crate::authorized_request::{AuthorizedRequest, check_verdict};
 use crate::connector::unreachable;
 use crate::dial::dial;
-use crate::error::{Error, RequestStage};
+use crate::error::{Error, OversizedPart, RequestStage};
 use crate::limits::RequestLimits;
 use crate::resolver::resolve_checked;
 use records::{ClientRecordFilter, ServerRecordFilter, TunnelViolation, record_filters};
@@ -30,8 +30,8 @@ mod records;
 /// Buffer size in bytes, for each direction.
 const CHUNK_BYTES: usize = 16 << 10;
 
-/// Bytes that the program may send through a tunnel before it is authorized once more. Requests for pages are small;
-/// uploads are not.
+/// Bytes that the program may send through a tunnel before it is authorized once more: requests for pages are smaller,
+/// uploads are larger.
 const REAUTHORIZE_AFTER: u64 = 16 << 10;
 
 /// The first bytes of a TLS connection: a handshake record of version 3.
@@ -39,7 +39,7 @@ const TLS_PREFIX: [u8; 2] = [0x16, 0x03];
 
 /// The bytes that the client sent before anything was forwarded, and the filter for the rest.
 pub(crate) struct TunnelStart {
-    first: Vec<u8>,
+    first_bytes: Vec<u8>,
     client: ClientRecordFilter,
     server: ServerRecordFilter,
 }
@@ -70,12 +70,12 @@ impl HttpClient {
             verdict: &verdict,
         };
         let permit = self
-            .authorize
+            .authorizer
             .authorize(outbound)
             .await
             .map_err(Error::Denied)?;
         // The approval may have taken an hour.
-        self.authorize.reload_policy();
+        self.authorizer.reload_policy();
         let current = self.shared.guard.current();
         check_verdict(current.policy.judge(&target, method.as_str()), permit)?;
         let limit = self.limits.connect;
@@ -114,7 +114,7 @@ impl Tunnel {
         let limit = self.limits.first_byte;
         let (client, server) = record_filters(self.authorized.target.host());
         let mut start = TunnelStart {
-            first: Vec::new(),
+            first_bytes: Vec::new(),
             client,
             server,
         };
@@ -123,19 +123,19 @@ impl Tunnel {
             while !start.client.has_valid_hello() {
                 let count = client_io.read(&mut chunk).await.unwrap_or(0);
                 let bytes = chunk.get(..count).unwrap_or_default();
-                start.first.extend_from_slice(bytes);
-                let prefix = start.first.iter().take(TLS_PREFIX.len());
+                start.first_bytes.extend_from_slice(bytes);
+                let prefix = start.first_bytes.iter().take(TLS_PREFIX.len());
                 if prefix
                     .clone()
                     .zip(&TLS_PREFIX)
-                    .any(|(one, other)| one != other)
+                    .any(|(received, expected)| received != expected)
                 {
                     return Err(Error::ClearTunnel(host_and_port(&self.authorized.target)));
                 }
                 let checked = start.client.check(bytes);
                 checked.map_err(|why| violation_error(&self.authorized.target, why))?;
                 if count == 0 {
-                    return match start.first.is_empty() {
+                    return match start.first_bytes.is_empty() {
                         true => Ok(()),
                         false => Err(Error::ClearTunnel(host_and_port(&self.authorized.target))),
                     };
@@ -156,32 +156,32 @@ impl Tunnel {
         client_io: impl AsyncRead + AsyncWrite + Send,
     ) -> Result<(), Error> {
         let TunnelStart {
-            first,
+            first_bytes,
             mut client,
             mut server,
         } = start;
         let (from_inside, to_inside) = tokio::io::split(client_io);
         let (from_host, mut to_host) = self.stream.split();
         let target = Arc::clone(&self.authorized.target);
-        let relay = TunnelWatch {
+        let watch = TunnelWatch {
             client: &self.client,
             between: self.limits.between_bytes,
             state: Mutex::new((self.authorized, Instant::now())),
         };
-        relay.with_timeout(to_host.write_all(&first)).await?;
+        watch.with_timeout(to_host.write_all(&first_bytes)).await?;
         let (up, down) = (self.limits.upload_bytes, self.limits.body_bytes);
         let up = (
-            up.saturating_sub(first.len() as u64),
-            "the data sent through a tunnel",
+            up.saturating_sub(first_bytes.len() as u64),
+            OversizedPart::TunnelUpload,
         );
-        let down = (down, "the data received through a tunnel");
+        let down = (down, OversizedPart::TunnelDownload);
         tokio::try_join!(
-            relay.relay_one_way(from_inside, to_host, up, Some(REAUTHORIZE_AFTER), |bytes| {
+            watch.relay_one_way(from_inside, to_host, up, Some(REAUTHORIZE_AFTER), |bytes| {
                 client
                     .check(bytes)
                     .map_err(|why| violation_error(&target, why))
             }),
-            relay.relay_one_way(from_host, to_inside, down, None, |bytes| server
+            watch.relay_one_way(from_host, to_inside, down, None, |bytes| server
                 .check(bytes)
                 .map_err(|why| violation_error(&target, why))),
         )?;
@@ -196,11 +196,11 @@ fn violation_error(target: &RequestTarget, why: TunnelViolation) -> Error {
         TunnelViolation::Malformed(why) => Error::NotTls { host, why },
         TunnelViolation::Name(Some(name)) => Error::TunnelName {
             host,
-            asked: format!("`{}`", mimir_core::text::visible(&name)),
+            requested: format!("`{}`", mimir_core::text::visible(&name)),
         },
         TunnelViolation::Name(None) => Error::TunnelName {
             host,
-            asked: "no host (it has no server name)".to_owned(),
+            requested: "no host (it has no server name)".to_owned(),
         },
     }
 }
@@ -209,7 +209,7 @@ fn host_and_port(target: &RequestTarget) -> String {
     format!("{}:{}", target.host(), target.port())
 }
 
-/// The limits of both directions of a tunnel.
+/// Supervises both directions of a tunnel.
 struct TunnelWatch<'a> {
     client: &'a HttpClient,
     between: Duration,
@@ -224,7 +224,7 @@ impl TunnelWatch<'_> {
         &self,
         mut from: impl AsyncRead + Unpin,
         mut to: impl AsyncWrite + Unpin,
-        (limit, what): (u64, &'static str),
+        (limit, part): (u64, OversizedPart),
         mut reauthorize_after: Option<u64>,
         mut check: impl FnMut(&[u8]) -> Result<(), Error>,
     ) -> Result<(), Error> {
@@ -238,7 +238,7 @@ impl TunnelWatch<'_> {
             }
             relayed += count as u64;
             if relayed > limit {
-                return Err(Error::TooLarge { what, limit });
+                return Err(Error::TooLarge { part, limit });
             }
             if reauthorize_after
                 .take_if(|reauthorize_after| relayed > *reauthorize_after)
@@ -260,11 +260,15 @@ impl TunnelWatch<'_> {
         loop {
             let (until, deadline, whole) = {
                 let state = self.state.lock();
-                let (authorized, last) = &*state;
-                (*last + self.between, authorized.deadline, authorized.whole)
+                let (authorized, last_data) = &*state;
+                (
+                    *last_data + self.between,
+                    authorized.deadline,
+                    authorized.whole,
+                )
             };
-            if let Ok(done) = timeout_at(until.min(deadline), &mut work).await {
-                return done.map_err(|error| unreachable(&self.state.lock().0.target, &error));
+            if let Ok(result) = timeout_at(until.min(deadline), &mut work).await {
+                return result.map_err(|error| unreachable(&self.state.lock().0.target, &error));
             }
             let now = Instant::now();
             if now >= deadline {
@@ -290,23 +294,23 @@ impl TunnelWatch<'_> {
         if permit == RequestPermit::Unlisted {
             return Ok(());
         }
-        let now = self.client.shared.guard.current();
+        let current = self.client.shared.guard.current();
         let outbound = OutboundRequest {
             target: &target,
             method: &method,
             headers: &HeaderMap::new(),
             body: true,
             hop: 0,
-            verdict: &now.policy.judge(&target, method.as_str()),
+            verdict: &current.policy.judge(&target, method.as_str()),
         };
-        let authorized = self.client.authorize.authorize(outbound).await;
+        let authorized = self.client.authorizer.authorize(outbound).await;
         self.state.lock().1 = Instant::now();
         authorized.map(|_| ()).map_err(Error::Denied)
     }
 
     /// Checks that the current policy allows the connection.
     fn recheck_policy(&self) -> Result<(), Error> {
-        self.client.authorize.reload_policy();
+        self.client.authorizer.reload_policy();
         self.state.lock().0.recheck_policy()
     }
 }

@@ -57,7 +57,7 @@ AROUND_ANCHORS = {
     "microsoft-teams-webhook": ["webhook.office.com"],
 }
 # The keyword that has to be anywhere in the text for the anchors to count.
-GATES = {"kubernetes-secret-yaml": "secret"}
+REQUIRED_WORDS = {"kubernetes-secret-yaml": "secret"}
 
 # An unbounded match may be as long as REACH; for a rule that matches any byte except line ends, a hostile text
 # would make that too expensive.
@@ -102,7 +102,7 @@ def special(rule_id, regex):
     return regex
 
 
-def more(rule_id, regex):
+def following(rule_id, regex):
     """The expression for further secrets directly after a match."""
     if rule_id == "kubernetes-secret-yaml":
         return r"(?i)\s+" + KUBERNETES_ENTRY
@@ -241,9 +241,9 @@ def entries(rule):
             regex,
             rule.get("entropy"),
             allows,
-            [f"shape: AnchorPosition::Around {{ before: {before}, after: {after} }}"],
-            GATES.get(rule_id),
-            more(rule_id, regex),
+            [f"position: AnchorPosition::Around {{ before: {before}, after: {after} }}"],
+            REQUIRED_WORDS.get(rule_id),
+            following(rule_id, regex),
         )
         return
     parts = alternatives(regex)
@@ -254,16 +254,16 @@ def entries(rule):
             anchors = [k for k in anchors if k in part.lower()]
         most = width(rest)
         bound = UNBOUNDED.get(rule_id, "REACH") if most is None else str(most)
-        shape = [f"shape: AnchorPosition::Here(AnchorPrefix::{lead})", f"width: {bound}"]
-        yield entry(rule_id, anchors, rest, rule.get("entropy"), allows, shape, None, None)
+        position = [f"position: AnchorPosition::Here(AnchorPrefix::{lead})", f"width: {bound}"]
+        yield entry(rule_id, anchors, rest, rule.get("entropy"), allows, position, None, None)
 
 
-def entry(rule_id, anchors, regex, entropy, allows, shape, gate, follows):
-    lines = [f'id: "{rule_id}"', f"anchors: {strings(anchors)}", *shape, f"regex: {literal(rust(regex))}"]
-    if gate:
-        lines.append(f"gate: {literal(gate)}")
-    if follows:
-        lines.append(f"more: {literal(rust(follows))}")
+def entry(rule_id, anchors, regex, entropy, allows, position, required_word, following_regex):
+    lines = [f'id: "{rule_id}"', f"anchors: {strings(anchors)}", *position, f"regex: {literal(rust(regex))}"]
+    if required_word:
+        lines.append(f"required_word: {literal(required_word)}")
+    if following_regex:
+        lines.append(f"following: {literal(rust(following_regex))}")
     if entropy:
         lines.append(f"entropy: {float(entropy)}")
     if allows:

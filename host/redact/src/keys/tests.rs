@@ -65,13 +65,13 @@ fn keys_in_nested_json_text_are_found() {
         let mut hits = find_in_text(text.as_bytes(), at..at + word.len()).into_iter();
         hits.next().map(|hit| text[hit.at].to_owned())
     };
-    let found = Some("hun\"ter2\\".to_owned());
+    let expected = Some("hun\"ter2\\".to_owned());
     let plain = serde_json::json!({"dbPassword": "hun\"ter2\\", "x": 1}).to_string();
     assert_eq!(value(&plain, "Password"), Some(r#"hun\"ter2\\"#.to_owned()));
     let nested = serde_json::json!({"body": plain}).to_string();
     let inner = value(&nested, "Password").unwrap();
     let once: String = serde_json::from_str(&format!("\"{inner}\"")).unwrap();
-    assert_eq!(serde_json::from_str(&format!("\"{once}\"")).ok(), found);
+    assert_eq!(serde_json::from_str(&format!("\"{once}\"")).ok(), expected);
     assert_eq!(
         value("{'password' : 'hunter2'}", "password"),
         Some("hunter2".to_owned())
@@ -80,7 +80,7 @@ fn keys_in_nested_json_text_are_found() {
         value("{\"password\": \"hunter2", "password"),
         Some("hunter2".to_owned())
     );
-    let all = |text: &str| -> Vec<String> {
+    let values = |text: &str| -> Vec<String> {
         let at = text.find("password").unwrap();
         let hits = find_in_text(text.as_bytes(), at..at + "password".len());
         hits.into_iter()
@@ -89,10 +89,10 @@ fn keys_in_nested_json_text_are_found() {
     };
     let list =
         serde_json::json!({"password": ["one", {"user": "me"}, ["t]wo"], 3], "next": ["free"]});
-    assert_eq!(all(&list.to_string()), ["one", "t]wo"]);
+    assert_eq!(values(&list.to_string()), ["one", "t]wo"]);
     let nested = serde_json::json!({"body": list.to_string()}).to_string();
-    assert_eq!(all(&nested), ["one", "t]wo"]);
-    assert_eq!(all("{\"password\": [\"open"), ["open"]);
+    assert_eq!(values(&nested), ["one", "t]wo"]);
+    assert_eq!(values("{\"password\": [\"open"), ["open"]);
     assert_eq!(value("{\"password\": 12}", "password"), None);
     assert_eq!(value("the password: x", "password"), None);
     assert_eq!(value("\"password_hint\": \"x\"", "password"), None);

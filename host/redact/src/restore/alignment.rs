@@ -38,8 +38,8 @@ impl MaskedText<'_> {
                 };
             }
             let numbers: Vec<usize> = match (
-                self.single(&own_slots),
-                around.and_then(|around| around.single(&outer_slots)),
+                self.slot_of_single_value(&own_slots),
+                around.and_then(|around| around.slot_of_single_value(&outer_slots)),
             ) {
                 (Some(slot), _) => {
                     numbers_of_mark
@@ -107,7 +107,7 @@ impl MaskedText<'_> {
     }
 
     /// The first of these slots, if all of them have the same value.
-    fn single<'s>(&self, slots: &[&'s MaskSlot]) -> Option<&'s MaskSlot> {
+    fn slot_of_single_value<'s>(&self, slots: &[&'s MaskSlot]) -> Option<&'s MaskSlot> {
         let first = *slots.first()?;
         slots
             .iter()
@@ -243,18 +243,18 @@ struct NumberedLines<'t> {
 }
 
 impl<'t> NumberedLines<'t> {
-    fn new(text: &'t str, known: &mut HashMap<String, u32>) -> Self {
+    fn new(text: &'t str, line_ids: &mut HashMap<String, u32>) -> Self {
         let (mut starts, mut ids) = (Vec::new(), Vec::new());
         let mut at = 0;
         for line in text.split('\n') {
             starts.push(at);
             at += line.len() + 1;
-            let next = known.len() as u32;
+            let next = line_ids.len() as u32;
             let line = match line.trim() {
                 "" => "",
                 _ => line.trim_end_matches('\r'),
             };
-            ids.push(*known.entry(line.to_owned()).or_insert(next));
+            ids.push(*line_ids.entry(line.to_owned()).or_insert(next));
         }
         Self { text, starts, ids }
     }

@@ -87,7 +87,7 @@ const LEFT_OUT: [&str; 2] = ["hashicorp-tf-password", "pkcs12-file"];
 
 #[test]
 fn examples_positive_are_masked() {
-    let (mut all, mut named) = (0, 0);
+    let (mut total, mut named) = (0, 0);
     let mut missed = vec![];
     for example in examples() {
         if LEFT_OUT.contains(&&*example.rule) {
@@ -101,7 +101,7 @@ fn examples_positive_are_masked() {
                 .filter(|finding| finding.rule == example.rule)
                 .collect();
             for secret in secrets {
-                all += 1;
+                total += 1;
                 named += usize::from(cover(&own, &text, &secret));
                 if !cover(&any, &text, &secret) {
                     missed.push(format!("{}: {secret} in {text}", example.rule));
@@ -110,22 +110,22 @@ fn examples_positive_are_masked() {
         }
     }
     println!(
-        "{} of {all} secrets masked, {named} under their rule's name",
-        all - missed.len()
+        "{} of {total} secrets masked, {named} under their rule's name",
+        total - missed.len()
     );
-    assert!(all > 6_000, "{all} examples");
+    assert!(total > 6_000, "{total} examples");
     assert!(missed.is_empty(), "{missed:#?}");
     // The others overlap with another rule that is equally right.
-    assert!(named * 100 > all * 98, "{named} of {all}");
+    assert!(named * 100 > total * 98, "{named} of {total}");
 }
 
 #[test]
 fn examples_negative_are_not_masked_by_their_rule() {
-    let (mut all, mut any) = (0, 0);
+    let (mut total, mut any) = (0, 0);
     let mut wrong = vec![];
     for example in examples() {
         for text in &example.negatives {
-            all += 1;
+            total += 1;
             let findings = Redactor::new().find(text.as_bytes());
             any += usize::from(!findings.is_empty());
             if findings.iter().any(|finding| finding.rule == example.rule) {
@@ -134,12 +134,12 @@ fn examples_negative_are_not_masked_by_their_rule() {
         }
     }
     println!(
-        "{} of {all} masked by their rule, {any} by any",
+        "{} of {total} masked by their rule, {any} by any",
         wrong.len()
     );
     assert!(wrong.is_empty(), "{wrong:#?}");
     // Most are a token of a related rule, or a random value below a key; gitleaks finds these as well.
-    assert!(any <= 32, "{any} of {all}");
+    assert!(any <= 32, "{any} of {total}");
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn examples_do_not_hide_each_other() {
 /// JSON output contains escapes, which no rule handles.
 #[test]
 fn examples_positive_are_masked_in_json() {
-    let (mut all, mut missed) = (0, vec![]);
+    let (mut total, mut missed) = (0, vec![]);
     for example in examples() {
         if LEFT_OUT.contains(&&*example.rule) {
             continue;
@@ -190,7 +190,7 @@ fn examples_positive_are_masked_in_json() {
             for secret in secrets {
                 let escaped = serde_json::Value::from(secret).to_string();
                 let escaped = escaped.trim_matches('"');
-                all += 1;
+                total += 1;
                 if !cover(&any, &text, escaped) {
                     missed.push(format!("{}: {escaped} in {text}", example.rule));
                 }
@@ -198,8 +198,8 @@ fn examples_positive_are_masked_in_json() {
         }
     }
     println!(
-        "inside of JSON: {} of {all} secrets masked",
-        all - missed.len()
+        "inside of JSON: {} of {total} secrets masked",
+        total - missed.len()
     );
     assert!(missed.is_empty(), "{missed:#?}");
 }

@@ -178,9 +178,9 @@ fn known_value_with_mixed_escapes_is_masked() {
         r"wJalr/K7MD\x2bENGbPx\x26R\x3cfiCY\x22z=",
     ] {
         let text = format!("a {written} b");
-        let found = redactor.find(text.as_bytes());
-        assert_eq!(found.len(), 1, "{written}: {found:?}");
-        assert_eq!(&text[found[0].start..found[0].end], written);
+        let findings = redactor.find(text.as_bytes());
+        assert_eq!(findings.len(), 1, "{written}: {findings:?}");
+        assert_eq!(&text[findings[0].start..findings[0].end], written);
         // A cut does not hide the value either.
         for at in 1..text.len() {
             let mut stream = redactor.stream_masker();
@@ -261,7 +261,7 @@ fn known_value_in_hex_dumps_is_masked() {
         let mut out = text.clone();
         assert!(redactor.mask_text(&mut out) > 0, "{text}");
         // Neither the digits of its middle nor its letters.
-        for piece in [
+        for fragment in [
             "65 74",
             "65:74",
             "6574",
@@ -270,8 +270,8 @@ fn known_value_in_hex_dumps_is_masked() {
             "value",
             "65:74".to_uppercase().as_str(),
         ] {
-            let inside = text.contains(piece) && pairs.join(" ").contains("65 74");
-            assert!(!inside || !out.contains(piece), "{piece} in {out}");
+            let inside = text.contains(fragment) && pairs.join(" ").contains("65 74");
+            assert!(!inside || !out.contains(fragment), "{fragment} in {out}");
         }
     }
     for text in [

@@ -17,7 +17,7 @@ fn logged(redactor: &Redactor, lines: &[&str]) -> (Vec<Vec<String>>, Vec<String>
     (shown, texts(log.finish().0))
 }
 
-fn all(redactor: &Redactor, lines: &[&str]) -> Vec<String> {
+fn mask_lines(redactor: &Redactor, lines: &[&str]) -> Vec<String> {
     let (shown, rest) = logged(redactor, lines);
     shown.into_iter().flatten().chain(rest).collect()
 }
@@ -40,7 +40,7 @@ fn lines_without_secrets_are_shown_immediately() {
 fn lines_with_a_split_token_are_masked() {
     for at in 3..TOKEN.len() {
         let (head, tail) = TOKEN.split_at(at);
-        let out = all(
+        let out = mask_lines(
             &Redactor::new(),
             &["before", &format!("got {head}"), tail, "after"],
         );
@@ -56,12 +56,12 @@ fn lines_with_a_split_token_are_masked() {
 fn lines_of_a_private_key_are_masked() {
     let key = private_key();
     let lines: Vec<&str> = key.lines().chain(["all done"]).collect();
-    let out = all(&Redactor::new(), &lines);
+    let out = mask_lines(&Redactor::new(), &lines);
     assert_eq!(out.len(), lines.len());
     assert_eq!(out.last().unwrap(), "all done");
     assert!(!out.concat().contains("MIIE"), "{out:?}");
     // Without its end, too.
-    let out = all(&Redactor::new(), &lines[..6]);
+    let out = mask_lines(&Redactor::new(), &lines[..6]);
     assert!(!out.concat().contains("MIIE"), "{out:?}");
 }
 
@@ -97,7 +97,7 @@ fn end_of_a_private_key_is_masked() {
 #[test]
 fn lines_with_a_split_known_value_are_masked() {
     let redactor = Redactor::new().with_values([("V", "correct horse battery")]);
-    let out = all(&redactor, &["it is correct ho", "rse battery, yes", "x"]);
+    let out = mask_lines(&redactor, &["it is correct ho", "rse battery, yes", "x"]);
     assert_eq!(
         out,
         ["it is [REDACTED:secret:V]", "[REDACTED:secret:V], yes", "x"]
@@ -106,7 +106,7 @@ fn lines_with_a_split_known_value_are_masked() {
 
 #[test]
 fn lines_are_masked_with_context_of_earlier_lines() {
-    let out = all(
+    let out = mask_lines(
         &Redactor::new(),
         &[
             "$ curl https://api.example.com/v1/things \\",

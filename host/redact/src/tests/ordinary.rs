@@ -103,10 +103,10 @@ fn secrets_similar_to_ordinary_text_are_found() {
         (r#"{"apiKey": "sha512-8fk2J9sL0pQ7"}"#, "generic-api-key"),
         (r#"{"password": "my-own-5ecret"}"#, "key:password"),
     ] {
-        let found = Redactor::new().find(text.as_bytes());
+        let findings = Redactor::new().find(text.as_bytes());
         assert!(
-            found.iter().any(|found| found.rule == wanted),
-            "{text}: {found:?}"
+            findings.iter().any(|finding| finding.rule == wanted),
+            "{text}: {findings:?}"
         );
     }
 }

@@ -1,13 +1,13 @@
 //! The rule tables, and lazy compilation.
 
 use super::super::rules::{self, AnchorPosition};
-use super::super::scan::{SecretScanner, engine};
+use super::super::scan::{SecretScanner, scanner};
 use super::super::{ExceptionError, Redactor};
 use super::TOKEN;
 
 #[test]
 fn rules_are_valid_patterns() {
-    let broken: Vec<_> = engine()
+    let broken: Vec<_> = scanner()
         .patterns()
         .iter()
         .filter(|pattern| !pattern.compiles())
@@ -23,7 +23,7 @@ fn rules_have_valid_anchors_and_widths() {
         for anchor in rule.anchors {
             assert_eq!(*anchor, anchor.to_ascii_lowercase(), "{}", rule.id);
         }
-        match rule.shape {
+        match rule.position {
             AnchorPosition::Here(_) => assert!(rule.width > 0, "{}", rule.id),
             AnchorPosition::Around { before, after } => assert!(before + after > 0, "{}", rule.id),
         }

@@ -100,10 +100,10 @@ fn split_known_value_in_json_strings_is_masked() {
     let mut value = serde_json::json!({"stdout": "my-own-secr\n", "stderr": "et-value-1234\n"});
     let mut text = "my-own-secr\net-value-1234\n".to_owned();
     redactor.mask_all([&mut text], Some(&mut value));
-    let all = format!("{text}{value}");
+    let whole = format!("{text}{value}");
     assert!(
-        !all.contains("my-own") && !all.contains("value-1234"),
-        "{all}"
+        !whole.contains("my-own") && !whole.contains("value-1234"),
+        "{whole}"
     );
     assert!(value["stdout"].is_string() && value["stderr"].is_string());
 }
@@ -117,8 +117,8 @@ fn split_token_in_fields_and_text_is_masked() {
     ] {
         let mut text = value.to_string();
         Redactor::new().mask_all([&mut text], Some(&mut value));
-        let all = format!("{text}{value}");
-        assert!(!all.contains(head) && !all.contains(tail), "{all}");
+        let whole = format!("{text}{value}");
+        assert!(!whole.contains(head) && !whole.contains(tail), "{whole}");
         assert!(
             serde_json::from_str::<serde_json::Value>(&text).is_ok(),
             "{text}"

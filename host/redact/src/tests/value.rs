@@ -134,15 +134,15 @@ fn value_numbers_of_secret_keys_are_masked() {
 #[test]
 fn value_secret_split_from_a_text_is_masked() {
     for at in [6, 20, 34] {
-        let (one, two) = TOKEN.split_at(at);
-        let mut text = format!("it is {one}");
-        let mut value = json!({"rest": two, "more": "x"});
+        let (head, tail) = TOKEN.split_at(at);
+        let mut text = format!("it is {head}");
+        let mut value = json!({"rest": tail, "more": "x"});
         let marks = Redactor::new()
             .mask_all([&mut text], Some(&mut value))
             .count();
         assert!(marks > 0, "{at}");
-        let all = format!("{text}{value}");
-        assert!(!all.contains(two) && !text.contains(one), "{all}");
+        let whole = format!("{text}{value}");
+        assert!(!whole.contains(tail) && !text.contains(head), "{whole}");
     }
     let known = Redactor::new().with_values([("OWN", "my-own-secret-value")]);
     let (mut text, mut value) = ("my-own-se".to_owned(), json!(["cret-value"]));

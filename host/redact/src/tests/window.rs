@@ -1,4 +1,4 @@
-//! Sections of a text, for every way of cutting it.
+//! Sections of a text, for every possible cut.
 
 use super::super::{MaskedWindow, Redactor};
 use super::{TOKEN, private_key};
@@ -38,10 +38,14 @@ fn window_of_growing_text_is_shown_once_and_masked() {
     let redactor = Redactor::new();
     let whole = format!("begin\ntok {TOKEN} end\nmore\n");
     for step in 1..50 {
-        let (mut shown, mut from, mut there) = (String::new(), 0, 0);
-        while there < whole.len() {
-            there = (there + step).min(whole.len());
-            let window = redactor.window(&whole.as_bytes()[..there], from, there < whole.len());
+        let (mut shown, mut from, mut available) = (String::new(), 0, 0);
+        while available < whole.len() {
+            available = (available + step).min(whole.len());
+            let window = redactor.window(
+                &whole.as_bytes()[..available],
+                from,
+                available < whole.len(),
+            );
             shown.push_str(&text(&window));
             from = window.end;
         }

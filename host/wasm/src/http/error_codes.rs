@@ -1,7 +1,7 @@
 //! Conversion of request errors into the error codes of `wasi:http`.
 
 use mimir_core::network::UrlError;
-use mimir_net::{Error, RequestStage};
+use mimir_net::{Error, OversizedPart, RequestStage};
 use wasmtime::StoreContextMut;
 use wasmtime::component::Resource;
 use wasmtime_wasi_http::Error as Code;
@@ -61,7 +61,7 @@ pub(super) fn wasi_code(error: &Error) -> Code {
         Error::Tls { .. } => Code::TlsProtocolError,
         Error::Roots { .. } => Code::ConfigurationError,
         Error::Timeout { stage, .. } => timeout_code(*stage),
-        Error::TooLarge { what, limit } => too_large(what, *limit),
+        Error::TooLarge { part, limit } => too_large(*part, *limit),
         Error::Head { bytes, .. } => {
             Code::HttpResponseHeaderSectionSize(u32::try_from(*bytes).ok())
         }
@@ -81,12 +81,11 @@ fn timeout_code(stage: RequestStage) -> Code {
     }
 }
 
-fn too_large(what: &str, limit: u64) -> Code {
-    let section = u32::try_from(limit).ok();
-    match what {
-        "the request's body" => Code::HttpRequestBodySize(Some(limit)),
-        "the answer's body" => Code::HttpResponseBodySize(Some(limit)),
-        _ => Code::HttpRequestHeaderSectionSize(section),
+fn too_large(part: OversizedPart, limit: u64) -> Code {
+    match part {
+        OversizedPart::RequestBody => Code::HttpRequestBodySize(Some(limit)),
+        OversizedPart::ResponseBody => Code::HttpResponseBodySize(Some(limit)),
+        _ => Code::HttpRequestHeaderSectionSize(u32::try_from(limit).ok()),
     }
 }
 
@@ -107,7 +106,7 @@ mod tests {
             stage,
             after: Duration::ZERO,
         };
-        let large = |what| Error::TooLarge { what, limit: 7 };
+        let large = |part| Error::TooLarge { part, limit: 7 };
         let origin = String::new;
         for (error, code) in [
             (Error::Blocked(refusal()), "HttpRequestDenied"),
@@ -118,8 +117,14 @@ mod tests {
             (late(RequestStage::Tls), "ConnectionTimeout"),
             (late(RequestStage::Body), "ConnectionReadTimeout"),
             (late(RequestStage::Whole), "HttpResponseTimeout"),
-            (large("the answer's body"), "HttpResponseBodySize(Some(7))"),
-            (large("the request's body"), "HttpRequestBodySize(Some(7))"),
+            (
+                large(OversizedPart::ResponseBody),
+                "HttpResponseBodySize(Some(7))",
+            ),
+            (
+                large(OversizedPart::RequestBody),
+                "HttpRequestBodySize(Some(7))",
+            ),
             (
                 Error::Head {
                     bytes: 7,

@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use mimir_core::ToolError;
 
-use super::{SERVICE, fault, refused};
+use super::{SERVICE, keyring_error, refused_error};
 
 /// An available keyring.
 pub struct SystemKeyring {
@@ -37,7 +37,8 @@ impl SystemKeyring {
     pub fn get(&self, name: &str) -> Result<String, ToolError> {
         let output = self.run(&["lookup", "service", SERVICE, "name", name], "")?;
         check_status(&output, "did not return the value")?;
-        String::from_utf8(output.stdout).map_err(|_| fault("returned a value that is not text"))
+        String::from_utf8(output.stdout)
+            .map_err(|_| keyring_error("returned a value that is not text"))
     }
 
     /// Removes the value under a name.
@@ -47,7 +48,7 @@ impl SystemKeyring {
     }
 
     fn run(&self, arguments: &[&str], input: &str) -> Result<Output, ToolError> {
-        let failed = |error: std::io::Error| fault(&format!("cannot be reached: {error}"));
+        let failed = |error: std::io::Error| keyring_error(&format!("cannot be reached: {error}"));
         let mut child = Command::new(self.program)
             .args(arguments)
             .stdin(Stdio::piped())
@@ -70,5 +71,8 @@ fn check_status(output: &Output, action: &str) -> Result<(), ToolError> {
     if output.status.success() {
         return Ok(());
     }
-    Err(refused(action, &String::from_utf8_lossy(&output.stderr)))
+    Err(refused_error(
+        action,
+        &String::from_utf8_lossy(&output.stderr),
+    ))
 }

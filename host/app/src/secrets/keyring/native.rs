@@ -11,7 +11,7 @@ use mimir_core::ToolError;
 #[cfg(windows)]
 use windows_native_keyring_store::Store;
 
-use super::{SERVICE, refused};
+use super::{SERVICE, refused_error};
 
 /// An available keyring.
 pub struct SystemKeyring {
@@ -28,13 +28,13 @@ impl SystemKeyring {
     /// Stores a value under a name. Windows accepts at most 2,560 bytes.
     pub fn set(&self, name: &str, value: &str) -> Result<(), ToolError> {
         let result = self.entry(name).and_then(|entry| entry.set_password(value));
-        result.map_err(|error| refused("did not accept the value", &describe_error(&error)))
+        result.map_err(|error| refused_error("did not accept the value", &describe_error(&error)))
     }
 
     /// Reads the value under a name.
     pub fn get(&self, name: &str) -> Result<String, ToolError> {
         let value = self.entry(name).and_then(|entry| entry.get_password());
-        value.map_err(|error| refused("did not return the value", &describe_error(&error)))
+        value.map_err(|error| refused_error("did not return the value", &describe_error(&error)))
     }
 
     /// Removes the value under a name. A missing value is not an error.
@@ -42,9 +42,9 @@ impl SystemKeyring {
         let result = self.entry(name).and_then(|entry| entry.delete_credential());
         match result {
             Err(Error::NoEntry) => Ok(()),
-            result => {
-                result.map_err(|error| refused("did not remove the value", &describe_error(&error)))
-            }
+            result => result.map_err(|error| {
+                refused_error("did not remove the value", &describe_error(&error))
+            }),
         }
     }
 

@@ -295,7 +295,11 @@ pub fn audit(setup: &HostSetup) -> DoctorFinding {
 
 /// Returns true if the line remembered as the last one is missing.
 fn is_truncated(path: &Path, remembered: Option<LogHead>) -> bool {
-    let has = |head| AuditLog::at(path).snapshot().and_then(|log| log.has(head));
+    let has = |head| {
+        AuditLog::at(path)
+            .snapshot()
+            .and_then(|log| log.has_line(head))
+    };
     // Another check reports an unreadable log.
     remembered.is_some_and(|head| !has(head).unwrap_or(true))
 }

@@ -4,7 +4,7 @@ use std::path::{Component, Path};
 
 use mimir_core::Tool;
 use mimir_core::grants;
-use mimir_core::needs::{DirectoryAccess, FileNeed, Needs, SECRET_VALUE};
+use mimir_core::needs::{DirectoryAccess, FileNeed, Needs, SECRET_PREFIX};
 
 use crate::args::ToolsTrustArgs;
 use crate::exit::{CommandFailure, CommandResult};
@@ -79,7 +79,7 @@ pub fn named_rights(
         rights.config = named_now.config;
     }
     for value in rights.config.values() {
-        let secret = value.strip_prefix(SECRET_VALUE);
+        let secret = value.strip_prefix(SECRET_PREFIX);
         let known = |name: &&str| rights.secrets.iter().any(|need| need.name == **name);
         if let Some(name) = secret.filter(|name| !known(name)) {
             return Err(CommandFailure::usage(format!(

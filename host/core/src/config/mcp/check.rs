@@ -1,4 +1,4 @@
-//! Checks of the block `mcp.servers`: that each entry describes one server, with the keys that go together.
+//! Checks of the block `mcp.servers`: each entry must describe one server, and its keys must fit together.
 
 use super::{McpOauthSettings, McpServerSettings, McpSettings};
 use crate::config::{OutOfRangeError, limits};
@@ -16,7 +16,7 @@ pub struct McpServerError {
 const NAME_MAX: usize = 40;
 
 /// From a millisecond to a day.
-const TIME: (u64, u64) = (1, 86_400_000);
+const TIME_RANGE: (u64, u64) = (1, 86_400_000);
 
 impl McpServerSettings {
     /// Checks that it describes exactly one server.
@@ -29,12 +29,12 @@ impl McpServerSettings {
         };
         let is_name_char = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.');
         if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(is_name_char) {
-            return fault("the name has 1 to 40 letters, digits, `_`, `-` and `.`");
+            return fault("the name must have 1 to 40 letters, digits, `_`, `-` and `.`");
         }
         if let Some(package) = &self.package {
             if self.command.is_some() || self.url.is_some() {
                 return fault(
-                    "it has a `package` beside a `command` or a `url`; a server has one of them",
+                    "`package`, `command` and `url` exclude each other; keep one of them",
                 );
             }
             if let Some(why) = package.fault() {
@@ -42,11 +42,11 @@ impl McpServerSettings {
             }
             if self.cwd.is_some() || self.workspace_code.is_some() {
                 return fault(
-                    "`cwd` and `workspaceCode` go with a `command`; a package starts in a folder of its own, and `folders` names what it sees",
+                    "`cwd` and `workspaceCode` are only for a `command`; a package starts in a folder of its own, and sees the folders listed in `folders`",
                 );
             }
         } else if !self.folders.is_empty() {
-            return fault("`folders` goes with a `package`; a command sees the whole workspace");
+            return fault("`folders` is only for a `package`; a command sees the whole workspace");
         }
         if let Err(why) = self.hosts().and(self.launch_folders()) {
             return fault(&why);
@@ -61,27 +61,29 @@ impl McpServerSettings {
             &self.url,
         ) {
             (Some(_), Some(_)) => {
-                return fault("it has a `command` and a `url`; a server has one of them");
+                return fault("`command` and `url` exclude each other; keep one of them");
             }
             // Another file may define it.
             (None, None) if !self.is_enabled() => return Ok(()),
             (None, None) => {
                 return fault(
-                    "it has neither a `command` or `package` that starts it nor a `url` where it is reached",
+                    "it has neither a `command` or `package` that starts it nor a `url`; set one of them",
                 );
             }
             (Some(command), None) if command.trim().is_empty() => {
                 return fault("its `command` is empty");
             }
             (Some(_), None) if !self.headers.is_empty() => {
-                return fault("`headers` go with a `url`; a command has `env`");
+                return fault(
+                    "`headers` are only for a `url`; pass values to a command with `env`",
+                );
             }
             (Some(_), None) if self.oauth.is_some() => {
-                return fault("`oauth` goes with a `url`; a command has `env`");
+                return fault("`oauth` is only for a `url`; pass values to a command with `env`");
             }
             (None, Some(_)) if self.has_program_keys() => {
                 return fault(
-                    "`args`, `env`, `cwd`, `workspaceCode`, `sandbox`, `network`, `networkAccess` and `bindMounts` go with a `command`",
+                    "`args`, `env`, `cwd`, `workspaceCode`, `sandbox`, `network`, `networkAccess` and `bindMounts` are only for a `command`",
                 );
             }
             _ => {}
@@ -93,13 +95,15 @@ impl McpServerSettings {
             return fault(why);
         }
         if self.oauth.is_some() && self.has_authorization() {
-            return fault("it has `oauth` and a header `Authorization`; a server has one of them");
+            return fault(
+                "`oauth` and a header `Authorization` exclude each other; keep one of them",
+            );
         }
         let is_prefix_char = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_';
         if let Some(prefix) = &self.prefix
             && (prefix.len() > NAME_MAX || !prefix.bytes().all(is_prefix_char))
         {
-            return fault("`prefix` has at most 40 of a-z, 0-9 and _");
+            return fault("`prefix` must have at most 40 characters of a-z, 0-9 and _");
         }
         Ok(())
     }
@@ -121,7 +125,7 @@ impl McpServerSettings {
             ("startTimeoutMs", self.start_timeout_ms),
             ("idleMs", self.idle_ms),
         ] {
-            limits::check(|| format!("mcp.servers.{name}.{key}"), value, TIME)?;
+            limits::check(|| format!("mcp.servers.{name}.{key}"), value, TIME_RANGE)?;
         }
         Ok(())
     }

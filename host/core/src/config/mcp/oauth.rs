@@ -11,7 +11,7 @@ use crate::network::{RequestTarget, UrlScheme};
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct McpOauthSettings {
-    /// The issuer identifier of the authorization server: a server that redirects to another one is refused.
+    /// The issuer identifier of the authorization server. A server that names another one is refused.
     pub issuer: Option<String>,
     /// The client that was registered there beforehand.
     pub client_id: Option<String>,
@@ -51,7 +51,7 @@ impl McpOauthSettings {
         }
         if self.client_secret.is_some() && !(has_client && self.issuer.is_some()) {
             return Some(
-                "`oauth.clientSecret` goes with `oauth.clientId`, and with the `oauth.issuer` that it is sent to",
+                "`oauth.clientSecret` requires `oauth.clientId`, and the `oauth.issuer` that it is sent to",
             );
         }
         if self.client_secret.is_some() && self.secret_name().is_none() {
@@ -60,7 +60,7 @@ impl McpOauthSettings {
             );
         }
         if self.client_metadata_url.is_some() && has_client {
-            return Some("`oauth` has a `clientId` or a `clientMetadataUrl`, and not both");
+            return Some("`oauth` must have either `clientId` or `clientMetadataUrl`, not both");
         }
         let document = self
             .client_metadata_url
@@ -70,23 +70,23 @@ impl McpOauthSettings {
             && !document
                 .is_ok_and(|url| url.scheme() == UrlScheme::Https && url.url().path().len() > 1)
         {
-            return Some("`oauth.clientMetadataUrl` is an https URL with a path");
+            return Some("`oauth.clientMetadataUrl` must be an https URL with a path");
         }
         let issuer = self.issuer.as_deref().map(RequestTarget::parse);
         if let Some(issuer) = issuer
             && !issuer
                 .is_ok_and(|url| url.scheme() == UrlScheme::Https || url.host().is_this_machine())
         {
-            return Some("`oauth.issuer` is an https URL");
+            return Some("`oauth.issuer` must be an https URL");
         }
         let scopes = self.scopes.as_deref().unwrap_or_default();
         if scopes.len() > SCOPES_MAX || !scopes.iter().all(|scope| is_scope(scope)) {
             return Some(
-                "`oauth.scopes` are at most 100 words of printable ASCII without quotes and backslashes",
+                "`oauth.scopes` must be at most 100 words of printable ASCII, without quotes and backslashes",
             );
         }
         if self.redirect_port == Some(0) {
-            return Some("`oauth.redirectPort` is a port, from 1 on");
+            return Some("`oauth.redirectPort` must be a port from 1 to 65535");
         }
         None
     }
@@ -109,16 +109,19 @@ mod tests {
             let oauth: McpOauthSettings = serde_json::from_value(value).unwrap();
             oauth.fault()
         };
-        let fine = json!({"issuer": "https://a.example", "clientId": "x", "clientSecret": "${KEY}",
+        let valid = json!({"issuer": "https://a.example", "clientId": "x", "clientSecret": "${KEY}",
             "scopes": ["a:b"], "redirectPort": 8123});
-        assert_eq!(fault(fine), None);
+        assert_eq!(fault(valid), None);
         assert_eq!(fault(json!({"issuer": "http://localhost:1"})), None);
         assert_eq!(
             fault(json!({"clientMetadataUrl": "https://a.example/c.json"})),
             None
         );
         for (bad, words) in [
-            (json!({"clientSecret": "${KEY}"}), "goes with"),
+            (
+                json!({"clientSecret": "${KEY}"}),
+                "requires `oauth.clientId`",
+            ),
             (
                 json!({"clientId": "x", "clientSecret": "${KEY}"}),
                 "oauth.issuer",

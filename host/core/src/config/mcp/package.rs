@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct McpPackage {
     /// The registry, as npm or pip is configured on this machine.
     pub registry: PackageRegistry,
-    /// Its name there.
+    /// The name of the package in its registry.
     pub name: String,
     /// Its exact version.
     pub version: String,

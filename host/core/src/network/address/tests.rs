@@ -6,10 +6,10 @@ fn class(text: &str) -> AddressClass {
     classify(text.parse().unwrap_or_else(|e| panic!("{text}: {e}")))
 }
 
-/// Both ends of every range, and its neighbours outside.
+/// Covers both ends of every range and the addresses next to it.
 #[test]
 fn address_known_vectors_are_classified() {
-    for (reach, addresses) in [
+    for (scope, addresses) in [
         (
             Public,
             "1.0.0.0 1.1.1.1 8.8.8.8 9.255.255.255 11.0.0.0 100.63.255.255 100.128.0.0 126.255.255.255 128.0.0.0 \
@@ -43,8 +43,8 @@ fn address_known_vectors_are_classified() {
     ] {
         for address in addresses.split_whitespace() {
             assert_eq!(
-                class(address).reach,
-                reach,
+                class(address).scope,
+                scope,
                 "{address}: {:?}",
                 class(address)
             );
@@ -89,8 +89,8 @@ fn address_special_in_std_is_never_public() {
             || v4.is_documentation()
             || v4.is_multicast()
             || v4.is_unspecified();
-        let plain = class4(v4);
-        assert!(!special || plain.reach > Public, "{v4}");
+        let plain = classify_v4(v4);
+        assert!(!special || plain.scope > Public, "{v4}");
         // A wrapped address is at least as strict.
         let [a, b, c, d] = v4.octets().map(u16::from);
         let (high, low) = (a << 8 | b, c << 8 | d);
@@ -108,7 +108,7 @@ fn address_special_in_std_is_never_public() {
                 continue;
             }
             let class = classify(wrapped.into());
-            assert!(class.reach >= plain.reach, "{wrapped} of {v4}");
+            assert!(class.scope >= plain.scope, "{wrapped} of {v4}");
             assert_eq!(
                 class.metadata.is_some(),
                 plain.metadata.is_some(),
@@ -120,12 +120,16 @@ fn address_special_in_std_is_never_public() {
 
 #[test]
 fn address_table_ranges_are_all_reachable() {
-    for line in V4.iter().chain(V6) {
-        let class = classify(line.range.address());
-        let first = (class.name, class.source) == (line.name, line.source);
+    for entry in V4.iter().chain(V6) {
+        let class = classify(entry.range.address());
+        let is_own = (class.name, class.source) == (entry.name, entry.source);
         // Some ranges begin with a smaller listed one, or with an address that they wrap.
-        let inside = class.reach >= line.reach;
-        assert!(first || inside, "{} is taken for {class:?}", line.range);
-        assert!(line.source.starts_with("RFC "), "{}", line.range);
+        let is_stricter = class.scope >= entry.scope;
+        assert!(
+            is_own || is_stricter,
+            "{} is classified as {class:?}",
+            entry.range
+        );
+        assert!(entry.source.starts_with("RFC "), "{}", entry.range);
     }
 }

@@ -6,7 +6,7 @@ fn pattern(text: &str) -> HostPattern {
 
 #[test]
 fn host_pattern_forms_match_only_their_targets() {
-    for (text, yes, no) in [
+    for (text, matching, other) in [
         (
             "example.com",
             "http://example.com https://EXAMPLE.com.:8443/x http://ｅxample。com http://ex%61mple.com",
@@ -75,7 +75,7 @@ fn host_pattern_forms_match_only_their_targets() {
         ("*.com", "http://a.com", "http://com http://a.com.example"),
     ] {
         let pattern = pattern(text);
-        for (urls, expected) in [(yes, true), (no, false)] {
+        for (urls, expected) in [(matching, true), (other, false)] {
             for url in urls.split_whitespace() {
                 let target = RequestTarget::parse(url).unwrap_or_else(|e| panic!("{url}: {e}"));
                 assert_eq!(pattern.matches(&target), expected, "{text} and {url}");

@@ -18,7 +18,7 @@ fn policy(mode: NetworkMode, allowed: &[&str]) -> NetworkPolicy {
 }
 
 /// Returns the rule that refuses the request, `unlisted`, or an empty string.
-fn says(policy: &NetworkPolicy, url: &str) -> String {
+fn rule_for(policy: &NetworkPolicy, url: &str) -> String {
     match policy.judge(&target(url), "GET") {
         NetworkVerdict::Allowed(_) => String::new(),
         NetworkVerdict::Unlisted(_) => "unlisted".to_owned(),
@@ -26,9 +26,9 @@ fn says(policy: &NetworkPolicy, url: &str) -> String {
     }
 }
 
-fn leads(policy: &NetworkPolicy, url: &str, address: &str) -> String {
-    let judged = policy.judge_address(&target(url), address.parse().unwrap());
-    judged
+fn rule_for_address(policy: &NetworkPolicy, url: &str, address: &str) -> String {
+    let verdict = policy.judge_address(&target(url), address.parse().unwrap());
+    verdict
         .err()
         .map_or_else(String::new, |refusal| refusal.rule)
 }
@@ -45,11 +45,17 @@ fn network_mode_decides_which_hosts_are_reached() {
         (NetworkMode::Allowlist, "", "unlisted"),
         (NetworkMode::Any, "", ""),
     ] {
-        assert_eq!(says(&policy(mode, &list), "https://example.com/"), named);
-        assert_eq!(says(&policy(mode, &list), "https://else.example/"), other);
+        assert_eq!(
+            rule_for(&policy(mode, &list), "https://example.com/"),
+            named
+        );
+        assert_eq!(
+            rule_for(&policy(mode, &list), "https://else.example/"),
+            other
+        );
     }
     assert_eq!(
-        says(&NetworkPolicy::default(), "https://example.com/"),
+        rule_for(&NetworkPolicy::default(), "https://example.com/"),
         "unlisted"
     );
 }
@@ -60,14 +66,17 @@ fn network_blocked_ports_win_over_listed_hosts() {
         let policy = policy(mode, &["example.com", "example.com:25"]);
         for port in [22, 23, 25, 3389, 6379] {
             let url = format!("http://example.com:{port}/");
-            assert_eq!(says(&policy, &url), "network.blockedPorts", "{port}");
+            assert_eq!(rule_for(&policy, &url), "network.blockedPorts", "{port}");
         }
     }
     let mut open = rules(NetworkMode::Any, &[]);
     open.blocked_ports = vec![443];
     let open = NetworkPolicy::new(open);
-    assert_eq!(says(&open, "http://example.com:25/"), "");
-    assert_eq!(says(&open, "https://example.com/"), "network.blockedPorts");
+    assert_eq!(rule_for(&open, "http://example.com:25/"), "");
+    assert_eq!(
+        rule_for(&open, "https://example.com/"),
+        "network.blockedPorts"
+    );
 }
 
 #[test]
@@ -83,15 +92,21 @@ fn network_private_addresses_must_be_listed() {
             "http://localhost/",
             "http://a.localhost/",
         ] {
-            assert_eq!(says(&none, url), private, "{url}");
+            assert_eq!(rule_for(&none, url), private, "{url}");
         }
-        // A name that leads there is refused, listed or not.
-        assert_eq!(leads(&none, "http://app.example/", "10.0.0.1"), private);
+        // A name that resolves to a private address is refused, listed or not.
         assert_eq!(
-            leads(&none, "http://app.example/", "::ffff:10.0.0.1"),
+            rule_for_address(&none, "http://app.example/", "10.0.0.1"),
             private
         );
-        assert_eq!(leads(&none, "http://app.example/", "93.184.215.14"), "");
+        assert_eq!(
+            rule_for_address(&none, "http://app.example/", "::ffff:10.0.0.1"),
+            private
+        );
+        assert_eq!(
+            rule_for_address(&none, "http://app.example/", "93.184.215.14"),
+            ""
+        );
 
         let named = policy(
             mode,
@@ -110,7 +125,7 @@ fn network_private_addresses_must_be_listed() {
             "http://[::1]:8080/",
             "http://localhost:99/",
         ] {
-            assert_eq!(says(&named, url), "", "{url}");
+            assert_eq!(rule_for(&named, url), "", "{url}");
         }
         for url in [
             "http://127.0.0.2/",
@@ -118,12 +133,18 @@ fn network_private_addresses_must_be_listed() {
             "http://[::1]/",
             "http://a.localhost/",
         ] {
-            assert_eq!(says(&named, url), private, "{url}");
+            assert_eq!(rule_for(&named, url), private, "{url}");
         }
         // Address ranges do not list names.
-        assert_eq!(leads(&named, "http://app.example/", "10.0.0.1"), private);
-        // And `localhost` is loopback.
-        assert_eq!(leads(&named, "http://localhost/", "10.0.0.1"), private);
+        assert_eq!(
+            rule_for_address(&named, "http://app.example/", "10.0.0.1"),
+            private
+        );
+        // `localhost` may resolve to a loopback address only.
+        assert_eq!(
+            rule_for_address(&named, "http://localhost/", "10.0.0.1"),
+            private
+        );
     }
 }
 
@@ -139,34 +160,37 @@ fn network_hosts_setting_pins_a_name_to_an_address() {
         vec!["169.254.169.254".parse().unwrap()],
     );
     let policy = NetworkPolicy::new(rules);
-    assert_eq!(says(&policy, "http://app.example/"), "");
+    assert_eq!(rule_for(&policy, "http://app.example/"), "");
     assert_eq!(
         policy.addresses(&target("http://APP.example./")),
         Some(vec!["10.0.0.1".parse().unwrap()])
     );
-    assert_eq!(leads(&policy, "http://app.example/", "10.0.0.1"), "");
     assert_eq!(
-        leads(&policy, "http://app.example/", "10.0.0.2"),
+        rule_for_address(&policy, "http://app.example/", "10.0.0.1"),
+        ""
+    );
+    assert_eq!(
+        rule_for_address(&policy, "http://app.example/", "10.0.0.2"),
         "network.blockPrivateIPs"
     );
     assert_eq!(
-        says(&policy, "http://meta.example/"),
+        rule_for(&policy, "http://meta.example/"),
         "network.blockMetadataEndpoints"
     );
-    // If a name is fixed in another file only, the person sees why that does not count, and the remedy.
+    // If only another file pins the name, the refusal explains why that does not count and how to allow it.
     let by_team = super::NetworkRules {
-        at: "team".to_owned(),
+        key: "team".to_owned(),
         mode: NetworkMode::Any,
         hosts: policy.own.hosts.clone(),
         ..NetworkRules::default()
     };
-    let below = NetworkPolicy::new(super::NetworkRules {
+    let unpinned = NetworkPolicy::new(super::NetworkRules {
         mode: NetworkMode::Any,
         ..NetworkRules::default()
     });
-    let below = below.capped_by(NetworkPolicy::new(by_team));
+    let unpinned = unpinned.capped_by(NetworkPolicy::new(by_team));
     let app = target("http://app.example/");
-    let refusal = below.judge_address(&app, "10.0.0.1".parse().unwrap());
+    let refusal = unpinned.judge_address(&app, "10.0.0.1".parse().unwrap());
     let refusal = refusal.unwrap_err().to_string();
     assert!(
         refusal.contains("the entry in team.hosts applies to that policy only"),
@@ -176,13 +200,16 @@ fn network_hosts_setting_pins_a_name_to_an_address() {
         refusal.contains("network.hosts: {app.example: 10.0.0.1}"),
         "{refusal}"
     );
-    // The team's file has not fixed the name.
+    // The team's policy does not pin the name.
     let capped = policy.capped_by(NetworkPolicy::new(super::NetworkRules {
-        at: "team".to_owned(),
+        key: "team".to_owned(),
         mode: NetworkMode::Any,
         ..NetworkRules::default()
     }));
-    assert_eq!(says(&capped, "http://app.example/"), "team.blockPrivateIPs");
+    assert_eq!(
+        rule_for(&capped, "http://app.example/"),
+        "team.blockPrivateIPs"
+    );
 }
 
 #[test]
@@ -203,25 +230,28 @@ fn network_metadata_stays_blocked_when_private_addresses_are_open() {
     let mut policy = NetworkPolicy::new(open);
     for url in urls {
         assert_eq!(
-            says(&policy, url),
+            rule_for(&policy, url),
             "network.blockMetadataEndpoints",
             "{url}"
         );
     }
     assert_eq!(
-        leads(&policy, "http://app.example/", "64:ff9b::a9fe:a9fe"),
+        rule_for_address(&policy, "http://app.example/", "64:ff9b::a9fe:a9fe"),
         "network.blockMetadataEndpoints"
     );
-    assert_eq!(says(&policy, "http://10.0.0.1/"), "");
-    assert_eq!(leads(&policy, "http://app.example/", "10.0.0.1"), "");
+    assert_eq!(rule_for(&policy, "http://10.0.0.1/"), "");
+    assert_eq!(
+        rule_for_address(&policy, "http://app.example/", "10.0.0.1"),
+        ""
+    );
     policy.own.block_metadata = false;
     for url in urls {
-        assert_eq!(says(&policy, url), "", "{url}");
+        assert_eq!(rule_for(&policy, url), "", "{url}");
     }
     policy.own.block_private = true;
     policy.own.allowed.clear();
     assert_eq!(
-        says(&policy, "http://169.254.169.254/"),
+        rule_for(&policy, "http://169.254.169.254/"),
         "network.blockPrivateIPs"
     );
 }
@@ -240,9 +270,9 @@ fn network_special_addresses_are_never_reached() {
         "http://192.0.2.1/",
     ] {
         assert!(
-            says(&policy, url).starts_with("RFC "),
+            rule_for(&policy, url).starts_with("RFC "),
             "{url}: {}",
-            says(&policy, url)
+            rule_for(&policy, url)
         );
     }
 }
@@ -251,20 +281,20 @@ fn network_special_addresses_are_never_reached() {
 fn network_layers_apply_the_strictest_policy() {
     let team = |mode, allowed: &[&str]| {
         NetworkPolicy::new(NetworkRules {
-            at: "team".to_owned(),
+            key: "team".to_owned(),
             ..rules(mode, allowed)
         })
     };
     let any = policy(NetworkMode::Any, &[]);
     assert_eq!(
-        says(
+        rule_for(
             &any.clone().capped_by(team(NetworkMode::None, &[])),
             "https://a.example/"
         ),
         "team.mode: none"
     );
     assert_eq!(
-        says(
+        rule_for(
             &any.clone()
                 .capped_by(team(NetworkMode::Allowlist, &["*.example"])),
             "https://a.example/"
@@ -272,7 +302,7 @@ fn network_layers_apply_the_strictest_policy() {
         ""
     );
     assert_eq!(
-        says(
+        rule_for(
             &any.clone()
                 .capped_by(team(NetworkMode::Allowlist, &["*.example"])),
             "https://a.test/"
@@ -280,7 +310,7 @@ fn network_layers_apply_the_strictest_policy() {
         "unlisted"
     );
     assert_eq!(
-        says(
+        rule_for(
             &policy(NetworkMode::None, &[]).capped_by(team(NetworkMode::Any, &[])),
             "https://a.example/"
         ),
@@ -294,19 +324,19 @@ fn network_layers_apply_the_strictest_policy() {
         ("https://b.example/", "unlisted"),
         ("https://b.test/", "unlisted"),
     ] {
-        assert_eq!(says(&both, url), expected, "{url}");
+        assert_eq!(rule_for(&both, url), expected, "{url}");
     }
-    // A private address must be named in all of them.
+    // A private address must be listed in every policy.
     let own = policy(NetworkMode::Any, &["127.0.0.1"]);
     assert_eq!(
-        says(
+        rule_for(
             &own.clone().capped_by(team(NetworkMode::Any, &[])),
             "http://127.0.0.1/"
         ),
         "team.blockPrivateIPs"
     );
     assert_eq!(
-        says(
+        rule_for(
             &own.capped_by(team(NetworkMode::Any, &["127.0.0.0/8"])),
             "http://127.0.0.1/"
         ),
@@ -328,15 +358,15 @@ fn network_need_allows_a_host_with_its_methods() {
     let policy = NetworkPolicy::default()
         .with_allowed(entries)
         .capped_by(granted);
-    let says = |url, method| policy.judge(&target(url), method).is_allowed();
-    assert!(says("http://api.example:8080/", "GET"));
-    assert!(says("http://api.example:8080/", "POST"));
-    assert!(!says("http://api.example:8080/", "DELETE"));
+    let is_allowed = |url, method| policy.judge(&target(url), method).is_allowed();
+    assert!(is_allowed("http://api.example:8080/", "GET"));
+    assert!(is_allowed("http://api.example:8080/", "POST"));
+    assert!(!is_allowed("http://api.example:8080/", "DELETE"));
     assert!(
-        !says("http://api.example:8080/", "get"),
-        "methods are what they are"
+        !is_allowed("http://api.example:8080/", "get"),
+        "the case of a method counts"
     );
-    assert!(!says("http://api.example/", "GET"));
+    assert!(!is_allowed("http://api.example/", "GET"));
     assert!(
         NetworkPolicy::for_needs(
             "granted",
@@ -352,7 +382,7 @@ fn network_need_allows_a_host_with_its_methods() {
 #[test]
 fn network_refusal_names_the_setting_to_change() {
     let policy = policy(NetworkMode::Allowlist, &[]);
-    for (url, words) in [
+    for (url, remedy) in [
         (
             "https://a.example/x?token=1",
             "add `a.example` to `network.allowedHosts`",
@@ -366,7 +396,7 @@ fn network_refusal_names_the_setting_to_change() {
     ] {
         let verdict = policy.judge(&target(url), "GET");
         let text = verdict.refusal().unwrap().to_string();
-        assert!(text.contains(words), "{text}");
+        assert!(text.contains(remedy), "{text}");
         assert!(!text.contains("token"), "{text}");
     }
 }
@@ -375,22 +405,22 @@ fn network_refusal_names_the_setting_to_change() {
 fn network_listed_addresses_may_still_be_refused() {
     let any = policy(NetworkMode::Any, &[]);
     for url in ["http://[2002:7f00:1::]/", "http://240.0.0.1/"] {
-        assert!(any.lists(&target(url), "GET"), "{url}");
+        assert!(any.allows_by_lists(&target(url), "GET"), "{url}");
         assert!(!any.judge(&target(url), "GET").is_allowed(), "{url}");
     }
     let none = policy(NetworkMode::None, &[]);
-    assert!(!none.lists(&target("http://a.example/"), "GET"));
+    assert!(!none.allows_by_lists(&target("http://a.example/"), "GET"));
 }
 
 #[test]
 fn network_as_resolved_opens_addresses_of_that_host_only() {
     let registry = || ["https://registry.example".parse().unwrap()];
     let policy = policy(NetworkMode::Allowlist, &["other.example"]).with_as_resolved(registry());
-    let there = target("https://registry.example/a");
-    assert!(policy.judge(&there, "CONNECT").is_allowed());
+    let registry_target = target("https://registry.example/a");
+    assert!(policy.judge(&registry_target, "CONNECT").is_allowed());
     for address in ["10.0.0.1", "203.0.113.80"] {
         let address = address.parse().unwrap();
-        assert!(policy.judge_address(&there, address).is_ok());
+        assert!(policy.judge_address(&registry_target, address).is_ok());
         assert!(
             policy
                 .judge_address(&target("https://other.example/"), address)
@@ -400,22 +430,22 @@ fn network_as_resolved_opens_addresses_of_that_host_only() {
         let capped = NetworkPolicy::default()
             .with_as_resolved(registry())
             .capped_by(NetworkPolicy::default());
-        assert!(capped.judge_address(&there, address).is_err());
+        assert!(capped.judge_address(&registry_target, address).is_err());
     }
     let metadata = "169.254.169.254".parse().unwrap();
-    assert!(policy.judge_address(&there, metadata).is_err());
+    assert!(policy.judge_address(&registry_target, metadata).is_err());
 }
 
 #[test]
 fn network_serving_lists_only_loopback_on_the_session_ports() {
-    let serving = |mode| policy(mode, &[]).serving(&[8123]);
+    let serving = |mode| policy(mode, &[]).with_served_ports(&[8123]);
     let own = serving(NetworkMode::Allowlist);
     for host in ["localhost", "127.0.0.1", "[::1]"] {
         let url = format!("http://{host}:8123/x");
-        assert_eq!(says(&own, &url), "", "{url}");
+        assert_eq!(rule_for(&own, &url), "", "{url}");
         assert!(own.serves(&target(&url)));
         assert_eq!(
-            says(&serving(NetworkMode::None), &url),
+            rule_for(&serving(NetworkMode::None), &url),
             "network.mode: none"
         );
     }
@@ -425,21 +455,24 @@ fn network_serving_lists_only_loopback_on_the_session_ports() {
         "http://169.254.169.254:8123/",
         "http://example.com:8123/",
     ] {
-        assert_ne!(says(&own, other), "", "{other}");
+        assert_ne!(rule_for(&own, other), "", "{other}");
         assert!(!own.serves(&target(other)));
     }
-    // A name that resolves to the loopback is not one of them.
-    assert_ne!(leads(&own, "http://example.com:8123/", "127.0.0.1"), "");
-    // A tool that was not granted the host does not reach it by this.
+    // Another name that resolves to a loopback address stays refused.
+    assert_ne!(
+        rule_for_address(&own, "http://example.com:8123/", "127.0.0.1"),
+        ""
+    );
+    // A tool without a grant for the host does not reach it.
     let granted = policy(NetworkMode::Allowlist, &["example.com"]).capped_by(own);
-    assert_ne!(says(&granted, "http://localhost:8123/"), "");
+    assert_ne!(rule_for(&granted, "http://localhost:8123/"), "");
     let blocked = NetworkRules {
         blocked_ports: vec![8123],
         ..NetworkRules::default()
     };
-    let blocked = NetworkPolicy::new(blocked).serving(&[8123]);
+    let blocked = NetworkPolicy::new(blocked).with_served_ports(&[8123]);
     assert_eq!(
-        says(&blocked, "http://localhost:8123/"),
+        rule_for(&blocked, "http://localhost:8123/"),
         "network.blockedPorts"
     );
 }

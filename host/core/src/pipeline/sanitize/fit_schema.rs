@@ -41,7 +41,7 @@ pub(in crate::pipeline) fn fit_to_schema(output: &mut ToolOutput, schema: &Schem
 
 /// Replaces every mark that does not match the schema; returns true if the whole value matches now.
 fn replace_marks(value: &mut Value, schema: &Schema) -> bool {
-    let mut faults = schema.faults(value);
+    let mut faults = schema.count_failures(value);
     let mut paths = Vec::new();
     collect_marked_paths(value, &mut Vec::new(), &mut paths);
     let tries = SHORTER.len() as u64 + 2;
@@ -56,7 +56,7 @@ fn replace_marks(value: &mut Value, schema: &Schema) -> bool {
         for replacement in texts.chain([Some(Value::Null), None]) {
             let mut candidate = value.clone();
             replace_at(&mut candidate, path, replacement);
-            let left = schema.faults(&candidate);
+            let left = schema.count_failures(&candidate);
             if left < faults {
                 (*value, faults) = (candidate, left);
                 break;

@@ -159,7 +159,7 @@ impl ArgumentRule {
         self.conditions.iter().find_map(|condition| {
             let argument = condition.path.argument_name()?;
             let is_absence = condition.negated && matches!(condition.test, ValueTest::Exists);
-            if !condition.negated && !schema.takes(argument) {
+            if !condition.negated && !schema.allows_member(argument) {
                 return Some(RuleMismatch::NoArgument(argument.to_owned()));
             }
             if is_absence && condition.path.is_argument_name() && is_required(&value, argument) {

@@ -6,43 +6,43 @@ use crate::schema::cost::ValidationCost;
 
 /// Marks the recursive subschemas (Tarjan's strongly connected components).
 pub(super) fn mark_loops(parts: &mut [Subschema]) {
-    const NEW: usize = usize::MAX;
-    let mut number = vec![NEW; parts.len()];
+    const UNVISITED: usize = usize::MAX;
+    let mut number = vec![UNVISITED; parts.len()];
     let mut low = vec![0; parts.len()];
-    let mut waiting = vec![false; parts.len()];
+    let mut on_stack = vec![false; parts.len()];
     let (mut stack, mut counter) = (Vec::new(), 0);
     for root in 0..parts.len() {
-        if number[root] != NEW {
+        if number[root] != UNVISITED {
             continue;
         }
         let mut path: Vec<(usize, Vec<usize>)> = vec![(root, parts[root].all().collect())];
-        while let Some((at, left)) = path.last_mut() {
+        while let Some((at, remaining)) = path.last_mut() {
             let at = *at;
-            if number[at] == NEW {
-                (number[at], low[at], waiting[at]) = (counter, counter, true);
+            if number[at] == UNVISITED {
+                (number[at], low[at], on_stack[at]) = (counter, counter, true);
                 counter += 1;
                 stack.push(at);
             }
-            if let Some(next) = left.pop() {
+            if let Some(next) = remaining.pop() {
                 if next == at {
                     parts[at].looping = true;
-                } else if number[next] == NEW {
+                } else if number[next] == UNVISITED {
                     path.push((next, parts[next].all().collect()));
-                } else if waiting[next] {
+                } else if on_stack[next] {
                     low[at] = low[at].min(number[next]);
                 }
                 continue;
             }
             path.pop();
-            if let Some((above, _)) = path.last() {
-                low[*above] = low[*above].min(low[at]);
+            if let Some((parent, _)) = path.last() {
+                low[*parent] = low[*parent].min(low[at]);
             }
             if low[at] != number[at] {
                 continue;
             }
             let alone = stack.last() == Some(&at);
             while let Some(part) = stack.pop() {
-                waiting[part] = false;
+                on_stack[part] = false;
                 parts[part].looping |= !alone;
                 if part == at {
                     break;
@@ -66,20 +66,20 @@ pub(super) fn mark_shared(parts: &mut [Subschema]) {
 /// The subschemas in an order in which each follows all that it applies by `next`; `None` if there is a cycle.
 fn leaves_first(parts: &[Subschema], next: impl Fn(usize) -> Vec<usize>) -> Option<Vec<usize>> {
     let mut users = vec![Vec::new(); parts.len()];
-    let mut open = vec![0; parts.len()];
-    for (at, open) in open.iter_mut().enumerate() {
+    let mut pending = vec![0; parts.len()];
+    for (at, pending) in pending.iter_mut().enumerate() {
         for part in next(at) {
             users[part].push(at);
-            *open += 1;
+            *pending += 1;
         }
     }
-    let mut order: Vec<usize> = (0..parts.len()).filter(|at| open[*at] == 0).collect();
+    let mut order: Vec<usize> = (0..parts.len()).filter(|at| pending[*at] == 0).collect();
     let mut done = 0;
     while let Some(at) = order.get(done).copied() {
         done += 1;
         for user in &users[at] {
-            open[*user] -= 1;
-            if open[*user] == 0 {
+            pending[*user] -= 1;
+            if pending[*user] == 0 {
                 order.push(*user);
             }
         }
@@ -89,7 +89,7 @@ fn leaves_first(parts: &[Subschema], next: impl Fn(usize) -> Vec<usize>) -> Opti
 
 /// The maximum number and the maximum nesting of schemas for one value; `None` if a subschema is applied again to the
 /// same value.
-pub(super) fn same_value(parts: &[Subschema]) -> Option<(u64, u64)> {
+pub(super) fn same_value_bounds(parts: &[Subschema]) -> Option<(u64, u64)> {
     let order = leaves_first(parts, |at| parts[at].same.clone())?;
     let mut width = vec![0_u64; parts.len()];
     let mut depth = vec![0_u64; parts.len()];
@@ -106,21 +106,21 @@ pub(super) fn same_value(parts: &[Subschema]) -> Option<(u64, u64)> {
     ))
 }
 
-/// The steps of naming all failures if every schema met every value that it can meet once; `None` if there is a cycle.
-pub(super) fn unfolded(parts: &[Subschema]) -> Option<u64> {
+/// The steps of listing all failures if every schema met every value that it can meet once; `None` if there is a cycle.
+pub(super) fn unfolded_cost(parts: &[Subschema]) -> Option<u64> {
     let order = leaves_first(parts, |at| parts[at].all().collect())?;
     let mut costs = vec![ValidationCost::default(); parts.len()];
     for at in order {
         let part = &parts[at];
-        let mut cost = ValidationCost::own(part.own + part.search + 1);
+        let mut cost = ValidationCost::of_keywords(part.own + part.search_cost + 1);
         for same in &part.same {
-            cost.same(costs[*same]);
+            cost.add_same_value(costs[*same]);
         }
         for inner in part.inner() {
-            cost.inner(costs[inner]);
+            cost.add_part(costs[inner]);
         }
-        cost.end(part.unevaluated);
+        cost.finish(part.unevaluated);
         costs[at] = cost;
     }
-    costs.first().map(|cost| cost.naming)
+    costs.first().map(|cost| cost.listing)
 }

@@ -63,7 +63,7 @@ pub(super) fn check_url(
         return Err(not_allowed("logins require https"));
     }
     let is_private = match host {
-        NetworkHost::Ip(address) => classify(*address).reach != AddressScope::Public,
+        NetworkHost::Ip(address) => classify(*address).scope != AddressScope::Public,
         NetworkHost::Name(_) => host.is_localhost(),
     };
     if is_private && !is_local && host != server_host {

@@ -398,7 +398,7 @@ pub(super) async fn lock_renewal(
         Arc::clone(&deps.logins),
         stored_login::login_key(server, url),
     );
-    let lock = tokio::task::spawn_blocking(move || logins.turn(&key)).await;
+    let lock = tokio::task::spawn_blocking(move || logins.lock(&key)).await;
     lock.map_err(ToolError::internal)?
 }
 

@@ -25,7 +25,7 @@ pub trait LoginStore: Send + Sync {
     fn version(&self) -> u64;
     /// Locks the entry of a key against changes, in this process and others, until the returned guard is dropped. May
     /// block. Locks of different keys are independent.
-    fn turn(&self, key: &str) -> Result<Box<dyn Send>, ToolError>;
+    fn lock(&self, key: &str) -> Result<Box<dyn Send>, ToolError>;
 }
 
 /// A stored login. All members are required, except those that a server may omit: a truncated text is invalid.

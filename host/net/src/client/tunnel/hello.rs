@@ -52,16 +52,16 @@ impl ClientHelloBuffer {
     }
 }
 
-/// The fields of a ClientHello that matter here.
+/// The fields of a ClientHello that decide on a tunnel.
 #[derive(Debug, Default)]
-pub(super) struct Hello {
+pub(super) struct ClientHello {
     /// The host that it asks for. `None` if it names none.
     pub(super) server_name: Option<String>,
     /// True if it offers early data (RFC 8446 section 4.2.10).
     pub(super) early_data: bool,
 }
 
-impl Hello {
+impl ClientHello {
     /// Parses a ClientHello without its header.
     pub(super) fn parse(message: &[u8]) -> Result<Self, MalformedHello> {
         let mut hello = Self::default();
@@ -141,9 +141,9 @@ struct HelloFields<'a>(&'a [u8]);
 
 impl<'a> HelloFields<'a> {
     fn take(&mut self, count: usize) -> Result<&'a [u8], MalformedHello> {
-        let (taken, rest) = self.0.split_at_checked(count).ok_or(CUT_SHORT)?;
+        let (field, rest) = self.0.split_at_checked(count).ok_or(CUT_SHORT)?;
         self.0 = rest;
-        Ok(taken)
+        Ok(field)
     }
 
     fn number(&mut self) -> Result<u16, MalformedHello> {
@@ -201,7 +201,7 @@ pub(super) mod tests {
 
     fn name_in(message: &[u8]) -> Result<Option<String>, MalformedHello> {
         let whole = ClientHelloBuffer::default().add(message)?;
-        Ok(Hello::parse(&whole.ok_or("it is not complete")?)?.server_name)
+        Ok(ClientHello::parse(&whole.ok_or("it is not complete")?)?.server_name)
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use mimir_core::network::NetworkHost;
 
-use super::hello::{ClientHelloBuffer, Hello, MalformedHello, asks_for};
+use super::hello::{ClientHello, ClientHelloBuffer, MalformedHello, asks_for};
 
 const CHANGE_CIPHER_SPEC: u8 = 20;
 const HANDSHAKE: u8 = 22;
@@ -58,25 +58,25 @@ impl ServerHelloState {
         self.0.load(Ordering::Acquire)
     }
 
-    fn set(&self, answer: u8) {
-        self.0.store(answer, Ordering::Release);
+    fn set(&self, state: u8) {
+        self.0.store(state, Ordering::Release);
     }
 }
 
-/// Both directions of a tunnel to `host`.
+/// Creates the filters of both directions of a tunnel to `host`.
 pub(super) fn record_filters(host: &NetworkHost) -> (ClientRecordFilter, ServerRecordFilter) {
-    let answer = ServerHelloState(Arc::new(AtomicU8::new(ServerHelloState::NONE)));
+    let server_hello_state = ServerHelloState(Arc::new(AtomicU8::new(ServerHelloState::NONE)));
     let client = ClientRecordFilter {
         records: RecordSplitter::default(),
         host: host.clone(),
         hello: Some(ClientHelloBuffer::default()),
         early_data: false,
-        answer: answer.clone(),
+        server_hello_state: server_hello_state.clone(),
     };
     let server = ServerRecordFilter {
         records: RecordSplitter::default(),
         first_message: Vec::new(),
-        answer,
+        server_hello_state,
     };
     (client, server)
 }
@@ -89,7 +89,7 @@ pub(super) struct ClientRecordFilter {
     hello: Option<ClientHelloBuffer>,
     /// True if the ClientHello offers early data, which the client sends before the server has responded.
     early_data: bool,
-    answer: ServerHelloState,
+    server_hello_state: ServerHelloState,
 }
 
 impl ClientRecordFilter {
@@ -100,39 +100,39 @@ impl ClientRecordFilter {
             host,
             hello,
             early_data,
-            answer,
+            server_hello_state,
         } = self;
         records.check(bytes, |kind, payload| {
             match (kind, hello.is_some()) {
                 (HANDSHAKE, true) => {}
                 (_, true) => return Err("it does not begin with a ClientHello".into()),
-                (HANDSHAKE, false) => match answer.get() {
+                (HANDSHAKE, false) => match server_hello_state.get() {
                     ServerHelloState::NONE => {
                         return Err(
                             "the handshake continues before the server has responded".into()
                         );
                     }
                     ServerHelloState::RETRY => {
-                        answer.set(ServerHelloState::AGREED);
+                        server_hello_state.set(ServerHelloState::AGREED);
                         *hello = Some(ClientHelloBuffer::default());
                     }
                     _ => {}
                 },
                 (APPLICATION_DATA, false)
-                    if answer.get() == ServerHelloState::NONE && !*early_data =>
+                    if server_hello_state.get() == ServerHelloState::NONE && !*early_data =>
                 {
                     return Err("it sends data before the server has responded".into());
                 }
                 (_, false) => {}
             }
-            if let Some(collected) = hello
-                && let Some(message) = collected.add(payload)?
+            if let Some(buffer) = hello
+                && let Some(message) = buffer.add(payload)?
             {
-                let read = Hello::parse(&message)?;
-                if !asks_for(read.server_name.as_deref(), host) {
-                    return Err(TunnelViolation::Name(read.server_name));
+                let parsed = ClientHello::parse(&message)?;
+                if !asks_for(parsed.server_name.as_deref(), host) {
+                    return Err(TunnelViolation::Name(parsed.server_name));
                 }
-                *early_data = read.early_data;
+                *early_data = parsed.early_data;
                 *hello = None;
             }
             Ok(())
@@ -150,7 +150,7 @@ pub(super) struct ServerRecordFilter {
     records: RecordSplitter,
     /// Its first message, as far as received and needed.
     first_message: Vec<u8>,
-    answer: ServerHelloState,
+    server_hello_state: ServerHelloState,
 }
 
 impl ServerRecordFilter {
@@ -159,10 +159,10 @@ impl ServerRecordFilter {
         let Self {
             records,
             first_message,
-            answer,
+            server_hello_state,
         } = self;
         records.check(bytes, |kind, payload| {
-            if answer.get() != ServerHelloState::NONE {
+            if server_hello_state.get() != ServerHelloState::NONE {
                 return Ok(());
             }
             match kind {
@@ -178,15 +178,15 @@ impl ServerRecordFilter {
             match first_message.first() {
                 Some(&SERVER_HELLO) => {
                     if let Some(random) = first_message.get(SERVER_RANDOM) {
-                        let wants_more = random == RETRY;
-                        answer.set(if wants_more {
+                        let is_retry = random == RETRY;
+                        server_hello_state.set(if is_retry {
                             ServerHelloState::RETRY
                         } else {
                             ServerHelloState::AGREED
                         });
                     }
                 }
-                Some(_) => answer.set(ServerHelloState::AGREED),
+                Some(_) => server_hello_state.set(ServerHelloState::AGREED),
                 None => {}
             }
             Ok(())
@@ -194,7 +194,7 @@ impl ServerRecordFilter {
     }
 }
 
-/// Splits a stream of bytes into TLS records, whatever the packet boundaries.
+/// Splits a stream of bytes into TLS records, regardless of packet boundaries.
 #[derive(Default)]
 struct RecordSplitter {
     header: [u8; HEADER_BYTES],
@@ -232,13 +232,13 @@ impl RecordSplitter {
     /// Checks the header as far as received, so that at most one of its bytes passes unchecked.
     fn check_header(&mut self) -> Result<(), TunnelViolation> {
         let [kind, major, minor, high, low] = self.header;
-        let known = match self.filled {
+        let is_valid = match self.filled {
             1 => (CHANGE_CIPHER_SPEC..=APPLICATION_DATA).contains(&kind),
             2 => major == 3,
             3 => minor <= 4,
             _ => true,
         };
-        if !known {
+        if !is_valid {
             return Err("the data is not a TLS record".into());
         }
         if self.filled == HEADER_BYTES {
