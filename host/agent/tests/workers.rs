@@ -47,7 +47,7 @@ fn tool(name: &str) -> Tool {
         needs: Needs::default(),
     };
     let origin = ToolOrigin {
-        speaks: true,
+        declares_needs: true,
         plugin: name.into(),
         version: "1.0.0".into(),
         location: format!("{name}.wasm"),

@@ -190,11 +190,11 @@ async fn revoked_host_or_deadline_ends_an_upload() {
             true => tokio::time::sleep(limits.whole).await,
             false => guard.set(NetworkPolicy::new(allow_hosts(&[]))),
         }
-        while release.try_recv().is_ok() {}
+        while read_sizes.try_recv().is_ok() {}
         let _ = futures::SinkExt::send(&mut more, chunk()).await;
         // The connection ends, and nothing more has arrived.
         tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-        assert!(release.try_recv().is_err(), "late: {late}");
+        assert!(read_sizes.try_recv().is_err(), "late: {late}");
         drop(answer);
     }
 }

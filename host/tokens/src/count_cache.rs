@@ -88,7 +88,7 @@ impl TokenCountCache {
             return None;
         }
         let added: Vec<_> = self
-            .new
+            .added
             .iter()
             .map(|(key, count)| (key.hex(), *count))
             .collect();

@@ -212,7 +212,7 @@ fn tampering_removed_log_is_detected_by_remembered_head() {
     let log = bench.open();
     log.record(&event(0)).unwrap();
     let (opened, current) = log.opened_and_current().unwrap();
-    assert_eq!((opened.seq, now.seq), (0, 1));
+    assert_eq!((opened.seq, current.seq), (0, 1));
     let snapshot = AuditLog::at(bench.path()).snapshot().unwrap();
     assert!(!snapshot.has_line(remembered).unwrap() && snapshot.has_line(current).unwrap());
     assert!(snapshot.has_line(opened).unwrap());

@@ -69,7 +69,7 @@ fn links_are_followed_only_inside() {
     symlink("/etc/passwd", dir.path().join("sub/worse")).unwrap();
     symlink("round", dir.path().join("sub/round")).unwrap();
     let cx = Context::at(dir.path());
-    let follow = |path| WorkspacePath::new(&cx, path).unwrap().resolve_links();
+    let resolve_links = |path| WorkspacePath::new(&cx, path).unwrap().resolve_links();
     assert_eq!(resolve_links("sub/good").unwrap().exact(), "real");
     for bad in ["sub/bad", "sub/worse", "sub/round"] {
         assert_eq!(
