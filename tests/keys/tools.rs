@@ -212,6 +212,9 @@ fn a_secret_is_shown(key: &str) {
 
 fn results_are_never_kept(key: &str) {
     let output = refused(only(key, "echo", json!(true)));
-    assert!(output.contains("never keeps results"), "{output}");
+    assert!(
+        output.contains("never recorded in the audit log"),
+        "{output}"
+    );
     echo(only(key, "echo", json!(false)));
 }

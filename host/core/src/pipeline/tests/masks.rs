@@ -163,7 +163,7 @@ async fn audit_log_args_is_set_per_tool() {
         output
             .unwrap_err()
             .to_string()
-            .contains("never keeps results")
+            .contains("never recorded in the audit log")
     );
 }
 
