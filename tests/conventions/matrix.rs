@@ -113,7 +113,15 @@ const HEAVY: &[(&str, &[&str])] = &[
     // The server uses it to verify the tokens of an identity provider, and for nothing else.
     ("ring", &["mimir-mcp", "mimir-wasm"]),
     ("jsonwebtoken", &["mimir-mcp"]),
-    ("flate2", &["mimir-net", "mimir-plugin-web", "mimir-wasm"]),
+    (
+        "flate2",
+        &[
+            "mimir-builtins",
+            "mimir-net",
+            "mimir-plugin-web",
+            "mimir-wasm",
+        ],
+    ),
     ("brotli", &["mimir-net"]),
     ("ruzstd", &["mimir-net"]),
     ("bollard", &["mimir-process"]),

@@ -123,8 +123,8 @@ pub struct JobOwner {
     pub plugin: String,
 }
 
-/// An open connection to a server of a session. Core only passes it on: the runner and the backend agree on its type, a
-/// [`std::net::TcpStream`].
+/// An open connection to a server of a session: a TCP stream of the standard library. Core only passes it on from the
+/// runner to the backend.
 pub struct SessionConnection(Box<dyn std::any::Any + Send>);
 
 impl SessionConnection {
