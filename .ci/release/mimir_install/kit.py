@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import subprocess
+import sys
 import tarfile
 import zipfile
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from mimir_release.project import version
 from mimir_release.targets import TARGETS, Target
 
 NOTE = "Installed from nothing."
+IS_WINDOWS = sys.platform == "win32"
 # A port on which nothing listens: no test may reach a registry.
 CLOSED = "http://127.0.0.1:9"
 
@@ -108,8 +110,13 @@ class Bench:
 
     def tool(self, name: str) -> Path:
         """A checking program."""
-        python, npm = self.tools / "python/bin" / name, self.tools / "node_modules/.bin" / name
-        return python if python.exists() else npm
+        npm = self.tools / "node_modules/.bin" / (f"{name}.cmd" if IS_WINDOWS else name)
+        return npm if npm.exists() else self.python.with_name(f"{name}.exe" if IS_WINDOWS else name)
+
+    @property
+    def python(self) -> Path:
+        """Python with the reference client of MCP."""
+        return self.tools / ("python/Scripts/python.exe" if IS_WINDOWS else "python/bin/python")
 
     def check_program(self, path: Path) -> None:
         """Fails unless the installed file is the program of the archive, and may be executed."""
@@ -127,7 +134,7 @@ class Bench:
     def check_mcp(self, command: Sequence[str | Path], **variables: str) -> None:
         """Has the reference client of MCP start a server, list its tools, and call one."""
         client = Path(__file__).with_name("mcp_client.py")
-        shown = self.run([self.tools / "python/bin/python", client, *command], cwd=self.workspace, **variables)
+        shown = self.run([self.python, client, *command], cwd=self.workspace, **variables)
         expect(NOTE in shown, f"the text of the file: {NOTE!r}", shown)
 
 
