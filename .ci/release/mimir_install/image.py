@@ -1,5 +1,6 @@
 """The container image: its Dockerfile is linted, and it is built and run if an engine answers."""
 
+import os
 import shutil
 import subprocess
 
@@ -17,13 +18,14 @@ def test_image(bench: Bench) -> None:
     tag = f"mimir-test/release:{version()}"
     bench.run([*engine, "build", "--network=none", "--tag", tag, folder])
     try:
-        work = f"{bench.workspace}:/workspace"
-        base = [*engine, "run", "--rm", "--interactive", "--network=none", "--volume", work]
-        bench.check_calls([*base, tag])
-        # As the user of the folder, whose number is not known in the image.
-        bench.check_calls([*base, "--user", "12345:12345", tag])
-        bench.check_mcp([*base, tag])
-        bench.check_mcp([*base, tag, "serve"])
+        shown = bench.run([*engine, "run", "--rm", "--network=none", tag, "--version"])
+        expect(f"mimir {version()}" in shown, f"version {version()}", shown)
+        # As the owner of the workspace, whose number the image does not know.
+        user, work = f"{os.getuid()}:{os.getgid()}", f"{bench.workspace}:/workspace"
+        command = [*engine, "run", "--rm", "--interactive", "--network=none", "--user", user, "--volume", work, tag]
+        bench.check_calls(command)
+        # Without arguments it serves MCP.
+        bench.check_mcp(command)
     finally:
         bench.run([*engine, "image", "rm", "--force", tag])
 

@@ -1,5 +1,6 @@
 """The npm packages: install, npx, exit codes, signals, and a missing platform package."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -32,36 +33,48 @@ def test_npm(bench: Bench) -> None:
     bench.run([node, launcher, "call", "read_file", "path=missing.txt"], code=1, cwd=project)
     bench.run([node, launcher, "no-such-command"], code=2, cwd=project)
     if sys.platform != "win32":
-        check_signals(bench, launcher)
+        check_signals(bench, launcher, installed)
     check_missing_platform(bench, launcher, modules)
 
 
-def check_signals(bench: Bench, launcher: Path) -> None:
-    """The program gets a signal that is sent to the launcher, and both end alike."""
-    for number in [signal.SIGTERM, signal.SIGINT]:
-        server = [bench.workspace / "node_modules" / bench.target.npm_package / "bin/mimir", "serve", "--http", "0"]
-        codes = [end_by_signal(bench, server, number), end_by_signal(bench, ["node", launcher, *server[1:]], number)]
-        expect(codes[0] == codes[1], f"the exit code {codes[0]} of the program after {number.name}", codes[1])
+def check_signals(bench: Bench, launcher: Path, program: Path) -> None:
+    """The program gets a signal that is sent to the launcher, and the launcher ends as the program does."""
+    original = program.rename(bench.folder / "original")
+    try:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            # A program that handles the signal, and one that does not.
+            for handler, code in (("exit 7", 7), ("-", -number)):
+                program.write_text(PROGRAM.format(handler=handler, signal=number.name.removeprefix("SIG")))
+                program.chmod(0o755)
+                ended = end_by_signal(bench, ["node", launcher], number)
+                expect(ended == code, f"exit code {code} after {number.name}, handled by `{handler}`", ended)
+    finally:
+        original.replace(program)
+
+
+# Says that it is ready, and waits without an end.
+PROGRAM = """#!/bin/sh
+trap '{handler}' {signal}
+echo ready
+while :; do sleep 0.1; done
+"""
 
 
 def end_by_signal(bench: Bench, command: list, number: signal.Signals) -> int:
-    """Starts a server, waits until it listens, sends a signal, and returns the exit code."""
+    """Starts a program, waits until it is ready, sends a signal, and returns the exit code."""
     started = subprocess.Popen(
-        command, cwd=bench.workspace, env=bench.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE, text=True,
+        command, env=bench.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, start_new_session=True,
     )  # fmt: skip
-    lines = []
-    for line in started.stderr:
-        lines.append(line)
-        if "/mcp" in line:
-            break
-    expect(bool(lines) and "/mcp" in lines[-1], "the address of the server", lines)
+    first = started.stdout.readline()
+    expect(first == "ready\n", "the program starts", first)
     started.send_signal(number)
     try:
-        # The pipe closes when the program has ended, too: a program that was left behind holds it open.
+        # The pipes close when the program has ended, too: a program that was left behind holds them open.
         started.communicate(timeout=60)
     except subprocess.TimeoutExpired:
-        started.kill()
+        os.killpg(started.pid, signal.SIGKILL)
+        started.wait()
         expect(False, f"the program ends after {number.name}", "it runs on")
     return started.returncode
 

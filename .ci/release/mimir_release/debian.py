@@ -1,6 +1,7 @@
 """The Debian package, made with dpkg-deb."""
 
 import gzip
+import hashlib
 import os
 import shutil
 import subprocess
@@ -21,8 +22,6 @@ COMPLETION_PATHS = {
 OVERRIDES = """\
 # One file is shipped in all packages for Linux, so that its digest is the same everywhere and it needs no libc.
 mimir: statically-linked-binary [usr/bin/mimir]
-# The libraries are crates, compiled in at the versions of Cargo.lock, or engines inside of the sandbox.
-mimir: embedded-library *
 # The package is not part of Debian, so that no bug asks for it.
 mimir: initial-upload-closes-no-bugs [usr/share/doc/mimir/changelog.Debian.gz:1]
 """
@@ -42,7 +41,9 @@ def make_debian_package(given: ReleaseInput) -> Path:
             file.write_bytes(data)
             file.chmod(mode)
         size = sum(file.stat().st_size for file in tree.rglob("*") if file.is_file())
+        sums = [f"{hashlib.md5(file.read_bytes()).hexdigest()}  {file.relative_to(tree)}\n" for file in sorted(tree.rglob("*")) if file.is_file()]
         (tree / "DEBIAN").mkdir()
+        (tree / "DEBIAN/md5sums").write_text("".join(sums))
         (tree / "DEBIAN/control").write_text(control(given, version, size))
         for item in [tree, *tree.rglob("*")]:
             if item.is_dir():

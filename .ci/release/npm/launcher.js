@@ -5,6 +5,7 @@
 const { spawn } = require("node:child_process");
 const os = require("node:os");
 const path = require("node:path");
+const tty = require("node:tty");
 const { version, optionalDependencies, name } = require("./package.json");
 
 // As shells do for a command that they cannot find.
@@ -39,18 +40,20 @@ function findProgram() {
 }
 
 const program = findProgram();
-const child = spawn(program, process.argv.slice(2), { stdio: "inherit" });
-child.on("error", (error) => fail(`cannot start ${program}: ${error.message}. Reinstall ${platformPackage}@${version}`));
-
+let child;
 // A terminal sends these to the program, too; it must not get them twice, and this process must outlive it.
 const fromTerminal = new Set(["SIGINT", "SIGQUIT"]);
-const onTerminal = process.stdin.isTTY || process.stdout.isTTY || process.stderr.isTTY;
+// Not `process.stdin.isTTY`, which would open the stream that belongs to the program.
+const onTerminal = [0, 1, 2].some((stream) => tty.isatty(stream));
+// Before the program starts: it may be signalled at once.
 for (const signal of ["SIGINT", "SIGQUIT", "SIGTERM", "SIGHUP"]) {
   process.on(signal, () => {
     if (!(onTerminal && fromTerminal.has(signal))) child.kill(signal);
   });
 }
 
+child = spawn(program, process.argv.slice(2), { stdio: "inherit" });
+child.on("error", (error) => fail(`cannot start ${program}: ${error.message}. Reinstall ${platformPackage}@${version}`));
 child.on("exit", (code, signal) => {
   if (signal === null) process.exit(code);
   // Ends as the program ended. Where a signal does not end this process, the exit code tells it as shells do.
