@@ -22,6 +22,8 @@ COMPLETION_PATHS = {
 OVERRIDES = """\
 # One file is shipped in all packages for Linux, so that its digest is the same everywhere and it needs no libc.
 mimir: statically-linked-binary [usr/bin/mimir]
+# A crate of the same code, translated to Rust, and compiled in at the version of Cargo.lock.
+mimir: embedded-library libyaml [usr/bin/mimir]
 # The package is not part of Debian, so that no bug asks for it.
 mimir: initial-upload-closes-no-bugs [usr/share/doc/mimir/changelog.Debian.gz:1]
 """
