@@ -252,6 +252,13 @@ Examples:
         #[arg(value_enum)]
         shell: clap_complete::Shell,
     },
+    /// Write the manual pages of all commands into a folder, for packages
+    #[command(hide = true)]
+    ManPages {
+        /// The folder; it is created if it is missing
+        #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+        folder: PathBuf,
+    },
 }
 
 /// Arguments of `mimir run`.

@@ -16,6 +16,7 @@ mod explain;
 mod help;
 mod init;
 mod licences;
+mod man_pages;
 mod mcp;
 mod policy_accept;
 mod policy_check;
@@ -67,6 +68,7 @@ pub async fn run(args: CliArgs) -> CommandResult {
         CliCommand::Doctor => doctor::run(globals).await,
         CliCommand::Licences => licences::run(globals.printer()),
         CliCommand::Completions { shell } => completions::run(shell),
+        CliCommand::ManPages { folder } => man_pages::run(&folder),
         // Printed where the line was parsed.
         CliCommand::Version => Ok(ExitReason::Done),
     }

@@ -248,6 +248,33 @@ fn closed_stdout_pipe_is_not_an_error() {
     assert_eq!((child.wait().unwrap().code(), err.as_str()), (Some(0), ""));
 }
 
+#[test]
+fn man_pages_cover_visible_commands() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join("a folder/man1");
+    let (code, out, err) = run(home.path(), &["man-pages", folder.to_str().unwrap()]);
+    assert_eq!((code, out.as_str(), err.as_str()), (0, "", ""));
+    let page = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
+    assert!(page("mimir.1").contains("mimir\\-call(1)"));
+    assert!(page("mimir-tools-build.1").contains(".SH SYNOPSIS"));
+    // Examples keep their line breaks.
+    let call = page("mimir-call.1");
+    assert!(
+        call.contains(".nf\n  mimir call read_file path=src/main.rs"),
+        "{call}"
+    );
+    assert!(!folder.join("mimir-man-pages.1").exists());
+
+    let file = home.path().join("file");
+    fs::write(&file, "").unwrap();
+    let (code, _, err) = run(home.path(), &["man-pages", file.to_str().unwrap()]);
+    assert_eq!(code, 1, "{err}");
+    assert!(
+        err.contains("cannot create ") && err.contains("file"),
+        "{err}"
+    );
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn help_that_cannot_be_written_fails() {
