@@ -12,6 +12,7 @@ use crate::output::ResultPrinter;
 mod approvals;
 mod audit;
 mod call;
+mod command_hints;
 mod config;
 mod mcp;
 mod parse;
