@@ -144,8 +144,10 @@ impl FileChange {
 
     /// The file that is written, if the path is or contains a link.
     pub fn link_target(&self) -> Option<&Path> {
+        let path = &self.file.path;
         // A project may itself be below a link, which is of no interest.
-        let is_link = self.file.path.is_symlink() || !self.file.in_project;
+        let is_link =
+            path.is_symlink() || (!self.file.in_project && path.ancestors().any(Path::is_symlink));
         (is_link && self.file.target != self.file.path).then_some(self.file.target.as_path())
     }
 

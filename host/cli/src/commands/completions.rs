@@ -32,8 +32,8 @@ pub fn run(shell: clap_complete::Shell) -> CommandResult {
 
 /// Prints the help; in a folder without a workspace, the commands that lead to a first success.
 pub fn help(globals: &GlobalOptions) -> CommandResult {
-    let workspace = setup::find_workspace(globals.workspace.as_deref())?;
-    if workspace.has_mimir_dir() {
+    let workspace = setup::find_workspace(globals.workspace.as_deref());
+    if workspace.is_ok_and(|workspace| workspace.has_mimir_dir()) {
         CliArgs::command().print_help()?;
         return Ok(ExitReason::Done);
     }

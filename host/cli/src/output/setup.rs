@@ -104,8 +104,8 @@ impl SetupReport {
         {
             writeln!(
                 out,
-                "\nNo agent was found. `mimir setup --agent NAME` sets one up that is not found,\n\
-                 and `mimir mcp config AGENT` prints the lines for others."
+                "\nNo agent was found. `mimir setup --agent NAME` sets one up anyway, and\n\
+                 `mimir mcp config AGENT` prints the lines for others."
             )?;
         }
         for agent in &self.agents {
@@ -143,8 +143,8 @@ impl SetupReport {
         if self.program != "mimir" && has_changes {
             writeln!(
                 out,
-                "\n{} `mimir` on the PATH is not this program, so the files contain its path, which other\n\
-                 machines do not have: {}",
+                "\n{} `mimir` on the PATH is not this program, so the files contain its path,\n\
+                 which other machines do not have: {}",
                 styled(WARN, "note:"),
                 self.program
             )?;

@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mimir_core::text::{bytes as size, visible};
+use mimir_core::text::{prefix, visible};
 use mimir_wasm::CompileEvent;
 use parking_lot::Mutex;
 
@@ -30,17 +30,18 @@ pub fn show_compiling() -> Option<Arc<dyn Fn(CompileEvent) + Send + Sync>> {
                 let cores =
                     std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
                 let usual = usual_time(bytes, cores);
-                let message = format!(
-                    "compiling {} ({}) for its first use, usually {} s",
-                    visible(&name),
-                    size(bytes),
-                    usual.as_secs()
-                );
+                let message = compile_message(&name, usual);
                 lines.insert(name, ProgressLine::timed_bar(message, usual));
             }
             CompileEvent::Finished { name, .. } => drop(lines.remove(&name)),
         }
     }))
+}
+
+/// The text beside the bar, short enough for 80 columns.
+fn compile_message(name: &str, usual: Duration) -> String {
+    let (name, seconds) = (visible(prefix(name, 32)), usual.as_secs());
+    format!("compiling {name} (once, usually {seconds} s)")
 }
 
 /// The usual time to compile a component, in whole seconds.
@@ -52,6 +53,17 @@ fn usual_time(bytes: u64, cores: u64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn compile_message_with_its_bar_fits_in_80_columns() {
+        let bar_and_time = "                      100s".len();
+        let message = compile_message("the JavaScript engine", Duration::from_secs(5));
+        assert_eq!(
+            message,
+            "compiling the JavaScript engine (once, usually 5 s)"
+        );
+        assert!(message.len() + bar_and_time <= 80);
+    }
 
     #[test]
     fn usual_compile_time_grows_with_size_and_shrinks_with_cores() {

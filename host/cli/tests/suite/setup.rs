@@ -293,7 +293,7 @@ fn setup_explains_an_approval_where_it_cannot_ask() {
     assert!(out.contains("lines: 1, words: 7, characters: 34"), "{out}");
     assert!(out.contains("mimir setup --undo"), "{out}");
     assert!(
-        out.contains("needs one: your agent shows you the exact call"),
+        out.contains("needs one: your agent\nshows you the exact call"),
         "{out}"
     );
     assert!(!machine.path("project/mimir-example.txt").exists());
@@ -373,6 +373,22 @@ fn setup_masks_secrets_around_a_change() {
     );
     machine.json(&["setup", "--yes"], 0);
     assert!(machine.read("home/.codex/config.toml").contains(&secret));
+    // The record has the whole file, and is readable by its owner only.
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mut records = fs::read_dir(machine.path("config/workspaces")).unwrap();
+        let record = records.find(|entry| {
+            let path = entry.as_ref().unwrap().path();
+            path.extension().is_some_and(|ending| ending == "setup")
+        });
+        let record = record.unwrap().unwrap();
+        assert_eq!(
+            record.metadata().unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+        assert!(fs::read_to_string(record.path()).unwrap().contains(&secret));
+    }
 }
 
 #[test]

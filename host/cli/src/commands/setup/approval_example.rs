@@ -16,9 +16,9 @@ const FILE: &str = "mimir-example.txt";
 
 /// The explanation where no person can be asked.
 const EXPLANATION: &str = "
-This tool only computes, so the call needed no approval. A call that overwrites or deletes a file,
-runs a command or reaches a new host needs one: your agent shows you the exact call, and you answer
-once, for the session, always or no. In a terminal: `mimir call delete_file path=FILE`.
+This tool only computes, so the call needed no approval. A call that overwrites
+or deletes a file, runs a command or reaches a new host needs one: your agent
+shows you the exact call, and you answer. Try `mimir call delete_file path=FILE`.
 ";
 
 /// Shows an approval. With `asks`, the person answers the card of a real call.
@@ -33,8 +33,9 @@ pub async fn show(printer: ResultPrinter, setup: &HostSetup, asks: bool) -> Comm
         return Ok(());
     }
     note(format_args!(
-        "\nThis tool only computes, so the call needed no approval. Deleting a file does: this is what you see when\n\
-         an agent wants to delete {FILE}, which setup has just made. Your answer decides."
+        "\nThis tool only computes, so the call needed no approval. Deleting a file needs\n\
+         one. This is the question when an agent wants to delete {FILE},\n\
+         which setup has just made:"
     ));
     let asking = approver(ApproveMode::Ask, StartedCommand::Call);
     let outcome = run_tool(setup, "delete_file", json!({ "path": FILE }), asking).await;

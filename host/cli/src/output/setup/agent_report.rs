@@ -6,9 +6,12 @@ use mimir_core::text::visible;
 use serde::Serialize;
 
 use super::masked_diff;
-use crate::output::{BAD, FAINT, GOOD, WARN, styled};
+use crate::output::{BAD, FAINT, GOOD, WARN, indented, styled};
 use mimir::agents::{AgentEvidence, AgentKind, AgentPlan, AgentSetupError};
 use mimir::workspace::WorkspaceFolder;
+
+/// Columns before the text about an agent.
+const INDENT: usize = 15;
 
 /// State of an agent in a plan or a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -154,7 +157,7 @@ impl AgentReport {
     pub fn print_state(&self, out: &mut dyn Write) -> io::Result<()> {
         let file = self.file.as_deref().unwrap_or_default();
         let text = match self.state {
-            AgentState::NotFound => styled(FAINT, "not found"),
+            AgentState::NotFound => "not found".to_owned(),
             AgentState::AlreadySetUp => format!("already set up in {file}"),
             AgentState::Planned if self.replaces_entry => {
                 format!("{file}: its entry `mimir` is different and would be replaced")
@@ -174,11 +177,14 @@ impl AgentReport {
             AgentState::Failed => styled(BAD, "✗"),
         };
         let found = match &self.found {
-            Some(found) if self.state != AgentState::Done => {
-                styled(FAINT, format_args!(" (found {})", found.path))
-            }
+            Some(found) if self.state != AgentState::Done => format!(" (found {})", found.path),
             _ => String::new(),
         };
-        writeln!(out, "{mark} {:<12} {text}{found}", self.title)
+        let text = indented(&format!("{text}{found}"), INDENT);
+        let text = match self.state {
+            AgentState::NotFound => styled(FAINT, text),
+            _ => text,
+        };
+        writeln!(out, "{mark} {:<12} {text}", self.title)
     }
 }
