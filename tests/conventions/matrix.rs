@@ -138,6 +138,9 @@ const HEAVY: &[(&str, &[&str])] = &[
     ("indicatif", &["mimir-cli"]),
     ("crossterm", &["mimir-cli"]),
     ("ratatui", &["mimir-cli"]),
+    // Config files of agents.
+    ("jsonc-parser", &["mimir"]),
+    ("toml_edit", &["mimir"]),
     ("rustyline", &["mimir-cli"]),
     // Chosen by the program and the benches.
     ("mimalloc", &["mimir-cli"]),

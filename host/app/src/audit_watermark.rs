@@ -107,6 +107,21 @@ impl AuditWatermark {
         )
     }
 
+    /// Removes the stored position, because the person has removed the log.
+    pub fn remove(user_dirs: &UserDirs, workspace: &WorkspaceFolder) -> io::Result<()> {
+        let watermark = Self::for_workspace(user_dirs, workspace);
+        let Some(path) = &watermark.path else {
+            return Ok(());
+        };
+        for path in [&path.with_extension("seen"), path] {
+            match std::fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Stores the position of the log, unless the log is not the one that the stored position belongs to.
     fn store_position(&self, audit: &FileAuditSink, previous: Option<LogHead>) -> io::Result<()> {
         let (Some(path), Some((opened, current))) = (&self.path, audit.opened_and_current()) else {

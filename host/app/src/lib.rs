@@ -3,6 +3,7 @@
 //! [`Host`] is the entry point. The modules below it are what the program `mimir` is made of: settings, the approval
 //! store, secrets, MCP servers, workers and undo. They are public for front ends and change more often than [`Host`].
 
+pub mod agents;
 pub mod approval_store;
 pub mod audit_watermark;
 pub mod conversations;

@@ -34,7 +34,7 @@ mod yaml_errors;
 
 pub use config_location::{ConfigLocation, ConfigOwner};
 pub use config_schema::ConfigSchema;
-pub use edit::ConfigEdit;
+pub use edit::{ConfigEdit, apply_edits};
 pub use layer_value::LayerValue;
 pub use reload::{SettingsChange, SettingsWatcher, WatchedFiles};
 pub use write::{change_config, retry_change};

@@ -12,12 +12,14 @@ use crate::output::ResultPrinter;
 mod approvals;
 mod audit;
 mod call;
+mod command_hints;
 mod config;
 mod mcp;
 mod parse;
 mod policy;
 mod secrets;
 mod serve;
+mod setup;
 mod tools;
 
 pub use approvals::ApprovalsCommand;
@@ -29,6 +31,7 @@ pub use parse::CliParseError;
 pub use policy::PolicyCommand;
 pub use secrets::SecretsCommand;
 pub use serve::ServeArgs;
+pub use setup::SetupArgs;
 pub use tools::{ToolListCommand, ToolsAddArgs, ToolsCommand, ToolsTrustArgs};
 
 /// Runs tools for AI agents, each call in a fresh, bounded sandbox.
@@ -41,7 +44,7 @@ pub use tools::{ToolListCommand, ToolsAddArgs, ToolsCommand, ToolsTrustArgs};
     max_term_width = 100,
     after_help = "\
 Examples:
-  mimir init                                         create .mimir in this folder
+  mimir setup                                        add mimir to your agents, and make a first tool
   mimir tools list                                   list the tools
   mimir call read_file path=README.md                call a tool
   mimir call file_search '{\"mode\":\"grep\",\"query\":\"fuel\"}'
@@ -82,6 +85,19 @@ impl GlobalOptions {
 /// Commands of `mimir`.
 #[derive(Debug, PartialEq, Subcommand)]
 pub enum CliCommand {
+    /// Add mimir to the agents of this machine, make a first tool and call it
+    #[command(after_help = "\
+Finds Claude Code, Codex, Cursor, VS Code, opencode, Zed, Gemini CLI, Qwen Code and Goose, shows the \
+changes of their config files as a diff, and makes them after a yes. A project's own file is preferred; \
+those of Codex and Goose are yours. Without a terminal it only prints the plan, unless --yes is given.
+
+Exit codes: 0 done, 1 a file could not be changed, 2 usage, 3 nothing was changed, because no yes was given.
+
+Examples:
+  mimir setup
+  mimir setup --agent codex --yes
+  mimir setup --undo             take it back")]
+    Setup(SetupArgs),
     /// Create .mimir with a commented config in the workspace
     Init,
     /// Call a tool

@@ -24,6 +24,7 @@ mod redact;
 mod run;
 mod secrets;
 mod serve;
+mod setup;
 mod tools;
 mod tools_add;
 mod tools_build;
@@ -39,10 +40,11 @@ pub use help::HelpPage;
 pub async fn run(args: CliArgs) -> CommandResult {
     let globals = &args.globals;
     let Some(command) = args.command else {
-        return completions::help();
+        return completions::help(globals);
     };
     match command {
         CliCommand::Help { words } => help::run(globals.printer(), &words),
+        CliCommand::Setup(args) => setup::run(globals, &args).await,
         CliCommand::Init => init::run(globals),
         CliCommand::Call(args) => call::run(globals, args).await,
         CliCommand::Tools { command } => tools::run(globals, command).await,

@@ -21,6 +21,8 @@ pub mod info;
 pub mod outcome;
 pub mod progress;
 pub mod server_text;
+pub mod setup;
+pub mod setup_undo;
 pub mod stderr_queue;
 pub mod tools;
 pub mod undo;

@@ -8,6 +8,7 @@ use clap::{CommandFactory, Parser};
 use crate::commands::HelpPage;
 use crate::exit::CommandFailure;
 
+use super::command_hints::{command_hint, unknown_command};
 use super::{CliArgs, CliCommand};
 
 /// Reason why a command line cannot be carried out.
@@ -62,7 +63,14 @@ fn clap_output(command: Vec<String>, flag: &str) -> CliParseError {
 fn usage_error(error: clap::Error, args: &[OsString]) -> CliParseError {
     // clap failed before it parsed `--json`, so look for it in the raw words. After `--` it is not an option.
     let mut words = args.iter().take_while(|word| *word != "--");
-    if !error.use_stderr() || !words.any(|word| word == "--json") {
+    let json = words.any(|word| word == "--json");
+    if error.use_stderr()
+        && let Some(message) = hint_for(args)
+    {
+        let failure = Box::new(CommandFailure::usage(message));
+        return CliParseError::Usage { json, failure };
+    }
+    if !error.use_stderr() || !json {
         return CliParseError::Clap(error);
     }
     let message = match error.kind() {
@@ -74,6 +82,15 @@ fn usage_error(error: clap::Error, args: &[OsString]) -> CliParseError {
         json: true,
         failure: Box::new(CommandFailure::usage(message)),
     }
+}
+
+/// The message that names the command which is meant, if the command line begins with a known slip.
+fn hint_for(args: &[OsString]) -> Option<String> {
+    let words = args.iter().map(|word| word.to_string_lossy().into_owned());
+    let words: Vec<String> = words.collect();
+    let root = <CliArgs as CommandFactory>::command();
+    let (word, rest) = unknown_command(&root, &words)?;
+    command_hint(word, rest)
 }
 
 /// The error that lists the subcommands of an incomplete command line.
@@ -247,6 +264,33 @@ mod tests {
                 matches!(read(plain), Err(CliParseError::Clap(_))),
                 "{plain:?}"
             );
+        }
+    }
+
+    #[test]
+    fn common_slips_are_answered_with_the_command_to_type() {
+        for (line, json, wanted) in [
+            (
+                &["install", "x.wasm"][..],
+                false,
+                "`mimir tools add x.wasm`",
+            ),
+            (
+                &["tool", "list", "--json"],
+                true,
+                "`mimir tools list --json`",
+            ),
+            (&["-C", "tools", "server"], false, "`mimir serve`"),
+        ] {
+            let Err(CliParseError::Usage {
+                json: is_json,
+                failure,
+            }) = read(line)
+            else {
+                panic!("{line:?} has no hint");
+            };
+            let message = failure.to_string();
+            assert!(message.contains(wanted) && is_json == json, "{message}");
         }
     }
 

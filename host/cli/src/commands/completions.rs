@@ -4,8 +4,23 @@ use std::io;
 
 use clap::CommandFactory;
 
-use crate::args::CliArgs;
+use crate::args::{CliArgs, GlobalOptions};
 use crate::exit::{CommandResult, ExitReason};
+use crate::output::{STRONG, styled};
+use mimir::setup;
+
+/// Commands for a folder without a workspace, with their purposes.
+const FIRST_COMMANDS: [(&str, &str); 3] = [
+    (
+        "mimir setup",
+        "add mimir to your agents, make a first tool and call it",
+    ),
+    (
+        "mimir call list_directory path=.",
+        "call a built-in tool in this folder",
+    ),
+    ("mimir help", "list the topics of the manual"),
+];
 
 /// Prints a completion script.
 pub fn run(shell: clap_complete::Shell) -> CommandResult {
@@ -15,8 +30,22 @@ pub fn run(shell: clap_complete::Shell) -> CommandResult {
     Ok(ExitReason::Done)
 }
 
-/// Prints the help.
-pub fn help() -> CommandResult {
-    CliArgs::command().print_help()?;
+/// Prints the help; in a folder without a workspace, the commands that lead to a first success.
+pub fn help(globals: &GlobalOptions) -> CommandResult {
+    let workspace = setup::find_workspace(globals.workspace.as_deref());
+    if workspace.is_ok_and(|workspace| workspace.has_mimir_dir()) {
+        CliArgs::command().print_help()?;
+        return Ok(ExitReason::Done);
+    }
+    globals.printer().print_result(&(), |out| {
+        writeln!(
+            out,
+            "mimir runs tools for AI agents as sandboxed WebAssembly components. Three commands to begin with:\n"
+        )?;
+        for (command, purpose) in FIRST_COMMANDS {
+            writeln!(out, "  {}  {purpose}", styled(STRONG, format_args!("{command:<32}")))?;
+        }
+        writeln!(out, "\n`mimir --help` lists all commands.")
+    })?;
     Ok(ExitReason::Done)
 }

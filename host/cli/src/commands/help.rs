@@ -58,6 +58,7 @@ const TOPICS: &[Topic] = topics![
     "sandbox",
     "scripts",
     "secrets",
+    "setup",
     "teams",
     "tools",
     "typescript",

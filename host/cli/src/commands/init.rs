@@ -25,8 +25,9 @@ const SCHEMA: &str = "config.schema.json";
 /// Files that belong to this machine and not to the project.
 const GITIGNORE: &str = "state/\n";
 
+/// The parts of a workspace that were created, and those that existed.
 #[derive(Serialize)]
-struct InitReport {
+pub struct InitReport {
     workspace: String,
     made: Vec<String>,
     kept: Vec<String>,
@@ -40,7 +41,7 @@ pub fn run(globals: &GlobalOptions) -> CommandResult {
     Ok(ExitReason::Done)
 }
 
-fn create_workspace(named: Option<&Path>) -> Result<InitReport, ToolError> {
+pub fn create_workspace(named: Option<&Path>) -> Result<InitReport, ToolError> {
     // Without -C, uses the current folder even if a parent is a workspace, because that is where the person ran it.
     let here = Path::new(".");
     let workspace = WorkspaceFolder::find(Some(named.unwrap_or(here)))?;

@@ -15,6 +15,16 @@ const SHOW_DELAY: Duration = Duration::from_millis(500);
 /// Time between two frames of a spinner.
 const FRAME_INTERVAL: Duration = Duration::from_millis(100);
 
+/// Steps of a bar that fills with time.
+const BAR_STEPS: u64 = 100;
+
+/// Position of a bar whose work usually takes `usual`. Work that takes longer waits before the end.
+fn bar_position(elapsed: Duration, usual: Duration) -> u64 {
+    let part = elapsed.as_secs_f64() / usual.as_secs_f64().max(f64::MIN_POSITIVE);
+    // In this range, so the conversion is exact enough.
+    (part * BAR_STEPS as f64).min(95.0) as u64
+}
+
 /// All lines, created with the first.
 static LINES: OnceLock<MultiProgress> = OnceLock::new();
 
@@ -101,6 +111,38 @@ impl ProgressLine {
         })
     }
 
+    /// Creates a bar for work that usually takes `usual`, and says so. It fills with time, and waits at its end.
+    pub fn timed_bar(message: String, usual: Duration) -> Option<Self> {
+        if !std::io::stderr().is_terminal() {
+            return None;
+        }
+        let line = Self {
+            start: Instant::now(),
+            state: Arc::default(),
+        };
+        let (state, start) = (Arc::clone(&line.state), line.start);
+        // Without the thread only the line is missing, so an error is ignored.
+        let _ = std::thread::Builder::new().spawn(move || {
+            std::thread::sleep(SHOW_DELAY);
+            loop {
+                let mut state = state.lock();
+                if state.is_over {
+                    return;
+                }
+                if !is_output_held() {
+                    let bar = state.bar.get_or_insert_with(|| {
+                        let bar = ProgressBar::new(BAR_STEPS).with_message(message.clone());
+                        add_bar(with_template(bar, "{bar:20} {msg} {elapsed}"))
+                    });
+                    bar.set_position(bar_position(start.elapsed(), usual));
+                }
+                drop(state);
+                std::thread::sleep(FRAME_INTERVAL);
+            }
+        });
+        Some(line)
+    }
+
     /// Shows the progress made so far.
     pub fn progress(&self, done: u64, total: Option<u64>, message: Option<String>) {
         if self.start.elapsed() < SHOW_DELAY || is_output_held() {
@@ -141,5 +183,19 @@ fn with_template(bar: ProgressBar, template: &str) -> ProgressBar {
     match ProgressStyle::with_template(template) {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bar_fills_with_time_and_waits_before_its_end() {
+        let usual = Duration::from_secs(10);
+        for (seconds, position) in [(0, 0), (5, 50), (10, 95), (60, 95)] {
+            assert_eq!(bar_position(Duration::from_secs(seconds), usual), position);
+        }
+        assert_eq!(bar_position(Duration::from_secs(1), Duration::ZERO), 95);
     }
 }

@@ -79,6 +79,8 @@ mod serve_http;
 mod servers;
 // Stored values of tools in YAML files, and their requests to the model.
 mod storage;
+// `mimir setup`: the config files of agents, and the first minute.
+mod setup;
 // `mimir tools enable` and `disable`: their output, and that they change nothing else.
 mod switch;
 // A team's policy file, which takes precedence over the user's and the project's.

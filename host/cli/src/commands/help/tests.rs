@@ -56,8 +56,9 @@ const FIELDS: [&str; 11] = [
 ];
 
 /// The last part of names with dots that are files or hosts.
-const ENDINGS: [&str; 13] = [
-    "com", "json", "jsonl", "lock", "md", "org", "py", "rs", "token", "toml", "ts", "wasm", "yml",
+const ENDINGS: [&str; 14] = [
+    "com", "json", "jsonc", "jsonl", "lock", "md", "org", "py", "rs", "token", "toml", "ts",
+    "wasm", "yml",
 ];
 
 /// The built-in tools, without their aliases.

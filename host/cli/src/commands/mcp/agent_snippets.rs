@@ -1,11 +1,12 @@
 //! Settings that make each agent use mimir: a command, or a few lines in a config file.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::args::{CodingAgent, GlobalOptions};
 use crate::arguments::quote_for_shell;
 use crate::exit::{CommandResult, ExitReason};
 use crate::output::{FAINT, note, styled};
+use mimir::agents::{AgentKind, ServeCommand};
 use mimir::setup;
 
 /// Setup of an agent.
@@ -64,66 +65,55 @@ pub fn print(globals: &GlobalOptions, agent: CodingAgent) -> CommandResult {
     Ok(ExitReason::Done)
 }
 
+/// The agent, if `mimir setup` knows it.
+fn setup_agent(agent: CodingAgent) -> Option<AgentKind> {
+    Some(match agent {
+        CodingAgent::Claude => AgentKind::Claude,
+        CodingAgent::Codex => AgentKind::Codex,
+        CodingAgent::Cursor => AgentKind::Cursor,
+        CodingAgent::Vscode => AgentKind::Vscode,
+        CodingAgent::Opencode => AgentKind::Opencode,
+        CodingAgent::Zed => AgentKind::Zed,
+        CodingAgent::Gemini => AgentKind::Gemini,
+        CodingAgent::Qwen => AgentKind::Qwen,
+        CodingAgent::Goose => AgentKind::Goose,
+        CodingAgent::Windsurf | CodingAgent::Cline => return None,
+    })
+}
+
 fn snippet(agent: CodingAgent, root: &str) -> AgentSnippet {
-    let args = ["serve", "-C", root];
-    let pretty = |value: Value| serde_json::to_string_pretty(&value).unwrap_or_default();
-    let servers = json!({ "mcpServers": { "mimir": { "command": "mimir", "args": args } } });
-    let (file, text) = match agent {
-        CodingAgent::Claude => (".mcp.json of the project", pretty(servers)),
-        CodingAgent::Cursor => (
-            ".cursor/mcp.json of the project, or ~/.cursor/mcp.json",
-            pretty(servers),
-        ),
-        CodingAgent::Gemini => (
-            ".gemini/settings.json of the project, or ~/.gemini/settings.json",
-            pretty(servers),
-        ),
-        CodingAgent::Qwen => (
-            ".qwen/settings.json of the project, or ~/.qwen/settings.json",
-            pretty(servers),
-        ),
-        CodingAgent::Windsurf => ("~/.codeium/windsurf/mcp_config.json", pretty(servers)),
-        CodingAgent::Vscode => (
-            ".vscode/mcp.json of the project",
-            pretty(json!({ "servers": {
-                "mimir": { "type": "stdio", "command": "mimir", "args": args },
-            } })),
-        ),
-        CodingAgent::Codex => (
-            "~/.codex/config.toml",
-            // A JSON string is also a valid TOML basic string.
-            format!(
-                "[mcp_servers.mimir]\ncommand = \"mimir\"\nargs = [\"serve\", \"-C\", {}]",
-                Value::from(root)
-            ),
-        ),
-        CodingAgent::Opencode => (
-            "opencode.json of the project, or ~/.config/opencode/opencode.json",
-            pretty(json!({ "mcp": { "mimir": {
-                "type": "local", "command": ["mimir", "serve", "-C", root], "enabled": true,
-            } } })),
-        ),
-        CodingAgent::Cline => (
-            "cline_mcp_settings.json, which \"Configure MCP Servers\" of Cline opens",
-            pretty(json!({ "mcpServers": {
-                "mimir": { "command": "mimir", "args": args, "disabled": false },
-            } })),
-        ),
-        CodingAgent::Goose => (
-            "~/.config/goose/config.yaml",
-            // JSON inside YAML, because a path may contain any character.
-            format!(
-                "extensions:\n  mimir:\n    name: mimir\n    type: stdio\n    enabled: true\n    cmd: mimir\n    args: {}\n    timeout: 300",
-                json!(args)
-            ),
-        ),
-        CodingAgent::Zed => (
-            "~/.config/zed/settings.json",
-            pretty(json!({ "context_servers": {
-                "mimir": { "source": "custom", "command": "mimir", "args": args, "env": {} },
-            } })),
-        ),
+    let file = match agent {
+        CodingAgent::Claude => ".mcp.json of the project",
+        CodingAgent::Cursor => ".cursor/mcp.json of the project, or ~/.cursor/mcp.json",
+        CodingAgent::Gemini => ".gemini/settings.json of the project, or ~/.gemini/settings.json",
+        CodingAgent::Qwen => ".qwen/settings.json of the project, or ~/.qwen/settings.json",
+        CodingAgent::Windsurf => "~/.codeium/windsurf/mcp_config.json",
+        CodingAgent::Vscode => ".vscode/mcp.json of the project",
+        CodingAgent::Codex => "~/.codex/config.toml",
+        CodingAgent::Opencode => {
+            "opencode.json of the project, or ~/.config/opencode/opencode.json"
+        }
+        CodingAgent::Cline => {
+            "cline_mcp_settings.json, which \"Configure MCP Servers\" of Cline opens"
+        }
+        CodingAgent::Goose => "~/.config/goose/config.yaml",
+        CodingAgent::Zed => ".zed/settings.json of the project, or ~/.config/zed/settings.json",
     };
+    let text = match setup_agent(agent) {
+        Some(agent) => agent.snippet(&ServeCommand {
+            program: "mimir".to_owned(),
+            workspace: Some(root.to_owned()),
+        }),
+        None => {
+            let mut entry = json!({ "command": "mimir", "args": ["serve", "-C", root] });
+            if agent == CodingAgent::Cline {
+                entry["disabled"] = false.into();
+            }
+            let servers = json!({ "mcpServers": { "mimir": entry } });
+            serde_json::to_string_pretty(&servers).unwrap_or_default()
+        }
+    };
+    let text = text.trim_end().to_owned();
     let add_command = match agent {
         CodingAgent::Claude => Some("claude mcp add mimir --"),
         CodingAgent::Codex => Some("codex mcp add mimir --"),
@@ -142,6 +132,8 @@ fn snippet(agent: CodingAgent, root: &str) -> AgentSnippet {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     #[test]

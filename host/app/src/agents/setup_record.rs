@@ -1,0 +1,249 @@
+//! The record of a setup, from which it can be taken back.
+//!
+//! It is stored in the user's own folder, one file for each workspace, because a record that came with a checkout could
+//! name any file of the user.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use mimir_core::files::{self, LinkPolicy};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use super::agent_kind::AgentKind;
+use super::config_text::EntryEdit;
+use super::setup_error::{AgentSetupError, shown};
+use super::setup_plan::FileChange;
+use crate::approval_store;
+use crate::private_files::{self, FileReaders, OwnerOnly};
+use crate::user_dirs::UserDirs;
+use crate::workspace::WorkspaceFolder;
+
+/// Version of the file format.
+const VERSION: u32 = 1;
+
+/// Maximum number of created files that are recorded.
+const MAX_CREATED: usize = 1_000;
+
+/// Maximum number of paths in a listing.
+const MAX_LISTED: usize = 10_000;
+
+/// Maximum size in bytes of a created file that is recorded.
+const MAX_CREATED_SIZE: u64 = 16 << 20;
+
+/// Everything that setups of a workspace have changed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SetupRecord {
+    version: u32,
+    pub(crate) files: Vec<RecordedFileChange>,
+    pub(crate) created: Vec<CreatedPath>,
+}
+
+/// A changed config file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct RecordedFileChange {
+    /// Name of the agent.
+    pub(crate) agent: String,
+    /// The path that the agent reads.
+    pub(crate) path: PathBuf,
+    /// True if the file belongs to the project.
+    pub(crate) in_project: bool,
+    /// The text before; `None` if the file was created.
+    pub(crate) before: Option<String>,
+    /// Digest of the text that was written.
+    pub(crate) written: String,
+    /// The entry that was replaced.
+    pub(crate) previous_entry: Option<Value>,
+    /// Folders that were created for the file, outermost first.
+    pub(crate) new_folders: Vec<PathBuf>,
+}
+
+/// A file or folder of the workspace that a setup created.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CreatedPath {
+    /// The path.
+    pub path: PathBuf,
+    /// Digest of a file's content; `None` for a folder.
+    pub(crate) digest: Option<String>,
+}
+
+impl Default for SetupRecord {
+    fn default() -> Self {
+        Self {
+            version: VERSION,
+            files: Vec::new(),
+            created: Vec::new(),
+        }
+    }
+}
+
+impl SetupRecord {
+    /// True if it contains nothing to take back.
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.created.is_empty()
+    }
+
+    /// Adds a change that is about to be made. An older change of the same file keeps the state before the first setup.
+    pub fn add_change(&mut self, change: &FileChange) {
+        let written = digest(change.after.as_bytes());
+        let path = change.path();
+        if let Some(old) = self.files.iter_mut().find(|old| old.path == path) {
+            let text = change.file.text.as_deref();
+            if text.map(|text| digest(text.as_bytes())).as_ref() != Some(&old.written) {
+                // The person has changed the file in between: their text, without our entry.
+                let edit = match &old.previous_entry {
+                    Some(entry) => EntryEdit::Set(entry),
+                    None => EntryEdit::Remove { prune: false },
+                };
+                old.before = match change.file.entry() {
+                    Ok(Some(_)) => change.file.edit(edit).ok(),
+                    _ => change.file.text.clone(),
+                };
+            }
+            old.written = written;
+            return;
+        }
+        self.files.push(RecordedFileChange {
+            agent: change.agent().name().to_owned(),
+            path: path.to_owned(),
+            in_project: change.is_in_project(),
+            before: change.file.text.clone(),
+            written,
+            previous_entry: change.previous_entry.clone(),
+            new_folders: change.new_folders.clone(),
+        });
+    }
+
+    /// Adds the files and folders that were created since `before` was read, with their current content.
+    pub fn add_created_since(&mut self, before: &FolderListing) {
+        for path in FolderListing::read(&before.folder).paths {
+            if !before.paths.contains(&path) {
+                self.add_created(path);
+            }
+        }
+    }
+
+    /// Adds a created file or folder, or updates what is known of it. Links and other special files are ignored.
+    pub fn add_created(&mut self, path: PathBuf) {
+        let Ok(meta) = path.symlink_metadata() else {
+            return;
+        };
+        let digest = if meta.is_dir() {
+            None
+        } else {
+            match files::read(&path, LinkPolicy::Refuse, MAX_CREATED_SIZE) {
+                Ok(content) => Some(digest(&content)),
+                Err(_) => return,
+            }
+        };
+        self.created.retain(|old| old.path != path);
+        if self.created.len() < MAX_CREATED {
+            self.created.push(CreatedPath { path, digest });
+        }
+    }
+
+    /// The agent of a recorded change.
+    pub(crate) fn agent(change: &RecordedFileChange) -> Option<AgentKind> {
+        AgentKind::from_name(&change.agent)
+    }
+}
+
+/// The paths in a folder at some time, the folder included. Links are not followed.
+#[derive(Debug, Clone)]
+pub struct FolderListing {
+    folder: PathBuf,
+    paths: BTreeSet<PathBuf>,
+}
+
+impl FolderListing {
+    /// Reads a folder, which need not exist.
+    pub fn read(folder: &Path) -> Self {
+        let mut paths = BTreeSet::new();
+        list(folder, &mut paths);
+        Self {
+            folder: folder.to_owned(),
+            paths,
+        }
+    }
+}
+
+/// Adds a path and everything below it, up to a number of paths.
+fn list(path: &Path, paths: &mut BTreeSet<PathBuf>) {
+    let Ok(meta) = path.symlink_metadata() else {
+        return;
+    };
+    if paths.len() >= MAX_LISTED {
+        return;
+    }
+    paths.insert(path.to_owned());
+    if meta.is_dir() {
+        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+        entries.for_each(|entry| list(&entry.path(), paths));
+    }
+}
+
+/// The stored record of a workspace.
+#[derive(Debug, Clone)]
+pub struct SetupRecordFile {
+    path: PathBuf,
+}
+
+impl SetupRecordFile {
+    /// Locates the record of a workspace.
+    pub fn for_workspace(
+        user_dirs: &UserDirs,
+        workspace: &WorkspaceFolder,
+    ) -> Result<Self, AgentSetupError> {
+        approval_store::user_state_path(user_dirs, workspace, "setup")
+            .map(|path| Self { path })
+            .ok_or(AgentSetupError::NoRecordFolder)
+    }
+
+    /// Reads the record; `None` if there was no setup.
+    pub fn read(&self) -> Result<Option<SetupRecord>, AgentSetupError> {
+        let text = private_files::read(&self.path, OwnerOnly::Writing)
+            .map_err(|error| AgentSetupError::file("read", &self.path, error))?;
+        let Some(text) = text else {
+            return Ok(None);
+        };
+        let invalid = |message: String| AgentSetupError::Record {
+            path: shown(&self.path),
+            message,
+        };
+        let record: SetupRecord =
+            serde_json::from_str(&text).map_err(|error| invalid(error.to_string()))?;
+        if record.version != VERSION {
+            return Err(invalid(format!(
+                "version {} is not supported, expected {VERSION}",
+                record.version
+            )));
+        }
+        Ok(Some(record))
+    }
+
+    /// Stores the record, readable by its owner only: config files may contain secrets. Removes an empty one.
+    pub fn write(&self, record: &SetupRecord) -> Result<(), AgentSetupError> {
+        let write = || {
+            if record.is_empty() {
+                return match std::fs::remove_file(&self.path) {
+                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+                    _ => Ok(()),
+                };
+            }
+            let folder = self.path.parent().unwrap_or(&self.path);
+            private_files::private_folder(folder)?;
+            let text = serde_json::to_vec_pretty(record)?;
+            private_files::replace(&self.path, &text, FileReaders::Owner)
+        };
+        write().map_err(|error| AgentSetupError::file("write", &self.path, error))
+    }
+}
+
+/// SHA-256 in hexadecimal.
+pub(crate) fn digest(content: &[u8]) -> String {
+    format!("{:x}", Sha256::digest(content))
+}

@@ -1,0 +1,223 @@
+//! Taking a setup back: files as they were, or without the entry of mimir if they have changed since.
+
+use std::path::{Path, PathBuf};
+
+use mimir_core::files::{self, LinkPolicy};
+
+use super::agent_file::AgentFile;
+use super::agent_kind::AgentKind;
+use super::config_text::EntryEdit;
+use super::line_diff::unified_diff;
+use super::setup_error::AgentSetupError;
+use super::setup_record::{CreatedPath, RecordedFileChange, SetupRecord, digest};
+
+/// Maximum size in bytes of a created file that is compared.
+const MAX_COMPARED_SIZE: u64 = 16 << 20;
+
+/// The changes that take a setup back, before any of them is made.
+#[derive(Debug)]
+pub struct SetupUndo {
+    root: PathBuf,
+    /// The config files.
+    pub files: Vec<UndoneFile>,
+    /// Created files that still have the content that the setup wrote.
+    pub removed: Vec<CreatedPath>,
+    /// Created files that have changed since, and stay.
+    pub kept: Vec<PathBuf>,
+    folders: Vec<PathBuf>,
+    record: SetupRecord,
+}
+
+/// A config file that is taken back.
+#[derive(Debug)]
+pub struct UndoneFile {
+    /// The agent.
+    pub agent: AgentKind,
+    /// The file.
+    pub path: PathBuf,
+    /// The change; `None` if the file has no entry of mimir any more.
+    pub change: Result<Option<UndoneChange>, AgentSetupError>,
+}
+
+/// The change of a config file that is taken back.
+#[derive(Debug)]
+pub struct UndoneChange {
+    file: AgentFile,
+    after: Option<String>,
+    /// True if the file is exactly as the setup left it.
+    pub is_restored: bool,
+}
+
+impl UndoneChange {
+    /// True if the file is removed.
+    pub fn removes_file(&self) -> bool {
+        self.after.is_none()
+    }
+
+    /// The change as a unified diff, with this name for the file.
+    pub fn diff(&self, name: &str) -> String {
+        unified_diff(name, self.file.text.as_deref(), self.after.as_deref())
+    }
+
+    fn apply(&self) -> Result<(), AgentSetupError> {
+        self.file.replace(self.after.as_deref())
+    }
+}
+
+impl SetupUndo {
+    /// Plans to take back everything in the record of the workspace at `root`.
+    pub fn make(root: &Path, record: SetupRecord) -> Self {
+        let mut undo = Self {
+            root: root.to_owned(),
+            files: Vec::new(),
+            removed: Vec::new(),
+            kept: Vec::new(),
+            folders: Vec::new(),
+            record,
+        };
+        for change in &undo.record.files {
+            // The name of an agent that only a later version knows: that version can take it back.
+            let Some(agent) = SetupRecord::agent(change) else {
+                continue;
+            };
+            undo.files.push(UndoneFile {
+                agent,
+                path: change.path.clone(),
+                change: plan_undo(agent, change, root),
+            });
+            undo.folders.extend(change.new_folders.iter().cloned());
+        }
+        for created in &undo.record.created {
+            match (&created.digest, created_state(root, created)) {
+                (None, _) => undo.folders.push(created.path.clone()),
+                (Some(_), CreatedState::Same) => undo.removed.push(created.clone()),
+                (Some(_), CreatedState::Changed) => undo.kept.push(created.path.clone()),
+                (Some(_), CreatedState::Gone) => {}
+            }
+        }
+        // Inner folders first.
+        undo.folders
+            .sort_by_key(|folder| std::cmp::Reverse(folder.components().count()));
+        undo
+    }
+
+    /// True if nothing is left to take back.
+    pub fn is_empty(&self) -> bool {
+        let mut files = self.files.iter();
+        self.removed.is_empty() && files.all(|file| matches!(file.change, Ok(None)))
+    }
+
+    /// Makes the changes. Returns those that failed, and the record of what is left to take back.
+    pub fn apply(self) -> (Vec<(PathBuf, AgentSetupError)>, SetupRecord) {
+        let mut left = self.record;
+        let mut failed = Vec::new();
+        for file in self.files {
+            let result = match file.change {
+                Ok(Some(change)) => change.apply(),
+                Ok(None) => Ok(()),
+                Err(error) => Err(error),
+            };
+            match result {
+                Ok(()) => left.files.retain(|change| change.path != file.path),
+                Err(error) => failed.push((file.path, error)),
+            }
+        }
+        left.created.clear();
+        for created in self.removed {
+            // Compared again, because time has passed while the person was asked.
+            if created_state(&self.root, &created) != CreatedState::Same {
+                continue;
+            }
+            if let Err(error) = std::fs::remove_file(&created.path) {
+                let error = AgentSetupError::file("remove", &created.path, error);
+                failed.push((created.path.clone(), error));
+                left.created.push(created);
+            }
+        }
+        for folder in self.folders {
+            // Only an empty one is removed, and never a link to one.
+            let _ = std::fs::remove_dir(folder);
+        }
+        (failed, left)
+    }
+}
+
+/// The way back of a config file.
+fn plan_undo(
+    agent: AgentKind,
+    change: &RecordedFileChange,
+    root: &Path,
+) -> Result<Option<UndoneChange>, AgentSetupError> {
+    let project = change.in_project.then_some(root);
+    let file = AgentFile::read_path(agent, change.path.clone(), project)?;
+    let Some(text) = &file.text else {
+        return Ok(None);
+    };
+    if digest(text.as_bytes()) == change.written {
+        let after = change.before.clone();
+        return Ok(Some(UndoneChange {
+            file,
+            after,
+            is_restored: true,
+        }));
+    }
+    if file.entry()?.is_none() {
+        return Ok(None);
+    }
+    let edit = match &change.previous_entry {
+        Some(entry) => EntryEdit::Set(entry),
+        None => EntryEdit::Remove {
+            prune: !had_servers(agent, change),
+        },
+    };
+    let after = file.edit(edit)?;
+    let is_blank = || {
+        matches!(
+            after.split_whitespace().collect::<String>().as_str(),
+            "" | "{}"
+        )
+    };
+    let after = if change.before.is_none() && is_blank() {
+        None
+    } else {
+        Some(after)
+    };
+    Ok(Some(UndoneChange {
+        file,
+        after,
+        is_restored: false,
+    }))
+}
+
+/// Returns true if the file had the key of the servers before the setup.
+fn had_servers(agent: AgentKind, change: &RecordedFileChange) -> bool {
+    change.before.as_ref().is_some_and(|before| {
+        let value = agent.format().parse(before);
+        value.is_ok_and(|value| value.get(agent.servers_key()).is_some())
+    })
+}
+
+/// State of a created file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CreatedState {
+    Same,
+    Changed,
+    Gone,
+}
+
+fn created_state(root: &Path, created: &CreatedPath) -> CreatedState {
+    if created.path.symlink_metadata().is_err() {
+        return CreatedState::Gone;
+    }
+    let is_same = files::reject_links(root, &created.path).is_ok()
+        && files::read(&created.path, LinkPolicy::Refuse, MAX_COMPARED_SIZE)
+            .is_ok_and(|content| Some(digest(&content)) == created.digest);
+    if is_same {
+        CreatedState::Same
+    } else {
+        CreatedState::Changed
+    }
+}
+
+#[cfg(test)]
+mod tests;

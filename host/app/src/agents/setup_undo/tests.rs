@@ -1,0 +1,100 @@
+use super::*;
+use crate::agents::{AgentEnvironment, FolderListing, SetupPlan};
+
+/// A project with this `.mcp.json` that was set up for Claude Code.
+fn set_up(before: Option<&str>) -> (tempfile::TempDir, SetupRecord) {
+    let dir = tempfile::tempdir().unwrap();
+    let mut record = SetupRecord::default();
+    if let Some(before) = before {
+        std::fs::write(dir.path().join(".mcp.json"), before).unwrap();
+    }
+    run(dir.path(), &mut record);
+    (dir, record)
+}
+
+fn run(root: &Path, record: &mut SetupRecord) {
+    let environment = AgentEnvironment::default();
+    let plan = SetupPlan::make(root, &environment, Path::new("/m"), &[AgentKind::Claude]);
+    for change in plan.pending_changes() {
+        record.add_change(change);
+        change.apply().unwrap();
+    }
+}
+
+fn undo(root: &Path, record: SetupRecord) -> Option<String> {
+    let (failed, left) = SetupUndo::make(root, record).apply();
+    assert!(failed.is_empty() && left.is_empty(), "{failed:?}");
+    std::fs::read_to_string(root.join(".mcp.json")).ok()
+}
+
+#[test]
+fn setup_undo_restores_an_unchanged_file() {
+    for before in [None, Some("{}"), Some("{ \"mcpServers\":{\"mimir\":{}} }")] {
+        let (dir, record) = set_up(before);
+        assert_eq!(undo(dir.path(), record).as_deref(), before);
+    }
+}
+
+#[test]
+fn setup_undo_of_a_changed_file_removes_only_the_entry() {
+    let (dir, record) = set_up(Some("{\n  \"a\": 1\n}\n"));
+    let path = dir.path().join(".mcp.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("\"a\": 1", "\"a\": 2")).unwrap();
+    assert_eq!(
+        undo(dir.path(), record).as_deref(),
+        Some("{\n  \"a\": 2\n}\n")
+    );
+}
+
+#[test]
+fn setup_undo_puts_a_replaced_entry_back_into_a_changed_file() {
+    let (dir, record) = set_up(Some(
+        "{\"mcpServers\": {\"mimir\": {\"command\": \"old\"}}}",
+    ));
+    let path = dir.path().join(".mcp.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, format!("// mine\n{text}")).unwrap();
+    let after = undo(dir.path(), record).unwrap();
+    assert!(
+        after.starts_with("// mine\n") && after.contains("\"old\"") && !after.contains("serve"),
+        "{after}"
+    );
+}
+
+#[test]
+fn setup_undo_after_two_setups_goes_back_to_the_first_state() {
+    let (dir, mut record) = set_up(None);
+    let path = dir.path().join(".mcp.json");
+    // The person changes the file and breaks the entry; the second setup repairs it.
+    std::fs::write(
+        &path,
+        "{\"mine\": 1, \"mcpServers\": {\"mimir\": {\"command\": \"x\"}}}",
+    )
+    .unwrap();
+    run(dir.path(), &mut record);
+    let after = undo(dir.path(), record).unwrap();
+    assert!(
+        after.contains("mine") && !after.contains("\"mimir\""),
+        "{after}"
+    );
+}
+
+#[test]
+fn setup_undo_keeps_created_files_that_have_changed() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join(".mimir");
+    let before = FolderListing::read(&folder);
+    std::fs::create_dir_all(folder.join("tools")).unwrap();
+    for name in ["same", "tools/changed"] {
+        std::fs::write(folder.join(name), "made").unwrap();
+    }
+    let mut record = SetupRecord::default();
+    record.add_created_since(&before);
+    std::fs::write(folder.join("tools/changed"), "mine").unwrap();
+    let undo = SetupUndo::make(dir.path(), record);
+    assert_eq!(undo.kept, [folder.join("tools/changed")]);
+    let (failed, left) = undo.apply();
+    assert!(failed.is_empty() && left.is_empty());
+    assert!(!folder.join("same").exists() && folder.join("tools/changed").exists());
+}

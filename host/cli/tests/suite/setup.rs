@@ -1,0 +1,654 @@
+//! `mimir setup`: the files of each agent, refusals, `--undo`, and the first minute in a terminal.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::kit::mimir;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A home, a project and a PATH.
+struct Machine {
+    folder: TempDir,
+}
+
+/// A folder in the home by which each agent is recognized.
+const FOLDERS: [(&str, &str); 9] = [
+    ("claude", ".claude"),
+    ("codex", ".codex"),
+    ("cursor", ".cursor"),
+    ("vscode", ".vscode"),
+    ("opencode", ".config/opencode"),
+    ("zed", ".config/zed"),
+    ("gemini", ".gemini"),
+    ("qwen", ".qwen"),
+    ("goose", ".config/goose"),
+];
+
+/// Files of agents, from the folder of the machine, with a text that has comments where the format allows them.
+const FILES: [(&str, &str, &str); 9] = [
+    (
+        "claude",
+        "project/.mcp.json",
+        "{\"mcpServers\":{\"other\":{\"command\":\"x\"}}}",
+    ),
+    (
+        "codex",
+        "home/.codex/config.toml",
+        "# mine\nmodel = 'm' # why\n\n[mcp_servers.other]\ncommand = 'x'\n",
+    ),
+    (
+        "cursor",
+        "project/.cursor/mcp.json",
+        "{\n\t\"mcpServers\": {\n\t\t\"other\": { \"command\": \"x\" }\n\t}\n}",
+    ),
+    (
+        "vscode",
+        "project/.vscode/mcp.json",
+        "{\n  // mine\n  \"inputs\": [],\n  \"servers\": {},\n}\n",
+    ),
+    (
+        "opencode",
+        "project/opencode.jsonc",
+        "// mine\n{ \"theme\": \"dark\" }\n",
+    ),
+    (
+        "zed",
+        "project/.zed/settings.json",
+        "{\r\n  /* mine */\r\n  \"tab_size\": 2\r\n}\r\n",
+    ),
+    ("gemini", "project/.gemini/settings.json", "{}"),
+    (
+        "qwen",
+        "project/.qwen/settings.json",
+        "{\n    \"a\": [1, 2],\n    \"mcpServers\": {\"b\": {\"url\": \"u\"}}\n}\n",
+    ),
+    (
+        "goose",
+        "home/.config/goose/config.yaml",
+        "# mine\nGOOSE_MODEL: m # why\nextensions:\n  developer: {enabled: true}\n",
+    ),
+];
+
+impl Machine {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["home", "project", "bin"] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        Self { folder }
+    }
+
+    fn with_agents(agents: &[&str]) -> Self {
+        let machine = Self::new();
+        for (_, folder) in FOLDERS.iter().filter(|(name, _)| agents.contains(name)) {
+            fs::create_dir_all(machine.path("home").join(folder)).unwrap();
+        }
+        machine
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = mimir(&self.path("project"), args);
+        command
+            .env("MIMIR_CONFIG_DIR", self.path("config"))
+            .env("HOME", self.path("home"))
+            .env("PATH", self.path("bin"));
+        for name in ["XDG_CONFIG_HOME", "CODEX_HOME", "APPDATA", "USERPROFILE"] {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> (i32, String, String) {
+        let output = self.command(args).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        let code = output.status.code().unwrap();
+        (code, text(output.stdout), text(output.stderr))
+    }
+
+    /// The JSON result of a command that ends with this code.
+    fn json(&self, args: &[&str], code: i32) -> Value {
+        let (ended, out, err) = self.run(&[args, &["--json"]].concat());
+        assert_eq!(ended, code, "{out}{err}");
+        serde_json::from_str(&out).unwrap()
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// All paths of the project and the home.
+    fn listing(&self) -> Vec<PathBuf> {
+        let mut all = vec![];
+        for name in ["project", "home"] {
+            list(&self.path(name), &mut all);
+        }
+        all.sort();
+        all
+    }
+}
+
+fn list(folder: &Path, all: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && !path.is_symlink() {
+            list(&path, all);
+        }
+        all.push(path);
+    }
+}
+
+/// The part of a report about an agent.
+fn agent<'r>(report: &'r Value, name: &str) -> &'r Value {
+    let agents = report["agents"].as_array().unwrap();
+    let found = agents.iter().find(|agent| agent["agent"] == name);
+    found.unwrap_or_else(|| panic!("no {name}: {report:#}"))
+}
+
+fn all_agents() -> Vec<&'static str> {
+    FOLDERS.map(|(name, _)| name).to_vec()
+}
+
+#[test]
+fn setup_creates_the_files_of_all_agents_and_takes_them_back() {
+    let machine = Machine::with_agents(&all_agents());
+    let before = machine.listing();
+    let report = machine.json(&["setup", "--yes"], 0);
+    assert_eq!(report["applied"], true);
+    for (name, ..) in FILES {
+        assert_eq!(agent(&report, name)["state"], "done", "{report:#}");
+    }
+    let text = &report["firstCall"]["content"][0]["text"];
+    assert_eq!(text, "lines: 1, words: 7, characters: 34");
+    let program = env!("CARGO_BIN_EXE_mimir");
+    let parsed = |name| serde_json::from_str::<Value>(&machine.read(name)).unwrap();
+    let plain = json!({ "command": program, "args": ["serve"] });
+    assert_eq!(parsed("project/.mcp.json")["mcpServers"]["mimir"], plain);
+    let servers = &parsed("project/.cursor/mcp.json")["mcpServers"];
+    assert_eq!(
+        servers["mimir"]["args"],
+        json!(["serve", "-C", "${workspaceFolder}"])
+    );
+    let servers = &parsed("project/.vscode/mcp.json")["servers"];
+    assert_eq!(servers["mimir"]["type"], "stdio");
+    let servers = &parsed("project/opencode.json")["mcp"];
+    assert_eq!(servers["mimir"]["command"], json!([program, "serve"]));
+    let servers = &parsed("project/.zed/settings.json")["context_servers"];
+    assert_eq!(servers["mimir"]["command"], program);
+    for file in [
+        "project/.gemini/settings.json",
+        "project/.qwen/settings.json",
+    ] {
+        assert_eq!(parsed(file)["mcpServers"]["mimir"], plain);
+    }
+    let codex = machine.read("home/.codex/config.toml");
+    assert_eq!(
+        codex,
+        format!("[mcp_servers.mimir]\ncommand = \"{program}\"\nargs = [\"serve\"]\n")
+    );
+    let goose = machine.read("home/.config/goose/config.yaml");
+    assert!(goose.contains(&format!("cmd: {program}\n")), "{goose}");
+
+    let set_up = machine.listing();
+    let again = machine.json(&["setup"], 0);
+    for (name, ..) in FILES {
+        assert_eq!(agent(&again, name)["state"], "alreadySetUp");
+    }
+    assert_eq!(machine.listing(), set_up);
+
+    let undone = machine.json(&["setup", "--undo", "--yes"], 0);
+    assert_eq!(undone["failed"], json!([]), "{undone:#}");
+    assert_eq!(machine.listing(), before);
+    let (code, _, err) = machine.run(&["setup", "--undo", "--yes"]);
+    assert!(code == 1 && err.contains("no setup is recorded"), "{err}");
+    // The log of the next calls is a new one, and is not taken for one that was cut off.
+    let (code, _, err) = machine.run(&["call", "list_directory", "path=."]);
+    assert!(code == 0 && !err.contains("audit log"), "{err}");
+}
+
+#[test]
+fn setup_keeps_comments_and_order_and_undo_restores_every_byte() {
+    let machine = Machine::with_agents(&all_agents());
+    for (_, file, text) in FILES {
+        machine.write(file, text);
+    }
+    let report = machine.json(&["setup", "--yes"], 0);
+    for (name, file, text) in FILES {
+        assert_eq!(agent(&report, name)["state"], "done", "{report:#}");
+        let after = machine.read(file);
+        assert!(after.contains("mimir"), "{after}");
+        assert_eq!(after.contains("mine"), text.contains("mine"), "{after}");
+        assert_eq!(after.contains("\r\n"), text.contains("\r\n"), "{after}");
+    }
+    assert!(!machine.path("project/opencode.json").exists());
+    let codex = machine.read("home/.codex/config.toml");
+    assert!(codex.starts_with(FILES[1].2), "{codex}");
+    machine.json(&["setup", "--undo", "--yes"], 0);
+    for (_, file, text) in FILES {
+        assert_eq!(machine.read(file), text, "{file}");
+    }
+}
+
+#[test]
+fn setup_skips_a_broken_file_and_sets_up_the_others() {
+    for (name, file, _) in FILES {
+        let machine = Machine::with_agents(&[name, "gemini", "qwen"]);
+        let broken = "{\n  \"a\": [1, 2\n  = }\n";
+        machine.write(file, broken);
+        let report = machine.json(&["setup", "--yes"], 1);
+        let failed = agent(&report, name);
+        assert_eq!(failed["state"], "failed", "{name}");
+        assert_eq!(failed["error"]["code"], "CONFIG_NOT_VALID", "{failed}");
+        let message = failed["error"]["message"].as_str().unwrap();
+        let position = message.split_once(&format!("{}:", machine.path(file).display()));
+        let (_, position) = position.unwrap_or_else(|| panic!("{message}"));
+        let numbers: Vec<_> = position.splitn(3, ':').take(2).collect();
+        assert!(
+            numbers.iter().all(|number| number.parse::<usize>().is_ok()),
+            "{message}"
+        );
+        assert_eq!(machine.read(file), broken);
+        let other = if name == "gemini" { "qwen" } else { "gemini" };
+        assert_eq!(agent(&report, other)["state"], "done", "{report:#}");
+    }
+}
+
+#[test]
+fn setup_without_a_terminal_prints_the_plan_and_changes_nothing() {
+    let machine = Machine::with_agents(&["codex", "vscode"]);
+    let before = machine.listing();
+    let (code, out, err) = machine.run(&["setup"]);
+    assert_eq!(code, 3, "{err}");
+    assert!(out.contains("+++ b/.vscode/mcp.json"), "{out}");
+    assert!(out.contains("+[mcp_servers.mimir]"), "{out}");
+    assert!(out.contains("Claude Code  not found"), "{out}");
+    assert!(out.contains(".mimir/tools/word_count.yml"), "{out}");
+    assert!(err.contains("`mimir setup --yes`"), "{err}");
+    let plan = machine.json(&["setup"], 3);
+    assert_eq!(plan["applied"], false);
+    assert_eq!(agent(&plan, "codex")["state"], "planned");
+    assert_eq!(agent(&plan, "claude")["state"], "notFound");
+    assert_eq!(agent(&plan, "codex")["found"]["kind"], "folder");
+    assert_eq!(machine.listing(), before);
+    assert!(!machine.path("config").exists());
+}
+
+#[test]
+fn setup_explains_an_approval_where_it_cannot_ask() {
+    let machine = Machine::with_agents(&["vscode"]);
+    let (code, out, err) = machine.run(&["setup", "--yes"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("$ mimir call word_count"), "{out}");
+    assert!(out.contains("lines: 1, words: 7, characters: 34"), "{out}");
+    assert!(out.contains("mimir setup --undo"), "{out}");
+    assert!(
+        out.contains("needs one: your agent\nshows you the exact call"),
+        "{out}"
+    );
+    assert!(!machine.path("project/mimir-example.txt").exists());
+    let (code, out, _) = machine.run(&["call", "word_count", "text=a b"]);
+    assert_eq!((code, out.trim()), (0, "lines: 1, words: 2, characters: 3"));
+}
+
+#[test]
+fn setup_of_a_machine_without_agents_says_so() {
+    let machine = Machine::new();
+    let (code, out, _) = machine.run(&["setup"]);
+    assert!(code == 3 && out.contains("No agent was found"), "{out}");
+    assert!(out.contains("`mimir setup --agent NAME`"), "{out}");
+    let report = machine.json(&["setup", "--agent", "claude", "--yes"], 0);
+    assert_eq!(report["agents"].as_array().unwrap().len(), 1);
+    assert!(machine.path("project/.mcp.json").exists());
+    let (code, _, err) = machine.run(&["setup", "--agent", "emacs"]);
+    assert!(code == 2 && err.contains("opencode"), "{err}");
+}
+
+#[test]
+#[cfg(unix)]
+fn setup_finds_a_program_and_writes_the_name_of_its_own() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    let machine = Machine::new();
+    machine.write("bin/claude", "#!/bin/sh\n");
+    let program = machine.path("bin/claude");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    symlink(env!("CARGO_BIN_EXE_mimir"), machine.path("bin/mimir")).unwrap();
+    let report = machine.json(&["setup", "--yes"], 0);
+    assert_eq!(
+        agent(&report, "claude")["found"],
+        json!({ "kind": "program", "path": program })
+    );
+    let text = machine.read("project/.mcp.json");
+    assert!(text.contains("\"command\": \"mimir\""), "{text}");
+}
+
+#[test]
+fn setup_leaves_an_entry_that_starts_mimir_and_shows_another_one() {
+    let machine = Machine::with_agents(&["claude", "gemini"]);
+    let project = machine.path("project");
+    let program = env!("CARGO_BIN_EXE_mimir");
+    let mine = json!({ "mcpServers": { "mimir": {
+        "command": program, "args": ["serve", "-C", project], "env": { "A": "b" },
+    } } });
+    machine.write("project/.mcp.json", &mine.to_string());
+    machine.write(
+        "project/.gemini/settings.json",
+        "{\n  \"mcpServers\": {\n    \"mimir\": {\n      \"command\": \"old\"\n    }\n  }\n}\n",
+    );
+    let plan = machine.json(&["setup"], 3);
+    assert_eq!(agent(&plan, "claude")["state"], "alreadySetUp");
+    assert_eq!(agent(&plan, "gemini")["replacesEntry"], true);
+    let diff = agent(&plan, "gemini")["diff"].as_str().unwrap();
+    assert!(diff.contains("-      \"command\": \"old\"\n"), "{diff}");
+    let (_, out, _) = machine.run(&["setup"]);
+    assert!(out.contains("its entry `mimir` is different"), "{out}");
+    machine.json(&["setup", "--yes"], 0);
+    assert_eq!(machine.read("project/.mcp.json"), mine.to_string());
+    let text = machine.read("project/.gemini/settings.json");
+    assert!(!text.contains("old"), "{text}");
+}
+
+#[test]
+fn setup_masks_secrets_around_a_change() {
+    let machine = Machine::with_agents(&["codex"]);
+    let secret = ["ghp_", "16C7e42F292c6912E7710c838347Ae178B4a"].concat();
+    machine.write(
+        "home/.codex/config.toml",
+        &format!("[mcp_servers.a]\ncommand = 'x'\nenv = {{ TOKEN = '{secret}' }}\n"),
+    );
+    let (_, out, _) = machine.run(&["setup"]);
+    assert!(
+        out.contains("[mcp_servers.mimir]") && !out.contains(&secret),
+        "{out}"
+    );
+    machine.json(&["setup", "--yes"], 0);
+    assert!(machine.read("home/.codex/config.toml").contains(&secret));
+    // The record has the whole file, and is readable by its owner only.
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mut records = fs::read_dir(machine.path("config/workspaces")).unwrap();
+        let record = records.find(|entry| {
+            let path = entry.as_ref().unwrap().path();
+            path.extension().is_some_and(|ending| ending == "setup")
+        });
+        let record = record.unwrap().unwrap();
+        assert_eq!(
+            record.metadata().unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+        assert!(fs::read_to_string(record.path()).unwrap().contains(&secret));
+    }
+}
+
+#[test]
+fn setup_undo_of_changed_files_removes_only_the_entry() {
+    let machine = Machine::with_agents(&all_agents());
+    for (_, file, text) in FILES {
+        machine.write(file, text);
+    }
+    machine.json(&["setup", "--yes"], 0);
+    for (_, file, _) in FILES {
+        let text = machine.read(file);
+        let (mark, changed) = match file.rsplit_once('.') {
+            Some((_, "json" | "jsonc")) => ("// later\n", text),
+            _ => ("# later\n", text),
+        };
+        machine.write(file, &format!("{mark}{changed}"));
+    }
+    machine.write("project/.mimir/config.yml", "profile: compact\n");
+    let (code, out, _) = machine.run(&["setup", "--undo"]);
+    assert_eq!(code, 3);
+    assert!(
+        out.contains("only its entry `mimir` would be taken back"),
+        "{out}"
+    );
+    assert!(out.contains("stay:\n  .mimir/config.yml"), "{out}");
+    let undone = machine.json(&["setup", "--undo", "--yes"], 0);
+    assert_eq!(undone["failed"], json!([]), "{undone:#}");
+    for (_, file, text) in FILES {
+        let after = machine.read(file);
+        assert!(after.contains("later"), "{after}");
+        assert!(!after.contains("mimir"), "{after}");
+        assert_eq!(after.contains("mine"), text.contains("mine"), "{after}");
+    }
+    assert_eq!(
+        machine.read("project/.mimir/config.yml"),
+        "profile: compact\n"
+    );
+    assert!(!machine.path("project/.mimir/tools").exists());
+}
+
+#[test]
+fn setup_undo_with_a_broken_file_can_be_repeated() {
+    let machine = Machine::with_agents(&["claude", "qwen"]);
+    machine.json(&["setup", "--yes"], 0);
+    let text = machine.read("project/.mcp.json");
+    machine.write("project/.mcp.json", "{ broken");
+    let undone = machine.json(&["setup", "--undo", "--yes"], 1);
+    assert_eq!(undone["failed"][0]["code"], "CONFIG_NOT_VALID");
+    assert!(!machine.path("project/.qwen").exists());
+    machine.write("project/.mcp.json", &text);
+    machine.json(&["setup", "--undo", "--yes"], 0);
+    assert!(!machine.path("project/.mcp.json").exists());
+}
+
+#[test]
+#[cfg(unix)]
+fn setup_follows_links_of_the_user_and_refuses_those_out_of_the_project() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    let machine = Machine::with_agents(&["codex", "claude", "cursor", "gemini"]);
+    machine.write("home/dotfiles/codex.toml", "model = 'm'\n");
+    let dotfile = machine.path("home/dotfiles/codex.toml");
+    fs::set_permissions(&dotfile, fs::Permissions::from_mode(0o600)).unwrap();
+    symlink(&dotfile, machine.path("home/.codex/config.toml")).unwrap();
+    machine.write("home/outside.json", "{}");
+    symlink(
+        machine.path("home/outside.json"),
+        machine.path("project/.mcp.json"),
+    )
+    .unwrap();
+    fs::create_dir(machine.path("home/elsewhere")).unwrap();
+    symlink(
+        machine.path("home/elsewhere"),
+        machine.path("project/.cursor"),
+    )
+    .unwrap();
+    symlink("missing.json", machine.path("project/.gemini")).unwrap();
+    let report = machine.json(&["setup", "--yes"], 1);
+    let code = |name| agent(&report, name)["error"]["code"].as_str();
+    assert_eq!(code("claude"), Some("CONFIG_OUTSIDE_PROJECT"));
+    assert_eq!(code("cursor"), Some("CONFIG_OUTSIDE_PROJECT"));
+    assert_eq!(code("gemini"), Some("CONFIG_BROKEN_LINK"));
+    assert_eq!(machine.read("home/outside.json"), "{}");
+    assert_eq!(
+        fs::read_dir(machine.path("home/elsewhere"))
+            .unwrap()
+            .count(),
+        0
+    );
+    let codex = agent(&report, "codex");
+    assert_eq!(codex["state"], "done");
+    assert_eq!(codex["target"], json!(dotfile.canonicalize().unwrap()));
+    assert!(machine.path("home/.codex/config.toml").is_symlink());
+    assert!(fs::read_to_string(&dotfile).unwrap().contains("mimir"));
+    let mode = fs::metadata(&dotfile).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    machine.json(&["setup", "--undo", "--yes"], 0);
+    assert_eq!(fs::read_to_string(&dotfile).unwrap(), "model = 'm'\n");
+    assert!(machine.path("home/.codex/config.toml").is_symlink());
+}
+
+#[test]
+#[cfg(unix)]
+fn setup_reports_a_file_that_cannot_be_written_and_goes_on() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let machine = Machine::with_agents(&["claude", "zed", "gemini", "qwen"]);
+    machine.write("project/.mcp.json", "{}");
+    let read_only = |name: &str, mode| {
+        fs::set_permissions(machine.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    read_only("project/.mcp.json", 0o444);
+    // A file where a folder is needed.
+    machine.write("project/.zed", "");
+    // Root may write there; everybody else gets an error.
+    fs::create_dir(machine.path("project/.gemini")).unwrap();
+    read_only("project/.gemini", 0o555);
+    let may_write = fs::write(machine.path("project/.gemini/x"), "").is_ok();
+    let report = machine.json(&["setup", "--yes"], 1);
+    for name in ["claude", "zed"] {
+        assert_eq!(agent(&report, name)["state"], "failed", "{report:#}");
+        assert_eq!(agent(&report, name)["error"]["code"], "FILE_ERROR");
+    }
+    let gemini = if may_write { "done" } else { "failed" };
+    assert_eq!(agent(&report, "gemini")["state"], gemini);
+    assert_eq!(agent(&report, "qwen")["state"], "done");
+    assert_eq!(machine.read("project/.mcp.json"), "{}");
+    // A failed change is not recorded, so nothing is taken back from it.
+    machine.json(&["setup", "--undo", "--yes"], 0);
+    assert_eq!(machine.read("project/.mcp.json"), "{}");
+    read_only("project/.gemini", 0o755);
+}
+
+#[test]
+fn setup_in_a_workspace_with_tools_makes_no_tool_and_keeps_it_all() {
+    let machine = Machine::with_agents(&["qwen"]);
+    machine.write("project/.mimir/config.yml", "profile: compact\n");
+    machine.write("project/.mimir/tools/mine.yml", "name: mine\n");
+    let report = machine.json(&["setup", "--yes"], 0);
+    assert_eq!(report["created"], json!([]));
+    assert_eq!(report.get("firstCall"), None);
+    machine.json(&["setup", "--undo", "--yes"], 0);
+    assert_eq!(
+        machine.read("project/.mimir/tools/mine.yml"),
+        "name: mine\n"
+    );
+    assert_eq!(
+        machine.read("project/.mimir/config.yml"),
+        "profile: compact\n"
+    );
+}
+
+#[test]
+fn setup_of_the_home_folder_is_refused() {
+    let machine = Machine::with_agents(&["claude"]);
+    let home = machine.path("home").display().to_string();
+    let config = machine.path("home/.config/mimir");
+    let output = machine.command(&["setup", "--yes", "-C", &home]);
+    let output = { output }.env("MIMIR_CONFIG_DIR", config).output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{err}");
+    assert!(err.contains("cannot be a workspace"), "{err}");
+    assert!(!machine.path("home/.mcp.json").exists());
+}
+
+#[test]
+fn program_without_a_command_leads_to_a_first_success() {
+    let machine = Machine::new();
+    let (code, out, _) = machine.run(&[]);
+    assert_eq!(code, 0);
+    for command in [
+        "mimir setup",
+        "mimir call list_directory path=.",
+        "mimir help",
+    ] {
+        assert!(out.contains(command), "{out}");
+    }
+    assert!(out.lines().count() < 10, "{out}");
+    let (code, _, err) = machine.run(&["call", "list_directory", "path=."]);
+    assert_eq!(code, 0, "{err}");
+    fs::create_dir_all(machine.path("project/.mimir")).unwrap();
+    let (code, out, _) = machine.run(&[]);
+    assert!(code == 0 && out.contains("Usage: mimir"), "{out}");
+}
+
+#[test]
+fn slips_are_answered_with_the_command_to_type() {
+    let machine = Machine::new();
+    for (line, wanted) in [
+        ("install x.wasm", "`mimir tools add x.wasm`"),
+        ("tool list", "`mimir tools list`"),
+        ("new", "`mimir tools new NAME`"),
+        ("start", "`mimir serve`"),
+        ("read_file path=x", "`mimir call read_file path=x`"),
+    ] {
+        let words: Vec<&str> = line.split(' ').collect();
+        let (code, out, err) = machine.run(&words);
+        assert!(code == 2 && out.is_empty() && err.contains(wanted), "{err}");
+        let answer = machine.json(&words, 2);
+        assert_eq!(answer["error"]["code"], "INVALID_INPUT");
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod terminal {
+    use super::*;
+    use crate::kit::tmux::Tmux;
+
+    /// `mimir setup` in a terminal.
+    fn open(machine: &Machine, args: &str) -> Tmux {
+        let command = machine.command(&[]);
+        let set: String = command
+            .get_envs()
+            .filter_map(|(name, value)| Some((name.to_str()?, value?.to_str()?)))
+            .filter(|(name, _)| *name != "PATH")
+            .map(|(name, value)| format!("{name}='{value}' "))
+            .collect();
+        let program = env!("CARGO_BIN_EXE_mimir");
+        let script = format!("{set} '{program}' setup {args}; echo \"ended $?\"; read wait");
+        Tmux::start(&machine.path("project"), (110, 200), &script)
+    }
+
+    #[test]
+    #[ignore = "needs tmux"]
+    fn setup_asks_and_shows_a_card() {
+        let machine = Machine::with_agents(&["vscode"]);
+        let tmux = open(&machine, "--agent vscode");
+        tmux.until("Make these changes? [y/N] >");
+        tmux.keys(&["n", "Enter"]);
+        tmux.until("ended 3");
+        assert!(!machine.path("project/.vscode").exists());
+
+        let tmux = open(&machine, "--agent vscode");
+        tmux.until("Make these changes? [y/N] >");
+        tmux.keys(&["y", "Enter"]);
+        tmux.until("may `delete_file` run?");
+        assert!(machine.path("project/mimir-example.txt").exists());
+        tmux.until("[n]o");
+        tmux.keys(&["y", "Enter"]);
+        let screen = tmux.until("ended 0");
+        assert!(screen.contains("The file was deleted."), "{screen}");
+        assert!(!machine.path("project/mimir-example.txt").exists());
+
+        let tmux = open(&machine, "--undo");
+        tmux.until("Make these changes? [y/N] >");
+        tmux.keys(&["y", "Enter"]);
+        tmux.until("ended 0");
+        assert!(!machine.path("project/.vscode").exists());
+        assert!(!machine.path("project/.mimir").exists());
+    }
+
+    #[test]
+    #[ignore = "needs tmux"]
+    fn setup_removes_its_example_after_a_refusal() {
+        let machine = Machine::new();
+        let tmux = open(&machine, "--agent qwen");
+        tmux.until("Make these changes? [y/N] >");
+        tmux.keys(&["y", "Enter"]);
+        tmux.until("[n]o");
+        tmux.keys(&["n", "Enter"]);
+        let screen = tmux.until("ended 0");
+        assert!(screen.contains("The call was refused."), "{screen}");
+        assert!(!machine.path("project/mimir-example.txt").exists());
+    }
+}
