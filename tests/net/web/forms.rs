@@ -134,7 +134,7 @@ fn web_fetch_decompresses_within_limits() {
             ToolErrorCode::LimitExceeded,
             "decompresses to more than 16 MiB",
         ),
-        ("/odd", ToolErrorCode::Network, "not asked for"),
+        ("/odd", ToolErrorCode::Network, "which was not requested"),
         ("/broken", ToolErrorCode::Network, "cannot be decompressed"),
     ] {
         let outcome = call(path);

@@ -614,26 +614,26 @@ mod terminal {
     fn setup_asks_and_shows_a_card() {
         let machine = Machine::with_agents(&["vscode"]);
         let tmux = open(&machine, "--agent vscode");
-        tmux.until("Make these changes? [y/N] >");
+        tmux.wait_for_text("Make these changes? [y/N] >");
         tmux.keys(&["n", "Enter"]);
-        tmux.until("ended 3");
+        tmux.wait_for_text("ended 3");
         assert!(!machine.path("project/.vscode").exists());
 
         let tmux = open(&machine, "--agent vscode");
-        tmux.until("Make these changes? [y/N] >");
+        tmux.wait_for_text("Make these changes? [y/N] >");
         tmux.keys(&["y", "Enter"]);
-        tmux.until("may `delete_file` run?");
+        tmux.wait_for_text("may `delete_file` run?");
         assert!(machine.path("project/mimir-example.txt").exists());
-        tmux.until("[n]o");
+        tmux.wait_for_text("[n]o");
         tmux.keys(&["y", "Enter"]);
-        let screen = tmux.until("ended 0");
+        let screen = tmux.wait_for_text("ended 0");
         assert!(screen.contains("The file was deleted."), "{screen}");
         assert!(!machine.path("project/mimir-example.txt").exists());
 
         let tmux = open(&machine, "--undo");
-        tmux.until("Make these changes? [y/N] >");
+        tmux.wait_for_text("Make these changes? [y/N] >");
         tmux.keys(&["y", "Enter"]);
-        tmux.until("ended 0");
+        tmux.wait_for_text("ended 0");
         assert!(!machine.path("project/.vscode").exists());
         assert!(!machine.path("project/.mimir").exists());
     }
@@ -643,11 +643,11 @@ mod terminal {
     fn setup_removes_its_example_after_a_refusal() {
         let machine = Machine::new();
         let tmux = open(&machine, "--agent qwen");
-        tmux.until("Make these changes? [y/N] >");
+        tmux.wait_for_text("Make these changes? [y/N] >");
         tmux.keys(&["y", "Enter"]);
-        tmux.until("[n]o");
+        tmux.wait_for_text("[n]o");
         tmux.keys(&["n", "Enter"]);
-        let screen = tmux.until("ended 0");
+        let screen = tmux.wait_for_text("ended 0");
         assert!(screen.contains("The call was refused."), "{screen}");
         assert!(!machine.path("project/mimir-example.txt").exists());
     }
