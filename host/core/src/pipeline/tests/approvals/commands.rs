@@ -158,7 +158,7 @@ async fn exec_call_approval_covers_its_command_once() {
     );
     assert_eq!(
         card.always.unwrap().text,
-        "allow `sample` with command `make all`; what it runs is what the workspace says by then"
+        "allow `sample` with command `make all`; it then runs the current code of the workspace"
     );
     assert!(
         !room.ok(json!({"command": "make all"})).await,
@@ -185,7 +185,7 @@ async fn exec_always_covers_similar_commands_separately() {
     let text = room.script.cards.lock()[0].always.clone();
     let text = text.unwrap().text;
     assert!(
-        text.ends_with("what it runs is what the workspace says by then"),
+        text.ends_with("it then runs the current code of the workspace"),
         "{text}"
     );
     let both = json!({"command": "npm run build -- --x; cargo test a; pwd"});
