@@ -213,7 +213,7 @@ async fn request_is_refused_after_a_rule_denies_the_tool() {
     let outcome = room.pipeline.call(call("sample", json!({}))).await;
     assert_eq!(code(&outcome), Some(ToolErrorCode::PolicyDenied));
     assert!(
-        outcome.text().contains("no access any more"),
+        outcome.text().contains("no longer has access"),
         "{}",
         outcome.text()
     );
