@@ -377,7 +377,7 @@ async fn restore_masked_text_is_refused_in_other_tools() {
         let message = refused(&room.call(tool, arguments.clone()).await);
         let begins = format!("`{tool}` was not called: ");
         assert!(message.starts_with(&begins), "{message}");
-        let way = "use edit_file or write_file, which put the value back, or leave that line out";
+        let way = "use edit_file or write_file, which restore the value, or leave that line out";
         assert!(message.ends_with(way), "{message}");
     }
     let mark = "[REDACTED:github-pat]";
