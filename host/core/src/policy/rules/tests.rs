@@ -220,7 +220,7 @@ fn rule_invalid_matcher_is_rejected_with_a_reason() {
         ),
         (json!({"path": {"glob": "a[", }}), "not a valid glob"),
         (json!({"path": {"min": 2, "max": 1}}), "no number"),
-        (json!({"path": {}}), "it has no condition"),
+        (json!({"path": {}}), "a condition is missing"),
         (json!({"a..b": {"equals": 1}}), "a name is missing"),
         (json!({"path": {"inside": "../x"}}), "leads out"),
         (
