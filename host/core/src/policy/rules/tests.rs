@@ -219,7 +219,10 @@ fn rule_invalid_matcher_is_rejected_with_a_reason() {
             "not a valid regular expression",
         ),
         (json!({"path": {"glob": "a[", }}), "not a valid glob"),
-        (json!({"path": {"min": 2, "max": 1}}), "no number"),
+        (
+            json!({"path": {"min": 2, "max": 1}}),
+            "must not be greater than `max`",
+        ),
         (json!({"path": {}}), "a condition is missing"),
         (json!({"a..b": {"equals": 1}}), "a name is missing"),
         (json!({"path": {"inside": "../x"}}), "leads out"),
@@ -229,7 +232,7 @@ fn rule_invalid_matcher_is_rejected_with_a_reason() {
         ),
         (
             json!({"path": {"not": {"not": {"equals": 1}}}}),
-            "holds one of",
+            "supports only",
         ),
     ] {
         let error = book(json!([{"when": when, "decision": "ask"}])).unwrap_err();
