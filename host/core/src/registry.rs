@@ -34,10 +34,11 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Creates a registry from tools in order of precedence. If several sources have a tool with the same name, the
-    /// only granted tool wins, or else the first one; the others are quarantined. If one of the sources is a server and
-    /// not exactly one of the tools is granted, all are quarantined: mimir cannot tell for which of them the rules
-    /// about this name were written. Built-in tools keep their names in any case.
+    /// Creates a registry from tools in order of precedence. A tool is quarantined if an earlier tool has its name as a
+    /// name or alias. If several sources have a tool with the same name and exactly one is granted, the granted tool
+    /// wins even if it comes later. If one of these sources is a server and not exactly one tool is granted, all are
+    /// quarantined: mimir cannot tell for which of them the rules about the name were written. A built-in tool always
+    /// keeps its name.
     pub fn new(tools: impl IntoIterator<Item = Tool>, quarantined: Vec<Quarantined>) -> Self {
         let mut registry = Self {
             quarantined,

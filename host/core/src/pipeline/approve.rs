@@ -328,8 +328,8 @@ pub(super) async fn ask(
     let answered = loop {
         // An answer to another card may cover this call by now.
         let find_answer = || find_remembered_answer(stage, checked, evaluation);
-        let asked = queue.ask(approver, session, &card, || find_answer().is_some());
-        if let Some(answered) = asked.await {
+        let answer = queue.ask(approver, session, &card, || find_answer().is_some());
+        if let Some(answered) = answer.await {
             break answered;
         }
         if let Some(remembered) = find_answer() {

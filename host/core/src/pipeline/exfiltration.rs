@@ -161,7 +161,7 @@ mod tests {
     const BASE64: &str = "TXkgYmFuayBhY2NvdW50IGlzIDEyMzQ1Njc4OTA";
     const SHA: &str = "6744e674a1f0b2c3d4e5f60718293a4b5c6d7e8f";
 
-    fn of(url: &str, headers: &[&[u8]], seen: &FetchedFragments) -> Option<String> {
+    fn carried_data(url: &str, headers: &[&[u8]], seen: &FetchedFragments) -> Option<String> {
         let target = RequestTarget::parse(url).unwrap();
         describe_carried_data(
             OutgoingRequest {
@@ -188,12 +188,16 @@ mod tests {
             "https://go.example/?to=https://docs.example/guides/getting-started/with-the-network",
             "https://social.example/people/status/1789012345678901234",
         ] {
-            assert_eq!(of(url, &[], &FetchedFragments::default()), None, "{url}");
+            assert_eq!(
+                carried_data(url, &[], &FetchedFragments::default()),
+                None,
+                "{url}"
+            );
         }
         let accept = b"text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, */*;q=0.5";
         let headers: &[&[u8]] = &[b"accept", accept, b"user-agent", b"mimir/0.1.0"];
         assert_eq!(
-            of("https://docs.rs/", headers, &FetchedFragments::default()),
+            carried_data("https://docs.rs/", headers, &FetchedFragments::default()),
             None
         );
     }
@@ -202,7 +206,7 @@ mod tests {
     fn exfiltration_check_flags_long_or_encoded_data() {
         let long = format!("https://a.example/?q={}", "word+".repeat(60));
         let deep = format!("https://a.example/{}", "word/".repeat(120));
-        for (url, says) in [
+        for (url, expected) in [
             (long, "256 bytes of query"),
             (deep, "512 bytes of path"),
             (
@@ -220,18 +224,18 @@ mod tests {
                 "its query are not",
             ),
         ] {
-            let carried = of(&url, &[], &FetchedFragments::default()).unwrap_or_default();
-            assert!(carried.contains(says), "{url}: {carried}");
+            let carried = carried_data(&url, &[], &FetchedFragments::default()).unwrap_or_default();
+            assert!(carried.contains(expected), "{url}: {carried}");
         }
         let cookie = format!("id={BASE64}");
-        let carried = of(
+        let carried = carried_data(
             "https://a.example/",
             &[b"cookie", cookie.as_bytes()],
             &FetchedFragments::default(),
         );
         assert!(carried.unwrap().contains("its headers are not words"));
         let long = "word ".repeat(220);
-        let carried = of(
+        let carried = carried_data(
             "https://a.example/",
             &[b"x-note", long.as_bytes()],
             &FetchedFragments::default(),
@@ -246,14 +250,14 @@ mod tests {
             "see [the commit](https://a.example/x/commit/{SHA})"
         ));
         assert_eq!(
-            of(&format!("https://a.example/x/commit/{SHA}"), &[], &seen),
+            carried_data(&format!("https://a.example/x/commit/{SHA}"), &[], &seen),
             None
         );
         assert_eq!(
-            of(&format!("https://a.example/raw?at={SHA}"), &[], &seen),
+            carried_data(&format!("https://a.example/raw?at={SHA}"), &[], &seen),
             None
         );
-        assert!(of(&format!("https://a.example/{BASE64}"), &[], &seen).is_some());
+        assert!(carried_data(&format!("https://a.example/{BASE64}"), &[], &seen).is_some());
         for number in 0..10_000 {
             seen.remember(&format!("{number:064x}"));
         }

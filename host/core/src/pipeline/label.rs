@@ -55,10 +55,12 @@ impl TaintFloor {
             Some(worst) => WorstLabel {
                 trust: worst.trust.max(trust),
                 data_class: worst.data_class.max(data_class),
-                source: match worst.trust == TrustLevel::Untrusted {
-                    true if untrusted && worst.source != source => ContentSource::Other,
-                    true => worst.source,
-                    false => source,
+                source: if worst.trust != TrustLevel::Untrusted {
+                    source
+                } else if untrusted && worst.source != source {
+                    ContentSource::Other
+                } else {
+                    worst.source
                 },
             },
         });

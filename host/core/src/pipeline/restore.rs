@@ -237,13 +237,14 @@ impl RestoreTask<'_> {
             with_lf(replacement),
         );
         let masked = self.redactor.mask_restorable(&current);
-        let matches: Vec<_> = match pattern.is_empty() {
-            true => Vec::new(),
-            false => masked
+        let matches: Vec<_> = if pattern.is_empty() {
+            Vec::new()
+        } else {
+            masked
                 .text()
                 .match_indices(&pattern)
                 .map(|(at, matched)| at..at + matched.len())
-                .collect(),
+                .collect()
         };
         if matches.len() > 1 && !all && has_mark(&pattern) {
             return Err(self.ambiguous(masked.text(), &matches));

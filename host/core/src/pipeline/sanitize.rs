@@ -28,10 +28,10 @@ pub struct Clean {
 /// Maximum length of an error message, in characters.
 const MESSAGE_MAX: usize = 2_000;
 
-pub(super) fn sanitize(ran: CompletedRun, recorder: &CallRecorder) -> Clean {
+pub(super) fn sanitize(completed: CompletedRun, recorder: &CallRecorder) -> Clean {
     let redactor = recorder.redactor();
     let mut masks = recorder.finish_observer();
-    let CompletedRun { raw, tool, limits } = ran;
+    let CompletedRun { raw, tool, limits } = completed;
     let mut truncated = raw.truncated;
     let mut bytes_out = 0;
     let result = match raw.result {

@@ -73,13 +73,14 @@ fn weigh(hir: &Hir) -> usize {
         // A range of characters takes up to four ranges of bytes.
         HirKind::Class(Class::Unicode(class)) => {
             let ascii = class.ranges().iter().all(|range| range.end().is_ascii());
-            match ascii {
-                true => STATE,
-                false => class
+            if ascii {
+                STATE
+            } else {
+                class
                     .ranges()
                     .len()
                     .saturating_mul(STATE)
-                    .saturating_add(CLASS),
+                    .saturating_add(CLASS)
             }
         }
         HirKind::Repetition(repeated) => {

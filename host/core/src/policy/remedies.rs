@@ -93,9 +93,10 @@ fn reason_remedy(reason: &DecisionReason, tool: &Tool) -> String {
         PolicyLayer::Trust => {
             let changes = tool.changes.iter().flat_map(|changes| &changes.lines);
             let changes: Vec<&str> = changes.map(String::as_str).collect();
-            let changes = match changes.is_empty() {
-                true => String::new(),
-                false => format!(" ({})", changes.join("; ")),
+            let changes = if changes.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", changes.join("; "))
             };
             format!("`mimir tools trust {name}` shows what it needs{changes}, and grants it")
         }
@@ -184,7 +185,7 @@ mod tests {
     use serde_json::{Value, json};
 
     /// Returns the remedies for a call of `sample` under these settings.
-    fn out(config: Value, accepted: bool) -> Vec<String> {
+    fn remedies_for(config: Value, accepted: bool) -> Vec<String> {
         let config: Config = serde_json::from_value(config).unwrap();
         let mut file = PolicyFile::new(&config, "config.yml").unwrap();
         if !accepted {
@@ -240,11 +241,11 @@ mod tests {
                 "take `system` out of `policy.groups.deny: [system]` (config.yml)",
             ),
         ] {
-            assert_eq!(out(config.clone(), true), [remedy], "{config}");
+            assert_eq!(remedies_for(config.clone(), true), [remedy], "{config}");
         }
         let both = json!({"policy": {"rules": rule}});
         assert_eq!(
-            out(both, true),
+            remedies_for(both, true),
             [
                 "change or remove `policy.rules[0]` (config.yml)".to_owned(),
                 format!("and {set}")
@@ -255,7 +256,7 @@ mod tests {
     #[test]
     fn remedies_name_settings_that_await_acceptance() {
         assert_eq!(
-            out(json!({"tools": {"sample": {"approval": "allow"}}}), false),
+            remedies_for(json!({"tools": {"sample": {"approval": "allow"}}}), false),
             ["`mimir policy accept` puts `tools.sample.approval` (config.yml) in force"]
         );
     }

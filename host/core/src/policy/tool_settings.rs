@@ -53,12 +53,13 @@ impl SettingsByTool {
         let base = ("network".to_owned(), self.network.clone());
         let blocks = tool.into_iter().flat_map(|tool| self.named(tool));
         blocks.fold(base, |(at, base), (name, settings)| {
-            match settings.network == NetworkSettings::default() {
-                true => (at, base),
-                false => (
+            if settings.network == NetworkSettings::default() {
+                (at, base)
+            } else {
+                (
                     format!("tools.{name}.network"),
                     settings.network.over(&base),
-                ),
+                )
             }
         })
     }
