@@ -7,7 +7,7 @@ use crate::needs::{DirectoryAccess, FileNeed};
 use crate::outcome::DataClass;
 use crate::paths::PathRules;
 
-/// A made-up token in the form of a real one.
+/// A made-up token in the format of a real one.
 const TOKEN: &str = "ghp_0123456789abcdefABCDEF0123456789abcd";
 const OTHER: &str = "ghp_9876543210abcdefABCDEF0123456789abcd";
 
@@ -141,7 +141,7 @@ async fn restore_refuses_the_mask_of_another_file() {
 }
 
 #[tokio::test]
-async fn restore_write_file_puts_masked_secrets_back() {
+async fn restore_write_file_restores_masked_secrets() {
     let old = format!("GITHUB_TOKEN = \"{TOKEN}\"\nDEBUG = True\n");
     for tool in ["write_file", "file_operations"] {
         let room = room(&[("settings.py", &old)]);
@@ -377,8 +377,8 @@ async fn restore_masked_text_is_refused_in_other_tools() {
         let message = refused(&room.call(tool, arguments.clone()).await);
         let begins = format!("`{tool}` was not called: ");
         assert!(message.starts_with(&begins), "{message}");
-        let way = "use edit_file or write_file, which restore the value, or leave that line out";
-        assert!(message.ends_with(way), "{message}");
+        let remedy = "use edit_file or write_file, which restore the value, or leave that line out";
+        assert!(message.ends_with(remedy), "{message}");
     }
     let mark = "[REDACTED:github-pat]";
     for (tool, arguments) in [

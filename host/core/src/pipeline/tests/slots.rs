@@ -1,4 +1,4 @@
-//! Tests of the limit of concurrent calls per plugin, and its source.
+//! Tests of the limit of concurrent calls per plugin.
 
 use std::sync::atomic::Ordering;
 use std::task::Waker;

@@ -1,4 +1,4 @@
-//! Tests of commands: judged before the call and while it runs, asked about once, and stored as patterns.
+//! Tests of commands: they are evaluated before and during the call, asked about once, and stored as patterns.
 
 use std::cell::Cell;
 
@@ -78,7 +78,7 @@ impl Backend for Runs {
                 assert_eq!(
                     permitted.timeout(),
                     permitted.limits().wall,
-                    "no more than the call has"
+                    "the time limit of the command exceeds the limit of the call"
                 );
                 ToolOutput {
                     content: vec![Content::text("ran")],
@@ -105,7 +105,7 @@ fn runner(patterns: &[&str], runs: Option<&'static str>) -> Tool {
     tool
 }
 
-/// The built-in tool: it may run whatever the settings allow.
+/// Creates the built-in tool, which may run any command that the settings allow.
 fn exec() -> Tool {
     let mut tool = runner(&["*"], None);
     tool.source = ToolSource::BuiltIn;
@@ -162,7 +162,7 @@ async fn exec_call_approval_covers_its_command_once() {
     );
     assert!(
         !room.ok(json!({"command": "make all"})).await,
-        "once is once"
+        "an approval for one call covers the next call"
     );
 }
 
@@ -354,7 +354,7 @@ async fn exec_unreadable_command_is_not_run() {
     assert_eq!(
         code(&outcome),
         Some(ToolErrorCode::Unavailable),
-        "nothing runs commands here"
+        "a command runs without a command runner"
     );
 }
 

@@ -1,5 +1,5 @@
-//! Tests of the effect gate: the questions while a call runs, the stored answers, and that each effect is recorded
-//! first.
+//! Tests of the effect gate: approvals while a call runs, stored approvals, and the record of each effect before it is
+//! carried out.
 
 use super::*;
 use crate::needs::HostNeed;
@@ -142,7 +142,7 @@ async fn request_approved_before_the_call_is_not_asked_again() {
     let second = room(vec![sender(POST)], posts_ask(), answers());
     assert!(
         !second.ok(other).await,
-        "another request than the one that was shown"
+        "the approval of the call covers another request"
     );
     assert_eq!(second.asked(), 2);
 }
@@ -329,7 +329,7 @@ async fn request_is_not_sent_if_the_audit_fails() {
     );
 }
 
-/// A tool that sends requests wherever its arguments say.
+/// Creates a tool that sends requests to any URL in its arguments.
 fn goes_anywhere() -> Tool {
     let mut tool = sender(&[("GET", "http://evil.example/secret")]);
     tool.definition.needs.hosts[0].host = "*".into();

@@ -1,4 +1,4 @@
-//! Tests of the card on which a grant is given.
+//! Tests of cards that offer a grant.
 
 use super::*;
 
@@ -111,7 +111,7 @@ async fn grant_revocation_applies_to_a_running_pipeline() {
     assert!(room.ok(json!({})).await);
     assert!(
         room.ok(json!({})).await,
-        "granted since the tools were listed"
+        "the new grant does not apply before the tools are listed again"
     );
     assert_eq!(room.asked(), 1);
     // `mimir tools revoke` has taken it out of the lock.
