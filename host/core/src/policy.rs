@@ -165,7 +165,7 @@ impl Policy {
         self.is_shown(tool) && self.refusal(tool).is_none() && !tool_default::is_unseen(tool)
     }
 
-    /// Returns true if only one condition for listing the tool is missing: no person has seen its server's description.
+    /// Returns true if models would see the tool, except that no person has seen its server's description yet.
     pub fn awaits_trust(&self, tool: &Tool) -> bool {
         tool_default::is_unseen(tool) && self.is_shown(tool) && self.refusal(tool).is_none()
     }

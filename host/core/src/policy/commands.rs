@@ -150,7 +150,7 @@ impl CommandRules {
         &self.written
     }
 
-    /// With `mode: deny`, denies every call of a tool that runs commands, whatever its arguments.
+    /// Denies every call of a tool that runs commands, with any arguments, if the mode is `deny`.
     pub(super) fn evaluate_deny_mode(
         &self,
         tool: &Tool,

@@ -36,8 +36,8 @@ impl Policy {
         is_set_by_person
     }
 
-    /// Evaluates the rules that apply to every call of the tool, whatever its arguments. Returns true if a person has
-    /// set the tool's approval.
+    /// Evaluates the rules that do not depend on the arguments of a call. Returns true if a person has set the tool's
+    /// approval.
     pub(super) fn evaluate_tool_rules(
         &self,
         tool: &Tool,

@@ -97,7 +97,7 @@ impl Room {
         self.bench.pipeline.call(call).await
     }
 
-    /// The error codes in the records about the model.
+    /// Returns the error codes in the audit records of model requests.
     fn recorded(&self) -> Vec<Value> {
         let events = self.bench.audit.events.lock();
         let asked = events

@@ -242,7 +242,7 @@ async fn restore_refuses_a_mask_in_another_file_or_key() {
     assert_eq!(room.has("a.json"), old);
     assert_eq!(room.has("b.txt"), "nothing\n");
     assert!(!room.files.lock().contains_key("new.txt"));
-    // An edit that keeps the mark, but not the text by which its value is recognised.
+    // An edit that keeps the mark, but not the text by which its value is recognized.
     let bare = json!({"path": "a.json", "pattern": "\"password\": \"[REDACTED:key:password]\"", "replacement": "\"note\": \"[REDACTED:key:password]\""});
     refused(&room.call("edit_file", bare).await);
     assert_eq!(room.has("a.json"), old);

@@ -5,7 +5,7 @@ use std::task::Waker;
 
 use super::*;
 
-/// A tool that never ends, and its backend.
+/// Creates a tool that never returns, and its backend.
 fn hanging() -> (Tool, Arc<Fake>) {
     let backend = Arc::new(Fake {
         hang: true,

@@ -50,7 +50,7 @@ fn sender() -> Tool {
     tool
 }
 
-/// A built-in tool that sends requests wherever its arguments say.
+/// Creates a built-in tool that sends requests to any URL in its arguments.
 fn web_fetch() -> Tool {
     let mut tool = sender();
     tool.definition.name = ToolName::new("web_fetch").unwrap();
@@ -327,7 +327,7 @@ async fn taint_ignores_allowed_hosts_of_an_untrusted_file() {
     assert!(ways.contains("labels.acceptsUntrusted: true"), "{ways}");
 }
 
-/// A tool of a server that a person has trusted.
+/// Creates a tool of a granted server.
 fn served(name: &str, server: &str) -> Tool {
     let mut tool = tool(name);
     tool.trust = ToolTrust::Trusted;

@@ -312,7 +312,7 @@ fn rule_that_misses_some_tools_names_them() {
     );
 }
 
-/// Effects of a call are matched by their own arguments, whatever arguments the tool takes.
+/// Rules match effects of a call by the effect's arguments, not by those of the tool.
 #[test]
 fn rule_about_effects_is_unused_without_matching_tools() {
     let when = |name: &str| json!({"tools": ["sample"], "when": {name: {"glob": "x**"}}, "decision": "deny"});

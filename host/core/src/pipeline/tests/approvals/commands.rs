@@ -55,7 +55,7 @@ impl CommandRunner for Words {
     }
 }
 
-/// Runs this command, or the one that its arguments name, and returns the result.
+/// Runs this command, or else the command in its arguments, and returns the result.
 struct Runs(Option<&'static str>);
 
 impl Backend for Runs {
@@ -89,7 +89,7 @@ impl Backend for Runs {
     }
 }
 
-/// A granted tool that runs commands of these patterns.
+/// Creates a tool that was granted commands with these patterns.
 fn runner(patterns: &[&str], runs: Option<&'static str>) -> Tool {
     let mut tool = tool("sample");
     tool.definition.input_schema = Schema::parse(r#"{"type":"object"}"#).unwrap();
@@ -113,7 +113,7 @@ fn exec() -> Tool {
     tool
 }
 
-/// Settings that exclude questions about untrusted content.
+/// Returns settings under which untrusted content is not asked about.
 fn calm() -> Value {
     json!({"tools": {"sample": {"labels": {"acceptsUntrusted": true}}}})
 }
@@ -210,7 +210,7 @@ async fn exec_always_covers_similar_commands_separately() {
     );
 }
 
-/// A tool in whose workspace every file has the content that the test sets.
+/// A backend for which every workspace file has the content that the test sets.
 struct Scripts(Runs, Arc<Mutex<String>>);
 
 impl Backend for Scripts {

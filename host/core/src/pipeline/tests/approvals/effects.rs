@@ -35,7 +35,7 @@ impl Backend for Sends {
     }
 }
 
-/// A granted tool that sends these requests.
+/// Creates a granted tool that sends these requests.
 fn sender(sends: &'static [(&'static str, &'static str)]) -> Tool {
     let mut tool = tool("sample");
     tool.definition.input_schema = Schema::parse(r#"{"type":"object"}"#).unwrap();
@@ -52,7 +52,7 @@ fn sender(sends: &'static [(&'static str, &'static str)]) -> Tool {
 
 const POST: &[(&str, &str)] = &[("POST", "https://api.example/x?token=abc")];
 
-/// Settings that ask about POST, and not about untrusted content.
+/// Returns settings that ask about POST requests, but not about untrusted content.
 fn posts_ask() -> Value {
     let conditions = json!({"methodRequiresApproval": ["POST"]});
     json!({"tools": {"sample": {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A plugin of two tools; `changes` is the comparison with its grant.
+/// Creates a plugin with two tools. `changes` are the changes since its grant.
 fn plugin(changes: Option<crate::grants::GrantChanges>) -> Vec<Tool> {
     let mut tools = ["sample", "quiet_one"].map(|name| {
         let mut tool = tool(name);
@@ -97,7 +97,7 @@ async fn grant_widening_is_not_approved_in_advance() {
     );
 }
 
-/// Lists the tools again, with the grants so far.
+/// Lists the tools again, with the stored grants.
 fn listed(tools: Vec<Tool>) -> PipelineSnapshot {
     PipelineSnapshot {
         registry: Registry::new(tools, vec![]),
