@@ -27,7 +27,7 @@ impl Card {
             ("has changed since it was granted", self.changes.clone()),
             ("its imports prove that it", self.proofs.clone()),
             ("asked because", reasons.collect()),
-            ("is not asked again after", self.remedies.clone()),
+            ("to allow without asking", self.remedies.clone()),
             (
                 "\"always\" would",
                 always
