@@ -62,7 +62,9 @@ fn masks_are_not_written_to_other_files() {
     let copy = json!({"path": "b.txt", "content": "token [REDACTED:github-pat]\n"});
     let error = fails(&kit, "write_file", copy, ToolErrorCode::InvalidInput);
     assert!(
-        error.message.contains("goes back only to the file"),
+        error
+            .message
+            .contains("can only be restored in its own file"),
         "{error}"
     );
     assert!(!kit.path().join("b.txt").exists());

@@ -50,7 +50,7 @@ fn revoked_grant_refuses_the_next_request() {
     let steps = json!([{"url": site.url("/1")}, {"url": site.url("/2")}]);
     let strict = kit.call("fetch", json!({"strict": true, "steps": steps}));
     let error = strict.result().unwrap_err();
-    assert!(error.message.contains("taken back"), "{error}");
+    assert!(error.message.contains("was revoked"), "{error}");
     assert!(
         error.remedies[0].contains("mimir tools trust fetch"),
         "{:?}",

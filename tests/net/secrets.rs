@@ -220,6 +220,6 @@ fn secret_is_not_sent_over_plain_http() {
     let outcome = kit.call("fetch", json!({"strict": true, "steps": [step]}));
     let error = outcome.result().unwrap_err();
     assert_eq!(error.code, ToolErrorCode::PolicyDenied, "{error}");
-    assert!(error.message.contains("in the clear"), "{error}");
+    assert!(error.message.contains("without encryption"), "{error}");
     assert!(site.received().is_empty());
 }

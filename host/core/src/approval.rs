@@ -1,4 +1,4 @@
-//! The port to a person: the card to show, the possible answers, and the stored approvals.
+//! The port for asking a person: the card to show, the possible answers, and the stored approvals.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -41,38 +41,37 @@ pub struct Card {
     pub caller: Option<String>,
     /// The source of the tool.
     pub source: ToolSource,
-    /// The file, or `built-in`.
+    /// The tool's file, or `built-in`.
     pub location: String,
-    /// sha256 of the file in hex.
+    /// sha256 of the tool's file in hex.
     pub digest: String,
     /// The exact arguments as indented JSON.
     pub arguments: String,
-    /// One line: the effect of the call.
+    /// The effect of the call, in one line.
     pub summary: String,
-    /// The possible damage.
+    /// The risk level.
     pub risk: RiskLevel,
     /// The possible consequences.
     pub risks: Vec<String>,
-    /// Needs that this answer would grant for this call, one line each.
+    /// Needs that an approval would grant for this call, one line each.
     pub grants: Vec<String>,
-    /// Changes since a person granted the plugin, one line each. If there are any, only a person who has seen them can
-    /// approve.
+    /// Changes since the plugin was granted, one line each. If there are any, only a person who has seen them can
+    /// approve: [`ApprovalAnswer::InAdvance`] is refused.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
-    /// Conclusions from the plugin's imports, if a grant is missing; each completes a sentence about the plugin.
+    /// Facts proved by the plugin's imports, shown if a grant is missing. Each completes a sentence about the plugin.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub proofs: Vec<String>,
-    /// The reasons of the question.
+    /// The reasons of all rules that applied, those that do not ask included.
     pub reasons: Vec<DecisionReason>,
-    /// The coverage of the answer "always" in plain text; nothing more is ever stored. `None` if each call is asked
-    /// about separately: then neither "always" nor "this session" is accepted.
+    /// The coverage of the answer "always" in plain text; nothing more is ever stored. `None` if each call needs its
+    /// own approval: "always" and "this session" then count for this call only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub always: Option<AlwaysCoverage>,
-    /// The settings lines that allow such a call without a question, if the question is only about the data that it
-    /// sends.
+    /// The settings lines that allow the requests of such a call without a question.
     #[serde(rename = "wayOut", skip_serializing_if = "Vec::is_empty")]
     pub remedies: Vec<String>,
-    /// True if the arguments can be edited. Those of an effect cannot: it is approved as it is, or not carried out.
+    /// True if the arguments can be edited. An effect cannot be edited, only approved or denied.
     pub editable: bool,
 }
 
@@ -82,10 +81,10 @@ pub struct Card {
 pub struct AlwaysCoverage {
     /// The coverage in one line.
     pub text: String,
-    /// The rights of each tool of a plugin that is granted, one line each.
+    /// If "always" grants the plugin: the rights of each of its tools, one line each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub grants: Vec<String>,
-    /// The needs that a grant withholds, as the previous grant did.
+    /// The kinds of needs that the grant withholds, as the previous grant did.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub withheld: Vec<String>,
 }
@@ -93,7 +92,7 @@ pub struct AlwaysCoverage {
 /// A person's answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ApprovalAnswer {
-    /// Yes, this once.
+    /// Yes, for this call only.
     Once,
     /// Yes, given in advance, before the question was known. It does not cover changes since a grant.
     InAdvance,
@@ -101,19 +100,19 @@ pub enum ApprovalAnswer {
     Session,
     /// Yes, also to everything that the card's "always" covers, until it is revoked or expires.
     Always,
-    /// Yes, with these arguments instead, which are checked like any others.
+    /// Run the call with these arguments instead. They pass all checks again.
     Edit(Value),
     /// No.
     No,
     /// No person is there to answer.
     Unattended {
-        /// The way to give an answer: one sentence, for the person only.
+        /// One sentence that tells the person how to answer. Models never see it.
         remedy: String,
     },
 }
 
 impl ApprovalAnswer {
-    /// Returns the spelling in the audit log.
+    /// Returns the name used in the audit log.
     pub const fn as_str(&self) -> &'static str {
         match self {
             ApprovalAnswer::Once => "once",
@@ -132,7 +131,7 @@ pub trait Approver: Send + Sync {
     /// Shows the card and waits for the answer.
     fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, ApprovalAnswer>;
 
-    /// Returns true if a call must not wait for the answer to another call's card.
+    /// Returns true if each call needs its own card, even if an identical card is open.
     fn needs_separate_answers(&self) -> bool {
         false
     }

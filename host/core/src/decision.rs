@@ -1,4 +1,4 @@
-//! The decision of a policy check, ordered by strictness, and its reasons.
+//! The decision of a policy check, and the reasons for it.
 
 mod evaluation;
 mod rule_basis;
@@ -8,22 +8,22 @@ use serde::{Deserialize, Serialize};
 pub use evaluation::PolicyEvaluation;
 pub(crate) use rule_basis::{ApprovalOffer, RuleArguments, RuleBasis};
 
-/// The decision of a policy check. The order matters: the strictest one wins.
+/// The decision of a policy check, ordered by strictness: the strictest decision wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Decision {
-    /// It may run.
+    /// The call may run.
     #[serde(alias = "auto", alias = "preApproved")]
     Allow,
-    /// A person must say yes first.
+    /// A person must approve the call first.
     Ask,
-    /// It may not run.
+    /// The call may not run.
     #[serde(alias = "always_deny", alias = "blocked")]
     Deny,
 }
 
 impl Decision {
-    /// The spelling used in files and output.
+    /// Returns the name used in files and output.
     pub const fn as_str(self) -> &'static str {
         match self {
             Decision::Allow => "allow",
@@ -45,7 +45,7 @@ pub enum PolicyLayer {
     ToolPolicy,
     /// The approval that a person set for this tool in the config.
     ToolApproval,
-    /// `execApprovals`: which commands may run.
+    /// The command rules: `execApprovals`, and the built-in rules about commands.
     Commands,
     /// The rules for files that no tool may reach or change.
     Paths,
@@ -61,11 +61,11 @@ pub enum PolicyLayer {
     ToolDefault,
     /// The grant of the plugin: missing or outdated.
     Trust,
-    /// The taint of the session: untrusted content that it has read.
+    /// The taint of the session: untrusted content or sensitive data that the session has read.
     Taint,
-    /// The settings and the grant for a host.
+    /// The settings and the grants for network hosts.
     Network,
-    /// Secrets: data that leaves the machine and has the form of a secret.
+    /// Outgoing data that looks like a secret.
     Secrets,
 }
 
@@ -82,23 +82,23 @@ impl PolicyLayer {
     }
 }
 
-/// One rule that applied: its decision and why.
+/// The decision of one rule that applied, with an explanation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DecisionReason {
-    /// The layer.
+    /// The layer of the rule.
     pub layer: PolicyLayer,
     /// The decision of this rule alone.
     pub decision: Decision,
-    /// The rule in its own spelling, such as `deny: [browser]`.
+    /// The rule as written, such as `deny: [browser]`, or its name.
     pub rule: String,
-    /// The file of the rule, such as `.mimir/config.yml`.
+    /// The source of the rule: the file, such as `.mimir/config.yml`, or empty.
     pub source: String,
-    /// One plain sentence.
+    /// The explanation, in one plain clause.
     pub text: String,
 }
 
 impl DecisionReason {
-    /// The file of the rule, or its name if the rule does not come from a file.
+    /// Returns the source of the rule, or the rule's name if it has no source.
     pub fn place(&self) -> &str {
         match self.source.as_str() {
             "" => &self.rule,
@@ -106,7 +106,7 @@ impl DecisionReason {
         }
     }
 
-    /// A copy without untrusted text.
+    /// Returns a copy without untrusted text.
     fn without_untrusted_text(&self) -> Self {
         let text = match self.layer {
             PolicyLayer::Assessor => "the tool could not judge this call".to_owned(),
@@ -116,23 +116,23 @@ impl DecisionReason {
                 self.decision.as_str()
             ),
         };
-        let mut told = self.without_place();
-        told.text = text;
-        // The key is followed by a name, a pattern or a list.
-        let end = told.rule.find([' ', ':']).unwrap_or(told.rule.len());
-        if !told.is_from_tool() {
-            told.rule.truncate(end);
+        let mut cleaned = self.without_place();
+        cleaned.text = text;
+        // Keeps only the key: the name, pattern or list after it is untrusted.
+        let end = cleaned.rule.find([' ', ':']).unwrap_or(cleaned.rule.len());
+        if !cleaned.is_from_tool() {
+            cleaned.rule.truncate(end);
         }
-        told
+        cleaned
     }
 
-    /// Removes the location: the author of a component chooses its file name.
+    /// Returns a copy without the tool's file name, which the author of the component chose.
     fn without_place(&self) -> Self {
-        let mut told = self.clone();
+        let mut cleaned = self.clone();
         if self.is_from_tool() {
-            told.source = "the tool".to_owned();
+            cleaned.source = "the tool".to_owned();
         }
-        told
+        cleaned
     }
 
     fn is_from_tool(&self) -> bool {
@@ -143,12 +143,12 @@ impl DecisionReason {
     }
 }
 
-/// The reason why an `allow` of a file does not count.
+/// Reason why an `allow` of a file does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WithheldCause {
-    /// It counts once a person accepts the file.
+    /// The `allow` counts once a person accepts the file.
     Unaccepted,
-    /// It never counts: the file of a worker only restricts.
+    /// The `allow` never counts: a worker's file can only restrict.
     Narrowed,
 }
 
@@ -161,7 +161,7 @@ impl WithheldCause {
     }
 }
 
-/// The source of mimir's own findings about commands: not a valid file name in a policy.
+/// Source name of mimir's built-in rules. It is not a valid file name in a policy.
 pub(crate) const BUILT_IN_SOURCE: &str = "mimir";
 
 #[cfg(test)]

@@ -3,21 +3,21 @@
 use crate::needs::{HostNeed, Needs};
 use crate::tool::{Tool, ToolTrust};
 
-/// The rights of a tool, by its [trust](ToolTrust): a trusted tool has its grant, a harmless one needs no grant, and
-/// an untrusted one has only what a person approves for a single call.
+/// The rights of a tool, by its [trust](ToolTrust): a trusted tool has the rights of its grant, a harmless tool needs
+/// no grant, and an untrusted tool has only the rights that a person approves for a single call.
 #[derive(Clone, Copy)]
 pub struct EffectiveRights<'a>(&'a Tool);
 
 impl Tool {
-    /// Its rights in the current state of its grant.
+    /// Returns the rights of the tool in the current state of its grant.
     pub fn rights(&self) -> EffectiveRights<'_> {
         EffectiveRights(self)
     }
 }
 
 impl<'a> EffectiveRights<'a> {
-    /// The rights that it has without an approval of a call: those that are listed, and those of its assessor, which
-    /// runs before any approval. `None` for a harmless tool, which needs no grant, and for an untrusted one.
+    /// Returns the rights that the tool has without an approval. Listings show these rights, and the tool's assessor,
+    /// which runs before any approval, is limited to them. `None` for a harmless or untrusted tool.
     pub fn permanent(self) -> Option<&'a Needs> {
         match self.0.trust {
             ToolTrust::Trusted => Some(&self.0.granted),
@@ -25,7 +25,7 @@ impl<'a> EffectiveRights<'a> {
         }
     }
 
-    /// The rights that the approval of a call gives to that call only.
+    /// Returns the rights that an approval gives to the approved call only. `None` unless the tool is untrusted.
     pub(crate) fn given_by_approval(self) -> Option<Needs> {
         match self.0.trust {
             ToolTrust::Untrusted => Some(self.0.requested_needs()),
@@ -33,15 +33,15 @@ impl<'a> EffectiveRights<'a> {
         }
     }
 
-    /// The rights that a call starts with after it was approved.
+    /// Returns the rights that an approved call starts with.
     pub(crate) fn for_approved_call(self) -> Needs {
         self.given_by_approval()
             .unwrap_or_else(|| self.0.granted.clone())
     }
 
-    /// The hosts of a call that is not approved yet, to predict the decision about its request. Unlike those of
-    /// [`for_approved_call`](Self::for_approved_call), they include withheld hosts, so that the rules see the request
-    /// in any case. When the call sends it, the request is judged again, without withheld hosts.
+    /// Returns the hosts for predicting the decision about a request of a call that is not approved yet. Unlike in
+    /// [`for_approved_call`](Self::for_approved_call), withheld hosts are included, so that the rules always see the
+    /// request. When the call sends the request, it is evaluated again, without withheld hosts.
     pub(crate) fn hosts_before_approval(self) -> &'a [HostNeed] {
         match self.0.trust {
             ToolTrust::Untrusted => &self.0.definition.needs.hosts,
@@ -49,7 +49,7 @@ impl<'a> EffectiveRights<'a> {
         }
     }
 
-    /// The rights that are left of those that a running call started with, when the tool had the trust
+    /// Returns the remaining part of `rights_at_start`, which a running call started with when the tool had the trust
     /// `trust_at_start`. `None` if the grant was revoked since then.
     pub(crate) fn for_running_call(
         self,
@@ -61,7 +61,7 @@ impl<'a> EffectiveRights<'a> {
                 rights_at_start.retain_granted(&self.0.granted);
                 Some(rights_at_start)
             }
-            // A person has approved this very call.
+            // The call runs by its own approval, not by a grant.
             (ToolTrust::Untrusted, ToolTrust::Untrusted) => Some(rights_at_start),
             (_, ToolTrust::Untrusted) => None,
         }
@@ -74,7 +74,7 @@ mod tests {
     use crate::grants::GrantChanges;
     use crate::needs::NeedKind;
 
-    /// The needs of a test: optionally a host and the model.
+    /// Creates needs with, optionally, a host and the model.
     fn needs(host: bool, model: bool) -> Needs {
         let hosts =
             serde_json::json!([{"host": "a.example", "methods": ["GET"], "reason": "to read"}]);
@@ -86,7 +86,7 @@ mod tests {
         }
     }
 
-    /// A tool that needs a host and the model. The host was withheld from its grant.
+    /// Creates a tool that needs a host and the model. Its grant withholds the host.
     fn tool(trust: ToolTrust) -> Tool {
         let mut tool = crate::pipeline::tests::tool("fetch");
         tool.trust = trust;
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn rights_of_a_harmless_tool_are_none() {
+    fn rights_of_a_harmless_tool_are_empty() {
         let tool = tool(ToolTrust::Harmless);
         let rights = tool.rights();
         assert_eq!(rights.permanent(), None);

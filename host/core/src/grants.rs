@@ -1,7 +1,7 @@
-//! Grants of plugins, and the check that they still fit the plugins' current builds.
+//! Grants of plugins, and the check that a grant still matches the plugin's current build.
 //!
-//! A grant is bound to the bytes of a plugin. When these change, the imports, the needs and the definitions of its
-//! tools show whether the new build requests anything else. Out of scope: reading and writing the file.
+//! A grant is bound to the bytes of a plugin. When the bytes change, the imports, the needs and the tool definitions
+//! show whether the new build requests anything else. Out of scope: reading and writing the lock file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,21 +20,21 @@ pub use named_rights::{
     retain_importable, takes_config, takes_files, takes_hosts, takes_variables,
 };
 
-/// `.mimir/tools.lock`: the grants of a workspace, by the location of the plugin.
+/// The content of `.mimir/tools.lock`: the grants of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolsLock {
     /// The format version of the file.
     pub version: u32,
-    /// The grants.
+    /// The grants, by the location of the plugin.
     #[serde(default)]
     pub plugins: BTreeMap<String, Grant>,
-    /// The prefixes of tool names, by the path of the plugin. They grant nothing.
+    /// Prefixes for tool names, by the location of the plugin. A prefix grants nothing.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub prefixes: BTreeMap<String, String>,
 }
 
-/// The format version that this release writes and reads.
+/// The format version of the lock file that this release reads and writes.
 pub const LOCK_VERSION: u32 = 1;
 
 impl Default for ToolsLock {
@@ -51,23 +51,24 @@ impl Default for ToolsLock {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Grant {
-    /// sha256 of the file in lower-case hex.
+    /// sha256 of the plugin file in lower-case hex.
     pub digest: String,
-    /// The interfaces that it imports, sorted.
+    /// The interfaces that the plugin imports, sorted. For a server: the lines that describe how it is started or
+    /// reached.
     pub imports: Vec<String>,
-    /// Its tools, by name.
+    /// The tools of the plugin, by name.
     pub tools: BTreeMap<String, ToolGrant>,
     /// Kinds of needs that were withheld.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub withheld: Vec<NeedKind>,
-    /// Hosts that a person has granted to a component that cannot declare its needs.
+    /// Hosts granted by name to a component that cannot declare its needs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostNeed>,
-    /// The other rights granted to such a component: folders, variables, settings and secrets.
+    /// Other rights granted by name to such a component: folders, variables, settings and secrets.
     #[serde(default, skip_serializing_if = "Needs::is_empty")]
     pub named: Needs,
-    /// The prompts, resources and templates that a server listed at that time, in lines. Grants of older versions do
-    /// not have the field, and cover the tools alone.
+    /// The prompts, resources and templates that the server listed when it was granted, one line each. Grants of older
+    /// versions lack this field and cover only the tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listed: Option<BTreeSet<String>>,
 }
@@ -76,36 +77,36 @@ pub struct Grant {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolGrant {
-    /// sha256 over its name, title, description, schemas, default approval and risk, in lower-case hex.
+    /// sha256 over the tool's name, title, description, schemas, default approval and risk, in lower-case hex.
     pub definition: String,
-    /// The needs at that time.
+    /// The needs of the tool when it was granted.
     #[serde(default, skip_serializing_if = "Needs::is_empty")]
     pub needs: Needs,
-    /// The definition of a server's tool at that time, line by line, to show changes to the person.
+    /// The definition of a server's tool when it was granted, line by line, for showing changes to the person.
     #[serde(default, rename = "said", skip_serializing_if = "Vec::is_empty")]
     pub declaration: Vec<String>,
 }
 
-/// The relation of a plugin to its grant.
+/// The result of comparing a plugin with its grant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GrantStatus {
-    /// The granted build.
+    /// The plugin is the granted build.
     Granted,
-    /// Another build.
+    /// The plugin is another build, or has no tools.
     Changed(GrantChanges),
 }
 
 /// The differences between a plugin's build and the granted one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GrantChanges {
-    /// The differences, one line each; empty if the needs are equal.
+    /// The differences in imports, needs, definitions and lists, one line each. Empty if there are none.
     pub lines: Vec<String>,
-    /// The kinds of needs that were withheld.
+    /// The kinds of needs that the grant withholds.
     pub withheld: Vec<NeedKind>,
 }
 
 impl GrantChanges {
-    /// Identifies the changes: sha256 over all of them, in lower-case hex.
+    /// Returns an id of the changes: sha256 over all fields, in lower-case hex.
     pub(crate) fn id(&self) -> String {
         let text = serde_json::to_vec(&(&self.lines, &self.withheld)).unwrap_or_default();
         format!("{:x}", Sha256::digest(text))
@@ -113,14 +114,15 @@ impl GrantChanges {
 }
 
 impl Grant {
-    /// Creates the grant of these tools of one plugin, without the withheld kinds.
+    /// Creates a grant for the tools of one plugin, without the withheld kinds of needs. `None` if there are no tools.
     pub fn new(tools: &[Arc<Tool>], withheld: Vec<NeedKind>) -> Option<Self> {
         let origin = &tools.first()?.origin;
         let tool_grants = tools.iter().map(|tool| {
-            let needs = match is_foreign(tool) {
+            let needs = if is_foreign(tool) {
                 // Named rights of the previous grant do not carry over: the person names them again.
-                true => Needs::default(),
-                false => tool.definition.needs.clone(),
+                Needs::default()
+            } else {
+                tool.definition.needs.clone()
             };
             let grant = ToolGrant {
                 definition: definition_hash(tool),
@@ -146,7 +148,8 @@ impl Grant {
         })
     }
 
-    /// Covers all entries that the server of these tools lists. Call it only after a person has read every one of them.
+    /// Extends the grant to all entries that the server of these tools lists. Call it only after a person has read
+    /// every entry.
     #[must_use]
     pub fn with_listed(mut self, tools: &[Arc<Tool>]) -> Self {
         let entries = tools.first().map(|tool| listed_lines(&tool.origin));
@@ -154,7 +157,7 @@ impl Grant {
         self
     }
 
-    /// Adds rights that a person names for tools that cannot declare their needs.
+    /// Sets the rights that a person grants by name to tools that cannot declare their needs.
     #[must_use]
     pub fn with_named(mut self, mut named: Needs) -> Self {
         self.hosts = std::mem::take(&mut named.hosts);
@@ -162,7 +165,7 @@ impl Grant {
         self
     }
 
-    /// The rights that a person has named for tools that cannot declare their needs.
+    /// Returns the rights that a person has granted by name to tools that cannot declare their needs.
     pub fn named(&self) -> Needs {
         Needs {
             hosts: self.hosts.clone(),
@@ -170,13 +173,13 @@ impl Grant {
         }
     }
 
-    /// Identifies the grant of the plugin at `location`: sha256 over all of it, in lower-case hex. The user's own
-    /// record of consents stores this id, so that a lock file from a checkout grants nothing.
+    /// Returns the id of the grant for the plugin at `location`: sha256 over the location and all fields, in lower-case
+    /// hex. The user's own record of consents stores this id, so a lock file from a checkout grants nothing.
     pub fn id(&self, location: &str) -> String {
         let mut hash = Sha256::new();
         hash.update((location.len() as u64).to_le_bytes());
         hash.update(location);
-        // Maps are sorted and fields are in order: equal grants give equal texts.
+        // Maps are sorted and fields have a fixed order, so equal grants have equal JSON.
         hash.update(serde_json::to_vec(self).unwrap_or_default());
         format!("{:x}", hash.finalize())
     }
@@ -193,32 +196,31 @@ impl Grant {
         }
     }
 
-    /// The granted part of a tool's needs.
+    /// Returns the granted part of a tool's needs.
     pub fn granted_needs(&self, tool: &Tool) -> Needs {
         let Some(grant) = self.tools.get(tool.own_name()) else {
             return Needs::default();
         };
-        let mut needs = match is_foreign(tool) {
-            true => retain_importable(tool, self.named()),
-            false => {
-                let mut needs = tool.definition.needs.clone();
-                needs.retain_granted(&grant.needs);
-                needs
-            }
+        let mut needs = if is_foreign(tool) {
+            retain_importable(tool, self.named())
+        } else {
+            let mut needs = tool.definition.needs.clone();
+            needs.retain_granted(&grant.needs);
+            needs
         };
         self.withheld.iter().for_each(|kind| needs.clear(*kind));
         needs
     }
 
-    /// Returns true if a server's tool has the definition that a person has seen, and the server is started or reached
-    /// as it was then.
+    /// Returns true if a server's tool still has the definition that a person has seen, and the server is still started
+    /// or reached in the same way.
     fn matches_seen_tool(&self, tool: &Tool) -> bool {
         let granted = self.tools.get(tool.own_name());
         self.imports == sorted(&tool.origin.imports)
             && granted.is_some_and(|granted| granted.definition == definition_hash(tool))
     }
 
-    /// The origin of a server's tools, with the entries marked that a person has seen.
+    /// Returns the origin of a server's tools with the entries that a person has seen marked.
     fn mark_seen(&self, origin: &ToolOrigin) -> ToolOrigin {
         let mut origin = origin.clone();
         for entry in &mut origin.listed {
@@ -238,7 +240,7 @@ impl Grant {
         let is_server = tools
             .first()
             .is_some_and(|tool| tool.source == ToolSource::Mcp);
-        // The "imports" of a server are the lines that say how it is started or reached.
+        // The "imports" of a server are lines that describe how it is started or reached.
         let verb = if is_server { "is" } else { "imports" };
         differences(
             verb,
@@ -289,8 +291,9 @@ impl Grant {
     }
 }
 
-/// Applies the grants of the lock to the tools. `has_consent` gets the plugin's location and the grant's id, and
-/// returns true if a person has consented to it. Returns a line for each grant that does not count.
+/// Applies the grants of the lock file to the tools. `has_consent` gets the plugin's location and the grant's id, and
+/// returns true if a person has consented to that grant. Returns one line for each grant that is ignored or has lost
+/// rights.
 pub fn apply(
     lock: &ToolsLock,
     tools: &mut [Tool],
@@ -299,7 +302,7 @@ pub fn apply(
     let mut problems = Vec::new();
     for (location, grant) in &lock.plugins {
         let named = grant.named();
-        // A component that can reach nothing by itself reaches what a person grants it by name.
+        // A harmless component can still receive rights that a person grants by name.
         let takes_grant = |tool: &Tool| match tool.trust {
             ToolTrust::Untrusted => true,
             ToolTrust::Harmless => is_foreign(tool) && !named.is_empty(),
@@ -314,7 +317,7 @@ pub fn apply(
         if !has_consent(location, &grant.id(location)) {
             if let Some(tool) = plugin_tools.first() {
                 problems.push(format!(
-                    "the grant of {location} in tools.lock was not given by you on this machine and does not count; to give it, run `mimir tools trust {}`",
+                    "the grant of {location} in tools.lock is ignored, because you did not give it on this machine; to give it, run `mimir tools trust {}`",
                     tool.name()
                 ));
             }
@@ -327,7 +330,7 @@ pub fn apply(
             (&status, plugin_tools.iter().find(loses_rights))
         {
             problems.push(format!(
-                "{location} has changed since it was granted files or settings, and has lost them; to review and grant them again, run `mimir tools trust {}`",
+                "{location} has changed since it was granted files or settings, so it no longer has access to them; to review and grant them again, run `mimir tools trust {}`",
                 tool.name()
             ));
         }
@@ -342,13 +345,13 @@ pub fn apply(
             match &status {
                 GrantStatus::Granted => {
                     if is_foreign(tool) {
-                        // Treated as declared needs, so that they are shown with them.
+                        // Shown like declared needs.
                         tool.definition.needs = retain_importable(tool, named.clone());
                     }
                     tool.granted = grant.granted_needs(tool);
                     tool.trust = ToolTrust::Trusted;
                 }
-                // A changed tool of a server does not affect the grants of its unchanged tools.
+                // One changed tool of a server does not affect the grants of the server's unchanged tools.
                 GrantStatus::Changed(_)
                     if tool.source == ToolSource::Mcp && grant.matches_seen_tool(tool) =>
                 {
@@ -362,13 +365,13 @@ pub fn apply(
     problems
 }
 
-/// The entries of a server's lists that its grant covers.
+/// Returns the entries of a server's lists that its grant covers.
 fn seen_entries(origin: &ToolOrigin) -> impl Iterator<Item = String> {
     let seen = origin.listed.iter().filter(|entry| entry.is_seen);
     seen.map(|entry| entry.text.clone())
 }
 
-/// The entries of a server's lists, in lines.
+/// Returns the entries of a server's lists, one line each.
 fn listed_lines(origin: &ToolOrigin) -> impl Iterator<Item = &str> {
     origin
         .listed
@@ -376,7 +379,7 @@ fn listed_lines(origin: &ToolOrigin) -> impl Iterator<Item = &str> {
         .map(|entry: &ListedEntry| entry.text.as_str())
 }
 
-/// Describes the lines that were added to a list and removed from it: `now {verb} …` and `no longer {verb} …`.
+/// Adds a description of each line that was added or removed: `now {verb} …` or `no longer {verb} …`.
 fn differences(verb: &str, old: &[String], new: &[String], changes: &mut Vec<String>) {
     for line in new.iter().filter(|line| !old.contains(line)) {
         changes.push(format!("now {verb} {line}"));
@@ -392,8 +395,8 @@ fn sorted(imports: &[String]) -> Vec<String> {
     imports
 }
 
-/// Imports without the patch numbers of WASI's packages: a patch changes no interface, and every new toolchain brings
-/// new patch numbers.
+/// Returns imports without the patch versions of WASI packages, sorted. A patch version changes no interface, and every
+/// new toolchain has new patch versions.
 fn without_patch_versions(imports: &[String]) -> Vec<String> {
     let unpatched = imports.iter().map(|import| {
         let versioned = import.split_once('@');
@@ -403,7 +406,7 @@ fn without_patch_versions(imports: &[String]) -> Vec<String> {
         let parts: Vec<&str> = version.split('.').collect();
         let number = |part: &&str| !part.is_empty() && part.bytes().all(|c| c.is_ascii_digit());
         match parts.as_slice() {
-            // Release versions only: pre-releases may differ in everything.
+            // Only release versions: a pre-release may change any interface.
             [major, minor, _] if parts.iter().all(number) => format!("{name}@{major}.{minor}"),
             _ => import.clone(),
         }
@@ -414,7 +417,7 @@ fn without_patch_versions(imports: &[String]) -> Vec<String> {
     unpatched
 }
 
-/// The definition of a tool, in lines.
+/// Returns the definition of a tool as lines.
 fn declaration_lines(definition: &ToolDefinition) -> Vec<String> {
     let mut lines = Vec::new();
     let title = definition.title.iter();
@@ -431,7 +434,7 @@ fn declaration_lines(definition: &ToolDefinition) -> Vec<String> {
         let Some(object) = value.as_object() else {
             continue;
         };
-        // Property by property, so that a change is shown at its position.
+        // One line for each property, so that a change shows only the affected property.
         for (key, value) in object {
             match value.as_object().filter(|_| key == "properties") {
                 Some(properties) => lines.extend(

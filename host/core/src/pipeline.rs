@@ -1,23 +1,23 @@
-//! The pipeline: every call passes through it, from every front-end, to every kind of tool, nested calls too.
+//! The pipeline that every tool call passes through: from every front end, to every kind of tool, nested calls too.
 //!
 //! ```text
-//! Call ─► validate ─ Checked ─► decide ─ Ruled ─► approve ─ Approved ─► run ─► Backend ─ Raw ─┐
-//! Outcome ◄─ audit ◄─ Labeled ─ label ◄─ Clean ─ sanitize ◄──────────────────────────────────┘
+//! Call ─► validate ─ Checked ─► decide ─ Ruled ─► approve ─ Approved ─► run ─► Backend ─ CompletedRun ─┐
+//! Outcome ◄─ audit ◄─ Labeled ─ label ◄─ Clean ─ sanitize ◄───────────────────────────────────────────┘
 //! ```
 //!
-//! Each stage takes the type of the one before and returns its own; none can be skipped, because
-//! only a stage can make its type. A refusal at any stage becomes an outcome like any other.
+//! Each stage takes the type that the previous stage returns. No stage can be skipped, because only a stage can create
+//! the type that it returns. A refusal at any stage becomes an [`Outcome`] like any other.
 //!
 //! # Walkthroughs
 //!
 //! A call: `call.rs` (`Call`) → `pipeline.rs` (`Pipeline::call`) → `pipeline/call_recorder.rs` (starts the record) →
 //! `pipeline/validate.rs` (`Checked`) → `pipeline/decide.rs` (rules, paths, network, the tool's assessor: `Ruled`) →
-//! `pipeline/approve.rs` (a question if a rule asks: `Approved`) → `pipeline/run.rs` (waits for a slot) → the backend,
-//! such as `host/wasm/src/backend.rs` (`Raw`) → `pipeline/sanitize.rs` (`Clean`) → `pipeline/label.rs` (`Labeled`) →
-//! `pipeline/audit.rs` (`Outcome`).
+//! `pipeline/approve.rs` (asks a person if a rule requires it: `Approved`) → `pipeline/run.rs` (waits for a slot, then
+//! runs the backend, such as `host/wasm/src/backend.rs`: `CompletedRun`) → `pipeline/sanitize.rs` (`Clean`) →
+//! `pipeline/label.rs` (`Labeled`) → `pipeline/audit.rs` (`Outcome`).
 //!
-//! A grant: `host/app/src/approval_store.rs` or `mimir tools trust` (`host/cli/src/commands/tools_trust.rs`) makes a
-//! `Grant` → `.mimir/tools.lock`, and the id of the grant in the user's own store → `host/app/src/setup.rs` loads both
+//! A grant: `host/app/src/approval_store.rs` or `mimir tools trust` (`host/cli/src/commands/tools_trust.rs`) creates a
+//! `Grant` → `.mimir/tools.lock`, and the grant's id in the user's own store → `host/app/src/setup.rs` loads both
 //! → `grants.rs` (`apply` sets the trust and the granted needs of each tool) → `registry.rs` → `pipeline/decide.rs`
 //! (asks if the grant is missing) → `pipeline/approve.rs` (the rights of the call) → the backend (mounts), and again
 //! for each effect of the running call in `pipeline/effect.rs`, so that a revoked grant stops it.
@@ -26,8 +26,8 @@
 //! `pipeline/decide.rs` (`evaluate_command`) → `pipeline/call_command.rs` parses it once per call
 //! (`CommandRunner::parse_program`, the reader in `host/commands/src/shell.rs`) → `policy/commands.rs` checks each
 //! simple command with the facts of `host/commands` → `pipeline/approve.rs` → the tool (`plugins/exec`) asks to run it
-//! → `pipeline/effect/command.rs` compares it with the call's own command (`is_own`) and checks the parsed program by
-//! the present rules (`PermittedCommand`) → `host/process/src/run.rs` and `host/process/src/sandbox.rs`.
+//! → `pipeline/effect/command.rs` compares it with the call's own command (`is_own`) and checks the parsed program
+//! against the current rules (`PermittedCommand`) → `host/process/src/run.rs` and `host/process/src/sandbox.rs`.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
@@ -84,7 +84,7 @@ use run::CallSlots;
 pub(crate) use session::ContentSource;
 use session::PipelineSessions;
 
-/// The tools and the rules at one moment. A change creates a new snapshot; calls in flight keep theirs.
+/// The tools and the rules at one point in time. A change creates a new snapshot; calls in flight keep the old one.
 #[derive(Debug, Default)]
 pub struct PipelineSnapshot {
     /// The tools.
@@ -106,22 +106,22 @@ pub struct PipelinePorts {
     pub audit: Arc<dyn AuditSink>,
     /// Reads the system time.
     pub clock: Arc<dyn Clock>,
-    /// Reads commands and runs them.
+    /// Parses and runs commands.
     pub runner: Arc<dyn CommandRunner>,
-    /// Completes texts for tools.
+    /// Generates text for tools.
     pub model: Arc<dyn LanguageModel>,
 }
 
-/// The predicted treatment of a call.
+/// The predicted decision about a call, which was not run.
 #[derive(Debug, Clone)]
 pub struct CallExplanation {
     /// The evaluation of all rules.
     pub evaluation: PolicyEvaluation,
-    /// The stored answer that covers the call, if a person would have to be asked otherwise.
+    /// The stored approval that covers the call. `None` if no approval is needed, or if none is stored.
     pub stored_approval: Option<StoredApproval>,
-    /// The remedies, for the person.
+    /// Remedies to show to the person.
     pub remedies: Vec<String>,
-    /// The request that the arguments name, if they name one. It was evaluated and not sent.
+    /// The request that the arguments name, if any. It was evaluated but not sent.
     pub network: Option<RequestPreview>,
 }
 
@@ -129,9 +129,9 @@ pub struct CallExplanation {
 #[derive(Clone)]
 pub struct Pipeline(Arc<Inner>);
 
-/// Brings the tools and rules of a pipeline up to date with the files that they are read from.
+/// Reloads the tools and rules of a pipeline when their files have changed.
 pub trait SnapshotRefresh: Send + Sync {
-    /// Completes once every change that was written before this call is in force, or has been rejected.
+    /// Returns once every file change made before this call is in force or has been rejected.
     fn refresh(&self) -> BoxFuture<'_, ()>;
 }
 
@@ -147,7 +147,7 @@ struct Inner {
 
 /// The source of a pipeline's tools and rules.
 enum SnapshotSource {
-    /// Replaced from outside.
+    /// Set with [`Pipeline::replace`].
     Owned(RwLock<Arc<PipelineSnapshot>>),
     /// Derived from the snapshot of another pipeline.
     Restricted {
@@ -158,10 +158,10 @@ enum SnapshotSource {
     },
 }
 
-/// Removes tools and adds rules.
+/// A function that removes tools and adds rules.
 type SnapshotFilter = dyn Fn(&PipelineSnapshot) -> PipelineSnapshot + Send + Sync;
 
-/// The context of a call: the snapshot at its arrival, and the state that all calls share.
+/// The context of a call: the snapshot at the start of the call, and the state that all calls share.
 struct StageContext<'a> {
     pipeline: &'a Pipeline,
     snapshot: &'a PipelineSnapshot,
@@ -170,12 +170,11 @@ struct StageContext<'a> {
     ports: &'a PipelinePorts,
 }
 
-/// Maximum number of times that a person may change the arguments of one call. The rules are evaluated after each
-/// edit.
+/// Maximum number of times that a person may edit the arguments of one call. The rules are evaluated after each edit.
 const EDITS_MAX: usize = 20;
 
 impl Pipeline {
-    /// Creates a pipeline over these tools, rules and ports.
+    /// Creates a pipeline with the given tools, rules and ports.
     pub fn new(snapshot: PipelineSnapshot, ports: PipelinePorts) -> Self {
         Self(Arc::new(Inner {
             snapshot_source: SnapshotSource::Owned(RwLock::new(Arc::new(snapshot))),
@@ -188,8 +187,9 @@ impl Pipeline {
         }))
     }
 
-    /// A restricted view of this pipeline. Sessions and calls in flight are shared. [`Self::replace`] on the view
-    /// replaces the tools and rules of the outer pipeline, and `narrow` is applied to them again.
+    /// Returns a restricted view of this pipeline, which shares its sessions and its calls in flight. `narrow` derives
+    /// the view's tools and rules. [`Self::replace`] on the view replaces the tools and rules of this pipeline, and
+    /// `narrow` is applied to them again.
     #[must_use]
     pub fn restricted(
         &self,
@@ -247,7 +247,7 @@ impl Pipeline {
         self.0.sessions.clear_granted();
     }
 
-    /// Sets `refresh` to update the tools and rules before each call. Only the first one set counts.
+    /// Sets the hook that updates the tools and rules before each call. Only the first call has an effect.
     pub fn set_refresh(&self, refresh: Arc<dyn SnapshotRefresh>) {
         match &self.0.snapshot_source {
             SnapshotSource::Owned(_) => drop(self.0.refresh.set(refresh)),
@@ -255,7 +255,7 @@ impl Pipeline {
         }
     }
 
-    /// Brings the tools and rules up to date, as each call does. Front ends do this before they list tools.
+    /// Updates the tools and rules, as each call does. Front ends call it before they list tools.
     pub async fn refresh(&self) {
         let mut pipeline = self;
         while let SnapshotSource::Restricted { outer, .. } = &pipeline.0.snapshot_source {
@@ -266,8 +266,8 @@ impl Pipeline {
         }
     }
 
-    /// Ends a session: forgets what it has read and what was approved for it, and kills the commands that it started.
-    /// Front ends call it when a session has ended.
+    /// Ends a session: discards its taint label and its approvals, and kills the commands that it started. Front ends
+    /// call it when a session has ended.
     pub fn end_session(&self, id: &str) {
         if self.0.sessions.end(id) {
             self.0.ports.approval_store.end_session(id);
@@ -275,7 +275,7 @@ impl Pipeline {
         self.0.ports.runner.end_session(id);
     }
 
-    /// Returns the taint label of a session, to be stored beyond this process.
+    /// Returns the taint label of a session. Store it to resume the session in another process.
     pub fn session_label(&self, session: &str) -> ContentLabel {
         self.0.sessions.get(session).label()
     }
@@ -288,24 +288,24 @@ impl Pipeline {
             .record_read(read, ContentSource::Other);
     }
 
-    /// Runs a call from beginning to end. Dropping the future stops the tool and records the call as cancelled.
+    /// Runs a call through all stages. Dropping the future stops the tool and records the call as cancelled.
     pub async fn call(&self, call: Call) -> Outcome {
         self.refresh().await;
         let snapshot = self.snapshot();
         let stage = self.stage_context(&snapshot);
         let in_flight = InFlightGuard::begin(&self.0.active_calls);
-        // On the heap: it lives until the end of the call, and is large.
+        // On the heap: the recorder is large and lives until the end of the call.
         let mut recorder = Box::new(CallRecorder::start(&call, &self.0.ports));
-        let ran = match stage.attempt(call, &mut recorder).await {
-            Ok(ran) => ran,
+        let completed = match stage.attempt(call, &mut recorder).await {
+            Ok(completed) => completed,
             Err(error) => CompletedRun::refused(error),
         };
-        let clean = sanitize::sanitize(ran, &recorder);
+        let clean = sanitize::sanitize(completed, &recorder);
         let labeled = label::label(&stage, clean, &recorder);
         audit::audit(labeled, recorder, in_flight.is_alone()).await
     }
 
-    /// Explains the decision about this call. Only the tool's assessor runs.
+    /// Explains the decision about a call without running the tool. Only the tool's assessor runs.
     pub async fn explain(&self, call: Call) -> Result<CallExplanation, ToolError> {
         let snapshot = self.snapshot();
         let stage = self.stage_context(&snapshot);
@@ -357,7 +357,7 @@ impl StageContext<'_> {
         })
     }
 
-    /// Runs the stages from the call to its tool.
+    /// Runs the stages `validate` to `run`.
     async fn attempt(
         &self,
         mut call: Call,

@@ -1,5 +1,5 @@
-//! The rules that decide about calls, each with its location in a file. [`PolicyFile`] is one file; [`Policy`] is all
-//! of them together.
+//! The rules that decide about calls, each with its location in a file. [`PolicyFile`] holds the rules of one file;
+//! [`Policy`] combines the rules of all files.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -51,18 +51,18 @@ pub use source::RuleSource;
 pub(crate) use commands::{CommandCheck, command_in_arguments, only_reads};
 use tool_settings::SettingsByTool;
 
-/// Approximate token budget of the tool definitions that agents are shown; other tools are found by search. A tenth of
-/// a common context window.
+/// Approximate token budget for the tool definitions shown to agents: a tenth of a common context window. Other tools
+/// are found by search.
 const DISCOVERY_TOKENS: u64 = 20_000;
 
-/// The rules of all settings files, and the values that they set together. Evaluated by the decide stage.
+/// The rules of all settings files, and the merged values of their settings. Evaluated by the decide stage.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
-    /// The files whose rules count, each evaluated separately.
+    /// The files, each evaluated separately.
     files: Vec<PolicyFile>,
     settings: SettingsByTool,
     limits: Limits,
-    /// The names of the secrets of each MCP server, by the location of its tools.
+    /// The names of each MCP server's secrets, by the location of the server's tools.
     server_secrets: BTreeMap<String, Vec<String>>,
     web_search: Option<WebSearchEndpoint>,
     embeddings: Option<EmbeddingsEndpoint>,
@@ -74,17 +74,17 @@ pub struct Policy {
     paths: Arc<Mutex<HashMap<String, PathRules>>>,
 }
 
-/// The arguments of a request of a running call, for rules to match.
+/// The arguments that rules can match for a request of a running call.
 const REQUEST: &[&str] = &["method", "url", "host"];
 
-/// The arguments of a command of a running call, for rules to match.
+/// The arguments that rules can match for a command of a running call.
 const COMMAND: &[&str] = &["command", "workdir"];
 
 impl Policy {
-    /// Creates the policy of a single config file; `source` names the file and the lines of its keys.
+    /// Creates a policy from a single config file. `source` has the file name and the line of each key.
     ///
     /// # Errors
-    /// The first invalid value, with its line.
+    /// Reports the first invalid value, with its line.
     pub fn new(config: &Config, source: impl Into<RuleSource>) -> Result<Self, PolicyError> {
         let file = PolicyFile::new(config, source)?;
         Ok(Self::from_files(config, vec![file]))
@@ -107,7 +107,7 @@ impl Policy {
         }
     }
 
-    /// Adds the rules of a worker, which can deny and ask, but not allow.
+    /// Returns a copy with the rules of a worker added, which can deny and ask, but not allow.
     #[must_use]
     pub fn restricted_by_worker(&self, worker: PolicyFile) -> Self {
         let mut restricted = self.clone();
@@ -144,7 +144,7 @@ impl Policy {
         tool.off && !self.files.iter().any(enables)
     }
 
-    /// Returns the rule that refuses every call of the tool, if there is one.
+    /// Returns the first reason to deny every call of the tool, if there is one.
     pub fn refusal(&self, tool: &Tool) -> Option<DecisionReason> {
         let mut evaluation = PolicyEvaluation::default();
         self.evaluate_tool_rules(tool, &mut evaluation);
@@ -154,23 +154,24 @@ impl Policy {
             .cloned()
     }
 
-    /// Returns the lifetime of the answer "always".
+    /// Returns how long the answer "always" stays valid.
     pub fn approval_lifetime(&self) -> SignedDuration {
         SignedDuration::from_hours(i64::from(self.lease_days) * 24)
     }
 
-    /// Returns true if models see the tool: it can be called, and the profile shows this form of it.
+    /// Returns true if models see the tool: it can be called, the profile shows this form of it, and a person has seen
+    /// its description if that comes from a server.
     pub fn is_listed(&self, tool: &Tool) -> bool {
         self.is_shown(tool) && self.refusal(tool).is_none() && !tool_default::is_unseen(tool)
     }
 
-    /// Returns true if models would see the tool, but no person has yet seen the description that its server gives.
+    /// Returns true if models would see the tool, except that no person has seen its server's description yet.
     pub fn awaits_trust(&self, tool: &Tool) -> bool {
         tool_default::is_unseen(tool) && self.is_shown(tool) && self.refusal(tool).is_none()
     }
 
-    /// Returns the approximate token budget of the tool definitions that agents are shown; other tools are found by
-    /// search. `None` means no limit.
+    /// Returns the approximate token budget for the tool definitions shown to agents. Other tools are found by search.
+    /// `None` means no limit.
     pub fn discovery_budget(&self) -> Option<u64> {
         match self.discovery {
             (ToolDiscovery::Off, _) => None,
@@ -189,7 +190,7 @@ impl Policy {
         tool_forms::is_shown(tool, self.profile)
     }
 
-    /// Returns the number of examples of argument rules that were checked when the files were read.
+    /// Returns the number of argument rule examples that were checked when the files were read.
     pub fn examples(&self) -> usize {
         self.files.iter().map(|file| file.rules.examples()).sum()
     }

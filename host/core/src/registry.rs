@@ -13,18 +13,18 @@ mod reserved;
 
 pub use reserved::ReservedNames;
 
-/// A file, or one of its tools, left out of the registry with the reason. The rest stays usable.
+/// A file, or one tool of a file, that was left out of the registry, with the reason. The other tools stay usable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Quarantined {
     /// The file, or the tool in the file.
     pub location: String,
     /// The kind of fault.
     pub code: ToolErrorCode,
-    /// The fault, and how to fix it.
+    /// The problem, and how to fix it.
     pub reason: String,
 }
 
-/// An immutable set of tools. A change makes a new one.
+/// An immutable set of tools. Each change creates a new registry.
 #[derive(Debug, Default)]
 pub struct Registry {
     tools: Vec<Arc<Tool>>,
@@ -34,9 +34,11 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Takes tools in order of precedence: a later tool whose name or alias is taken is left out, and the reason names
-    /// both sources. A granted tool precedes later ones with its name. If one of them belongs to a server and none is
-    /// granted, all are left out: rules about that name were written for one of them, and mimir cannot tell which.
+    /// Creates a registry from tools in order of precedence. A tool is quarantined if an earlier tool has its name as a
+    /// name or alias. If several sources have a tool with the same name and exactly one is granted, the granted tool
+    /// wins even if it comes later. If one of these sources is a server and not exactly one tool is granted, all are
+    /// quarantined: mimir cannot tell for which of them the rules about the name were written. A built-in tool always
+    /// keeps its name.
     pub fn new(tools: impl IntoIterator<Item = Tool>, quarantined: Vec<Quarantined>) -> Self {
         let mut registry = Self {
             quarantined,
@@ -66,14 +68,15 @@ impl Registry {
         registry
     }
 
-    /// Reserves names for servers: the error for such a name tells why its server is not available.
+    /// Reserves names for servers: for an unknown name with a reserved prefix, [`Self::find`] reports why the server is
+    /// not available.
     #[must_use]
     pub fn with_reserved(mut self, reserved: ReservedNames) -> Self {
         self.reserved = reserved;
         self
     }
 
-    /// Quarantines a tool whose name another source has too; `holder` is the one that a person has granted.
+    /// Quarantines a tool whose name is contested. `holder` is the location of the granted tool with that name.
     fn quarantine_contested(&mut self, tool: &Tool, holder: Option<&str>) {
         let name = tool.name();
         let reason = match holder {
@@ -82,8 +85,8 @@ impl Registry {
                 other_name(tool)
             ),
             None => format!(
-                "more than one source has a tool `{name}`, and none of them was granted: none counts; remove one, or give \
-                 the server another `prefix`"
+                "more than one source has a tool `{name}`, and mimir cannot choose between them, so all are left out; \
+                 remove one, or give the server another `prefix`"
             ),
         };
         self.quarantined.push(Quarantined {
@@ -101,7 +104,7 @@ impl Registry {
                 location: format!("{} ({})", tool.origin.location, tool.name()),
                 code: ToolErrorCode::AlreadyExists,
                 reason: format!(
-                    "the name `{}` is taken: {} ({}) has it already; {}, or remove one of the two",
+                    "the name `{}` is already used by {} ({}); {}, or remove one of the two",
                     tool.name(),
                     other.origin.location,
                     other.name(),
@@ -123,19 +126,19 @@ impl Registry {
         self.names.get(name).map(|&at| &self.tools[at])
     }
 
-    /// Returns the tool with this name or alias. The error names the nearest ones, or tells why its server is not
-    /// available.
+    /// Returns the tool with this name or alias. The error suggests similar names, or explains why the tool's server is
+    /// not available or why the tool was left out.
     pub fn find(&self, name: &str) -> Result<&Arc<Tool>, ToolError> {
         self.get(name).ok_or_else(|| {
             let shown = crate::text::visible(crate::text::prefix(name, 64));
             if let Some(fault) = self.reserved.fault(name) {
-                let message = format!("`{shown}` cannot be called now: {}", fault.message);
+                let message = format!("`{shown}` is not available: {}", fault.message);
                 let remedies = fault.remedies.iter().cloned();
                 return ToolError::new(ToolErrorCode::Unavailable, message).with_remedies(remedies);
             }
             if let Some(quarantined) = self.find_quarantined(name) {
                 let (location, reason) = (&quarantined.location, &quarantined.reason);
-                // The reason may quote the file, which only the person may read.
+                // The reason may quote the file, so only the person sees it, as a remedy.
                 let message = format!(
                     "`{shown}` is left out because of a problem in {location}; `mimir tools info {shown}` shows it"
                 );
@@ -169,13 +172,14 @@ impl Registry {
         })
     }
 
-    /// Returns the tools for which `keep` returns true, under their names here.
+    /// Returns a registry with the tools for which `keep` returns true. Names and aliases stay unchanged.
     #[must_use]
     pub fn only(&self, mut keep: impl FnMut(&Tool) -> bool) -> Self {
         self.map_tools(|tool| keep(tool).then(|| Arc::clone(tool)))
     }
 
-    /// Maps the tools with `choose`, under their names here; drops those that become `None`.
+    /// Returns a registry with the tools that `choose` returns, and without those for which it returns `None`. Names
+    /// and aliases stay unchanged.
     #[must_use]
     pub fn map_tools(&self, mut choose: impl FnMut(&Arc<Tool>) -> Option<Arc<Tool>>) -> Self {
         let mut new_indexes = HashMap::new();
@@ -201,7 +205,7 @@ impl Registry {
         &self.tools
     }
 
-    /// Returns all tools of the plugin that `tool` belongs to.
+    /// Returns all tools of the plugin that provides `tool`.
     pub fn plugin(&self, tool: &Tool) -> Vec<Arc<Tool>> {
         let location = &tool.origin.location;
         let all = self.tools.iter();
@@ -216,14 +220,15 @@ impl Registry {
     }
 }
 
-/// Advice for renaming a tool. The name of a component's tool is in its file, which may be another author's.
+/// Returns advice for renaming a tool. The tool names of a component are part of its file, which the user may be unable
+/// to change, so the advice for components is a prefix.
 fn other_name(tool: &Tool) -> String {
     let file = tool.origin.location.rsplit('/').next().unwrap_or_default();
     match file.strip_suffix(".wasm") {
         Some(stem) if tool.source == ToolSource::Custom => {
             let prefix = crate::name_suggestions::snake(stem);
             format!(
-                "`mimir tools trust {} --prefix {}_` puts a prefix before the names of its tools",
+                "`mimir tools trust {} --prefix {}_` adds a prefix to the names of its tools",
                 crate::text::visible(file),
                 crate::text::prefix(&crate::text::visible(&prefix), 24)
             )
@@ -232,8 +237,9 @@ fn other_name(tool: &Tool) -> String {
     }
 }
 
-/// The contested names: those of several sources where the first does not simply win, each with the only source that a
-/// person has granted, if any. Names of built-in tools are not contested.
+/// Returns the contested names: names used by several sources for which the first source does not win by default. Each
+/// comes with the location of the only granted source, if there is exactly one. Names of built-in tools are never
+/// contested.
 fn contested(tools: &[Tool]) -> HashMap<String, Option<String>> {
     let mut by_name: HashMap<&str, Vec<&Tool>> = HashMap::new();
     for tool in tools {
@@ -253,7 +259,7 @@ fn contested(tools: &[Tool]) -> HashMap<String, Option<String>> {
             (Some(tool), None) => Some(tool.origin.location.clone()),
             _ => None,
         };
-        // Among files in the folder the first wins, unless a person has granted one of them.
+        // Among plugin files the first wins, unless exactly one of them is granted.
         (holder.is_some() || has(ToolSource::Mcp)).then(|| (name.to_owned(), holder))
     });
     contested.collect()

@@ -141,7 +141,7 @@ mod tests {
                 "  asked because",
                 "  which gives",
                 "  and withholds",
-                "  is not asked again after",
+                "  to allow without asking",
                 "  \"always\" would",
             ];
             for line in &plain {

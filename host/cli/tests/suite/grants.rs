@@ -218,7 +218,7 @@ mod on_a_terminal {
             "cannot reach the network",
             "has changed since it was granted",
             "to steal,",
-            "what all its tools need, but for",
+            "what all its tools need, except",
             "and withholds, as before",
         ] {
             assert!(card.contains(part), "{part}: {card}");

@@ -379,7 +379,7 @@ fn mcp_tool_name_cannot_be_taken_by_a_script() {
     let (_, listed) = json_of(home, &["tools", "list"]);
     let listed = listed["quarantined"].to_string();
     assert!(
-        listed.contains("are kept for the tools of mcp:greeter"),
+        listed.contains("are reserved for the tools of mcp:greeter"),
         "{listed}"
     );
 }

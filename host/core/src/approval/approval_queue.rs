@@ -1,5 +1,5 @@
-//! The open cards. Identical calls of one session share one card, unless each has to be answered separately. The cards
-//! of one tool are shown one after the other, so that an answer for the session also covers the waiting ones.
+//! The open cards. Identical calls of one session share one card, unless the approver needs separate answers. The cards
+//! of one tool are shown one after the other, so that an answer for the session also covers waiting cards.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -10,11 +10,11 @@ use tokio::sync::{Mutex as AsyncMutex, OnceCell, OwnedMutexGuard};
 use super::fingerprint::Fingerprint;
 use super::{ApprovalAnswer, Approver, Card};
 
-/// The answer of one card; `None` if an earlier answer turned out to cover it.
+/// The answer to one card. `None` if an earlier answer covers the card.
 type PendingAnswer = Arc<OnceCell<Option<ApprovalAnswer>>>;
 
-/// The identity of a card: the session, the call, its caller, the reasons of the question, and the approver if it
-/// answers single calls only.
+/// The identity of a card: the session, the call, its caller, the reasons (rule and text), and the address of an
+/// approver that needs separate answers.
 type PendingCardKey = (
     String,
     Fingerprint,
@@ -26,14 +26,15 @@ type PendingCardKey = (
 /// The session and the tool whose cards are shown one after the other.
 type Queue = (String, String);
 
-/// The cards that are open now.
+/// The open cards of all sessions.
 #[derive(Default)]
 pub(crate) struct ApprovalQueue {
     open: Mutex<HashMap<PendingCardKey, PendingAnswer>>,
     turns: Mutex<HashMap<Queue, Weak<AsyncMutex<()>>>>,
 }
 
-/// An answer. The next card of the tool is shown only after this is dropped, so that the answer can be stored first.
+/// An answer to a card. The next card of the tool is shown only after this value is dropped, so that the answer can be
+/// stored first.
 pub(crate) struct Answered {
     pub(crate) answer: ApprovalAnswer,
     _turn: Option<OwnedMutexGuard<()>>,
@@ -41,8 +42,8 @@ pub(crate) struct Answered {
 
 impl ApprovalQueue {
     /// Returns the answer to a card. If an identical card is open in this session, its answer is shared. If the caller
-    /// that asks is dropped, the next one asks. `is_covered` is called when it is the card's turn: the result is
-    /// `None` if an answer given in the meantime covers it.
+    /// that shows the card is dropped, a waiting caller shows it. `is_covered` is called when it is the card's turn; if
+    /// an answer given in the meantime covers the card, the result is `None`.
     pub(crate) async fn ask(
         &self,
         approver: &dyn Approver,
@@ -58,7 +59,7 @@ impl ApprovalQueue {
             card.fingerprint.clone(),
             card.caller.clone(),
             reasons.collect(),
-            // The approver lives as long as the question is open, so its address is unique.
+            // The approver lives as long as the card is open, so its address is unique.
             separate.then(|| std::ptr::from_ref(approver).addr()),
         );
         // An answer for a single call covers no other card.
@@ -87,7 +88,7 @@ impl ApprovalQueue {
                 open.remove(&key);
             }
             drop(open);
-            // Edited arguments only answer the call that they were written for.
+            // Edited arguments apply only to the call for which they were written.
             if is_asker || !matches!(answer, Some(ApprovalAnswer::Edit(_))) {
                 return answer.map(|answer| Answered {
                     answer,

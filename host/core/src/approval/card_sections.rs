@@ -1,21 +1,20 @@
-//! The sections of a card besides the arguments, in reading order: identical on a terminal and in another program's
-//! window.
+//! The sections of a card besides the arguments, in reading order. All front ends show the same sections.
 
 use super::Card;
 use crate::text::visible;
 
-/// A heading with its lines.
+/// A section of a card: a heading and its lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CardSection {
     /// The heading, in mimir's own words.
     pub title: &'static str,
-    /// The lines. A tool may have written parts of them, so front-ends show them as quotations.
+    /// The lines. Parts of them may come from a tool, so front ends show them as quotations.
     pub lines: Vec<String>,
 }
 
 impl Card {
-    /// Returns the sections: the possible consequences, the rights that a yes gives, and the reasons of the question.
-    /// Empty sections are left out.
+    /// Returns the sections: possible consequences, the rights that an approval grants, changes, the reasons, remedies,
+    /// and the coverage of "always". Empty sections are left out.
     pub fn sections(&self) -> Vec<CardSection> {
         let reasons = self.reasons.iter().map(|reason| {
             let (decision, text, source) = (reason.decision.as_str(), &reason.text, reason.place());
@@ -28,7 +27,7 @@ impl Card {
             ("has changed since it was granted", self.changes.clone()),
             ("its imports prove that it", self.proofs.clone()),
             ("asked because", reasons.collect()),
-            ("is not asked again after", self.remedies.clone()),
+            ("to allow without asking", self.remedies.clone()),
             (
                 "\"always\" would",
                 always

@@ -8,7 +8,7 @@ use crate::clock::Clock;
 
 use super::{ApprovalAnswer, Approver, Card};
 
-/// Asks one approver after the other until one answers. A timeout counts as a no.
+/// Asks one approver after the other until one answers. A timeout counts as [`ApprovalAnswer::Unattended`].
 pub struct ApproverChain {
     approvers: Vec<Arc<dyn Approver>>,
     timeout: Option<Duration>,
@@ -16,7 +16,7 @@ pub struct ApproverChain {
 }
 
 impl ApproverChain {
-    /// Creates a chain that asks in this order.
+    /// Creates a chain that asks the approvers in this order. `timeout` limits the total waiting time for one card.
     pub fn new(
         approvers: Vec<Arc<dyn Approver>>,
         timeout: Option<Duration>,
@@ -31,7 +31,7 @@ impl ApproverChain {
 
     async fn first_answer(&self, card: &Card) -> ApprovalAnswer {
         let mut last = ApprovalAnswer::Unattended {
-            remedy: "No way to ask a person is set up.".to_owned(),
+            remedy: "No way to ask for approval is configured.".to_owned(),
         };
         for approver in &self.approvers {
             match approver.ask(card).await {
@@ -65,7 +65,7 @@ impl Approver for ApproverChain {
                 answer = self.first_answer(card) => answer,
                 () = timer => ApprovalAnswer::Unattended {
                     remedy: format!(
-                        "No answer within {} s (approvals.timeoutMs): call it again when a person can answer.",
+                        "No answer within {} s (approvals.timeoutMs): call the tool again when a person can answer.",
                         timeout.as_secs_f64()
                     ),
                 },

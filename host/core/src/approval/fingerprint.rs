@@ -8,12 +8,12 @@ use sha2::{Digest, Sha256};
 
 use crate::call::CallingTool;
 
-/// sha256 over a tool's name, the digest of its build, the arguments, and the callers, in lower-case hex.
+/// sha256 over the tool's name, the digest of its build, the arguments and the callers, in lower-case hex.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fingerprint(String);
 
-/// Length of the short form: enough to distinguish the fingerprints in a list.
+/// Length of the short form in characters: enough to distinguish the fingerprints in a list.
 const SHORT_LEN: usize = 12;
 
 impl Fingerprint {
@@ -22,7 +22,7 @@ impl Fingerprint {
         Self::for_nested_call(tool, digest, arguments, &[])
     }
 
-    /// Returns the fingerprint of a nested call. The callers begin with the outermost.
+    /// Returns the fingerprint of a nested call. `callers` begins with the outermost.
     pub fn for_nested_call(
         tool: &str,
         digest: &str,
@@ -41,12 +41,12 @@ impl Fingerprint {
         Self(format!("{:x}", hash.finalize()))
     }
 
-    /// Returns the full text.
+    /// Returns the fingerprint as 64 hex digits.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Returns the first characters, for display.
+    /// Returns the first 12 hex digits, for display.
     pub fn short(&self) -> &str {
         crate::text::prefix_bytes(&self.0, SHORT_LEN)
     }
@@ -58,13 +58,13 @@ impl fmt::Display for Fingerprint {
     }
 }
 
-/// Hashes a text after its length.
+/// Hashes the length of a text, then the text.
 fn hash_part(hash: &mut Sha256, part: &str) {
     hash.update((part.len() as u64).to_le_bytes());
     hash.update(part);
 }
 
-/// Hashes a value independently of the order of its members.
+/// Hashes a JSON value independently of the order of object members.
 fn hash_value(hash: &mut Sha256, value: &Value) {
     match value {
         Value::Object(map) => {

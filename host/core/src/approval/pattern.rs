@@ -1,5 +1,5 @@
-//! The calls that one approval covers: those with the same arguments, except for the payload of a built-in tool that
-//! was not in question; or those whose commands match the ones that were shown.
+//! The calls that one approval covers: calls with the same arguments, except payload arguments of built-in tools that
+//! no rule asked about; or calls whose commands match the patterns that were shown.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -10,19 +10,19 @@ use crate::network::RequestTarget;
 use crate::text;
 use crate::tool::{Tool, ToolSource};
 
-/// A pattern of arguments: those with a fixed value, and those with any value.
+/// A pattern that matches the arguments of calls: some arguments are fixed, others may have any value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalPattern {
-    /// Exactly these arguments, and no others.
+    /// Arguments that must have exactly these values. Arguments that the pattern does not mention are not allowed.
     fixed: Map<String, Value>,
-    /// Arguments with any value, or left out.
+    /// Arguments that may have any value or be absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     open: Vec<String>,
     /// Instead of arguments: patterns that must cover every command of the call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     commands: Vec<String>,
-    /// Instead of the exact `url`: requests with one method to one origin.
+    /// Instead of an exact `url`: requests to one origin with one method.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     requests: Option<RequestPattern>,
 }
@@ -38,8 +38,8 @@ struct RequestPattern {
 }
 
 impl RequestPattern {
-    /// The request that these arguments name in `url` and `method`. `None` for one with a body: the data sent differs
-    /// each time.
+    /// Returns the pattern for the request that `url` and `method` name. `None` without a valid URL, and for a request
+    /// with a body: the data sent differs each time.
     fn from_arguments(arguments: &Value) -> Option<Self> {
         if !matches!(&arguments["body"], Value::Null) && arguments["body"] != "" {
             return None;
@@ -56,32 +56,32 @@ impl RequestPattern {
     }
 }
 
-/// The arguments that determine a request's target and data.
+/// The arguments that determine the target and the data of a request.
 const REQUEST: [&str; 3] = ["url", "method", "body"];
 
-/// The payload arguments and display options of built-in tools. A person who answers "always" approves the file, or
-/// the address.
+/// Payload arguments and display options of built-in tools. The answer "always" approves the file or the URL, with any
+/// payload.
 const PAYLOAD: &[(&str, &[&str])] = &[
     ("write_file", &["content", "encoding"]),
     ("edit_file", &["pattern", "replacement", "regex", "all"]),
     ("web_fetch", &["format", "offset", "maxLength", "timeout"]),
 ];
 
-/// The arguments that a built-in tool may send with a request if only its origin was in question: headers are checked
-/// before each request, like its URL.
+/// Arguments of built-in tools that may have any value if a rule asked only about the origin: the headers are checked
+/// before each request, like the URL.
 const SENT_WITH_REQUEST: &[(&str, &[&str])] = &[("web_fetch", &["headers"])];
 
-/// Built-in tools that ask for each call: the same arguments remove different data each time. A yes to deleting a file
-/// does not cover the next file of that name.
+/// Built-in tools that ask for each call, because the same arguments affect different data each time: an approval to
+/// delete a file does not cover the next file with that name.
 const EACH_TIME: &[&str] = &["delete_file"];
 
-/// Returns true if a yes to a call of this tool never covers another call and is not stored.
+/// Returns true if an approval for this tool never covers another call and is never stored.
 pub(crate) fn is_asked_each_time(tool: &Tool) -> bool {
     tool.source == ToolSource::BuiltIn && EACH_TIME.contains(&tool.name().as_str())
 }
 
-/// Returns the patterns of the commands in question. `None` unless each command has one and no other question depends
-/// on the arguments: then the call is covered only exactly as shown.
+/// Returns the patterns of the commands that rules ask about. `None` unless every such command has a pattern and no
+/// other `ask` reason depends on the arguments; an approval then covers only the exact call.
 fn command_patterns(evaluation: &PolicyEvaluation) -> Option<Vec<String>> {
     let mut patterns: Vec<String> = Vec::new();
     for (reason, basis) in evaluation.asking_reasons_with_basis() {
@@ -101,8 +101,8 @@ fn command_patterns(evaluation: &PolicyEvaluation) -> Option<Vec<String>> {
 const VALUE_MAX: usize = 80;
 
 impl ApprovalPattern {
-    /// Returns the coverage of "always" for this call. For a tool that is not built in, exactly these arguments are
-    /// covered. An argument that a rule asks about is covered only as shown.
+    /// Creates the pattern that the answer "always" to this call stores. Payload arguments are open only for built-in
+    /// tools, and only if no rule asks about them.
     pub(crate) fn for_call(tool: &Tool, arguments: &Value, evaluation: &PolicyEvaluation) -> Self {
         if let Some(commands) = command_patterns(evaluation) {
             return Self {
@@ -143,7 +143,7 @@ impl ApprovalPattern {
         }
     }
 
-    /// Returns true if one of its patterns covers the command.
+    /// Returns true if one of the command patterns covers the command.
     pub(crate) fn covers_command(&self, offer: &ApprovalOffer) -> bool {
         let mut patterns = self.commands.iter();
         patterns.any(|pattern| {
@@ -152,7 +152,7 @@ impl ApprovalPattern {
         })
     }
 
-    /// Returns true if a call with these arguments is covered.
+    /// Returns true if a call with these arguments is covered. Always false for a pattern of commands.
     pub fn covers(&self, arguments: &Value) -> bool {
         let Some(map) = arguments.as_object().filter(|_| self.commands.is_empty()) else {
             return false;
@@ -167,7 +167,7 @@ impl ApprovalPattern {
                 || self.requests == RequestPattern::from_arguments(arguments))
     }
 
-    /// Describes the pattern for a person: `path="notes.md", any content`.
+    /// Describes the pattern for display, such as `path="notes.md", any content`.
     pub fn describe(&self) -> String {
         if !self.commands.is_empty() {
             let commands: Vec<String> = self
@@ -211,7 +211,7 @@ mod tests {
     use crate::pipeline::tests::tool;
     use serde_json::json;
 
-    /// A question about these arguments.
+    /// Creates an evaluation in which a rule asks about these arguments.
     fn asked(reads: RuleArguments) -> PolicyEvaluation {
         asked_by(RuleBasis::from(reads))
     }
@@ -289,7 +289,7 @@ mod tests {
             serde_json::from_str::<ApprovalPattern>(&text).unwrap(),
             pattern
         );
-        // Of a tool whose author is unknown the other arguments stay as they were.
+        // For a tool that is not built in, the other arguments stay fixed.
         let stranger = tool("sample");
         let pattern = ApprovalPattern::for_call(
             &stranger,

@@ -1,4 +1,4 @@
-//! A stored approval with its coverage, and the port to the approval store.
+//! Stored approvals, and the port to the approval store.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -16,11 +16,11 @@ use super::fingerprint::Fingerprint;
 use super::pattern::ApprovalPattern;
 use super::workspace_binding::WorkspaceBinding;
 
-/// A person's yes to the calls of one tool that its pattern covers.
+/// A person's approval of all calls of one tool that a pattern covers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct StoredApproval {
-    /// The id: the fingerprint of the call that was shown.
+    /// The fingerprint of the call that was shown, as the id of the approval.
     pub id: Fingerprint,
     /// The tool's canonical name.
     pub tool: String,
@@ -29,18 +29,18 @@ pub struct StoredApproval {
     /// The calling tools, the outermost first; empty for a top-level call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub callers: Vec<CallingTool>,
-    /// The calls that it covers.
+    /// The calls that the approval covers.
     pub pattern: ApprovalPattern,
-    /// The state of the workspace that it is bound to.
+    /// The state of the workspace that the approval is bound to.
     #[serde(default, skip_serializing_if = "WorkspaceBinding::is_empty")]
     pub scene: WorkspaceBinding,
-    /// The reasons of the question. A different reason is a different question.
+    /// The `ask` reasons that were approved. A call with any other reason is not covered.
     pub reasons: Vec<String>,
-    /// The person who approved.
+    /// The origin of the approval, at present always `user`.
     pub added_by: String,
-    /// The time of the answer.
+    /// The time of the approval.
     pub added_at: Timestamp,
-    /// The expiry.
+    /// The expiry time. `None` if the approval does not expire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
     /// The time of the last use.
@@ -48,8 +48,8 @@ pub struct StoredApproval {
     pub last_used: Option<Timestamp>,
 }
 
-/// Returns the reasons of a question in a comparable form. A rule is identified by its content: another rule may take
-/// its name and location later. Commands that patterns cover are left out.
+/// Returns the `ask` reasons in a comparable form. Rules are identified by their content, because another rule may get
+/// the same name and location later. Reasons about commands that a pattern can cover are left out.
 fn question_reasons(evaluation: &PolicyEvaluation) -> Vec<String> {
     evaluation
         .asking_reasons_with_basis()
@@ -75,7 +75,7 @@ pub(crate) struct ApprovalLookup<'a> {
 }
 
 impl StoredApproval {
-    /// The stored approval that a yes to this call creates.
+    /// Creates the stored approval of this call.
     pub(crate) fn new(
         lookup: &ApprovalLookup<'_>,
         now: Timestamp,
@@ -103,7 +103,8 @@ impl StoredApproval {
         }
     }
 
-    /// Returns true if the approval is in force. An approval from the future was given under another clock and is not.
+    /// Returns true if the approval is in force: not expired, and not dated in the future (then the clock was set
+    /// back).
     pub fn is_live(&self, now: Timestamp) -> bool {
         self.added_at <= now && self.expires_at.is_none_or(|expires_at| now < expires_at)
     }
@@ -117,7 +118,7 @@ impl StoredApproval {
                 .files_match(lookup, lookup.evaluation.executed_files())
     }
 
-    /// Returns true if the approval was given for the same tool, the same callers, and all of these reasons.
+    /// Returns true if the approval was given for the same build of the tool, the same callers, and all of `reasons`.
     fn matches_question(&self, lookup: &ApprovalLookup<'_>, reasons: &[String]) -> bool {
         self.tool == lookup.tool.name().as_str()
             && self.digest == lookup.tool.origin.digest
@@ -137,8 +138,8 @@ pub(crate) fn find_covering<'a>(
     approvals.find(|approval| approval.is_live(now) && approval.covers(lookup, &reasons))
 }
 
-/// Finds stored approvals that together cover every command in question; none if a command is not covered, or if no
-/// command is in question.
+/// Finds stored approvals that together cover every command that rules ask about. Empty if a command is not covered, or
+/// if no rule asks about a command.
 pub(crate) fn find_covering_commands<'a>(
     approvals: impl IntoIterator<Item = &'a StoredApproval>,
     lookup: &ApprovalLookup<'_>,
@@ -167,12 +168,12 @@ pub(crate) fn find_covering_commands<'a>(
     covering
 }
 
-/// Converts a time to the stored form. A time out of range becomes the minimum, at which no approval is in force.
+/// Converts a time to a timestamp. A time out of range becomes the minimum, at which no approval is in force.
 pub(crate) fn timestamp(now: SystemTime) -> Timestamp {
     Timestamp::try_from(now).unwrap_or(Timestamp::MIN)
 }
 
-/// A permanent answer that could not be stored.
+/// A failed access to the approval store.
 #[derive(Debug, thiserror::Error)]
 #[error("{location}: {text}")]
 pub struct ApprovalStoreError {
@@ -182,9 +183,9 @@ pub struct ApprovalStoreError {
     pub text: String,
 }
 
-/// The store of a person's permanent answers. No tool can reach it.
+/// The store of permanent approvals. No tool can reach it.
 pub trait ApprovalStore: Send + Sync {
-    /// Returns the stored approvals, in force or not.
+    /// Returns all stored approvals, expired ones included.
     fn approvals(&self) -> Result<Vec<StoredApproval>, ApprovalStoreError>;
 
     /// Stores an approval, replacing one with the same id.
@@ -193,7 +194,7 @@ pub trait ApprovalStore: Send + Sync {
     /// Records that an approval was used.
     fn record_use(&self, id: &Fingerprint, at: Timestamp);
 
-    /// Lists an approval of one session of this process, so that a person can find and revoke it.
+    /// Lists an approval for one session of this process, so that a person can find and revoke it.
     fn list_for_session(
         &self,
         session: &str,
@@ -206,12 +207,12 @@ pub trait ApprovalStore: Send + Sync {
     /// Ends a session of this process with all of its approvals.
     fn end_session(&self, session: &str);
 
-    /// Grants a plugin in its current build the needs of all its tools, except for these kinds. `plugin` has its
-    /// tools.
+    /// Grants a plugin, in its current build, the needs of all its tools except the `withheld` kinds. `plugin` contains
+    /// all tools of the plugin.
     fn grant(&self, plugin: &[Arc<Tool>], withheld: &[NeedKind]) -> Result<(), ApprovalStoreError>;
 }
 
-/// A store that stores nothing.
+/// An approval store without storage: it has no approvals, and storing one fails.
 pub struct NoApprovalStore;
 
 impl ApprovalStore for NoApprovalStore {

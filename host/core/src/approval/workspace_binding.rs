@@ -1,5 +1,5 @@
 //! The state of the workspace that an approval is bound to: the content of executed files, and the targets of links
-//! among the arguments. A yes to `sh build.sh` covers that file with its current content.
+//! among the arguments. An approval of `sh build.sh` covers that file only while its content is unchanged.
 
 use std::collections::BTreeMap;
 
@@ -11,23 +11,23 @@ use crate::tool::{ToolGroup, ToolSource};
 
 use super::stored_approval::ApprovalLookup;
 
-/// The state of the workspace that a person approved.
+/// The state of the workspace at the time of an approval.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceBinding {
-    /// Executed files, each with the id of its content.
+    /// Paths of executed files, each with the id of the file's content.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     code: BTreeMap<String, String>,
-    /// Arguments that are paths through links, each with its target.
+    /// Names of arguments that are paths through links, each with the target path.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     leads: BTreeMap<String, String>,
 }
 
-/// The target of a path that leads to no file of the workspace.
+/// Stored target of a path that leads out of the workspace.
 const OUTSIDE: &str = "..";
 
 impl WorkspaceBinding {
-    /// Captures the current state. Unknown content is left out, and then nothing is covered.
+    /// Captures the current state. A file with unknown content is left out, so the approval never covers a later call.
     pub(super) fn capture(lookup: &ApprovalLookup<'_>) -> Self {
         let with_content = |path: &String| {
             let content = lookup.tool.backend.content_id(path)?;
@@ -53,7 +53,7 @@ impl WorkspaceBinding {
         self.leads == link_targets(lookup)
     }
 
-    /// Returns true if these files are unchanged.
+    /// Returns true if all these files are bound and unchanged.
     pub(super) fn files_match<'a>(
         &self,
         lookup: &ApprovalLookup<'_>,
@@ -65,13 +65,14 @@ impl WorkspaceBinding {
         })
     }
 
-    /// Lists the files for a person; `None` if there are none.
+    /// Lists files for display, such as "`a.sh`, `b.sh`". `None` if there are none.
     pub(crate) fn describe_files<'a>(code: impl IntoIterator<Item = &'a String>) -> Option<String> {
         let mut names: Vec<String> = Vec::new();
         for path in code {
-            let shown = match path.is_empty() {
-                true => "a file that is not known".to_owned(),
-                false => format!("`{}`", crate::text::visible(path)),
+            let shown = if path.is_empty() {
+                "an unknown file".to_owned()
+            } else {
+                format!("`{}`", crate::text::visible(path))
             };
             if !names.contains(&shown) {
                 names.push(shown);
@@ -81,7 +82,7 @@ impl WorkspaceBinding {
     }
 }
 
-/// Returns the targets of the path arguments of a file tool that differ from the paths as written.
+/// Returns the arguments of a built-in file tool that are paths through links, each with the target path.
 fn link_targets(lookup: &ApprovalLookup<'_>) -> BTreeMap<String, String> {
     let tool = lookup.tool;
     if tool.source != ToolSource::BuiltIn || tool.definition.group != ToolGroup::Fs {
@@ -90,7 +91,7 @@ fn link_targets(lookup: &ApprovalLookup<'_>) -> BTreeMap<String, String> {
     let links = LinkResolver::for_tool(tool);
     let arguments = lookup.arguments.as_object().into_iter().flatten();
     let paths = arguments.filter_map(|(name, value)| {
-        // Another argument that happens to match a link's name costs one lookup and does no harm.
+        // An argument that is not a path, but equals a link's name, costs one lookup and does no harm.
         let target = match links.resolve(value.as_str()?) {
             RealPath::AsWritten => return None,
             RealPath::Other(path) => path,

@@ -1,4 +1,4 @@
-//! The reasons of all rules that applied to a call, and the decision that follows from them.
+//! The reasons of all rules that applied to a call, and the resulting decision.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ impl Finding {
     }
 }
 
-/// A decision with the reasons of all rules that applied. Without any rule it is `ask`.
+/// The reasons of all rules that applied to a call. The decision is the strictest of theirs, or `ask` without any.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct PolicyEvaluation {
     #[serde(rename = "reasons")]
@@ -46,7 +46,7 @@ impl PolicyEvaluation {
         self.findings.push(Finding { reason, basis });
     }
 
-    /// Adds a reason whose text is untrusted, so that a model does not read it as mimir's own.
+    /// Adds a reason whose text is untrusted and must not be shown to a model as mimir's own words.
     pub(crate) fn push_untrusted(&mut self, reason: DecisionReason) {
         self.push_untrusted_with_basis(reason, RuleBasis::default());
     }
@@ -67,30 +67,32 @@ impl PolicyEvaluation {
         }
     }
 
-    /// A copy whose text can be given to a model as mimir's own. A person reads the original.
+    /// Returns a copy without untrusted text, which is safe to show to a model. A person sees the original.
     #[must_use]
     pub fn without_untrusted_text(&self) -> Self {
-        let mut told = self.clone();
-        for Finding { reason, basis } in &mut told.findings {
-            *reason = match basis.untrusted_text {
-                true => reason.without_untrusted_text(),
-                false => reason.without_place(),
+        let mut cleaned = self.clone();
+        for Finding { reason, basis } in &mut cleaned.findings {
+            *reason = if basis.untrusted_text {
+                reason.without_untrusted_text()
+            } else {
+                reason.without_place()
             };
         }
-        told
+        cleaned
     }
 
-    /// Adds workspace files that the call executes, by path; an empty path stands for an unknown file.
+    /// Adds paths of workspace files that the call executes. An empty path means an unknown file.
     pub(crate) fn add_executed_files(&mut self, code: &[String]) {
         self.code.extend_from_slice(code);
     }
 
-    /// The workspace files that the call executes.
+    /// Returns the paths of the workspace files that the call executes. An empty path means an unknown file.
     pub(crate) fn executed_files(&self) -> impl Iterator<Item = &String> {
         self.code.iter()
     }
 
-    /// Disables each `allow` from index `from` on, for the given reason.
+    /// Notes in each `allow` from index `from` on the cause why it does not count. Its decision stays `allow`, so the
+    /// caller must not let it replace the tool's own default.
     pub(crate) fn withhold(&mut self, from: usize, why: WithheldCause) {
         for Finding { reason, basis } in self.findings.iter_mut().skip(from) {
             if reason.decision == Decision::Allow {
@@ -107,7 +109,7 @@ impl PolicyEvaluation {
         self.code.append(&mut later.code);
     }
 
-    /// Appends the reasons of a later evaluation that are not present yet.
+    /// Appends the reasons of a later evaluation that this evaluation does not have yet.
     pub(crate) fn append_new(&mut self, later: PolicyEvaluation) {
         for finding in later.findings {
             if !self.reasons().any(|reason| *reason == finding.reason) {
@@ -116,7 +118,7 @@ impl PolicyEvaluation {
         }
     }
 
-    /// Removes the questions that have been answered.
+    /// Removes the `ask` reasons for which `answered` returns true.
     pub(crate) fn remove_answered(&mut self, answered: impl Fn(&DecisionReason) -> bool) {
         self.findings
             .retain(|Finding { reason, .. }| reason.decision != Decision::Ask || !answered(reason));
@@ -132,7 +134,7 @@ impl PolicyEvaluation {
     /// Masks secrets in the texts.
     pub(crate) fn mask(&mut self, redactor: &Redactor) {
         for Finding { reason, .. } in &mut self.findings {
-            // In most reasons only the text can hold foreign words, and a long script has many reasons.
+            // Built-in rules have a constant source, and a long script has many such reasons.
             if reason.source == BUILT_IN_SOURCE {
                 redactor.mask_text(&mut reason.text);
                 redactor.mask_text(&mut reason.rule);
@@ -145,7 +147,7 @@ impl PolicyEvaluation {
         }
     }
 
-    /// Adds the verdict on one simple command.
+    /// Adds the verdict on one simple command. Of several verdicts on one command, the strictest is kept.
     pub(crate) fn add_command_verdict(&mut self, verdict: CommandVerdict) {
         match self
             .commands
@@ -158,7 +160,7 @@ impl PolicyEvaluation {
         }
     }
 
-    /// The verdict on each simple command, in the order of the text; empty if the call runs no commands.
+    /// Returns the verdict on each simple command, in the order of the script. Empty if the call runs no commands.
     pub fn commands(&self) -> &[CommandVerdict] {
         &self.commands
     }
@@ -174,36 +176,36 @@ impl PolicyEvaluation {
         self.findings.is_empty()
     }
 
-    /// The strictest decision of all rules.
+    /// Returns the strictest decision of all rules, or `ask` if no rule applied.
     pub fn decision(&self) -> Decision {
         let decisions = self.reasons().map(|reason| reason.decision);
         decisions.max().unwrap_or(Decision::Ask)
     }
 
-    /// The reasons of all rules that applied, in the order of the layers.
+    /// Returns the reasons of all rules that applied, in the order of evaluation.
     pub fn reasons(&self) -> impl ExactSizeIterator<Item = &DecisionReason> {
         self.findings.iter().map(|finding| &finding.reason)
     }
 
-    /// The reasons, as the details of the error of a call that does not run.
+    /// Returns the reasons as the details of an error.
     pub(crate) fn error_details(&self) -> Value {
         json!({ "reasons": self.findings })
     }
 
-    /// The reasons that require an approval.
+    /// Returns the reasons that require an approval.
     pub fn asking(&self) -> impl Iterator<Item = &DecisionReason> {
         self.reasons()
             .filter(|reason| reason.decision == Decision::Ask)
     }
 
-    /// The reasons that require an approval, each with its basis.
+    /// Returns the reasons that require an approval, each with its basis.
     pub(crate) fn asking_reasons_with_basis(
         &self,
     ) -> impl Iterator<Item = (&DecisionReason, &RuleBasis)> {
         self.reasons_with_decision(Decision::Ask)
     }
 
-    /// The reasons with the given decision, each with its basis.
+    /// Returns the reasons with the given decision, each with its basis.
     pub(crate) fn reasons_with_decision(
         &self,
         decision: Decision,
@@ -212,13 +214,13 @@ impl PolicyEvaluation {
         both.filter(move |(reason, _)| reason.decision == decision)
     }
 
-    /// Returns true if all questions are about the origin and the method of a request.
+    /// Returns true if there are `ask` reasons, and all of them concern only the origin and the method of a request.
     pub(crate) fn asks_per_origin(&self) -> bool {
         let mut asking = self.asking_reasons_with_basis().peekable();
         asking.peek().is_some() && asking.all(|(_, basis)| basis.per_origin)
     }
 
-    /// The evaluation reduced to the questions about a host that is on no list.
+    /// Returns an evaluation with only the `ask` reasons about an unlisted host.
     pub(crate) fn unlisted_host_questions(&self) -> Self {
         let mut about = Self::default();
         for (reason, basis) in self.asking_reasons_with_basis() {
@@ -229,19 +231,19 @@ impl PolicyEvaluation {
         about
     }
 
-    /// Returns true if a question may concern this argument.
+    /// Returns true if an `ask` reason may depend on this argument.
     pub(crate) fn asks_about(&self, argument: &str) -> bool {
         let mut asking = self.asking_reasons_with_basis();
         asking.any(|(_, basis)| basis.reads.includes(argument))
     }
 
-    /// The `allow` reasons that do not count until a person accepts their file.
+    /// Returns the `allow` reasons that do not count until a person accepts their file.
     pub(crate) fn withheld(&self) -> impl Iterator<Item = &DecisionReason> {
         let withheld = self.findings.iter().filter(|one| one.basis.withheld);
         withheld.map(|finding| &finding.reason)
     }
 
-    /// The first reason with the final decision.
+    /// Returns the first reason with the final decision. `None` if no rule applied.
     pub fn decisive(&self) -> Option<&DecisionReason> {
         let decision = self.decision();
         self.reasons().find(|reason| reason.decision == decision)
@@ -265,7 +267,7 @@ mod tests {
     #[test]
     fn decision_is_the_strictest_in_any_order() {
         let mut evaluation = PolicyEvaluation::default();
-        assert_eq!(evaluation.decision(), Decision::Ask, "silence asks");
+        assert_eq!(evaluation.decision(), Decision::Ask, "no rule applies");
         evaluation.push(reason(Decision::Allow));
         assert_eq!(evaluation.decision(), Decision::Allow);
         evaluation.push(reason(Decision::Deny));

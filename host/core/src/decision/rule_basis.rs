@@ -1,25 +1,25 @@
-//! Facts that a stored approval depends on, beside the name and the text of a rule.
+//! The properties of a rule, besides its name and text, that a stored approval depends on.
 
 use std::sync::Arc;
 
 use crate::command::ShellWord;
 
-/// The inputs of a rule, as far as a stored approval depends on them. Never shown.
+/// The properties of a rule that stored approvals and remedies depend on. Never shown.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct RuleBasis {
-    /// Identifies the content of the rule if its name and text do not: another rule may take its place later.
+    /// A digest of the rule's content, if name and text do not identify the rule: another rule may have them later.
     pub(crate) content: Option<Arc<str>>,
-    /// The arguments that it reads.
+    /// The arguments that the rule reads.
     pub(crate) reads: RuleArguments,
     /// True for an `allow` that does not count until a person accepts its file.
     pub(crate) withheld: bool,
-    /// True if the text comes from an unaccepted (untrusted) source.
+    /// True if the text comes from an untrusted source, such as an unaccepted file or a tool.
     pub(crate) untrusted_text: bool,
-    /// The exact line or command that would allow it, if the rule's name alone does not tell.
+    /// The exact setting or command that would allow the call, if it does not follow from the rule's name.
     pub(crate) remedy: Option<Arc<str>>,
-    /// For a question about one simple command that can be approved for all similar ones: these commands.
+    /// The similar commands that an approval can cover, if the rule asks about one simple command.
     pub(crate) offer: Option<Arc<ApprovalOffer>>,
-    /// True if it asks about the origin and the method of a request alone, so that an approval covers every URL there.
+    /// True if the rule depends only on the origin and method of a request, so that an approval covers all its URLs.
     pub(crate) per_origin: bool,
 }
 
@@ -28,26 +28,26 @@ pub(crate) struct RuleBasis {
 pub(crate) struct ApprovalOffer {
     /// The command in question.
     pub(crate) words: Vec<ShellWord>,
-    /// The pattern that "always" stores; it covers the command.
+    /// The pattern that the answer "always" stores. It covers the command.
     pub(crate) pattern: String,
-    /// The workspace files that it executes; an empty path stands for an unknown file.
+    /// The workspace files that the command executes. An empty path means an unknown file.
     pub(crate) code: Vec<String>,
-    /// True if it runs code of the project from files that are not named anywhere.
+    /// True if the command runs project code from files that it does not name, as `make` does.
     pub(crate) builds: bool,
 }
 
-/// The arguments that a rule looks at.
+/// The arguments that a rule reads.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum RuleArguments {
-    /// Any of them, unless a narrower set is known.
+    /// Possibly all arguments.
     #[default]
     Everything,
-    /// These, by name.
+    /// Only the arguments with these names.
     Only(Arc<[String]>),
 }
 
 impl RuleArguments {
-    /// No arguments: the rule is about the tool, or about the effects of the call as a whole.
+    /// Returns an empty set, for a rule about the tool or about the effects of the call as a whole.
     pub(crate) fn none() -> Self {
         RuleArguments::Only(Arc::default())
     }

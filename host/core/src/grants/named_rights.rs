@@ -10,10 +10,10 @@ use crate::network::HostPattern;
 use crate::registry::Quarantined;
 use crate::tool::{Tool, ToolName, ToolSource};
 
-/// The methods that a component without declared needs may use at its hosts.
+/// HTTP methods that a component without declared needs may use for its hosts.
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-/// The need of a host that a person names for a component, with every method.
+/// Creates the need for a host that a person names for a component, with all methods.
 pub fn named_host(host: &HostPattern) -> HostNeed {
     HostNeed {
         host: host.to_string(),
@@ -22,7 +22,7 @@ pub fn named_host(host: &HostPattern) -> HostNeed {
     }
 }
 
-/// The need of a folder that a person names for a component.
+/// Creates the need for a folder that a person names for a component.
 pub fn named_folder(path: &str, access: DirectoryAccess) -> FileNeed {
     FileNeed {
         path: path.to_owned(),
@@ -31,28 +31,28 @@ pub fn named_folder(path: &str, access: DirectoryAccess) -> FileNeed {
     }
 }
 
-/// Returns true for a tool of a component that was not written for mimir and cannot declare its needs: a person names
-/// them.
+/// Returns true if the tool belongs to a component that was not written for mimir and cannot declare its needs. A
+/// person grants rights to it by name.
 pub fn is_foreign(tool: &Tool) -> bool {
     !tool.origin.declares_needs && tool.source == ToolSource::Custom
 }
 
-/// Returns true if hosts can be named for a tool: it can send requests, and cannot declare where to.
+/// Returns true if hosts can be named for a tool: it can send requests, but cannot declare hosts.
 pub fn takes_hosts(tool: &Tool) -> bool {
     is_foreign_with(tool, "wasi:http/outgoing-handler")
 }
 
-/// Returns true if folders can be named for a tool: it can open files, and cannot declare which.
+/// Returns true if folders can be named for a tool: it can open files, but cannot declare folders.
 pub fn takes_files(tool: &Tool) -> bool {
     is_foreign_with(tool, "wasi:filesystem/")
 }
 
-/// Returns true if variables can be named for a tool.
+/// Returns true if variables can be named for a tool: it can read variables, but cannot declare them.
 pub fn takes_variables(tool: &Tool) -> bool {
     is_foreign_with(tool, "wasi:cli/environment")
 }
 
-/// Returns true if settings can be named for a tool.
+/// Returns true if settings can be named for a tool: it can read settings, but cannot declare them.
 pub fn takes_config(tool: &Tool) -> bool {
     is_foreign_with(tool, "wasi:config/")
 }
@@ -62,12 +62,12 @@ fn is_foreign_with(tool: &Tool, interface: &str) -> bool {
     is_foreign(tool) && imports.any(|import| import.starts_with(interface))
 }
 
-/// Returns true if a tool could open files, but was granted none.
+/// Returns true if folders can be named for a tool, but `rights` include none.
 pub fn lacks_files(tool: &Tool, rights: &Needs) -> bool {
     takes_files(tool) && rights.files.is_empty()
 }
 
-/// The command that grants folders to a tool without any.
+/// Returns the remedy for a tool without granted folders.
 pub fn files_remedy(tool: &Tool) -> String {
     let name = tool.name();
     format!(
@@ -75,7 +75,7 @@ pub fn files_remedy(tool: &Tool) -> String {
     )
 }
 
-/// Drops the named rights for which the tool has no import.
+/// Removes the named rights that the tool has no import for.
 pub fn retain_importable(tool: &Tool, mut named: Needs) -> Needs {
     let sends_requests = takes_hosts(tool);
     for (is_supported, kind) in [
@@ -96,7 +96,8 @@ pub fn retain_importable(tool: &Tool, mut named: Needs) -> Needs {
     named
 }
 
-/// Adds the prefixes of the lock to the names of components' tools. A tool whose name becomes invalid is left out.
+/// Adds the prefixes of the lock file to the tool names of components. A tool whose name becomes invalid is moved to
+/// `quarantined`.
 pub fn apply_prefixes(lock: &ToolsLock, tools: &mut Vec<Tool>, quarantined: &mut Vec<Quarantined>) {
     tools.retain_mut(|tool| {
         let Some(prefix) = lock.prefixes.get(&tool.origin.location) else {
@@ -117,7 +118,8 @@ pub fn apply_prefixes(lock: &ToolsLock, tools: &mut Vec<Tool>, quarantined: &mut
                     location: format!("{location} ({})", tool.name()),
                     code: ToolErrorCode::InvalidInput,
                     reason: format!(
-                        "with the prefix of its file, {error}; `mimir tools trust {location} --prefix PREFIX` sets another"
+                        "the prefix `{}` does not fit: {error}; `mimir tools trust {location} --prefix PREFIX` sets another",
+                        crate::text::visible(prefix)
                     ),
                 });
                 false

@@ -48,7 +48,7 @@ fn grant_applies_to_the_granted_build_only() {
     assert_eq!(
         rebuilt[0].changes,
         Some(GrantChanges::default()),
-        "its needs are unchanged"
+        "the rebuilt plugin has the same needs"
     );
     assert!(rebuilt[0].granted.is_empty());
 }
@@ -196,7 +196,7 @@ fn grant_named_hosts_apply_to_foreign_components_only() {
     assert_eq!(
         tools[0].definition.needs.hosts,
         named(),
-        "named hosts count as declared needs"
+        "named hosts are not shown as declared needs"
     );
     // Hosts named in one grant do not become declared needs of the next grant.
     let next = Grant::new(&in_arcs(&tools), vec![]).unwrap();
@@ -211,7 +211,7 @@ fn grant_named_hosts_apply_to_foreign_components_only() {
     apply(&lock, &mut declaring, |_, _| true);
     assert!(
         declaring[0].granted.is_empty(),
-        "a component that declares needs gets only those"
+        "a component that declares needs got named hosts"
     );
     let mut withheld = foreign("00", false);
     let grant = Grant::new(&in_arcs(&withheld), vec![NeedKind::Hosts])

@@ -1,8 +1,8 @@
-//! Counts the calls in flight: if there are several, their records can be written together.
+//! Counts the calls in flight. If there are several, their records can be written together.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts a call while it is under way.
+/// Counts a call as in flight until the guard is dropped.
 pub(super) struct InFlightGuard<'a>(&'a AtomicUsize);
 
 impl<'a> InFlightGuard<'a> {

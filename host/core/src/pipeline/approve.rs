@@ -1,4 +1,4 @@
-//! Third stage: asks a person if a rule requires it, and settles the rights of the call.
+//! Third stage: asks a person if a rule requires it, and determines the rights of the call.
 
 use std::sync::Arc;
 
@@ -32,20 +32,20 @@ mod store_answer;
 
 pub(super) use remembered_answer::{RememberedAnswer, find_remembered_answer};
 
-/// A call that may run, with its rights. Only this stage creates one, and a backend accepts nothing else.
+/// A call that may run, with its rights. Only this stage creates the type, and backends accept nothing else.
 pub struct Approved {
     pub(super) checked: Box<Checked>,
     rights: Needs,
     deadline: Deadline,
     pipeline: Pipeline,
-    /// The keys of the questions that a person was asked before the run.
+    /// The keys of the `ask` reasons that were approved before the run.
     answered: Vec<String>,
     variables: Vec<(String, String)>,
     redactor: Redactor,
 }
 
 impl Approved {
-    /// Returns the tool that is called.
+    /// Returns the called tool.
     pub fn tool(&self) -> &Arc<Tool> {
         &self.checked.tool
     }
@@ -70,17 +70,18 @@ impl Approved {
         self.checked.limits()
     }
 
-    /// Returns the granted part of the tool's needs.
+    /// Returns the rights of the call: the granted part of the tool's needs, or for an untrusted tool, the needs that
+    /// this call's approval gives it.
     pub fn rights(&self) -> &Needs {
         &self.rights
     }
 
-    /// Returns the settings that the tool may see, as pairs of variable name and value.
+    /// Returns the variables that the tool may read, as pairs of name and value.
     pub fn variables(&self) -> &[(String, String)] {
         &self.variables
     }
 
-    /// Returns the rules for the paths below the workspace that this call may not reach or change.
+    /// Returns the rules for workspace paths that the call may not reach or change.
     pub fn paths(&self) -> &PathRules {
         self.checked.paths()
     }
@@ -95,7 +96,7 @@ impl Approved {
         &self.deadline
     }
 
-    /// Returns the callers of a nested call: those of this call, and its tool.
+    /// Returns the callers of a call nested in this one: the callers of this call, then its tool.
     fn nested_callers(&self) -> Vec<CallingTool> {
         let outer = self.checked.callers().iter().cloned();
         outer
@@ -108,7 +109,7 @@ impl Approved {
         &self.pipeline
     }
 
-    /// Returns the keys of the questions that a person was asked before the run.
+    /// Returns the keys of the `ask` reasons that were approved before the run.
     pub(super) fn answered(&self) -> &[String] {
         &self.answered
     }
@@ -118,7 +119,7 @@ impl Approved {
         &self.redactor
     }
 
-    /// Replaces the redactor of everything that the call returns from now on.
+    /// Replaces the redactor of everything that the call returns.
     pub(super) fn mask_with(&mut self, redactor: Redactor) {
         self.redactor = redactor;
     }
@@ -129,7 +130,7 @@ impl Approved {
         sessions.get(&self.checked.context.session_id)
     }
 
-    /// Returns the taint floor: the worst label that the call has read so far.
+    /// Returns the taint floor: the worst label of the content that the call has read so far.
     pub(super) fn floor(&self) -> Arc<TaintFloor> {
         Arc::clone(&self.checked.floor)
     }
@@ -152,13 +153,14 @@ impl Approved {
         self.checked.command()
     }
 
-    /// Calls the granted tools from inside this call. Nested calls pass the same stages.
+    /// Returns access to the granted tools from inside this call. Nested calls pass the same stages.
     pub fn nested(&self) -> NestedCaller {
         self.nested_caller_for(CallableTools::Granted(self.rights.tools.clone()))
     }
 
-    /// Returns the access of this call to other tools, if it has any. A tool may call the tools that it was granted.
-    /// Code that a model wrote may call all tools that the model may call, or only those that the call names.
+    /// Returns access to the tools that this call may call. `None` if there are none. A tool may call the tools that it
+    /// was granted. Code written by a model may call all tools that the model may call, or, if the call names tools,
+    /// only those.
     pub fn granted_nested_caller(&self) -> Option<NestedCaller> {
         if self.checked.tool.runs_code() {
             let named = named_tools(self.arguments());
@@ -180,31 +182,31 @@ impl Approved {
     }
 }
 
-/// Returns the names in the argument `tools` of `run_code`, if it is there.
+/// Returns the names in the argument `tools` of `run_code`, if present.
 fn named_tools(arguments: &Value) -> Option<Vec<String>> {
     let names = arguments.get("tools")?.as_array()?.iter();
     Some(names.filter_map(Value::as_str).map(str::to_owned).collect())
 }
 
-/// The tools that a call may call while it runs.
+/// The tools that a running call may call.
 enum CallableTools {
-    /// All tools that its caller may call.
+    /// All tools that the caller may call.
     Any,
-    /// The tools that the call itself names.
+    /// The tools that the arguments of the call name.
     Named(Vec<String>),
-    /// The tools that a person granted to the calling tool.
+    /// The tools that were granted to the calling tool.
     Granted(Vec<String>),
 }
 
 impl CallableTools {
-    /// Refuses a call of `target` by `caller` if it is not in the set.
+    /// Fails if `caller` may not call `target`.
     fn check(&self, target: &Tool, caller: &ToolName) -> Result<(), ToolError> {
         let names_target = |names: &[String]| names.iter().any(|name| target.answers_to(name));
         let message = match self {
             Self::Any => return Ok(()),
             Self::Named(names) | Self::Granted(names) if names_target(names) => return Ok(()),
             Self::Named(_) => format!(
-                "the code may not call `{0}`; `tools` of this call of `{caller}` must name `{0}`, or be left out",
+                "the code may not call `{0}`; add `{0}` to `tools` of this call of `{caller}`, or leave `tools` out",
                 target.name()
             ),
             Self::Granted(_) => format!(
@@ -216,7 +218,7 @@ impl CallableTools {
     }
 }
 
-/// Access to other tools from inside a call.
+/// Calls other tools from inside a running call.
 pub struct NestedCaller {
     pipeline: Pipeline,
     parent: ParentCall,
@@ -226,14 +228,14 @@ pub struct NestedCaller {
 }
 
 impl NestedCaller {
-    /// Calls `tool` if this call may call it.
+    /// Calls `tool`. Fails if the tool does not exist or the running call may not call it.
     pub async fn call(&self, tool: &str, arguments: Value) -> Result<Outcome, ToolError> {
         let snapshot = self.pipeline.snapshot();
         let target = snapshot.registry.find(tool)?;
         self.allowed.check(target, &self.parent.tool)?;
         let mut context = self.context.clone();
         context.request_id = crate::call::RequestId::new(self.pipeline.0.ports.clock.now());
-        // On the heap: the future of a call holds the future of the calls inside it.
+        // On the heap: the future of a call contains the futures of its nested calls.
         let outcome = Box::pin(self.pipeline.call(Call {
             tool: tool.to_owned(),
             arguments,
@@ -249,9 +251,9 @@ impl NestedCaller {
 
 /// The next step of a call after this stage.
 pub(super) enum ApproveStep {
-    /// Run its tool.
+    /// Run the tool.
     Run(Box<Approved>),
-    /// Start over with the arguments that a person wrote.
+    /// Start over with the arguments that a person edited.
     Edited(Box<Call>),
 }
 
@@ -261,7 +263,7 @@ pub(super) async fn approve(
     recorder: &mut CallRecorder,
 ) -> Result<ApproveStep, ToolError> {
     if ruled.evaluation.decision() == Decision::Ask
-        // On the heap: most calls ask no question, and should not reserve stack space for it.
+        // On the heap: most calls are not asked about, and should not reserve stack space for it.
         && let Some(arguments) = Box::pin(ask(stage, &ruled, recorder)).await?
     {
         recorder.record_edit(&arguments);
@@ -294,7 +296,8 @@ pub(super) async fn approve(
     })))
 }
 
-/// Asks a person, unless a stored answer covers this call. Returns the edited arguments if the person changed them.
+/// Asks a person, unless a stored approval covers the call. Returns the new arguments if the person edited them. Fails
+/// if the call was not approved.
 pub(super) async fn ask(
     stage: &StageContext<'_>,
     ruled: &Ruled,
@@ -312,7 +315,7 @@ pub(super) async fn ask(
     }
     let plugin = stage.snapshot.registry.plugin(&checked.tool);
     let card = card::card(ruled, &plugin);
-    // Waiting for a person does not count as run time, for this call and for its callers.
+    // Waiting for a person counts neither as run time of this call nor of its callers.
     let parent = checked.parent.as_ref();
     let paused = (
         checked.stopwatch.pause(),
@@ -323,10 +326,10 @@ pub(super) async fn ask(
     let approver = checked.observer.approver().unwrap_or(&*ports.approver);
     let session = &checked.context.session_id;
     let answered = loop {
-        // An answer to another question may have covered this call in the meantime.
+        // An answer to another card may cover this call by now.
         let find_answer = || find_remembered_answer(stage, checked, evaluation);
-        let asked = queue.ask(approver, session, &card, || find_answer().is_some());
-        if let Some(answered) = asked.await {
+        let answer = queue.ask(approver, session, &card, || find_answer().is_some());
+        if let Some(answered) = answer.await {
             break answered;
         }
         if let Some(remembered) = find_answer() {
@@ -335,7 +338,7 @@ pub(super) async fn ask(
         }
     };
     let answer = match answered.answer.clone() {
-        // The card offered neither answer.
+        // The card did not offer these answers.
         ApprovalAnswer::Session | ApprovalAnswer::Always if card.always.is_none() => {
             ApprovalAnswer::Once
         }
@@ -348,7 +351,7 @@ pub(super) async fn ask(
         ApprovalAnswer::InAdvance if card.changes.is_empty() => Ok(None),
         ApprovalAnswer::InAdvance => Err(refused(
             ruled,
-            "its plugin has changed since it was granted, which a person has to see first",
+            "a person must see the changes of its plugin since the grant first",
         )),
         ApprovalAnswer::Session | ApprovalAnswer::Always => {
             store_answer::store_answer(stage, ruled, &plugin, &answer, recorder)?;
@@ -368,7 +371,7 @@ pub(super) async fn ask(
     }
 }
 
-/// Records that a stored answer covers the call.
+/// Records that a stored approval covers the call.
 fn record_remembered_answer(
     stage: &StageContext<'_>,
     answer: RememberedAnswer,

@@ -1,4 +1,4 @@
-//! Last stage: records the call before its outcome is handed out.
+//! Last stage: records the call before its outcome is returned.
 
 use crate::error::{ToolError, ToolErrorCode};
 use crate::outcome::{Outcome, Receipt};
@@ -30,8 +30,7 @@ pub(super) async fn audit(labeled: Labeled, recorder: Box<CallRecorder>, alone: 
     };
     match recorder.finish(&outcome, alone).await {
         Ok(()) => outcome,
-        // An outcome that is not recorded is not handed out. A refusal is kept: it says more than the failure to
-        // record it.
+        // An unrecorded outcome is not returned, except a refusal, which is more useful than the recording error.
         Err(_) if !ran => outcome,
         Err(error) => Outcome {
             result: Err(ToolError::new(

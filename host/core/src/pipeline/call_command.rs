@@ -1,5 +1,5 @@
-//! The command in the arguments of a call. It is parsed once: the result travels with the call, from the first check of
-//! its arguments to the sandbox.
+//! The command in the arguments of a call. It is parsed once; the parsed form is used from the first check of the
+//! arguments to the sandbox.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,7 +10,7 @@ use crate::error::ToolError;
 use crate::policy;
 use crate::tool::Tool;
 
-/// A parsed program, or the reason why a text cannot be one.
+/// A parsed program, or the error of parsing it.
 pub(super) type ParsedText = Result<Arc<ParsedProgram>, ToolError>;
 
 /// The command in the arguments of a call.
@@ -20,7 +20,7 @@ pub(super) struct CallCommand {
 }
 
 impl CallCommand {
-    /// The command, if the arguments name one.
+    /// Returns the command that the arguments name, if any.
     pub(super) fn from_arguments(tool: &Tool, arguments: &Value) -> Option<Arc<Self>> {
         let request = policy::command_in_arguments(arguments)
             .or_else(|| tool.backend.command_in_arguments(arguments))?;
@@ -28,7 +28,7 @@ impl CallCommand {
         Some(Arc::new(Self { request, parsed }))
     }
 
-    /// The parsed program.
+    /// Returns the parsed program, which is parsed at the first call.
     pub(super) fn parsed(&self, runner: &dyn CommandRunner) -> &ParsedText {
         let parse = || runner.parse_program(&self.request.program).map(Arc::new);
         self.parsed.get_or_init(parse)

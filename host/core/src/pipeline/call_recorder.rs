@@ -1,4 +1,4 @@
-//! Collects the record of a call while it runs. A call that is dropped before its end is recorded as cancelled.
+//! Collects the audit record of a call while it runs. A call that is dropped before its end is recorded as cancelled.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,11 +23,11 @@ pub(super) struct CallRecorder {
     event: AuditEvent,
     tool: Option<Arc<Tool>>,
     stopwatch: Stopwatch,
-    /// The tool that implements this form of the call.
+    /// The fine-grained tool with the same effect, if the call uses the compact form.
     equivalent_tool: Option<Arc<Tool>>,
     floor: Arc<TaintFloor>,
     redactor: Redactor,
-    /// The error of the vault, if the secrets are not known.
+    /// The error of the vault, if the secrets could not be read.
     vault_error: Option<VaultError>,
     observer: Option<Arc<MaskingObserver>>,
 }
@@ -55,7 +55,7 @@ impl CallRecorder {
         }
     }
 
-    /// Creates a recorder that writes no record, for a call that is only explained.
+    /// Creates a recorder that writes nothing to the audit log, for a call that is only explained.
     pub(super) fn silent(call: &Call, ports: &PipelinePorts) -> Self {
         let (redactor, vault_error) = redactor(ports);
         Self {
@@ -71,8 +71,8 @@ impl CallRecorder {
         }
     }
 
-    /// Creates the recorder of an effect of a tool while its call runs. `subject` names the effect, without its
-    /// content. Fails if the secrets are not known.
+    /// Creates the recorder of an effect of a running call. `subject` names the effect, without its content. Fails if
+    /// the secrets cannot be read.
     pub(super) fn for_effect(
         tool: &Arc<Tool>,
         context: &CallContext,
@@ -81,8 +81,9 @@ impl CallRecorder {
         mut subject: String,
     ) -> Result<Self, ToolError> {
         let redactor = ports.vault.redactor().map_err(|error| {
-            let message =
-                format!("nothing was sent or run, because secrets could not be masked: {error}");
+            let message = format!(
+                "nothing was sent or run, because the secrets to mask could not be read: {error}"
+            );
             ToolError::new(ToolErrorCode::Unavailable, message)
         })?;
         let mut event = AuditEvent::new(EventKind::Effect, ports.clock.now())
@@ -115,7 +116,7 @@ impl CallRecorder {
             .map_err(|error| unrecorded_effect(&error))
     }
 
-    /// Sets the tool, the equivalent tool, and the arguments if they are to be recorded.
+    /// Sets the tool and the equivalent tool. `logs_arguments` overrides whether the arguments are recorded.
     pub(super) fn set_tool(
         &mut self,
         tool: &Arc<Tool>,
@@ -145,12 +146,12 @@ impl CallRecorder {
         self.event.waited_ms = Some(waited.as_millis() as u64);
     }
 
-    /// Records that a stored answer was used.
+    /// Records that a stored approval of this kind was used.
     pub(super) fn record_remembered_answer(&mut self, kind: &'static str) {
         self.event.answer = Some(kind);
     }
 
-    /// Records that a person has changed the arguments.
+    /// Records that a person has edited the arguments.
     pub(super) fn record_edit(&mut self, arguments: &serde_json::Value) {
         self.event.bytes_in = Some(json_size(arguments));
         if self.event.arguments.is_some() {
@@ -158,7 +159,7 @@ impl CallRecorder {
         }
     }
 
-    /// Refuses a call whose secrets could not be masked. The error repeats nothing of the call.
+    /// Fails if the secrets could not be read and thus not be masked. The error contains no part of the call.
     pub(super) fn check_redactor(
         &mut self,
         call: &Call,
@@ -174,12 +175,13 @@ impl CallRecorder {
                 self.event.arguments = None;
             }
         }
-        let message =
-            format!("the call was not made, because its result could not be masked: {error}");
+        let message = format!(
+            "the call was not made, because the secrets to mask could not be read: {error}"
+        );
         Err(ToolError::new(ToolErrorCode::Unavailable, message))
     }
 
-    /// Refuses a call that could not be recorded, before it takes effect.
+    /// Fails if the call could not be recorded. Call it before the call takes effect.
     pub(super) fn check_ready(&self) -> Result<(), ToolError> {
         let Some(sink) = &self.sink else {
             return Ok(());
@@ -187,7 +189,7 @@ impl CallRecorder {
         sink.ready().map_err(|error| unrecorded_call(&error))
     }
 
-    /// Records a person's answer, before it takes effect.
+    /// Records a person's answer. Call it before the answer takes effect.
     pub(super) fn record(&self, event: &AuditEvent) -> Result<(), ToolError> {
         let Some(sink) = &self.sink else {
             return Ok(());
@@ -195,13 +197,13 @@ impl CallRecorder {
         sink.record(event).map_err(|error| unrecorded_call(&error))
     }
 
-    /// Returns the redactor of everything that the call returns.
+    /// Returns the redactor for everything that the call returns.
     pub(super) fn redactor(&self) -> Redactor {
         self.redactor.clone()
     }
 
-    /// Wraps the observer of the call so that it receives everything masked. After an edit of the arguments the
-    /// observer is already wrapped.
+    /// Wraps the observer of the call so that it receives masked text only. After an edit of the arguments, the
+    /// observer is already wrapped and is returned as is.
     pub(super) fn mask_observer(
         &mut self,
         observer: Arc<dyn CallObserver>,
@@ -221,7 +223,7 @@ impl CallRecorder {
         self.redactor = redactor;
     }
 
-    /// Ends the masked output of the tool. Returns what was masked while it ran.
+    /// Forwards the observer lines that were held back. Returns the masks in all observer output.
     pub(super) fn finish_observer(&self) -> MaskSummary {
         let masked = self.observer.as_ref();
         masked.map_or_else(MaskSummary::default, |masked| masked.finish())
@@ -232,12 +234,12 @@ impl CallRecorder {
         self.stopwatch.clone()
     }
 
-    /// Returns the run time in milliseconds, as in receipts.
+    /// Returns the run time of the call in milliseconds.
     pub(super) fn spent_ms(&self) -> f64 {
         self.stopwatch.elapsed().as_secs_f64() * 1000.0
     }
 
-    /// Returns the taint floor of the call, which its nested calls raise.
+    /// Returns the taint floor of the call, which nested calls raise.
     pub(super) fn floor(&self) -> Arc<TaintFloor> {
         Arc::clone(&self.floor)
     }
@@ -260,8 +262,8 @@ impl CallRecorder {
         self.event.bytes_in.unwrap_or_default()
     }
 
-    /// Masks the recorded text of the caller, then truncates it: truncating first could leave a part of a secret. The
-    /// name of an unknown tool is chosen by the caller, too.
+    /// Masks the text in the record that the caller chose (arguments, and the name of an unknown tool), then truncates
+    /// it. Truncating first could leave a part of a secret.
     fn truncate_caller_text(&mut self) {
         if self.tool.is_none() {
             self.redactor.mask_text(&mut self.event.tool);
@@ -272,7 +274,7 @@ impl CallRecorder {
         }
     }
 
-    /// Records the exceptions from masking that were used.
+    /// Records the masking exceptions that were used.
     fn record_used_exceptions(&self, sink: &dyn AuditSink) {
         for rule in self.redactor.used_exceptions() {
             let mut event = AuditEvent::new(EventKind::RedactionException, self.event.time)
@@ -283,14 +285,14 @@ impl CallRecorder {
                 );
             event.id.clone_from(&self.event.id);
             event.session.clone_from(&self.event.session);
-            // If this cannot be recorded, the event of the call itself fails, too.
+            // If this fails, recording the call itself fails, too.
             if let Err(error) = sink.record(&event) {
-                tracing::error!(%error, "an exception from masking could not be recorded");
+                tracing::error!(%error, "a used masking exception could not be recorded");
             }
         }
     }
 
-    /// Records the end of the call: at once if it is `alone`, else together with those that end at the same time.
+    /// Records the end of the call: at once if it is `alone`, else together with calls that end at the same time.
     pub(super) async fn finish(
         mut self: Box<Self>,
         outcome: &Outcome,
@@ -302,9 +304,10 @@ impl CallRecorder {
         self.event.ended(outcome);
         self.truncate_caller_text();
         self.record_used_exceptions(&*sink);
-        match alone {
-            true => sink.record(&self.event),
-            false => sink.record_with_others(&self.event).await,
+        if alone {
+            sink.record(&self.event)
+        } else {
+            sink.record_with_others(&self.event).await
         }
     }
 }
@@ -323,13 +326,13 @@ impl Drop for CallRecorder {
     }
 }
 
-/// Starts the stopwatch of a call that has just arrived.
+/// Starts the stopwatch of a new call.
 fn start_stopwatch(call: &Call, ports: &PipelinePorts) -> Stopwatch {
     let outer = call.parent.as_ref().map(|parent| &parent.stopwatch);
     Stopwatch::new(Arc::clone(&ports.clock), outer)
 }
 
-/// Returns the redactor of all secrets; without them if they cannot be read, with the error.
+/// Returns the redactor for all secrets. If the secrets cannot be read: a redactor without them, and the error.
 fn redactor(ports: &PipelinePorts) -> (Redactor, Option<VaultError>) {
     match ports.vault.redactor() {
         Ok(redactor) => (redactor, None),
@@ -337,7 +340,7 @@ fn redactor(ports: &PipelinePorts) -> (Redactor, Option<VaultError>) {
     }
 }
 
-/// Creates the error of an effect that was not carried out because it could not be recorded.
+/// Creates the error for an effect that was not carried out because it could not be recorded.
 pub(super) fn unrecorded_effect(error: &AuditError) -> ToolError {
     ToolError::new(
         ToolErrorCode::Unavailable,

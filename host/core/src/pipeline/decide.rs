@@ -42,7 +42,7 @@ pub(super) async fn decide(
     })
 }
 
-/// Creates the refusal of a call that a rule denies.
+/// Creates the error for a call that a rule denies.
 fn denied(checked: &Checked, visible_evaluation: &PolicyEvaluation) -> ToolError {
     let name = checked.tool.name();
     let message = match visible_evaluation.decisive() {
@@ -50,7 +50,7 @@ fn denied(checked: &Checked, visible_evaluation: &PolicyEvaluation) -> ToolError
         None => format!("`{name}` may not run"),
     };
     let details = visible_evaluation.error_details();
-    // The error code that the sandbox uses for a protected path.
+    // For a protected path, the sandbox uses this error code, too.
     let code = match visible_evaluation.decisive().map(|reason| reason.layer) {
         Some(PolicyLayer::Paths) => ToolErrorCode::PermissionDenied,
         _ => ToolErrorCode::PolicyDenied,
@@ -58,7 +58,7 @@ fn denied(checked: &Checked, visible_evaluation: &PolicyEvaluation) -> ToolError
     ToolError::new(code, message).with_details(details)
 }
 
-/// Returns a person's setting for calls after untrusted content was read. A `false` for the equivalent tool wins.
+/// Returns the person's `acceptsUntrusted` setting for the tool. A `false` for the equivalent tool wins.
 pub(super) fn accepts_untrusted(policy: &Policy, checked: &Checked) -> Option<bool> {
     let equivalent = checked.equivalent_tool.as_deref();
     match equivalent.map(|tool| policy.labels(tool).accepts_untrusted) {
@@ -67,7 +67,7 @@ pub(super) fn accepts_untrusted(policy: &Policy, checked: &Checked) -> Option<bo
     }
 }
 
-/// Evaluates the rules. Returns true if a person has set the approval.
+/// Evaluates the rules that precede the tool's own default. Returns true if a person has set the approval.
 fn evaluate_rules(
     stage: &StageContext<'_>,
     checked: &Checked,
@@ -88,15 +88,15 @@ fn evaluate_rules(
         &links,
         evaluation,
     );
-    // A denial of one form of a tool holds for the other; a permission lowers only its own form.
+    // A denial of one form of a tool also applies to the other form; a permission applies only to its own form.
     if let Some(equivalent) = &checked.equivalent_tool {
         policy.evaluate(equivalent, checked.arguments(), &links, evaluation);
     }
     is_set_by_person
 }
 
-/// Evaluates the rules about commands for the command in the arguments, if there is one. Returns true if they allow
-/// it.
+/// Evaluates the command rules for the command in the arguments, if there is one. Returns true if they allow the
+/// command.
 fn evaluate_command(
     stage: &StageContext<'_>,
     checked: &Checked,
@@ -133,9 +133,9 @@ fn evaluate_command(
 pub(super) struct CallJudgement {
     pub(super) evaluation: PolicyEvaluation,
     pub(super) assessment: Option<ToolAssessment>,
-    /// The request that the arguments of the call name.
+    /// The request that the arguments name, if any.
     pub(super) preview: Option<RequestPreview>,
-    /// The remedies that would let the call through.
+    /// Remedies that would allow the call.
     pub(super) remedies: Vec<String>,
 }
 
@@ -174,7 +174,8 @@ pub(super) async fn evaluate(
     })
 }
 
-/// Evaluates the data that the call passes to another party. `earlier` has the results of the rules so far.
+/// Evaluates the data that the call sends to other parties, and adds the reasons to `late`. `earlier` contains the
+/// reasons so far.
 fn evaluate_outgoing_data(
     stage: &StageContext<'_>,
     checked: &Checked,
@@ -209,9 +210,9 @@ fn evaluate_outgoing_data(
     }
 }
 
-/// Evaluates what comes after the rules. The tool's assessor runs only if no rule denies and its result makes a
-/// difference: a denied tool does not run, not even to assess itself. `is_set_by_person` is true if a person has set
-/// the approval; `request` is the request that the call is about, if any.
+/// Evaluates the layers after the rules: the assessor, the tool's default, trust, taint and secrets. The assessor runs
+/// only if no rule denies the call and the assessment can change the decision. `is_set_by_person` is true if a person
+/// has set the approval. `request` is the request that the arguments name, if any.
 async fn evaluate_after_rules(
     stage: &StageContext<'_>,
     checked: &Checked,
@@ -234,7 +235,7 @@ async fn evaluate_after_rules(
         let _slot = stage.slots.take_assessment_slot().await;
         match tool.backend.assess(checked).await {
             Ok(result) => assessment = result,
-            // If the assessor fails, a person decides.
+            // A failed assessor must not allow the call, so a person decides.
             Err(error) => evaluation.push_untrusted(DecisionReason {
                 layer: PolicyLayer::Assessor,
                 decision: Decision::Ask,

@@ -1,8 +1,8 @@
-//! Effect gate: judges the requests and commands of a tool while its call runs, by the same stages as the call itself:
-//! decide, approve, audit.
+//! The effect gate: checks the requests and commands of a tool while its call runs, with the same stages as the call
+//! itself: decide, approve, audit.
 //!
-//! The rights of a call are looked up again for each request: a revoked grant or a changed rule counts from the next
-//! request on.
+//! The rights of a call are looked up again for each effect, so a revoked grant or a changed rule applies from the next
+//! effect on.
 
 use std::sync::{Arc, OnceLock};
 
@@ -47,36 +47,36 @@ use command_egress::RequestSender;
 use model::CompletionCounter;
 use secret::SecretPlaceholder;
 
-/// A request that is about to leave the machine.
+/// A request that is about to be sent.
 #[derive(Debug, Clone, Copy)]
 pub struct OutgoingRequest<'a> {
     /// The target URL.
     pub target: &'a RequestTarget,
     /// The HTTP method as sent.
     pub method: &'a str,
-    /// The names and values of its headers, before secrets are inserted.
+    /// The header names and values, before secrets are inserted.
     pub headers: &'a [&'a [u8]],
-    /// True if it has a body. For `CONNECT`: true if more than 16 KiB were sent through the tunnel.
+    /// True if the request has a body. For `CONNECT`: true if more than 16 KiB were sent through the tunnel.
     pub body: bool,
 }
 
-/// The approval of a request.
+/// The permission to send a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EgressPermission {
-    /// Valid for listed hosts.
+    /// The request may go to listed hosts only.
     Listed,
-    /// Valid for unlisted hosts, too: a person was asked.
+    /// The request may go to an unlisted host, too, because a person approved it.
     Unlisted,
 }
 
-/// The network access of a call at one moment.
+/// The network access of a call at one point in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkAccess {
     /// The granted hosts, within the settings.
     pub policy: NetworkPolicy,
-    /// PEM files of certificates that are trusted in addition to those of the platform.
+    /// PEM files of CA certificates that are trusted in addition to the platform's.
     pub roots: Vec<String>,
-    /// The session's own servers that the call may reach.
+    /// The servers of the session that the call may reach.
     pub served: Option<SessionPorts>,
 }
 
@@ -86,29 +86,30 @@ impl NetworkAccess {
     }
 }
 
-/// Servers that run in the background as commands of a session.
+/// Servers that run as background commands of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionPorts {
-    /// The session.
+    /// The id of the session.
     pub session: String,
-    /// The ports that were declared for them.
+    /// The declared ports of the servers.
     pub ports: Vec<u16>,
 }
 
-/// The effects of a call outside its sandbox. A backend passes each request to it and obeys the result.
+/// The gate for the effects of a call outside its sandbox. A backend must submit each request and command to the gate,
+/// and may carry it out only if the gate permits it.
 #[derive(Clone)]
 pub struct EffectGate(Arc<Inner>);
 
 struct Inner {
     pipeline: Pipeline,
-    /// The tool and its rights at the time of approval.
+    /// The tool and the rights of the call at the time of approval.
     tool: Arc<Tool>,
     rights: Needs,
     limits: Limits,
     arguments: Value,
     /// The command in the arguments, if there is one.
     own_command: Option<Arc<CallCommand>>,
-    /// The reasons that a person was asked about before the call ran.
+    /// The keys of the `ask` reasons that were approved before the call ran.
     answered: Box<[String]>,
     placeholders: Box<[SecretPlaceholder]>,
     /// The redactor of everything that the call returns.
@@ -124,7 +125,7 @@ struct Inner {
     cached_access: CachedNetworkAccess,
 }
 
-/// The last lookup of a network access, with the snapshot that it was made from.
+/// The last lookup of a network access, with the snapshot that it is based on.
 #[derive(Default)]
 struct CachedNetworkAccess(Mutex<Option<(Arc<PipelineSnapshot>, Arc<NetworkAccess>)>>);
 
@@ -153,7 +154,7 @@ impl CachedNetworkAccess {
 }
 
 impl Approved {
-    /// Returns the effects of this call, which pass the same stages.
+    /// Returns the gate for the effects of this call.
     pub fn effects(&self) -> EffectGate {
         EffectGate(Arc::new(Inner {
             pipeline: self.pipeline().clone(),
@@ -176,8 +177,8 @@ impl Approved {
 }
 
 impl EffectGate {
-    /// Returns the present network access of the call. The allocation is shared with the last lookup as long as nothing
-    /// has changed.
+    /// Returns the current network access of the call. The `Arc` is the same as in the last lookup if nothing has
+    /// changed since.
     pub fn reach(&self) -> Arc<NetworkAccess> {
         self.0.cached_access.current(&self.0, RequestSender::Call)
     }
@@ -189,18 +190,19 @@ impl EffectGate {
         runner.connect(&inner.context.session_id, port).await
     }
 
-    /// Judges a request, asks a person if needed, and records the result. A request that cannot be recorded is not
-    /// sent.
+    /// Checks a request, asks a person if needed, and records the result. Fails if the request is denied or cannot be
+    /// recorded: it must not be sent then.
     pub async fn request(
         &self,
         egress: OutgoingRequest<'_>,
     ) -> Result<EgressPermission, ToolError> {
-        // On the heap: it holds a card and an answer, and few calls get here.
+        // On the heap: the future contains a card and an answer, and few calls get here.
         Box::pin(self.0.request(egress, RequestSender::Call)).await
     }
 
-    /// Records that the server behind the tool sends a request to the client, before the client receives it; `refused`
-    /// is the reason if it is not passed on. Fails if the tool may no longer be called.
+    /// Records a request of the tool's server to the client, before the client receives it. `refused` is the error if
+    /// the request is not forwarded. Fails with that error, or if the tool may no longer be called, or if the request
+    /// cannot be recorded.
     pub fn record_upstream_request(
         &self,
         kind: UpstreamRequestKind,
@@ -221,7 +223,7 @@ impl EffectGate {
         self.record_refused(egress, code, None);
     }
 
-    /// Records a refused request with the reason, as one sentence.
+    /// Records a refused request. `why` is the reason, in one sentence.
     fn record_refused(&self, egress: OutgoingRequest<'_>, code: ToolErrorCode, why: Option<&str>) {
         let ports = &self.0.pipeline.0.ports;
         let Ok(redactor) = ports.vault.redactor() else {
@@ -246,19 +248,20 @@ impl EffectGate {
     }
 }
 
-/// Names a request without parts that could carry content: its method and its origin.
+/// Names a request by its method and origin, without parts that could contain data.
 fn request_name(egress: OutgoingRequest<'_>) -> String {
     format!("{} {}", egress.method, egress.target.origin())
 }
 
 impl Inner {
-    /// Creates the record of an effect of the tool. `subject` names the effect, without its content.
+    /// Creates the recorder of an effect of the tool. `subject` names the effect, without its content.
     fn effect_recorder(&self, subject: String) -> Result<CallRecorder, ToolError> {
         let ports = &self.pipeline.0.ports;
         CallRecorder::for_effect(&self.tool, &self.context, &self.parent, ports, subject)
     }
 
-    /// Returns the tool as it is now, and the rights that the call still has.
+    /// Returns the current version of the tool, and the rights that the call still has. Fails if the plugin was removed
+    /// or replaced, or if the tool is denied or its grant was revoked.
     fn current_rights(&self, snapshot: &PipelineSnapshot) -> Result<(Arc<Tool>, Needs), ToolError> {
         let name = self.tool.name().as_str();
         let is_same_build = |tool: &&Arc<Tool>| {
@@ -268,7 +271,7 @@ impl Inner {
         let revoked = |why: &str| {
             ToolError::new(
                 ToolErrorCode::PolicyDenied,
-                format!("`{name}` has no access any more: {why}"),
+                format!("`{name}` no longer has access: {why}"),
             )
         };
         let Some(tool) = snapshot.registry.get(name).filter(is_same_build) else {
@@ -283,7 +286,7 @@ impl Inner {
         let rights = tool.rights().for_running_call(self.tool.trust, initial);
         let rights = rights.ok_or_else(|| {
             let remedy = format!("`mimir tools trust {name}` grants it again");
-            revoked("its grant was taken back during the call").with_remedies([remedy])
+            revoked("its grant was revoked during the call").with_remedies([remedy])
         })?;
         Ok((Arc::clone(tool), rights))
     }
@@ -350,7 +353,8 @@ impl Inner {
         finish_effect(recorder, result)
     }
 
-    /// Returns the ports of the session's servers that may be reached. A command reaches them directly.
+    /// Returns the ports of the session's servers that requests may reach. Empty for a command, which reaches the ports
+    /// directly.
     fn served_ports(&self, sender: RequestSender<'_>) -> Vec<u16> {
         let runner = &self.pipeline.0.ports.runner;
         match sender {
@@ -359,7 +363,7 @@ impl Inner {
         }
     }
 
-    /// Wraps an effect as a checked call, for the other stages.
+    /// Wraps an effect as a checked call, so that it can pass the other stages.
     fn wrap_effect(&self, tool: Arc<Tool>, arguments: Value) -> Box<Checked> {
         Box::new(Checked::for_effect(
             tool,
@@ -373,8 +377,7 @@ impl Inner {
     }
 }
 
-/// Asks a person if a rule requires it. `subject` begins the message for a person who edits
-/// the arguments.
+/// Asks a person if a rule requires it. `subject` names the effect in the error for a person who edits the arguments.
 async fn require_consent(
     stage: &StageContext<'_>,
     ruled: &Ruled,
@@ -384,7 +387,7 @@ async fn require_consent(
     if ruled.evaluation.decision() == Decision::Ask
         && approve::ask(stage, ruled, recorder).await?.is_some()
     {
-        let message = format!("{subject} cannot be edited; say no, and change the call");
+        let message = format!("{subject} cannot be edited; deny it, and change the call");
         return Err(ToolError::new(ToolErrorCode::ApprovalDenied, message));
     }
     Ok(())
@@ -393,11 +396,10 @@ async fn require_consent(
 /// Records the result of an effect. An effect that cannot be recorded is not carried out.
 fn finish_effect<T>(recorder: CallRecorder, result: Result<T, ToolError>) -> Result<T, ToolError> {
     let recorded = recorder.finish_effect(result.as_ref().err().map(|error| error.code));
-    result.and_then(|done| recorded.map(|()| done))
+    result.and_then(|value| recorded.map(|()| value))
 }
 
-/// Creates the refusal of an effect that a rule denies. `outcome` is a clause such as "the command was not
-/// run".
+/// Creates the error for an effect that a rule denies. `outcome` is a clause such as "the command was not run".
 fn denied(outcome: &str, evaluation: &PolicyEvaluation, remedies: Vec<String>) -> ToolError {
     let visible_evaluation = evaluation.without_untrusted_text();
     let message = match visible_evaluation.decisive() {
@@ -409,7 +411,7 @@ fn denied(outcome: &str, evaluation: &PolicyEvaluation, remedies: Vec<String>) -
         .with_remedies(remedies)
 }
 
-/// Returns the arguments that rules about `method`, `url` and `host` match.
+/// Returns the request as arguments, for rules about `method`, `url` and `host`.
 pub(super) fn arguments(egress: OutgoingRequest<'_>) -> Value {
     json!({
         "method": egress.method,
@@ -418,7 +420,7 @@ pub(super) fn arguments(egress: OutgoingRequest<'_>) -> Value {
     })
 }
 
-/// Returns the summary that a person reads first.
+/// Returns the summary for the card.
 fn summary(egress: OutgoingRequest<'_>) -> ToolAssessment {
     ToolAssessment {
         approval: Decision::Ask,

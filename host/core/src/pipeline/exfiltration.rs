@@ -1,10 +1,10 @@
-//! Detects data that a read-only request carries beyond the name of the resource.
+//! Detects data in a read-only request that goes beyond naming the resource.
 //!
 //! A GET to a listed host is allowed without a question, whatever the session has read. A tool could still send data
 //! in the URL and the headers, so these are limited to what naming a page needs: a query of at most [`QUERY_MAX`]
-//! bytes, a path of at most [`PATH_MAX`], headers of at most [`HEADERS_MAX`], and none of them with a run of
-//! [`OPAQUE_MIN`] or more characters that are not words, such as base64 and hexadecimal. A run that was in a fetched
-//! page, such as the hash in a link, is not counted.
+//! bytes, a path of at most [`PATH_MAX`] bytes, headers of at most [`HEADERS_MAX`] bytes, and none of them with a run
+//! of [`OPAQUE_MIN`] or more characters that are not words, such as base64 and hexadecimal. A run that was in a
+//! fetched page, such as the hash in a link, is allowed.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -20,15 +20,17 @@ const QUERY_MAX: usize = 256;
 const PATH_MAX: usize = 512;
 /// Maximum size of all header names and values, in bytes.
 const HEADERS_MAX: usize = 1024;
-/// Minimum length of a run of characters that could be encoded content.
+/// Minimum length of a run of characters that could be encoded data.
 const OPAQUE_MIN: usize = 32;
 
-/// Maximum lengths of words: of letters, of digits, and of both.
+/// Maximum length of a word of letters.
 const LETTERS_MAX: usize = 24;
+/// Maximum length of a word of digits.
 const DIGITS_MAX: usize = 20;
+/// Maximum length of a word of letters and digits.
 const MIXED_MAX: usize = 8;
 
-/// Maximum number of runs that are remembered of the pages that a session has fetched.
+/// Maximum number of runs from fetched pages that a session remembers.
 const RUNS_MAX: usize = 4096;
 
 /// Returns true for a request that only reads (safe methods, RFC 9110 section 9.2.1) and has no body.
@@ -36,8 +38,8 @@ pub(super) fn only_reads(egress: OutgoingRequest<'_>) -> bool {
     matches!(egress.method, "GET" | "HEAD") && !egress.body
 }
 
-/// Describes the data that a request carries, as the end of a sentence; `None` if it only names the resource. `seen` is
-/// what the session has fetched.
+/// Describes the data in a request as a clause. `None` if the request only names a resource. `seen` has the runs of the
+/// pages that the session has fetched.
 pub(super) fn describe_carried_data(
     egress: OutgoingRequest<'_>,
     seen: &FetchedFragments,
@@ -57,7 +59,7 @@ pub(super) fn describe_carried_data(
         ("path", path.len(), PATH_MAX),
         ("headers", headers, HEADERS_MAX),
     ] {
-        // Without the size: the message stays identical before and after the tool's own headers are added.
+        // The actual size is left out, so that the message is the same before and after the tool's headers are added.
         if size > limit {
             return Some(format!("more than {limit} bytes of {part} are sent"));
         }
@@ -89,7 +91,7 @@ fn decoded(text: &str) -> Cow<'_, str> {
     percent_decode_str(text).decode_utf8_lossy()
 }
 
-/// Returns the runs of base64 characters that have the minimum length.
+/// Returns the runs of base64 characters of at least the minimum length.
 fn runs(text: &str) -> impl Iterator<Item = &str> {
     let is_base64 = |c: char| c.is_ascii_alphanumeric() || is_separator(c);
     let runs = text.split(move |c| !is_base64(c));
@@ -109,7 +111,7 @@ fn is_opaque(run: &str) -> bool {
 fn is_word(part: &str) -> bool {
     let all_are = |test: fn(&u8) -> bool| part.bytes().all(|byte| test(&byte));
     if all_are(u8::is_ascii_alphabetic) {
-        // Split camel case: `getElementsByClassName` is made of words, too.
+        // Camel case, such as `getElementsByClassName`, consists of words, too.
         let mut cases = part
             .as_bytes()
             .chunk_by(|a, b| a.is_ascii_lowercase() == b.is_ascii_lowercase());
@@ -123,7 +125,7 @@ fn is_word(part: &str) -> bool {
     part.len() <= max
 }
 
-/// Hashes of the runs that are not words in the pages that a session has fetched.
+/// Hashes of the runs in fetched pages that do not consist of words.
 #[derive(Debug, Default)]
 pub(super) struct FetchedFragments(HashSet<u64>);
 
@@ -159,7 +161,7 @@ mod tests {
     const BASE64: &str = "TXkgYmFuayBhY2NvdW50IGlzIDEyMzQ1Njc4OTA";
     const SHA: &str = "6744e674a1f0b2c3d4e5f60718293a4b5c6d7e8f";
 
-    fn of(url: &str, headers: &[&[u8]], seen: &FetchedFragments) -> Option<String> {
+    fn carried_data(url: &str, headers: &[&[u8]], seen: &FetchedFragments) -> Option<String> {
         let target = RequestTarget::parse(url).unwrap();
         describe_carried_data(
             OutgoingRequest {
@@ -186,12 +188,16 @@ mod tests {
             "https://go.example/?to=https://docs.example/guides/getting-started/with-the-network",
             "https://social.example/people/status/1789012345678901234",
         ] {
-            assert_eq!(of(url, &[], &FetchedFragments::default()), None, "{url}");
+            assert_eq!(
+                carried_data(url, &[], &FetchedFragments::default()),
+                None,
+                "{url}"
+            );
         }
         let accept = b"text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, */*;q=0.5";
         let headers: &[&[u8]] = &[b"accept", accept, b"user-agent", b"mimir/0.1.0"];
         assert_eq!(
-            of("https://docs.rs/", headers, &FetchedFragments::default()),
+            carried_data("https://docs.rs/", headers, &FetchedFragments::default()),
             None
         );
     }
@@ -200,7 +206,7 @@ mod tests {
     fn exfiltration_check_flags_long_or_encoded_data() {
         let long = format!("https://a.example/?q={}", "word+".repeat(60));
         let deep = format!("https://a.example/{}", "word/".repeat(120));
-        for (url, says) in [
+        for (url, expected) in [
             (long, "256 bytes of query"),
             (deep, "512 bytes of path"),
             (
@@ -218,18 +224,18 @@ mod tests {
                 "its query are not",
             ),
         ] {
-            let carried = of(&url, &[], &FetchedFragments::default()).unwrap_or_default();
-            assert!(carried.contains(says), "{url}: {carried}");
+            let carried = carried_data(&url, &[], &FetchedFragments::default()).unwrap_or_default();
+            assert!(carried.contains(expected), "{url}: {carried}");
         }
         let cookie = format!("id={BASE64}");
-        let carried = of(
+        let carried = carried_data(
             "https://a.example/",
             &[b"cookie", cookie.as_bytes()],
             &FetchedFragments::default(),
         );
         assert!(carried.unwrap().contains("its headers are not words"));
         let long = "word ".repeat(220);
-        let carried = of(
+        let carried = carried_data(
             "https://a.example/",
             &[b"x-note", long.as_bytes()],
             &FetchedFragments::default(),
@@ -244,14 +250,14 @@ mod tests {
             "see [the commit](https://a.example/x/commit/{SHA})"
         ));
         assert_eq!(
-            of(&format!("https://a.example/x/commit/{SHA}"), &[], &seen),
+            carried_data(&format!("https://a.example/x/commit/{SHA}"), &[], &seen),
             None
         );
         assert_eq!(
-            of(&format!("https://a.example/raw?at={SHA}"), &[], &seen),
+            carried_data(&format!("https://a.example/raw?at={SHA}"), &[], &seen),
             None
         );
-        assert!(of(&format!("https://a.example/{BASE64}"), &[], &seen).is_some());
+        assert!(carried_data(&format!("https://a.example/{BASE64}"), &[], &seen).is_some());
         for number in 0..10_000 {
             seen.remember(&format!("{number:064x}"));
         }

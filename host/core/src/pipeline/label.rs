@@ -1,4 +1,4 @@
-//! Sixth stage: labels the result with its trust level.
+//! Sixth stage: labels the result with its trust level and data class.
 
 use parking_lot::Mutex;
 
@@ -14,11 +14,11 @@ use super::session::ContentSource;
 pub struct Labeled {
     pub(super) clean: Clean,
     pub(super) label: ContentLabel,
-    /// The source of its untrusted content.
+    /// The source of the result's untrusted content.
     pub(super) source: ContentSource,
 }
 
-/// The worst label of what a call has read through other tools.
+/// The worst label of the content that a call has read through nested calls and effects.
 #[derive(Debug, Default)]
 pub struct TaintFloor(Mutex<Option<WorstLabel>>);
 
@@ -26,17 +26,17 @@ pub struct TaintFloor(Mutex<Option<WorstLabel>>);
 struct WorstLabel {
     trust: TrustLevel,
     data_class: DataClass,
-    /// The source of its untrusted content, if there is only one.
+    /// The source of the untrusted content. `Other` if there are several sources.
     source: ContentSource,
 }
 
 impl TaintFloor {
-    /// Adds the label of an ended nested call.
+    /// Adds the label of a finished nested call.
     pub(crate) fn add_outcome(&self, outcome: &Outcome) {
         self.add_label_from(outcome.label(), outcome.source.clone());
     }
 
-    /// Adds a label whose source is not distinguished.
+    /// Adds a label with the source `Other`.
     pub(crate) fn add_label(&self, label: &ContentLabel) {
         self.add_label_from(label, ContentSource::Other);
     }
@@ -55,10 +55,12 @@ impl TaintFloor {
             Some(worst) => WorstLabel {
                 trust: worst.trust.max(trust),
                 data_class: worst.data_class.max(data_class),
-                source: match worst.trust == TrustLevel::Untrusted {
-                    true if untrusted && worst.source != source => ContentSource::Other,
-                    true => worst.source,
-                    false => source,
+                source: if worst.trust != TrustLevel::Untrusted {
+                    source
+                } else if untrusted && worst.source != source {
+                    ContentSource::Other
+                } else {
+                    worst.source
                 },
             },
         });
@@ -86,7 +88,7 @@ pub(super) fn label(stage: &StageContext<'_>, clean: Clean, recorder: &CallRecor
             }
             label
         }
-        // A refusal comes from mimir itself, and an empty response carries no content.
+        // A refusal comes from mimir itself, and an empty response has no content.
         _ => ContentLabel {
             trust: TrustLevel::System,
             data_class: DataClass::Public,
@@ -127,15 +129,15 @@ pub(super) fn label(stage: &StageContext<'_>, clean: Clean, recorder: &CallRecor
     }
 }
 
-/// Returns true if a server has answered with no content at all, as to a subscription.
+/// Returns true if a server has responded without any content, such as to a subscription.
 fn is_empty_response(tool: &Tool, clean: &Clean) -> bool {
     let has_no_content =
         |output: &ToolOutput| output.content.is_empty() && output.structured.is_none();
     tool.source == ToolSource::Mcp && clean.result.as_ref().is_ok_and(has_no_content)
 }
 
-/// Returns true if a secret in the result comes from this machine. A secret in the response of a server or a site is
-/// not the person's, and its mask must not restrict later calls.
+/// Returns true if a secret in the tool's result can come from this machine. A secret in the response of a server or a
+/// site is not the user's, and masking it must not restrict later calls.
 fn reads_own_data(tool: &Tool) -> bool {
     let needs = &tool.definition.needs;
     match tool.source {
@@ -152,8 +154,9 @@ fn is_network_tool(tool: &Tool) -> bool {
     tool.source == ToolSource::BuiltIn && tool.definition.group == ToolGroup::Net
 }
 
-/// Returns the trust level of a tool's results. Built-in tools for local data are trusted; so is a granted custom tool
-/// if it reaches no host, command or model that could speak through it; all others are untrusted.
+/// Returns the default trust level of a tool's results. Results of built-in tools for local data are trusted, and those
+/// of a granted custom tool that can reach no host, command or model, whose output it could pass on. All other results
+/// are untrusted.
 fn default_trust(tool: &Tool) -> TrustLevel {
     let needs = &tool.definition.needs;
     let is_isolated = needs.hosts.is_empty() && needs.commands.is_empty() && !needs.model;

@@ -13,7 +13,7 @@ use crate::outcome::{Content, ToolOutput};
 use crate::redact::{LineMasker, MaskSummary, Redactor};
 use crate::upstream_request::{UpstreamRequest, UpstreamRequestHandler, UpstreamRequestKind};
 
-/// An observer that receives everything with the secrets masked.
+/// Forwards progress and log lines to another observer, with secrets masked.
 pub(super) struct MaskingObserver {
     inner: Arc<dyn CallObserver>,
     redactor: Redactor,
@@ -33,7 +33,7 @@ impl MaskingObserver {
         }
     }
 
-    /// Ends the call: shows the lines that were held back. Returns what was masked while it ran.
+    /// Ends the call: forwards the lines that were held back. Returns the masks of the whole call.
     pub(super) fn finish(&self) -> MaskSummary {
         let lines = self.lines.lock().take();
         if let Some(lines) = lines {
@@ -70,7 +70,7 @@ impl MaskingObserver {
 
 impl CallObserver for MaskingObserver {
     fn progress(&self, mut progress: CallProgress) {
-        // A message is held back only while its end may be the beginning of a secret that continues in the next one.
+        // A message is held back only while it may end with the beginning of a secret that the next one continues.
         match progress.message.take() {
             Some(message) => {
                 let mut reports = self.reports.lock();
@@ -88,7 +88,7 @@ impl CallObserver for MaskingObserver {
         let complete = lines
             .get_or_insert_with(|| self.redactor.line_masker())
             .push(line.level, line.text);
-        // Shown under the lock, so that lines stay in order.
+        // Forwarded under the lock, so that lines stay in order.
         self.show(complete);
         drop(lines);
     }
@@ -104,7 +104,7 @@ impl CallObserver for MaskingObserver {
     }
 }
 
-/// Masks secrets in both directions: in the requests of a server to the client, and in the client's answers.
+/// Masks secrets in both directions: in a server's requests to the client, and in the client's responses.
 impl UpstreamRequestHandler for MaskingObserver {
     fn supports(&self, kind: UpstreamRequestKind) -> bool {
         self.inner
@@ -124,7 +124,8 @@ impl UpstreamRequestHandler for MaskingObserver {
                 .iter_mut()
                 .for_each(|request| mask(&mut request.params));
             let Some(client) = self.inner.upstream_handler() else {
-                let message = "the client that made the call does not answer requests";
+                let message =
+                    "the client that made the call does not support requests from servers";
                 return Err(ToolError::new(ToolErrorCode::Unavailable, message));
             };
             let mut answers = client.handle_requests(requests).await?;
@@ -134,8 +135,8 @@ impl UpstreamRequestHandler for MaskingObserver {
     }
 }
 
-/// Masks a result. In binary content only known values are masked: this destroys a picture that contains one, which
-/// could otherwise carry the secret out.
+/// Masks a result. In binary content, only the values of stored secrets are masked. This damages an image that contains
+/// a value, which could otherwise leak the secret.
 pub(super) fn mask_output(redactor: &Redactor, output: &mut ToolOutput) -> MaskSummary {
     let mut masks = MaskSummary::default();
     for part in &mut output.content {
@@ -157,7 +158,7 @@ pub(super) fn mask_output(redactor: &Redactor, output: &mut ToolOutput) -> MaskS
     masks
 }
 
-/// Masks the text of a failure.
+/// Masks the message and the details of an error.
 pub(super) fn mask_error(redactor: &Redactor, error: &mut ToolError) -> MaskSummary {
     redactor.mask_all([&mut error.message], error.details.as_mut())
 }

@@ -1,5 +1,5 @@
-//! Evaluates one request against the grant, the settings and the team policy. The effect gate does so for each request
-//! that is sent; the call gate does so earlier, if the arguments of a call name its request.
+//! Evaluates one request against the grant, the settings and the team policy. The effect gate evaluates each request
+//! before it is sent; the decide stage evaluates a request that the arguments of a call name, before the call runs.
 
 use core::net::IpAddr;
 
@@ -19,26 +19,26 @@ use super::effect::{self, OutgoingRequest};
 use super::validate::Checked;
 use super::{PipelineSnapshot, StageContext, approve};
 
-/// The result of the evaluation, in addition to the reasons.
+/// The result of evaluating a request, in addition to the reasons.
 #[derive(Debug, Default)]
 pub(super) struct NetworkFindings {
-    /// True if no list has the host of the request, so that only a person can allow it.
+    /// True if the host is not on a list of the settings or the grant, so that only a person can allow the request.
     pub(super) unlisted: bool,
-    /// The remedy, if the settings refuse the request.
+    /// The remedy if the settings refuse the request, else empty.
     pub(super) remedy: String,
-    /// The list entry that allows it.
+    /// The list entry that allows the request.
     pub(super) pattern: Option<String>,
-    /// True if a person has listed the host for this method, in settings that count or in the grant, or if it is the
-    /// port of a server of the session.
+    /// True if a person has listed the host for this method in accepted settings or in the grant, or if the target is a
+    /// server of the session.
     pub(super) listed: bool,
 }
 
-/// A request as the rules see it. It was not sent, and no name was looked up.
+/// A request as the rules see it. It was not sent, and its host was not resolved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RequestPreview {
     /// The method.
     pub method: String,
-    /// The URL, in the normalized spelling that is judged.
+    /// The normalized URL, which the rules match.
     pub url: String,
     /// `http` or `https`.
     pub scheme: &'static str,
@@ -49,20 +49,20 @@ pub struct RequestPreview {
     /// The entry of `allowedHosts`, or of the grant, that allows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
-    /// The addresses, if they are known without DNS: the host is an address, or the settings fix them.
+    /// The addresses, if they are known without DNS: the host is an address, or the settings set the addresses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub addresses: Option<Vec<IpAddr>>,
 }
 
-/// Converts the granted hosts to a policy. Patterns were checked when the tool was listed; if one is invalid
-/// nevertheless, nothing is granted.
+/// Converts granted hosts to a network policy. The patterns were checked when the tool was listed; if one is invalid
+/// nevertheless, no host is granted.
 pub(super) fn granted(hosts: &[HostNeed]) -> NetworkPolicy {
     let granted = NetworkPolicy::for_needs("grant", hosts)
         .or_else(|_| NetworkPolicy::for_needs("grant", &[]));
     granted.unwrap_or_default()
 }
 
-/// Evaluates a request of a tool that was granted these hosts, in a session with servers at these ports.
+/// Evaluates a request of a tool that was granted `hosts`, in a session with servers at the ports `served`.
 pub(super) fn judge(
     snapshot: &PipelineSnapshot,
     tool: &Tool,
@@ -84,7 +84,7 @@ pub(super) fn judge(
             source: source.to_owned(),
             text,
         };
-        // Reading the next chunk of the same page is the same request.
+        // The other arguments, such as an offset, do not change the request.
         let reads = ["url", "method"].map(str::to_owned);
         let remedy = (decision == Decision::Ask)
             .then(|| snapshot.policy.request_remedy(tool, target, method));
@@ -139,7 +139,7 @@ pub(super) fn judge(
     }
     let specific = hosts.iter().filter(|need| !need.is_any()).cloned();
     let specific: Vec<HostNeed> = specific.collect();
-    // A person has seen the ports of the session's own servers on a card, and requests to them stay in the session.
+    // A person has seen the ports of the session's servers on a card, and requests to them stay in the session.
     findings.listed = !findings.unlisted
         && (settings.serves(target)
             || snapshot.policy.names_host(tool, target, method)
@@ -147,8 +147,8 @@ pub(super) fn judge(
     findings
 }
 
-/// Returns true if a person has agreed to an unlisted host: before this call was made (`answered`), or for the
-/// session.
+/// Returns true if a person has approved the unlisted host of a request: before the call ran (`answered` has the key),
+/// or by a stored approval.
 pub(super) fn has_consent(
     stage: &StageContext<'_>,
     checked: &Checked,
@@ -167,8 +167,8 @@ fn is_granted_host(hosts: &[HostNeed], target: &RequestTarget) -> bool {
     patterns.any(|pattern| pattern.matches(target))
 }
 
-/// Returns the arguments of a call that are sent with its request. The others, such as the chunk of the answer to
-/// show, are not visible to the server.
+/// Returns the arguments that are sent with the request of a call. Others, such as an offset in the response, are not
+/// sent to the server.
 pub(super) fn request_arguments() -> RuleArguments {
     RuleArguments::Only(
         ["url", "method", "headers", "body"]
@@ -187,7 +187,7 @@ pub(super) struct DeclaredRequest {
 }
 
 impl DeclaredRequest {
-    /// Converts the request for the effect gate; `headers` is the buffer that it borrows from.
+    /// Converts the request to the form of the effect gate. The result borrows from the buffer `headers`.
     pub(super) fn egress<'a>(&'a self, headers: &'a mut Vec<&'a [u8]>) -> OutgoingRequest<'a> {
         headers.extend(self.headers.iter().map(String::as_bytes));
         OutgoingRequest {
@@ -204,8 +204,8 @@ impl DeclaredRequest {
     }
 }
 
-/// Returns the request that the arguments of a call name by `url` and `method`; `None` for tools that may not request
-/// any host. A URL that cannot be requested is an error of the caller.
+/// Returns the request that `url` and `method` in the arguments name. `None` without a URL, and for tools whose needs
+/// do not include any host (`*`). Fails for an invalid URL.
 fn declared_request(checked: &Checked) -> Result<Option<DeclaredRequest>, ToolError> {
     let (tool, arguments) = (checked.tool(), checked.arguments());
     if !tool
@@ -254,7 +254,7 @@ pub(super) fn preview_request(
     let (tool, target, method) = (checked.tool(), &request.target, request.method.as_str());
     let mut headers = Vec::new();
     let egress = request.egress(&mut headers);
-    // The rules see the request as it would be sent, not only as the call spells it.
+    // The rules must match the normalized request, not only the arguments as written.
     let mut request_evaluation = PolicyEvaluation::default();
     snapshot
         .policy

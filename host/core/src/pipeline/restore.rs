@@ -1,8 +1,8 @@
-//! Restores masked values between approval and the run: marks in the text that a built-in tool writes to a file are
-//! replaced by the values that the file has. The person and the record see the marks, as the model does.
+//! Restores masked values between approval and run: marks in text that a built-in tool writes to a file are replaced by
+//! the values in the file. The card and the audit log show the marks, as the model does.
 //!
-//! A value is restored only in the file that it is in, and only where it will be masked again. A write with a mark
-//! that cannot be restored is refused, so that no mark replaces a value.
+//! A value is restored only in the file that contains it, and only where it will be masked again. A write with a mark
+//! that cannot be restored is refused, so that a mark never overwrites a value.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
@@ -28,9 +28,9 @@ use super::validate::Checked;
 
 /// The content that a call writes to a file.
 enum FileWrite {
-    /// The whole file: the argument `content`.
+    /// The whole file, from the argument `content`.
     Whole(String),
-    /// A replacement in the present content: the argument `pattern` and its replacement.
+    /// A replacement in the current content. `name` is the argument with the replacement.
     Edit {
         pattern: String,
         replacement: String,
@@ -40,9 +40,9 @@ enum FileWrite {
     },
 }
 
-/// Refuses a call that would write a mark in place of its value. [`restore`] handles the marks of the file tools;
-/// commands, code and the arguments of other tools are never restored. Marks that the session was not shown are plain
-/// text, and tools and commands that only read may search for any mark.
+/// Refuses a call that would write a mark in place of its value. [`restore`] handles the marks of the file tools; marks
+/// in commands, code and the arguments of other tools are never restored. Marks that the session has not seen are plain
+/// text. Tools and commands that only read may use any mark, for example to search for it.
 pub(super) fn check_arguments(
     stage: &StageContext<'_>,
     (tool, equivalent): (&Tool, Option<&Tool>),
@@ -60,7 +60,7 @@ pub(super) fn check_arguments(
             .find(|rule| session.has_masked(rule))
             .map(str::to_owned)
     };
-    // A page is requested by its URL, and nothing of the URL is written.
+    // Of a request, only the body can write a mark.
     let is_net = tool.source == ToolSource::BuiltIn && tool.definition.group == ToolGroup::Net;
     let members = arguments.as_object().into_iter().flatten();
     let mut written = members.filter(|(argument, _)| !is_net || *argument == "body");
@@ -83,8 +83,8 @@ pub(super) fn check_arguments(
         return Ok(());
     }
     let message = format!(
-        "`{}` was not called: `{}` has the mask `[REDACTED:{rule}]`, which would be written in place of the value; use \
-         edit_file or write_file, which put the value back, or leave that line out",
+        "`{}` was not called: `{}` contains the mask `[REDACTED:{rule}]`, which would be written instead of the value; \
+         use edit_file or write_file, which restore the value, or leave that line out",
         tool.name(),
         text::visible(text::prefix(argument, 64)),
     );
@@ -104,8 +104,8 @@ fn restores_marks(tool: &Tool) -> bool {
         && matches!(tool.name().as_str(), "write_file" | "edit_file")
 }
 
-/// Replaces marks in the arguments of a call by their values. Returns a redactor that masks these values, too, if
-/// there are any.
+/// Replaces marks in the arguments of a call by their values. Returns a redactor that masks these values, too. `None`
+/// if there are no marks to restore.
 pub(super) fn restore(call: &mut Approved) -> Result<Option<Redactor>, ToolError> {
     let Some((path, write)) = marked_write(&call.checked) else {
         return Ok(None);
@@ -148,7 +148,7 @@ pub(super) fn restore(call: &mut Approved) -> Result<Option<Redactor>, ToolError
     Ok(Some(redactor))
 }
 
-/// Returns the file that a built-in tool writes to and the text, if the text contains a mark.
+/// Returns the path and the content of a built-in tool's file write, if the content contains a mark.
 fn marked_write(checked: &Checked) -> Option<(String, FileWrite)> {
     let tool = checked.equivalent_tool.as_ref().unwrap_or(&checked.tool);
     if !restores_marks(tool) {
@@ -185,13 +185,13 @@ fn marked_write(checked: &Checked) -> Option<(String, FileWrite)> {
     Some((text_argument("path")?, write)).filter(|_| has_marks)
 }
 
-/// Arguments that replace those of the call.
+/// Names and values of arguments that replace those of the call.
 type RestoredArguments = Vec<(String, Value)>;
 
-/// A file that is written, with the state that its masks are restored from.
+/// A file write, with the data for restoring its marks.
 struct RestoreTask<'a> {
     path: &'a str,
-    /// Its content; empty if the file is missing or not text.
+    /// The current content of the file. Empty if the file is missing or not text.
     current: &'a str,
     redactor: &'a Redactor,
     session: &'a PipelineSession,
@@ -221,12 +221,15 @@ impl RestoreTask<'_> {
         name: &str,
         all: bool,
     ) -> Result<RestoredArguments, ToolError> {
-        // The tool treats a file with CRLF everywhere as if it had LF.
+        // The tool treats a file that only has CRLF line ends as if it had LF.
         let line_ends = self.current.matches('\n').count();
         let has_crlf = line_ends > 0 && self.current.matches("\r\n").count() == line_ends;
-        let with_lf = |text: &str| match has_crlf {
-            true => text.replace("\r\n", "\n"),
-            false => text.to_owned(),
+        let with_lf = |text: &str| {
+            if has_crlf {
+                text.replace("\r\n", "\n")
+            } else {
+                text.to_owned()
+            }
         };
         let (current, pattern, replacement) = (
             with_lf(self.current),
@@ -234,13 +237,14 @@ impl RestoreTask<'_> {
             with_lf(replacement),
         );
         let masked = self.redactor.mask_restorable(&current);
-        let matches: Vec<_> = match pattern.is_empty() {
-            true => Vec::new(),
-            false => masked
+        let matches: Vec<_> = if pattern.is_empty() {
+            Vec::new()
+        } else {
+            masked
                 .text()
                 .match_indices(&pattern)
                 .map(|(at, matched)| at..at + matched.len())
-                .collect(),
+                .collect()
         };
         if matches.len() > 1 && !all && has_mark(&pattern) {
             return Err(self.ambiguous(masked.text(), &matches));
@@ -282,7 +286,7 @@ impl RestoreTask<'_> {
         }))
     }
 
-    /// Refuses a regular expression for, or with, a mask that is not literal text of the file.
+    /// Fails if a regular expression or its replacement contains a mark that is not literal text of the file.
     fn check_regex(&self, texts: &[&str]) -> Result<(), ToolError> {
         if has_mark(self.current) {
             return Ok(());
@@ -295,15 +299,15 @@ impl RestoreTask<'_> {
             return Ok(());
         };
         let message = format!(
-            "`{}` was not changed: a regular expression does not match the mask `[REDACTED:{rule}]`; pass the text as it \
-             is shown, without `regex`",
+            "`{}` was not changed: a regular expression cannot match the mask `[REDACTED:{rule}]`; pass the text as \
+             shown, without `regex`",
             text::visible(self.path)
         );
         Err(mask_error(message, rule))
     }
 
-    /// Returns a predicate that is true for a mark that is literal text, as in documentation: no result of this session
-    /// had it in place of a value, and it replaces none.
+    /// Returns a predicate that is true for the rule of a mark that is literal text, as in documentation: the session
+    /// has not seen a mask of this rule, and `new` has a mark of every rule in `replaced`.
     fn is_literal_mark<'s>(
         &'s self,
         replaced: BTreeSet<&str>,
@@ -313,8 +317,8 @@ impl RestoreTask<'_> {
         move |rule| replaces_none && !self.session.has_masked(rule)
     }
 
-    /// Returns a predicate that is true for a rule if the session was shown marks of values that the file does not
-    /// have.
+    /// Returns a predicate that is true for a rule if the session has seen marks of values that the file does not
+    /// contain.
     fn has_other_values<'s>(&'s self, masked: &'s MaskedText<'_>) -> impl Fn(&str) -> bool + 's {
         let values = masked.digests();
         move |rule| self.session.has_masked_others(rule, values.get(rule))
@@ -324,16 +328,16 @@ impl RestoreTask<'_> {
         let (path, mark) = (text::visible(self.path), error.mark());
         let why = match error {
             RestoreError::Unknown { .. } => format!(
-                "the mask `{mark}` stands for a value that is not in this file, and a value goes back only to the file \
-                 that it is in; leave it out, or copy the file with move_file or a command"
+                "the mask `{mark}` stands for a value that is not in this file, and a value can only be restored in \
+                 its own file; leave it out, or copy the file with move_file or a command"
             ),
             RestoreError::Ambiguous { .. } => format!(
                 "the mask `{mark}` could stand for several values; change one masked line at a time with edit_file, \
                  together with a line before or after it"
             ),
             RestoreError::Exposed { .. } => format!(
-                "the value behind the mask `{mark}` would not be recognised as secret in its new place; keep what stands \
-                 around the mask as it is"
+                "the value behind the mask `{mark}` would not be recognized as a secret in its new position; keep the \
+                 text around the mask unchanged"
             ),
         };
         let rule = mark.trim_start_matches("[REDACTED:").trim_end_matches(']');
@@ -342,8 +346,8 @@ impl RestoreTask<'_> {
 
     fn different_values(&self) -> ToolError {
         let message = format!(
-            "`{}` was not changed: the masks in `pattern` stand for different values; change one of the places at a time, \
-             with more of the text around it",
+            "`{}` was not changed: the masks in `pattern` stand for different values; change one match at a time, with \
+             more of the text around it",
             text::visible(self.path)
         );
         ToolError::new(ToolErrorCode::InvalidInput, message)
@@ -358,7 +362,7 @@ impl RestoreTask<'_> {
             .collect();
         let numbers: Vec<String> = lines.iter().map(usize::to_string).collect();
         let message = format!(
-            "the pattern matches more than once in `{}`, at lines {}; include more of the text around the place, or pass \
+            "the pattern matches more than once in `{}`, at lines {}; include more of the surrounding text, or pass \
              `all: true`",
             text::visible(self.path),
             numbers.join(", ")

@@ -1,4 +1,4 @@
-//! Fourth stage: the backend runs the call within its slots and its deadline.
+//! Fourth stage: waits for a free slot, and lets the backend run the call until its deadline.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ mod slots;
 
 pub(super) use slots::CallSlots;
 
-/// A call that ran, or was refused before.
+/// A call that ran or was refused.
 pub struct CompletedRun {
     pub(super) raw: RawResult,
     pub(super) tool: Option<Arc<Tool>>,
@@ -63,7 +63,7 @@ pub(super) async fn run(slots: &CallSlots, call: Approved) -> Result<CompletedRu
     })
 }
 
-/// Checks a result against the tool's output schema.
+/// Checks a result against the tool's output schema. A result that does not match becomes an error.
 fn check_output_schema(mut raw: RawResult, tool: &Tool) -> RawResult {
     let Some(schema) = &tool.definition.output_schema else {
         return raw;
@@ -77,11 +77,11 @@ fn check_output_schema(mut raw: RawResult, tool: &Tool) -> RawResult {
             .err(),
         None => Some(ToolError::new(
             ToolErrorCode::ExecutionError,
-            "the tool has an output schema and returned no structured result",
+            "the tool returned no structured result, but its output schema requires one",
         )),
     };
     if let Some(mut error) = error {
-        // The tool is at fault, except if the limit of the check was exceeded: then the result may have been valid.
+        // The tool is at fault, unless the check exceeded its own limit: then the result may be valid.
         if error.code != ToolErrorCode::LimitExceeded {
             error.code = ToolErrorCode::ExecutionError;
         }

@@ -1,5 +1,5 @@
-//! Fifth stage: makes the result safe to show and cuts it to its limits. The whole result is sanitized, then masked
-//! and checked against its schema again; it is cut last, so that a cut cannot split an escape sequence or a secret.
+//! Fifth stage: makes the result safe to show and cuts it to its limits. The whole result is escaped, then masked, and
+//! checked against its schema again. It is cut last, so that a cut cannot split an escape sequence or a secret.
 
 use crate::backend::ResourceUsage;
 use crate::error::{ToolError, ToolErrorCode};
@@ -15,7 +15,7 @@ mod cut;
 mod escape_output;
 pub(super) mod fit_schema;
 
-/// A result within its limits, safe to show.
+/// A result that is safe to show and within its limits.
 pub struct Clean {
     pub(super) result: Result<ToolOutput, ToolError>,
     pub(super) usage: ResourceUsage,
@@ -25,13 +25,13 @@ pub struct Clean {
     pub(super) ran: bool,
 }
 
-/// The longest message of an error, in characters.
+/// Maximum length of an error message, in characters.
 const MESSAGE_MAX: usize = 2_000;
 
-pub(super) fn sanitize(ran: CompletedRun, recorder: &CallRecorder) -> Clean {
+pub(super) fn sanitize(completed: CompletedRun, recorder: &CallRecorder) -> Clean {
     let redactor = recorder.redactor();
     let mut masks = recorder.finish_observer();
-    let CompletedRun { raw, tool, limits } = ran;
+    let CompletedRun { raw, tool, limits } = completed;
     let mut truncated = raw.truncated;
     let mut bytes_out = 0;
     let result = match raw.result {
@@ -81,7 +81,7 @@ pub(super) fn sanitize(ran: CompletedRun, recorder: &CallRecorder) -> Clean {
     }
 }
 
-/// Checks a cut result against the output schema.
+/// Returns a cut result if it still matches the output schema, or an error.
 fn check_cut_result(
     output: ToolOutput,
     schema: &crate::schema::Schema,
@@ -95,7 +95,7 @@ fn check_cut_result(
     }
     Err(ToolError::new(
         ToolErrorCode::LimitExceeded,
-        "the structured result is longer than the limit (limits.outputChars) and cannot be cut; ask for less at a time",
+        "the structured result exceeds the limit (limits.outputChars) and cannot be cut; request less data per call",
     ))
 }
 

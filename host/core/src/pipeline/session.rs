@@ -1,5 +1,5 @@
-//! The state of a session: the labels of the content it has read and a person's answers. It begins with the first
-//! call.
+//! The state of a session: the taint label of the content that it has read, and the approvals for the session. A
+//! session begins with its first call.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use super::effect::OutgoingRequest;
 use super::exfiltration::{self, FetchedFragments};
 use super::network;
 
-/// The sessions of one pipeline, and the builds that a person has granted while it runs.
+/// The sessions of one pipeline, and the plugin builds that were granted since the tools were last listed.
 #[derive(Default)]
 pub(super) struct PipelineSessions {
     sessions: Mutex<HashMap<String, Arc<PipelineSession>>>,
     granted: Mutex<HashSet<(String, String)>>,
 }
 
-/// Maximum number of values of one rule that a session remembers: more than are in any file that is edited.
+/// Maximum number of masked values of one rule that a session remembers: more than any edited file contains.
 const MASKED_VALUES_MAX: usize = 10_000;
 
 /// The state of one session.
@@ -34,34 +34,34 @@ pub(super) struct PipelineSession(Mutex<SessionState>);
 
 #[derive(Default)]
 struct SessionState {
-    /// Sources of untrusted content: the first, and the first that differs from it.
+    /// The first two different sources of untrusted content, each with the origin of its first content.
     untrusted: Vec<(ContentSource, String)>,
-    /// Origin of the first sensitive content.
+    /// The origin of the first sensitive content.
     sensitive: Option<String>,
     approvals: Vec<SessionAnswer>,
-    /// The rules whose masks were in results of the session, with the digests of the masked values.
+    /// The rules whose masks were in results of the session, with digests of the masked values.
     masked: BTreeMap<String, BTreeSet<SecretDigest>>,
-    /// The runs of fetched pages that may be sent again.
+    /// Runs of characters in fetched pages, which requests may contain.
     fetched: FetchedFragments,
 }
 
 /// Identifies a command of this process.
 pub(crate) type CommandId = u64;
 
-/// The source of untrusted content, or the receiver of a call or request. Content of a source raises no question about
-/// sending data back to that source.
+/// The source of untrusted content, or the receiver of a call or request. Content from a source is no reason to ask
+/// about sending data back to that source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ContentSource {
-    /// A source that is not distinguished from others.
+    /// Any other source. These sources are not distinguished.
     Other,
-    /// The requests of one command.
+    /// The responses to requests of one command.
     Command(CommandId),
     /// The server at this location.
     Server(String),
 }
 
 impl ContentSource {
-    /// Returns the source of a tool's results, which also receives its arguments.
+    /// Returns the source of a tool's results, which is also the receiver of its arguments.
     pub(super) fn from_tool(tool: &Tool) -> Self {
         match tool.source {
             ToolSource::Mcp => Self::Server(tool.origin.location.clone()),
@@ -70,33 +70,33 @@ impl ContentSource {
     }
 }
 
-/// The route by which data could leave the machine with a call or request.
+/// The path by which data could leave the machine with a call or request.
 pub(super) enum EgressPath<'a> {
-    /// No route, or only requests and commands that are evaluated separately.
+    /// No path, or only requests and commands that are evaluated separately.
     None,
-    /// A call whose requests are not evaluated separately. A server already knows its own answers: these alone raise no
-    /// question about the next call to it.
+    /// A call whose requests are not evaluated separately. If the session has read only the responses of the receiving
+    /// server, which the server already knows, the next call to it is not asked about.
     Call(ContentSource),
     /// A request.
     Request {
         /// The request.
         egress: OutgoingRequest<'a>,
-        /// True if the person has listed the host for this method, or has agreed to both for the session.
+        /// True if a person has listed the host for this method, or has approved the request to the unlisted host.
         listed: bool,
-        /// The command that sends it. Content that it received by its own requests raises no question about its next
-        /// request.
+        /// The command that sends the request. Responses to the command's own requests are no reason to ask about its
+        /// next request.
         command: ContentSource,
-        /// The settings line that would list the host.
+        /// Returns the remedy that would list the host.
         remedy: &'a dyn Fn() -> String,
     },
 }
 
 impl EgressPath<'_> {
-    /// Returns the route of a call of this tool whose arguments name no request. `confined` is true if requests of its
+    /// Returns the path of a call of this tool whose arguments name no request. `confined` is true if requests of
     /// commands are evaluated separately.
     pub(super) fn for_tool(tool: &Tool, confined: bool) -> Self {
         let needs = &tool.definition.needs;
-        // Servers, models and tools of a team are operated elsewhere.
+        // Servers, models and tools of a team run outside mimir's control.
         let is_unmonitored = needs.model
             || matches!(tool.source, ToolSource::Mcp | ToolSource::Teams)
             || (!needs.commands.is_empty() && !confined);
@@ -117,15 +117,15 @@ impl EgressPath<'_> {
     }
 }
 
-/// An answer for the session.
+/// An approval for the session.
 struct SessionAnswer {
     approval: StoredApproval,
-    /// True if it is in the list from which a person can revoke it.
+    /// True if the approval is in the list from which a person can revoke it.
     listed: bool,
 }
 
 impl PipelineSessions {
-    /// Returns the session with this ID, and creates it if needed.
+    /// Returns the session with this id, and creates it if needed.
     pub(super) fn get(&self, id: &str) -> Arc<PipelineSession> {
         let mut sessions = lock(&self.sessions);
         match sessions.get(id) {
@@ -134,24 +134,24 @@ impl PipelineSessions {
         }
     }
 
-    /// Removes an ended session. Returns true if one of its answers is listed.
+    /// Removes an ended session. Returns true if one of its approvals is listed.
     pub(super) fn end(&self, id: &str) -> bool {
         let ended = lock(&self.sessions).remove(id);
         ended.is_some_and(|session| session.has_listed())
     }
 
-    /// Marks this build as granted until the tools are listed again.
+    /// Marks the build of this tool's plugin as granted until the tools are listed again.
     pub(super) fn grant(&self, tool: &Tool) {
         lock(&self.granted).insert(build_key(tool));
     }
 
-    /// Clears the builds granted since the last listing: the new listing has the stored grants, without the revoked
+    /// Clears the builds granted since the last listing. The new listing has applied the stored grants, without revoked
     /// ones.
     pub(super) fn clear_granted(&self) {
         lock(&self.granted).clear();
     }
 
-    /// Returns true if a person has granted this build since the tools were listed.
+    /// Returns true if the build of this tool's plugin was granted since the tools were last listed.
     pub(super) fn has_granted(&self, tool: &Tool) -> bool {
         lock(&self.granted).contains(&build_key(tool))
     }
@@ -162,7 +162,7 @@ fn build_key(tool: &Tool) -> (String, String) {
 }
 
 impl PipelineSession {
-    /// Remembers the origin and the source of a result, as far as they matter for later calls.
+    /// Remembers the origin and the source of an untrusted or sensitive result.
     pub(super) fn record_read(&self, label: &ContentLabel, source: ContentSource) {
         if label.trust != TrustLevel::Untrusted && label.data_class < DataClass::Sensitive {
             return;
@@ -196,7 +196,7 @@ impl PipelineSession {
         lock(&self.0).masked.contains_key(rule)
     }
 
-    /// Returns true if a mask of this rule in a result had another value than these.
+    /// Returns true if a mask of this rule in a result replaced a value that is not among `values`.
     pub(super) fn has_masked_others(
         &self,
         rule: &str,
@@ -207,13 +207,13 @@ impl PipelineSession {
         known.is_some_and(|known| values.is_none_or(|values| !known.is_subset(values)))
     }
 
-    /// Remembers the runs of a fetched text that a later request may repeat.
+    /// Remembers the runs of characters in fetched texts that later requests may contain.
     pub(super) fn record_fetched<'a>(&self, texts: impl Iterator<Item = &'a str>) {
         let mut state = lock(&self.0);
         texts.for_each(|text| state.fetched.remember(text));
     }
 
-    /// Returns the worst label that the session has read.
+    /// Returns the worst label of the content that the session has read.
     pub(super) fn label(&self) -> ContentLabel {
         let state = lock(&self.0);
         let untrusted = state.untrusted.first().map(|(_, origin)| origin.as_str());
@@ -236,8 +236,8 @@ impl PipelineSession {
         }
     }
 
-    /// Adds reasons to ask about a call that could do harm with content that the session has read. `accepts_untrusted`
-    /// is the person's setting for untrusted content.
+    /// Adds reasons to ask about a call that untrusted content may have caused, or that could send sensitive data out.
+    /// `accepts_untrusted` is the person's setting for calls after untrusted content.
     pub(super) fn evaluate_taint(
         &self,
         accepts_untrusted: Option<bool>,
@@ -246,7 +246,7 @@ impl PipelineSession {
     ) {
         let state = lock(&self.0);
         let receiver = egress_path.source();
-        // A person who refuses untrusted content for a server refuses the server's own content as well.
+        // `acceptsUntrusted: false` for a server also covers the server's own content.
         let strict =
             accepts_untrusted == Some(false) && matches!(receiver, ContentSource::Server(_));
         let mut untrusted = state.untrusted.iter();
@@ -264,8 +264,8 @@ impl PipelineSession {
                     egress.method == "CONNECT",
                 );
                 let carried = exfiltration::describe_carried_data(*egress, &state.fetched);
-                // The content of a tunnel is not visible. The network judges it again, with a body, once much was
-                // sent.
+                // The content of a tunnel is not visible. Once more than 16 KiB were sent, the tunnel is evaluated
+                // again as a request with a body.
                 let harmless = *listed && (only_reads || is_tunnel) && carried.is_none();
                 let per_origin = is_tunnel || (only_reads && carried.is_none());
                 (true, harmless, carried, per_origin)
@@ -321,8 +321,8 @@ impl PipelineSession {
         }
     }
 
-    /// Returns a person's answers for the session, without the revoked ones: `listed` returns the listed answers that
-    /// are still valid.
+    /// Returns the approvals for the session, without revoked ones. `listed` returns the ids of the listed approvals
+    /// that are still valid.
     pub(super) fn approvals<E>(
         &self,
         listed: impl FnOnce() -> Result<Vec<Fingerprint>, E>,
@@ -341,7 +341,7 @@ impl PipelineSession {
             .collect())
     }
 
-    /// Remembers an answer until the session ends or, if it is listed, until it is revoked.
+    /// Remembers an approval until the session ends. A listed approval can be revoked before.
     pub(super) fn remember_approval(&self, approval: StoredApproval, listed: bool) {
         let mut state = lock(&self.0);
         state

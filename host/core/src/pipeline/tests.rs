@@ -78,7 +78,7 @@ impl Backend for Fake {
     }
 }
 
-/// A harmless tool that returns `done`.
+/// Creates a harmless tool that returns `done`.
 pub(crate) fn tool(name: &str) -> Tool {
     let output = ToolOutput {
         content: vec![Content::text("done")],
@@ -131,7 +131,10 @@ struct Fixed(ApprovalAnswer, AtomicUsize);
 
 impl crate::approval::Approver for Fixed {
     fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
-        assert!(!card.summary.contains('\u{1b}'), "cards are safe to print");
+        assert!(
+            !card.summary.contains('\u{1b}'),
+            "the card has an escape sequence"
+        );
         self.1.fetch_add(1, Ordering::SeqCst);
         Box::pin(std::future::ready(self.0.clone()))
     }
@@ -229,12 +232,12 @@ async fn call_succeeds_and_is_audited() {
     assert_eq!(events[0]["ok"], true);
     assert!(
         events[0].get("arguments").is_none(),
-        "arguments are kept only where the config allows"
+        "arguments were recorded although the config does not allow it"
     );
     assert_eq!(
         bench.approver.1.load(Ordering::SeqCst),
         0,
-        "no question was asked"
+        "a person was asked"
     );
 }
 
@@ -461,7 +464,7 @@ async fn output_schema_mismatch_is_an_execution_error() {
     let outcome = bench.pipeline.call(call("sample", json!({}))).await;
     assert!(
         outcome.truncated() && outcome.is_ok(),
-        "a cut string is still a string"
+        "a cut string no longer matches the schema"
     );
 }
 

@@ -28,24 +28,24 @@ pub struct Checked {
     pub(super) observer: Arc<dyn CallObserver>,
     pub(super) parent: Option<ParentCall>,
     pub(super) depth: u32,
-    /// The fine-grained tool that the call amounts to, if it is a call of the compact form.
+    /// The fine-grained tool with the same effect, if the call uses the compact form.
     pub(super) equivalent_tool: Option<Arc<Tool>>,
     /// True for an effect of a running call, such as a request.
     pub(super) is_effect: bool,
-    /// The taint floor, which its nested calls raise.
+    /// The taint floor of the call, which nested calls raise.
     pub(super) floor: Arc<TaintFloor>,
     /// The stopwatch of the call.
     pub(super) stopwatch: Stopwatch,
     limits: Limits,
     paths: PathRules,
-    /// The redactor for its secrets.
+    /// The redactor for everything that the call returns, with the tool's exceptions.
     pub(super) redactor: Redactor,
-    /// The command in the arguments, computed when it is first needed.
+    /// The command in the arguments, computed at first use.
     command: OnceLock<Option<Arc<CallCommand>>>,
 }
 
 impl Checked {
-    /// Returns the tool that is called.
+    /// Returns the called tool.
     pub fn tool(&self) -> &Arc<Tool> {
         &self.tool
     }
@@ -66,7 +66,7 @@ impl Checked {
         self.command.get_or_init(find).as_ref()
     }
 
-    /// Wraps an effect, such as a request, of a tool while the call `parent` runs.
+    /// Creates the checked form of an effect, such as a request, of the running call `parent`.
     pub(super) fn for_effect(
         tool: Arc<Tool>,
         arguments: Value,
@@ -94,7 +94,7 @@ impl Checked {
         }
     }
 
-    /// Converts it back to a call, with other arguments.
+    /// Converts the checked call back to a call, with new arguments.
     pub(super) fn with_arguments(self, arguments: Value) -> Call {
         Call {
             tool: self.tool.name().to_string(),
@@ -105,7 +105,7 @@ impl Checked {
         }
     }
 
-    /// Returns the tools that called it, the outermost first.
+    /// Returns the calling tools, the outermost first. Empty for a top-level call.
     pub(super) fn callers(&self) -> &[CallingTool] {
         self.parent
             .as_ref()
@@ -117,7 +117,7 @@ impl Checked {
         &self.limits
     }
 
-    /// Returns the rules for the paths below the workspace that this call may not reach or change.
+    /// Returns the rules for workspace paths that the call may not reach or change.
     pub fn paths(&self) -> &PathRules {
         &self.paths
     }
@@ -165,11 +165,11 @@ pub(super) fn validate(
         paths = paths.combined_with(&snapshot.policy.paths(equivalent));
         limits = limits.tightest(snapshot.policy.limits(equivalent));
     }
-    // On the heap: it passes through every stage.
+    // On the heap: the value moves through every stage.
     Ok(Box::new(Checked {
         limits,
         equivalent_tool: equivalent,
-        // The protected paths of the calling tool hold for the tools that it calls, too.
+        // The path rules of the calling tool also apply to the tools that it calls.
         paths: match &call.parent {
             Some(parent) => paths.combined_with(&parent.paths),
             None => paths,

@@ -14,7 +14,7 @@ enum ArgumentPathStep {
 }
 
 impl ArgumentPath {
-    /// Parses a path. The error is the reason why the text is invalid.
+    /// Parses a path. The error is the reason why the text is not valid.
     pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
         let mut rest = text.strip_prefix('$').map_or(text, |rest| rest);
         rest = rest.strip_prefix('.').unwrap_or(rest);
@@ -44,12 +44,12 @@ impl ArgumentPath {
             }
         }
         if steps.is_empty() {
-            return Err("it names no argument");
+            return Err("the name of an argument is missing");
         }
         Ok(Self(steps))
     }
 
-    /// Returns the name of the argument that the path begins with, if it begins with a name.
+    /// Returns the argument name that the path begins with. `None` if the path begins with an index or a wildcard.
     pub(super) fn argument_name(&self) -> Option<&str> {
         match self.0.first() {
             Some(ArgumentPathStep::Key(name)) => Some(name),
@@ -57,17 +57,17 @@ impl ArgumentPath {
         }
     }
 
-    /// Returns true if it is just the name of an argument.
+    /// Returns true if the path is only the name of an argument.
     pub(super) fn is_argument_name(&self) -> bool {
         matches!(self.0.as_slice(), [ArgumentPathStep::Key(_)])
     }
 
-    /// Returns true if it matches at most one value.
+    /// Returns true if the path has at most one value.
     pub(super) fn is_single(&self) -> bool {
         !self.0.contains(&ArgumentPathStep::Each)
     }
 
-    /// Returns the schema of the values at this path; `None` if it cannot be determined.
+    /// Returns the schema of the values at this path. `None` if the schema cannot be determined.
     pub(super) fn schema<'a>(&self, schema: &'a Value) -> Option<&'a Value> {
         self.0.iter().try_fold(schema, |schema, step| match step {
             ArgumentPathStep::Key(name) => schema["properties"].get(&**name),
@@ -87,7 +87,7 @@ impl ArgumentPath {
     }
 }
 
-/// Parses the text after an opening bracket. Returns the step, and the text after the closing bracket.
+/// Parses the text after an opening bracket. Returns the step and the text after the closing bracket.
 fn parse_bracket(inner: &str) -> Result<(ArgumentPathStep, &str), &'static str> {
     if let Some(quoted) = inner.strip_prefix(['"', '\'']) {
         let quote = &inner[..1];
@@ -98,7 +98,11 @@ fn parse_bracket(inner: &str) -> Result<(ArgumentPathStep, &str), &'static str> 
     let (index, after) = inner.split_once(']').ok_or("a bracket is not closed")?;
     let step = match index {
         "*" => ArgumentPathStep::Each,
-        index => ArgumentPathStep::Index(index.parse().map_err(|_| "an index is a number or `*`")?),
+        index => ArgumentPathStep::Index(
+            index
+                .parse()
+                .map_err(|_| "an index must be a number or `*`")?,
+        ),
     };
     Ok((step, after))
 }
@@ -139,7 +143,7 @@ mod tests {
             "path": "a", "options": {"mode": "x"}, "a.b": 1,
             "items": [{"n": 1}, {"n": 2}, {}, 7],
         });
-        for (place, expected) in [
+        for (path, expected) in [
             ("path", json!(["a"])),
             ("$.path", json!(["a"])),
             ("options.mode", json!(["x"])),
@@ -152,11 +156,11 @@ mod tests {
             ("missing.deep", json!([])),
             ("path.deep", json!([])),
         ] {
-            let mut found = Vec::new();
-            ArgumentPath::parse(place)
+            let mut values = Vec::new();
+            ArgumentPath::parse(path)
                 .unwrap()
-                .values(&value, &mut |value| found.push(value.clone()));
-            assert_eq!(Value::Array(found), expected, "{place}");
+                .values(&value, &mut |value| values.push(value.clone()));
+            assert_eq!(Value::Array(values), expected, "{path}");
         }
     }
 

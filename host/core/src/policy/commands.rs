@@ -1,9 +1,10 @@
-//! The command rules: the modes `full`, `allowlist` and `deny` of `execApprovals`, and the default if none is set.
+//! The command rules: the modes `full`, `allowlist` and `deny` of `execApprovals`, and the default list if no mode is
+//! set.
 //!
-//! A program is evaluated in its parsed form: as simple commands, each an argument vector. Each one is evaluated
+//! A program is evaluated in its parsed form: as simple commands, each an argument vector. Each command is evaluated
 //! separately, and the strictest decision wins. In addition to the mode, three checks apply to every command: unknown
-//! parts ask; its file accesses are checked like a tool's own; and a danger pattern asks. `mode: full` only asks about
-//! danger, which includes unknown parts.
+//! parts require approval, file accesses are checked like those of a tool, and dangerous effects require approval. With
+//! `mode: full`, only denied file accesses and dangers count; a part of the script that cannot be parsed is a danger.
 
 use std::sync::Arc;
 
@@ -40,34 +41,34 @@ pub use worker_rules::WorkerCommandRules;
 
 use file_access::WorkingDirectories;
 
-/// The rules for commands of one file.
+/// The command rules of one file.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CommandRules {
     mode: Option<ExecMode>,
     patterns: Vec<(CommandPattern, AddedBy)>,
-    /// The patterns as they are written.
+    /// The patterns as written in the file.
     written: Vec<String>,
-    /// The rules of a worker, which have no mode.
+    /// The rules of a worker, which replace mode and patterns.
     worker: Option<WorkerCommandRules>,
 }
 
-/// A command to be evaluated.
+/// A command to evaluate.
 pub(crate) struct CommandCheck<'a> {
-    /// The tool that runs it.
+    /// The tool that runs the command.
     pub(crate) tool: &'a Tool,
     /// The parsed program.
     pub(crate) script: &'a ParsedProgram,
-    /// Its working directory, below the workspace root.
+    /// The working directory, relative to the workspace root.
     pub(crate) directory: Option<&'a str>,
-    /// The variables that are set for it.
+    /// The environment variables set for the command.
     pub(crate) environment: &'a [(String, String)],
-    /// The patterns that the tool was granted: if no mode is set, a person has approved these.
+    /// The command patterns granted to the tool. If no mode is set, they allow matching commands.
     pub(crate) granted: &'a [CommandPattern],
-    /// The paths below the workspace that the tool may not reach or change.
+    /// The rules for workspace paths that the tool may not reach or change.
     pub(crate) paths: &'a PathRules,
-    /// The link targets of its paths.
+    /// The resolver for links among the paths.
     pub(crate) links: &'a LinkResolver<'a>,
-    /// The runner that it would run with.
+    /// The runner that would run the command.
     pub(crate) runner: &'a dyn CommandRunner,
 }
 
@@ -79,7 +80,7 @@ const UNKNOWN: &str = "what cannot be known";
 /// The name of the rule that applies if no mode is set.
 pub(super) const DEFAULT_LIST: &str = "the default list of commands";
 
-/// Returns the command in the argument `command` of a call, as the tool `exec` takes it.
+/// Returns the command in the arguments of a call, in the form that the tool `exec` accepts.
 pub(crate) fn command_in_arguments(arguments: &Value) -> Option<CommandRequest> {
     let command = arguments["command"].as_str()?;
     let program = match arguments["args"].as_array() {
@@ -144,12 +145,12 @@ impl CommandRules {
         self.mode
     }
 
-    /// Returns the patterns as written.
+    /// Returns the patterns as written in the file.
     pub(super) fn written(&self) -> &[String] {
         &self.written
     }
 
-    /// With `mode: deny`, refuses every call of a tool that runs commands, whatever its arguments.
+    /// Denies every call of a tool that runs commands, with any arguments, if the mode is `deny`.
     pub(super) fn evaluate_deny_mode(
         &self,
         tool: &Tool,
@@ -164,7 +165,8 @@ impl CommandRules {
         }
     }
 
-    /// Evaluates the mode for one command. `None` if no mode is set, or if the unknown parts of the command decide.
+    /// Evaluates the mode, or the worker's rules, for one command. `None` if no mode is set, or if there is a list and
+    /// the command runs no program.
     fn evaluate(&self, simple: &ParsedCommand, source: &RuleSource) -> Option<DecisionReason> {
         let shown = display_line(simple);
         if let Some(worker) = &self.worker {
@@ -179,7 +181,7 @@ impl CommandRules {
         Some(self.mode_reason(decision, text, source))
     }
 
-    /// Evaluates the list of patterns for one command.
+    /// Evaluates the allowlist for one command.
     fn evaluate_allowlist(&self, simple: &ParsedCommand, shown: &str) -> (Decision, String) {
         let find_match = |by| {
             let mut patterns = self.patterns.iter().filter(|(_, added_by)| *added_by == by);
@@ -226,15 +228,15 @@ impl CommandRules {
 }
 
 impl Policy {
-    /// Returns true if the command in a call's arguments is evaluated before the call runs: always for built-in tools
-    /// that run commands, and for other such tools if a mode is set.
+    /// Returns true if the command in a call's arguments is evaluated before the call runs: for built-in tools of the
+    /// group `runtime` always, for other tools of this group if a mode is set.
     pub(crate) fn evaluates_commands_of(&self, tool: &Tool) -> bool {
         let has_mode = || self.files.iter().any(|file| file.commands.mode.is_some());
         tool.definition.group == ToolGroup::Runtime
             && (tool.source == ToolSource::BuiltIn || has_mode())
     }
 
-    /// Adds the reason for a program that cannot be parsed. Returns true if it may run nevertheless.
+    /// Adds the reason for a program that cannot be parsed. Returns true if the program may run nevertheless.
     pub(crate) fn evaluate_unparsed_command(
         &self,
         error: &ToolError,
@@ -256,19 +258,18 @@ impl Policy {
         lenient
     }
 
-    /// Returns the modes that a person has set.
+    /// Returns the modes set in accepted files.
     fn modes(&self) -> impl Iterator<Item = ExecMode> {
         self.accepted_files().filter_map(|file| file.commands.mode)
     }
 
-    /// Returns true if every command may run.
+    /// Returns true if `mode: full` is set, and no accepted file sets another mode.
     fn is_lenient(&self) -> bool {
         let mut modes = self.modes().peekable();
         modes.peek().is_some() && modes.all(|mode| mode == ExecMode::Full)
     }
 
-    /// Returns true if a person has allowed the calls of this tool, in place of the tool's own default: then the
-    /// default list of commands does not apply.
+    /// Returns true if a person has allowed all calls of this tool: then the default list of commands does not apply.
     fn is_allowed_by_person(&self, tool: &Tool) -> bool {
         let mut evaluation = PolicyEvaluation::default();
         let is_set = self.accepted_files().fold(false, |is_set, file| {
@@ -277,7 +278,7 @@ impl Policy {
         is_set && evaluation.decision() == Decision::Allow
     }
 
-    /// Evaluates the argument rules for a command of a running call. `arguments` has the form of a call of `exec`.
+    /// Evaluates the argument rules for a command of a running call. `arguments` has the form of `exec` arguments.
     pub(crate) fn evaluate_command_arguments(
         &self,
         tool: &Tool,
@@ -370,7 +371,7 @@ impl Policy {
     }
 }
 
-/// Returns true if a script only reads: no program in it changes anything, and the shell opens no file for writing.
+/// Returns true if a script only reads: all its programs only read, and the shell opens no file for writing.
 pub(crate) fn only_reads(script: &ParsedProgram) -> bool {
     let overwrites_file = |redirection: &ShellRedirection| {
         redirection.writes && redirection.target.known() != Some("/dev/null")
@@ -383,8 +384,8 @@ pub(crate) fn only_reads(script: &ParsedProgram) -> bool {
         })
 }
 
-/// Evaluates the default list, which applies if no mode is set: commands that only read or stage files are allowed, and
-/// those that the tool was granted. All others ask, and a person can allow all similar ones.
+/// Evaluates the default list, which applies if no mode is set: commands that only read or stage files, and commands
+/// that the tool was granted, are allowed. All other commands require approval; a person can approve all similar ones.
 fn default_list_reason(
     simple: &ParsedCommand,
     granted: &[CommandPattern],
@@ -461,7 +462,7 @@ fn unknown_command_parts(simple: &ParsedCommand) -> impl Iterator<Item = Decisio
     })
 }
 
-/// Adds the verdict about one command: the strictest of its reasons, which begin at index `first`.
+/// Adds the verdict on one command: its strictest reason, among those from index `first` on.
 fn add_command_verdict(simple: &ParsedCommand, first: usize, evaluation: &mut PolicyEvaluation) {
     let reasons = || evaluation.reasons().skip(first);
     let decision = reasons().map(|reason| reason.decision).max();

@@ -1,7 +1,8 @@
-//! All rules about one tool, compiled so that a thousand of them are evaluated in one pass over each argument.
+//! All rules for one tool, compiled so that a thousand rules are evaluated in one pass over each argument.
 //!
-//! A rule that denies or asks matches if *any* value at its path fits, in any spelling; a rule that allows matches
-//! only if *every* value does. The target of a link is one more spelling of a path. A missing value fits nothing.
+//! A rule that denies or asks matches if *any* value at its path passes the test, in any spelling. A rule that allows
+//! matches only if *every* value passes, in every spelling. The target of a link is another spelling of a path. A
+//! missing value passes no test.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,14 +19,14 @@ use super::link_resolver::LinkResolver;
 use super::regex_budget::SET_MAX;
 use super::spelling;
 
-/// The index of a condition.
+/// The index of a condition, across all rules.
 type ConditionId = u32;
 
 /// The rules of one tool.
 #[derive(Debug, Default)]
 pub(super) struct CompiledRules {
     columns: Vec<PathConditions>,
-    /// The column of each condition.
+    /// The index in `columns` for each condition.
     condition_columns: Vec<u32>,
     rules: Vec<CompiledRule>,
 }
@@ -37,6 +38,7 @@ struct CompiledRule {
     required: Vec<(ConditionId, RequiredMatch)>,
 }
 
+/// The result of a condition's test that a rule requires.
 #[derive(Debug, Clone, Copy)]
 enum RequiredMatch {
     Fits,
@@ -44,7 +46,7 @@ enum RequiredMatch {
     Absent,
 }
 
-/// All tests of the values at one path.
+/// All tests for the values at one path.
 #[derive(Debug)]
 struct PathConditions {
     path: ArgumentPath,
@@ -60,7 +62,7 @@ struct PathConditions {
 }
 
 impl CompiledRules {
-    /// Compiles rules, each with its index, its decision and its conditions.
+    /// Compiles rules, each given by its index, its decision and its conditions.
     pub(super) fn new<'a>(
         rules: impl IntoIterator<Item = (u32, Decision, &'a [ArgumentCondition])>,
     ) -> Result<Self, String> {
@@ -101,7 +103,7 @@ impl CompiledRules {
         Ok(compiled)
     }
 
-    /// Calls `on_match` with the index of every rule that matches these arguments, in order.
+    /// Calls `on_match` with the index of each rule that matches the arguments, in the order of the rules.
     pub(super) fn for_each_match(
         &self,
         arguments: &Value,
@@ -188,7 +190,8 @@ impl PathConditions {
         Ok(column)
     }
 
-    /// Counts for each condition the values that fit, and returns the number of values.
+    /// Adds to `hits` the number of values that pass each condition. Returns the number of values. Each spelling of a
+    /// string counts as a value.
     fn count_matches(&self, arguments: &Value, links: &LinkResolver<'_>, hits: &mut [u32]) -> u32 {
         let mut total = 0;
         let mut matched = Vec::new();
@@ -200,9 +203,10 @@ impl PathConditions {
                         self.count_text(text, hits, &mut matched);
                     }
                 };
-                match self.is_about_paths() {
-                    true => spelling::spellings_and_links(text, links, &mut count),
-                    false => spelling::spellings(text, &mut count),
+                if self.is_about_paths() {
+                    spelling::spellings_and_links(text, links, &mut count);
+                } else {
+                    spelling::spellings(text, &mut count);
                 }
             }
             value => {
@@ -213,12 +217,12 @@ impl PathConditions {
         total
     }
 
-    /// Returns true if a test is about paths, so that link targets matter.
+    /// Returns true if a test may be about paths, so that link targets matter.
     fn is_about_paths(&self) -> bool {
         !(self.glob_ids.is_empty() && self.inside.is_empty() && self.inside_folded.is_empty())
     }
 
-    /// Counts the conditions that a string fits.
+    /// Adds to `hits` the conditions that a string passes.
     fn count_text(&self, text: &str, hits: &mut [u32], matched: &mut Vec<usize>) {
         let mut hit = |id: ConditionId| hits[id as usize] += 1;
         if !self.glob_ids.is_empty() {
@@ -227,8 +231,8 @@ impl PathConditions {
             matched.iter().for_each(|&at| hit(self.glob_ids[at]));
         }
         if !self.regex_ids.is_empty() {
-            let found = self.regexes.matches(text);
-            found.iter().for_each(|at| hit(self.regex_ids[at]));
+            let matches = self.regexes.matches(text);
+            matches.iter().for_each(|at| hit(self.regex_ids[at]));
         }
         if !self.equals.is_empty() {
             let same = self.equals.get(&text_key(text));
@@ -257,7 +261,7 @@ impl PathConditions {
         self.exists.iter().for_each(|&id| hit(id));
     }
 
-    /// Counts the conditions that a value other than a string fits.
+    /// Adds to `hits` the conditions that a value other than a string passes.
     fn count_other(&self, value: &Value, hits: &mut [u32]) {
         let mut hit = |id: ConditionId| hits[id as usize] += 1;
         if !self.equals.is_empty() {
@@ -275,14 +279,14 @@ impl PathConditions {
     }
 }
 
-/// A path and its parent folders, up to the root, which is empty.
+/// Returns the workspace root (the empty path), the parent folders of a path, and the path.
 fn ancestors(path: &str) -> impl Iterator<Item = &str> {
     let ends = path.match_indices('/').map(|(at, _)| at);
     let folders = ends.chain([path.len()]).map(|end| &path[..end]);
     std::iter::once("").chain(folders.filter(|folder| !folder.is_empty()))
 }
 
-/// A key that is equal for equal values only: `1` and `1.0` are one number, the order of members does not matter.
+/// Returns a key that is the same exactly for equal values: `1` equals `1.0`, and the order of members does not matter.
 fn key(value: &Value) -> String {
     match value {
         Value::String(text) => text_key(text),
@@ -307,7 +311,7 @@ fn key(value: &Value) -> String {
     }
 }
 
-/// Inside a list or an object, quotes separate a string from its surroundings.
+/// Returns the key of a value inside an array or object, where a string needs quotes to separate it from the rest.
 fn inner_key(value: &Value) -> String {
     match value {
         Value::String(_) => value.to_string(),

@@ -1,4 +1,4 @@
-//! One condition of an argument rule: an argument path, and a test of the value.
+//! The conditions of argument rules. A condition has an argument path and a test of the values there.
 
 use globset::{Glob, GlobBuilder};
 use serde_json::Value;
@@ -10,7 +10,7 @@ use super::argument_path::ArgumentPath;
 use super::regex_budget::{RegexBudget, shorten};
 use super::spelling;
 
-/// A path and a test.
+/// A condition: an argument path, and a test of the values at the path.
 #[derive(Debug, Clone)]
 pub(super) struct ArgumentCondition {
     pub(super) path: ArgumentPath,
@@ -29,7 +29,7 @@ pub(super) enum ValueTest {
     Exists,
 }
 
-/// Parses the conditions of a rule. The error names the first invalid condition, and the reason.
+/// Parses the conditions of a rule. The error names the first invalid condition and the reason.
 pub(super) fn parse_conditions(
     rule: &RuleSettings,
     budget: &mut RegexBudget,
@@ -62,17 +62,19 @@ pub(super) fn parse_conditions(
         if let Some(not) = &matcher.not {
             if not.not.is_some() || not.exists.is_some() {
                 return Err(fault(
-                    "`not` holds one of glob, regex, equals, min, max, inside".into(),
+                    "`not` supports only glob, regex, equals, min, max and inside".into(),
                 ));
             }
             let inner = value_tests(not, rule.decision, budget).map_err(fault)?;
             let [test] = <[ValueTest; 1]>::try_from(inner).map_err(|_| {
-                fault("`not` holds exactly one condition; write one rule for each".into())
+                fault(
+                    "`not` must have exactly one condition; write a rule for each condition".into(),
+                )
             })?;
             add(test, true);
         }
         if conditions.len() == before {
-            return Err(fault("it has no condition: set one of glob, regex, equals, min, max, inside, exists, not".into()));
+            return Err(fault("a condition is missing: set one of glob, regex, equals, min, max, inside, exists, not".into()));
         }
     }
     Ok(conditions)
@@ -96,7 +98,7 @@ pub(super) const PATH_ARGUMENTS: [&str; 14] = [
     "cwd",
 ];
 
-/// Rejects a path that can never match: path arguments are normalized before they are compared.
+/// Fails if a path can never match, because path arguments are normalized before they are compared.
 fn check_normalized(matcher: &MatcherSettings) -> Result<(), String> {
     let equals = matcher.equals.as_ref().and_then(Value::as_str);
     for text in [matcher.glob.as_deref(), equals].into_iter().flatten() {
@@ -105,8 +107,8 @@ fn check_normalized(matcher: &MatcherSettings) -> Result<(), String> {
         if is_odd && !text.contains("://") {
             let advice = match spelling::lexical(text) {
                 Some(path) if !path.is_empty() => format!("write `{}`", shorten(&path)),
-                Some(_) => "write the names below it, such as `**`".to_owned(),
-                None => "it leads out of the workspace".to_owned(),
+                Some(_) => "match the names below the workspace root, such as with `**`".to_owned(),
+                None => "the path leads out of the workspace".to_owned(),
             };
             return Err(format!(
                 "`{}` never matches: path arguments are normalized before they are compared; {advice}",
@@ -148,14 +150,16 @@ fn value_tests(
         let min = matcher.min.unwrap_or(f64::NEG_INFINITY);
         let max = matcher.max.unwrap_or(f64::INFINITY);
         if min.is_nan() || max.is_nan() || min > max {
-            return Err(format!("no number is at least {min} and at most {max}"));
+            return Err(format!(
+                "`min` ({min}) must not be greater than `max` ({max})"
+            ));
         }
         tests.push(ValueTest::Range { min, max });
     }
     if let Some(text) = &matcher.inside {
         let Some(folder) = spelling::lexical(text) else {
             return Err(format!(
-                "`{}` leads out of the workspace; folders count from its root",
+                "`{}` leads out of the workspace; write a folder relative to the workspace root",
                 shorten(text)
             ));
         };

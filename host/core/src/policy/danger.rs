@@ -1,4 +1,4 @@
-//! Danger patterns and conditions: calls that require an approval because of their effects.
+//! Danger patterns and conditions, which require an approval for calls with certain effects.
 
 use std::sync::OnceLock;
 
@@ -24,13 +24,13 @@ pub(super) struct DangerRules {
     /// The config key of the block.
     key: String,
     patterns: Vec<String>,
-    /// Compiled at the tool's first call; `None` if that fails.
+    /// The compiled patterns, compiled at the tool's first call. `None` if compiling fails.
     set: OnceLock<Option<RegexSet>>,
     conditions: ApprovalConditions,
 }
 
 impl DangerRules {
-    /// Reads the block at the config key `key`.
+    /// Reads the `approval` block at the config key `key`.
     pub(super) fn new(
         key: String,
         block: &ApprovalBlock,
@@ -57,7 +57,7 @@ impl DangerRules {
         })
     }
 
-    /// Asks about a call that matches a pattern or a condition.
+    /// Adds a reason to ask for each matching pattern and condition.
     pub(super) fn evaluate(
         &self,
         tool: &Tool,
@@ -118,8 +118,8 @@ impl DangerRules {
         }
     }
 
-    /// Returns the indices of the matching patterns, tested on each string of the arguments and on their whole JSON
-    /// text.
+    /// Returns the indexes of the matching patterns. They are tested on each string in the arguments, and on the
+    /// arguments as JSON.
     fn matching_patterns(&self, arguments: &Value) -> Vec<usize> {
         if self.patterns.is_empty() {
             return Vec::new();
@@ -133,7 +133,7 @@ impl DangerRules {
                 .ok()
         };
         let Some(set) = self.set.get_or_init(compile) else {
-            // A set that fails to compile must not disable the patterns, so all count as matching.
+            // A compile error must not disable the patterns, so all patterns count as matching.
             return (0..self.patterns.len()).collect();
         };
         let mut is_hit: Vec<bool> = vec![false; self.patterns.len()];
@@ -148,7 +148,7 @@ impl DangerRules {
     }
 }
 
-/// The reason to ask about a dangerous command.
+/// Creates the reason to ask about a dangerous command.
 pub(super) fn danger_reason(simple: &ParsedCommand, danger: CommandDanger) -> DecisionReason {
     let text = format!("`{}` {}", display_line(simple), danger.effect);
     built_in_reason(
@@ -159,7 +159,7 @@ pub(super) fn danger_reason(simple: &ParsedCommand, danger: CommandDanger) -> De
     )
 }
 
-/// The reason to ask about an unknown part of a command in `mode: full`. `why` names the part.
+/// Creates the reason to ask about an unknown part of a script in `mode: full`. `why` describes the part.
 pub(super) fn unparsed_reason(why: &str) -> DecisionReason {
     let text = format!("what it runs cannot be known, and that may be anything: {why}");
     built_in_reason(
@@ -170,7 +170,7 @@ pub(super) fn unparsed_reason(why: &str) -> DecisionReason {
     )
 }
 
-/// Returns the method of a request: the argument, or else the default in the schema.
+/// Returns the method of a request: the argument `method`, or else its default in the schema.
 fn request_method(tool: &Tool, arguments: &Value) -> Option<String> {
     if let Some(method) = arguments.get("method") {
         return method.as_str().map(str::to_owned);
@@ -190,7 +190,8 @@ fn for_each_string(value: &Value, check: &mut impl FnMut(&str)) {
     }
 }
 
-/// Converts a pattern such as `/…/i` to the syntax of the regex crate. Flags without an equivalent are dropped.
+/// Converts a JavaScript pattern such as `/…/i` to the syntax of the regex crate. Flags without an equivalent are
+/// dropped.
 fn from_javascript(text: &str) -> String {
     let slashed = text
         .strip_prefix('/')
@@ -210,8 +211,8 @@ fn from_javascript(text: &str) -> String {
     }
 }
 
-/// Returns true if the tool was granted the host of `url`; false for an invalid URL. For a tool that may request any
-/// host, the list of hosts is checked at each request.
+/// Returns true if the tool was granted the host of `url`, and false for an invalid URL. For a tool that may request
+/// any host, the list of hosts is checked at each request.
 fn is_granted_host(url: &str, tool: &Tool) -> bool {
     let Ok(target) = RequestTarget::parse(url) else {
         return false;

@@ -3,10 +3,10 @@
 use crate::config::OutOfRangeError;
 use crate::paths::PathPatternError;
 
-/// A configuration with invalid rules.
+/// An invalid rule or setting in a policy file.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
-    /// An invalid glob over paths.
+    /// An invalid path pattern.
     #[error("{location}: {error}")]
     Pattern {
         /// The location in the file.
@@ -22,14 +22,14 @@ pub enum PolicyError {
         /// The limit with its range.
         error: OutOfRangeError,
     },
-    /// An exception in a deny list, which could lift what another file denies.
+    /// An exception in a deny list. Exceptions are refused because they could lift the denial of another file.
     #[error(
         "{location}: `{glob}`: exceptions with `!` are not supported in deny lists; list the paths to deny"
     )]
     Exception {
         /// The location in the file.
         location: String,
-        /// The exception.
+        /// The pattern with `!`.
         glob: String,
     },
     /// An invalid rule.

@@ -1,4 +1,4 @@
-//! The evaluation of a call: the reasons that each layer of each file gives, in the order of the layers.
+//! Evaluates a call: collects the reasons of each layer of each file.
 
 use serde_json::Value;
 
@@ -9,7 +9,8 @@ use crate::decision::{
 use crate::tool::{Tool, ToolSource};
 
 impl Policy {
-    /// Evaluates the layers before the tool's own default. Returns true if a person has set its approval.
+    /// Evaluates the layers before the tool's own default. Returns true if a person has set the approval of the call:
+    /// then the default does not apply.
     pub(crate) fn evaluate(
         &self,
         tool: &Tool,
@@ -35,8 +36,8 @@ impl Policy {
         is_set_by_person
     }
 
-    /// Evaluates the rules that hold for every call of the tool, whatever its arguments. Returns true if a person has
-    /// set its approval.
+    /// Evaluates the rules that do not depend on the arguments of a call. Returns true if a person has set the tool's
+    /// approval.
     pub(super) fn evaluate_tool_rules(
         &self,
         tool: &Tool,
@@ -65,8 +66,8 @@ impl Policy {
 }
 
 impl PolicyFile {
-    /// Marks the reasons from index `from` on with the state of this file: reasons of a team's file go to the team's
-    /// layer, and permissions that do not apply are withheld.
+    /// Applies the state of this file to the reasons from index `from` on: permissions that do not apply are withheld,
+    /// untrusted texts are marked, and reasons of a team's file move to the team's layer.
     pub(super) fn mark_reasons(&self, from: usize, evaluation: &mut PolicyEvaluation) {
         if !self.is_accepted {
             evaluation.withhold(from, WithheldCause::Unaccepted);
@@ -82,9 +83,9 @@ impl PolicyFile {
         }
     }
 
-    /// Evaluates the approval that a person has set. Returns true if it replaces the tool's own default. A setting for
-    /// this very tool always does; the setting for all custom tools does only if the tool has no default; otherwise
-    /// both are combined.
+    /// Evaluates the approval that a person has set. Returns true if it replaces the tool's own default: a setting for
+    /// this tool always does; the setting for all custom tools does so only if the tool declares no default. Otherwise
+    /// the setting and the default are combined.
     pub(super) fn evaluate_tool_approval(
         &self,
         tool: &Tool,

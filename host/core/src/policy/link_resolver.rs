@@ -1,21 +1,21 @@
-//! The targets of links among the path arguments of one call: a rule about a folder also applies to a link into it.
+//! Resolves links among the path arguments of one call, so that a rule about a folder also applies to links into it.
 
 use std::cell::RefCell;
 
 use crate::backend::{Backend, RealPath};
 use crate::tool::Tool;
 
-/// The link resolver of one call. Each path is looked up once.
+/// The link resolver of one call. Caches the result of each lookup.
 pub(crate) struct LinkResolver<'a> {
     backend: Option<&'a dyn Backend>,
     resolved: RefCell<Vec<(String, RealPath)>>,
 }
 
-/// The maximum length of a path on Linux: a longer one cannot exist.
+/// Maximum length of a path on Linux, in bytes. A longer path cannot exist.
 const PATH_MAX: usize = 4096;
 
 impl<'a> LinkResolver<'a> {
-    /// The resolver for calls of this tool.
+    /// Creates the resolver for a call of this tool.
     pub(crate) fn for_tool(tool: &'a Tool) -> Self {
         Self {
             backend: Some(&*tool.backend),
@@ -23,7 +23,7 @@ impl<'a> LinkResolver<'a> {
         }
     }
 
-    /// A resolver without links, for arguments that belong to no call.
+    /// Creates a resolver without links, for arguments that belong to no call.
     pub(crate) fn none() -> Self {
         Self {
             backend: None,
@@ -31,7 +31,7 @@ impl<'a> LinkResolver<'a> {
         }
     }
 
-    /// Resolves a path of the workspace.
+    /// Resolves a path relative to the workspace root. Texts that cannot be such paths are returned as written.
     pub(crate) fn resolve(&self, path: &str) -> RealPath {
         let Some(backend) = self.backend else {
             return RealPath::AsWritten;

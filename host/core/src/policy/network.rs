@@ -1,4 +1,4 @@
-//! The network access of tools, and the rules for one request.
+//! The network policies of tools, and the evaluation of rules for requests and other effects.
 
 use serde_json::Value;
 
@@ -13,8 +13,8 @@ use crate::tool::Tool;
 use super::{Policy, REQUEST};
 
 impl Policy {
-    /// Returns the network policy of this tool's requests. If no list of hosts is set, the `granted` hosts are the
-    /// list: a person has seen and approved them already. A grant of any host adds nothing to the list.
+    /// Returns the network policy for requests of this tool. If no list of hosts is set, the `granted` hosts are the
+    /// list, because a person has already approved them. A grant of any host adds nothing to the list.
     pub fn network(&self, tool: &Tool, granted: &[HostNeed]) -> NetworkPolicy {
         let specific = granted.iter().filter(|need| !need.is_any());
         let granted: Vec<AllowedHost> = specific
@@ -23,14 +23,14 @@ impl Policy {
         let (at, settings) = self.settings.network(Some(tool));
         let mut policy = settings.policy_over(&at, &granted);
         if uses_web_search(tool) || uses_embeddings(tool) {
-            // A person has named the host in the settings of the provider or the endpoint.
+            // A person has named the host in the settings of the search provider or the embeddings endpoint.
             policy = policy.with_allowed(granted);
         }
         self.team_networks(Some(tool))
             .fold(policy, NetworkPolicy::capped_by)
     }
 
-    /// Returns the values of those variables in `names` that are settings for tools.
+    /// Returns the variables in `names` that the settings define for tools, as pairs of name and value.
     pub(crate) fn variables(&self, names: &[String]) -> Vec<(String, String)> {
         let search = self.web_search.iter();
         let search = search.map(|search| (SEARCH_VARIABLE, &search.settings));
@@ -44,14 +44,14 @@ impl Policy {
             .collect()
     }
 
-    /// Returns the network policy of requests that a person makes on the command line, without a tool.
+    /// Returns the network policy for requests that a person makes on the command line, without a tool.
     pub fn own_network(&self) -> NetworkPolicy {
         let policy = self.settings.network.policy("network");
         self.team_networks(None)
             .fold(policy, NetworkPolicy::capped_by)
     }
 
-    /// Returns the network policies of the teams for this tool, or for requests without a tool, if set. A person's
+    /// Returns the network policies that teams have set for this tool, or for requests without a tool. A person's
     /// approval cannot exceed them.
     pub fn team_networks(&self, tool: Option<&Tool>) -> impl Iterator<Item = NetworkPolicy> {
         let networks = self.team_files();
@@ -60,8 +60,8 @@ impl Policy {
         networks.map(|(at, settings)| settings.cap(&at))
     }
 
-    /// Returns the PEM files of certificates that requests of this tool, or requests without a tool, trust in addition
-    /// to those of the platform.
+    /// Returns the PEM files of CA certificates that requests of this tool, or requests without a tool, trust in
+    /// addition to the platform's.
     pub fn roots(&self, tool: Option<&Tool>) -> Vec<String> {
         let teams = self.team_files().map(|file| &file.settings);
         let mut roots: Vec<String> = Vec::new();
@@ -76,15 +76,14 @@ impl Policy {
         roots
     }
 
-    /// Returns true if settings that count list the host of a request by name: not a file that is not accepted, and not
-    /// `mode: any`.
+    /// Returns true if accepted settings list the host of a request by name. `mode: any` does not list hosts.
     pub(crate) fn names_host(&self, tool: &Tool, target: &RequestTarget, method: &str) -> bool {
         let (at, settings) = self.settings.network(Some(tool));
         settings.accepted().lists_host(&at, target, method)
     }
 
-    /// Returns the remedy for a request that is on no list: the file that already lists it and waits for acceptance, or
-    /// else the line to write.
+    /// Returns the remedy for a request to an unlisted host: accept the file that already lists the host, or else the
+    /// line to write.
     pub(crate) fn request_remedy(
         &self,
         tool: &Tool,
@@ -108,7 +107,7 @@ impl Policy {
         }
     }
 
-    /// Returns true if a person is asked about hosts that the tool was not granted, instead of a denial.
+    /// Returns true if requests to hosts that the tool was not granted are asked about instead of denied.
     pub(crate) fn asks_unknown_hosts(&self, tool: &Tool) -> bool {
         self.accepted_files().any(|file| {
             let mut settings = file.settings.of_tool(tool);
@@ -119,8 +118,8 @@ impl Policy {
         })
     }
 
-    /// Evaluates the rules for a request of a running call: `request` has its `method`, `url` and `host`. Rules about
-    /// other arguments were evaluated before the call ran.
+    /// Evaluates the rules for a request of a running call. `request` has the arguments `method`, `url` and `host`.
+    /// Rules about other arguments were evaluated before the call ran.
     pub(crate) fn evaluate_request(
         &self,
         tool: &Tool,
@@ -130,7 +129,8 @@ impl Policy {
         self.evaluate_effect(tool, (request, REQUEST), evaluation);
     }
 
-    /// Evaluates the rules for another effect of a call, about the arguments with these names.
+    /// Evaluates the rules for an effect of a running call. Only argument rules that depend on no other arguments than
+    /// `names` apply.
     pub(super) fn evaluate_effect(
         &self,
         tool: &Tool,
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn network_unlisted_host_has_a_working_remedy() {
-        let way = |project: Value| {
+        let remedy = |project: Value| {
             let config = |value| serde_json::from_value::<Config>(value).unwrap();
             let project = PolicyFile::new(&config(project), ".mimir/config.yml").unwrap();
             let files = vec![project.unaccepted()];
@@ -282,7 +282,7 @@ mod tests {
                 "`- \"api.example\"` below `network.allowedHosts:` in .mimir/config.yml, and then `mimir policy accept`",
             ),
         ] {
-            assert_eq!(way(project), says);
+            assert_eq!(remedy(project), says);
         }
     }
 

@@ -1,8 +1,8 @@
-//! The path rules for calls of the built-in file tools, evaluated before the call, so that a person is not asked about
-//! an access that the sandbox refuses, and `policy explain` shows it.
+//! Evaluates the path rules before a call of a built-in file tool, so that a person is not asked about an access that
+//! the sandbox denies anyway, and `policy explain` can show the denial.
 //!
-//! Out of scope: enforcement. Only the file system of the sandbox (mimir-wasm) knows the real target of a path and the
-//! content of a folder; it checks each access by the same rules.
+//! Out of scope: enforcement. Only the sandbox's file system (mimir-wasm) knows the real target of a path and the
+//! content of a folder. It checks each access against the same rules.
 
 use serde_json::Value;
 
@@ -21,8 +21,8 @@ use super::spelling;
 /// The arguments of the built-in file tools that are paths.
 const PATH_ARGUMENTS: [&str; 3] = ["path", "from", "to"];
 
-/// Denies each path that the tool may not reach, or not change if it writes to it. `equivalent` is the fine-grained
-/// tool that a call of the compact form amounts to.
+/// Adds a denial for each path argument that the tool may not reach, or if the tool writes, may not change.
+/// `equivalent` is the fine-grained tool with the same effect as a call of the compact form.
 pub(crate) fn evaluate_path_arguments(
     tool: &Tool,
     equivalent: Option<&Tool>,
@@ -43,9 +43,10 @@ pub(crate) fn evaluate_path_arguments(
             continue;
         };
         let verdict = rules.check(&path);
-        let rule = match reads {
-            true => verdict.against_reading(),
-            false => verdict.against_writing(),
+        let rule = if reads {
+            verdict.against_reading()
+        } else {
+            verdict.against_writing()
         };
         if let Some(rule) = rule {
             let verb = if reads { "reach" } else { "change" };
@@ -66,8 +67,7 @@ pub(crate) fn evaluate_path_arguments(
     }
 }
 
-/// Resolves a path below the workspace. `None` for a path that leads outside: it is refused in any case, so no rule is
-/// needed.
+/// Resolves a path in the workspace. `None` for a path that leads outside, which is denied elsewhere.
 fn resolve(given: &str, links: &LinkResolver<'_>) -> Option<String> {
     match links.resolve(given) {
         RealPath::AsWritten => spelling::lexical(given).map(String::from),
@@ -76,7 +76,7 @@ fn resolve(given: &str, links: &LinkResolver<'_>) -> Option<String> {
     }
 }
 
-/// Names the rule. The patterns that a person wrote are left out, because a model reads this.
+/// Returns the name of the rule. Patterns written by a person are left out, because models see the name.
 fn rule_name(rule: &PathRule) -> String {
     match rule.layer() {
         paths::PathRuleLayer::Protected => format!("protected: {rule}"),
@@ -85,7 +85,7 @@ fn rule_name(rule: &PathRule) -> String {
     }
 }
 
-/// The way to lift the rule for this path.
+/// Returns the remedy that lifts the rule for this path.
 fn remedy(rule: &PathRule, tool: &Tool, path: &str) -> String {
     let name = tool.name();
     match rule.layer() {
@@ -108,7 +108,7 @@ mod tests {
     use serde_json::json;
 
     /// Returns the reasons that deny a call, each with its remedy.
-    fn said(reads: bool, arguments: &Value) -> Vec<(String, String)> {
+    fn denials(reads: bool, arguments: &Value) -> Vec<(String, String)> {
         let mut sample = tool("sample");
         sample.source = ToolSource::BuiltIn;
         sample.definition.group = ToolGroup::Fs;
@@ -119,34 +119,37 @@ mod tests {
         evaluate_path_arguments(&sample, None, arguments, &rules, &links, &mut evaluation);
         let of_denied = evaluation.reasons_with_decision(Decision::Deny);
         let each = of_denied.map(|(reason, basis)| {
-            let way = basis.remedy.as_deref().unwrap_or_default();
-            (format!("{} ({})", reason.text, reason.rule), way.to_owned())
+            let remedy = basis.remedy.as_deref().unwrap_or_default();
+            (
+                format!("{} ({})", reason.text, reason.rule),
+                remedy.to_owned(),
+            )
         });
         each.collect()
     }
 
     #[test]
     fn path_arguments_denied_by_rules_are_reported_before_asking() {
-        let secret = &said(true, &json!({"path": "./sub/../.env"}))[0];
+        let secret = &denials(true, &json!({"path": "./sub/../.env"}))[0];
         assert_eq!(secret.0, "no tool may reach `.env` (secrets files: *.env)");
         assert!(
             secret.1.starts_with("`tools.sample.reveal: [.env]`"),
             "{secret:?}"
         );
-        let person = &said(false, &json!({"from": "kept/a", "to": "b"}));
+        let person = &denials(false, &json!({"from": "kept/a", "to": "b"}));
         assert_eq!(person.len(), 1, "{person:?}");
         assert!(!person[0].0.contains("kept/**"), "{person:?}");
         assert!(person[0].1.contains("`kept/**`"), "{person:?}");
         let settings = json!({"path": ".mimir/config.yml"});
-        assert!(said(true, &settings).is_empty());
-        assert!(said(false, &settings)[0].1.contains("no setting lifts"));
-        // Values that are not paths are not checked; paths that lead outside are refused elsewhere.
+        assert!(denials(true, &settings).is_empty());
+        assert!(denials(false, &settings)[0].1.contains("no setting lifts"));
+        // Values that are not paths are not checked; paths that lead outside are denied elsewhere.
         for arguments in [
             json!({"path": "a.txt", "content": ".env"}),
             json!({"path": "../.env"}),
             json!({"path": 1}),
         ] {
-            assert!(said(false, &arguments).is_empty(), "{arguments}");
+            assert!(denials(false, &arguments).is_empty(), "{arguments}");
         }
     }
 }

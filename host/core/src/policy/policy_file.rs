@@ -1,4 +1,4 @@
-//! One settings file: its rules, compiled, and whether they count.
+//! The compiled rules of one settings file, and the rank of the file.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,16 +20,16 @@ use super::{PolicyError, RuleSource};
 /// The rank of a file among the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PolicyFileRank {
-    /// A file of the person or of the project.
+    /// A settings file of the user or the project.
     Settings,
-    /// A team's file: its denials and limits hold above every other file.
+    /// A team's file: its denials and limits override every other file.
     Team,
     /// A worker's file: it can deny and ask, but not allow.
     Worker,
 }
 
-/// The rules of one settings file. Each file is evaluated separately, so that a denial in one of them always holds; the
-/// values that the files set together are in the [`Policy`](super::Policy).
+/// The rules of one settings file. Files are evaluated separately, so that a denial in any file always holds. The
+/// merged settings of all files are in the [`Policy`](super::Policy).
 #[derive(Debug, Clone)]
 pub struct PolicyFile {
     pub(super) source: Arc<RuleSource>,
@@ -47,10 +47,10 @@ pub struct PolicyFile {
 }
 
 impl PolicyFile {
-    /// Compiles the rules of a config file; `source` names the file and the lines of its keys.
+    /// Compiles the rules of a config file. `source` has the file name and the line of each key.
     ///
     /// # Errors
-    /// The first invalid value, with its line.
+    /// Reports the first invalid value, with its line.
     pub fn new(config: &Config, source: impl Into<RuleSource>) -> Result<Self, PolicyError> {
         let source = source.into();
         for (name, server) in &config.mcp.servers {
@@ -134,7 +134,7 @@ impl PolicyFile {
         })
     }
 
-    /// Compiles the rules of a worker's file.
+    /// Compiles the rules of a worker's file. `commands` replaces the command rules of `config`.
     pub fn for_worker(
         config: &Config,
         source: RuleSource,
@@ -148,21 +148,21 @@ impl PolicyFile {
         Ok(file)
     }
 
-    /// Marks the file as not yet accepted by a person: its restrictions count, its permissions do not.
+    /// Marks the file as not accepted by a person: its restrictions apply, its permissions do not.
     #[must_use]
     pub fn unaccepted(mut self) -> Self {
         self.is_accepted = false;
         self
     }
 
-    /// Marks the texts of the file as untrusted: its rules count as before, but models do not see their reasons.
+    /// Marks the texts of the file as untrusted: its rules still apply, but models do not see the reasons in the file.
     #[must_use]
     pub fn with_untrusted_text(mut self) -> Self {
         self.has_untrusted_text = true;
         self
     }
 
-    /// Marks the file as a team's, above every other file.
+    /// Marks the file as a team's: its denials and limits override every other file.
     #[must_use]
     pub fn as_team(mut self) -> Self {
         self.rank = PolicyFileRank::Team;
@@ -177,13 +177,13 @@ impl PolicyFile {
         self.rank == PolicyFileRank::Worker
     }
 
-    /// Returns true if the file can allow calls: a person has accepted it, and it is not a worker's.
+    /// Returns true if the file can allow calls: a person has accepted it, and it is not a worker's file.
     pub(super) fn permissions_apply(&self) -> bool {
         self.is_accepted && !self.is_worker()
     }
 }
 
-/// Checks the path rules and the exceptions of a tool when the file is read, so that an error names the file.
+/// Checks the path rules and the masking exceptions of a tool when the file is read, so that an error names the file.
 fn check_tool(tool: &str, settings: &ToolSettings, source: &RuleSource) -> Result<(), PolicyError> {
     check_globs(&format!("tools.{tool}.deny"), &settings.deny, source)?;
     if let Err(error) = Redactor::new().except(&settings.redaction.exceptions) {
@@ -222,7 +222,7 @@ fn check_globs(key: &str, globs: &[String], source: &RuleSource) -> Result<(), P
         return Err(PolicyError::Rule {
             location: location(),
             text: format!(
-                "{key}: `{}` begins with a slash; globs count from the root of the workspace",
+                "{key}: `{}` begins with `/`: write it relative to the workspace root, without `/` at the beginning",
                 regex_budget::shorten(glob)
             ),
         });

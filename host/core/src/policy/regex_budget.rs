@@ -1,32 +1,34 @@
-//! The cost limit of the regular expressions in one file. A checked-in file must not make every command slow: here an
-//! expression is parsed and weighed, which takes microseconds; it is compiled when a call first needs it.
+//! The size limit for the regular expressions in one file, so that a file in a repository cannot make every command
+//! slow. Here, an expression is parsed and its compiled size is estimated, which takes microseconds. It is compiled
+//! when a call first needs it.
 
 use regex_syntax::hir::{Class, Hir, HirKind};
 
-/// Maximum weight of one expression in bytes. Usual ones weigh some kilobytes; `(a{1000}){1000}` would weigh hundreds
-/// of megabytes.
+/// Maximum estimated size of one expression in bytes. Usual expressions take some kilobytes; `(a{1000}){1000}` would
+/// take hundreds of megabytes.
 const EACH_MAX: usize = 512 << 10;
 
-/// Maximum weight of all expressions in one file: compiled in some tenths of a second at a tool's first call.
+/// Maximum estimated size of all expressions in one file, in bytes. Compiling that much takes some tenths of a second.
 const ALL_MAX: usize = 16 << 20;
 
-/// Approximate bytes of an automaton's state.
+/// Approximate size of one automaton state in bytes.
 const STATE: usize = 64;
 
-/// Bytes of a class of characters beyond ASCII, whatever its content: `.` is one.
+/// Approximate base size of a character class beyond ASCII, such as `.`, in bytes.
 const CLASS: usize = 1024;
 
-/// Size limit of a compiled set: the weight is an estimate, and this leaves some margin.
+/// Size limit of a compiled set in bytes: the estimated maximum with some margin.
 pub(super) const SET_MAX: usize = 4 * ALL_MAX;
 
-/// The total weight of the expressions of one file so far.
+/// The total estimated size of the expressions of one file so far.
 #[derive(Debug, Default)]
 pub(super) struct RegexBudget {
     used: usize,
 }
 
 impl RegexBudget {
-    /// Checks an expression and adds its weight. The error is one line.
+    /// Parses an expression and adds its estimated size. Fails with a one-line message if the expression is not valid
+    /// or exceeds a limit.
     pub(super) fn take(&mut self, text: &str) -> Result<(), String> {
         let parsed = regex_syntax::Parser::new().parse(text).map_err(|error| {
             let error = error.to_string();
@@ -68,16 +70,17 @@ fn weigh(hir: &Hir) -> usize {
         HirKind::Empty | HirKind::Look(_) => STATE,
         HirKind::Literal(literal) => literal.0.len().saturating_mul(STATE),
         HirKind::Class(Class::Bytes(_)) => STATE,
-        // A range of characters is up to four ranges of bytes.
+        // A range of characters takes up to four ranges of bytes.
         HirKind::Class(Class::Unicode(class)) => {
             let ascii = class.ranges().iter().all(|range| range.end().is_ascii());
-            match ascii {
-                true => STATE,
-                false => class
+            if ascii {
+                STATE
+            } else {
+                class
                     .ranges()
                     .len()
                     .saturating_mul(STATE)
-                    .saturating_add(CLASS),
+                    .saturating_add(CLASS)
             }
         }
         HirKind::Repetition(repeated) => {

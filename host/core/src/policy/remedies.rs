@@ -1,5 +1,5 @@
-//! Remedies for a call that is asked about or denied: the exact command, or the line of a file, for the person. Models
-//! never see them.
+//! Remedies for a call that is asked about or denied: the exact command to run, or the setting to write. They are for
+//! the person; models never see them.
 
 use crate::decision::{Decision, DecisionReason, PolicyEvaluation, PolicyLayer};
 use crate::grants;
@@ -7,16 +7,16 @@ use crate::tool::Tool;
 
 use super::commands;
 
-/// The file that a person writes the settings of a workspace to, and the command that puts them in force.
+/// End of a remedy that names a setting: the settings file of the workspace, and the command that accepts it.
 pub(super) const IN_CONFIG: &str = "in .mimir/config.yml, and then `mimir policy accept`";
 
 /// The remedy if no setting can allow the call; it replaces all others.
-const ONLY_A_YES: &str = "only a yes at the terminal allows it; no setting does";
+const ONLY_A_YES: &str = "only an approval at the terminal allows it; no setting does";
 
-/// The name of the rule that refuses a request that was never granted.
+/// The name of the rule that denies a request to a host that was not granted.
 pub(crate) const NOT_GRANTED: &str = "needs.hosts";
 
-/// Returns the settings lines, for a card, that allow the requests that the card asks about without a question.
+/// Returns the remedies for a card: the settings that allow the card's requests without a question.
 pub(crate) fn widening_remedies(evaluation: &PolicyEvaluation, tool: &Tool) -> Vec<String> {
     let concerns_requests = |layer| {
         matches!(
@@ -27,7 +27,7 @@ pub(crate) fn widening_remedies(evaluation: &PolicyEvaluation, tool: &Tool) -> V
     collect_remedies(evaluation, tool, concerns_requests)
 }
 
-/// Returns one remedy for each rule that prevents the call; all of them have to be followed.
+/// Returns one remedy for each rule that prevents the call. All of them have to be followed.
 pub(crate) fn remedies(evaluation: &PolicyEvaluation, tool: &Tool) -> Vec<String> {
     collect_remedies(evaluation, tool, |_| true)
 }
@@ -93,9 +93,10 @@ fn reason_remedy(reason: &DecisionReason, tool: &Tool) -> String {
         PolicyLayer::Trust => {
             let changes = tool.changes.iter().flat_map(|changes| &changes.lines);
             let changes: Vec<&str> = changes.map(String::as_str).collect();
-            let changes = match changes.is_empty() {
-                true => String::new(),
-                false => format!(" ({})", changes.join("; ")),
+            let changes = if changes.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", changes.join("; "))
             };
             format!("`mimir tools trust {name}` shows what it needs{changes}, and grants it")
         }
@@ -116,7 +117,7 @@ fn reason_remedy(reason: &DecisionReason, tool: &Tool) -> String {
             "no setting lifts this; use a path that tools may reach".to_owned()
         }
         PolicyLayer::Commands if reason.source == commands::BUILT_IN_SOURCE => {
-            "write it without variables and wrappers, and with paths inside the workspace only; or approve it".to_owned()
+            "write the command without variables and wrappers, with paths inside the workspace only; or approve it".to_owned()
         }
         PolicyLayer::Danger if reason.source == commands::BUILT_IN_SOURCE => {
             ONLY_A_YES.to_owned()
@@ -128,7 +129,7 @@ fn reason_remedy(reason: &DecisionReason, tool: &Tool) -> String {
             ONLY_A_YES.to_owned()
         }
         PolicyLayer::Network if grants::takes_hosts(tool) => format!(
-            "`mimir tools trust {name} --host HOST` names a host that it may reach; it cannot ask for one itself"
+            "`mimir tools trust {name} --host HOST` grants it a host; the tool cannot request one itself"
         ),
         PolicyLayer::Network => format!(
             "the plugin must name the host and the method among its needs; or `tools.{name}.approval.conditions.unknownHostRequiresApproval: true` {IN_CONFIG}, asks you about each other host"
@@ -156,7 +157,7 @@ fn reason_remedy(reason: &DecisionReason, tool: &Tool) -> String {
     }
 }
 
-/// Returns the remedy for a list: remove the entry that denies, or add one that allows.
+/// Returns the remedy for a list of tools: remove the entry that denies, or add one that allows.
 fn list_remedy(reason: &DecisionReason, tool: &Tool, rule: &str) -> String {
     let group = tool.definition.group.as_str();
     match reason.rule.split(':').next().unwrap_or_default() {
@@ -167,7 +168,7 @@ fn list_remedy(reason: &DecisionReason, tool: &Tool, rule: &str) -> String {
     }
 }
 
-/// Formats a rule with its location.
+/// Formats a rule with its source.
 fn with_source(rule: &str, source: &str) -> String {
     match source {
         "" => format!("`{rule}`"),
@@ -184,7 +185,7 @@ mod tests {
     use serde_json::{Value, json};
 
     /// Returns the remedies for a call of `sample` under these settings.
-    fn out(config: Value, accepted: bool) -> Vec<String> {
+    fn remedies_for(config: Value, accepted: bool) -> Vec<String> {
         let config: Config = serde_json::from_value(config).unwrap();
         let mut file = PolicyFile::new(&config, "config.yml").unwrap();
         if !accepted {
@@ -240,11 +241,11 @@ mod tests {
                 "take `system` out of `policy.groups.deny: [system]` (config.yml)",
             ),
         ] {
-            assert_eq!(out(config.clone(), true), [remedy], "{config}");
+            assert_eq!(remedies_for(config.clone(), true), [remedy], "{config}");
         }
         let both = json!({"policy": {"rules": rule}});
         assert_eq!(
-            out(both, true),
+            remedies_for(both, true),
             [
                 "change or remove `policy.rules[0]` (config.yml)".to_owned(),
                 format!("and {set}")
@@ -255,7 +256,7 @@ mod tests {
     #[test]
     fn remedies_name_settings_that_await_acceptance() {
         assert_eq!(
-            out(json!({"tools": {"sample": {"approval": "allow"}}}), false),
+            remedies_for(json!({"tools": {"sample": {"approval": "allow"}}}), false),
             ["`mimir policy accept` puts `tools.sample.approval` (config.yml) in force"]
         );
     }

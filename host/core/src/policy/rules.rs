@@ -1,4 +1,4 @@
-//! Argument rules: calls with certain arguments that are allowed, asked about or denied.
+//! Argument rules, which allow, ask about or deny calls with certain arguments.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(super) struct ArgumentRules {
     compiled: Mutex<HashMap<RuleToolKey, Arc<CompiledRules>>>,
 }
 
-/// The properties of a tool that determine its rules.
+/// The properties of a tool that determine which rules apply to it.
 type RuleToolKey = (ToolName, ToolSource, ToolGroup);
 
 #[derive(Debug)]
@@ -50,14 +50,14 @@ struct ArgumentRule {
     counterexamples: Vec<Value>,
 }
 
-/// Maximum rules of one file: more than a person reads.
+/// Maximum number of argument rules in one file.
 const RULES_MAX: usize = 10_000;
 
-/// The longest example in a message, in characters.
+/// Maximum length of an example in a message, in characters.
 const EXAMPLE_MAX: usize = 200;
 
 impl ArgumentRules {
-    /// Parses rules, each with its key and the tool whose block contains it.
+    /// Parses rules. Each comes with its config key and, for a rule in a tool's block, the name of the tool.
     pub(super) fn new<'a>(
         settings: impl IntoIterator<Item = (String, Option<&'a str>, &'a RuleSettings)>,
         source: &RuleSource,
@@ -71,7 +71,7 @@ impl ArgumentRules {
             if rules.len() > RULES_MAX {
                 return Err(PolicyError::Rule {
                     location: source.at(&key),
-                    text: format!("a file has at most {RULES_MAX} argument rules"),
+                    text: format!("too many argument rules: a file can have at most {RULES_MAX}"),
                 });
             }
         }
@@ -81,7 +81,7 @@ impl ArgumentRules {
         })
     }
 
-    /// Evaluates the rules for this call; returns true if one of them allows it.
+    /// Evaluates the rules for a call. Returns true if a rule allows it.
     pub(super) fn evaluate(
         &self,
         tool: &Tool,
@@ -95,8 +95,7 @@ impl ArgumentRules {
         self.evaluate_matching(tool, arguments, links, evaluation, |_| true)
     }
 
-    /// Evaluates the rules that match and for which `applies` returns true. Returns true if one of them allows the
-    /// call.
+    /// Evaluates the rules for which `applies` returns true. Returns true if a rule allows the call.
     fn evaluate_matching(
         &self,
         tool: &Tool,
@@ -126,7 +125,7 @@ impl ArgumentRules {
                     push(rule);
                 }
             }),
-            // Rules that fail to compile together must not be skipped, although each compiled alone.
+            // Each rule compiled alone. Skipping the rules because they fail together would lift their denials.
             Err(why) => evaluation.push(DecisionReason {
                 layer: PolicyLayer::ArgumentRule,
                 decision: Decision::Deny,
@@ -138,7 +137,7 @@ impl ArgumentRules {
         allowed
     }
 
-    /// Evaluates the rules that depend only on `names`, which all effects of this kind have.
+    /// Evaluates the rules that depend only on the arguments `names`, which all effects of this kind have.
     pub(super) fn evaluate_effect(
         &self,
         tool: &Tool,
@@ -209,7 +208,7 @@ impl ArgumentRule {
         if let Some(owner) = owner {
             if !tools.is_empty() {
                 return Err(fault(
-                    "a rule in a tool's block is about that tool; leave `tools` out".into(),
+                    "a rule in a tool's block applies to that tool only; leave `tools` out".into(),
                 ));
             }
             tools.push(owner.to_owned());
@@ -272,7 +271,7 @@ impl ArgumentRule {
         Ok(())
     }
 
-    /// Returns true if all its conditions are about these arguments. False for a rule without conditions.
+    /// Returns true if all conditions of the rule test these arguments. False for a rule without conditions.
     fn depends_only_on(&self, names: &[&str]) -> bool {
         let is_among = |condition: &ArgumentCondition| {
             let argument = condition.path.argument_name();
@@ -290,7 +289,7 @@ impl ArgumentRule {
     }
 }
 
-/// Returns the data that a stored answer to the rule depends on; the default for a rule that does not ask.
+/// Returns the properties of the rule that a stored approval depends on. The default for a rule that does not ask.
 fn approval_basis(settings: &RuleSettings, conditions: &[ArgumentCondition]) -> RuleBasis {
     if settings.decision != Decision::Ask {
         return RuleBasis::default();
@@ -298,7 +297,7 @@ fn approval_basis(settings: &RuleSettings, conditions: &[ArgumentCondition]) -> 
     let names = conditions
         .iter()
         .map(|condition| condition.path.argument_name().map(str::to_owned));
-    // A path without a leading name may match any argument.
+    // A path that does not begin with a name, such as `*`, may match any argument.
     let names: Option<Vec<String>> = names.collect();
     let text = serde_json::to_vec(settings).unwrap_or_default();
     RuleBasis {

@@ -1,21 +1,21 @@
-//! The location of a rule in its file, for the person.
+//! The location of a rule in its file, for display.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::LazyLock;
 
-/// The lines of the keys of a file.
+/// The line numbers of a file's keys, counted from 1.
 type KeyLines = BTreeMap<String, u64>;
 
-/// A file with the line numbers of its keys, which are computed when a rule of the file first applies.
+/// A file name with the line numbers of the file's keys, which are computed at the first lookup.
 pub struct RuleSource {
     file: String,
     lines: LazyLock<KeyLines, Box<dyn FnOnce() -> KeyLines + Send>>,
 }
 
 impl RuleSource {
-    /// Creates the source of a file. `lines` computes the lines of its keys (`policy.deny[0]`, `tools.git.approval`),
-    /// counted from 1.
+    /// Creates the source of a file. `lines` computes the line numbers of its keys (`policy.deny[0]`,
+    /// `tools.git.approval`), counted from 1.
     pub fn new(
         file: impl Into<String>,
         lines: impl FnOnce() -> BTreeMap<String, u64> + Send + 'static,
@@ -26,7 +26,7 @@ impl RuleSource {
         }
     }
 
-    /// Returns `file:line` of a key, or of the nearest enclosing key whose line is known; without one, the file.
+    /// Returns `file:line` of a key or its nearest enclosing key with a known line. Without any, returns the file name.
     pub fn at(&self, key: &str) -> String {
         let mut key = key;
         loop {

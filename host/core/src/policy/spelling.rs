@@ -1,4 +1,4 @@
-//! The spellings of a text argument that mean the same file, so that `./a//b/../c` is evaluated as `a/c`.
+//! The equivalent spellings of a text argument, so that a rule for `a/c` also applies to `./a//b/../c`.
 
 use std::borrow::Cow;
 
@@ -12,8 +12,8 @@ use super::link_resolver::LinkResolver;
 
 pub(super) use mimir_commands::lexical;
 
-/// A URL without needless percent-encoding (RFC 3986 section 6.2.2.2): `%73ecret` becomes `secret`. `None` if that
-/// changes nothing.
+/// Returns a URL without needless percent-encoding (RFC 3986 section 6.2.2.2): `%73ecret` becomes `secret`. `None` if
+/// the text is not a URL or does not change.
 fn without_needless_encoding(text: &str) -> Option<String> {
     if !(text.contains('%') && text.contains("://")) {
         return None;
@@ -41,7 +41,7 @@ fn without_needless_encoding(text: &str) -> Option<String> {
     (plain != text).then_some(plain)
 }
 
-/// The arguments with their `content` decoded, if it is in base64.
+/// Returns the arguments with their `content` decoded. `None` if `encoding` is not `base64`, or if decoding fails.
 pub(super) fn with_decoded_content(arguments: &Value) -> Option<Value> {
     let encoding = arguments.get("encoding")?.as_str()?;
     let content = arguments.get("content")?.as_str()?;
@@ -58,7 +58,7 @@ pub(super) fn with_decoded_content(arguments: &Value) -> Option<Value> {
     Some(arguments)
 }
 
-/// A decoder that accepts all that any base64 decoder accepts.
+/// A lenient base64 decoder, so that a tool's decoder does not accept content that is skipped here.
 const LENIENT_BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -66,8 +66,8 @@ const LENIENT_BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Calls `each` with the text and, if different, with the normalized path: `None` for one that leads out of the
-/// workspace. A URL is also passed without needless encoding.
+/// Calls `each` with the text and, if different, with the normalized path, or with `None` for a path that leads out of
+/// the workspace. A URL is also passed without needless percent-encoding.
 pub(super) fn spellings(text: &str, each: &mut impl FnMut(Option<&str>)) {
     each(Some(text));
     if let Some(url) = without_needless_encoding(text) {
@@ -82,7 +82,7 @@ pub(super) fn spellings(text: &str, each: &mut impl FnMut(Option<&str>)) {
 }
 
 /// Calls `each` with the results of [`spellings`], and with the target of a path through a link. A tool may resolve
-/// `..` before or after a link: if the results differ, both count.
+/// `..` before or after links; if the targets differ, both are passed.
 pub(super) fn spellings_and_links(
     text: &str,
     links: &LinkResolver<'_>,

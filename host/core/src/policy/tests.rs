@@ -31,7 +31,7 @@ fn decision(policy: &Policy, tool: &Tool) -> Decision {
     evaluation.decision()
 }
 
-/// A tool of the group `fs` that allows itself and answers to `alias` too.
+/// Creates a tool of the group `fs` with the default `allow` and the alias `alias`.
 fn sample() -> Tool {
     let mut tool = tool("sample");
     tool.aliases = vec![crate::tool::ToolName::new("alias").unwrap()];
@@ -86,7 +86,7 @@ fn user_approval_lowers_the_default_of_trusted_tools_only() {
     assert_eq!(
         decision(&person, &stranger),
         Decision::Ask,
-        "a name in a config grants no component what it needs"
+        "a setting for the name grants the needs of an untrusted component"
     );
 }
 
@@ -233,7 +233,7 @@ fn untrusted_file_may_deny_but_not_allow() {
     assert_eq!(
         decision(&asked, &closed),
         Decision::Deny,
-        "asking lowers a denial"
+        "the setting `ask` lowers the tool's own denial"
     );
     let denying = file(json!({"policy": {"deny": ["sample"]}}));
     let denying = of_files(vec![denying]);
@@ -303,7 +303,7 @@ fn redaction_exception_misspelt_names_the_nearest_rule() {
 
 #[test]
 fn custom_tool_approval_has_a_default_and_tool_entries() {
-    let said = |config: Value, tool: &Tool| {
+    let decide = |config: Value, tool: &Tool| {
         let mut evaluation = PolicyEvaluation::default();
         let policy = policy(json!({ "approval": config }));
         if !policy.evaluate(tool, &json!({}), &LinkResolver::none(), &mut evaluation) {
@@ -317,12 +317,12 @@ fn custom_tool_approval_has_a_default_and_tool_entries() {
     let mut built_in = tool("built_in");
     built_in.source = ToolSource::BuiltIn;
     let config = json!({"default": "ask", "tools": {"wary": "preApproved", "other": "blocked"}});
-    assert_eq!(said(config.clone(), &free), Decision::Ask);
-    assert_eq!(said(config.clone(), &wary), Decision::Allow);
-    assert_eq!(said(config.clone(), &tool("other")), Decision::Deny);
-    assert_eq!(said(config, &built_in), Decision::Allow);
+    assert_eq!(decide(config.clone(), &free), Decision::Ask);
+    assert_eq!(decide(config.clone(), &wary), Decision::Allow);
+    assert_eq!(decide(config.clone(), &tool("other")), Decision::Deny);
+    assert_eq!(decide(config, &built_in), Decision::Allow);
     let loose = json!({"default": "preApproved"});
-    assert_eq!(said(loose, &wary), Decision::Ask);
+    assert_eq!(decide(loose, &wary), Decision::Ask);
     let bad: Config =
         serde_json::from_value(json!({"approval": {"tools": {"no name": "ask"}}})).unwrap();
     let why = Policy::new(&bad, "config.yml").unwrap_err().to_string();

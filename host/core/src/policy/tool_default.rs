@@ -1,4 +1,4 @@
-//! The tool's own default, and the relation of its plugin to its grant.
+//! Evaluates the tool's own default, and the grant of its plugin.
 
 use crate::decision::{
     Decision, DecisionReason, PolicyEvaluation, PolicyLayer, RuleArguments, RuleBasis,
@@ -6,7 +6,8 @@ use crate::decision::{
 use crate::text;
 use crate::tool::{RiskLevel, Tool, ToolSource, ToolTrust};
 
-/// Evaluates the tool's own default, as far as it is trusted. A person's setting replaces it.
+/// Evaluates the assessment of the call, or without one, the tool's own default: `allow` becomes `ask` for a tool that
+/// declares a high risk. Callers must not call it if a person's setting replaces the default.
 pub(crate) fn evaluate_tool_default(
     tool: &Tool,
     assessed: Option<Decision>,
@@ -37,8 +38,8 @@ pub(crate) fn evaluate_tool_default(
         source: source.to_owned(),
         text: text.to_owned(),
     };
-    // A remembered answer may cover more than the exact call only for tools whose decision depends on the affected
-    // file, and not on the content.
+    // The reason reads no arguments, so that an approval can cover other payloads. This is used only for built-in tools
+    // whose decision depends on the affected file, and not on its content.
     evaluation.push_with_basis(reason, RuleArguments::none().into());
 }
 
@@ -47,17 +48,17 @@ fn is_too_risky(tool: &Tool) -> bool {
     tool.definition.approval == Decision::Allow && tool.definition.risk >= RiskLevel::High
 }
 
-/// Returns true if no person has seen the present description of this tool of an MCP server. It is hidden from models
-/// then: a description has effects before anything is called.
+/// Returns true for a tool of an MCP server whose current description no person has seen. Such a tool is hidden from
+/// models, because a description affects them before any call.
 pub(crate) fn is_unseen(tool: &Tool) -> bool {
     let changes = tool.changes.as_ref();
-    // A new version with the same description counts as seen.
+    // A new version without changes counts as seen.
     let is_unchanged = changes.is_some_and(|changes| changes.lines.is_empty());
     tool.source == ToolSource::Mcp && tool.trust == ToolTrust::Untrusted && !is_unchanged
 }
 
-/// Returns true if a server's tool differs from the one that a person has seen: then it cannot be called and is hidden
-/// from models, until a person has seen the difference.
+/// Returns true if a server's tool has changed since a person saw it. Such a tool cannot be called and is hidden from
+/// models until a person has seen the changes.
 pub(crate) fn is_withdrawn(tool: &Tool) -> bool {
     let changed = |changes: &crate::grants::GrantChanges| !changes.lines.is_empty();
     tool.source == ToolSource::Mcp
@@ -65,8 +66,8 @@ pub(crate) fn is_withdrawn(tool: &Tool) -> bool {
         && tool.changes.as_ref().is_some_and(changed)
 }
 
-/// Asks about missing grants, whatever the settings say about the tool: a name in a settings file does not identify a
-/// component.
+/// Adds a reason to ask about, or deny, a call of a tool without a current grant. Settings for the tool do not lift it,
+/// because a name in a settings file does not identify a component.
 pub(crate) fn evaluate_trust(tool: &Tool, evaluation: &mut PolicyEvaluation) {
     let source = tool.origin.location.as_str();
     if tool.trust != ToolTrust::Untrusted {
@@ -97,15 +98,16 @@ pub(crate) fn evaluate_trust(tool: &Tool, evaluation: &mut PolicyEvaluation) {
     };
     let reason = DecisionReason {
         layer: PolicyLayer::Trust,
-        decision: match is_withdrawn(tool) {
-            true => Decision::Deny,
-            false => Decision::Ask,
+        decision: if is_withdrawn(tool) {
+            Decision::Deny
+        } else {
+            Decision::Ask
         },
         rule: rule.to_owned(),
         source: source.to_owned(),
         text,
     };
-    // The card showed the changes and the withheld needs.
+    // An approval covers only the changes and withheld needs that the card showed.
     let basis = RuleBasis {
         content: changes.map(|changes| changes.id().into()),
         ..RuleArguments::none().into()

@@ -1,8 +1,8 @@
-//! The overlapping forms of the built-in tools: one with several operations, and one tool per operation. Rules for the
-//! single tool apply to the operation too.
+//! The two forms of the built-in file tools: the compact form is one tool with several operations, the fine-grained
+//! form is one tool per operation. Rules for a fine-grained tool also apply to the operation of the compact tool.
 //!
-//! The operations of `git` have names of their own as well, for calls only: a rule for `git_status` would apply to all
-//! of `git`, and allow more than intended.
+//! The operations of `git` also have names, such as `git_status`, but only for calls. Rules cannot use these names: a
+//! rule for `git_status` would apply to all of `git`, and allow more than intended.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::error::{ToolError, ToolErrorCode};
 use crate::registry::Registry;
 use crate::tool::{Tool, ToolSource};
 
-/// The tool with several operations.
+/// The compact tool.
 const COMPACT: &str = "file_operations";
 
-/// Its operations, each with the equivalent tool.
+/// The operations of the compact tool, each with the equivalent fine-grained tool.
 const OPERATIONS: [(&str, &str); 6] = [
     ("read", "read_file"),
     ("write", "write_file"),
@@ -26,7 +26,7 @@ const OPERATIONS: [(&str, &str); 6] = [
     ("exists", "file_info"),
 ];
 
-/// Returns true if models see this form under the profile.
+/// Returns true if models see this form of the tool under the profile.
 pub(super) fn is_shown(tool: &Tool, profile: ToolProfile) -> bool {
     let name = tool.name().as_str();
     let hidden = match profile {
@@ -36,7 +36,7 @@ pub(super) fn is_shown(tool: &Tool, profile: ToolProfile) -> bool {
     tool.source != ToolSource::BuiltIn || !hidden
 }
 
-/// Returns the name of the fine-grained tool that this call amounts to, if it is a call of the compact form.
+/// Returns the name of the fine-grained tool with the same effect as a call, if it is a call of the compact tool.
 pub(crate) fn equivalent_tool_name(tool: &Tool, arguments: &Value) -> Option<&'static str> {
     if tool.source != ToolSource::BuiltIn || tool.name().as_str() != COMPACT {
         return None;
@@ -46,10 +46,10 @@ pub(crate) fn equivalent_tool_name(tool: &Tool, arguments: &Value) -> Option<&'s
     entry.map(|(_, fine)| *fine)
 }
 
-/// The tool whose operations can be called by names of their own.
+/// The tool whose operations can be called by name, such as `git_status`.
 const GIT: &str = "git";
 
-/// Finds the called tool. If the name is that of an operation, the operation is added to the arguments.
+/// Finds the called tool. If `name` is the name of an operation, the operation is added to the arguments.
 pub(crate) fn resolve_called_tool(
     registry: &Registry,
     name: &str,
@@ -72,8 +72,9 @@ pub(crate) fn resolve_called_tool(
     }
     let given_operation = given.entry("operation").or_insert_with(|| operation.into());
     if given_operation != operation {
-        let message =
-            format!("`{name}` is the operation `{operation}`, and the arguments name another");
+        let message = format!(
+            "`{name}` is the operation `{operation}`, but the arguments name another operation; leave `operation` out"
+        );
         return Err(ToolError::new(ToolErrorCode::InvalidInput, message));
     }
     Ok(Arc::clone(tool))

@@ -1,4 +1,4 @@
-//! The lists of available tools, by name and by group. Deny wins.
+//! The allow and deny lists of tools, by name and by group. Deny wins.
 
 use globset::{Glob, GlobMatcher};
 
@@ -11,7 +11,7 @@ use super::error::PolicyError;
 use super::regex_budget::shorten;
 use super::source::RuleSource;
 
-/// The lists of one file.
+/// The tool lists of one file.
 #[derive(Debug, Default)]
 pub(super) struct ToolLists {
     allow: ToolNamePatterns,
@@ -30,7 +30,7 @@ impl ToolLists {
         })
     }
 
-    /// Denies a tool that the lists exclude.
+    /// Adds a denial for each list that excludes the tool.
     pub(super) fn evaluate(
         &self,
         tool: &Tool,
@@ -83,7 +83,7 @@ impl ToolLists {
         }
     }
 
-    /// Finds entries that never match, match every tool, or contradict each other; one line each.
+    /// Finds entries that never match, match every tool, or contradict each other. Returns one line for each.
     pub(super) fn unused_entries(&self, tools: &[&Tool], source: &RuleSource) -> Vec<String> {
         let mut lines = Vec::new();
         for (key, names) in [("policy.allow", &self.allow), ("policy.deny", &self.deny)] {
@@ -119,7 +119,7 @@ impl ToolLists {
         lines
     }
 
-    /// Finds denials that match no tool.
+    /// Finds entries of the deny list that match no tool. Returns one line for each.
     pub(super) fn unused_denials(&self, tools: &[&Tool], source: &RuleSource) -> Vec<String> {
         self.deny.unused_entries("policy.deny", tools, source)
     }
@@ -129,7 +129,7 @@ impl ToolLists {
 #[derive(Debug, Default)]
 struct ToolNamePatterns {
     written: Vec<String>,
-    /// The glob of each entry that is one.
+    /// The compiled glob of each entry, or `None` for a plain name.
     globs: Vec<Option<GlobMatcher>>,
 }
 
@@ -150,7 +150,7 @@ impl ToolNamePatterns {
         })
     }
 
-    /// Returns the index of the first entry that matches this tool.
+    /// Returns the index of the first entry that matches the tool.
     fn find_entry(&self, tool: &Tool) -> Option<usize> {
         (0..self.written.len()).find(|&at| self.entry_matches(at, tool))
     }
@@ -165,14 +165,14 @@ impl ToolNamePatterns {
         }
     }
 
-    /// Returns the entries that match every tool, whatever its name.
+    /// Returns the entries that match every tool name.
     fn catch_all_entries(&self) -> impl Iterator<Item = &String> {
         let is_catch_all =
             |name: &&String| name.bytes().all(|byte| byte == b'*') && !name.is_empty();
         self.written.iter().filter(is_catch_all)
     }
 
-    /// Finds the entries that match no tool; one line each.
+    /// Finds the entries that match no tool. Returns one line for each.
     fn unused_entries(&self, key: &str, tools: &[&Tool], source: &RuleSource) -> Vec<String> {
         let is_unused = |at: &usize| !tools.iter().any(|tool| self.entry_matches(*at, tool));
         let line = |at: usize| {
@@ -189,7 +189,7 @@ impl ToolNamePatterns {
     }
 }
 
-/// Parses the glob of an entry; `None` if the entry is a plain name.
+/// Parses the glob of an entry. `None` if the entry is a plain name.
 fn parse_glob(entry: &str) -> Result<Option<GlobMatcher>, String> {
     if ToolName::new(entry).is_ok() {
         return Ok(None);

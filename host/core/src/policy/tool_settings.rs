@@ -1,4 +1,4 @@
-//! The settings of one tool besides its permission: paths, limits, labels, masking, audit.
+//! The settings of one tool besides its approval: paths, limits, labels, masking, audit.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,14 +11,16 @@ use crate::tool::{Tool, ToolSource};
 
 use super::{Policy, PolicyFile};
 
-/// The settings of one file, or of all files together: those of each tool, and those of all tools, which they override.
+/// The settings of one file, or the merged settings of all files: for each tool, and for all tools. Settings for a tool
+/// override those for all tools.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SettingsByTool {
     pub(super) tools: BTreeMap<String, ToolSettings>,
-    /// The limits that are set for all tools.
+    /// The limits for all tools.
     pub(super) limits: LimitSettings,
+    /// The network settings for all tools.
     pub(super) network: NetworkSettings,
-    /// Maximum duration of a call, as the settings set it.
+    /// The configured maximum duration of a call.
     pub(super) max_execution_time: Option<Duration>,
 }
 
@@ -32,12 +34,12 @@ impl SettingsByTool {
         }
     }
 
-    /// The settings of this tool, under its name and its aliases.
+    /// Returns the settings of a tool, under its name and its aliases.
     pub(super) fn of_tool<'a>(&'a self, tool: &'a Tool) -> impl Iterator<Item = &'a ToolSettings> {
         self.named(tool).map(|(_, settings)| settings)
     }
 
-    /// The settings of this tool, each with the name under which they are set.
+    /// Returns the settings of a tool, each with the name under which they are set.
     pub(super) fn named<'a>(
         &'a self,
         tool: &'a Tool,
@@ -46,22 +48,23 @@ impl SettingsByTool {
         names.filter_map(|name| Some((name.as_str(), self.tools.get(name.as_str())?)))
     }
 
-    /// The network settings of a tool over those of all tools, and the key of the block that takes effect.
+    /// Returns the network settings of a tool, merged over those for all tools, and the key of the block that applies.
     pub(super) fn network(&self, tool: Option<&Tool>) -> (String, NetworkSettings) {
         let base = ("network".to_owned(), self.network.clone());
         let blocks = tool.into_iter().flat_map(|tool| self.named(tool));
         blocks.fold(base, |(at, base), (name, settings)| {
-            match settings.network == NetworkSettings::default() {
-                true => (at, base),
-                false => (
+            if settings.network == NetworkSettings::default() {
+                (at, base)
+            } else {
+                (
                     format!("tools.{name}.network"),
                     settings.network.over(&base),
-                ),
+                )
             }
         })
     }
 
-    /// Returns the limits that are set for the tool, the tightest of those under its name and its aliases. A limit that
+    /// Returns the limits that are set for the tool: the tightest of those under its name and its aliases. A limit that
     /// is not set is unlimited.
     pub(super) fn caps(&self, tool: &Tool) -> Limits {
         let base = self.limits.over(Limits::NONE);
@@ -76,7 +79,7 @@ impl SettingsByTool {
 }
 
 impl Policy {
-    /// The path rules for calls of this tool.
+    /// Returns the path rules for calls of a tool.
     pub fn paths(&self, tool: &Tool) -> PathRules {
         let mut cache = self.paths.lock();
         if let Some(rules) = cache.get(tool.name().as_str()) {
@@ -97,13 +100,13 @@ impl Policy {
         if revealed.peek().is_some() {
             rules = rules.and_then(|rules| rules.reveal(revealed));
         }
-        // All rules were validated when the file was read; should one fail all the same, nothing is reachable.
+        // All rules were checked when the file was read. If one fails nevertheless, no path is reachable.
         let rules = rules.unwrap_or_else(|_| PathRules::hide_everything());
         cache.insert(tool.name().to_string(), rules.clone());
         rules
     }
 
-    /// The redactor for the results of this tool: `redactor` without the tool's exceptions.
+    /// Returns the redactor for the results of a tool: `redactor` with the exceptions that accepted files set.
     pub fn redactor(&self, tool: &Tool, redactor: &Redactor) -> Redactor {
         let settings = self.accepted_files();
         let settings = settings.flat_map(|file| file.settings.of_tool(tool));
@@ -113,21 +116,21 @@ impl Policy {
         if exceptions.peek().is_none() {
             return redactor.clone();
         }
-        // The exceptions were validated when the file was read; should one fail all the same, none counts.
+        // The exceptions were checked when the file was read. If one fails nevertheless, none applies.
         redactor
             .except(exceptions)
             .unwrap_or_else(|_| redactor.clone())
     }
 
-    /// The names of the secrets that the server behind this tool receives.
+    /// Returns the names of the secrets that the settings pass to the server of this tool.
     pub(crate) fn secrets_of(&self, tool: &Tool) -> &[String] {
         let server = Some(&tool.origin.location).filter(|_| tool.source == ToolSource::Mcp);
         let secrets = server.and_then(|server| self.server_secrets.get(server));
         secrets.map_or(&[], Vec::as_slice)
     }
 
-    /// The audit setting for a tool's arguments, if any: a team's value wins, otherwise a single `false` is enough.
-    /// `equivalent` is the fine-grained tool of a call of the compact form: its `false` is enough, too.
+    /// Returns the setting for recording a tool's arguments, if any. A team's value wins; otherwise `false` in any file
+    /// wins. `equivalent` is the fine-grained tool with the same effect; `false` for it wins, too.
     pub fn logs_arguments(&self, tool: &Tool, equivalent: Option<&Tool>) -> Option<bool> {
         let setting_for = |tool| {
             let team = self.log_setting(tool, PolicyFile::is_team);
@@ -149,15 +152,18 @@ impl Policy {
         set.reduce(|one, other| one && other)
     }
 
-    /// The label settings of this tool: of several files the strictest value.
+    /// Returns the label settings of a tool. The strictest value of all files wins.
     pub fn labels(&self, tool: &Tool) -> LabelSettings {
         let mut strictest = LabelSettings::default();
         let labels = self.files.iter().flat_map(|file| {
             let each = file.settings.of_tool(tool);
             let each = each.map(|settings| settings.labels);
-            each.map(|labels| match file.permissions_apply() {
-                true => labels,
-                false => labels.strict(),
+            each.map(|labels| {
+                if file.permissions_apply() {
+                    labels
+                } else {
+                    labels.strict()
+                }
             })
         });
         for labels in labels {
@@ -172,12 +178,12 @@ impl Policy {
         strictest
     }
 
-    /// All settings of this tool, under its name and its aliases.
+    /// Returns the merged settings of a tool, under its name and its aliases.
     pub fn settings<'a>(&'a self, tool: &'a Tool) -> impl Iterator<Item = &'a ToolSettings> {
         self.settings.of_tool(tool)
     }
 
-    /// The limits of a call of this tool.
+    /// Returns the limits for a call of a tool: the configured limits, capped by a team's limits.
     pub fn limits(&self, tool: &Tool) -> Limits {
         let mut limits = self.limits;
         if self.settings.limits.time_ms.is_none() && !tool.definition.needs.commands.is_empty() {
@@ -193,7 +199,6 @@ impl Policy {
         if self.settings.limits.fuel.is_none() && !own.any(|fuel| fuel.is_some()) {
             limits.fuel = Limits::fuel_for_wall_time(limits.wall);
         }
-        // A team's limits are caps.
         let teams = self.team_files();
         teams.fold(limits, |limits, team| {
             limits.tightest(team.settings.caps(tool))

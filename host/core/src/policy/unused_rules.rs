@@ -1,4 +1,4 @@
-//! Rules that never match, or do less than they seem to: for `mimir policy check`.
+//! Finds rules that never match or have less effect than they seem to, for `mimir policy check`.
 
 use crate::config::{ExecMode, ToolSettings};
 use crate::decision::Decision;
@@ -8,11 +8,11 @@ use crate::tool::Tool;
 use super::rules::is_every_text;
 use super::{Policy, PolicyFile};
 
-/// Shell syntax: a command with it is never matched by a list of words.
+/// Characters of shell syntax. A pattern of words with one of them never matches a command.
 const SHELL_SYNTAX: [char; 12] = [';', '|', '&', '<', '>', '$', '`', '\\', '(', ')', '#', '!'];
 
 impl Policy {
-    /// Finds rules that never match, given the available tools; one line each.
+    /// Finds rules that never match with the available tools. Returns one line for each.
     pub fn unused_rules(&self, tools: &[&Tool]) -> Vec<String> {
         let mut unused = Vec::new();
         let is_denied = |tool: &Tool| self.refusal(tool).is_some();
@@ -30,10 +30,10 @@ impl Policy {
         unused
     }
 
-    /// Finds entries of deny lists that match no tool; one line each.
+    /// Finds entries of deny lists that match no tool. Returns one line for each.
     pub fn unused_denials(&self, tools: &[&Tool]) -> Vec<String> {
         let mut unused = Vec::new();
-        // A team's file is for many machines, and may deny tools that this one lacks.
+        // A team's file is for many machines, and may deny tools that this machine lacks.
         for file in self.files.iter().filter(|file| !file.is_team()) {
             unused.extend(file.lists.unused_denials(tools, &file.source));
         }
@@ -42,7 +42,7 @@ impl Policy {
 }
 
 impl PolicyFile {
-    /// Reports a name that no tool has.
+    /// Reports a name that matches no available tool.
     fn check_tool_name(&self, key: &str, name: &str, tools: &[&Tool], unused: &mut Vec<String>) {
         if tools.iter().any(|tool| tool.answers_to(name)) {
             return;
@@ -54,7 +54,7 @@ impl PolicyFile {
         ));
     }
 
-    /// Reports settings of a tool that match everything, or change nothing.
+    /// Reports settings of a tool that match everything or change nothing.
     fn check_tool_settings(
         &self,
         name: &str,
@@ -98,7 +98,7 @@ impl PolicyFile {
         }
     }
 
-    /// Finds entries of the command list that change nothing or never match; one line each.
+    /// Finds entries of the command list that change nothing or never match. Returns one line for each.
     fn unused_command_patterns(&self) -> Vec<String> {
         let mut unused = Vec::new();
         let mode = self.commands.mode();
@@ -125,7 +125,7 @@ impl PolicyFile {
             }
             if let Some(syntax) = pattern.chars().find(|c| SHELL_SYNTAX.contains(c)) {
                 unused.push(format!(
-                    "{location}: {key} can never match: `{syntax}` is shell syntax, and commands with it are asked about whatever the list says."
+                    "{location}: {key} can never match: `{syntax}` is shell syntax, and the list does not apply to commands with it."
                 ));
             }
         }

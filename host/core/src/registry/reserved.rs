@@ -1,5 +1,5 @@
-//! Names reserved for the servers in the settings: a rule for `mcp_x_go` is a rule for the server `x`, available or
-//! not.
+//! Tool names reserved for the configured servers: a rule for `mcp_x_go` applies to the server `x` only, whether the
+//! server is available or not.
 //!
 //! Out of scope: the list of servers.
 
@@ -10,14 +10,15 @@ use crate::tool::{Tool, ToolSource, ToolTrust};
 /// The name prefixes reserved for servers.
 #[derive(Debug, Clone, Default)]
 pub struct ReservedNames {
-    /// The location of each server's tools, with the prefix of their names.
+    /// The location of each server's tools, with the prefix of the tool names.
     servers: Vec<(String, String)>,
     /// The errors of servers whose tools are not available, by prefix.
     faults: Vec<(String, ToolError)>,
 }
 
 impl ReservedNames {
-    /// Reserves the prefixes of these servers, by location. A server without a prefix reserves no names.
+    /// Reserves names for servers, given as pairs of location and prefix. A server with an empty prefix reserves no
+    /// names.
     pub fn new(servers: impl IntoIterator<Item = (String, String)>) -> Self {
         let servers = servers.into_iter();
         Self {
@@ -34,7 +35,7 @@ impl ReservedNames {
         self
     }
 
-    /// The error for a tool name that may belong to an unavailable server.
+    /// Returns the error of the unavailable server that a tool name may belong to.
     pub(super) fn fault(&self, name: &str) -> Option<&ToolError> {
         let faults = self.faults.iter();
         let faults = faults.filter(|(prefix, _)| name.starts_with(prefix.as_str()));
@@ -47,7 +48,7 @@ impl ReservedNames {
         (!other).then_some(fault)
     }
 
-    /// Removes the tools whose names are reserved for others, with the reason.
+    /// Moves the tools whose names are reserved for another server to `quarantined`, with the reason.
     pub fn remove_conflicts(&self, tools: &mut Vec<Tool>, quarantined: &mut Vec<Quarantined>) {
         tools.retain(|tool| match self.owner(tool) {
             None => true,
@@ -56,8 +57,8 @@ impl ReservedNames {
                     location: format!("{} ({})", tool.origin.location, tool.name()),
                     code: ToolErrorCode::AlreadyExists,
                     reason: format!(
-                        "names that begin with `{prefix}` are kept for the tools of {server}; rename this one, or give \
-                         a server another `prefix`"
+                        "names that begin with `{prefix}` are reserved for the tools of {server}; rename this tool, or \
+                         give a server another `prefix`"
                     ),
                 });
                 false
@@ -65,25 +66,25 @@ impl ReservedNames {
         });
     }
 
-    /// The server that this tool's name is reserved for, if it is another one.
+    /// Returns the other server, with its prefix, that the tool's name is reserved for.
     fn owner(&self, tool: &Tool) -> Option<&(String, String)> {
         let location = &tool.origin.location;
         let own = self.servers.iter().find(|(server, _)| server == location);
         let own = own.map_or(0, |(_, prefix)| prefix.len());
-        // A server of the same prefix, or of a longer one, could have a tool of this name, too.
-        let kept = |name: &str| {
+        // Another server with an equally long or longer matching prefix could have a tool of this name, too.
+        let reserved_for = |name: &str| {
             self.servers.iter().find(|(server, prefix)| {
                 server != location && prefix.len() >= own && name.starts_with(prefix.as_str())
             })
         };
         match tool.source {
             ToolSource::BuiltIn => None,
-            // A person who granted it has seen its name.
+            // The person who granted the tool has seen its name.
             ToolSource::Mcp if tool.trust == ToolTrust::Trusted => None,
             _ => {
                 let aliases = tool.aliases.iter().map(|alias| alias.as_str());
                 let mut names = std::iter::once(tool.name().as_str()).chain(aliases);
-                names.find_map(kept)
+                names.find_map(reserved_for)
             }
         }
     }

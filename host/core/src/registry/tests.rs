@@ -15,7 +15,7 @@ fn registry_first_tool_to_take_a_name_wins() {
     assert_eq!(
         registry.get("read").map(|tool| tool.name().as_str()),
         Some("read_file"),
-        "the first to take a name keeps it"
+        "a later tool took the alias"
     );
     assert_eq!(registry.get("open").unwrap().name().as_str(), "read_file");
     assert_eq!(registry.quarantined().len(), 1);
@@ -82,8 +82,8 @@ fn registry_mcp_name_collision_needs_exactly_one_grant() {
     let mut granted = server();
     granted.trust = ToolTrust::Trusted;
     let registry = Registry::new([script(), granted.clone()], vec![]);
-    let found = registry.get("mcp_x_go").unwrap();
-    assert_eq!(found.origin.location, "mcp:x");
+    let winner = registry.get("mcp_x_go").unwrap();
+    assert_eq!(winner.origin.location, "mcp:x");
     let mut both = script();
     both.trust = ToolTrust::Trusted;
     let registry = Registry::new([both, granted], vec![]);
@@ -133,9 +133,9 @@ fn reserved_names_of_servers_remove_conflicting_tools() {
 #[test]
 fn registry_find_explains_an_unavailable_server() {
     let pair = |server: &str, prefix: &str| (server.to_owned(), prefix.to_owned());
-    let way = "`mimir mcp test bad` tries it again".to_owned();
+    let remedy = "`mimir mcp test bad` tries it again".to_owned();
     let fault =
-        ToolError::new(ToolErrorCode::Timeout, "it was not ready").with_remedies([way.clone()]);
+        ToolError::new(ToolErrorCode::Timeout, "it was not ready").with_remedies([remedy.clone()]);
     let reserved = ReservedNames::new([
         pair("mcp:bad", "mcp_bad_"),
         pair("mcp:bad_one", "mcp_bad_one_"),
@@ -150,7 +150,7 @@ fn registry_find_explains_an_unavailable_server() {
     let error = registry.find("mcp_bad_echo").unwrap_err();
     assert_eq!(error.code, ToolErrorCode::Unavailable);
     assert!(error.message.contains("it was not ready"), "{error}");
-    assert_eq!(error.remedies.to_vec(), [way]);
+    assert_eq!(error.remedies.to_vec(), [remedy]);
     assert!(registry.find("mcp_bad_go").is_ok());
     // Names outside the failed server's prefix are simply not found.
     for name in ["mcp_bad_one_echo", "mcp_other_echo", "echo"] {

@@ -1,4 +1,4 @@
-//! Builds the card that a person sees for a call. Texts that the tool wrote are shortened and made safe to print.
+//! Builds the card that a person sees for a call. Texts from the tool are shortened and made safe to print.
 
 use std::sync::Arc;
 
@@ -10,17 +10,17 @@ use crate::tool::{RiskLevel, Tool};
 
 use super::Ruled;
 
-/// Maximum length of a line that the tool wrote, in characters, and maximum number of risks on a card: the arguments
-/// have to stay visible.
+/// Maximum length of a line from the tool, in characters. The arguments have to stay visible on the card.
 const LINE_MAX: usize = 500;
+/// Maximum number of risks on a card.
 const RISKS_MAX: usize = 20;
 
-/// Converts a text of the tool to one short line that is safe to print.
+/// Converts a text from the tool to one short line that is safe to print.
 fn short_line(text: &str) -> String {
     text::visible(text::prefix(text, LINE_MAX))
 }
 
-/// Builds the card. `plugin` has all the tools of the plugin that is called.
+/// Builds the card. `plugin` contains all tools of the called plugin.
 pub(super) fn card(ruled: &Ruled, plugin: &[Arc<Tool>]) -> Card {
     let checked = &ruled.checked;
     let tool = &checked.tool;
@@ -80,9 +80,10 @@ pub(super) fn card(ruled: &Ruled, plugin: &[Arc<Tool>]) -> Card {
         changes: changes
             .flat_map(|changes| visible_lines(&changes.lines))
             .collect(),
-        proofs: match ungranted {
-            true => visible_lines(&tool.origin.proofs),
-            false => Vec::new(),
+        proofs: if ungranted {
+            visible_lines(&tool.origin.proofs)
+        } else {
+            Vec::new()
         },
         reasons: ruled.evaluation.reasons().cloned().collect(),
         always: (!super::remembered_answer::is_asked_each_time(checked))
@@ -96,7 +97,7 @@ fn visible_lines(lines: &[String]) -> Vec<String> {
     lines.iter().map(|line| text::visible(line)).collect()
 }
 
-/// Returns true if a missing grant is the only reason to ask.
+/// Returns true if every `ask` reason is about a missing grant.
 pub(super) fn is_about_trust(evaluation: &PolicyEvaluation) -> bool {
     evaluation
         .asking()
@@ -116,7 +117,7 @@ fn always_coverage(ruled: &Ruled, plugin: &[Arc<Tool>]) -> AlwaysCoverage {
     }
     let mut asking = ruled.evaluation.asking_reasons_with_basis();
     if asking.any(|(_, basis)| basis.offer.as_ref().is_some_and(|offer| offer.builds)) {
-        text.push_str("; what it runs is what the workspace says by then");
+        text.push_str("; it then runs the current code of the workspace");
     }
     if let Some(parent) = &ruled.checked.parent {
         text.push_str(&format!(", called by `{}` as here", parent.tool));
@@ -128,7 +129,7 @@ fn always_coverage(ruled: &Ruled, plugin: &[Arc<Tool>]) -> AlwaysCoverage {
     }
 }
 
-/// Describes a grant, which is for the whole plugin: what each tool gets, and what is withheld from all of them.
+/// Describes a grant for the whole plugin: the rights of each tool, and the needs that are withheld from all tools.
 fn grant_coverage(tool: &Tool, plugin: &[Arc<Tool>]) -> AlwaysCoverage {
     let name = text::visible(&tool.origin.plugin);
     let withheld = tool.changes.iter().flat_map(|changes| &changes.withheld);
@@ -137,9 +138,10 @@ fn grant_coverage(tool: &Tool, plugin: &[Arc<Tool>]) -> AlwaysCoverage {
         let lines = tool.requested_needs().lines().into_iter();
         lines.map(|line| text::visible(&format!("`{}` may {line}", tool.name())))
     });
-    let exceptions = match withheld.is_empty() {
-        true => String::new(),
-        false => format!(", but for {}", withheld.join(", ")),
+    let exceptions = if withheld.is_empty() {
+        String::new()
+    } else {
+        format!(", except {}", withheld.join(", "))
     };
     AlwaysCoverage {
         text: format!(

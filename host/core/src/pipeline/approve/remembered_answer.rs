@@ -1,4 +1,4 @@
-//! Finds the stored answers that cover a call.
+//! Finds the stored approvals that cover a call.
 
 use crate::approval::{
     self, ApprovalLookup, ApprovalStoreError, StoredApproval, find_covering,
@@ -8,7 +8,7 @@ use crate::decision::PolicyEvaluation;
 use crate::pipeline::StageContext;
 use crate::pipeline::validate::Checked;
 
-/// Returns the stored answer that covers this call, for the session or permanently.
+/// Returns the stored approval that covers the call, for the session or permanently.
 pub(in crate::pipeline) fn find_remembered_answer(
     stage: &StageContext<'_>,
     checked: &Checked,
@@ -37,7 +37,7 @@ pub(in crate::pipeline) fn find_remembered_answer(
     if let Some(approval) = find_covering(&permanent_approvals, &lookup, now) {
         return Some(RememberedAnswer::Permanent(vec![approval.clone()]));
     }
-    // A script may be covered by several answers: one for each of its commands.
+    // Several approvals may together cover a script: one for each of its commands.
     let covering = find_covering_commands(
         session_approvals.iter().chain(&permanent_approvals),
         &lookup,
@@ -54,22 +54,23 @@ pub(in crate::pipeline) fn find_remembered_answer(
         .filter(is_permanent)
         .map(|&approval| approval.clone())
         .collect();
-    Some(match permanent.is_empty() {
-        true => RememberedAnswer::Session(Box::new((*first).clone())),
-        false => RememberedAnswer::Permanent(permanent),
+    Some(if permanent.is_empty() {
+        RememberedAnswer::Session(Box::new((*first).clone()))
+    } else {
+        RememberedAnswer::Permanent(permanent)
     })
 }
 
-/// A stored answer.
+/// A stored approval that covers a call.
 pub(in crate::pipeline) enum RememberedAnswer {
-    /// Valid for the session.
+    /// An approval for the session.
     Session(Box<StoredApproval>),
-    /// Valid permanently. For a script: all answers that cover one of its commands.
+    /// A permanent approval. For a script: all permanent approvals that cover one of its commands.
     Permanent(Vec<StoredApproval>),
 }
 
 impl RememberedAnswer {
-    /// Returns one of the stored answers, as an explanation why no question is asked.
+    /// Returns one of the approvals, for an explanation of why the call is not asked about.
     pub(in crate::pipeline) fn into_approval(self) -> Option<StoredApproval> {
         match self {
             RememberedAnswer::Session(approval) => Some(*approval),
@@ -90,7 +91,7 @@ pub(super) fn approval_lookup<'a>(
     }
 }
 
-/// Returns true if an answer to this call covers no other call.
+/// Returns true if an approval of this call never covers another call.
 pub(super) fn is_asked_each_time(checked: &Checked) -> bool {
     let forms = std::iter::once(&checked.tool).chain(&checked.equivalent_tool);
     forms

@@ -1,4 +1,4 @@
-//! Stores and records answers that hold beyond their call.
+//! Stores and records answers that apply beyond their call.
 
 use std::sync::Arc;
 
@@ -14,8 +14,9 @@ use crate::tool::Tool;
 use super::card;
 use super::remembered_answer::approval_lookup;
 
-/// Stores an answer that holds beyond this call: for the session, for good, or for a whole plugin. An answer that
-/// cannot be recorded is not stored, and the call fails.
+/// Stores an answer that applies beyond the call: an approval for the session, a permanent approval, or a grant for the
+/// whole plugin. If the answer cannot be stored, it counts for this call only. If it cannot be recorded in the audit
+/// log, the call fails.
 pub(super) fn store_answer(
     stage: &StageContext<'_>,
     ruled: &Ruled,
@@ -51,7 +52,7 @@ pub(super) fn store_answer(
                 .approval_store
                 .list_for_session(&checked.context.session_id, &approval);
             if let Err(error) = &listed {
-                tracing::warn!(%error, "the answer counts for this session, and `mimir approvals` does not show it");
+                tracing::warn!(%error, "the answer counts for this session, but `mimir approvals` cannot show it");
             }
             session.remember_approval(approval, listed.is_ok());
             (Ok(()), "until the session ends".to_owned())
@@ -76,7 +77,7 @@ pub(super) fn store_answer(
     )
 }
 
-/// Records that a person has changed the arguments: the call itself ends with another answer.
+/// Records that a person has edited the arguments. The record of the call itself has the final answer instead.
 pub(super) fn record_edit(
     stage: &StageContext<'_>,
     ruled: &Ruled,
@@ -88,7 +89,7 @@ pub(super) fn record_edit(
     record_answer_event(event, ruled, Ok(()), &edit, recorder)
 }
 
-/// Describes a grant given with "always", for the record.
+/// Describes a grant given with "always", for the audit log.
 fn grant_detail(tool: &Tool, withheld: &[NeedKind]) -> String {
     let mut detail = format!("sha256 {}", tool.origin.digest);
     if !withheld.is_empty() {
@@ -98,7 +99,7 @@ fn grant_detail(tool: &Tool, withheld: &[NeedKind]) -> String {
     detail
 }
 
-/// Creates the event of an answer. It names the call that was shown, never its arguments.
+/// Creates the event of an answer. It identifies the call by its fingerprint, without the arguments.
 fn answer_event(ruled: &Ruled, now: std::time::SystemTime, detail: &str) -> AuditEvent {
     let checked = &ruled.checked;
     let tool = &checked.tool;
@@ -130,7 +131,7 @@ fn record_answer_event(
         .as_ref()
         .map(|parent| parent.tool.to_string());
     if let Err(error) = stored {
-        tracing::warn!(%error, "the answer counts for this call, and is not remembered");
+        tracing::warn!(%error, "the answer counts for this call only, because it could not be stored");
         event = event.refused(ToolErrorCode::Unavailable);
     }
     recorder.record(&event)

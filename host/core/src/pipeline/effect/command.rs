@@ -1,4 +1,4 @@
-//! Judges the commands of a tool while its call runs, by the same stages as the call, and records them before they
+//! Checks the commands of a tool while its call runs, with the same stages as the call, and records them before they
 //! run.
 
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::tool::{RiskLevel, Tool};
 use super::judge::question_key;
 use super::{CommandEgress, EffectGate, Inner, denied, finish_effect, leak, require_consent};
 
-/// A command that passed every stage. Only the effect gate creates one.
+/// A command that passed every stage. Only the effect gate creates the type.
 #[derive(Debug)]
 pub struct PermittedCommand {
     command: CommandRequest,
@@ -48,7 +48,7 @@ impl PermittedCommand {
         &self.command
     }
 
-    /// Returns the parsed program, as it was judged.
+    /// Returns the parsed program that the rules have evaluated.
     pub fn script(&self) -> &ParsedProgram {
         &self.script
     }
@@ -58,38 +58,38 @@ impl PermittedCommand {
         &self.owner
     }
 
-    /// Returns the tool that runs it.
+    /// Returns the tool that runs the command.
     pub fn tool(&self) -> &Arc<Tool> {
         &self.tool
     }
 
-    /// Returns the directories below the workspace that the tool was granted: a command reaches no others.
+    /// Returns the workspace directories that the tool was granted. The command can reach no other directories.
     pub fn files(&self) -> &[FileNeed] {
         &self.files
     }
 
-    /// Returns the rules for the paths below the workspace that it may not reach or change.
+    /// Returns the rules for workspace paths that the command may not reach or change.
     pub fn paths(&self) -> &PathRules {
         &self.paths
     }
 
-    /// Returns the limits of its call, which hold for its resources and its output.
+    /// Returns the limits of the call, which also apply to the resources and the output of the command.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Returns the judge of its requests, if it has access to the network.
+    /// Returns the gate for network requests of the command.
     pub fn network(&self) -> &CommandEgress {
         &self.network
     }
 
-    /// Returns the ports that the call declares: requests of the session may reach the command there if it runs in the
-    /// background.
+    /// Returns the ports that the call declares. If the command runs in the background, requests of the session may
+    /// reach it at these ports.
     pub fn ports(&self) -> &[u16] {
         &self.ports
     }
 
-    /// Returns the time limit: the requested one, within the limit of the call.
+    /// Returns the time limit: the requested limit, capped by the limit of the call.
     pub fn timeout(&self) -> std::time::Duration {
         let limit = self.limits.wall;
         self.command
@@ -98,32 +98,33 @@ impl PermittedCommand {
     }
 }
 
-/// Maximum number of programs of one command that the record names.
+/// Maximum number of programs or files of one command that the audit log names.
 const NAMES_MAX: usize = 8;
 
 impl EffectGate {
-    /// Judges a command, asks a person if needed, and records the result. A command that cannot be recorded does not
-    /// run.
+    /// Checks a command, asks a person if needed, and records the result. Fails if the command is denied or cannot be
+    /// recorded.
     pub(crate) async fn permit_command(
         &self,
         command: CommandRequest,
     ) -> Result<PermittedCommand, ToolError> {
-        // On the heap: it holds a card and an answer, and few calls get here.
+        // On the heap: the future contains a card and an answer, and few calls get here.
         let egress = CommandEgress::new(self);
         Box::pin(self.0.permit_command(command, egress)).await
     }
 
-    /// Runs a command to its end, if it is allowed. Dropping the future kills it.
+    /// Runs a command to its end, if it is allowed. Dropping the future kills the command.
     pub async fn run(&self, command: CommandRequest) -> Result<CommandOutput, ToolError> {
-        // The output of a helper command is not shown: the tool itself reports its result.
-        let observer: Arc<dyn CallObserver> = match self.0.is_own(&command) {
-            true => Arc::clone(&self.0.observer),
-            false => Arc::new(NoObserver),
+        // The output of a helper command is not shown, because the tool itself reports the result.
+        let observer: Arc<dyn CallObserver> = if self.0.is_own(&command) {
+            Arc::clone(&self.0.observer)
+        } else {
+            Arc::new(NoObserver)
         };
         self.run_watched(command, observer).await
     }
 
-    /// Runs a command, and records the files that it made or changed and that other programs obey.
+    /// Runs a command, and records the created or changed files that agents or build tools use automatically.
     async fn run_watched(
         &self,
         command: CommandRequest,
@@ -136,14 +137,14 @@ impl EffectGate {
         Ok(finished)
     }
 
-    /// Runs a command that the arguments of the call do not name, but that the call is about: its output is shown to
-    /// the observer.
+    /// Runs a command like [`Self::run`], but always shows its output to the observer. For a command that is the
+    /// purpose of the call, although the arguments do not contain it.
     pub async fn run_shown(&self, command: CommandRequest) -> Result<CommandOutput, ToolError> {
         let observer = Arc::clone(&self.0.observer);
         self.run_watched(command, observer).await
     }
 
-    /// Returns the name of the sandbox that a command would run in, or an error if there is no sandbox. See
+    /// Returns the name of the sandbox that a command would run in. Fails if no sandbox is available. See
     /// [`CommandRunner::sandbox_name`].
     pub async fn sandbox_name(
         &self,
@@ -153,7 +154,8 @@ impl EffectGate {
         self.0.runner().sandbox_name(target, program).await
     }
 
-    /// Records in the audit log the files that the call itself made or changed and that agents or build tools obey.
+    /// Records in the audit log the files that the call has created or changed and that agents or build tools use
+    /// automatically.
     pub fn record_auto_run_files(&self, paths: &[String]) -> Result<(), ToolError> {
         self.0.record_auto_run_files(paths)
     }
@@ -169,8 +171,8 @@ impl EffectGate {
         self.0.runner().jobs(&self.0.owner())
     }
 
-    /// Returns the output of a started command from byte `begin` on. Secrets are masked as in the whole output: the
-    /// caller chooses where a chunk begins, and could otherwise split a secret.
+    /// Returns the output of a started command from byte `begin` on. Secrets are masked as in the whole output, because
+    /// the caller chooses `begin` and could otherwise split a secret.
     pub fn output(&self, job: JobId, begin: u64) -> Result<OutputChunk, ToolError> {
         self.0.taint_from_session();
         let (runner, owner) = (self.0.runner(), self.0.owner());
@@ -199,18 +201,18 @@ impl Inner {
         &*self.pipeline.0.ports.runner
     }
 
-    /// Returns the parsed command of the call itself, if `command` is that command.
+    /// Returns the command in the arguments of the call, with its parsed form, if `command` is that command.
     fn own_parsed_command(&self, command: &CommandRequest) -> Option<&CallCommand> {
         let own = self.own_command.as_deref();
         own.filter(|own| is_same(&own.request, command))
     }
 
-    /// Returns true if the arguments of the call name this command.
+    /// Returns true if `command` is the command in the arguments of the call.
     fn is_own(&self, command: &CommandRequest) -> bool {
         self.own_parsed_command(command).is_some()
     }
 
-    /// Records files that a command made or changed and that agents or build tools obey by themselves.
+    /// Records created or changed files that agents or build tools use automatically.
     fn record_auto_run_files(&self, paths: &[String]) -> Result<(), ToolError> {
         if paths.is_empty() {
             return Ok(());
@@ -272,9 +274,10 @@ impl Inner {
         };
         let result = steps.await;
         let (tool, rights, script) = finish_effect(recorder, result)?;
-        let ports = match self.is_own(&command) {
-            true => ports(&self.arguments),
-            false => Vec::new(),
+        let ports = if self.is_own(&command) {
+            ports(&self.arguments)
+        } else {
+            Vec::new()
         };
         Ok(PermittedCommand {
             ports,
@@ -338,14 +341,15 @@ impl Inner {
     }
 }
 
-/// Returns the ports in the arguments of a call, which a person has seen with it.
+/// Returns the ports in the arguments of a call, which the card of the call has shown.
 fn ports(arguments: &Value) -> Vec<u16> {
     let listed = arguments["ports"].as_array();
     let ports = listed.into_iter().flatten().filter_map(Value::as_u64);
     ports.filter_map(|port| u16::try_from(port).ok()).collect()
 }
 
-/// Returns true if the call's own arguments name this command: then it was judged before the call ran.
+/// Returns true if the two commands are equal, except for timeout and target. The command in the arguments of the call
+/// was evaluated before the call ran.
 fn is_same(own: &CommandRequest, command: &CommandRequest) -> bool {
     own.program == command.program
         && own.directory == command.directory
@@ -353,8 +357,8 @@ fn is_same(own: &CommandRequest, command: &CommandRequest) -> bool {
         && own.stdin == command.stdin
 }
 
-/// Returns the granted patterns, if they cover every command of the script. The need `*` covers any command that the
-/// settings allow, and gives no patterns.
+/// Returns the granted patterns, or an error if they do not cover every command of the script. Returns no patterns for
+/// the need `*`, which covers any command that the settings allow.
 fn granted_patterns(
     script: &ParsedProgram,
     tool: &Tool,
@@ -386,9 +390,10 @@ fn granted_patterns(
             uncovered.is_some_and(|uncovered| pattern.matches(&uncovered.words))
         })
     });
-    let remedy = match is_requested {
-        true => format!("`mimir tools trust {name}` grants what it asks for"),
-        false => "the plugin must name a pattern for the command among its needs".to_owned(),
+    let remedy = if is_requested {
+        format!("`mimir tools trust {name}` grants the needs of the plugin")
+    } else {
+        "the plugin must name a pattern for the command among its needs".to_owned()
     };
     let message = format!("`{name}` was not granted {command}");
     Err(ToolError::new(
@@ -398,7 +403,7 @@ fn granted_patterns(
     .with_remedies([remedy]))
 }
 
-/// Names the programs of a command, for the record, without parts that could carry content.
+/// Names the programs of a command for the audit log, without parts that could contain data.
 fn subject(parsed: &ParsedText) -> String {
     let Ok(script) = parsed else {
         return "run a command".to_owned();
@@ -422,7 +427,7 @@ fn subject(parsed: &ParsedText) -> String {
     crate::text::visible(&format!("run {}{more}", programs.join(", ")))
 }
 
-/// Returns the arguments that rules about `command`, `args` and `workdir` match, and that a person sees.
+/// Returns the command as arguments, for rules about `command`, `args` and `workdir`, and for the card.
 fn arguments(command: &CommandRequest) -> Value {
     let mut arguments = match &command.program {
         CommandProgram::Script(text) => json!({ "command": text }),
@@ -445,13 +450,14 @@ fn arguments(command: &CommandRequest) -> Value {
     arguments
 }
 
-/// Returns the summary that a person reads first.
+/// Returns the summary for the card.
 fn summary(command: &CommandRequest, evaluation: &PolicyEvaluation) -> ToolAssessment {
     ToolAssessment {
         approval: Decision::Ask,
-        risk: match evaluation.is_dangerous() {
-            true => RiskLevel::High,
-            false => RiskLevel::Medium,
+        risk: if evaluation.is_dangerous() {
+            RiskLevel::High
+        } else {
+            RiskLevel::Medium
         },
         summary: format!("run `{}`", command.program.text()),
         risks: Vec::new(),

@@ -1,6 +1,6 @@
-//! Network access of commands, if the settings enable it: each request of a command is judged like a request of the
-//! tool that runs it. A tool cannot declare the hosts of arbitrary commands, so commands reach what the settings
-//! allow, and a person is asked about the rest.
+//! Network access of commands, if the settings enable it: each request of a command is checked like a request of the
+//! tool that runs the command. A tool cannot declare the hosts of arbitrary commands, so commands may reach the hosts
+//! that the settings allow, and a person is asked about all others.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -21,7 +21,7 @@ use super::{
     question_key,
 };
 
-/// Judges the requests of one command. It outlives the call if the command does.
+/// Gate for the network requests of one command. It outlives the call if the command does.
 #[derive(Clone)]
 pub struct CommandEgress {
     effects: EffectGate,
@@ -30,14 +30,14 @@ pub struct CommandEgress {
     command: Arc<CommandRequestState>,
 }
 
-/// The requests of one command that a person has allowed.
+/// The id of one command, and the tunnels that a person has approved for it.
 pub(super) struct CommandRequestState {
     id: CommandId,
-    /// The questions about tunnels that a person has answered with yes.
+    /// Keys of the approved `ask` reasons about tunnels, each with the origin of the tunnel.
     tunnels: Mutex<HashSet<String>>,
 }
 
-/// The next command id.
+/// The id of the next command.
 static NEXT_COMMAND: AtomicU64 = AtomicU64::new(0);
 
 impl CommandRequestState {
@@ -48,8 +48,8 @@ impl CommandRequestState {
         }
     }
 
-    /// Remembers that a person has allowed this request. The content of a tunnel is not visible, so the next tunnel to
-    /// this host is not asked about again; plain requests are asked about one by one.
+    /// Remembers that a person has approved a tunnel. Further tunnels to the same origin are not asked about again,
+    /// because the content of a tunnel is not visible. Plain requests are asked about each time.
     pub(super) fn record_consent(
         &self,
         egress: OutgoingRequest<'_>,
@@ -65,7 +65,7 @@ impl CommandRequestState {
         }
     }
 
-    /// Returns true if a person has answered the question with this key with yes for this tunnel.
+    /// Returns true if the request is a tunnel, and a person has approved the reason with this key for its origin.
     pub(super) fn has_consent(&self, egress: OutgoingRequest<'_>, question_key: &str) -> bool {
         let tunnels = self.tunnels.lock();
         egress.method == "CONNECT" && tunnels.contains(&consent_key(egress, question_key))
@@ -91,14 +91,15 @@ impl CommandEgress {
         }
     }
 
-    /// Returns the present network access of the command. The allocation is shared with the last lookup as long as
-    /// nothing has changed.
+    /// Returns the current network access of the command. The `Arc` is the same as in the last lookup if nothing has
+    /// changed since.
     pub fn reach(&self) -> Arc<NetworkAccess> {
         self.cached_access
             .current(&self.effects.0, RequestSender::Command(&self.command))
     }
 
-    /// Judges a request, asks a person if needed, and records the result.
+    /// Checks a request, asks a person if needed, and records the result. Fails if the request is denied or cannot be
+    /// recorded: it must not be sent then.
     pub async fn request(
         &self,
         egress: OutgoingRequest<'_>,
@@ -109,22 +110,22 @@ impl CommandEgress {
         Ok(permission)
     }
 
-    /// Returns the remedy for this request: the line to write in the settings, or the command to run.
+    /// Returns the remedy for a request to an unlisted host: the line to write in the settings, or the command to run.
     pub fn request_remedy(&self, target: &RequestTarget, method: &str) -> String {
         let inner = &*self.effects.0;
         let snapshot = inner.pipeline.snapshot();
         snapshot.policy.request_remedy(&inner.tool, target, method)
     }
 
-    /// Records that an allowed request was not sent, or was cut off, and why.
+    /// Records that an allowed request was not sent or was aborted. `why` is the reason, in one sentence.
     pub fn refused(&self, egress: OutgoingRequest<'_>, code: ToolErrorCode, why: &str) {
         self.effects.record_refused(egress, code, Some(why));
     }
 }
 
 impl Inner {
-    /// Marks the session and the call as untrusted: the response to a command may come from anyone, and so may the
-    /// command's output from then on.
+    /// Marks the session and the call as untrusted, because the response, and with it all later output of the command,
+    /// may come from anyone.
     fn taint_from_response(&self, egress: OutgoingRequest<'_>, command: CommandId) {
         let label = ContentLabel {
             trust: TrustLevel::Untrusted,
@@ -138,7 +139,8 @@ impl Inner {
             .record_read(&label, ContentSource::Command(command));
     }
 
-    /// Adds the label of the session to the call: the output may come from a command that ran longer than its call.
+    /// Adds the label of the session to the call: the output that the call reads may come from a command that an
+    /// earlier call started.
     pub(super) fn taint_from_session(&self) {
         self.parent.floor.add_label(&self.session().label());
     }
@@ -151,19 +153,19 @@ impl Inner {
 /// The sender of a request.
 #[derive(Clone, Copy)]
 pub(super) enum RequestSender<'a> {
-    /// The tool itself, limited to its granted hosts.
+    /// The tool itself, which is limited to its granted hosts.
     Call,
     /// A command of the tool.
     Command(&'a CommandRequestState),
 }
 
-/// The methods that a proxy forwards: those of HTTP requests, and `CONNECT`, which opens a tunnel.
+/// The methods that the proxy for commands forwards: HTTP methods, and `CONNECT`, which opens a tunnel.
 const METHODS: [&str; 8] = [
     "CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT",
 ];
 
 impl RequestSender<'_> {
-    /// Returns the source of the content that the sender may pass on.
+    /// Returns the source of the content that the sender receives.
     pub(super) fn content_source(self) -> ContentSource {
         match self {
             Self::Call => ContentSource::Other,
@@ -171,7 +173,8 @@ impl RequestSender<'_> {
         }
     }
 
-    /// Returns the hosts that this sender may request, within the settings: the granted ones; for a command, any host.
+    /// Returns the hosts that the sender may request, within the settings: the granted hosts, and for a command, any
+    /// host.
     pub(super) fn hosts(self, rights: Needs) -> Vec<HostNeed> {
         let mut hosts = rights.hosts;
         if let Self::Command(_) = self {
@@ -184,7 +187,7 @@ impl RequestSender<'_> {
         hosts
     }
 
-    /// Returns the noun for the sender's requests, for the beginning of a message.
+    /// Returns the name of the sender's requests, for the beginning of a message.
     pub(super) fn request_noun(self) -> &'static str {
         match self {
             Self::Call => "a request",

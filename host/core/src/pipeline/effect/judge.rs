@@ -18,12 +18,12 @@ use super::{Inner, OutgoingRequest, RequestSender, denied, leak};
 /// A request with the results of all rules.
 pub(super) struct RequestJudgement {
     pub(super) evaluation: PolicyEvaluation,
-    /// The findings about the network, in addition to the reasons.
+    /// The network findings, in addition to the reasons.
     pub(super) network: NetworkFindings,
 }
 
-/// Evaluates all rules for a request to the `hosts` that the sender was granted, in a session with servers at the ports
-/// `served`.
+/// Evaluates all rules for a request. `hosts` are the hosts that the sender may request, and `served` the ports of the
+/// session's servers.
 pub(super) fn judge_request(
     stage: &StageContext<'_>,
     effects: &Inner,
@@ -37,7 +37,7 @@ pub(super) fn judge_request(
     snapshot
         .policy
         .evaluate_request(tool, checked.arguments(), &mut evaluation);
-    // A placeholder reveals nothing: its value is sent only to the host for which a person has granted it.
+    // A placeholder is not outgoing data: its value is sent only to the host for which a person has granted it.
     let headers = effects.without_placeholders(egress.headers);
     let headers: Vec<&[u8]> = headers.iter().map(|text| &**text).collect();
     let without_placeholders = OutgoingRequest {
@@ -78,7 +78,7 @@ pub(super) fn judge_request(
     evaluation.remove_answered(|reason| {
         let was_judged_before = match reason.layer {
             PolicyLayer::Taint => true,
-            // This reason is about the origin, whatever page of it a redirect leads to.
+            // The reason is about the origin, so it also covers a redirect to another page there.
             PolicyLayer::Network => is_same_method,
             _ => is_own_request,
         };
@@ -90,7 +90,7 @@ pub(super) fn judge_request(
         was_allowed_for_command || (was_judged_before && effects.answered.contains(&key))
     });
     if evaluation.is_empty() {
-        // Without a reason, the evaluation would ask the person again.
+        // An evaluation without reasons would ask again.
         evaluation.push(DecisionReason {
             layer: PolicyLayer::Network,
             decision: Decision::Allow,
@@ -108,8 +108,8 @@ pub(super) fn judge_request(
 /// Methods that change nothing on the server (RFC 9110 section 9.2.1).
 const SAFE: [&str; 3] = ["GET", "HEAD", "OPTIONS"];
 
-/// Asks about a request that changes something and is not the one that the call names. A server that redirects chooses
-/// the target, which no person has seen.
+/// Returns a reason to ask about an unsafe request that differs from the one that the call names: a redirecting server
+/// may have chosen the target, which the card did not show.
 fn ask_about_redirect(
     arguments: &Value,
     is_own_request: bool,
@@ -131,15 +131,15 @@ fn ask_about_redirect(
     })
 }
 
-/// Maximum length of a URL in a reason.
+/// Maximum length of a URL in a reason, in characters.
 const URL_MAX: usize = 200;
 
-/// Returns the key under which an answered reason is remembered during a call.
+/// Returns the key under which an approved reason is remembered during a call.
 pub(in crate::pipeline) fn question_key(reason: &DecisionReason) -> String {
     format!("{}: {}", reason.rule, reason.text)
 }
 
-/// Returns true if the call's own arguments name this request: then it was judged before the call ran.
+/// Returns true if the arguments of the call name this request, so that it was evaluated before the call ran.
 fn is_own(arguments: &Value, egress: OutgoingRequest<'_>) -> bool {
     let url = arguments["url"].as_str().map(RequestTarget::parse);
     matches!(url, Some(Ok(target)) if target == *egress.target) && is_own_method(arguments, egress)
@@ -151,7 +151,7 @@ fn is_own_method(arguments: &Value, egress: OutgoingRequest<'_>) -> bool {
 }
 
 impl RequestJudgement {
-    /// Creates the refusal of a request that a rule denies.
+    /// Creates the error for a request that a rule denies.
     pub(super) fn denied(&self, checked: &Checked, egress: OutgoingRequest<'_>) -> ToolError {
         let origin = egress.target.origin();
         let what = format!("{} to `{origin}` was not sent", egress.method);

@@ -1,8 +1,8 @@
-//! Detects secrets in data that leaves a tool or goes to one.
+//! Detects secrets in data that a tool sends or receives as arguments.
 //!
 //! The value of a stored secret is sent only in place of its placeholder: a request, a command or a call that contains
-//! one is refused. A text that only has the form of a secret, by a rule for the format of one service (`github-pat`),
-//! may be legitimate: a person is asked. For that, the first [`OUTGOING_MAX`] bytes of a body, and of each text in the
+//! the value is refused. A text that only matches the secret format of a service (a rule such as `github-pat`) may be
+//! legitimate, so a person is asked. For this, the first [`OUTGOING_MAX`] bytes of a body, and of each text in the
 //! arguments of a call, are checked.
 
 use std::borrow::Cow;
@@ -25,24 +25,25 @@ use super::{
     require_consent,
 };
 
-/// Bytes of a body that are remembered after the check: a secret may continue in the next chunk.
+/// Maximum number of body bytes that are kept after a check, because a secret may continue in the next chunk.
 const TAIL_MAX: usize = 4 << 10;
 
-/// The scanner of a request body, which checks each chunk before it is sent.
+/// Scanner for a request body. It checks each chunk before the chunk is sent.
 pub struct UploadScanner {
     known: Option<LeakDetector>,
     redactor: Redactor,
-    /// The end of the data so far.
+    /// The end of the scanned data.
     tail: Vec<u8>,
-    /// The number of bytes that were sent.
+    /// The number of scanned bytes.
     passed: usize,
     /// The rules that a person has allowed this body to match.
     allowed_rules: BTreeSet<String>,
 }
 
 impl UploadScanner {
-    /// Refuses a chunk that contains a known secret, or the end of one. Returns the rule if the chunk has something in
-    /// the form of a secret: then call [`EffectGate::approve_body`], and if that allows it, check the chunk again.
+    /// Scans the next chunk. Fails if it contains a known secret, or the end of one. Returns the rule if the data
+    /// matches a secret rule: then call [`EffectGate::approve_body`] and, if it succeeds, [`Self::allow_rule`], and
+    /// scan the chunk again.
     pub fn scan_chunk(&mut self, chunk: &[u8]) -> Result<Option<String>, ToolError> {
         if let Some(name) = self.known.as_mut().and_then(|known| known.scan_next(chunk)) {
             return Err(refused_request("its body", &name));
@@ -62,7 +63,7 @@ impl UploadScanner {
         Ok(matched_rule)
     }
 
-    /// Lets the body match this rule, after a person has agreed.
+    /// Allows the body to match this rule, after a person has approved it.
     pub fn allow_rule(&mut self, rule: &str) {
         self.allowed_rules.insert(rule.to_owned());
     }
@@ -89,13 +90,13 @@ impl EffectGate {
         }
     }
 
-    /// Asks a person whether to send a request whose body matches the secret rule `rule`.
+    /// Asks a person about a request whose body matches the secret rule `rule`. Fails if the request is not approved.
     pub async fn approve_body(
         &self,
         egress: OutgoingRequest<'_>,
         rule: &str,
     ) -> Result<(), ToolError> {
-        // On the heap: it holds a card and an answer, and few calls get here.
+        // On the heap: the future contains a card and an answer, and few calls get here.
         Box::pin(self.0.approve_body(egress, rule)).await
     }
 }
@@ -126,7 +127,7 @@ impl Inner {
         finish_effect(recorder, result)
     }
 
-    /// Returns the headers of a request without the placeholders of the call's secrets.
+    /// Returns header names and values with the placeholders of the call's secrets replaced by spaces.
     pub(super) fn without_placeholders<'a>(&self, headers: &[&'a [u8]]) -> Vec<Cow<'a, [u8]>> {
         let without = |text: &&'a [u8]| -> Cow<'a, [u8]> {
             let Ok(words) = std::str::from_utf8(text) else {
@@ -150,7 +151,7 @@ impl Inner {
         headers.iter().map(without).collect()
     }
 
-    /// Refuses a prompt for the model that contains a known secret.
+    /// Fails if a prompt for the model contains a known secret.
     pub(super) fn check_prompt(&self, prompt: &str) -> Result<(), ToolError> {
         let secret = self
             .redactor
@@ -162,13 +163,13 @@ impl Inner {
         }
     }
 
-    /// Refuses a request with a known secret in its URL or its headers.
+    /// Fails if the URL or a header of a request contains a known secret.
     pub(super) fn check_request(&self, egress: OutgoingRequest<'_>) -> Result<(), ToolError> {
         let Some(mut detector) = self.redactor.leak_detector() else {
             return Ok(());
         };
         let url = egress.target.to_string();
-        // The writer of a URL chooses which characters are encoded, so the decoded forms are checked, too.
+        // The author of a URL chooses which characters are encoded, so the decoded forms are checked, too.
         let decoded: Vec<u8> = percent_decode_str(&url).collect();
         let spaced = decoded.iter().map(|byte| match byte {
             b'+' => b' ',
@@ -189,7 +190,7 @@ impl Inner {
     }
 }
 
-/// Refuses arguments that contain a known secret, except secrets that the receiver was granted.
+/// Fails if the arguments contain a known secret that the receiver was not granted.
 pub(in crate::pipeline) fn check_arguments(
     redactor: &Redactor,
     granted: &[String],
@@ -209,7 +210,7 @@ pub(in crate::pipeline) fn check_arguments(
     })
 }
 
-/// Refuses a command that contains a known secret, also in its environment or its input.
+/// Fails if a command contains a known secret, also in its environment or its input.
 pub(super) fn check_command(redactor: &Redactor, arguments: &Value) -> Result<(), ToolError> {
     match find_known_secret(redactor, &[], arguments) {
         Some((argument, name)) => Err(refused_arguments(
@@ -237,7 +238,7 @@ fn find_known_secret<'a>(
     })
 }
 
-/// Returns the first result of `check` for a text in a value: a member's name, a string, or a number as written.
+/// Returns the first result of `check` for the texts in a value: member names, strings, and numbers as written.
 pub(in crate::pipeline) fn find_in_texts<T>(
     value: &Value,
     check: &mut impl FnMut(&str) -> Option<T>,
@@ -253,7 +254,7 @@ pub(in crate::pipeline) fn find_in_texts<T>(
     }
 }
 
-/// Asks about a request whose URL or headers match a secret rule.
+/// Adds a reason to ask about a request whose URL or headers match a secret rule.
 pub(super) fn ask_about_request_secrets(
     redactor: &Redactor,
     egress: OutgoingRequest<'_>,
@@ -267,7 +268,7 @@ pub(super) fn ask_about_request_secrets(
     }
 }
 
-/// Asks about a call that passes its arguments to another party if these match a secret rule.
+/// Adds a reason to ask about a call that sends its arguments to another party, if they match a secret rule.
 pub(in crate::pipeline) fn ask_about_argument_secrets(
     redactor: &Redactor,
     arguments: &Value,

@@ -1,5 +1,5 @@
-//! Model requests of a tool while its call runs: they need a grant of their own, are judged as data that leaves the
-//! machine, are limited in number and length, and are recorded.
+//! Model requests of a tool while its call runs. They need a separate grant, are evaluated as outgoing data, are
+//! limited in number and length, and are recorded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,10 +18,10 @@ use crate::tool::RiskLevel;
 
 use super::{EffectGate, Inner, denied, finish_effect, require_consent};
 
-/// Maximum number of model requests of one call. A tool that needs more is an agent, which has a budget of its own.
+/// Maximum number of model requests of one call. A tool that needs more should be an agent, which has its own budget.
 const REQUESTS_MAX: u32 = 16;
 
-/// Maximum size of one prompt in bytes: about what a model reads at once.
+/// Maximum size of one prompt in bytes: about the context window of a model.
 const PROMPT_MAX: usize = 400_000;
 
 /// The number of model requests of a call.
@@ -29,7 +29,8 @@ const PROMPT_MAX: usize = 400_000;
 pub(super) struct CompletionCounter(AtomicU32);
 
 impl EffectGate {
-    /// Lets the model complete a text, if the tool was granted that and the session's taint allows it.
+    /// Sends a prompt to the model and returns the reply, if the tool was granted the model and the session's taint
+    /// allows it. `max_tokens` limits the length of the reply, up to the configured maximum.
     pub async fn complete(
         &self,
         prompt: &str,
@@ -89,7 +90,7 @@ impl Inner {
             .await
     }
 
-    /// Evaluates the rules for a prompt of a tool that was granted the model: only the taint of the session.
+    /// Evaluates a prompt of a tool that was granted the model. Only the taint of the session gives reasons to ask.
     fn evaluate_prompt(&self, stage: &StageContext<'_>, checked: &Checked) -> PolicyEvaluation {
         let mut evaluation = PolicyEvaluation::default();
         let session = stage.sessions.get(&checked.context().session_id);
@@ -99,7 +100,7 @@ impl Inner {
             &EgressPath::Call(ContentSource::Other),
             &mut evaluation,
         );
-        // A person who was asked about this before the call ran is not asked again.
+        // A person has already approved these reasons before the call ran.
         evaluation.remove_answered(|reason| self.answered.contains(&super::question_key(reason)));
         evaluation.push(DecisionReason {
             layer: PolicyLayer::Trust,
@@ -111,17 +112,17 @@ impl Inner {
         evaluation
     }
 
-    /// Checks the length of a prompt and the number of requests, and counts the request.
+    /// Counts the request. Fails if the prompt is too long, or if the call has made too many requests.
     fn check_prompt_limits(&self, prompt: &str) -> Result<(), ToolError> {
         let exceeded = |message: String| Err(ToolError::new(ToolErrorCode::LimitExceeded, message));
         if prompt.len() > PROMPT_MAX {
             return exceeded(format!(
-                "a question to the model has at most {PROMPT_MAX} bytes; ask about less"
+                "the prompt for the model is too long: at most {PROMPT_MAX} bytes; shorten it"
             ));
         }
         if self.completions.0.fetch_add(1, Ordering::Relaxed) >= REQUESTS_MAX {
             return exceeded(format!(
-                "a call asks the model at most {REQUESTS_MAX} times; ask more at once"
+                "too many model requests in one call: at most {REQUESTS_MAX}; combine several into one"
             ));
         }
         Ok(())

@@ -1,5 +1,5 @@
-//! Secrets at the boundary: a tool holds a placeholder, and the value is inserted only into the header, and for the
-//! host, for which a person has granted it.
+//! Inserts secrets into requests: a tool only has a placeholder, and the value is inserted only into the granted header
+//! of requests to the granted host.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -14,7 +14,7 @@ use crate::redact::Redactor;
 
 use super::{EffectGate, Inner, unrecorded_effect};
 
-/// The placeholder of a secret in one call. It has no meaning elsewhere.
+/// The placeholder of a secret in one call. It is not valid in other calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SecretPlaceholder {
     name: String,
@@ -67,8 +67,8 @@ impl EffectGate {
         placeholders.map(|placeholder| (placeholder.name.as_str(), placeholder.text.as_str()))
     }
 
-    /// Returns the redactor that masks the call's secrets in responses before the tool reads them: a server that
-    /// echoes a header must not reveal its value. `None` if the call has no secrets.
+    /// Returns the redactor that masks the call's secrets in responses before the tool reads them: a server that echoes
+    /// a header must not reveal the secret. `None` if the call has no secrets.
     pub fn response_redactor(&self) -> Option<&Redactor> {
         self.0
             .response_redactor
@@ -76,8 +76,8 @@ impl EffectGate {
             .as_ref()
     }
 
-    /// Returns the value of a header of an allowed request, with the secrets in place of their placeholders; `None` if
-    /// none of them belongs in this header for this host. Each use of a secret is recorded first.
+    /// Returns the value of a header of an allowed request, with placeholders replaced by secrets. `None` if the value
+    /// has no placeholder that was granted for this header and host. Records each use of a secret before it is sent.
     pub fn insert_secrets(
         &self,
         target: &RequestTarget,
@@ -109,19 +109,19 @@ impl EffectGate {
     }
 }
 
-/// Returns true if the secret was declared for this header of a request to this host.
+/// Returns true if the secret was declared for this header of requests to this target.
 fn is_declared_for(need: &SecretNeed, header: &str, target: &RequestTarget) -> bool {
     let pattern = need.host.parse::<HostPattern>();
     need.header.eq_ignore_ascii_case(header) && pattern.is_ok_and(|host| host.matches(target))
 }
 
-/// Returns true if the request cannot be read in transit: by https, or because it does not leave the machine.
+/// Returns true if the request cannot be read in transit: it uses https, or does not leave the machine.
 fn is_private(target: &RequestTarget) -> bool {
     target.scheme() == UrlScheme::Https || target.host().is_this_machine()
 }
 
 impl Inner {
-    /// Returns a redactor for the values of the secrets that the call may use.
+    /// Returns a redactor for the values of the secrets that the call may use. `None` if none of them is set.
     fn secret_redactor(&self) -> Option<Redactor> {
         if self.placeholders.is_empty() {
             return None;
@@ -145,8 +145,9 @@ impl Inner {
         let (name, origin) = (&need.name, target.origin());
         let unavailable = |why: String| ToolError::new(ToolErrorCode::Unavailable, why);
         if !is_private(target) {
-            let message =
-                format!("the secret `{name}` is not sent to `{origin}` in the clear; use https");
+            let message = format!(
+                "the secret `{name}` is not sent to `{origin}` without encryption; use https"
+            );
             return Err(ToolError::new(ToolErrorCode::PolicyDenied, message));
         }
         let value = ports.vault.secret(name);
@@ -156,7 +157,7 @@ impl Inner {
                 let remedy = format!("`mimir secrets set {name}` stores it");
                 unavailable(format!("the secret `{name}` is not set")).with_remedies([remedy])
             })?;
-        // A value that the redactor does not know would not be masked if a server sent it back.
+        // A value that the redactor does not know would not be masked if a server returned it.
         let exempt = self.redactor.is_exempt(&format!("secret:{name}"));
         if !exempt && self.redactor.find(value.as_bytes()).is_empty() {
             let message = format!(

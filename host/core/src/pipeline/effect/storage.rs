@@ -1,5 +1,5 @@
-//! Values that a call stores for later calls of its plugin. A value has the label of the session that stored it: a
-//! session that reads the value gets that label, too.
+//! Values that a call stores for later calls of its plugin. A stored value has the label of the session that stored it;
+//! a session that reads the value gets this label, too.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ struct Inner {
 }
 
 impl Approved {
-    /// Returns the stored values of the call's plugin in `workspace`. Nothing is read or created yet.
+    /// Returns access to the stored values of the call's plugin in `workspace`. Does not read or create files.
     pub fn storage(&self, workspace: &Path) -> PluginStorage {
         PluginStorage(Arc::new(Inner {
             values: PluginValues::new(workspace, &self.tool().origin.location),
@@ -36,7 +36,7 @@ impl Approved {
 }
 
 impl PluginStorage {
-    /// Returns the value of a key, if there is one.
+    /// Returns the value of a key, if it is set.
     pub async fn get(&self, key: String) -> Result<Option<Vec<u8>>, ToolError> {
         if self.is_mark(&key) {
             let mark = self.blocking(move |values| values.mark(&key)).await?;
@@ -52,7 +52,7 @@ impl PluginStorage {
         }))
     }
 
-    /// Stores a value, and replaces the previous one of the key.
+    /// Stores the value of a key, replacing a previous value.
     pub async fn set(&self, key: String, bytes: Vec<u8>) -> Result<(), ToolError> {
         if self.is_mark(&key) {
             let label = self.0.session.label();
@@ -60,9 +60,10 @@ impl PluginStorage {
                 .blocking(move |values| values.set_mark(&key, label))
                 .await;
         }
-        let label = match self.0.is_built_in && key.starts_with(DERIVED) {
-            true => PipelineSession::default().label(),
-            false => self.0.session.label(),
+        let label = if self.0.is_built_in && key.starts_with(DERIVED) {
+            PipelineSession::default().label()
+        } else {
+            self.0.session.label()
         };
         let value = StoredValue { bytes, label };
         self.blocking(move |values| values.set(&key, &value)).await
@@ -96,13 +97,13 @@ impl PluginStorage {
         self.0.session.record_read(label, ContentSource::Other);
     }
 
-    /// Runs `work` on the blocking pool: the disk may be slow, and another process may hold the lock.
+    /// Runs `work` on the blocking thread pool: the disk may be slow, and another process may hold the lock.
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&PluginValues) -> Result<T, ToolError> + Send + 'static,
     ) -> Result<T, ToolError> {
         let inner = Arc::clone(&self.0);
-        let done = tokio::task::spawn_blocking(move || work(&inner.values)).await;
-        done.map_err(|error| ToolError::new(ToolErrorCode::Internal, error.to_string()))?
+        let result = tokio::task::spawn_blocking(move || work(&inner.values)).await;
+        result.map_err(|error| ToolError::new(ToolErrorCode::Internal, error.to_string()))?
     }
 }

@@ -1,4 +1,4 @@
-//! Limits the number of concurrent calls and the calls per minute of a tool.
+//! Limits the number of concurrent calls, and the calls per minute of each tool.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ mod queue;
 
 use queue::{PluginQueue, QueueSlot};
 
-/// The slots for concurrent calls, and the rates of calls.
+/// The slots for concurrent calls, and the times of recent calls.
 pub(in crate::pipeline) struct CallSlots {
     total: Arc<Semaphore>,
     assessments: Semaphore,
@@ -23,7 +23,7 @@ pub(in crate::pipeline) struct CallSlots {
     recent_calls: Mutex<HashMap<String, VecDeque<Instant>>>,
 }
 
-/// The slots of one call, released when it is dropped.
+/// The slots of one call. Dropping the guard releases them.
 pub(super) struct CallSlotGuard {
     _plugin: QueueSlot,
     _total: OwnedSemaphorePermit,
@@ -41,8 +41,8 @@ impl Default for CallSlots {
 }
 
 impl CallSlots {
-    /// Waits for a slot. A nested call takes one only if it is free: if it waited, two calls could wait for each
-    /// other.
+    /// Waits for a slot. A nested call does not wait, but fails without a free slot: otherwise two calls could wait for
+    /// each other.
     pub(super) async fn take(&self, call: &Approved) -> Result<CallSlotGuard, ToolError> {
         let plugin = self.plugin_queue(call);
         let max = call.limits().concurrent_per_plugin;
@@ -50,7 +50,7 @@ impl CallSlots {
             let busy = || {
                 ToolError::new(
                     ToolErrorCode::LimitExceeded,
-                    "too many calls run at a time to start a nested one",
+                    "too many calls are running to start a nested call; try again later",
                 )
             };
             let total = Arc::clone(&self.total).try_acquire_owned();
@@ -68,8 +68,8 @@ impl CallSlots {
         })
     }
 
-    /// Waits for a slot for an assessment, which needs memory like a call. The slots never close; if they did, the
-    /// assessment would run without one.
+    /// Waits for a slot for an assessment, which needs as much memory as a call. `None` if the semaphore is closed,
+    /// which never happens; the assessment would then run without a slot.
     pub(in crate::pipeline) async fn take_assessment_slot(&self) -> Option<SemaphorePermit<'_>> {
         self.assessments.acquire().await.ok()
     }
@@ -85,7 +85,7 @@ impl CallSlots {
         queue
     }
 
-    /// Counts the call against the tool's limit of calls per minute, if there is one.
+    /// Counts the call. Fails if the tool has reached its limit of calls per minute.
     pub(super) fn count_call(&self, call: &Approved, now: Instant) -> Result<(), ToolError> {
         let Some(max) = call.limits().calls_per_minute else {
             return Ok(());
@@ -103,7 +103,7 @@ impl CallSlots {
             return Err(ToolError::new(
                 ToolErrorCode::LimitExceeded,
                 format!(
-                    "`{name}` may run {max} times a minute (limits.callsPerMinute); try again later"
+                    "`{name}` has reached its limit of {max} calls per minute (limits.callsPerMinute); try again later"
                 ),
             ));
         }

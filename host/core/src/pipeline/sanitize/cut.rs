@@ -1,4 +1,4 @@
-//! Cuts a result to the limits of its reader, at character boundaries, and marks the cut.
+//! Cuts a result to the output limit, at character boundaries, and marks a cut text.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::text;
 /// The marker at the end of a cut text.
 const CUT: &str = "\n[cut: the result was longer than the limit]";
 
-/// Cuts all text parts to `max` characters in total.
+/// Cuts all text parts to `max` characters in total. Returns true if a part was cut.
 pub(super) fn content(content: &mut Vec<Content>, max: usize) -> bool {
     let mut left = max;
     let mut cut = false;
@@ -35,18 +35,18 @@ pub(super) fn content(content: &mut Vec<Content>, max: usize) -> bool {
     cut
 }
 
-/// Strings up to this length are cut last: short strings often name the others.
+/// Strings up to this length, in bytes, are cut last: short strings often label the others.
 const SHORT: usize = 256;
 
-/// JSON characters in addition to the content: a list of a million empty lists takes 3 MB.
+/// Number of JSON syntax characters, which count as well: a list of a million empty lists takes 3 MB.
 const QUOTES: usize = 2;
 const BRACKETS: usize = 2;
 const COMMA: usize = 1;
 /// Quotes, colon and comma.
 const MEMBER: usize = QUOTES + 1 + COMMA;
 
-/// Cuts a value until it has about `max` characters: first the longest strings, all to one length, then the last
-/// values.
+/// Cuts a value to about `max` characters: first the longest strings, all to the same length, then the last values.
+/// Returns true if the value was cut.
 pub(super) fn structured(item: &mut Value, max: usize) -> bool {
     let mut long = Vec::new();
     let rest = measure(item, &mut long);
@@ -62,7 +62,7 @@ pub(super) fn structured(item: &mut Value, max: usize) -> bool {
     cut_value(item, &mut left) || shortened
 }
 
-/// Counts the characters except those of long strings, whose lengths are collected.
+/// Returns the length of a value in characters, without the content of long strings. Adds their lengths to `long`.
 fn measure(item: &Value, long: &mut Vec<usize>) -> usize {
     match item {
         Value::Null | Value::Bool(_) | Value::Number(_) => json_len(item),
@@ -84,7 +84,7 @@ fn measure(item: &Value, long: &mut Vec<usize>) -> usize {
     }
 }
 
-/// Returns the length to which long strings are cut so that together they fit into `room`; `None` if they already fit.
+/// Returns the maximum length of long strings so that together they fit into `room`. `None` if they already fit.
 fn string_cap(long: &mut [usize], room: usize) -> Option<usize> {
     if long.iter().sum::<usize>() <= room {
         return None;
@@ -122,7 +122,7 @@ fn shorten(item: &mut Value, cap: usize) -> bool {
     }
 }
 
-/// Cuts strings, arrays and objects in a value until it has about `left` characters.
+/// Cuts a value to about `left` characters, and subtracts the used characters from `left`. Returns true if it was cut.
 fn cut_value(item: &mut Value, left: &mut usize) -> bool {
     match item {
         Value::Null | Value::Bool(_) | Value::Number(_) => {
@@ -156,7 +156,7 @@ fn cut_value(item: &mut Value, left: &mut usize) -> bool {
             let before = map.len();
             let mut cut = false;
             map.retain(|key, item| {
-                // Members that no longer fit are removed; if the schema requires one, the result becomes an error.
+                // Members that do not fit are removed. If the schema requires one, the result becomes an error.
                 let kept = *left > 0;
                 *left = left.saturating_sub(key.len() + MEMBER);
                 cut |= kept && cut_value(item, left);
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(
             two[0].as_str().unwrap().len(),
             600,
-            "what is shorter than its share stays"
+            "a string below its share was cut"
         );
         assert_eq!(two[2], "z");
         let mut fits = json!({"content": "x".repeat(900)});

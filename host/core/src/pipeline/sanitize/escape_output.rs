@@ -1,15 +1,16 @@
-//! Makes a whole result safe to show: its text can no longer drive a terminal or hide from a reader. In structured
-//! values nothing is removed, only escaped.
+//! Makes a result safe to show: its text can no longer control a terminal or contain invisible characters. In
+//! structured values, nothing is removed, only escaped.
 
 use crate::error::ToolError;
 use crate::outcome::{Content, ToolOutput};
 use crate::text;
 
-/// Maximum lengths of the media type and the file name, in bytes: the limits of RFC 6838 and of file systems.
+/// Maximum length of a media type in bytes, which RFC 6838 allows for each of its two parts.
 const MIME_MAX: usize = 127;
+/// Maximum length of a file name in bytes, as in common file systems.
 const NAME_MAX: usize = 255;
 
-/// Sanitizes the output. Returns true if the structured part has changed.
+/// Escapes the output. Returns true if the structured part has changed.
 pub(super) fn escape_output(output: &mut ToolOutput) -> bool {
     for part in &mut output.content {
         match part {
@@ -38,7 +39,7 @@ pub(super) fn escape_error(error: &mut ToolError) {
     }
 }
 
-/// Normalizes a media type: `type/subtype` in plain ASCII, else that of arbitrary bytes.
+/// Replaces a media type that is not `type/subtype` in plain ASCII with the type for arbitrary bytes.
 fn normalize_media_type(mime: &mut String) {
     let is_token = |part: &str| {
         !part.is_empty()
@@ -55,7 +56,7 @@ fn normalize_media_type(mime: &mut String) {
     }
 }
 
-/// Removes the path from a file name: a client that saves the file must not write elsewhere.
+/// Removes the folders from a file name, so that a client does not save the file elsewhere.
 fn normalize_file_name(name: &mut String) {
     let last = name.rsplit(['/', '\\', ':']).next().unwrap_or_default();
     let shown = text::visible(last);

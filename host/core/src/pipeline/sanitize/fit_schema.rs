@@ -1,10 +1,10 @@
-//! Makes a structured result match the tool's output schema again after it was masked or escaped. The result keeps as
-//! much as possible, and is never returned as structured if it does not match:
+//! Makes a structured result match the tool's output schema again after it was masked or escaped. As much as possible
+//! is kept, but a result that does not match is never returned as structured:
 //!
-//! 1. A mark that does not fit (a `pattern`, an `enum`, a `maxLength`) is replaced by a shorter one or null, or the
-//!    member is removed: whatever the schema accepts first.
-//! 2. If the schema accepts none of them, the structured part is removed. All of it, masked, becomes a text part,
-//!    after a sentence that explains it.
+//! 1. A mark that the schema does not accept (because of a `pattern`, an `enum`, a `maxLength`) is replaced by a
+//!    shorter mark or null, or removed. The first change that the schema accepts is used.
+//! 2. If the schema accepts none of these changes, the masked structured part is moved to a text part, after a sentence
+//!    that explains this.
 
 use serde_json::Value;
 
@@ -13,12 +13,12 @@ use crate::redact::MARK;
 use crate::schema::Schema;
 
 /// The sentence before a structured result that was moved to the text.
-const MOVED: &str = "The structured result is given as text: made safe to show, it no longer matches the tool's output schema.";
+const MOVED: &str = "The structured result is given as text, because after masking or escaping it no longer matches the tool's output schema.";
 
-/// Maximum number of marks that are replaced: each is tried against the whole schema.
+/// Maximum number of marks to replace. Each replacement is checked against the whole schema.
 const MARKS_MAX: usize = 32;
 
-/// Maximum number of steps of all these trials: they block this thread.
+/// Maximum number of validation steps for all replacements, because they block the thread.
 const STEPS_MAX: u64 = 2_000_000;
 
 /// The replacements for a mark, the most informative first.
@@ -39,7 +39,7 @@ pub(in crate::pipeline) fn fit_to_schema(output: &mut ToolOutput, schema: &Schem
     output.content.push(Content::text(text));
 }
 
-/// Replaces every mark that does not match the schema; returns true if the whole value matches now.
+/// Replaces marks that do not match the schema. Returns true if the whole value then matches.
 fn replace_marks(value: &mut Value, schema: &Schema) -> bool {
     let mut faults = schema.count_failures(value);
     let mut paths = Vec::new();
@@ -47,7 +47,7 @@ fn replace_marks(value: &mut Value, schema: &Schema) -> bool {
     let tries = SHORTER.len() as u64 + 2;
     let affordable = STEPS_MAX / schema.steps(value).saturating_mul(tries).max(1);
     let max = MARKS_MAX.min(usize::try_from(affordable).unwrap_or(usize::MAX));
-    // From the end, so that a removed element shifts no later path.
+    // From the end, so that removing an element does not shift the remaining paths.
     for path in paths.iter().rev().take(max) {
         if faults == 0 {
             break;
@@ -73,7 +73,7 @@ enum ValueStep {
     Element(usize),
 }
 
-/// Collects the paths of the strings with a mark.
+/// Collects the paths of all strings with a mark.
 fn collect_marked_paths(value: &Value, path: &mut Vec<ValueStep>, paths: &mut Vec<Vec<ValueStep>>) {
     let mut inner = |step, item: &Value| {
         path.push(step);
@@ -96,7 +96,7 @@ fn collect_marked_paths(value: &Value, path: &mut Vec<ValueStep>, paths: &mut Ve
     }
 }
 
-/// Replaces the value at `path`, or removes it.
+/// Replaces the value at `path`, or removes it if `with` is `None`.
 fn replace_at(value: &mut Value, path: &[ValueStep], with: Option<Value>) {
     match (path, with) {
         ([], Some(with)) => *value = with,

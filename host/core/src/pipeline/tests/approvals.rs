@@ -145,7 +145,7 @@ async fn approval_once_covers_one_call_and_session_lasts() {
     assert_eq!(room.asked(), 2, "the third call is covered");
     assert!(
         !room.ok(json!({"n": 2})).await,
-        "other arguments are another question"
+        "the session approval covers other arguments"
     );
     room.pipeline.end_session("session");
     assert!(!room.ok(json!({"n": 1})).await, "the session has ended");
@@ -237,7 +237,7 @@ async fn approval_always_does_not_cover_new_rules() {
     room.pipeline.replace(snapshot(&config));
     assert!(
         !room.ok(json!({"n": 1})).await,
-        "a new rule asks a new question"
+        "the stored approval covers a new rule"
     );
     let denying = json!({"policy": {"deny": ["sample"]}});
     room.pipeline
@@ -246,7 +246,7 @@ async fn approval_always_does_not_cover_new_rules() {
     assert_eq!(
         code(&outcome),
         Some(ToolErrorCode::PolicyDenied),
-        "no lease lifts a denial"
+        "the stored approval lifts a denial"
     );
 }
 
@@ -330,7 +330,7 @@ async fn approval_always_for_a_missing_grant_stores_a_grant() {
 }
 
 #[tokio::test]
-async fn approval_chain_counts_no_answer_as_no() {
+async fn approval_chain_timeout_is_unattended() {
     struct Absent;
     impl crate::approval::Approver for Absent {
         fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
@@ -361,7 +361,7 @@ async fn approval_chain_counts_no_answer_as_no() {
     let card = room.script.cards.lock()[0].clone();
     ports.approver = Arc::new(chain(Arc::new(Absent)));
     let ApprovalAnswer::Unattended { remedy } = ports.approver.ask(&card).await else {
-        panic!("a timeout is a no");
+        panic!("the timeout is not reported as unattended");
     };
     assert!(remedy.contains("approvals.timeoutMs"), "{remedy}");
     let yes = chain(Arc::new(Fixed(ApprovalAnswer::Once, AtomicUsize::new(0))));
@@ -369,7 +369,7 @@ async fn approval_chain_counts_no_answer_as_no() {
     assert_eq!(
         yes.ask(&card).await,
         ApprovalAnswer::Once,
-        "the next approver is asked if the first has no person"
+        "the chain does not ask the next approver if the first is unattended"
     );
 }
 
@@ -392,10 +392,10 @@ async fn approval_asks_the_approver_of_the_caller_first() {
     assert!(room.script.cards.lock().is_empty());
 }
 
-/// The time that the person of the next tests takes to answer.
+/// The time that the slow approver takes to answer.
 const THOUGHT: Duration = Duration::from_millis(300);
 
-/// An approver that waits, and then says yes.
+/// An approver that waits and then approves.
 struct Thinker;
 
 impl crate::approval::Approver for Thinker {

@@ -4,7 +4,7 @@ use super::*;
 
 const SECRET: &str = "AKIALALEMEL33243OLIB";
 
-/// A secret at the position where the record cuts, after enough text to be cut.
+/// Returns arguments with a secret at the position where the audit record is cut.
 fn arguments() -> Value {
     let text = format!("{} {SECRET} {}", "x".repeat(189), "y".repeat(1000));
     json!({ "text": text })

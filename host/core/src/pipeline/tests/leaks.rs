@@ -1,4 +1,4 @@
-//! Tests of secrets in the arguments of calls, and in data that leaves the machine.
+//! Tests of secrets in the arguments of calls and in outgoing data.
 
 use super::*;
 use crate::command::{CommandProgram, CommandRequest, CommandTarget};
@@ -8,7 +8,7 @@ use crate::pipeline::OutgoingRequest;
 
 const KEPT: &str = "Xq7-tR2mVb9+LpW4/zz";
 
-/// A made-up token in the form of GitHub's.
+/// A made-up token in GitHub's format.
 const TOKEN: &str = "ghp_cM8b2aJ1kQ7ZxY5tV9uW3eR6pL0sD4fG2hN1";
 
 /// A test pipeline with a stored secret.

@@ -4,7 +4,7 @@ use super::*;
 use crate::call::{CallObserver, CallProgress, LogLevel, LogLine};
 use crate::outcome::DataClass;
 
-/// A made-up token in the form of a real one.
+/// A made-up token in the format of a real one.
 const TOKEN: &str = "ghp_0123456789abcdefABCDEF0123456789abcd";
 
 #[derive(Default)]
@@ -121,7 +121,7 @@ async fn mask_covers_results_logs_and_audit_events() {
     assert_eq!(
         outcome.result().unwrap().structured.as_ref().unwrap()["count"],
         3,
-        "good output stays"
+        "output without secrets was changed"
     );
 }
 
@@ -139,7 +139,7 @@ async fn redaction_exception_applies_to_one_rule_and_one_tool() {
     let value: Config = serde_json::from_value(value).unwrap();
     assert!(
         Policy::new(&value, "config.yml").is_err(),
-        "a stored secret has no exception"
+        "an exception for a stored secret was accepted"
     );
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::language_model::LanguageModel;
 
-/// Asks the model as often as the argument `n` says, and returns the last answer.
+/// Sends `n` requests to the model, and returns the last reply.
 struct Asker {
     prompt: String,
 }
@@ -97,7 +97,7 @@ impl Room {
         self.bench.pipeline.call(call).await
     }
 
-    /// The error codes in the records about the model.
+    /// Returns the error codes in the audit records of model requests.
     fn recorded(&self) -> Vec<Value> {
         let events = self.bench.audit.events.lock();
         let asked = events
@@ -114,7 +114,7 @@ async fn model_request_of_granted_tool_is_bounded_and_audited() {
     assert_eq!(
         room.bench.approver.1.load(Ordering::SeqCst),
         0,
-        "no question was asked"
+        "a person was asked"
     );
     assert_eq!(*room.said.0.lock(), ["why?"]);
     assert_eq!(room.recorded(), [Value::Null]);

@@ -4,7 +4,7 @@ use super::*;
 use crate::outcome::DataClass;
 use crate::policy::PolicyFile;
 
-/// Returns whether the call could read `private/x`.
+/// A backend that returns `true` if the call may not read `private/x`.
 struct Peek;
 
 impl Backend for Peek {
@@ -54,7 +54,7 @@ fn built_in(name: &str) -> Tool {
     tool
 }
 
-/// A call with the same effect as `read_file`.
+/// Creates a call with the same effect as `read_file`.
 fn read() -> Call {
     call(
         "file_operations",

@@ -7,7 +7,7 @@ use crate::needs::{DirectoryAccess, FileNeed};
 use crate::outcome::DataClass;
 use crate::paths::PathRules;
 
-/// A made-up token in the form of a real one.
+/// A made-up token in the format of a real one.
 const TOKEN: &str = "ghp_0123456789abcdefABCDEF0123456789abcd";
 const OTHER: &str = "ghp_9876543210abcdefABCDEF0123456789abcd";
 
@@ -141,7 +141,7 @@ async fn restore_refuses_the_mask_of_another_file() {
 }
 
 #[tokio::test]
-async fn restore_write_file_puts_masked_secrets_back() {
+async fn restore_write_file_restores_masked_secrets() {
     let old = format!("GITHUB_TOKEN = \"{TOKEN}\"\nDEBUG = True\n");
     for tool in ["write_file", "file_operations"] {
         let room = room(&[("settings.py", &old)]);
@@ -242,7 +242,7 @@ async fn restore_refuses_a_mask_in_another_file_or_key() {
     assert_eq!(room.has("a.json"), old);
     assert_eq!(room.has("b.txt"), "nothing\n");
     assert!(!room.files.lock().contains_key("new.txt"));
-    // An edit that keeps the mark, but not the text by which its value is recognised.
+    // An edit that keeps the mark, but not the text by which its value is recognized.
     let bare = json!({"path": "a.json", "pattern": "\"password\": \"[REDACTED:key:password]\"", "replacement": "\"note\": \"[REDACTED:key:password]\""});
     refused(&room.call("edit_file", bare).await);
     assert_eq!(room.has("a.json"), old);
@@ -377,8 +377,8 @@ async fn restore_masked_text_is_refused_in_other_tools() {
         let message = refused(&room.call(tool, arguments.clone()).await);
         let begins = format!("`{tool}` was not called: ");
         assert!(message.starts_with(&begins), "{message}");
-        let way = "use edit_file or write_file, which put the value back, or leave that line out";
-        assert!(message.ends_with(way), "{message}");
+        let remedy = "use edit_file or write_file, which restore the value, or leave that line out";
+        assert!(message.ends_with(remedy), "{message}");
     }
     let mark = "[REDACTED:github-pat]";
     for (tool, arguments) in [

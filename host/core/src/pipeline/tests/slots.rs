@@ -1,11 +1,11 @@
-//! Tests of the limit of concurrent calls per plugin, and its source.
+//! Tests of the limit of concurrent calls per plugin.
 
 use std::sync::atomic::Ordering;
 use std::task::Waker;
 
 use super::*;
 
-/// A tool that never ends, and its backend.
+/// Creates a tool that never returns, and its backend.
 fn hanging() -> (Tool, Arc<Fake>) {
     let backend = Arc::new(Fake {
         hang: true,

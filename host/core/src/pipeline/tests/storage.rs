@@ -1,4 +1,4 @@
-//! Tests of stored values: each has the label of the session that stored it.
+//! Tests of stored values, which have the label of the session that stored them.
 
 use super::*;
 use crate::outcome::DataClass;

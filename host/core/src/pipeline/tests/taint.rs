@@ -1,4 +1,4 @@
-//! Tests of the questions that follow from the content that a session has read.
+//! Tests of the approvals that the content read by a session requires.
 
 use super::*;
 use crate::needs::HostNeed;
@@ -7,8 +7,8 @@ use crate::outcome::{ContentLabel, DataClass};
 use crate::pipeline::OutgoingRequest;
 use crate::policy::PolicyFile;
 
-/// Passes the requests in its arguments to its effect gate, a POST if there are none, and fails with the first refused
-/// one.
+/// Submits the requests in its arguments, or else a POST, to the effect gate. Fails with the error of the first refused
+/// request.
 struct Sends;
 
 impl Backend for Sends {
@@ -50,7 +50,7 @@ fn sender() -> Tool {
     tool
 }
 
-/// A built-in tool that sends requests wherever its arguments say.
+/// Creates a built-in tool that sends requests to any URL in its arguments.
 fn web_fetch() -> Tool {
     let mut tool = sender();
     tool.definition.name = ToolName::new("web_fetch").unwrap();
@@ -116,7 +116,7 @@ async fn taint_of_untrusted_content_asks_before_sending() {
     assert_eq!(
         code(&plain.pipeline.call(other).await),
         None,
-        "another session has read nothing"
+        "the taint applies to another session"
     );
     plain.pipeline.end_session("session");
     assert_eq!(
@@ -327,7 +327,7 @@ async fn taint_ignores_allowed_hosts_of_an_untrusted_file() {
     assert!(ways.contains("labels.acceptsUntrusted: true"), "{ways}");
 }
 
-/// A tool of a server that a person has trusted.
+/// Creates a tool of a granted server.
 fn served(name: &str, server: &str) -> Tool {
     let mut tool = tool(name);
     tool.trust = ToolTrust::Trusted;

@@ -1,11 +1,11 @@
-//! The pattern that "always" stores for a command: the program, its subcommand, and any arguments; for a program whose
-//! arguments are not known to be details, exactly the same words.
+//! The pattern that the answer "always" stores for a command: the program and its subcommand with any arguments. For a
+//! program whose arguments may change what it does: exactly the same words.
 
 use mimir_commands::subcommands::{count_action_words, runs_test_module};
 
 use crate::command::ShellWord;
 
-/// Returns the pattern that covers this command and similar ones; `None` if no pattern can express it.
+/// Returns the pattern that covers this command and similar ones. `None` if no pattern can express the command.
 pub(super) fn pattern(words: &[ShellWord]) -> Option<String> {
     let known: Vec<Option<&str>> = words.iter().map(ShellWord::known).collect();
     let action_words = count_action_words(words);

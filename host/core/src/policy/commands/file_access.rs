@@ -1,8 +1,8 @@
-//! Checks the file accesses of a command by the path rules, as far as the command line shows them.
+//! Checks the file accesses of a command against the path rules, as far as the command line shows them.
 //!
-//! A path outside of the workspace needs approval. Access to hidden paths and writes to read-only paths are denied. For
-//! known programs all operands are paths; for others, the words that look like paths. A command after `cd`
-//! is checked from every folder that it may run in.
+//! A path outside the workspace needs approval. Access to hidden paths and writes to read-only paths are denied. For
+//! known programs the path operands are checked; for other programs, all words that look like paths. A command after
+//! `cd` is checked for every working directory that it may run in.
 
 use std::cell::OnceCell;
 use std::collections::HashSet;
@@ -20,44 +20,45 @@ use crate::policy::spelling;
 use super::globs::{self, GlobTargets, ProtectedNames};
 use super::{CommandCheck, built_in_reason};
 
-/// Maximum number of working directories tracked for a script. With more, all relative paths need approval.
+/// Maximum number of working directories tracked for a script. With more, relative paths are unknown.
 const FOLDERS_MAX: usize = 8;
 
-/// Maximum number of reasons about the files of one command: each quotes the whole command. A stricter reason is always
-/// added.
+/// Maximum number of reasons about the files of one command, because each reason quotes the whole command. A reason
+/// that is stricter than all others is added nevertheless.
 const REASONS_MAX: usize = 32;
 
-/// The maximum length of a path on Linux: a folder with a longer path is unknown.
+/// Maximum length of a path on Linux, in bytes. A working directory with a longer path is unknown.
 const PATH_MAX: usize = 4096;
 
-/// Maximum number of `..` components in a path. With more, its target is unknown.
+/// Maximum number of `..` components in a path. A path with more counts as outside the workspace.
 const PARENT_COMPONENTS_MAX: usize = 32;
 
-/// The location that a path leads to.
+/// The location of a path.
 enum PathLocation {
-    /// Below the workspace: canonical, from its root.
+    /// Inside the workspace: the normalized path from the workspace root.
     Inside(String),
+    /// Outside the workspace.
     Outside,
     /// A device that every program may use, or not a path at all.
     Free,
-    /// Known only to the shell.
+    /// Not known before the shell runs.
     Unknown,
 }
 
 /// The possible working directories of a script's commands, and the path rules there.
 pub(super) struct WorkingDirectories<'a> {
     check: &'a CommandCheck<'a>,
-    /// The possible working directories, from the workspace root; empty if unknown.
+    /// The possible working directories, relative to the workspace root. Empty if unknown.
     folders: Vec<String>,
-    /// Working directories after a failure in the chain: the rest of the chain is skipped then.
+    /// Possible working directories after a failed `cd`, which skips the rest of its `&&` chain.
     after_failure: Vec<String>,
-    /// The command that succeeded if the next one in the chain runs.
+    /// The index of the previous command. The next command of an `&&` chain runs only if this one succeeded.
     chain: Option<usize>,
-    /// True if the script was started outside of the workspace.
+    /// True if the script starts outside the workspace.
     outside_workspace: bool,
     /// The names in path rules, computed for the first glob.
     names: OnceCell<ProtectedNames<'a>>,
-    /// True if the command reads file names from a finder that searches permitted folders.
+    /// True if the command reads file names from a command that only finds permitted files.
     reads_found_names: bool,
 }
 
@@ -81,7 +82,7 @@ impl<'a> WorkingDirectories<'a> {
         directories
     }
 
-    /// Returns the reason to deny a script that starts outside of the workspace.
+    /// Returns the reason to deny a script that starts outside the workspace.
     pub(super) fn outside_reason(&self) -> Option<DecisionReason> {
         let directory = self.check.directory.filter(|_| self.outside_workspace)?;
         let text =
@@ -94,8 +95,8 @@ impl<'a> WorkingDirectories<'a> {
         ))
     }
 
-    /// Enters the command at this index. Unless it runs only if the previous command succeeded, the previous command
-    /// may not have run.
+    /// Enters the command at this index. Unless the command runs only after the previous one succeeded, the working
+    /// directories after a failure become possible again.
     pub(super) fn enter_command(&mut self, at: usize, simple: &ParsedCommand) {
         if simple.follows.is_none() || simple.follows != self.chain {
             let after_failure = std::mem::take(&mut self.after_failure);
@@ -104,7 +105,7 @@ impl<'a> WorkingDirectories<'a> {
         self.chain = Some(at);
     }
 
-    /// Adds possible working directories, unless they are unknown anyway.
+    /// Adds possible working directories, unless the working directory is unknown anyway.
     fn add_folders(&mut self, folders: Vec<String>) {
         if self.folders.is_empty() {
             return;
@@ -119,7 +120,7 @@ impl<'a> WorkingDirectories<'a> {
         }
     }
 
-    /// Returns the reasons about the files of one command. Updates the working directories for the next one.
+    /// Returns the reasons about the files of one command. Updates the working directories for the next command.
     pub(super) fn evaluate_files(&mut self, simple: &ParsedCommand) -> Vec<DecisionReason> {
         let mut reasons = Vec::new();
         let feeder = simple
@@ -171,7 +172,7 @@ impl<'a> WorkingDirectories<'a> {
         reasons
     }
 
-    /// Returns true if a command only finds files, and the names that it searches give no reason to deny or ask.
+    /// Returns true if a command only finds files, and the names that it searches for give no reason to deny or ask.
     fn finds_permitted_files(&self, feeder: &ParsedCommand) -> bool {
         let mut reasons = Vec::new();
         finds_files(feeder) && {
@@ -182,7 +183,7 @@ impl<'a> WorkingDirectories<'a> {
         }
     }
 
-    /// Returns the workspace files that one command executes; an empty path stands for an unknown file.
+    /// Returns the paths of workspace files that one command executes. An empty path means an unknown file.
     pub(super) fn executed_files(&self, simple: &ParsedCommand) -> Vec<String> {
         let Some(word) = subcommands::executed_file(&simple.words) else {
             return Vec::new();
@@ -202,7 +203,7 @@ impl<'a> WorkingDirectories<'a> {
         files.collect()
     }
 
-    /// Asks about workspace files that the shell itself opens for writing, as for a tool that overwrites them.
+    /// Returns reasons to ask about workspace files that the shell itself opens for writing.
     pub(super) fn write_reasons(&self, simple: &ParsedCommand) -> Vec<DecisionReason> {
         let redirections = simple.redirections.iter();
         let overwriting =
@@ -224,15 +225,16 @@ impl<'a> WorkingDirectories<'a> {
                         .any(|location| matches!(location, PathLocation::Inside(_)))
                         .then_some(text)
                 }
-                // The shell expands it to the one file that it matches.
+                // The shell expands the glob to a single matching file.
                 ShellWord::Glob(text) | ShellWord::GlobMatch(text) => Some(text),
                 // Unknown words are asked about elsewhere.
                 ShellWord::Unknown(_) | ShellWord::Inserted { .. } | ShellWord::PipeName => None,
             });
         let reason_for = |text: &String| {
-            let effect = match overwritten.contains(text.as_str()) {
-                true => "writes over",
-                false => "adds to",
+            let effect = if overwritten.contains(text.as_str()) {
+                "writes over"
+            } else {
+                "adds to"
             };
             let text = format!("`{}` {effect} `{text}`", display_line(simple));
             built_in_reason(
@@ -245,7 +247,8 @@ impl<'a> WorkingDirectories<'a> {
         inside.take(REASONS_MAX).map(reason_for).collect()
     }
 
-    /// Returns the workspace file that may select the program's version, for any possible working directory.
+    /// Returns the first workspace file that may select the program's version, in any possible working directory or the
+    /// root.
     pub(super) fn version_file(&self, simple: &ParsedCommand) -> Option<String> {
         let program = simple.program()?;
         let runner = self.check.runner;
@@ -256,7 +259,7 @@ impl<'a> WorkingDirectories<'a> {
             .find_map(|folder| runner.version_file(program, folder))
     }
 
-    /// Follows a change of directory. Returns false if the target is unknown.
+    /// Follows a change of directory. Returns false if the target is not a literal word, or is too long.
     fn change_directory(&mut self, simple: &ParsedCommand) -> bool {
         let target = simple
             .words
@@ -283,7 +286,7 @@ impl<'a> WorkingDirectories<'a> {
                 }
             }
         }
-        // A wrapped `cd` changes another shell's directory, not that of the next command.
+        // A wrapped `cd` changes the directory of another process, not of the next command.
         if simple.wrappers.is_empty() {
             for folder in std::mem::take(&mut self.folders) {
                 // One directory beyond the maximum marks the rest as unknown.
@@ -298,7 +301,7 @@ impl<'a> WorkingDirectories<'a> {
         true
     }
 
-    /// Adds the reasons about one operand.
+    /// Adds the reasons about one path operand.
     fn evaluate_operand(
         &self,
         simple: &ParsedCommand,
@@ -369,7 +372,7 @@ impl<'a> WorkingDirectories<'a> {
         }
         for path in &spellings {
             if let Some(rule) = self.check.paths.blocking_rule(path, writes) {
-                // For a word that only looks like a path, the program's use of it is unknown.
+                // If a word only looks like a path, the program may use it in another way.
                 let decision = if certain {
                     Decision::Deny
                 } else {
@@ -382,8 +385,8 @@ impl<'a> WorkingDirectories<'a> {
         }
     }
 
-    /// Locates a name that `find` or `xargs` inserts: results of `find` are below its search folders, and so are names
-    /// that a finder passes to `xargs`.
+    /// Locates a name that `find` or `xargs` inserts. Names from `find`, directly or piped to `xargs`, are below the
+    /// search folders, which are checked as operands.
     fn locate_inserted(&self, simple: &ParsedCommand, source: InsertedText) -> PathLocation {
         match (source, simple.wrappers.last()) {
             (InsertedText::FoundName, Some(EnclosingCommand::Find(_))) => PathLocation::Free,
@@ -396,7 +399,7 @@ impl<'a> WorkingDirectories<'a> {
         }
     }
 
-    /// Returns the locations of a path, from every possible working directory.
+    /// Returns the locations of a path for all possible working directories.
     fn locate(&self, path: &str) -> Vec<PathLocation> {
         if is_safe_device(path) || path.is_empty() || path == "-" {
             return vec![PathLocation::Free];
@@ -436,8 +439,8 @@ impl<'a> WorkingDirectories<'a> {
         locations.collect()
     }
 
-    /// Returns true if a `..` in the path follows a link: it leads to the parent of the link's target, and not to that
-    /// of the link.
+    /// Returns true if a `..` in the path follows a link, and thus leads to the parent of the link's target; or if the
+    /// path leaves the workspace or has too many `..`.
     fn leaves_link(&self, path: &str) -> bool {
         let mut folders: Vec<&str> = Vec::new();
         let mut parents = 0;
@@ -458,8 +461,8 @@ impl<'a> WorkingDirectories<'a> {
         false
     }
 
-    /// Returns the possible locations of a glob, below its literal prefix. Asks if it may match a path that a rule
-    /// names.
+    /// Returns the locations of the literal folder of a glob. Adds a reason to ask if the glob may match a path that a
+    /// rule blocks, or if its matches are unknown.
     fn locate_glob(
         &self,
         glob: &str,

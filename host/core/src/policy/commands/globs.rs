@@ -1,4 +1,4 @@
-//! The possible matches of a glob among the names in path rules, determined without a disk.
+//! The possible matches of a glob among the names in path rules, determined without reading the disk.
 
 mod tokens;
 
@@ -8,7 +8,7 @@ use crate::paths::PathRules;
 
 use tokens::{GlobToken, can_end_with, lower, match_with_prefix, matches, tokens};
 
-/// Names that a glob is tested with, besides those in the rules: samples for wildcards in rules.
+/// Sample names for the wildcards in rules. Globs are tested with these names and the literal names in rules.
 const NAMES: &[&str] = &[
     ".env",
     ".env.local",
@@ -21,23 +21,23 @@ const NAMES: &[&str] = &[
     ".mimir",
 ];
 
-/// Ordinary names: a glob that matches one of these does not select a particular kind of file.
+/// Ordinary names. A glob that matches one of these does not select a particular kind of file.
 const BROAD: &[&str] = &["a", "a.a", "index", "main", "readme", "Z"];
 
-/// A placeholder for a path component of any name.
+/// A placeholder for a path component with any name.
 const ANY: &str = "a";
 
-/// Maximum paths tried for one glob; with more, a person is asked.
+/// Maximum number of paths tried for one glob. With more, a person is asked.
 const PATHS_MAX: usize = 512;
 
 /// The possible matches of a glob.
 #[derive(Debug, PartialEq)]
 pub(super) enum GlobTargets {
-    /// It may lead out of its starting folder.
+    /// The glob may match `..` and lead out of its starting folder.
     Climbs,
     /// The matches cannot be determined, for this reason.
     Unclear(&'static str),
-    /// Any of these, and other ordinary names.
+    /// The glob may match any of these paths, and others with ordinary names.
     Any(Vec<String>),
 }
 
@@ -73,8 +73,8 @@ impl<'a> ProtectedNames<'a> {
     }
 }
 
-/// Returns the possible matches of a glob. `own_wildcards` belong to the program and not to a shell: they also match
-/// a leading dot.
+/// Returns the possible matches of a glob. `own_wildcards` is true if the program itself expands the glob, and not a
+/// shell: its wildcards then also match a leading dot.
 pub(super) fn expand_glob(
     glob: &str,
     own_wildcards: bool,
@@ -86,7 +86,7 @@ pub(super) fn expand_glob(
         hits.any(|(at, _)| glob[..at].contains('['))
     };
     if classes.any(in_bracket) {
-        return GlobTargets::Unclear("what it matches depends on the language of the machine");
+        return GlobTargets::Unclear("its matches depend on the locale of the machine");
     }
     let mut paths = vec![if glob.starts_with('/') { "/" } else { "" }.to_owned()];
     let mut has_wildcard = false;
@@ -105,7 +105,7 @@ pub(super) fn expand_glob(
             None => vec![part.to_owned()],
         };
         if paths.len().saturating_mul(names.len()) > PATHS_MAX {
-            return GlobTargets::Unclear("it may be more paths than are looked at");
+            return GlobTargets::Unclear("it may match more paths than can be checked");
         }
         let join = |path: &String, name: &String| match path.as_str() {
             "" | "/" => format!("{path}{name}"),
@@ -119,8 +119,8 @@ pub(super) fn expand_glob(
     GlobTargets::Any(paths)
 }
 
-/// Returns the possible names of one component: an ordinary name, and those of the rules if the glob selects a
-/// particular kind of file. A broad glob matches existing files without naming them.
+/// Returns the possible names of one path component: an ordinary name, and the matching names of rules if the glob
+/// selects a particular kind of file. A broad glob does not name the protected files that it may match.
 fn component_names(
     part: &str,
     tokens: &[GlobToken],

@@ -264,7 +264,7 @@ fn command_paths_are_resolved_from_its_working_directory() {
     assert_eq!(
         said(&many).decision(),
         Decision::Ask,
-        "folders without end are not followed"
+        "the path of the working directory grows without limit"
     );
 }
 

@@ -6,10 +6,10 @@ use crate::command::{CommandPattern, ParsedCommand, ShellWord};
 use crate::decision::{Decision, DecisionReason, PolicyLayer};
 use crate::policy::RuleSource;
 
-/// The command rules of a worker: the strictest decision of all matching patterns, and a default.
+/// The command rules of a worker. The strictest decision of all matching patterns wins.
 #[derive(Debug, Clone)]
 pub struct WorkerCommandRules {
-    /// The patterns.
+    /// The patterns, each with its decision.
     pub rules: Vec<(CommandPattern, Decision)>,
     /// The decision if no pattern matches.
     pub default: Decision,
@@ -32,11 +32,8 @@ impl WorkerCommandRules {
             let decision = evaluate_rule(pattern, *rule_decision, &simple.words, &plain)?;
             Some((at, decision))
         });
-        // The first of the strictest.
-        let strictest = decisions.reduce(|one, other| match other.1 > one.1 {
-            true => other,
-            false => one,
-        });
+        // Of several strictest decisions, the first is kept.
+        let strictest = decisions.reduce(|one, other| if other.1 > one.1 { other } else { one });
         let decision = strictest.map_or(self.default, |(_, decision)| decision);
         let rule = strictest.and_then(|(at, _)| Some((at, &self.rules.get(at)?.0)));
         let (key, rule) = match rule {
@@ -59,9 +56,9 @@ impl WorkerCommandRules {
     }
 }
 
-/// Evaluates one rule for a command. An `allow` matches the words as written. A rule that denies or asks also matches
-/// possible expansions: unknown words, the program under another path, and options before the subcommand. If only a
-/// possible expansion matches, the rule asks.
+/// Evaluates one rule for a command. `None` if the rule does not match. An `allow` matches only the words as written. A
+/// rule that denies or asks also matches unknown words, which may expand to anything, and the normalized command (other
+/// program path, options before the subcommand). If it matches only an alternative reading of the command, it asks.
 fn evaluate_rule(
     pattern: &CommandPattern,
     rule_decision: Decision,

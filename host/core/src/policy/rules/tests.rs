@@ -219,8 +219,11 @@ fn rule_invalid_matcher_is_rejected_with_a_reason() {
             "not a valid regular expression",
         ),
         (json!({"path": {"glob": "a[", }}), "not a valid glob"),
-        (json!({"path": {"min": 2, "max": 1}}), "no number"),
-        (json!({"path": {}}), "it has no condition"),
+        (
+            json!({"path": {"min": 2, "max": 1}}),
+            "must not be greater than `max`",
+        ),
+        (json!({"path": {}}), "a condition is missing"),
         (json!({"a..b": {"equals": 1}}), "a name is missing"),
         (json!({"path": {"inside": "../x"}}), "leads out"),
         (
@@ -229,7 +232,7 @@ fn rule_invalid_matcher_is_rejected_with_a_reason() {
         ),
         (
             json!({"path": {"not": {"not": {"equals": 1}}}}),
-            "holds one of",
+            "supports only",
         ),
     ] {
         let error = book(json!([{"when": when, "decision": "ask"}])).unwrap_err();
@@ -309,7 +312,7 @@ fn rule_that_misses_some_tools_names_them() {
     );
 }
 
-/// Effects of a call are matched by their own arguments, whatever arguments the tool takes.
+/// Rules match effects of a call by the effect's arguments, not by those of the tool.
 #[test]
 fn rule_about_effects_is_unused_without_matching_tools() {
     let when = |name: &str| json!({"tools": ["sample"], "when": {name: {"glob": "x**"}}, "decision": "deny"});

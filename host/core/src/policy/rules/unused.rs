@@ -1,4 +1,4 @@
-//! Argument rules that never match, or match everything.
+//! Finds argument rules that never match, match everything, or have no effect.
 
 use globset::Glob;
 use serde_json::Value;
@@ -12,8 +12,8 @@ use super::super::{COMMAND, REQUEST};
 use super::{ArgumentRule, ArgumentRules};
 
 impl ArgumentRules {
-    /// Finds rules that never match any of these tools, or are misleading; one line each. `is_denied` returns true if
-    /// every call of a tool is refused anyway.
+    /// Finds rules that never match a call of these tools, or are misleading. Returns one line for each problem.
+    /// `is_denied` returns true if every call of a tool is denied anyway.
     pub(in crate::policy) fn unused_rules(
         &self,
         tools: &[&Tool],
@@ -36,8 +36,8 @@ impl ArgumentRules {
             }
             if let Some(argument) = rule.guarded_argument().filter(|_| !is_unused) {
                 report(format!(
-                    "looks at the argument `{argument}` alone, and the same files can be reached by a search, a move or a \
-                     command; `files.deny` keeps them from every tool."
+                    "tests only the argument `{argument}`, but a search, a move or a command can reach the same files in \
+                     another way; `files.deny` hides files from every tool."
                 ));
             }
             for condition in rule
@@ -53,14 +53,14 @@ impl ArgumentRules {
                     _ => continue,
                 };
                 report(format!(
-                    "has a {kind} that matches everything (`{pattern}`); leave it out, or say `exists: true`."
+                    "has a {kind} that matches everything (`{pattern}`); leave it out, or write `exists: true`."
                 ));
             }
         }
         lines
     }
 
-    /// Returns the reason why the rule makes no difference, if it makes none.
+    /// Returns the reason why the rule has no effect. `None` if it has one.
     fn no_effect(
         &self,
         rule: &ArgumentRule,
@@ -95,7 +95,7 @@ impl ArgumentRules {
 }
 
 impl ArgumentRule {
-    /// Returns the path argument that the rule restricts, if it restricts one.
+    /// Returns the path argument that the rule restricts, if any.
     fn guarded_argument(&self) -> Option<&str> {
         if self.decision == Decision::Allow {
             return None;
@@ -109,7 +109,7 @@ impl ArgumentRule {
         })
     }
 
-    /// Finds tools in the rule's own list whose calls it never matches; one line each.
+    /// Finds tools in the rule's own list whose calls the rule never matches. Returns one line for each.
     fn unmatched_tools(&self, tools: &[&Tool]) -> Vec<String> {
         if self.tools.is_empty() {
             return Vec::new();
@@ -127,7 +127,7 @@ impl ArgumentRule {
             .collect()
     }
 
-    /// Returns the reason why the rule matches no call of these tools, if it matches none.
+    /// Returns the reason why the rule never matches a call of these tools. `None` if it may match one.
     fn never_matches(&self, tools: &[&Tool]) -> Option<String> {
         let applicable: Vec<_> = tools.iter().filter(|tool| self.applies_to(tool)).collect();
         if applicable.is_empty() {
@@ -145,7 +145,7 @@ impl ArgumentRule {
         Some(format!("can never match: {why}."))
     }
 
-    /// Returns the reason why the rule matches no call of this tool, if it matches none.
+    /// Returns the reason why the rule never matches a call of this tool. `None` if it may match one.
     fn mismatch(&self, tool: &Tool) -> Option<RuleMismatch> {
         // Effects of a call are checked too, with arguments of their own.
         let needs = [&tool.definition.needs, &tool.granted];
@@ -173,7 +173,7 @@ impl ArgumentRule {
     }
 }
 
-/// The reason why a rule matches no call of a tool.
+/// Reason why a rule never matches a call of a tool.
 enum RuleMismatch {
     /// The tool has no such argument.
     NoArgument(String),
@@ -182,7 +182,7 @@ enum RuleMismatch {
 }
 
 impl RuleMismatch {
-    /// The reason, if it holds for all tools of a rule.
+    /// Returns the reason as a clause about all tools of a rule.
     fn describe_for_all(&self) -> String {
         match self {
             Self::NoArgument(argument) => {
@@ -192,7 +192,7 @@ impl RuleMismatch {
         }
     }
 
-    /// The reason as a clause about one tool.
+    /// Returns the reason as a clause about one tool.
     fn describe_for_one(&self) -> String {
         match self {
             Self::NoArgument(argument) => format!("which takes no argument `{argument}`"),
@@ -206,7 +206,7 @@ fn is_required(schema: &Value, argument: &str) -> bool {
     required.is_some_and(|names| names.iter().any(|name| name == argument))
 }
 
-/// Finds two conditions that exclude each other, or one that cannot hold.
+/// Returns a description of two conditions that exclude each other, or of one that cannot hold.
 fn contradiction(conditions: &[ArgumentCondition]) -> Option<String> {
     for condition in conditions {
         if !condition.negated {
@@ -272,13 +272,14 @@ fn matches_all(glob: &Glob) -> bool {
     matches!(glob.glob(), "*" | "**" | "**/*" | "**/**")
 }
 
-/// Returns true if a pattern matches every text: the empty text, and also another one.
+/// Returns true if a regular expression seems to match every text: it matches both the empty text and a control
+/// character.
 pub(in super::super) fn is_every_text(pattern: &str) -> bool {
     let pattern = regex::Regex::new(pattern);
     pattern.is_ok_and(|pattern| pattern.is_match("") && pattern.is_match("\u{1}"))
 }
 
-/// Returns the reason why no value of this schema passes the test; `None` if one could.
+/// Returns the reason why no value of this schema passes the test. `None` if a value may pass.
 fn schema_mismatch(test: &ValueTest, schema: &Value) -> Option<String> {
     let expected = match test {
         ValueTest::Glob(_) | ValueTest::Regex(_) | ValueTest::Inside(_) => "string",
@@ -309,7 +310,7 @@ fn may_pass(test: &ValueTest, value: &Value) -> bool {
     match (test, value) {
         (ValueTest::Glob(glob), Value::String(text)) => glob.compile_matcher().is_match(text),
         (ValueTest::Regex(regex), Value::String(text)) => {
-            // An expression that does not compile is refused elsewhere.
+            // An expression that does not compile is rejected elsewhere.
             regex::Regex::new(regex).map_or(true, |regex| regex.is_match(text))
         }
         (ValueTest::Equals(expected), value) => expected == value,
@@ -332,7 +333,7 @@ fn json_type(value: &Value) -> &'static str {
     }
 }
 
-/// Returns true if the schema allows values of this type. A schema without `type` allows all.
+/// Returns true if the schema allows values of this type. A schema without `type` allows all types.
 fn allows_type(schema: &Value, json_type: &str) -> bool {
     let is_type = |word: &Value| word == json_type || (json_type == "number" && word == "integer");
     match &schema["type"] {

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn custom_tool_approval_default_applies_to_silent_tools() {
-    let said = |config: serde_json::Value, own: Decision, silent: bool| {
+    let decide = |config: serde_json::Value, own: Decision, silent: bool| {
         let mut tool = sample();
         tool.source = ToolSource::Custom;
         tool.definition.approval = own;
@@ -12,18 +12,18 @@ fn custom_tool_approval_default_applies_to_silent_tools() {
         decision(&policy(json!({"approval": config})), &tool)
     };
     let yes = || json!({"default": "preApproved"});
-    assert_eq!(said(yes(), Decision::Ask, true), Decision::Allow);
+    assert_eq!(decide(yes(), Decision::Ask, true), Decision::Allow);
     assert_eq!(
-        said(yes(), Decision::Ask, false),
+        decide(yes(), Decision::Ask, false),
         Decision::Ask,
-        "it has said so itself"
+        "the setting for all tools lowers a declared default"
     );
     assert_eq!(
-        said(json!({"default": "ask"}), Decision::Allow, true),
+        decide(json!({"default": "ask"}), Decision::Allow, true),
         Decision::Ask
     );
     assert_eq!(
-        said(json!({"default": "ask"}), Decision::Allow, false),
+        decide(json!({"default": "ask"}), Decision::Allow, false),
         Decision::Ask
     );
     let unread = of_files(vec![file(json!({"approval": yes()})).unaccepted()]);
@@ -33,7 +33,7 @@ fn custom_tool_approval_default_applies_to_silent_tools() {
     assert_eq!(
         decision(&unread, &tool),
         Decision::Ask,
-        "the file is not accepted"
+        "an unaccepted file lowers the default"
     );
 }
 
@@ -53,7 +53,7 @@ fn high_risk_tool_is_asked_by_default() {
         assert_eq!(
             decision(&policy(set), &tool),
             Decision::Allow,
-            "a person has said so"
+            "the person's setting does not apply"
         );
     }
 }

@@ -14,14 +14,14 @@ fn config(value: Value) -> Config {
     serde_json::from_value(value).unwrap()
 }
 
-/// `sample` answers to `alias` too.
+/// Creates the tool `sample` with the alias `alias`.
 fn sample() -> Tool {
     let mut sample = tool("sample");
     sample.aliases = vec![ToolName::new("alias").unwrap()];
     sample
 }
 
-/// A team's file and a user's.
+/// Creates a policy with a team's file and a user's file.
 fn policy(team: Value, user: Value) -> Policy {
     let (team, user) = (config(team), config(user));
     let files = vec![
@@ -31,7 +31,7 @@ fn policy(team: Value, user: Value) -> Policy {
     Policy::from_files(&user, files)
 }
 
-/// The limits of `sample` under both.
+/// Returns the limits of `sample` under both files.
 fn limits(team: Value, user: Value) -> Limits {
     policy(team, user).limits(&sample())
 }
@@ -53,11 +53,15 @@ fn team_limits_are_a_cap() {
         calls_per_minute: Some(7),
         ..own
     };
-    assert_eq!(capped, expected, "the smaller counts, key by key");
+    assert_eq!(capped, expected, "a limit is not the smaller of the two");
     let silent = limits(json!({"limits": {"callsPerMinute": 7}}), json!({}));
     assert_eq!(silent.calls_per_minute, Some(7));
     let wider = limits(json!({"limits": {"timeMs": 600_000}}), json!({}));
-    assert_eq!(wider.wall, Limits::default().wall, "a cap raises nothing");
+    assert_eq!(
+        wider.wall,
+        Limits::default().wall,
+        "the cap raised the limit"
+    );
     let longest = limits(json!({"tools": {"maxExecutionTime": 300}}), user);
     assert_eq!(longest.wall, Duration::from_millis(300));
 }

@@ -1,7 +1,7 @@
-//! The running and the waiting calls of one plugin.
+//! The running and waiting calls of one plugin.
 //!
-//! Each call brings the limit of the rules that it runs under. So a changed limit holds from the next call on, and the
-//! tools of one plugin can have different limits.
+//! Each call has its own limit, so a changed setting applies from the next call on, and the tools of one plugin can
+//! have different limits.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,14 +9,13 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-/// A waiting call, and the limit under which it may start.
+/// A waiting call. It may start when fewer than `max` calls run.
 struct QueuedCall {
     max: usize,
     start: oneshot::Sender<QueueSlot>,
 }
 
-/// Running and waiting calls. A call waits only while its limit is reached: each released slot starts at most one
-/// other.
+/// The number of running calls, and the waiting calls in order. Each released slot starts at most one waiting call.
 #[derive(Default)]
 struct Inner {
     running: usize,
@@ -27,11 +26,11 @@ struct Inner {
 #[derive(Default)]
 pub(super) struct PluginQueue(Mutex<Inner>);
 
-/// The slot of a running call, released when it is dropped.
+/// The slot of a running call. Dropping it releases the slot.
 pub(super) struct QueueSlot(Arc<PluginQueue>);
 
 impl PluginQueue {
-    /// Returns a slot if fewer than `max` calls run.
+    /// Returns a slot if fewer than `max` calls run, without waiting.
     pub(super) fn try_take(self: &Arc<Self>, max: usize) -> Option<QueueSlot> {
         let mut inner = self.0.lock();
         if inner.running >= max {
@@ -41,8 +40,8 @@ impl PluginQueue {
         Some(QueueSlot(Arc::clone(self)))
     }
 
-    /// Returns a slot as soon as fewer than `max` calls run. `None` if the queue is gone, which a caller that waits
-    /// in it cannot observe.
+    /// Waits until fewer than `max` calls run, and returns a slot. `None` if the queue was dropped, which cannot happen
+    /// while a caller waits in it.
     pub(super) async fn take(self: &Arc<Self>, max: usize) -> Option<QueueSlot> {
         let slot = {
             let mut inner = self.0.lock();
@@ -68,14 +67,14 @@ impl Drop for QueueSlot {
             next
         };
         if let Some(next) = next {
-            // If the caller has just gone, the slot is dropped, which wakes the next one.
+            // If the waiting caller was dropped in the meantime, the slot is dropped here and wakes the next call.
             let _ = next.start.send(QueueSlot(Arc::clone(&self.0)));
         }
     }
 }
 
 impl Inner {
-    /// Returns the first call that may start now, and removes calls whose callers have gone.
+    /// Removes and returns the first call that may start now. Also removes calls whose callers were dropped.
     fn next(&mut self) -> Option<QueuedCall> {
         let mut at = 0;
         while let Some(waiting) = self.waiting.get(at) {
@@ -115,9 +114,9 @@ mod tests {
         drop(third);
         assert!(poll(wide.as_mut()).is_pending());
         drop(first);
-        assert!(poll(narrow.as_mut()).is_pending(), "one still runs");
+        assert!(poll(narrow.as_mut()).is_pending(), "another call runs");
         let Poll::Ready(Some(wide)) = poll(wide.as_mut()) else {
-            panic!("a slot is free for it, despite the calls that wait before it");
+            panic!("a waiting call with a lower limit blocks a call with a higher limit");
         };
         drop(second);
         assert!(poll(narrow.as_mut()).is_pending());
@@ -136,8 +135,8 @@ mod tests {
             assert!(poll(behind.as_mut()).is_pending());
         }
         {
-            let mut told = pin!(queue.take(1));
-            assert!(poll(told.as_mut()).is_pending());
+            let mut woken = pin!(queue.take(1));
+            assert!(poll(woken.as_mut()).is_pending());
             drop(slot);
             assert!(poll(behind.as_mut()).is_ready());
         }

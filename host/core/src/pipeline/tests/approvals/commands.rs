@@ -1,4 +1,4 @@
-//! Tests of commands: judged before the call and while it runs, asked about once, and stored as patterns.
+//! Tests of commands: they are evaluated before and during the call, asked about once, and stored as patterns.
 
 use std::cell::Cell;
 
@@ -55,7 +55,7 @@ impl CommandRunner for Words {
     }
 }
 
-/// Runs this command, or the one that its arguments name, and returns the result.
+/// Runs this command, or else the command in its arguments, and returns the result.
 struct Runs(Option<&'static str>);
 
 impl Backend for Runs {
@@ -78,7 +78,7 @@ impl Backend for Runs {
                 assert_eq!(
                     permitted.timeout(),
                     permitted.limits().wall,
-                    "no more than the call has"
+                    "the time limit of the command exceeds the limit of the call"
                 );
                 ToolOutput {
                     content: vec![Content::text("ran")],
@@ -89,7 +89,7 @@ impl Backend for Runs {
     }
 }
 
-/// A granted tool that runs commands of these patterns.
+/// Creates a tool that was granted commands with these patterns.
 fn runner(patterns: &[&str], runs: Option<&'static str>) -> Tool {
     let mut tool = tool("sample");
     tool.definition.input_schema = Schema::parse(r#"{"type":"object"}"#).unwrap();
@@ -105,7 +105,7 @@ fn runner(patterns: &[&str], runs: Option<&'static str>) -> Tool {
     tool
 }
 
-/// The built-in tool: it may run whatever the settings allow.
+/// Creates the built-in tool, which may run any command that the settings allow.
 fn exec() -> Tool {
     let mut tool = runner(&["*"], None);
     tool.source = ToolSource::BuiltIn;
@@ -113,7 +113,7 @@ fn exec() -> Tool {
     tool
 }
 
-/// Settings that exclude questions about untrusted content.
+/// Returns settings under which untrusted content is not asked about.
 fn calm() -> Value {
     json!({"tools": {"sample": {"labels": {"acceptsUntrusted": true}}}})
 }
@@ -158,11 +158,11 @@ async fn exec_call_approval_covers_its_command_once() {
     );
     assert_eq!(
         card.always.unwrap().text,
-        "allow `sample` with command `make all`; what it runs is what the workspace says by then"
+        "allow `sample` with command `make all`; it then runs the current code of the workspace"
     );
     assert!(
         !room.ok(json!({"command": "make all"})).await,
-        "once is once"
+        "an approval for one call covers the next call"
     );
 }
 
@@ -185,7 +185,7 @@ async fn exec_always_covers_similar_commands_separately() {
     let text = room.script.cards.lock()[0].always.clone();
     let text = text.unwrap().text;
     assert!(
-        text.ends_with("what it runs is what the workspace says by then"),
+        text.ends_with("it then runs the current code of the workspace"),
         "{text}"
     );
     let both = json!({"command": "npm run build -- --x; cargo test a; pwd"});
@@ -210,7 +210,7 @@ async fn exec_always_covers_similar_commands_separately() {
     );
 }
 
-/// A tool in whose workspace every file has the content that the test sets.
+/// A backend for which every workspace file has the content that the test sets.
 struct Scripts(Runs, Arc<Mutex<String>>);
 
 impl Backend for Scripts {
@@ -354,7 +354,7 @@ async fn exec_unreadable_command_is_not_run() {
     assert_eq!(
         code(&outcome),
         Some(ToolErrorCode::Unavailable),
-        "nothing runs commands here"
+        "a command runs without a command runner"
     );
 }
 

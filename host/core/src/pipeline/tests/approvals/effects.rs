@@ -1,5 +1,5 @@
-//! Tests of the effect gate: the questions while a call runs, the stored answers, and that each effect is recorded
-//! first.
+//! Tests of the effect gate: approvals while a call runs, stored approvals, and the record of each effect before it is
+//! carried out.
 
 use super::*;
 use crate::needs::HostNeed;
@@ -35,7 +35,7 @@ impl Backend for Sends {
     }
 }
 
-/// A granted tool that sends these requests.
+/// Creates a granted tool that sends these requests.
 fn sender(sends: &'static [(&'static str, &'static str)]) -> Tool {
     let mut tool = tool("sample");
     tool.definition.input_schema = Schema::parse(r#"{"type":"object"}"#).unwrap();
@@ -52,7 +52,7 @@ fn sender(sends: &'static [(&'static str, &'static str)]) -> Tool {
 
 const POST: &[(&str, &str)] = &[("POST", "https://api.example/x?token=abc")];
 
-/// Settings that ask about POST, and not about untrusted content.
+/// Returns settings that ask about POST requests, but not about untrusted content.
 fn posts_ask() -> Value {
     let conditions = json!({"methodRequiresApproval": ["POST"]});
     json!({"tools": {"sample": {
@@ -142,7 +142,7 @@ async fn request_approved_before_the_call_is_not_asked_again() {
     let second = room(vec![sender(POST)], posts_ask(), answers());
     assert!(
         !second.ok(other).await,
-        "another request than the one that was shown"
+        "the approval of the call covers another request"
     );
     assert_eq!(second.asked(), 2);
 }
@@ -213,7 +213,7 @@ async fn request_is_refused_after_a_rule_denies_the_tool() {
     let outcome = room.pipeline.call(call("sample", json!({}))).await;
     assert_eq!(code(&outcome), Some(ToolErrorCode::PolicyDenied));
     assert!(
-        outcome.text().contains("no access any more"),
+        outcome.text().contains("no longer has access"),
         "{}",
         outcome.text()
     );
@@ -329,7 +329,7 @@ async fn request_is_not_sent_if_the_audit_fails() {
     );
 }
 
-/// A tool that sends requests wherever its arguments say.
+/// Creates a tool that sends requests to any URL in its arguments.
 fn goes_anywhere() -> Tool {
     let mut tool = sender(&[("GET", "http://evil.example/secret")]);
     tool.definition.needs.hosts[0].host = "*".into();

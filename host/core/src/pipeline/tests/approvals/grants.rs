@@ -1,8 +1,8 @@
-//! Tests of the card on which a grant is given.
+//! Tests of cards that offer a grant.
 
 use super::*;
 
-/// A plugin of two tools; `changes` is the comparison with its grant.
+/// Creates a plugin with two tools. `changes` are the changes since its grant.
 fn plugin(changes: Option<crate::grants::GrantChanges>) -> Vec<Tool> {
     let mut tools = ["sample", "quiet_one"].map(|name| {
         let mut tool = tool(name);
@@ -97,7 +97,7 @@ async fn grant_widening_is_not_approved_in_advance() {
     );
 }
 
-/// Lists the tools again, with the grants so far.
+/// Lists the tools again, with the stored grants.
 fn listed(tools: Vec<Tool>) -> PipelineSnapshot {
     PipelineSnapshot {
         registry: Registry::new(tools, vec![]),
@@ -111,7 +111,7 @@ async fn grant_revocation_applies_to_a_running_pipeline() {
     assert!(room.ok(json!({})).await);
     assert!(
         room.ok(json!({})).await,
-        "granted since the tools were listed"
+        "the new grant does not apply before the tools are listed again"
     );
     assert_eq!(room.asked(), 1);
     // `mimir tools revoke` has taken it out of the lock.

@@ -1,4 +1,4 @@
-//! Tests of the coverage of one answer, and of the audiences of a refusal's texts.
+//! Tests of the coverage of an approval, and of the texts of a refusal that models and persons see.
 
 use super::*;
 
@@ -25,7 +25,7 @@ async fn approval_is_separate_for_each_caller() {
     assert_eq!(
         room.asked(),
         2,
-        "an approved call of the agent does not approve a plugin's call"
+        "the approval of an agent's call covers a plugin's call"
     );
     {
         let cards = room.script.cards.lock();
@@ -125,7 +125,7 @@ async fn explain_names_the_stored_approval() {
     assert_eq!(
         room.ledger.used.load(Ordering::SeqCst),
         0,
-        "nothing was used"
+        "explain recorded the use of an approval"
     );
 }
 

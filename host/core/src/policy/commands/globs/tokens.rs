@@ -1,14 +1,15 @@
-//! The tokens of one component of a glob, and their matching.
+//! The tokens of one path component of a glob, and matching with them.
 
-/// One token of a glob. Letters are lower-case: some file systems ignore case.
+/// One token of a glob. Letters are in lower case, because some file systems ignore case.
 #[derive(Debug, PartialEq)]
 pub(super) enum GlobToken {
     /// Any characters, or none.
     Many,
     /// Any character.
     One,
-    /// A character in these ranges, or not in them.
+    /// A character in these ranges, or if the first field is true, a character outside them.
     Set(bool, Vec<(char, char)>),
+    /// This character.
     Is(char),
 }
 
@@ -35,7 +36,7 @@ impl GlobToken {
         }
     }
 
-    /// Returns true if it constrains the character, beyond a dot of a file extension.
+    /// Returns true if the token determines the character, and the character is not a dot as in a file extension.
     fn is_specific(&self) -> bool {
         match self {
             Self::Many | Self::One => false,
@@ -71,7 +72,8 @@ pub(super) fn tokens(glob: &str) -> Vec<GlobToken> {
     tokens
 }
 
-/// Parses the set after an opening bracket. Returns it with the text after the closing bracket.
+/// Parses the set after an opening bracket. Returns the set and the text after the closing bracket. `None` if the
+/// bracket is not closed.
 fn parse_set(text: &str) -> Option<(GlobToken, &str)> {
     let negation = text.strip_prefix(['!', '^']);
     let (negated, inside) = (negation.is_some(), negation.unwrap_or(text));
@@ -79,7 +81,7 @@ fn parse_set(text: &str) -> Option<(GlobToken, &str)> {
     let mut rest = inside.chars();
     loop {
         let mut c = rest.next()?;
-        // At the beginning, it is literal.
+        // At the beginning of a set, `]` is literal.
         if c == ']' && !ranges.is_empty() {
             return Some((GlobToken::Set(negated, ranges), rest.as_str()));
         }
@@ -100,7 +102,7 @@ fn parse_set(text: &str) -> Option<(GlobToken, &str)> {
 
 /// Returns true if the glob matches the name.
 pub(super) fn matches(glob: &[GlobToken], name: &str) -> bool {
-    // Most names differ at an end, which is checked first.
+    // Most names differ in the first or last character, which is checked first.
     let differs = |token: Option<&GlobToken>, c: Option<char>| match (token, c) {
         (Some(GlobToken::Is(expected)), Some(c)) => *expected != lower(c),
         _ => false,
@@ -138,8 +140,8 @@ pub(super) fn matches(glob: &[GlobToken], name: &str) -> bool {
     }
 }
 
-/// Returns a name with this prefix that the glob matches, if the glob itself contains enough of the prefix:
-/// `id_rs?.bak` may be `id_rsa.bak`, while `*a.bak` matches any other name with that ending.
+/// Returns a name with the prefix `begin` that the glob matches, if the glob contains enough of the prefix literally:
+/// `id_rs?.bak` may mean `id_rsa.bak`, while `*a.bak` also matches many other names.
 pub(super) fn match_with_prefix(glob: &[GlobToken], begin: &[char]) -> Option<String> {
     let enough = match glob.first() {
         Some(GlobToken::Is(_)) => 2,
@@ -179,8 +181,8 @@ pub(super) fn match_with_prefix(glob: &[GlobToken], begin: &[char]) -> Option<St
     None
 }
 
-/// Returns true if the glob may match a name with this suffix, and itself contains a part of it: `prod.e*` may be
-/// `prod.env` by its `.e`, while `prod*` matches any other name with that prefix.
+/// Returns true if the glob may match a name with the suffix `end`, and contains a part of the suffix literally:
+/// `prod.e*` may mean `prod.env`, while `prod*` also matches many other names.
 pub(super) fn can_end_with(glob: &[GlobToken], end: &[char], own_wildcards: bool) -> bool {
     if let (Some(GlobToken::Is(c)), Some(last)) = (glob.last(), end.last())
         && c != last
