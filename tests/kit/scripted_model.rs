@@ -192,11 +192,10 @@ fn answer(to: &mut TcpStream, path: &str, step: &Step, at: usize) -> std::io::Re
     match step {
         Step::Overloaded => {
             let message = "there is too much to do";
-            send(match path.ends_with("/messages") {
-                true => {
-                    json!({"type": "error", "error": {"type": "overloaded_error", "message": message}})
-                }
-                false => json!({"type": "error", "error": {"message": message}}),
+            send(if path.ends_with("/messages") {
+                json!({"type": "error", "error": {"type": "overloaded_error", "message": message}})
+            } else {
+                json!({"type": "error", "error": {"message": message}})
             })?;
         }
         Step::Hangs(_) => std::thread::sleep(Duration::from_secs(600)),

@@ -182,13 +182,14 @@ const TOOLS_KEYS: [&str; 4] = [
 const TOKEN_PRICE_RANGE: std::ops::RangeInclusive<f64> = 0.0..=1_000_000.0;
 
 fn parse_price<E: de::Error>(dollars: f64) -> Result<f64, E> {
-    match TOKEN_PRICE_RANGE.contains(&dollars) {
-        true => Ok(dollars),
-        false => Err(E::custom(format!(
+    if TOKEN_PRICE_RANGE.contains(&dollars) {
+        Ok(dollars)
+    } else {
+        Err(E::custom(format!(
             "tools.tokenPrice: {dollars} is out of range: expected {} to {} dollars for a million tokens",
             TOKEN_PRICE_RANGE.start(),
             TOKEN_PRICE_RANGE.end()
-        ))),
+        )))
     }
 }
 

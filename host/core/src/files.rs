@@ -33,9 +33,10 @@ pub fn open_with(path: &Path, links: LinkPolicy, options: &mut OpenOptions) -> i
     };
     let file = options.open(path)?;
     // The file may have been replaced since the check.
-    match is_same(&checked, &file.metadata()?) {
-        true => Ok(file),
-        false => Err(replaced_error(path)),
+    if is_same(&checked, &file.metadata()?) {
+        Ok(file)
+    } else {
+        Err(replaced_error(path))
     }
 }
 
@@ -141,9 +142,10 @@ fn checked_metadata(path: &Path, links: LinkPolicy) -> io::Result<Metadata> {
 fn create(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let file = options.open(path)?;
     let checked = checked_metadata(path, LinkPolicy::Refuse)?;
-    match is_same(&checked, &file.metadata()?) {
-        true => Ok(file),
-        false => Err(replaced_error(path)),
+    if is_same(&checked, &file.metadata()?) {
+        Ok(file)
+    } else {
+        Err(replaced_error(path))
     }
 }
 

@@ -44,9 +44,10 @@ pub const ANY_HOST: &str = "*";
 impl HostNeed {
     /// Parses the host pattern.
     pub fn pattern(&self) -> Result<HostPattern, HostPatternError> {
-        match self.is_any() {
-            true => Ok(HostPattern::any()),
-            false => self.host.parse(),
+        if self.is_any() {
+            Ok(HostPattern::any())
+        } else {
+            self.host.parse()
         }
     }
 
@@ -214,9 +215,10 @@ impl Needs {
         }
         for need in &self.hosts {
             let methods = need.methods.join(", ");
-            let host = match need.is_any() {
-                true => "any host that `network` in the settings allows",
-                false => &need.host,
+            let host = if need.is_any() {
+                "any host that `network` in the settings allows"
+            } else {
+                &need.host
             };
             lines.push(format!(
                 "send {methods} to {host}{}",

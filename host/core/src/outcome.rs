@@ -276,9 +276,10 @@ impl Outcome {
         };
         let parts = output.content.iter().filter_map(part_tokens).sum();
         let is_text = |part: &Content| matches!(part, Content::Text { .. });
-        match output.content.iter().any(is_text) {
-            true => parts,
-            false => parts + json_tokens(&output.structured),
+        if output.content.iter().any(is_text) {
+            parts
+        } else {
+            parts + json_tokens(&output.structured)
         }
     }
 

@@ -324,12 +324,11 @@ impl PathRules {
     /// file or a directory.
     pub(crate) fn blocking_rule(&self, path: &str, writes: bool) -> Option<&PathRule> {
         let verdict = self.check(path);
-        match writes {
-            true => {
-                let file = self.check_file(path).against_writing();
-                file.or(verdict.against_writing())
-            }
-            false => verdict.against_reading(),
+        if writes {
+            let file = self.check_file(path).against_writing();
+            file.or(verdict.against_writing())
+        } else {
+            verdict.against_reading()
         }
     }
 

@@ -236,9 +236,10 @@ impl RunCode {
         let failed = !matches!(&ran.result, Ok(finished) if finished.exit_code == 0);
         Ok(CodeRunResult {
             by: CodeBackend::Wasm.as_str(),
-            note: match failed {
-                true => engine.lacks(language).to_owned(),
-                false => String::new(),
+            note: if failed {
+                engine.lacks(language).to_owned()
+            } else {
+                String::new()
             },
             ran,
         })

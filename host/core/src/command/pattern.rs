@@ -98,9 +98,12 @@ mod tests {
     use super::*;
 
     fn words(text: &str) -> Vec<ShellWord> {
-        let word = |text: &str| match text.starts_with('$') {
-            true => ShellWord::Unknown(text.to_owned()),
-            false => ShellWord::Known(text.to_owned()),
+        let word = |text: &str| {
+            if text.starts_with('$') {
+                ShellWord::Unknown(text.to_owned())
+            } else {
+                ShellWord::Known(text.to_owned())
+            }
         };
         text.split(' ').map(word).collect()
     }

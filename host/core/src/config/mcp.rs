@@ -127,11 +127,13 @@ impl McpServerSettings {
         bind_mounts.extend(self.bind_mounts.iter().cloned());
         SandboxSettings {
             mode: self.sandbox.or(base.mode),
-            network_access: match self.network.is_empty() {
-                false => Some(true),
+            network_access: if !self.network.is_empty() {
+                Some(true)
+            } else if self.package.is_some() {
                 // The network access of commands does not extend to a third-party package.
-                true if self.package.is_some() => self.network_access,
-                true => self.network_access.or(base.network_access),
+                self.network_access
+            } else {
+                self.network_access.or(base.network_access)
             },
             bind_mounts,
             ..base.clone()

@@ -106,8 +106,9 @@ pub(super) fn service_named(host: &NetworkHost) -> Option<&'static str> {
 /// `fe80::/10` addresses may carry a zone in bits that are zero by the RFC.
 pub(super) fn without_zone(address: Ipv6Addr) -> Ipv6Addr {
     let [first, .., e, f, g, h] = address.segments();
-    match address.is_unicast_link_local() {
-        true => Ipv6Addr::new(first & 0xffc0, 0, 0, 0, e, f, g, h),
-        false => address,
+    if address.is_unicast_link_local() {
+        Ipv6Addr::new(first & 0xffc0, 0, 0, 0, e, f, g, h)
+    } else {
+        address
     }
 }

@@ -169,12 +169,12 @@ fn parse_hosts(text: &str) -> Result<HostMatcher, HostPatternFault> {
 
 /// Splits a host from its port.
 fn split_port(text: &str) -> Result<(&str, Option<u16>), HostPatternFault> {
-    let end = match text.starts_with('[') {
-        true => text
-            .find(']')
+    let end = if text.starts_with('[') {
+        text.find(']')
             .map(|at| at + 1)
-            .ok_or(HostPatternFault::Brackets)?,
-        false => text.find(':').unwrap_or(text.len()),
+            .ok_or(HostPatternFault::Brackets)?
+    } else {
+        text.find(':').unwrap_or(text.len())
     };
     let (host, tail) = text.split_at(end);
     match tail.strip_prefix(':') {
@@ -201,9 +201,10 @@ fn parse_range(address: &str, tail: &str) -> Result<(HostMatcher, Option<u16>), 
         .and_then(|inner| inner.strip_suffix(']'));
     let Ok(address) = inner.unwrap_or(address).parse::<IpAddr>() else {
         return Err(
-            match tail.bytes().all(|byte| byte.is_ascii_digit()) && !tail.is_empty() {
-                true => HostPatternFault::Range,
-                false => HostPatternFault::Path,
+            if tail.bytes().all(|byte| byte.is_ascii_digit()) && !tail.is_empty() {
+                HostPatternFault::Range
+            } else {
+                HostPatternFault::Path
             },
         );
     };

@@ -44,9 +44,10 @@ impl CodeSnippet {
             );
             return Err(ToolError::new(ToolErrorCode::InvalidInput, message));
         }
-        let (code, stdin) = match long {
-            true => ("", self.code.as_bytes().to_vec()),
-            false => (self.code.as_str(), self.stdin.clone()),
+        let (code, stdin) = if long {
+            ("", self.code.as_bytes().to_vec())
+        } else {
+            (self.code.as_str(), self.stdin.clone())
         };
         let program = self.language.interpreter();
         // Python buffers its output to a pipe until it ends; a stopped program would lose it.
