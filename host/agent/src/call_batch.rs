@@ -126,7 +126,7 @@ impl CallBatch<'_> {
             results,
             calls_made: to_run.len() as u64,
             hit_call_limit,
-            // The sum of the receipts excludes approvals but counts parallel calls twice; the wall time does the reverse.
+            // Receipts exclude time spent on approvals. The sum of parallel calls can exceed the wall time.
             time: elapsed.min(total_time),
         }
     }

@@ -122,7 +122,7 @@ impl ModelProvider {
         }
     }
 
-    /// Shortens a provider's message, masks secrets, and escapes control characters.
+    /// Shortens a provider's message to one line with secrets masked.
     fn mask_text(&self, text: &str) -> String {
         let mut text = prefix(text, MAX_ERROR_CHARS).to_owned();
         match self.vault.redactor() {

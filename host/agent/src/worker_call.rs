@@ -1,7 +1,7 @@
 //! The tool `worker_call`, which runs a task of a worker.
 //!
-//! The worker's tool calls are nested calls on the caller's pipeline, restricted by the worker's file. So a worker never
-//! has more permissions than its caller, at any depth.
+//! The worker's tool calls are nested calls on the caller's pipeline, restricted by the worker's file. So a worker
+//! never has more permissions than its caller, at any depth.
 //!
 //! Out of scope: reading worker files, and selecting each worker's tools.
 

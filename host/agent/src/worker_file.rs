@@ -86,8 +86,8 @@ pub struct Worker {
 const DESCRIPTION_MAX: usize = 500;
 
 impl Worker {
-    /// Validates the settings of a worker's file. `lines` maps the file's keys to line numbers. The error is the invalid
-    /// key and the reason.
+    /// Validates the settings of a worker's file. `lines` maps the file's keys to line numbers. The error is the
+    /// invalid key and the reason.
     pub fn new(
         name: &str,
         file: &str,
