@@ -1,4 +1,5 @@
-//! Pipeline ports for tests: an in-memory audit log, an approver with a fixed answer, a command runner without programs.
+//! Pipeline ports for tests: an in-memory audit log, an approver with a fixed answer, a command runner that only
+//! parses.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,5 +1,5 @@
-//! Native programs: the request to run one, and the port to the shells and sandboxes. Reading a program, and the facts
-//! about the commands in it, are in `mimir-commands`.
+//! Commands: requests to run native programs, and the port to shells and sandboxes. The crate `mimir-commands` parses
+//! programs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,31 +27,31 @@ pub use verdict::CommandVerdict;
 pub struct CommandRequest {
     /// The program.
     pub program: CommandProgram,
-    /// The working directory, relative to the workspace root, with `/` between components; the root itself if `None`.
+    /// The working directory, relative to the workspace root, with `/` between components. `None` is the root.
     pub directory: Option<String>,
-    /// Variables in addition to the few that every command gets.
+    /// Environment variables, in addition to the default environment.
     pub environment: Vec<(String, String)>,
     /// The standard input.
     pub stdin: Vec<u8>,
-    /// The time limit, within the limit of the call.
+    /// The time limit, capped by the call's.
     pub timeout: Option<Duration>,
-    /// The sandbox to use, among those that the settings permit.
+    /// The requested sandbox. The settings determine which sandboxes are permitted.
     pub target: CommandTarget,
 }
 
-/// The environment that a command runs in. The policy checks do not depend on it.
+/// The sandbox that a command runs in. The policy checks do not depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CommandTarget {
-    /// The default sandbox of commands.
+    /// The configured sandbox.
     #[default]
     Default,
-    /// The default sandbox, but with the programs of this machine, which a container does not have.
+    /// A sandbox with the host's programs, which containers do not have.
     HostPrograms,
-    /// A container of the image that the settings name for code of this language.
+    /// A container of the image configured for this language.
     Container(CodeLanguage),
 }
 
-/// The output stream of a chunk.
+/// An output stream of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandStream {
     /// Standard output.
@@ -60,10 +60,10 @@ pub enum CommandStream {
     Stderr,
 }
 
-/// The result of a command that ran.
+/// The result of a completed command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandOutput {
-    /// The exit code; 128 plus the signal number for a command ended by a signal, as in shells.
+    /// The exit code; 128 plus the signal number if a signal killed the command, as in shells.
     pub exit_code: i32,
     /// Standard output.
     pub stdout: CapturedOutput,
@@ -73,14 +73,14 @@ pub struct CommandOutput {
     pub combined: CapturedOutput,
     /// The running time.
     pub duration: Duration,
-    /// Workspace files that agents or build tools execute automatically and that the command created or changed.
+    /// Workspace files created or changed by the command that agents or build tools execute automatically.
     pub changed_auto_run_files: Vec<String>,
 }
 
-/// Output within the limit: the middle of a longer output is dropped.
+/// Captured output. The middle of output beyond the limit is dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CapturedOutput {
-    /// The captured bytes, with a note in place of dropped ones.
+    /// The captured bytes, with a note in place of dropped bytes.
     pub bytes: Vec<u8>,
     /// The number of dropped bytes.
     pub omitted_bytes: u64,
@@ -93,13 +93,13 @@ pub struct JobId(pub u32);
 /// The status of a background command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobStatus {
-    /// Its id.
+    /// The id of the command.
     pub id: JobId,
     /// The command as requested.
     pub command: String,
     /// The exit code, once it has ended.
     pub exit_code: Option<i32>,
-    /// The time since it was started, or its total running time.
+    /// The time since the start, or the total running time of an ended command.
     pub duration: Duration,
 }
 
@@ -110,20 +110,20 @@ pub struct OutputChunk {
     pub bytes: Vec<u8>,
     /// The position of the next chunk.
     pub next: u64,
-    /// Bytes between the requested position and this chunk that are no longer stored.
+    /// Number of bytes between the requested position and this chunk that are no longer stored.
     pub omitted_bytes: u64,
 }
 
-/// The owner of a background command. Others cannot see the command.
+/// The owner of a background command. Other owners cannot see the command.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobOwner {
-    /// The session, whose end kills the command.
+    /// The session. Its end kills the command.
     pub session: String,
-    /// The location of the plugin that started it.
+    /// The location of the plugin that started the command.
     pub plugin: String,
 }
 
-/// An open connection to a server of a session. Core only passes it on: the runner and the backend agree on its type, a
+/// An open connection to a server of a session. Its type is opaque to this crate: the runner and the backend use a
 /// [`std::net::TcpStream`].
 pub struct SessionConnection(Box<dyn std::any::Any + Send>);
 
@@ -133,7 +133,7 @@ impl SessionConnection {
         Self(Box::new(stream))
     }
 
-    /// The stream, if it is of this type.
+    /// Returns the stream if it has the type `T`.
     pub fn into_stream<T: 'static>(self) -> Option<T> {
         self.0.downcast().ok().map(|stream| *stream)
     }
@@ -141,28 +141,29 @@ impl SessionConnection {
 
 /// The port to shells and sandboxes.
 pub trait CommandRunner: Send + Sync {
-    /// Parses a program into the commands it runs, looking inside wrappers. Returns [`ToolErrorCode::InvalidInput`] for
-    /// a text that cannot be a program; parts that cannot be analysed are [`ParsedProgram::unknown`].
+    /// Parses a program into the commands that it runs, including those inside wrappers such as `xargs`. Fails with
+    /// [`ToolErrorCode::InvalidInput`] for text that cannot be a program. Parts that cannot be analysed are in
+    /// [`ParsedProgram::unknown`].
     fn parse_program(&self, program: &CommandProgram) -> Result<ParsedProgram, ToolError>;
 
-    /// The workspace root inside the sandbox: an absolute path, with `/` between components and no trailing `/`.
+    /// Returns the workspace root inside the sandbox, as an absolute path with `/` between components and no trailing
+    /// `/`.
     fn root(&self) -> Option<&str>;
 
-    /// The workspace file that may select the version of this program for a folder, as a path from the root; `folder`
-    /// likewise. `None` if there is no such file.
+    /// Returns the workspace file that may select the version of a program in a folder. Both paths are relative to the
+    /// root. `None` if there is no such file.
     fn version_file(&self, program: &str, folder: &str) -> Option<String> {
         let _ = (program, folder);
         None
     }
 
-    /// Returns true if commands reach the network only by requests that are checked one by one, or not at all.
+    /// Returns true if commands have no network access, or only through requests that are checked one by one.
     fn confines_network(&self) -> bool {
         false
     }
 
-    /// The name of the sandbox that a command would run in. Fails with the reason if no sandbox is available, or if
-    /// `program` is missing where the sandbox uses the programs of this machine. The content of an image is not known
-    /// here.
+    /// Returns the name of the sandbox that a command would run in. Fails if the sandbox is not available, or if the
+    /// sandbox uses host programs and `program` is missing. Container images are not searched for the program.
     fn sandbox_name<'a>(
         &'a self,
         target: CommandTarget,
@@ -172,7 +173,7 @@ pub trait CommandRunner: Send + Sync {
         Box::pin(std::future::ready(Err(unavailable())))
     }
 
-    /// Runs a command to its end. Dropping the future kills it with its descendants.
+    /// Runs a command until it ends. Dropping the future kills the command and its descendants.
     fn run(
         &self,
         command: PermittedCommand,
@@ -182,25 +183,25 @@ pub trait CommandRunner: Send + Sync {
         Box::pin(std::future::ready(Err(unavailable())))
     }
 
-    /// Starts a command in the background, which runs until its session ends.
+    /// Starts a command in the background. It is killed when its session ends.
     fn start(&self, command: PermittedCommand) -> BoxFuture<'_, Result<JobId, ToolError>> {
         drop(command);
         Box::pin(std::future::ready(Err(unavailable())))
     }
 
-    /// Lists the background commands.
+    /// Lists the background commands of an owner.
     fn jobs(&self, owner: &JobOwner) -> Vec<JobStatus> {
         let _ = owner;
         Vec::new()
     }
 
-    /// The output of a command from `begin` on, in bytes of both streams together.
+    /// Returns the output of a command from position `begin` on, a byte offset in the combined streams.
     fn output(&self, owner: &JobOwner, job: JobId, begin: u64) -> Result<OutputChunk, ToolError> {
         let _ = (owner, job, begin);
         Err(unavailable())
     }
 
-    /// Kills a command with its descendants, and waits until they have exited.
+    /// Kills a command and its descendants, and waits until they have exited.
     fn stop<'a>(
         &'a self,
         owner: &'a JobOwner,
@@ -210,13 +211,13 @@ pub trait CommandRunner: Send + Sync {
         Box::pin(std::future::ready(Err(unavailable())))
     }
 
-    /// The ports declared for background commands of this session: requests of the session reach their servers there.
+    /// Returns the ports declared by background commands of a session. The session's requests can reach their servers.
     fn served_ports(&self, session: &str) -> Vec<u16> {
         let _ = session;
         Vec::new()
     }
 
-    /// Connects to one of these ports, on the loopback of the session's commands.
+    /// Connects to a declared port on the loopback interface of the session's commands.
     fn connect<'a>(
         &'a self,
         session: &'a str,
@@ -234,7 +235,7 @@ pub trait CommandRunner: Send + Sync {
     }
 }
 
-/// A runner for hosts that cannot run commands: every method fails or returns nothing.
+/// A runner for hosts without commands: every method fails or returns nothing.
 pub struct NoCommandRunner;
 
 impl CommandRunner for NoCommandRunner {
@@ -254,10 +255,10 @@ fn unavailable() -> ToolError {
     )
 }
 
-/// Maximum characters of a command on one line of an approval card.
+/// Maximum length of a command on a line of an approval card, in characters.
 const DISPLAY_LINE_MAX: usize = 160;
 
-/// The command for a person: shortened to one line, and safe to print.
+/// Formats a command for display: shortened to one line, and safe to print.
 pub(crate) fn display_line(command: &ParsedCommand) -> String {
     let line = command.to_line();
     let cut = crate::text::prefix(&line, DISPLAY_LINE_MAX);
