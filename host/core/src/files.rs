@@ -1,8 +1,8 @@
 //! Safe access to mimir's own files.
 //!
 //! A checkout may contain a link, a pipe or a device at the path of such a file. A link could lead anywhere, and
-//! reading a pipe could block forever. So everything below `.mimir` is accessed through this module, or relative to an open
-//! folder of the workspace.
+//! reading a pipe could block forever. So everything below `.mimir` is accessed through this module, or relative to an
+//! open folder of the workspace.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Error, ErrorKind, Read as _, Write as _};

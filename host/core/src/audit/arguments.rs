@@ -77,14 +77,14 @@ mod tests {
             "list": vec!["y".repeat(1000); 1000],
             "deep": deep,
         });
-        let shortened_copy = brief(&long);
+        let brief_copy = brief(&long);
         assert_eq!(
-            shortened_copy["content"],
+            brief_copy["content"],
             format!("{}… ({} bytes more)", "ä".repeat(200), (1 << 21) - 400)
         );
-        assert_eq!(shortened_copy["list"][ITEMS_MAX], "… (980 more)");
-        assert!(shortened_copy.to_string().len() < 8000);
-        assert!(shortened_copy["deep"].to_string().contains("… (1 more)"));
+        assert_eq!(brief_copy["list"][ITEMS_MAX], "… (980 more)");
+        assert!(brief_copy.to_string().len() < 8000);
+        assert!(brief_copy["deep"].to_string().contains("… (1 more)"));
     }
 
     #[test]
