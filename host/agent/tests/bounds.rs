@@ -147,6 +147,6 @@ async fn prompt_that_does_not_fit_is_not_sent() {
     );
     assert!(
         room.script.asked().is_empty(),
-        "what does not fit is not sent"
+        "a conversation that does not fit was sent"
     );
 }

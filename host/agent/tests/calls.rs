@@ -161,7 +161,7 @@ async fn approval_denial_reaches_the_model_as_a_code() {
         assert!(result.starts_with("APPROVAL_DENIED: "), "{result}");
         assert!(
             !result.contains("mimir approvals"),
-            "the way out is not for models: {result}"
+            "the model got a remedy: {result}"
         );
     }
 }
@@ -212,7 +212,7 @@ async fn untrusted_results_are_marked_even_if_cut() {
         let word = &second["[untrusted ".len()..][..16];
         assert!(
             second.ends_with(&format!("[end of untrusted {word}]")),
-            "its end is still there"
+            "the end mark is missing"
         );
     }
 }

@@ -21,7 +21,10 @@ async fn provider_busy_is_retried_after_the_requested_delay() {
         let mut room = Room::new(api, vec![busy("0"), busy("1"), says("now")]);
         let start = Instant::now();
         assert_eq!(room.task("go").await, Ok(TaskEnd::Finished));
-        assert!(start.elapsed().as_millis() >= 1_000, "it said when");
+        assert!(
+            start.elapsed().as_millis() >= 1_000,
+            "the requested delay was not kept"
+        );
         let again = room.seen.of("again");
         assert_eq!(again.len(), 2);
         assert_eq!(
@@ -33,7 +36,7 @@ async fn provider_busy_is_retried_after_the_requested_delay() {
         assert_eq!(room.conversation.spent.turns, 1);
         assert!(
             room.conversation.spent.time_ms >= 1_000,
-            "waiting takes of the time"
+            "the delay was not counted"
         );
     }
 }
@@ -215,15 +218,11 @@ async fn conversation_too_long_for_the_provider_is_trimmed() {
         assert_eq!(asked.len(), 4);
         assert_eq!(asked[2].results().len(), 2);
         let results = asked[3].results();
-        assert_eq!(
-            results.len(),
-            1,
-            "the older round is left out, and so is its call"
-        );
+        assert_eq!(results.len(), 1, "the older round was sent");
         assert!(results[0].starts_with("bbbb"));
         assert!(
             asked[3].body.to_string().contains("\"go\""),
-            "the task is not"
+            "the task was left out"
         );
         assert_eq!(room.seen.of("leftOut").len(), 1);
     }

@@ -446,7 +446,7 @@ fn worker_invalid_file_error_names_the_key() {
         (
             json!({"instructions": "x", "name": "other"}),
             "name",
-            "belongs to `w`",
+            "differs from the file name `w`",
         ),
         (
             json!({"instructions": "x", "tools": []}),

@@ -162,7 +162,7 @@ impl Schema {
             return Err(ToolError::new(
                 ToolErrorCode::InvalidInput,
                 format!(
-                    "{what} must match the schema, but does not. Listing the failures would take too long: pass less at a time to see them"
+                    "{what} must match the schema, but does not; listing the failures would take too long, so pass less at a time to see them"
                 ),
             ));
         }

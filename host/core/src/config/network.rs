@@ -377,10 +377,7 @@ mod tests {
         assert_eq!(verdict_of(&all, "http://c.example/"), "unlisted");
         assert_eq!(verdict_of(&all, "http://127.0.0.1/"), "refused");
         let fixed = all.addresses(&RequestTarget::parse("http://b.example/").unwrap());
-        assert_eq!(
-            fixed, None,
-            "the weaker files do not fix it to that address"
-        );
+        assert_eq!(fixed, None, "the address of an unaccepted file was used");
         assert_eq!(
             verdict_of(&file.network(Some("fetch")), "http://c.example/"),
             "unlisted"

@@ -104,7 +104,8 @@ impl SchemaShape {
         order::mark_shared(&mut parts);
         let (schemas, nesting) = order::same_value_bounds(&parts).ok_or_else(|| {
             InvalidSchema(
-                "a reference leads back to itself without descending into a member or an item".into(),
+                "a reference leads back to itself without descending into a member or an item"
+                    .into(),
             )
         })?;
         if nesting > NESTING_MAX {
