@@ -83,14 +83,14 @@ async fn reply_that_is_cut_is_retried_and_discarded() {
         let again = room.seen.of("again");
         assert_eq!(again.len(), 2);
         assert_eq!(again[0]["heard"], true);
-        let kept = serde_json::to_string(&room.conversation).unwrap();
-        assert!(!kept.contains("nine hund"), "{kept}");
+        let stored = serde_json::to_string(&room.conversation).unwrap();
+        assert!(!stored.contains("nine hund"), "{stored}");
         // The call was made once.
         assert_eq!(room.audit.of("call").len(), 1);
     }
 }
 
-/// The cost of tokens at one dollar each.
+/// Returns the cost of tokens at one dollar each.
 fn cost_at_one_dollar_per_token(tokens: u64) -> f64 {
     f64::from(u32::try_from(tokens).unwrap())
 }
@@ -132,8 +132,8 @@ async fn reply_that_is_cut_or_cancelled_counts_as_usage() {
 #[tokio::test]
 async fn provider_permanent_error_is_reported_once_without_the_key() {
     for api in APIS {
-        let said = r#"{"error":{"message":"Incorrect API key provided: key-of-the-test-5417."}}"#;
-        let mut room = Room::new(api, vec![Step::Status(401, vec![], said)]);
+        let body = r#"{"error":{"message":"Incorrect API key provided: key-of-the-test-5417."}}"#;
+        let mut room = Room::new(api, vec![Step::Status(401, vec![], body)]);
         let error = room.task("go").await.unwrap_err();
         assert_eq!(
             (error.code, room.script.asked().len()),

@@ -372,7 +372,7 @@ mod tests {
         assert_eq!(
             verdict_of(&all, "https://a.example/"),
             "refused",
-            "its port"
+            "the blocked port was allowed"
         );
         assert_eq!(verdict_of(&all, "http://c.example/"), "unlisted");
         assert_eq!(verdict_of(&all, "http://127.0.0.1/"), "refused");

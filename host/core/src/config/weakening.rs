@@ -476,7 +476,10 @@ mod tests {
         let tool = file.tools.each["a"].limits.over(file.limits());
         assert_eq!((tool.memory, tool.fuel), (Limits::default().memory, 3));
         assert_eq!(file.audit, below.audit);
-        assert_eq!(file.approvals.timeout_ms, 1, "it is shorter");
+        assert_eq!(
+            file.approvals.timeout_ms, 1,
+            "the shorter timeout was reverted"
+        );
         assert_eq!(file.approvals.lease_days, below.approvals.lease_days);
         // A secret that is only masked is given to no tool.
         assert!(file.secrets.is_empty());

@@ -202,7 +202,7 @@ mod tests {
         let snippet = RunCodeArgs::parse(&arguments).unwrap().snippet();
         let error = snippet.command(CommandTarget::HostPrograms).unwrap_err();
         assert_eq!(error.code, ToolErrorCode::InvalidInput);
-        assert!(error.message.contains("into a file"), "{error}");
+        assert!(error.message.contains("to a file"), "{error}");
     }
 
     #[test]
