@@ -217,7 +217,7 @@ async fn worker_has_only_the_tools_of_its_toolsets() {
 #[tokio::test]
 async fn worker_file_only_tightens_the_rules_of_the_caller() {
     let custom = |approval: Value| json!({"custom": {"module": "math", "tools": ["fibonacci", "factorial"], "approval": approval}});
-    // The caller's rule for `fibonacci`, the worker's file, and true if the call needs approval; `None` if it is denied.
+    // The caller's rule for `fibonacci`, the worker's file, and true if the call needs approval. `None` is a denial.
     for (caller, own, asked) in [
         ("allow", json!({"default": "preApproved"}), Some(false)),
         ("allow", json!({}), Some(true)),

@@ -113,7 +113,8 @@ impl Default for NetworkRules {
 /// assert!(policy.judge(&target, "GET").is_allowed());
 /// assert!(policy.judge_address(&target, "93.184.215.14".parse()?).is_ok());
 /// assert!(policy.judge_address(&target, "10.0.0.1".parse()?).is_err());
-/// assert!(matches!(policy.judge(&RequestTarget::parse("https://else.example/")?, "GET"), NetworkVerdict::Unlisted(_)));
+/// let other = RequestTarget::parse("https://other.example/")?;
+/// assert!(matches!(policy.judge(&other, "GET"), NetworkVerdict::Unlisted(_)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
