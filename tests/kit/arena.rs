@@ -7,14 +7,14 @@ use mimir_testkit::{Approve, Quarantined, Testkit, Value, json};
 
 use crate::{Guest, guests};
 
-/// Most time that anything may take beyond the limits of a test: generous, for a slow machine and a debug build.
+/// Maximum time that an operation may take beyond a test's own limits. Generous, for slow machines and debug builds.
 pub const BOUND: Duration = Duration::from_secs(20);
 
-/// Most memory that this process may ever have used. All guests of all concurrent tests need much less; a successful
-/// attack would need far more.
+/// Maximum peak memory of this process, in bytes. All guests of all concurrent tests use much less; a successful attack
+/// would use far more.
 const MEMORY_MAX: u64 = 6 << 30;
 
-/// A kit with a hostile guest and an honest one.
+/// A test kit with a hostile guest and an honest one (`echo`).
 pub struct Arena {
     kit: Testkit,
     guest: Guest,
@@ -22,7 +22,7 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// Loads both guests. Loading must end in time, too.
+    /// Loads both guests, with a wall clock limit of three seconds. Asserts that loading ends in time.
     pub fn new(guest: Guest) -> Self {
         let kit = Testkit::empty().unwrap();
         kit.add(guests::ECHO.path).unwrap();
@@ -53,25 +53,25 @@ impl Arena {
         self.settings(json!({ "limits": limits }))
     }
 
-    /// Sets the person's answer.
+    /// Sets the answer to approval questions.
     pub fn person(mut self, approve: Approve) -> Self {
         self.kit = self.kit.approve(approve);
         self
     }
 
-    /// Sets the whole config.
+    /// Replaces all settings.
     pub fn settings(mut self, config: Value) -> Self {
         self.kit = self.kit.settings(config).unwrap();
         self
     }
 
-    /// The kit.
+    /// Returns the test kit.
     pub fn kit(&self) -> &Testkit {
         &self.kit
     }
 
-    /// Calls the guest. Asserts that the call ends in time, that the host's memory has not grown, and that the next
-    /// call of another tool works.
+    /// Calls the guest. Asserts that the call ends in time, that the host's peak memory is below the maximum, and that
+    /// the honest guest still works.
     pub fn call(&self, arguments: Value) -> Outcome {
         let tool = self.tool();
         let start = Instant::now();
@@ -86,7 +86,7 @@ impl Arena {
         outcome
     }
 
-    /// Calls the guest and asserts that it is stopped, or refused, with this code.
+    /// Calls the guest and asserts that the call fails with `code`.
     pub fn stopped(&self, arguments: Value, code: ToolErrorCode) -> ToolError {
         let outcome = self.call(arguments);
         let error = match outcome.result() {
@@ -97,20 +97,20 @@ impl Arena {
         error
     }
 
-    /// Asserts that the guest was quarantined when it was loaded, and that the honest one was not.
+    /// Asserts that the guest was quarantined with `code` when it was loaded, and that the honest guest works.
     pub fn assert_quarantined(&self, code: ToolErrorCode) -> Quarantined {
-        let left = self.kit.quarantined();
-        let is_own = |left: &&Quarantined| left.location.contains(self.guest.name);
-        let left = left
+        let all = self.kit.quarantined();
+        let is_own = |one: &&Quarantined| one.location.contains(self.guest.name);
+        let quarantined = all
             .iter()
             .find(is_own)
             .unwrap_or_else(|| panic!("`{}` was not quarantined", self.guest.name));
-        assert_eq!(left.code, code, "{}", left.reason);
+        assert_eq!(quarantined.code, code, "{}", quarantined.reason);
         self.check();
-        left.clone()
+        quarantined.clone()
     }
 
-    /// Checks that the host works.
+    /// Asserts that the host works.
     fn check_host(self) -> Self {
         self.check();
         self
@@ -128,19 +128,19 @@ impl Arena {
         assert_eq!(outcome.text(), r#"{"still":"here"}"#);
         assert!(
             start.elapsed() < BOUND,
-            "after `{}` the host is slow",
+            "the host is slow after `{}`",
             self.guest.name
         );
         let peak = peak_memory();
         assert!(
             peak < MEMORY_MAX,
-            "`{}` made the host hold {} MB",
+            "`{}` raised the host's peak memory to {} MB",
             self.guest.name,
             peak >> 20
         );
     }
 
-    /// The guest's tool: the one with its own name, or the only one of its file.
+    /// Returns the name of the guest's tool: the tool named like the guest, or else the first tool of its file.
     fn tool(&self) -> String {
         let tools = self.kit.tools();
         let own_tools: Vec<_> = tools
@@ -161,10 +161,10 @@ impl Arena {
     }
 }
 
-/// Time limits of the host for describing a plugin and for compiling it unoptimised.
+/// Maximum time for describing a plugin and compiling it without optimization.
 const LOADING: Duration = Duration::from_secs(10);
 
-/// The peak memory of this process in bytes; 0 if the system does not report it.
+/// Returns the peak memory of this process in bytes; 0 if the system does not report it.
 fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,14 +1,14 @@
-//! The bundled tools and engines, in the form of a toolbox and a script loader.
+//! The bundled tools and language engines.
 
 use mimir_script::LanguageEngineParts;
 use mimir_testkit::BundledComponent;
 
-/// The components in the binary.
+/// Returns the bundled tool components.
 pub fn builtins() -> Vec<BundledComponent> {
     mimir_builtins::ALL.to_vec()
 }
 
-/// The engines in the binary.
+/// Returns the bundled language engines.
 pub fn engines() -> LanguageEngineParts {
     LanguageEngineParts {
         javascript: mimir_builtins::JAVASCRIPT,

@@ -1,4 +1,5 @@
-//! Ports of a pipeline for tests: an audit log in memory, a person with one answer, a command runner that only parses.
+//! Pipeline ports for tests: an in-memory audit log, an approver with a fixed answer, a command runner that only
+//! parses.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +16,7 @@ use mimir_testkit::Value;
 use mimir_wasm::SystemClock;
 use parking_lot::Mutex;
 
-/// An audit log in memory.
+/// An in-memory audit log.
 #[derive(Default)]
 pub struct MemoryAudit(Mutex<Vec<Value>>);
 
@@ -36,14 +37,14 @@ impl AuditSink for MemoryAudit {
     }
 }
 
-/// A person who always gives the same answer.
+/// An approver with a fixed answer.
 pub struct FixedApprover {
     answer: ApprovalAnswer,
     questions: AtomicUsize,
 }
 
 impl FixedApprover {
-    /// Creates a person with this answer.
+    /// Creates an approver with this answer.
     pub fn new(answer: ApprovalAnswer) -> Arc<Self> {
         let questions = AtomicUsize::new(0);
         Arc::new(Self { answer, questions })
@@ -62,7 +63,7 @@ impl Approver for FixedApprover {
     }
 }
 
-/// A command runner that parses programs and runs none.
+/// A command runner that parses programs but cannot run them.
 pub struct ParsingRunner;
 
 impl CommandRunner for ParsingRunner {
@@ -79,14 +80,14 @@ impl CommandRunner for ParsingRunner {
 pub struct TestPipeline {
     /// The pipeline.
     pub pipeline: Pipeline,
-    /// The events that it recorded.
+    /// The recorded events.
     pub audit: Arc<MemoryAudit>,
-    /// The person whom it asks.
+    /// The approver.
     pub approver: Arc<FixedApprover>,
 }
 
 impl TestPipeline {
-    /// Creates a pipeline of these tools and rules, and a person with this answer.
+    /// Creates a pipeline with this snapshot and an approver with this answer.
     pub fn new(snapshot: PipelineSnapshot, answer: ApprovalAnswer) -> Self {
         let audit = Arc::new(MemoryAudit::default());
         let approver = FixedApprover::new(answer);

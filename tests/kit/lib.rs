@@ -1,13 +1,12 @@
-//! Shared code of tests and benches: guests, an arena to run one of them in, snapshots of a folder.
+//! Helpers for this project's own tests and benches: guests, an arena for hostile guests, fakes, folder snapshots.
 //!
-//! It is built on `mimir-testkit`, which is for authors of tools; this crate only adds helpers for this project's own
-//! tests.
+//! This crate is built on `mimir-testkit`, which is for tool authors.
 
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::missing_panics_doc,
-    reason = "it runs in tests, where a panic is the report"
+    reason = "this crate is used in tests only, where a panic is a test failure"
 )]
 
 extern crate self as mimir_kit;
@@ -33,7 +32,7 @@ pub use listing::change;
 pub use outside::Outside;
 
 /// The guests built by the build script.
-#[expect(missing_docs, reason = "each is documented in its source")]
+#[expect(missing_docs, reason = "each guest is documented in its source")]
 pub mod guests {
     include!(concat!(env!("OUT_DIR"), "/guests.rs"));
 }
@@ -48,13 +47,13 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Its bytes.
+    /// Reads the component.
     pub fn bytes(&self) -> Vec<u8> {
-        std::fs::read(self.path).expect("the build script made it")
+        std::fs::read(self.path).expect("the build script has built the component")
     }
 }
 
-/// Makes a call in the session with this name.
+/// Calls a tool in the session with this id.
 pub fn in_session(kit: &Testkit, session: &str, tool: &str, arguments: Value) -> Outcome {
     let context = CallContext {
         request_id: RequestId::new(SystemTime::now()),

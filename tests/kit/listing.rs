@@ -1,19 +1,19 @@
-//! Changed tools, as after another listing.
+//! Changes tools, as if a server or plugin had listed them again.
 
 use mimir_core::pipeline::PipelineSnapshot;
 use mimir_core::{Registry, Tool};
 use mimir_testkit::Testkit;
 
-/// Changes every tool of a kit; the rules stay the same.
+/// Changes every tool of a kit. The policy stays unchanged.
 pub fn change(kit: &Testkit, change: impl Fn(&mut Tool)) {
-    let world = kit.pipeline().snapshot();
-    let tools = world.registry.tools().iter().map(|tool| {
+    let snapshot = kit.pipeline().snapshot();
+    let tools = snapshot.registry.tools().iter().map(|tool| {
         let mut tool = (**tool).clone();
         change(&mut tool);
         tool
     });
     kit.pipeline().replace(PipelineSnapshot {
         registry: Registry::new(tools, vec![]),
-        policy: world.policy.clone(),
+        policy: snapshot.policy.clone(),
     });
 }

@@ -1,4 +1,4 @@
-//! A folder next to the workspace that no guest may read or change.
+//! A folder outside the workspace, for detecting escapes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,15 +8,14 @@ use tempfile::TempDir;
 
 use crate::picture;
 
-/// A folder outside the workspace with a secret in it. Call [`intact`](Self::intact) to check it; dropping it checks
-/// nothing.
+/// A folder outside the workspace with secret files. Dropping it checks nothing: call [`intact`](Self::intact).
 pub struct Outside {
     folder: TempDir,
     before: BTreeMap<String, String>,
 }
 
 impl Outside {
-    /// Content of the secret file. A guest that can show it has escaped.
+    /// Content of the secret files. A guest that outputs it has escaped.
     pub const SECRET: &str = "the crown jewels";
 
     /// Creates the folder with the files `secret` and `inner/secret`.
@@ -32,17 +31,17 @@ impl Outside {
         Self { folder, before }
     }
 
-    /// The path of the folder.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The relative path from a workspace with the same parent: `../NAME`.
+    /// Returns the path relative to a workspace with the same parent folder: `../NAME`.
     pub fn relative(&self) -> PathBuf {
         Path::new("..").join(self.folder.path().file_name().unwrap())
     }
 
-    /// Asserts that nothing in it has changed.
+    /// Asserts that nothing in the folder has changed.
     pub fn intact(&self) {
         assert_eq!(
             picture(self.folder.path()),

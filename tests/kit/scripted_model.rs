@@ -1,5 +1,5 @@
-//! A scripted model on a local port, for three protocols: OpenAI's chat, OpenAI's responses, Anthropic's messages. It
-//! records the requests.
+//! A scripted model on a local port, which records its requests. It supports three protocols: OpenAI's Chat Completions
+//! and Responses APIs, and Anthropic's Messages API.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -9,10 +9,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-/// The model's reaction to one request.
+/// The model's response to one request.
 #[derive(Debug, Clone)]
 pub enum Step {
-    /// Streams these chunks, then calls these tools: names with arguments as the model writes them.
+    /// Streams these chunks of text, then calls tools, given as name and raw JSON arguments.
     Says(Vec<&'static str>, Vec<(&'static str, String)>),
     /// Sends this text and closes the connection.
     Cut(&'static str),
@@ -20,18 +20,18 @@ pub enum Step {
     Status(u16, Vec<(&'static str, &'static str)>, &'static str),
     /// Reports an overload in the middle of its response.
     Overloaded,
-    /// Sends this text and then nothing more.
+    /// Sends this text and then keeps the connection open without sending more.
     Hangs(&'static str),
     /// Responds with an HTML page.
     Page,
 }
 
-/// A step that only replies.
+/// Returns a step that streams text.
 pub fn says(words: &'static str) -> Step {
     Step::Says(vec![words], vec![])
 }
 
-/// A step that calls one tool.
+/// Returns a step that calls one tool.
 pub fn calls(name: &'static str, arguments: Value) -> Step {
     Step::Says(vec![], vec![(name, arguments.to_string())])
 }
@@ -48,25 +48,25 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// The results of calls in the request, in all protocols: the texts, in order.
+    /// Returns the texts of the tool results in the request, in order, for each protocol.
     pub fn results(&self) -> Vec<String> {
-        let list = |place: &str| self.body[place].as_array().cloned().unwrap_or_default();
+        let list = |key: &str| self.body[key].as_array().cloned().unwrap_or_default();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let mut found = Vec::new();
+        let mut results = Vec::new();
         for message in list("messages").iter().chain(&list("input")) {
             if message["role"] == "tool" {
-                found.push(text(&message["content"]));
+                results.push(text(&message["content"]));
             }
             if message["type"] == "function_call_output" {
-                found.push(text(&message["output"]));
+                results.push(text(&message["output"]));
             }
             for block in message["content"].as_array().into_iter().flatten() {
                 if block["type"] == "tool_result" {
-                    found.push(text(&block["content"][0]["text"]));
+                    results.push(text(&block["content"][0]["text"]));
                 }
             }
         }
-        found
+        results
     }
 }
 
@@ -83,25 +83,29 @@ impl Script {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/v1/", listener.local_addr().unwrap());
         let asked = Arc::<Mutex<Vec<Asked>>>::default();
-        let hears = Arc::clone(&asked);
+        let recorded = Arc::clone(&asked);
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let (steps, hears) = (steps.clone(), Arc::clone(&hears));
+                let (steps, recorded) = (steps.clone(), Arc::clone(&recorded));
                 std::thread::spawn(move || {
-                    let _ = serve(stream, &steps, &hears);
+                    let _ = serve(stream, &steps, &recorded);
                 });
             }
         });
         Self { url, asked }
     }
 
-    /// The requests so far.
+    /// Returns the requests so far.
     pub fn asked(&self) -> Vec<Asked> {
         self.asked.lock().clone()
     }
 }
 
-fn serve(mut stream: TcpStream, steps: &[Step], hears: &Mutex<Vec<Asked>>) -> std::io::Result<()> {
+fn serve(
+    mut stream: TcpStream,
+    steps: &[Step],
+    recorded: &Mutex<Vec<Asked>>,
+) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream.try_clone()?);
     loop {
@@ -128,7 +132,7 @@ fn serve(mut stream: TcpStream, steps: &[Step], hears: &Mutex<Vec<Asked>>) -> st
             body: serde_json::from_slice(&body).unwrap_or_default(),
         };
         let at = {
-            let mut all = hears.lock();
+            let mut all = recorded.lock();
             all.push(asked);
             all.len() - 1
         };
@@ -174,17 +178,17 @@ fn answer(to: &mut TcpStream, path: &str, step: &Step, at: usize) -> std::io::Re
         let text = format!("{name}data: {event}\n\n");
         write!(to, "{:x}\r\n{text}\r\n", text.len())
     };
-    let (words, wanted, ends) = match step {
-        Step::Says(words, wanted) => (words.clone(), wanted.clone(), true),
+    let (words, calls_to_make, ends) = match step {
+        Step::Says(words, calls_to_make) => (words.clone(), calls_to_make.clone(), true),
         Step::Cut(words) | Step::Hangs(words) => (vec![*words], vec![], false),
         _ => (vec!["Well"], vec![], false),
     };
     let events = if path.ends_with("/messages") {
-        anthropic(&words, &wanted, ends, at)
+        anthropic(&words, &calls_to_make, ends, at)
     } else if path.ends_with("/responses") {
-        responses(&words, &wanted, ends, at)
+        responses(&words, &calls_to_make, ends, at)
     } else {
-        chat(&words, &wanted, ends, at)
+        chat(&words, &calls_to_make, ends, at)
     };
     for event in events {
         send(event)?;
@@ -192,11 +196,10 @@ fn answer(to: &mut TcpStream, path: &str, step: &Step, at: usize) -> std::io::Re
     match step {
         Step::Overloaded => {
             let message = "there is too much to do";
-            send(match path.ends_with("/messages") {
-                true => {
-                    json!({"type": "error", "error": {"type": "overloaded_error", "message": message}})
-                }
-                false => json!({"type": "error", "error": {"message": message}}),
+            send(if path.ends_with("/messages") {
+                json!({"type": "error", "error": {"type": "overloaded_error", "message": message}})
+            } else {
+                json!({"type": "error", "error": {"message": message}})
             })?;
         }
         Step::Hangs(_) => std::thread::sleep(Duration::from_secs(600)),
@@ -207,12 +210,17 @@ fn answer(to: &mut TcpStream, path: &str, step: &Step, at: usize) -> std::io::Re
     Ok(true)
 }
 
-/// A call's arguments in two chunks, as they are streamed.
+/// Splits a call's arguments into two chunks for streaming.
 fn halves(arguments: &str) -> (&str, &str) {
     arguments.split_at(arguments.floor_char_boundary(arguments.len() / 2))
 }
 
-fn chat(words: &[&str], wanted: &[(&'static str, String)], ends: bool, at: usize) -> Vec<Value> {
+fn chat(
+    words: &[&str],
+    calls_to_make: &[(&'static str, String)],
+    ends: bool,
+    at: usize,
+) -> Vec<Value> {
     let chunk = |delta: Value, finish: Value| {
         json!({"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": "m",
             "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
@@ -226,18 +234,18 @@ fn chat(words: &[&str], wanted: &[(&'static str, String)], ends: bool, at: usize
             .iter()
             .map(|words| chunk(json!({"content": words}), Value::Null)),
     );
-    for (place, (name, arguments)) in wanted.iter().enumerate() {
+    for (index, (name, arguments)) in calls_to_make.iter().enumerate() {
         let (one, two) = halves(arguments);
         let part = |call: Value| chunk(json!({"tool_calls": [call]}), Value::Null);
-        let id = format!("call_{at}_{place}");
-        events.push(part(json!({"index": place, "id": id, "type": "function",
+        let id = format!("call_{at}_{index}");
+        events.push(part(json!({"index": index, "id": id, "type": "function",
             "function": {"name": name, "arguments": one}})));
         events.push(part(
-            json!({"index": place, "function": {"arguments": two}}),
+            json!({"index": index, "function": {"arguments": two}}),
         ));
     }
     if ends {
-        let why = if wanted.is_empty() {
+        let why = if calls_to_make.is_empty() {
             "stop"
         } else {
             "tool_calls"
@@ -251,7 +259,7 @@ fn chat(words: &[&str], wanted: &[(&'static str, String)], ends: bool, at: usize
 
 fn responses(
     words: &[&str],
-    wanted: &[(&'static str, String)],
+    calls_to_make: &[(&'static str, String)],
     ends: bool,
     at: usize,
 ) -> Vec<Value> {
@@ -260,17 +268,17 @@ fn responses(
     events.extend(words.iter().map(
         |words| json!({"type": "response.output_text.delta", "output_index": 0, "delta": words}),
     ));
-    for (place, (name, arguments)) in wanted.iter().enumerate() {
-        let id = format!("call_{at}_{place}");
+    for (index, (name, arguments)) in calls_to_make.iter().enumerate() {
+        let id = format!("call_{at}_{index}");
         let item = |arguments: &str| json!({"type": "function_call", "id": "fc", "call_id": id, "name": name, "arguments": arguments});
         let (one, two) = halves(arguments);
         events.push(
-            json!({"type": "response.output_item.added", "output_index": place, "item": item("")}),
+            json!({"type": "response.output_item.added", "output_index": index, "item": item("")}),
         );
         for part in [one, two] {
-            events.push(json!({"type": "response.function_call_arguments.delta", "output_index": place, "delta": part}));
+            events.push(json!({"type": "response.function_call_arguments.delta", "output_index": index, "delta": part}));
         }
-        events.push(json!({"type": "response.output_item.done", "output_index": place, "item": item(arguments)}));
+        events.push(json!({"type": "response.output_item.done", "output_index": index, "item": item(arguments)}));
     }
     if ends {
         let usage = json!({"input_tokens": 100, "output_tokens": 10});
@@ -281,7 +289,7 @@ fn responses(
 
 fn anthropic(
     words: &[&str],
-    wanted: &[(&'static str, String)],
+    calls_to_make: &[(&'static str, String)],
     ends: bool,
     at: usize,
 ) -> Vec<Value> {
@@ -290,7 +298,7 @@ fn anthropic(
         json!({"type": "message_start", "message": {"role": "assistant", "content": [], "usage": usage}}),
         json!({"type": "ping"}),
     ];
-    let delta = |place: usize, delta: Value| json!({"type": "content_block_delta", "index": place, "delta": delta});
+    let delta = |index: usize, delta: Value| json!({"type": "content_block_delta", "index": index, "delta": delta});
     if !words.is_empty() {
         let block = json!({"type": "text", "text": ""});
         events.push(json!({"type": "content_block_start", "index": 0, "content_block": block}));
@@ -300,22 +308,22 @@ fn anthropic(
                 .map(|words| delta(0, json!({"type": "text_delta", "text": words}))),
         );
     }
-    for (place, (name, arguments)) in wanted.iter().enumerate() {
-        let id = format!("toolu_{at}_{place}");
-        let place = place + 1;
+    for (index, (name, arguments)) in calls_to_make.iter().enumerate() {
+        let id = format!("toolu_{at}_{index}");
+        let index = index + 1;
         let block = json!({"type": "tool_use", "id": id, "name": name, "input": {}});
-        events.push(json!({"type": "content_block_start", "index": place, "content_block": block}));
+        events.push(json!({"type": "content_block_start", "index": index, "content_block": block}));
         let (one, two) = halves(arguments);
         for part in [one, two] {
             events.push(delta(
-                place,
+                index,
                 json!({"type": "input_json_delta", "partial_json": part}),
             ));
         }
-        events.push(json!({"type": "content_block_stop", "index": place}));
+        events.push(json!({"type": "content_block_stop", "index": index}));
     }
     if ends {
-        let why = if wanted.is_empty() {
+        let why = if calls_to_make.is_empty() {
             "end_turn"
         } else {
             "tool_use"

@@ -25,7 +25,7 @@ use crate::trim::{fixed_tokens, trim_to_fit};
 /// A model with tools, instructions and limits.
 #[derive(Clone)]
 pub struct Agent {
-    /// The model that is asked.
+    /// The model that answers.
     pub model: Arc<dyn Model>,
     /// The pipeline that all tool calls go through.
     pub pipeline: Pipeline,
@@ -39,11 +39,11 @@ pub struct Agent {
     pub tools: Option<BTreeSet<String>>,
     /// The call that this agent runs inside, if any.
     pub parent: Option<ParentCall>,
-    /// The budget of the session. `None` for an agent that works with a share of another agent's budget.
+    /// The budget of the session. `None` for a worker, whose budget is a reservation from the caller's session.
     pub session_budget: Option<SessionBudget>,
 }
 
-/// The reason why a task ended.
+/// Reason why a task ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskEnd {
     /// The model made no further calls.
@@ -56,7 +56,7 @@ pub enum TaskEnd {
     Bound(BudgetLimit),
 }
 
-/// Correction factor for token counts, in thousandths: our counts are estimates, a provider's are exact.
+/// Correction factor for estimated token counts, in thousandths. Providers report exact counts.
 #[derive(Clone, Copy)]
 struct TokenScale(u64);
 
@@ -71,21 +71,21 @@ impl TokenScale {
 
     /// Raises the factor if the provider counted more tokens than we estimated.
     fn learn(&mut self, estimated: u64, counted: u64) {
-        // Estimates are never this far off: a higher count means that the provider counts something else.
+        // Capped at 4: estimates are never further off, so a higher count includes something other than the request.
         let ratio = counted.saturating_mul(1_000) / estimated.max(1);
         self.0 = self.0.max(ratio.min(4_000));
     }
 }
 
-/// Maximum number of times a conversation is shortened because the provider rejects it as too long.
+/// Maximum number of times that a turn's conversation is shortened after the provider rejects it as too long.
 const MAX_TRIMS: u32 = 3;
 
-/// Divisor of the space for a conversation: new tool results may take one part of this many.
+/// Divisor of the token limit of a conversation: new tool results may take up to half of it.
 const RESULT_SHARE: u64 = 2;
 
 impl Agent {
-    /// Works on the last user message of the conversation. Messages and usage so far are in the conversation, however
-    /// this ends; dropping the future stops everything in progress.
+    /// Answers the last user message of the conversation. The conversation always has the messages and the usage so
+    /// far, even after an error. Dropping the future stops requests and calls in progress.
     pub async fn run_task(
         &self,
         conversation: &mut Conversation,
@@ -98,7 +98,7 @@ impl Agent {
         let mut scale = TokenScale(1_000);
         if let Some(session_budget) = &self.session_budget {
             session_budget.open(&conversation.id, self.budget);
-            // Usage that workers and tools caused after an earlier task was stopped.
+            // Usage of workers and tools that was reported after an earlier task was stopped.
             conversation
                 .spent
                 .add(&session_budget.take_side_usage(&conversation.id));
@@ -134,7 +134,7 @@ impl Agent {
         }
     }
 
-    /// Adds the usage of workers and tools of a task that was dropped.
+    /// Adds the usage of a dropped task's workers and tools to the conversation.
     pub fn absorb_side_usage(&self, conversation: &mut Conversation) {
         if let Some(session_budget) = &self.session_budget {
             conversation
@@ -143,7 +143,7 @@ impl Agent {
         }
     }
 
-    /// Deducts the usage since the last call from the session's budget, and adds the usage of workers and tools.
+    /// Deducts the usage since the last settlement from the session's budget, and adds the usage of workers and tools.
     fn settle(
         &self,
         conversation: &mut Conversation,
@@ -160,7 +160,7 @@ impl Agent {
         *settled = *spent;
     }
 
-    /// Asks the model once and adds its answer to the conversation.
+    /// Requests one answer and adds it to the conversation. The inner error is the limit that forbids the request.
     async fn run_turn(
         &self,
         conversation: &mut Conversation,
@@ -210,8 +210,7 @@ impl Agent {
                 Ok(reply) => break (reply, estimated),
                 Err(error) if error.is_too_long() && trims < MAX_TRIMS => {
                     trims += 1;
-                    // Based on the sent size, not on the limit: a conversation smaller than the limit has to shrink as
-                    // well.
+                    // Based on the sent size, because a conversation below the configured limit has to shrink as well.
                     room = fitted.tokens / 5 * 3;
                 }
                 Err(error) => return Err(error.into()),
@@ -225,7 +224,7 @@ impl Agent {
         Ok(Ok(turn))
     }
 
-    /// Gets the answer to one request and retries while that may help.
+    /// Sends one request. Retries transient errors up to `budget.retries` times while time is left.
     async fn ask_with_retries(
         &self,
         request: ModelRequest<'_>,
@@ -273,7 +272,7 @@ impl Agent {
             for spent in [&mut *spent, &mut *conversation_usage] {
                 spent.add_time(elapsed);
                 if received > 0 {
-                    // The tokens sent are billed even if the answer fails.
+                    // Providers bill the sent tokens even if the answer fails.
                     spent.add_tokens(partial_usage(input, received), self.price);
                 }
             }
@@ -296,8 +295,8 @@ impl Agent {
         }
     }
 
-    /// Makes the calls of the last answer; `room` is the token limit of the whole conversation. Returns true if the
-    /// task's call limit did not cover all of them.
+    /// Runs the calls of the last answer. `room` is the token limit of the whole conversation. Returns true if calls
+    /// were skipped because the task's call limit was reached.
     async fn run_calls(
         &self,
         conversation: &mut Conversation,
@@ -328,7 +327,7 @@ impl Agent {
         outcome.hit_call_limit
     }
 
-    /// The tools in the form in which the model gets them.
+    /// Returns the listed tools that the agent may use, as sent to the model.
     fn specs(&self, snapshot: &PipelineSnapshot) -> Vec<ToolSpec> {
         let listed = snapshot.registry.tools().iter();
         let listed = listed.filter(|tool| snapshot.policy.is_listed(tool));
@@ -350,7 +349,7 @@ impl Agent {
 struct PendingReply<'a> {
     usages: [&'a mut TaskUsage; 2],
     input: u64,
-    /// Bytes of text received so far.
+    /// Number of bytes of text received so far.
     received: &'a AtomicUsize,
     price: Option<TokenPrice>,
     start: Instant,
@@ -358,7 +357,7 @@ struct PendingReply<'a> {
 }
 
 impl PendingReply<'_> {
-    /// Marks the answer as finished or failed, so that dropping this counts nothing.
+    /// Marks the answer as finished or failed. The caller counts its usage.
     fn finish(mut self) {
         self.is_over = true;
     }
@@ -376,7 +375,7 @@ impl Drop for PendingReply<'_> {
     }
 }
 
-/// The estimated usage of an answer of which `received` bytes were received.
+/// Estimates the usage of an incomplete answer of which `received` bytes have arrived.
 fn partial_usage(input: u64, received: usize) -> TokenUsage {
     TokenUsage {
         input,
@@ -384,15 +383,16 @@ fn partial_usage(input: u64, received: usize) -> TokenUsage {
     }
 }
 
-/// The outcome of one turn.
+/// Result of one turn.
 struct TurnResult {
+    /// Number of requested calls.
     calls: usize,
     stop: StopReason,
-    /// Tokens sent before the conversation: system prompt and tools.
+    /// Estimated number of tokens of the system prompt and the tools.
     before: u64,
 }
 
-/// Adds an answer to the conversation and gives each call a unique id.
+/// Adds an answer to the conversation. Calls with a duplicate id get a new one.
 fn append_reply(conversation: &mut Conversation, mut reply: ModelReply) -> TurnResult {
     let mut ids: HashSet<String> = HashSet::new();
     for message in &conversation.messages {
@@ -418,7 +418,7 @@ fn append_reply(conversation: &mut Conversation, mut reply: ModelReply) -> TurnR
     turn
 }
 
-/// The estimated usage of an answer whose provider does not report it.
+/// Estimates the usage of an answer without reported usage.
 fn estimated_usage(input: u64, reply: &ModelReply) -> TokenUsage {
     let calls = reply.calls.iter();
     let calls: usize = calls
@@ -428,7 +428,7 @@ fn estimated_usage(input: u64, reply: &ModelReply) -> TokenUsage {
 }
 
 fn too_long() -> ToolError {
-    let message = "the last message with its tool calls does not fit into `agent.contextTokens`";
+    let message = "the last message and its tool calls do not fit into `agent.contextTokens`";
     let remedy = "raise `agent.contextTokens` if the model accepts more, or send a shorter message";
     ToolError::limit_exceeded(message).with_remedies([remedy.to_owned()])
 }

@@ -1,4 +1,4 @@
-//! The calls of one answer: runs them through the pipeline, several at a time, and formats the results for the model.
+//! Runs the tool calls of one answer through the pipeline, several at a time, and formats the results for the model.
 
 use std::pin::pin;
 use std::time::{Duration, SystemTime};
@@ -17,16 +17,16 @@ use tokio::time::Instant;
 use crate::event::{AgentEvent, AgentEventSink};
 use crate::message::{Message, ToolCall};
 
-/// Maximum number of calls made per answer. Each further call gets a result that explains why it was not made.
+/// Maximum number of calls made per answer. Further calls get an error as their result.
 const MAX_CALLS: usize = 32;
 
-/// Maximum number of parallel calls: the default concurrency of a single plugin.
+/// Maximum number of parallel calls, equal to the default concurrency of a single plugin.
 const MAX_PARALLEL_CALLS: usize = 8;
 
-/// Character limit of a result below which the text around it is deducted.
+/// Below this many characters per result, [`RESULT_OVERHEAD_CHARS`] is deducted from each result.
 const SHORT_RESULT_CHARS: usize = 2_000;
 
-/// Characters around a result: its code, the markers of untrusted text, and the note about a cut.
+/// Maximum characters added to a result: error code, markers of untrusted text, note about a cut.
 const RESULT_OVERHEAD_CHARS: usize = 300;
 
 /// Minimum number of characters shown of a result.
@@ -40,25 +40,25 @@ pub(crate) struct CallBatch<'a> {
     pub events: &'a dyn AgentEventSink,
     /// The conversation's id.
     pub session: &'a str,
-    /// Number of calls that the task has left.
+    /// Number of tool calls left in the task's budget.
     pub calls_left: u64,
     /// Maximum number of characters of all results together.
     pub max_chars: usize,
 }
 
-/// The outcome of a round of calls.
+/// Result of a batch of calls.
 pub(crate) struct CallBatchResult {
-    /// The results, one for each call, in their order.
+    /// One result per call, in the order of the calls.
     pub results: Vec<Message>,
     /// Number of calls made.
     pub calls_made: u64,
     /// True if a call was skipped because the task's call limit was reached.
     pub hit_call_limit: bool,
-    /// Elapsed time, without the time spent waiting for the person.
+    /// Elapsed time, excluding time spent on approvals.
     pub time: Duration,
 }
 
-/// The outcome of one call.
+/// Result of one call.
 struct SingleCallResult {
     text: String,
     failed: bool,
@@ -66,18 +66,18 @@ struct SingleCallResult {
 }
 
 impl CallBatch<'_> {
-    /// Runs the calls.
+    /// Runs the calls. Skipped calls get an error as their result.
     pub(crate) async fn run(&self, calls: &[ToolCall]) -> CallBatchResult {
         let calls_left = usize::try_from(self.calls_left).unwrap_or(usize::MAX);
         let max_calls = calls_left.min(MAX_CALLS);
         let (to_run, skipped) = calls.split_at(calls.len().min(max_calls));
         let each = self.max_chars / calls.len().max(1);
-        // Many results in little space are cut further each: the task would end if they did not fit.
-        let shown = match each < SHORT_RESULT_CHARS {
-            true => each
-                .saturating_sub(RESULT_OVERHEAD_CHARS)
-                .max(MIN_RESULT_CHARS),
-            false => each,
+        // With little space per result, the overhead matters: the task fails if the results do not fit.
+        let shown = if each < SHORT_RESULT_CHARS {
+            each.saturating_sub(RESULT_OVERHEAD_CHARS)
+                .max(MIN_RESULT_CHARS)
+        } else {
+            each
         };
         let start = Instant::now();
         let (stop, stopped) = watch::channel(false);
@@ -105,14 +105,13 @@ impl CallBatch<'_> {
             .zip(call_results)
             .map(|(call, one)| result_message(call, one.text, one.failed))
             .collect();
-        let why = match hit_call_limit {
-            true => {
-                "LIMIT_EXCEEDED: this call was not made, because the task has reached its limit of tool calls"
+        let why = if hit_call_limit {
+            "LIMIT_EXCEEDED: this call was not made, because the task has reached its limit of tool calls"
                     .to_owned()
-            }
-            false => format!(
+        } else {
+            format!(
                 "LIMIT_EXCEEDED: this call was not made, because at most {MAX_CALLS} calls are made per answer; repeat it in the next answer if it is needed"
-            ),
+            )
         };
         for call in skipped {
             self.events.handle_event(AgentEvent::Result {
@@ -127,8 +126,7 @@ impl CallBatch<'_> {
             results,
             calls_made: to_run.len() as u64,
             hit_call_limit,
-            // Parallel calls take no longer than the wall time, and receipts do not include the time spent waiting for
-            // the person.
+            // Receipts exclude time spent on approvals. The sum of parallel calls can exceed the wall time.
             time: elapsed.min(total_time),
         }
     }
@@ -146,7 +144,7 @@ impl CallBatch<'_> {
         });
         let (arguments, parse_error) = match call.parse_arguments() {
             Ok(arguments) => (arguments, None),
-            // An invalid call goes through the pipeline as well, which records and rejects it.
+            // The pipeline records and rejects the invalid call.
             Err(error) => (Value::String(call.arguments.clone()), Some(error)),
         };
         let request_id = RequestId::new(SystemTime::now());
@@ -205,8 +203,8 @@ fn result_message(call: &ToolCall, text: String, failed: bool) -> Message {
     }
 }
 
-/// Formats an outcome for the model, in at most about `shown` characters. Untrusted text stays between its marker
-/// lines even if it is cut.
+/// Formats an outcome for the model, in about `shown` characters. Untrusted text is enclosed in marker lines after it
+/// is cut, so that the end marker is never lost.
 fn render_outcome(outcome: &Outcome, shown: usize) -> String {
     let mut text = outcome_text(outcome);
     if text.len() > shown {

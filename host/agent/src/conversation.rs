@@ -1,4 +1,4 @@
-//! The stored form of a conversation.
+//! Conversations, as they are stored.
 
 use mimir_core::outcome::ContentLabel;
 use mimir_core::redact::Redactor;
@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 use crate::message::Message;
 use crate::task_usage::TaskUsage;
 
-/// The messages of a conversation and their usage.
+/// The messages and the usage of a conversation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Conversation {
     /// Unique id, used as the pipeline session and as the file name.
     pub id: String,
-    /// The model that was asked last.
+    /// The model of the last task, as `PROVIDER/MODEL`.
     pub model: String,
     /// The messages.
     pub messages: Vec<Message>,
-    /// Usage of the whole conversation.
+    /// Total usage of the conversation.
     pub spent: TaskUsage,
-    /// The worst taint label of everything read in it, as of the last save.
+    /// The worst taint label of everything that was read, as of the last save.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read: Option<ContentLabel>,
 }
@@ -38,7 +38,7 @@ impl Conversation {
         }
     }
 
-    /// The text of the model's last answer.
+    /// Returns the model's last non-empty text; empty if there is none.
     pub fn last_reply(&self) -> &str {
         let mut messages = self.messages.iter().rev();
         let reply = messages.find_map(|message| match message {
@@ -48,13 +48,13 @@ impl Conversation {
         reply.unwrap_or_default()
     }
 
-    /// The taint label of a resumed conversation. Without a stored label it is the worst one.
+    /// Returns the taint label for a resumed conversation. Without a stored label, the worst label is assumed.
     pub fn restored_label(&self) -> ContentLabel {
         let unknown = || ContentLabel::worst("an earlier part of the conversation");
         self.read.clone().unwrap_or_else(unknown)
     }
 
-    /// Adds a result to every stopped call of the last round: providers reject calls without a result.
+    /// Adds a `CANCELLED` result to each call of the last answer without a result, because providers reject such calls.
     pub fn answer_open_calls(&mut self) {
         let last = self
             .messages
@@ -80,7 +80,7 @@ impl Conversation {
                 failed: true,
             })
             .collect();
-        // Results directly follow their calls.
+        // Results have to follow their calls directly.
         let results = after
             .iter()
             .take_while(|one| matches!(one, Message::Tool { .. }))
@@ -89,7 +89,7 @@ impl Conversation {
         self.messages.splice(at..at, missing);
     }
 
-    /// A copy with all secrets masked, for storage.
+    /// Returns a copy with all secrets masked, for storage.
     pub fn masked(&self, redactor: &Redactor) -> Self {
         let mut copy = self.clone();
         for message in &mut copy.messages {
@@ -171,13 +171,13 @@ mod tests {
     #[test]
     fn conversation_is_stored_with_secrets_masked() {
         let mut conversation = Conversation::new("c", "m");
-        let mut wanted = call("a");
-        wanted.arguments = "{\"x\":\"hunter2-value\"}".into();
+        let mut call_with_secret = call("a");
+        call_with_secret.arguments = "{\"x\":\"hunter2-value\"}".into();
         conversation.messages = vec![
             Message::user("it is hunter2-value"),
             Message::Assistant {
                 text: "hunter2-value".into(),
-                calls: vec![wanted],
+                calls: vec![call_with_secret],
             },
         ];
         let redactor = Redactor::new().with_values([("KEY", "hunter2-value")]);

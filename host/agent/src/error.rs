@@ -6,7 +6,7 @@ use mimir_core::{ToolError, ToolErrorCode};
 
 use crate::retry;
 
-/// The reason why a model did not answer, or not completely.
+/// Error of a model request.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
@@ -23,7 +23,7 @@ pub enum ModelError {
         after: Option<Duration>,
     },
     /// The provider reported an error in the middle of its answer.
-    #[error("{provider} broke off: {message}")]
+    #[error("{provider} stopped its answer with an error: {message}")]
     Failed {
         /// The provider's name.
         provider: String,
@@ -40,7 +40,7 @@ pub enum ModelError {
         /// The cause; empty if unknown.
         why: String,
     },
-    /// The provider could not be reached, or did not answer.
+    /// A network error, or a request that the network policy blocks.
     #[error("{0}")]
     Net(mimir_net::Error),
     /// The answer does not follow the protocol.
@@ -50,24 +50,24 @@ pub enum ModelError {
     Protocol {
         /// The provider's name.
         provider: String,
-        /// The part that does not fit the protocol.
+        /// The violation of the protocol.
         why: String,
     },
     /// The API key is not available.
     #[error("{0}")]
     Key(ToolError),
     /// The request could not be recorded in the audit log, so it was not sent.
-    #[error("nothing was sent, because it could not be recorded: {0}")]
+    #[error("the request was not sent, because it could not be recorded in the audit log: {0}")]
     Unrecorded(String),
     /// The answer took longer than the time left for the task.
-    #[error("{provider} did not answer in the time that was left (`agent.maxTimeMs`)")]
+    #[error("{provider} did not answer within the task's remaining time (`agent.maxTimeMs`)")]
     Late {
         /// The provider's name.
         provider: String,
     },
 }
 
-/// Describes the wait that the provider asks for, if it is longer than a retry would wait.
+/// Formats the wait that the provider asks for. Empty if a retry would wait that long.
 fn asks_to_wait(after: Option<Duration>) -> String {
     match after.filter(|after| retry::backoff(0, Some(*after)).is_none()) {
         Some(after) => format!(
@@ -85,7 +85,7 @@ fn in_parentheses(why: &str) -> String {
     }
 }
 
-/// HTTP statuses of busy providers and of failures in between.
+/// HTTP statuses of overloaded providers and failing gateways.
 const RETRYABLE_STATUSES: [u16; 8] = [408, 409, 425, 429, 500, 502, 503, 504];
 
 impl ModelError {
@@ -101,7 +101,7 @@ impl ModelError {
         }
     }
 
-    /// The wait that the provider asks for.
+    /// Returns the wait that the provider asks for before a retry.
     pub fn after(&self) -> Option<Duration> {
         match self {
             Self::Status { after, .. } => *after,
@@ -109,7 +109,7 @@ impl ModelError {
         }
     }
 
-    /// Returns true if the request was too long for the model.
+    /// Returns true if the provider rejected the request as too long.
     pub fn is_too_long(&self) -> bool {
         let Self::Status {
             status, message, ..
@@ -118,17 +118,17 @@ impl ModelError {
             return false;
         };
         let message = message.to_ascii_lowercase();
-        let says = |words: &str| message.contains(words);
+        let mentions = |words: &str| message.contains(words);
         *status == 413
             || (*status == 400
-                && (says("context_length")
-                    || says("context length")
-                    || says("context window")
-                    || says("prompt is too long")
-                    || says("too many tokens")))
+                && (mentions("context_length")
+                    || mentions("context length")
+                    || mentions("context window")
+                    || mentions("prompt is too long")
+                    || mentions("too many tokens")))
     }
 
-    /// The error code that the task fails with.
+    /// Returns the matching error code of a tool.
     pub fn code(&self) -> ToolErrorCode {
         match self {
             Self::Status { status, .. } => match status {

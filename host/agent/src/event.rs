@@ -19,14 +19,14 @@ use crate::task_usage::TaskUsage;
     rename_all_fields = "camelCase"
 )]
 pub enum AgentEvent<'a> {
-    /// The model is asked.
+    /// A request to the model begins.
     Turn {
-        /// The number of the request, from 1.
+        /// The number of the turn, from 1.
         turn: u64,
     },
-    /// Text of the answer.
+    /// A chunk of the answer's text.
     Text {
-        /// The text.
+        /// The chunk.
         text: &'a str,
     },
     /// The answer is complete.
@@ -36,22 +36,22 @@ pub enum AgentEvent<'a> {
         /// Usage of the task so far.
         spent: &'a TaskUsage,
     },
-    /// The answer failed or was incomplete, and is retried.
+    /// The request failed and is retried.
     Again {
-        /// The reason.
+        /// The error message.
         because: &'a str,
         /// The wait before the retry, in milliseconds.
         after_ms: u64,
-        /// True if text of the failed answer was received; it is to be discarded.
+        /// True if text of the failed answer was received; discard it.
         #[serde(rename = "heard")]
         received: bool,
     },
-    /// The conversation is too long to be sent completely.
+    /// The conversation is too long to be sent in full.
     LeftOut {
         /// Number of messages shortened or left out.
         messages: usize,
     },
-    /// A tool is called.
+    /// A tool call begins.
     Call {
         /// The id of the call.
         id: &'a str,
@@ -66,10 +66,10 @@ pub enum AgentEvent<'a> {
         id: &'a str,
         /// The name of the tool.
         name: &'a str,
-        /// The outcome, if the call was started.
+        /// The outcome; `None` if the call was not made or was stopped.
         #[serde(skip_serializing_if = "Option::is_none")]
         outcome: Option<&'a Outcome>,
-        /// The result text that the model gets.
+        /// The result text sent to the model.
         text: &'a str,
     },
 }
@@ -79,18 +79,18 @@ pub trait AgentEventSink: Send + Sync {
     /// Receives an event.
     fn handle_event(&self, event: AgentEvent<'_>);
 
-    /// Receives the conversation each time it has grown: after a question, an answer, and the results of its calls.
+    /// Receives the conversation when messages were added: a question, an answer, or results of calls.
     fn conversation(&self, conversation: &Conversation) {
         let _ = conversation;
     }
 
-    /// The observer that receives the output of this call while it runs.
+    /// Returns the observer of a call, which receives its output while it runs.
     fn observer(&self, call: &ToolCall) -> Arc<dyn CallObserver> {
         let _ = call;
         Arc::new(NoObserver)
     }
 
-    /// Completes when the running calls are to be stopped while the task goes on.
+    /// Completes when the running calls have to be stopped. The task continues.
     fn stop_calls(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::pending())
     }

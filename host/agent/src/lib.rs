@@ -1,15 +1,15 @@
 //! Agents: a model, the tools that it calls, and the limits of both.
 //!
-//! [`Agent::run_task`] is the loop: the model is asked ([`Model`]), its calls go through the pipeline like any others,
-//! their results go back to the model, until it makes no more calls or a limit is reached
-//! ([`Budget`](mimir_core::config::AgentBudget)). [`ModelProvider`] is the model behind a provider's API: it sends requests
-//! through `mimir-net` and streams the answers, in the protocols of [`protocol`].
+//! [`Agent::run_task`] is the loop: it sends the conversation to the [`Model`], runs the requested tool calls through
+//! the pipeline, and sends the results back, until the model makes no more calls or a limit of the
+//! [`AgentBudget`](mimir_core::config::AgentBudget) is reached. [`ModelProvider`] is a model behind a provider's API:
+//! it sends requests through `mimir-net` and streams the answers. [`protocol`] has the supported protocols.
 //!
-//! The design names the `genai` crate for this. It only accepts a `reqwest::Client`, and `reqwest` takes no custom
-//! connector: every request would bypass the network guard, or go through a proxy that sees neither method nor path.
-//! So the three protocols are implemented here, on top of `mimir-net`.
+//! The `genai` crate is not used, because it only accepts a `reqwest::Client`, and `reqwest` takes no custom connector:
+//! every request would bypass the network guard, or go through a proxy that sees neither method nor path. So the three
+//! protocols are implemented here, on top of `mimir-net`.
 //!
-//! Out of scope: which tools may run (the pipeline decides), terminals, files, config files, secret storage.
+//! Out of scope: deciding which tools may run (the pipeline does), terminals, files, config files, secret storage.
 
 mod agent;
 mod call_batch;

@@ -7,7 +7,7 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Message {
-    /// A message from the person.
+    /// A message of the user.
     User {
         /// The text.
         text: String,
@@ -26,7 +26,7 @@ pub enum Message {
         id: String,
         /// The name of the tool.
         name: String,
-        /// The result text that the model gets.
+        /// The result text sent to the model.
         text: String,
         /// True if the call failed.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -44,29 +44,29 @@ pub struct ToolCall {
     pub name: String,
     /// The arguments as the model wrote them; may be invalid JSON.
     pub arguments: String,
-    /// Opaque provider data that has to be sent back with the call.
+    /// Opaque data of the provider, which has to be sent back with the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extra: Option<Value>,
 }
 
-/// A tool in the form in which models get it.
+/// A tool as sent to models.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolSpec {
     /// The name of the tool.
     pub name: String,
     /// The description of the tool.
     pub description: String,
-    /// The schema of the arguments; its root is an object.
+    /// The JSON Schema of the arguments; the root is an object.
     pub schema: Value,
 }
 
 impl Message {
-    /// Creates a message from the person.
+    /// Creates a message of the user.
     pub fn user(text: impl Into<String>) -> Self {
         Self::User { text: text.into() }
     }
 
-    /// The estimated number of tokens.
+    /// Estimates the number of tokens.
     pub fn estimate_tokens(&self) -> u64 {
         let bytes = match self {
             Self::User { text } => text.len(),
@@ -82,19 +82,19 @@ impl Message {
     }
 }
 
-/// Tokens of a message in addition to its text.
+/// Estimated tokens of a message in addition to its text.
 const MESSAGE_OVERHEAD_TOKENS: u64 = 4;
 
-/// Bytes of a call in addition to its name and arguments.
+/// Estimated bytes of a call or a result in addition to its texts.
 const CALL_OVERHEAD_BYTES: usize = 24;
 
-/// Estimated number of tokens of a text: one for four bytes, as in English and code.
+/// Estimates the number of tokens of a text: one per four bytes, as in English and code.
 pub(crate) fn tokens(bytes: usize) -> u64 {
     u64::try_from(bytes.div_ceil(4)).unwrap_or(u64::MAX)
 }
 
 impl ToolCall {
-    /// Parses the arguments. An empty text counts as an empty object, which is how some models write it.
+    /// Parses the arguments. Empty text is an empty object: some models write nothing.
     pub fn parse_arguments(&self) -> Result<Value, serde_json::Error> {
         match self.arguments.trim() {
             "" => Ok(Value::Object(serde_json::Map::new())),
@@ -102,7 +102,7 @@ impl ToolCall {
         }
     }
 
-    /// The arguments as an object, whatever the model wrote: providers accept only objects.
+    /// Returns the arguments, or an empty object if they are not a JSON object: providers accept only objects.
     pub(crate) fn arguments_object(&self) -> Value {
         match self.parse_arguments() {
             Ok(value @ Value::Object(_)) => value,

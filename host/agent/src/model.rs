@@ -1,4 +1,4 @@
-//! The interface to a model: its requests and answers.
+//! The interface to a model: requests and answers.
 
 use mimir_core::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -6,12 +6,13 @@ use serde::{Deserialize, Serialize};
 use crate::error::ModelError;
 use crate::message::{Message, ToolCall, ToolSpec};
 
-/// A model that can be asked. Dropping the future closes the connection.
+/// A language model.
 pub trait Model: Send + Sync {
-    /// The name, as `PROVIDER/MODEL`.
+    /// Returns the name as `PROVIDER/MODEL`.
     fn name(&self) -> &str;
 
-    /// Sends one request. `on` receives the text of the answer as it arrives; an error may follow after text.
+    /// Sends one request. `on` receives the text of the answer in chunks; an error may follow after some text. Dropping
+    /// the future closes the connection.
     fn answer<'a>(
         &'a self,
         ask: ModelRequest<'a>,
@@ -43,20 +44,20 @@ pub struct ModelReply {
     pub calls: Vec<ToolCall>,
     /// Token usage, if the provider reports it.
     pub usage: Option<TokenUsage>,
-    /// The reason why the answer ended.
+    /// Reason why the answer ended.
     pub stop: StopReason,
 }
 
 /// Token counts of one answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenUsage {
-    /// Tokens sent, including those that the provider read from its cache.
+    /// Tokens sent, including those read from the provider's cache.
     pub input: u64,
     /// Tokens received.
     pub output: u64,
 }
 
-/// The reason why an answer ended.
+/// Reason why an answer ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum StopReason {
     /// The answer is complete.
@@ -64,6 +65,6 @@ pub enum StopReason {
     Finished,
     /// The token limit was reached.
     Length,
-    /// The provider withheld the rest.
+    /// The provider withheld the rest, such as a content filter.
     Withheld,
 }

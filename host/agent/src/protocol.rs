@@ -1,6 +1,6 @@
-//! Provider protocols: builds the body of a request, and parses an answer from its streamed events.
+//! Provider protocols: building requests and parsing streamed answers, without I/O.
 //!
-//! This module does no I/O. Another provider with one of these APIs needs no code.
+//! A provider with one of the APIs in [`ProviderApi`] needs no further code.
 //!
 //! Out of scope: connections, secrets, retries.
 
@@ -17,11 +17,11 @@ mod responses;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProviderProtocol {
     api: ProviderApi,
-    /// True at the address of the API's own vendor, which requires the newest field names.
+    /// True for OpenAI's own address, which requires newer field names than compatible providers.
     own: bool,
 }
 
-/// A failed answer, before the provider's name is known.
+/// Error of an answer, without the provider's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReplyError {
     /// The provider reported an error.
@@ -31,18 +31,18 @@ pub enum ReplyError {
         /// True if a retry may succeed.
         transient: bool,
     },
-    /// The answer ended too early.
+    /// The stream ended before the answer was complete.
     Cut,
-    /// The answer does not follow the protocol.
+    /// The answer does not follow the protocol; the text is the reason.
     Unexpected(String),
 }
 
-/// Maximum number of calls of one answer, and maximum bytes of its text: they bound the memory use.
+/// Limits of one answer, which bound its memory use: number of calls, and bytes of event data.
 const MAX_CALLS: usize = 10_000;
 const MAX_TEXT_BYTES: usize = 16 << 20;
 
 impl ProviderProtocol {
-    /// Selects the protocol for an API at this address.
+    /// Selects the protocol of an API at the given base URL.
     pub fn new(api: ProviderApi, url: &str) -> Self {
         Self {
             api,
@@ -50,7 +50,7 @@ impl ProviderProtocol {
         }
     }
 
-    /// The path of the endpoint below the provider's address.
+    /// Returns the path of the endpoint, relative to the provider's base URL.
     pub const fn path(self) -> &'static str {
         match self.api {
             ProviderApi::Openai | ProviderApi::Gemini | ProviderApi::Ollama => "chat/completions",
@@ -59,7 +59,7 @@ impl ProviderProtocol {
         }
     }
 
-    /// The headers of a request other than the content headers; the first one holds the API key.
+    /// Returns the headers of a request other than the content headers: the API key, if any, and the API version.
     pub fn headers(self, key: Option<&str>) -> Vec<(&'static str, String)> {
         let mut headers = Vec::new();
         match (self.api, key) {
@@ -73,7 +73,7 @@ impl ProviderProtocol {
         headers
     }
 
-    /// Builds the body of a request.
+    /// Builds the JSON body of a request.
     pub fn request(self, model: &str, ask: &ModelRequest<'_>) -> Value {
         match self.api {
             ProviderApi::Openai | ProviderApi::Gemini | ProviderApi::Ollama => {
@@ -115,7 +115,7 @@ enum ReplyReaderKind {
     Anthropic(anthropic::AnthropicReader),
 }
 
-/// Receives the text of an answer.
+/// Receives the text of an answer in chunks.
 type TextCallback<'a> = &'a (dyn Fn(&str) + Send + Sync);
 
 impl ReplyReader {
@@ -161,7 +161,7 @@ impl ReplyReader {
             ReplyReaderKind::Anthropic(reader) => reader.finish(),
         }?;
         for (at, call) in reply.calls.iter_mut().enumerate() {
-            // Without an id, its result could not be assigned to it.
+            // Results refer to their call by id.
             if call.id.is_empty() {
                 call.id = format!("call_{at}");
             }
@@ -184,7 +184,7 @@ pub fn error_text(body: &Value) -> Option<String> {
     message.map(str::to_owned)
 }
 
-/// The string at a JSON pointer of an event; empty if missing.
+/// Returns the string at a JSON pointer; empty if there is no string.
 fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value
         .pointer(pointer)
@@ -192,18 +192,19 @@ fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
         .unwrap_or_default()
 }
 
-/// The number at a JSON pointer of an event.
+/// Returns the number at a JSON pointer.
 fn number(value: &Value, pointer: &str) -> Option<u64> {
     value.pointer(pointer).and_then(Value::as_u64)
 }
 
-/// Checks that an answer may have one more call.
+/// Checks that another call does not exceed [`MAX_CALLS`].
 fn check_call_limit(reply: &ModelReply) -> Result<(), ReplyError> {
-    match reply.calls.len() < MAX_CALLS {
-        true => Ok(()),
-        false => Err(ReplyError::Unexpected(
+    if reply.calls.len() < MAX_CALLS {
+        Ok(())
+    } else {
+        Err(ReplyError::Unexpected(
             "the answer has too many tool calls".to_owned(),
-        )),
+        ))
     }
 }
 

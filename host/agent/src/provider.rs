@@ -1,4 +1,4 @@
-//! A model behind a provider's API: sends one request and streams its answer.
+//! Models behind a provider's API.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -25,11 +25,11 @@ use crate::retry;
 /// The content type of a streamed answer.
 const EVENTS: &str = "text/event-stream";
 
-/// Maximum size of an error body in bytes, and maximum number of its characters that are shown.
+/// Limits of an error message: bytes read of the body, and characters shown.
 const MAX_ERROR_SIZE: usize = 64 << 10;
 const MAX_ERROR_CHARS: usize = 500;
 
-/// A model of a provider.
+/// A model behind a provider's API.
 pub struct ModelProvider {
     name: String,
     chosen: ChosenModel,
@@ -40,8 +40,8 @@ pub struct ModelProvider {
 }
 
 impl ModelProvider {
-    /// Creates a client for the chosen model. `client` can only reach the model's provider, and `vault` holds the API
-    /// key; each request is recorded in the audit log before it is sent.
+    /// Creates a client for the chosen model. `client` should only be able to reach the model's provider. `vault` holds
+    /// the API key. Each request is recorded in the audit log before it is sent.
     pub fn new(
         chosen: ChosenModel,
         client: HttpClient,
@@ -58,12 +58,12 @@ impl ModelProvider {
         }
     }
 
-    /// Checks that the API key is available, before any request is made.
+    /// Checks that the API key is available, without a request.
     pub fn check(&self) -> Result<(), ModelError> {
         self.key().map(drop)
     }
 
-    /// The API key, or `None` for a provider without one.
+    /// Returns the API key; `None` for a provider that needs no key.
     fn key(&self) -> Result<Option<String>, ModelError> {
         let Some(name) = &self.chosen.key else {
             return Ok(None);
@@ -122,7 +122,7 @@ impl ModelProvider {
         }
     }
 
-    /// Masks the secrets of a provider's message and puts it on one line.
+    /// Shortens a provider's message to one line with secrets masked.
     fn mask_text(&self, text: &str) -> String {
         let mut text = prefix(text, MAX_ERROR_CHARS).to_owned();
         match self.vault.redactor() {
@@ -130,9 +130,7 @@ impl ModelProvider {
                 redactor.mask_text(&mut text);
                 visible(&text)
             }
-            Err(_) => {
-                "its message is not shown, because the secrets to mask could not be read".to_owned()
-            }
+            Err(_) => "(message hidden, because the secrets to mask could not be read)".to_owned(),
         }
     }
 
@@ -177,7 +175,7 @@ impl ModelProvider {
         reader.finish().map_err(|fault| self.reply_error(fault))
     }
 
-    /// Converts an answer with an error status.
+    /// Converts a response with an error status.
     async fn refusal(&self, response: Response<ResponseBody>) -> ModelError {
         let status = response.status().as_u16();
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
@@ -191,8 +189,8 @@ impl ModelProvider {
         let body_text = body_text.as_ref().and_then(protocol::error_text);
         let body_text = body_text.unwrap_or_else(|| String::from_utf8_lossy(&body).into_owned());
         let message = match self.mask_text(body_text.trim()) {
-            none if none.is_empty() => "nothing more".to_owned(),
-            words => words,
+            text if text.is_empty() => "(no message)".to_owned(),
+            text => text,
         };
         ModelError::Status {
             provider: self.chosen.provider.clone(),
@@ -202,11 +200,11 @@ impl ModelProvider {
         }
     }
 
-    /// Converts a broken stream: one of our limits was reached, or the connection failed.
+    /// Converts a failure of the event stream: a local limit was reached, or the connection failed.
     fn stream_error(&self, error: &sse_stream::Error) -> ModelError {
         let provider = self.chosen.provider.clone();
         let sse_stream::Error::Body(inner) = error else {
-            return self.protocol_error("its event stream is not valid".to_owned());
+            return self.protocol_error("the event stream is not valid".to_owned());
         };
         match inner.downcast_ref::<mimir_net::Error>() {
             Some(error @ (mimir_net::Error::Blocked(_) | mimir_net::Error::TooLarge { .. })) => {

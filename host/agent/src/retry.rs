@@ -1,18 +1,19 @@
-//! Wait times before a provider is asked again.
+//! Wait times before a request is retried.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
 use http::HeaderMap;
 
-/// The wait after the first failure; each further one is twice as long, up to [`MAX_DELAY`].
+/// Wait after the first failure. It doubles with each failure, up to [`MAX_DELAY`].
 const FIRST_DELAY: Duration = Duration::from_millis(500);
 const MAX_DELAY: Duration = Duration::from_secs(30);
 
-/// Maximum wait that a provider may ask for: a person does not wait longer at a screen without news.
+/// Maximum wait that a provider may ask for. A longer one fails at once, so that the user sees the reason.
 const MAX_REQUESTED_DELAY: Duration = Duration::from_secs(120);
 
-/// The wait before retry number `attempt`, from 0; `None` if the provider asks for more than [`MAX_REQUESTED_DELAY`].
+/// Returns the wait before retry number `attempt`, counted from 0; `None` if the provider asks for more than
+/// [`MAX_REQUESTED_DELAY`].
 pub(crate) fn backoff(attempt: u64, requested: Option<Duration>) -> Option<Duration> {
     if let Some(requested) = requested {
         return (requested <= MAX_REQUESTED_DELAY).then_some(requested);
@@ -21,11 +22,11 @@ pub(crate) fn backoff(attempt: u64, requested: Option<Duration>) -> Option<Durat
     let wait = FIRST_DELAY.saturating_mul(1 << doublings).min(MAX_DELAY);
     // Random jitter, so that clients that failed together do not retry together.
     let jitter = RandomState::new().hash_one(attempt) % 512;
-    let part = u32::try_from(jitter).unwrap_or_default();
-    Some(wait * 3 / 4 + wait * part / 1024)
+    let jitter = u32::try_from(jitter).unwrap_or_default();
+    Some(wait * 3 / 4 + wait * jitter / 1024)
 }
 
-/// The wait that the headers of an answer ask for; `now` is in seconds since 1970.
+/// Returns the wait that the response headers ask for. `now` is in seconds since 1970.
 pub(crate) fn retry_after(headers: &HeaderMap, now: i64) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     if let Some(millis) = text("retry-after-ms").and_then(|text| text.parse::<u64>().ok()) {
@@ -35,12 +36,12 @@ pub(crate) fn retry_after(headers: &HeaderMap, now: i64) -> Option<Duration> {
     if let Ok(seconds) = after.parse::<u64>() {
         return Some(Duration::from_secs(seconds));
     }
-    // Otherwise it is an HTTP date, which has the format of a mail date.
-    let then = jiff::fmt::rfc2822::parse(after)
+    // HTTP dates have the format of mail dates.
+    let date = jiff::fmt::rfc2822::parse(after)
         .ok()?
         .timestamp()
         .as_second();
-    u64::try_from(then - now).ok().map(Duration::from_secs)
+    u64::try_from(date - now).ok().map(Duration::from_secs)
 }
 
 #[cfg(test)]
@@ -53,14 +54,14 @@ mod tests {
 
     #[test]
     fn backoff_grows_up_to_a_maximum() {
-        for (again, least, most) in [
+        for (attempt, min, max) in [
             (0, 375, 625),
             (1, 750, 1_250),
             (3, 3_000, 5_000),
             (40, 22_500, 37_500),
         ] {
-            let wait = backoff(again, None).unwrap().as_millis();
-            assert!((least..=most).contains(&wait), "{again}: {wait}");
+            let wait = backoff(attempt, None).unwrap().as_millis();
+            assert!((min..=max).contains(&wait), "{attempt}: {wait}");
         }
     }
 

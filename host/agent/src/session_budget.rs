@@ -1,9 +1,8 @@
-//! The remaining budget of each session, shared by its agent, the workers that the agent calls, and the tools that ask
-//! its model.
+//! The remaining budget of each session, shared by the session's agent, its workers, and tools that use the model.
 //!
-//! A task of the agent sets the budget, and each of its answers is deducted. A worker, or a tool that asks the model,
-//! reserves a [`BudgetReservation`] before it begins; the unused rest is returned when it is dropped. The agent adds the
-//! used part to its own usage, so that it counts towards the limits and the cost of the task.
+//! Each task of the agent sets the budget, and each answer is deducted from it. A worker or a tool first makes a
+//! [`BudgetReservation`]; dropping the reservation returns the unused part. The agent adds the used part to its own
+//! usage, so that it counts towards the limits and the cost of the task.
 //!
 //! Out of scope: permissions and prices.
 
@@ -18,17 +17,17 @@ use parking_lot::Mutex;
 use crate::model::TokenUsage;
 use crate::task_usage::{TaskUsage, cost};
 
-/// The remaining budgets by session. Clones share their state.
+/// The remaining budgets by session id. Clones share their state.
 #[derive(Clone, Default)]
 pub struct SessionBudget(Arc<Mutex<HashMap<String, SessionBudgetState>>>);
 
 struct SessionBudgetState {
     left: AgentBudget,
-    /// Usage by workers and tools that the session's agent has not added to its own yet.
+    /// Usage of workers and tools that the session's agent has not added to its own yet.
     side_usage: TaskUsage,
 }
 
-/// A reserved part of a session's budget. The unused rest is returned when this is dropped.
+/// A reserved part of a session's budget. Dropping it returns the unused part.
 pub struct BudgetReservation {
     session_budget: SessionBudget,
     session: String,
@@ -39,7 +38,7 @@ pub struct BudgetReservation {
 }
 
 impl SessionBudget {
-    /// Sets the budget of a session when a task of its own agent begins.
+    /// Sets the budget of a session. The session's agent calls this at the start of each task.
     pub(crate) fn open(&self, session: &str, budget: AgentBudget) {
         let mut all = self.0.lock();
         let state = all
@@ -48,15 +47,15 @@ impl SessionBudget {
         state.left = budget;
     }
 
-    /// Deducts usage of the session's own agent.
+    /// Deducts usage of the session's agent.
     pub(crate) fn spend(&self, session: &str, spent: &TaskUsage) {
         if let Some(state) = self.0.lock().get_mut(session) {
             state.apply(&AgentBudget::NOTHING, spent);
         }
     }
 
-    /// Takes the usage of workers and tools since the last call. Its time is zero, because the time of the surrounding
-    /// call already counts.
+    /// Takes the usage of workers and tools since the last call. The time is zero, because the agent counts the time of
+    /// the surrounding tool call.
     pub(crate) fn take_side_usage(&self, session: &str) -> TaskUsage {
         let mut all = self.0.lock();
         let state = all.get_mut(session);
@@ -67,8 +66,8 @@ impl SessionBudget {
         }
     }
 
-    /// Reserves a share for a worker's task: the worker's own limits, and at most half of the session's remaining
-    /// budget, so that parallel and later tasks get some. `all` is the budget of a session that has none yet.
+    /// Reserves budget for a worker's task: the worker's `own` limits, capped at half of the session's remaining
+    /// budget, so that some is left for parallel and later tasks. `all` is the budget of a session without one.
     pub(crate) fn reserve_half(
         &self,
         session: &str,
@@ -93,8 +92,9 @@ impl SessionBudget {
         })
     }
 
-    /// Reserves a share for one model request of a tool: about `input` tokens are sent, and at most
-    /// `budget.answer_tokens` of the share are received.
+    /// Reserves budget for one model request of a tool, with about `input` tokens sent and at most `max_output` tokens
+    /// received. The reservation's `budget.answer_tokens` is the limit of the answer, which may be lower. `all` is the
+    /// budget of a session without one.
     pub fn reserve_question(
         &self,
         session: &str,
@@ -167,7 +167,7 @@ impl SessionBudgetState {
         }
     }
 
-    /// Adds a returned reservation to the budget, and deducts usage.
+    /// Adds a returned reservation to the remaining budget and deducts usage.
     fn apply(&mut self, share: &AgentBudget, spent: &TaskUsage) {
         let left = &mut self.left;
         let rest = |left: u64, share: u64, spent| left.saturating_add(share).saturating_sub(spent);
@@ -184,7 +184,7 @@ impl SessionBudgetState {
 }
 
 impl BudgetReservation {
-    /// Sets the usage of the share to that of a single answer.
+    /// Sets the usage to that of a single answer.
     pub fn record_usage(
         &mut self,
         usage: TokenUsage,
@@ -245,7 +245,10 @@ mod tests {
             ToolErrorCode::LimitExceeded
         );
         drop(taken);
-        assert!(half("a", own).is_ok(), "an unused share is returned");
+        assert!(
+            half("a", own).is_ok(),
+            "an unused reservation was not returned"
+        );
     }
 
     #[test]
@@ -276,7 +279,7 @@ mod tests {
         assert_eq!(
             session_budget.take_side_usage("a"),
             TaskUsage::default(),
-            "it is added only once"
+            "the usage was taken twice"
         );
         // The provider counted more tokens than were left, so nothing is left now.
         assert!(session_budget.reserve_half("a", all, all).is_err());

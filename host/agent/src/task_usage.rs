@@ -1,4 +1,4 @@
-//! Usage of a task, and the limits that it reaches.
+//! Usage counters of tasks, and their limits.
 
 use std::fmt;
 use std::time::Duration;
@@ -23,11 +23,11 @@ pub struct TaskUsage {
     /// Cost of the tokens; `None` if no price is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
-    /// Time in milliseconds, without the time spent waiting for the person.
+    /// Time in milliseconds, excluding time spent on approvals.
     pub time_ms: u64,
 }
 
-/// A limit that was reached.
+/// A limit of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum BudgetLimit {
@@ -44,7 +44,7 @@ pub enum BudgetLimit {
 }
 
 impl BudgetLimit {
-    /// The config key that sets this limit.
+    /// Returns the config key that sets this limit.
     pub const fn key(self) -> &'static str {
         match self {
             Self::Turns => "agent.maxTurns",
@@ -100,12 +100,12 @@ impl TaskUsage {
         self.time_ms = self.time_ms.saturating_add(time);
     }
 
-    /// The number of tokens, sent and received.
+    /// Returns the number of tokens, sent and received.
     pub fn tokens(&self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)
     }
 
-    /// Adds the counters of another usage.
+    /// Adds other counters to these.
     pub fn add(&mut self, other: &Self) {
         for (own, more) in [
             (&mut self.turns, other.turns),
@@ -121,7 +121,7 @@ impl TaskUsage {
         }
     }
 
-    /// The usage since an earlier state.
+    /// Returns the difference from the earlier state `before`.
     pub(crate) fn since(&self, before: &Self) -> Self {
         Self {
             turns: self.turns.saturating_sub(before.turns),
@@ -133,8 +133,8 @@ impl TaskUsage {
         }
     }
 
-    /// The maximum number of tokens of the next answer if about `input` are sent, or the limit that forbids another
-    /// request.
+    /// Returns the maximum number of tokens of the next answer if about `input` tokens are sent. The error is the limit
+    /// that forbids another request.
     pub(crate) fn answer_tokens_left(
         &self,
         budget: &AgentBudget,
@@ -153,9 +153,9 @@ impl TaskUsage {
             return Err(BudgetLimit::Tokens);
         }
         let mut room = tokens.min(budget.answer_tokens);
-        if let (Some(most), Some(price)) = (budget.cost, price) {
+        if let (Some(max_cost), Some(price)) = (budget.cost, price) {
             let sent = TokenUsage { input, output: 0 };
-            let left = most - self.cost.unwrap_or_default() - cost(sent, price);
+            let left = max_cost - self.cost.unwrap_or_default() - cost(sent, price);
             if left <= 0.0 {
                 return Err(BudgetLimit::Cost);
             }
@@ -176,7 +176,7 @@ impl TaskUsage {
         Ok(room)
     }
 
-    /// The time that is left.
+    /// Returns the remaining time.
     pub(crate) fn time_left(&self, budget: &AgentBudget) -> Duration {
         budget
             .time
@@ -184,7 +184,7 @@ impl TaskUsage {
     }
 }
 
-/// Number of tokens that a price is given for.
+/// Number of tokens that prices refer to.
 const MILLION: f64 = 1e6;
 
 #[expect(

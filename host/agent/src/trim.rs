@@ -1,7 +1,7 @@
-//! Selects the messages of a long conversation to be sent: all of them if they fit, else the newest.
+//! Selects the messages of a conversation to be sent: all if they fit, or else the newest.
 //!
-//! Tool results before the last round are left out first, the oldest first, then whole rounds. The person's last
-//! message and the current round always stay. The stored conversation remains complete.
+//! Old tool results are replaced by placeholders first, then whole rounds are removed, in both cases the oldest first.
+//! The last user message and the current round always stay. The stored conversation remains complete.
 
 use std::borrow::Cow;
 
@@ -18,10 +18,10 @@ pub(crate) struct TrimmedConversation<'a> {
     pub tokens: u64,
 }
 
-/// Results of up to this many tokens stay: the placeholder would be as long.
+/// Results of up to this many tokens are not replaced, because the placeholder would be about as long.
 const MIN_TRIMMED_TOKENS: u64 = 60;
 
-/// Fits a conversation into about `room` tokens; `None` if the messages that always stay are longer.
+/// Fits a conversation into about `room` tokens. Returns `None` if the messages that always stay do not fit.
 pub(crate) fn trim_to_fit(all: &[Message], room: u64) -> Option<TrimmedConversation<'_>> {
     let total: u64 = all.iter().map(Message::estimate_tokens).sum();
     if total <= room {
@@ -33,7 +33,6 @@ pub(crate) fn trim_to_fit(all: &[Message], room: u64) -> Option<TrimmedConversat
     }
     let mut messages: Vec<Option<Message>> = all.iter().cloned().map(Some).collect();
     let (mut total, mut left_out) = (total, 0);
-    // The person's last message and the current round always stay.
     let last_question = all
         .iter()
         .rposition(|one| matches!(one, Message::User { .. }));
@@ -57,7 +56,7 @@ pub(crate) fn trim_to_fit(all: &[Message], room: u64) -> Option<TrimmedConversat
             left_out += 1;
         }
     }
-    // Removes whole rounds: an answer with the results of its calls.
+    // A round is an answer with the results of its calls.
     let mut at = 0;
     while total > room && at < newest {
         let end = (at + 1..newest)
@@ -72,7 +71,7 @@ pub(crate) fn trim_to_fit(all: &[Message], room: u64) -> Option<TrimmedConversat
         at = end;
     }
     let mut messages: Vec<Message> = messages.into_iter().flatten().collect();
-    // Some providers require that the first message is the user's.
+    // Some providers require a user message first.
     if !matches!(messages.first(), Some(Message::User { .. })) {
         let placeholder = Message::user("[earlier messages are left out]");
         total += placeholder.estimate_tokens();
@@ -85,7 +84,7 @@ pub(crate) fn trim_to_fit(all: &[Message], room: u64) -> Option<TrimmedConversat
     })
 }
 
-/// Estimated number of tokens sent before every conversation: system prompt and tools.
+/// Estimates the number of tokens of the system prompt and the tools, which every request has.
 pub(crate) fn fixed_tokens(system: &str, tools: &[crate::message::ToolSpec]) -> u64 {
     let tools = tools.iter().map(|tool| {
         tool.name.len() + tool.description.len() + mimir_core::outcome::json_len(&tool.schema)
@@ -163,7 +162,7 @@ mod tests {
         assert_eq!(
             ids(&fitted).last(),
             Some(&of("d", false)),
-            "the newest result is unchanged"
+            "the newest result was changed"
         );
         assert!(fitted.messages.contains(&Message::user("second")));
         assert!(fitted.tokens <= 1_150, "{fitted:?}");

@@ -1,9 +1,9 @@
-//! The tool `worker_call`: each call of it runs a task of a worker.
+//! The tool `worker_call`, which runs a task of a worker.
 //!
-//! The worker's calls are made inside this call, on the caller's pipeline restricted by the worker's file: a worker
-//! can never do more than its caller, at any depth.
+//! The worker's tool calls are nested calls on the caller's pipeline, restricted by the worker's file. So a worker
+//! never has more permissions than its caller, at any depth.
 //!
-//! Out of scope: worker storage, and the tools of each worker.
+//! Out of scope: reading worker files, and selecting each worker's tools.
 
 use std::sync::Arc;
 
@@ -28,22 +28,22 @@ use crate::model::Model;
 use crate::session_budget::{BudgetReservation, SessionBudget};
 use crate::worker_file::{WORKER_CALL, Worker};
 
-/// Maximum depth of workers that call workers. Any deeper, a person could not tell the purpose of a call.
+/// Maximum nesting depth of workers. In deeper nesting, people could not tell the purpose of a call.
 const MAX_DEPTH: usize = 3;
 
-/// An alias that other agent programs use for such a tool.
+/// The name of similar tools in other agent programs.
 const ALIAS: &str = "delegate";
 
-/// The registry of workers.
+/// Finds workers and configures their agents.
 pub trait WorkerRegistry: Send + Sync {
     /// Finds a worker by name and reads its current file.
     fn find(&self, name: &str) -> Result<Worker, ToolError>;
 
-    /// The parts that an agent for this worker is built from.
+    /// Returns the model, the system prompt and the limits for a worker's agent.
     fn agent_setup(&self, worker: &Worker) -> Result<AgentSetup, ToolError>;
 }
 
-/// The parts of a worker's agent, without the pipeline.
+/// Configuration of a worker's agent, without the pipeline.
 pub struct AgentSetup {
     /// The model that the agent uses.
     pub model: Arc<dyn Model>,
@@ -55,7 +55,8 @@ pub struct AgentSetup {
     pub budget: AgentBudget,
 }
 
-/// Creates the tool for these workers, given as name and purpose. `digest` identifies the code that runs it.
+/// Creates the tool `worker_call`. `workers` has the name and the purpose of each worker, for the tool's description;
+/// `digest` identifies the build of the tool.
 pub fn worker_call(
     registry: Arc<dyn WorkerRegistry>,
     session_budget: SessionBudget,
@@ -132,7 +133,7 @@ struct WorkerCall {
 const MAX_SHOWN_INSTRUCTIONS: usize = 200;
 
 impl Backend for WorkerCall {
-    /// The details for the approval card: the worker's file, its toolsets, and the beginning of its instructions.
+    /// Returns the details for the approval card: the worker's file, toolsets and beginning of the instructions.
     fn assess<'a>(
         &'a self,
         call: &'a Checked,
@@ -184,7 +185,7 @@ impl WorkerCall {
             .count();
         if depth > MAX_DEPTH {
             let message =
-                format!("workers may be nested at most {MAX_DEPTH} deep; do the task yourself");
+                format!("workers are nested more than {MAX_DEPTH} deep: do the task yourself");
             return Err(ToolError::limit_exceeded(message));
         }
         let worker = self.workers.find(&name)?;
@@ -217,16 +218,17 @@ impl WorkerCall {
             name: &name,
             observer: call.observer(),
         };
-        // The task has its own limits, and so has each of its calls.
+        // The call's deadline is paused: the task and each of its calls have their own time limits.
         let ended = {
             let _paused = call.deadline().pause();
             agent.run_task(&mut work.conversation, &event_sink).await
         };
         let reply = work.conversation.last_reply().to_owned();
         match ended? {
-            TaskEnd::Finished => Ok(match reply.trim().is_empty() {
-                true => "(no output)".to_owned(),
-                false => reply,
+            TaskEnd::Finished => Ok(if reply.trim().is_empty() {
+                "(no output)".to_owned()
+            } else {
+                reply
             }),
             TaskEnd::Bound(bound) => Err(incomplete_error(
                 &name,
@@ -243,7 +245,7 @@ impl WorkerCall {
     }
 }
 
-/// A running task. When it ends or is stopped, its usage is counted and the unused budget is returned.
+/// A running task. Dropping it counts the usage and returns the unused budget.
 struct WorkerTask {
     conversation: Conversation,
     reservation: BudgetReservation,
@@ -260,9 +262,10 @@ const MAX_SHOWN_MESSAGE: usize = 2_000;
 
 fn incomplete_error(name: &str, how: &str, reply: &str) -> ToolError {
     let reply = prefix(reply.trim(), MAX_SHOWN_MESSAGE);
-    let message = match reply.is_empty() {
-        true => format!("the worker `{name}` {how} before it was done"),
-        false => format!("the worker `{name}` {how} before it was done; its last message: {reply}"),
+    let message = if reply.is_empty() {
+        format!("the worker `{name}` {how} before it was done")
+    } else {
+        format!("the worker `{name}` {how} before it was done; its last message: {reply}")
     };
     ToolError::limit_exceeded(message)
 }

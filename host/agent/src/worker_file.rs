@@ -1,11 +1,10 @@
-//! Workers: agents described by a file, with a part of their caller's tools.
+//! Workers: agents defined by a file, with a subset of the caller's tools.
 //!
-//! `.mimir/workers/NAME.yml` sets a worker's instructions and toolsets. Its rights are those of its toolsets that its
-//! caller has too: [`Worker::restrict`] removes tools from the caller's snapshot, and adds rules that deny and ask. The
-//! file cannot add permissions. Its instructions for the model are not covered by this: the code that reads the files
-//! asks a person first.
+//! `.mimir/workers/NAME.yml` sets a worker's instructions and toolsets. A worker gets only tools that the caller has,
+//! too: [`Worker::restrict`] removes tools from the caller's snapshot and adds rules that deny or ask. The file cannot
+//! add permissions. Instructions are not restricted by this, so the code that reads worker files asks a person first.
 //!
-//! Out of scope: models, files, and the loop of an agent.
+//! Out of scope: models, reading files, and the agent loop.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,47 +32,47 @@ pub use toolsets::{
 /// The tool that calls workers.
 pub const WORKER_CALL: &str = "worker_call";
 
-/// The settings in a worker's file.
+/// Contents of a worker's file.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct WorkerSettings {
-    /// The name of the file, repeated inside if the author wishes.
+    /// Name of the worker. Optional; if set, it must equal the file name.
     #[serde(default)]
     pub name: Option<String>,
-    /// Its purpose, in one line for the model that calls it.
+    /// Purpose of the worker in one line, for the calling model.
     #[serde(default)]
     pub description: Option<String>,
-    /// The instructions for its model, in addition to those that all models get.
+    /// Instructions for the worker's model, in addition to those that every model gets.
     #[serde(default)]
     pub instructions: String,
-    /// PROVIDER/MODEL, in place of the caller's.
+    /// Model as PROVIDER/MODEL. Default: the caller's model.
     #[serde(default)]
     pub model: Option<String>,
-    /// Limits of one task, within those of `agent` in the settings.
+    /// Limits of one task. They cannot exceed the limits of `agent` in the settings.
     #[serde(default)]
     pub budget: WorkerBudget,
-    /// Its tools.
+    /// Tools of the worker.
     #[serde(default)]
     pub toolsets: WorkerToolsets,
 }
 
-/// Limits of one task of a worker.
+/// Limits of one worker task. Unset limits are those of `agent` in the settings.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct WorkerBudget {
-    /// Replies of the model.
+    /// Maximum number of model replies.
     pub max_turns: Option<u64>,
-    /// Tool calls.
+    /// Maximum number of tool calls.
     pub max_tool_calls: Option<u64>,
-    /// Tokens, sent and received.
+    /// Maximum number of tokens, sent and received.
     pub max_tokens: Option<u64>,
-    /// Money, in the currency of `providers.*.prices`.
+    /// Maximum cost, in the currency of `providers.*.prices`.
     pub max_cost: Option<f64>,
-    /// Time in milliseconds, without the time spent on approvals.
+    /// Maximum time in milliseconds, excluding time spent on approvals.
     pub max_time_ms: Option<u64>,
 }
 
-/// A worker.
+/// A worker with validated settings.
 #[derive(Debug, Clone)]
 pub struct Worker {
     name: String,
@@ -83,11 +82,12 @@ pub struct Worker {
     shell: Option<WorkerCommandRules>,
 }
 
-/// Maximum length of a description that a caller's model reads, in characters.
+/// Maximum length of the description shown to the calling model, in characters.
 const DESCRIPTION_MAX: usize = 500;
 
 impl Worker {
-    /// Creates a worker from a file with the line numbers of its keys. The error names the wrong key and the reason.
+    /// Validates the settings of a worker's file. `lines` maps the file's keys to line numbers. The error is the
+    /// invalid key and the reason.
     pub fn new(
         name: &str,
         file: &str,
@@ -104,12 +104,14 @@ impl Worker {
         if settings.name.as_ref().is_some_and(|own| own != name) {
             return wrong(
                 "name",
-                format!("the file belongs to `{name}`: leave `name` out"),
+                format!(
+                    "`name` differs from the file name `{name}`: remove `name` or rename the file"
+                ),
             );
         }
         if settings.instructions.trim().is_empty() && settings.toolsets == WorkerToolsets::default()
         {
-            let why = "there are neither instructions nor toolsets".to_owned();
+            let why = "the file has neither instructions nor toolsets: add at least one".to_owned();
             return wrong("instructions", why);
         }
         if let Err(why) = settings.budget.agent().check("budget") {
@@ -119,7 +121,7 @@ impl Worker {
         if let Some(toolset) = &settings.toolsets.shell {
             let mut rules = Vec::new();
             for (at, rule) in toolset.rules.iter().enumerate() {
-                // The established syntax for "any arguments follow".
+                // In worker files, a space at the end means "any arguments".
                 let rest = if rule.pattern.ends_with(' ') { "*" } else { "" };
                 match CommandPattern::parse(&format!("{}{rest}", rule.pattern)) {
                     Ok(pattern) => rules.push((pattern, rule.approval)),
@@ -135,19 +137,19 @@ impl Worker {
             if custom.tools.is_empty() {
                 return wrong(
                     "toolsets.custom.tools",
-                    "`tools` is empty: name the tools that the worker has".to_owned(),
+                    "`tools` is empty: list the worker's tools".to_owned(),
                 );
             }
-            let strange = custom
+            let unlisted = custom
                 .approval
                 .tools
                 .keys()
                 .find(|name| !custom.tools.contains(name));
-            if let Some(strange) = strange {
-                let near = did_you_mean(strange, custom.tools.iter().map(String::as_str));
+            if let Some(unlisted) = unlisted {
+                let near = did_you_mean(unlisted, custom.tools.iter().map(String::as_str));
                 return wrong(
                     "toolsets.custom.approval.tools",
-                    format!("`{strange}` is not among `tools`.{near}"),
+                    format!("`{unlisted}` is not among `tools`.{near}"),
                 );
             }
         }
@@ -167,22 +169,25 @@ impl Worker {
         })
     }
 
-    /// Its name.
+    /// Returns the name of the worker.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its file, as messages show it.
+    /// Returns the path of the worker's file, as shown in messages.
     pub fn file(&self) -> &str {
         &self.file
     }
 
-    /// Its toolsets, for a person.
+    /// Describes the toolsets for display, on one line; `none` if there are no toolsets.
     pub fn toolsets(&self) -> String {
         let sets = &self.settings.toolsets;
-        let files = sets.filesystem.as_ref().map(|files| match files.read_only {
-            true => "filesystem (read only)".to_owned(),
-            false => "filesystem".to_owned(),
+        let files = sets.filesystem.as_ref().map(|files| {
+            if files.read_only {
+                "filesystem (read only)".to_owned()
+            } else {
+                "filesystem".to_owned()
+            }
         });
         let custom = sets.custom.as_ref();
         let custom =
@@ -203,18 +208,19 @@ impl Worker {
             .chain(servers)
             .chain(workers)
             .collect();
-        match all.is_empty() {
-            true => "none".to_owned(),
-            false => visible(&all.join("; ")),
+        if all.is_empty() {
+            "none".to_owned()
+        } else {
+            visible(&all.join("; "))
         }
     }
 
-    /// The settings in its file.
+    /// Returns the contents of the worker's file.
     pub fn settings(&self) -> &WorkerSettings {
         &self.settings
     }
 
-    /// Its purpose, on one line.
+    /// Returns the purpose on one line: the first line of the description, or else of the instructions.
     pub fn description(&self) -> String {
         let own = self.settings.description.as_deref();
         let text = own.unwrap_or(&self.settings.instructions);
@@ -222,12 +228,12 @@ impl Worker {
         visible(prefix(line.unwrap_or_default(), DESCRIPTION_MAX))
     }
 
-    /// The limits of a task for a caller with these limits.
+    /// Returns the limits of a task: the file's, capped by the caller's `outer` limits.
     pub fn budget(&self, outer: AgentBudget) -> AgentBudget {
         self.settings.budget.agent().over(outer).tightest(outer)
     }
 
-    /// Restricts the caller's tools and rules to those that the worker has, and adds the rules of its file.
+    /// Restricts the caller's snapshot to the worker's tools and adds the rules of the worker's file.
     pub fn restrict(&self, snapshot: &PipelineSnapshot) -> PipelineSnapshot {
         let mut config = Config::default();
         if let Some(files) = &self.settings.toolsets.filesystem {
@@ -235,16 +241,16 @@ impl Worker {
             config.files.deny.clone_from(&files.deny);
         }
         let registry = snapshot.registry.map_tools(|tool| {
-            let settings = self.has(tool)?;
+            let settings = self.settings_for(tool)?;
             config.tools.each.insert(tool.name().to_string(), settings);
-            Some(self.within_files(tool))
+            Some(self.limit_file_access(tool))
         });
         match PolicyFile::for_worker(&config, self.source(), self.shell.clone()) {
             Ok(file) => PipelineSnapshot {
                 registry,
                 policy: snapshot.policy.restricted_by_worker(file),
             },
-            // The file was validated when it was read; should it fail all the same, the worker gets nothing.
+            // `new` has validated the file. If this fails nevertheless, the worker gets no tools.
             Err(_) => PipelineSnapshot {
                 registry: snapshot.registry.only(|_| false),
                 policy: snapshot.policy.clone(),
@@ -252,14 +258,14 @@ impl Worker {
         }
     }
 
-    /// Restricts the tool to the worker's files. `filesystem` also bounds tools that write in other ways: code,
-    /// commands, custom tools. Without it, commands and custom tools named in the worker's file keep their needs;
-    /// code, which belongs to no toolset, gets no files. Memories are a toolset of their own.
-    fn within_files(&self, tool: &Arc<Tool>) -> Arc<Tool> {
+    /// Restricts a tool's file access to that of `toolsets.filesystem`, which covers code, commands and custom tools as
+    /// well. Without `filesystem`, `run_code` gets no files, and all other tools keep their needs. Memory tools are
+    /// never restricted here, because `memory` is a toolset of its own.
+    fn limit_file_access(&self, tool: &Arc<Tool>) -> Arc<Tool> {
         if tool.definition.group == ToolGroup::Memory && tool.source == ToolSource::BuiltIn {
             return Arc::clone(tool);
         }
-        let most = match &self.settings.toolsets.filesystem {
+        let max_access = match &self.settings.toolsets.filesystem {
             Some(files) if files.read_only => Some(DirectoryAccess::Read),
             Some(_) => return Arc::clone(tool),
             None if tool.runs_code() => None,
@@ -267,10 +273,10 @@ impl Worker {
         };
         let mut tool = Tool::clone(tool);
         for needs in [&mut tool.granted, &mut tool.definition.needs] {
-            match most {
-                Some(most) => {
+            match max_access {
+                Some(max_access) => {
                     for need in &mut needs.files {
-                        need.access = need.access.min(most);
+                        need.access = need.access.min(max_access);
                     }
                 }
                 None => needs.files.clear(),
@@ -279,7 +285,7 @@ impl Worker {
         Arc::new(tool)
     }
 
-    /// Names in its file that do not exist: a sentence for each.
+    /// Reports names in the worker's file that do not exist, with one message per name.
     pub fn missing(&self, snapshot: &PipelineSnapshot) -> Vec<String> {
         let mut missing = Vec::new();
         let tools = snapshot.registry.tools();
@@ -296,8 +302,8 @@ impl Worker {
                     self.at("toolsets.custom.module"),
                 ));
             } else {
-                let is_there = |name: &str| own.iter().any(|tool| is_called(tool, name));
-                for name in custom.tools.iter().filter(|name| !is_there(name)) {
+                let exists = |name: &str| own.iter().any(|tool| matches_name(tool, name));
+                for name in custom.tools.iter().filter(|name| !exists(name)) {
                     let near = did_you_mean(name, own.iter().map(|tool| tool.name().as_str()));
                     missing.push(format!(
                         "{}: `{}` has no tool `{}`.{near}",
@@ -311,7 +317,7 @@ impl Worker {
         for name in self.settings.toolsets.mcp.keys() {
             if !tools.iter().any(|tool| is_from_server(tool, name)) {
                 missing.push(format!(
-                    "{}: the server `{}` is unknown or has no tools; `mimir mcp list` shows the servers",
+                    "{}: the server `{}` does not exist or has no tools: `mimir mcp list` shows the servers",
                     self.at("toolsets.mcp"),
                     visible(name)
                 ));
@@ -320,7 +326,7 @@ impl Worker {
         missing
     }
 
-    /// `file:line` of a key.
+    /// Returns the position of a key as `FILE:LINE`.
     pub fn at(&self, key: &str) -> String {
         self.source().at(key)
     }
@@ -330,8 +336,8 @@ impl Worker {
         RuleSource::new(self.file.clone(), move || (*lines).clone())
     }
 
-    /// Returns the settings for a tool if the worker has it.
-    fn has(&self, tool: &Tool) -> Option<ToolSettings> {
+    /// Returns the settings that the worker's file adds for a tool; `None` if the worker does not have the tool.
+    fn settings_for(&self, tool: &Tool) -> Option<ToolSettings> {
         let sets = &self.settings.toolsets;
         let mut own = ToolSettings::default();
         match tool.source {
@@ -356,11 +362,11 @@ impl Worker {
             },
             ToolSource::Custom => {
                 let custom = sets.custom.as_ref()?;
-                let named = custom.tools.iter().any(|name| is_called(tool, name));
+                let named = custom.tools.iter().any(|name| matches_name(tool, name));
                 if !named || !is_in_module(tool, &custom.module) {
                     return None;
                 }
-                own.approval = approval(tool, &custom.approval);
+                own.approval = tool_approval(tool, &custom.approval);
             }
             ToolSource::Mcp => {
                 let (name, server) = sets
@@ -377,7 +383,7 @@ impl Worker {
                 {
                     return None;
                 }
-                own.approval = approval(tool, &server.approval);
+                own.approval = tool_approval(tool, &server.approval);
             }
             ToolSource::Teams => return None,
         }
@@ -398,9 +404,10 @@ impl WorkerBudget {
     }
 }
 
-/// The approval setting of a tool by name, or else that of all tools; `ask` if neither is set.
-fn approval(tool: &Tool, set: &ApprovalDefaults) -> ToolApproval {
-    let named = set.tools.iter().find(|(name, _)| is_called(tool, name));
+/// Returns the approval setting of a tool: the tool's own entry, or else the toolset's `default`. If neither is set, a
+/// tool without a default of its own asks; any other tool keeps its default (`Unset`).
+fn tool_approval(tool: &Tool, set: &ApprovalDefaults) -> ToolApproval {
+    let named = set.tools.iter().find(|(name, _)| matches_name(tool, name));
     match named {
         Some((_, decision)) => ToolApproval::Word(*decision),
         None if tool.definition.silent || set.default.is_some() => {
@@ -410,47 +417,47 @@ fn approval(tool: &Tool, set: &ApprovalDefaults) -> ToolApproval {
     }
 }
 
-/// Returns true if a worker's file refers to this tool: by its name, or by the name of its function in a module.
-fn is_called(tool: &Tool, name: &str) -> bool {
+/// Returns true if `name` is the tool's name or alias, or the name of the exported function of a custom tool.
+fn matches_name(tool: &Tool, name: &str) -> bool {
     let exported = || tool.source == ToolSource::Custom && snake(name) == tool.name().as_str();
     tool.answers_to(name) || exported()
 }
 
-/// Returns true if a tool comes from the given file of `.mimir/tools`, named with or without its extension and
-/// folders; or from a plugin built from that module.
+/// Returns true if a custom tool comes from the given file of `.mimir/tools`, or from the plugin built from that
+/// TypeScript or JavaScript module. Folders are ignored, and the file extension is optional.
 fn is_in_module(tool: &Tool, module: &str) -> bool {
-    let file = |path: &str| {
+    let file_name = |path: &str| {
         path.rsplit(['/', '\\'])
             .next()
             .unwrap_or_default()
             .to_owned()
     };
-    let (own, named) = (file(&tool.origin.location), file(module));
-    let Some((stem, ending)) = own.rsplit_once('.') else {
+    let (own, named) = (file_name(&tool.origin.location), file_name(module));
+    let Some((stem, extension)) = own.rsplit_once('.') else {
         return false;
     };
-    let of_source = || {
-        let (named, written) = named.rsplit_once('.')?;
-        let is_module = matches!(written, "ts" | "mts" | "cts" | "js" | "mjs" | "cjs");
-        Some(ending == "wasm" && is_module && named == stem)
+    let is_built_from = || {
+        let (named_stem, named_extension) = named.rsplit_once('.')?;
+        let is_source = matches!(named_extension, "ts" | "mts" | "cts" | "js" | "mjs" | "cjs");
+        Some(extension == "wasm" && is_source && named_stem == stem)
     };
-    let is_it = own == named || stem == named || of_source() == Some(true);
-    tool.source == ToolSource::Custom && is_it
+    let matches = own == named || stem == named || is_built_from() == Some(true);
+    tool.source == ToolSource::Custom && matches
 }
 
 fn is_from_server(tool: &Tool, server: &str) -> bool {
     tool.source == ToolSource::Mcp && tool.origin.location == format!("mcp:{server}")
 }
 
-/// The rule that forbids calls of all other workers.
+/// Returns a rule that denies calls of all other workers.
 fn only_workers(workers: &[String]) -> Vec<RuleSettings> {
     let names: Vec<String> = workers.iter().map(|name| regex::escape(name)).collect();
-    let one_of_them = MatcherSettings {
+    let listed = MatcherSettings {
         regex: Some(format!("^(?:{})$", names.join("|"))),
         ..MatcherSettings::default()
     };
-    let another = MatcherSettings {
-        not: Some(Box::new(one_of_them)),
+    let unlisted_worker = MatcherSettings {
+        not: Some(Box::new(listed)),
         ..MatcherSettings::default()
     };
     vec![RuleSettings {
@@ -458,9 +465,9 @@ fn only_workers(workers: &[String]) -> Vec<RuleSettings> {
         tools: Vec::new(),
         groups: Vec::new(),
         sources: Vec::new(),
-        when: [("worker".to_owned(), another)].into(),
+        when: [("worker".to_owned(), unlisted_worker)].into(),
         decision: Decision::Deny,
-        reason: Some("it may call the workers that its file names, and no others".to_owned()),
+        reason: Some("the worker may only call the workers listed in its file".to_owned()),
         matches: Vec::new(),
         no_match: Vec::new(),
     }]

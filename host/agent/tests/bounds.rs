@@ -1,4 +1,4 @@
-//! Tasks that would never end stop at a limit.
+//! Budget limits, which stop endless tasks.
 
 use mimir_agent::{BudgetLimit, SessionBudget, TaskEnd, TokenUsage};
 use mimir_core::config::TokenPrice;
@@ -29,7 +29,7 @@ async fn budget_stops_a_looping_model_at_each_limit() {
         );
         assert_eq!(room.audit.of("call").len(), 3);
 
-        // Each turn takes 110 tokens, according to the provider.
+        // The provider reports 110 tokens per turn.
         let mut room = Room::new(api, forever());
         room.agent.budget.tokens = 1_000;
         assert_eq!(
@@ -66,7 +66,7 @@ async fn budget_includes_usage_of_other_session_tasks() {
         let session_budget = SessionBudget::default();
         room.agent.budget.tokens = 1_000;
         room.agent.session_budget = Some(session_budget.clone());
-        // A model request of a tool that was stopped: the tokens sent are counted.
+        // The sent tokens of a tool's stopped model request are counted.
         let budget = room.agent.budget;
         let mut share = session_budget
             .reserve_question("talk-1", budget, None, 400, 100)
@@ -128,13 +128,13 @@ async fn budget_left_limits_the_tokens_of_a_reply() {
         room.task("go").await.unwrap();
         room.agent.budget.tokens = 400;
         room.task("go").await.unwrap();
-        let most = |at: usize| {
+        let max_tokens = |at: usize| {
             let body = &room.script.asked()[at].body;
             let keys = ["max_tokens", "max_output_tokens"];
             keys.iter().find_map(|key| body[key].as_u64()).unwrap()
         };
-        assert_eq!(most(0), 500);
-        assert!(most(1) < 400, "{}", most(1));
+        assert_eq!(max_tokens(0), 500);
+        assert!(max_tokens(1) < 400, "{}", max_tokens(1));
     }
 }
 
@@ -147,6 +147,6 @@ async fn prompt_that_does_not_fit_is_not_sent() {
     );
     assert!(
         room.script.asked().is_empty(),
-        "what does not fit is not sent"
+        "a conversation that does not fit was sent"
     );
 }

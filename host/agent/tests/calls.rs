@@ -1,4 +1,4 @@
-//! Tool calls of a model, and the results that it gets.
+//! Tool calls of models, and their results.
 
 use mimir_agent::{Message, TaskEnd};
 use mimir_core::ApprovalAnswer;
@@ -56,7 +56,7 @@ async fn call_result_is_sent_back_to_the_model() {
             (200, 20)
         );
         assert_eq!(room.conversation.model, "local/m");
-        // The conversation is saved after the question, the call and its result: a later crash loses none of them.
+        // The conversation is saved after the question, the call and its result, so that a crash loses none of them.
         assert_eq!(*room.seen.lengths.lock(), [1, 2, 3]);
     }
 }
@@ -68,8 +68,8 @@ async fn api_key_is_sent_but_not_stored_or_logged() {
         room.task("hi").await.unwrap();
         let head = &room.script.asked()[0].head;
         assert!(head.contains(crate::kit::KEY), "{api:?}");
-        let kept = serde_json::to_string(&room.conversation).unwrap();
-        assert!(!kept.contains(crate::kit::KEY));
+        let stored = serde_json::to_string(&room.conversation).unwrap();
+        assert!(!stored.contains(crate::kit::KEY));
         let seen = serde_json::to_string(&*room.seen.events.lock()).unwrap();
         assert!(!seen.contains(crate::kit::KEY));
         assert!(
@@ -161,7 +161,7 @@ async fn approval_denial_reaches_the_model_as_a_code() {
         assert!(result.starts_with("APPROVAL_DENIED: "), "{result}");
         assert!(
             !result.contains("mimir approvals"),
-            "the way out is not for models: {result}"
+            "the model got a remedy: {result}"
         );
     }
 }
@@ -212,7 +212,7 @@ async fn untrusted_results_are_marked_even_if_cut() {
         let word = &second["[untrusted ".len()..][..16];
         assert!(
             second.ends_with(&format!("[end of untrusted {word}]")),
-            "its end is still there"
+            "the end mark is missing"
         );
     }
 }

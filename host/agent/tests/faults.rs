@@ -21,7 +21,10 @@ async fn provider_busy_is_retried_after_the_requested_delay() {
         let mut room = Room::new(api, vec![busy("0"), busy("1"), says("now")]);
         let start = Instant::now();
         assert_eq!(room.task("go").await, Ok(TaskEnd::Finished));
-        assert!(start.elapsed().as_millis() >= 1_000, "it said when");
+        assert!(
+            start.elapsed().as_millis() >= 1_000,
+            "the requested delay was not kept"
+        );
         let again = room.seen.of("again");
         assert_eq!(again.len(), 2);
         assert_eq!(
@@ -33,7 +36,7 @@ async fn provider_busy_is_retried_after_the_requested_delay() {
         assert_eq!(room.conversation.spent.turns, 1);
         assert!(
             room.conversation.spent.time_ms >= 1_000,
-            "waiting takes of the time"
+            "the delay was not counted"
         );
     }
 }
@@ -80,14 +83,14 @@ async fn reply_that_is_cut_is_retried_and_discarded() {
         let again = room.seen.of("again");
         assert_eq!(again.len(), 2);
         assert_eq!(again[0]["heard"], true);
-        let kept = serde_json::to_string(&room.conversation).unwrap();
-        assert!(!kept.contains("nine hund"), "{kept}");
+        let stored = serde_json::to_string(&room.conversation).unwrap();
+        assert!(!stored.contains("nine hund"), "{stored}");
         // The call was made once.
         assert_eq!(room.audit.of("call").len(), 1);
     }
 }
 
-/// The cost of tokens at one dollar each.
+/// Returns the cost of tokens at one dollar each.
 fn cost_at_one_dollar_per_token(tokens: u64) -> f64 {
     f64::from(u32::try_from(tokens).unwrap())
 }
@@ -129,8 +132,8 @@ async fn reply_that_is_cut_or_cancelled_counts_as_usage() {
 #[tokio::test]
 async fn provider_permanent_error_is_reported_once_without_the_key() {
     for api in APIS {
-        let said = r#"{"error":{"message":"Incorrect API key provided: key-of-the-test-5417."}}"#;
-        let mut room = Room::new(api, vec![Step::Status(401, vec![], said)]);
+        let body = r#"{"error":{"message":"Incorrect API key provided: key-of-the-test-5417."}}"#;
+        let mut room = Room::new(api, vec![Step::Status(401, vec![], body)]);
         let error = room.task("go").await.unwrap_err();
         assert_eq!(
             (error.code, room.script.asked().len()),
@@ -215,15 +218,11 @@ async fn conversation_too_long_for_the_provider_is_trimmed() {
         assert_eq!(asked.len(), 4);
         assert_eq!(asked[2].results().len(), 2);
         let results = asked[3].results();
-        assert_eq!(
-            results.len(),
-            1,
-            "the older round is left out, and so is its call"
-        );
+        assert_eq!(results.len(), 1, "the older round was sent");
         assert!(results[0].starts_with("bbbb"));
         assert!(
             asked[3].body.to_string().contains("\"go\""),
-            "the task is not"
+            "the task was left out"
         );
         assert_eq!(room.seen.of("leftOut").len(), 1);
     }

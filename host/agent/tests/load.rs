@@ -50,6 +50,6 @@ async fn calls_beyond_the_task_limit_end_the_task() {
     assert_eq!(
         room.conversation.messages.len(),
         2 + 10,
-        "each has its answer"
+        "a call has no result"
     );
 }

@@ -1,7 +1,7 @@
 //! The agent loop against a scripted model on loopback, in all three protocols.
 #![expect(
     clippy::unwrap_used,
-    reason = "a test that goes wrong ends where it goes wrong"
+    reason = "a panic reports the location of the failure"
 )]
 
 mod bounds;

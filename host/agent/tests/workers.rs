@@ -1,4 +1,4 @@
-//! Workers have only those of their toolsets that their caller has too.
+//! Restrictions of workers: they get only tools of their toolsets that their caller has, too.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ impl Backend for Done {
     }
 }
 
-/// A custom tool without needs, which no rule asks about.
+/// Creates a custom tool without needs that is allowed by default.
 fn tool(name: &str) -> Tool {
     let definition = ToolDefinition {
         name: ToolName::new(name).unwrap(),
@@ -96,7 +96,7 @@ fn with_toolsets(toolsets: Value) -> Worker {
     worker("w", json!({"instructions": "Work.", "toolsets": toolsets})).unwrap()
 }
 
-/// The built-in tools that these tests need, and some others.
+/// Creates built-in tools, custom tools and a server's tool.
 fn tools() -> Vec<Tool> {
     let built_in = |name: &str, group: ToolGroup, read_only: bool| {
         let mut tool = tool(name);
@@ -200,7 +200,7 @@ async fn worker_has_only_the_tools_of_its_toolsets() {
     assert!(pipeline.call(call("read_file", json!({}))).await.is_ok());
     let outcome = pipeline.call(call("exec", json!({"command": "ls"}))).await;
     assert_eq!(code(&outcome), Some(ToolErrorCode::NotFound));
-    // A denial for the caller holds for the worker, too, also after a change of the rules.
+    // A denial for the caller applies to the worker, too, even if the rules change later.
     let snapshot = PipelineSnapshot {
         registry: Registry::new(tools(), vec![]),
         policy: Policy::new(
@@ -217,7 +217,7 @@ async fn worker_has_only_the_tools_of_its_toolsets() {
 #[tokio::test]
 async fn worker_file_only_tightens_the_rules_of_the_caller() {
     let custom = |approval: Value| json!({"custom": {"module": "math", "tools": ["fibonacci", "factorial"], "approval": approval}});
-    // The caller's rule for `fibonacci`, the worker's file, and true if a person is asked.
+    // The caller's rule for `fibonacci`, the worker's file, and true if the call needs approval. `None` is a denial.
     for (caller, own, asked) in [
         ("allow", json!({"default": "preApproved"}), Some(false)),
         ("allow", json!({}), Some(true)),
@@ -305,11 +305,11 @@ async fn worker_shell_rules_judge_each_simple_command() {
         );
         if decision == Decision::Deny && command.contains("push") {
             let reasons = explained.evaluation.reasons();
-            let places: Vec<_> = reasons.map(|reason| reason.source.as_str()).collect();
-            assert!(places.contains(&".mimir/workers/w.yml:7"), "{places:?}");
+            let sources: Vec<_> = reasons.map(|reason| reason.source.as_str()).collect();
+            assert!(sources.contains(&".mimir/workers/w.yml:7"), "{sources:?}");
         }
     }
-    // Commands that the caller may not run are not run.
+    // The worker cannot run commands that are denied for the caller.
     let bench = TestPipeline::new(
         snapshot_with(tools(), json!({"execApprovals": {"mode": "deny"}})),
         ApprovalAnswer::No,
@@ -331,7 +331,7 @@ async fn worker_remedies_omit_what_would_not_help() {
         tool.definition.approval = Decision::Ask;
     }
     let bench = TestPipeline::new(snapshot_with(all, json!({})), ApprovalAnswer::No);
-    // The worker's file would allow it, but the caller's asks. Accepting the worker again does not change that.
+    // The worker's file allows the tool, but the caller's rules ask. Accepting the worker again does not change that.
     let worker = with_toolsets(
         json!({"custom": {"module": "math", "tools": ["factorial"], "approval": {"default": "preApproved"}}}),
     );
@@ -342,9 +342,9 @@ async fn worker_remedies_omit_what_would_not_help() {
     let explained = explained.unwrap();
     let decision = explained.evaluation.decision();
     assert_eq!(decision, Decision::Ask, "{:?}", explained.evaluation);
-    let ways = explained.remedies.join("\n");
-    assert!(ways.contains("factorial"), "{ways}");
-    assert!(!ways.contains("in force"), "{ways}");
+    let remedies = explained.remedies.join("\n");
+    assert!(remedies.contains("factorial"), "{remedies}");
+    assert!(!remedies.contains("in force"), "{remedies}");
 }
 
 #[test]
@@ -446,7 +446,7 @@ fn worker_invalid_file_error_names_the_key() {
         (
             json!({"instructions": "x", "name": "other"}),
             "name",
-            "belongs to `w`",
+            "differs from the file name `w`",
         ),
         (
             json!({"instructions": "x", "tools": []}),
@@ -512,16 +512,17 @@ async fn worker_missing_tools_and_servers_are_reported() {
     let built = json!({"custom": {"module": "./tools.ts", "tools": ["twoWords"],
         "approval": {"default": "ask", "tools": {"twoWords": "preApproved"}}}});
     assert_eq!(missing(built), "");
-    let told = missing(json!({"custom": {"module": "math", "tools": ["fibonaci"]}}));
+    let messages = missing(json!({"custom": {"module": "math", "tools": ["fibonaci"]}}));
     assert!(
-        told.contains("has no tool `fibonaci`. Did you mean `fibonacci`?"),
-        "{told}"
+        messages.contains("has no tool `fibonaci`. Did you mean `fibonacci`?"),
+        "{messages}"
     );
-    let told =
+    let messages =
         missing(json!({"custom": {"module": "./more.ts", "tools": ["x"]}, "mcp": {"hup": {}}}));
     assert!(
-        told.contains("no tools are loaded from `./more.ts`") && told.contains("the server `hup`"),
-        "{told}"
+        messages.contains("no tools are loaded from `./more.ts`")
+            && messages.contains("the server `hup`"),
+        "{messages}"
     );
 }
 

@@ -1,4 +1,4 @@
-//! The audit event of a call, and the port to the log that records it.
+//! Audit events, and the port to the log that records them.
 
 use std::io;
 
@@ -12,7 +12,7 @@ pub use arguments::brief;
 pub use event::{AuditEvent, rfc3339};
 pub use kind::EventKind;
 
-/// An event that could not be recorded.
+/// Error of an event that could not be recorded.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the audit log {place} cannot be written: {source}; {}",
@@ -25,7 +25,7 @@ pub struct AuditError {
     pub source: io::Error,
 }
 
-/// Advises the person how to make the log writable again.
+/// Returns the remedy for a failed write.
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
@@ -42,17 +42,17 @@ fn remedy(error: &io::Error) -> &'static str {
 
 /// The port to the log that records events.
 pub trait AuditSink: Send + Sync {
-    /// Checks that an event could be recorded now. The pipeline asks before a call takes effect: a call that cannot be
-    /// recorded is not made.
+    /// Checks that an event can be recorded now. The pipeline checks this before a call takes effect, and refuses calls
+    /// that cannot be recorded.
     fn ready(&self) -> Result<(), AuditError> {
         Ok(())
     }
 
-    /// Records an event; returns when it is stored.
+    /// Records an event. Returns when the event is stored.
     fn record(&self, event: &AuditEvent) -> Result<(), AuditError>;
 
-    /// Records an event while other calls are active: events of calls that end meanwhile may be written together with
-    /// it. It is recorded even if the future is dropped.
+    /// Records an event, possibly in one write with events of concurrent calls. The event is recorded even if the
+    /// future is dropped.
     fn record_with_others<'a>(
         &'a self,
         event: &AuditEvent,
@@ -60,7 +60,7 @@ pub trait AuditSink: Send + Sync {
         Box::pin(std::future::ready(self.record(event)))
     }
 
-    /// Returns true if events carry the arguments.
+    /// Returns true if events include the arguments of calls.
     fn wants_arguments(&self) -> bool {
         false
     }

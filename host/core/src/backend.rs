@@ -1,4 +1,4 @@
-//! The port to whatever runs an approved call: wasm, script, MCP client, process, container.
+//! The port to the backends that run approved calls: WebAssembly, script, MCP client, process, container.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,16 +13,16 @@ use crate::paths::PathRules;
 use crate::pipeline::{Approved, Checked};
 use crate::tool::RiskLevel;
 
-/// A future on the heap, so that ports can be trait objects.
+/// A boxed future, so that ports can be trait objects.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Runs approved calls. Only the approve stage creates an [`Approved`], so no call can skip the pipeline.
 pub trait Backend: Send + Sync {
-    /// Runs the call. Dropping the future stops it at once and frees what it holds.
+    /// Runs the call. Dropping the future stops the call at once and frees its resources.
     fn run(&self, call: Approved) -> BoxFuture<'_, RawResult>;
 
-    /// Asks the tool to assess this call, if it has an assessor, which runs with read-only files, without network and
-    /// commands.
+    /// Asks the tool's assessor, if any, to assess a call. Assessors have read-only access to files, and no access to
+    /// network and commands.
     fn assess<'a>(
         &'a self,
         call: &'a Checked,
@@ -31,29 +31,30 @@ pub trait Backend: Send + Sync {
         Box::pin(std::future::ready(Ok(None)))
     }
 
-    /// Returns the command that a call with these arguments runs, if the arguments determine it; it is checked before
-    /// the call runs. The argument `command` of a call is checked without this.
+    /// Returns the command that a call with these arguments runs, if the arguments determine it, so that it is checked
+    /// before the call runs. The argument `command` is always checked.
     fn command_in_arguments(&self, arguments: &Value) -> Option<CommandRequest> {
         let _ = arguments;
         None
     }
 
-    /// Resolves a path among the arguments of a call, following links as far as it exists, so that a rule about one
-    /// name of a file is not bypassed under another. Called only if a rule matches paths.
+    /// Resolves the links of a path in a call's arguments, so that a rule about a file also applies to other names of
+    /// the file. Called only if a rule matches paths.
     fn resolve_path(&self, path: &str) -> RealPath {
         let _ = path;
         RealPath::AsWritten
     }
 
-    /// Identifies the content of a workspace file by a path from the root: equal ids mean equal content, also for a
-    /// missing file. `None` if it cannot be determined. Called only if an approval is bound to the content.
+    /// Returns an id of the content of a workspace file: equal ids mean equal content, also for a missing file. `path`
+    /// is relative to the root. `None` if the content cannot be determined. Called only for approvals that are bound to
+    /// content.
     fn content_id(&self, path: &str) -> Option<String> {
         let _ = path;
         None
     }
 
-    /// Reads a text file of the workspace by a path from its root, unless one of the rules hides it. `None` if it is
-    /// missing or not text. Called only to restore masked values that a call writes to the file.
+    /// Reads a text file of the workspace; `path` is relative to the root. `None` if the file is missing, not text, or
+    /// hidden by `rules`. Called only to restore masked values that a call writes to the file.
     fn read_text(&self, path: &str, rules: &PathRules) -> Option<String> {
         let _ = (path, rules);
         None
@@ -63,11 +64,11 @@ pub trait Backend: Send + Sync {
 /// The result of resolving a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RealPath {
-    /// No link on the path.
+    /// The path has no links.
     AsWritten,
-    /// Resolves to this path below the workspace root, without `.` and `..`.
+    /// The path resolves to this path below the workspace root, without `.` and `..`.
     Other(String),
-    /// Leads outside the workspace, or cannot be resolved.
+    /// The path leads outside the workspace, or cannot be resolved.
     Outside,
 }
 
@@ -78,13 +79,13 @@ pub struct ToolAssessment {
     pub approval: Decision,
     /// The possible damage of this call.
     pub risk: RiskLevel,
-    /// One line for the person who approves.
+    /// A summary of the call for the approver, on one line.
     pub summary: String,
     /// The possible consequences.
     pub risks: Vec<String>,
 }
 
-/// The result of a backend: within the limits, but neither sanitised nor labelled.
+/// The result of a backend: within the limits, but neither sanitized nor labelled.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RawResult {
     /// The result or the failure.
@@ -105,7 +106,7 @@ pub struct ResourceUsage {
 }
 
 impl RawResult {
-    /// A failure without any usage.
+    /// Creates a failure without resource usage.
     pub fn failed(error: ToolError) -> Self {
         Self {
             result: Err(error),

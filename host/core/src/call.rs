@@ -1,4 +1,4 @@
-//! A call as a front-end hands it in, before any policy check.
+//! Calls as front-ends submit them, before any check.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,10 +21,10 @@ use crate::upstream_request::UpstreamRequestHandler;
 pub struct RequestId(String);
 
 impl RequestId {
-    /// Enough for the time, a process id and a count of a few million calls.
+    /// Capacity for the time, a process id and a counter of up to a few million.
     const INITIAL_CAPACITY: usize = 32;
 
-    /// The id of a call that arrives at `now`.
+    /// Creates a unique id for a call that arrives at `now`.
     pub fn new(now: SystemTime) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let millis = now.duration_since(UNIX_EPOCH).map_or(0, |t| t.as_millis());
@@ -56,7 +56,7 @@ impl RequestId {
             && parts.next().is_none()
     }
 
-    /// The id as text: lower-case hex digits and `-`, so it can be a file name.
+    /// Returns the id as text: lower-case hex digits and `-`, so that it is a valid file name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -68,7 +68,7 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// Appends a number in hex, zero-padded to `min_digits`. `format!` is slower, and every call needs an id.
+/// Appends a number in hex, zero-padded to `min_digits`. Faster than `format!`, because every call needs an id.
 fn push_hex(text: &mut String, number: u64, min_digits: u32) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut hex = [0; 16];
@@ -83,21 +83,21 @@ fn push_hex(text: &mut String, number: u64, min_digits: u32) {
     text.push_str(std::str::from_utf8(hex).unwrap_or_default());
 }
 
-/// The origin of a call. Nothing here is secret: the tool sees it.
+/// The origin of a call. The tool can read it, so it must not contain secrets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallContext {
-    /// This call.
+    /// The id of the call.
     pub request_id: RequestId,
-    /// The session that it belongs to.
+    /// The id of the call's session.
     pub session_id: String,
-    /// The conversation, if the front-end has one.
+    /// The id of the conversation, if the front-end has conversations.
     pub conversation_id: Option<String>,
-    /// The user, if the front-end knows one.
+    /// The user, if the front-end has users.
     pub user: Option<String>,
 }
 
 impl CallContext {
-    /// The context of a call without a user, in a session of its own.
+    /// Creates the context of a call without a user, in a new session.
     pub fn new_session(time: SystemTime) -> Self {
         let request_id = RequestId::new(time);
         Self {
@@ -116,26 +116,25 @@ pub struct CallProgress {
     pub done: u64,
     /// The total, if known.
     pub total: Option<u64>,
-    /// One line for a person.
+    /// A message for display, on one line.
     pub message: Option<String>,
 }
 
-/// Receives the progress and the log lines of a running tool, bounded and free of control characters.
+/// Receives the progress and the log lines of a running tool. They are bounded and have no control characters.
 pub trait CallObserver: Send + Sync {
-    /// The tool reports progress.
+    /// Receives a progress report.
     fn progress(&self, progress: CallProgress);
-    /// The tool logs a line, or writes one to stdout or stderr.
+    /// Receives a line that the tool logged, or wrote to stdout or stderr.
     fn log(&self, line: LogLine);
-    /// The approver to ask about this call and its effects, in place of the pipeline's own: the person whose client
-    /// made it.
+    /// Returns the approver for this call and its effects, such as the client's user. `None` uses the pipeline's.
     fn approver(&self) -> Option<&dyn Approver> {
         None
     }
-    /// The W3C trace context of the request that made this call (`traceparent`), for the audit log.
+    /// Returns the W3C trace context (`traceparent`) of the request that made this call, for the audit log.
     fn trace(&self) -> Option<&str> {
         None
     }
-    /// The client that made this call, for servers behind the tool that send it requests.
+    /// Returns the handler for requests that upstream MCP servers send to the client that made this call.
     fn upstream_handler(&self) -> Option<&dyn UpstreamRequestHandler> {
         None
     }
@@ -145,9 +144,9 @@ pub trait CallObserver: Send + Sync {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
-    /// For the tool's author.
+    /// Details for the tool's author.
     Debug,
-    /// For anyone who follows the run.
+    /// Information about the run.
     Info,
     /// A possible problem.
     Warn,
@@ -172,10 +171,10 @@ impl CallObserver for NoObserver {
     fn log(&self, _: LogLine) {}
 }
 
-/// A tool call as a front-end hands it in.
+/// A tool call as a front-end submits it.
 #[derive(Clone)]
 pub struct Call {
-    /// Name or alias.
+    /// The name or an alias of the tool.
     pub tool: String,
     /// The arguments, a JSON object.
     pub arguments: Value,
@@ -183,12 +182,12 @@ pub struct Call {
     pub context: CallContext,
     /// Receives progress and log lines.
     pub observer: Arc<dyn CallObserver>,
-    /// The call that made this one, for nested calls.
+    /// The calling tool's call, for nested calls.
     pub parent: Option<ParentCall>,
 }
 
 impl Call {
-    /// A top-level call without an observer.
+    /// Creates a top-level call without an observer.
     pub fn new(tool: impl Into<String>, arguments: Value, context: CallContext) -> Self {
         Self {
             tool: tool.into(),
@@ -199,13 +198,13 @@ impl Call {
         }
     }
 
-    /// The nesting depth: 0 for a top-level call.
+    /// Returns the nesting depth: 0 for a top-level call.
     pub fn depth(&self) -> u32 {
         self.parent.as_ref().map_or(0, |parent| parent.depth + 1)
     }
 }
 
-/// A tool that calls another one: its name and build.
+/// Name and build of a tool that calls another tool.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CallingTool {
@@ -216,7 +215,7 @@ pub struct CallingTool {
 }
 
 impl CallingTool {
-    /// This tool as a calling tool.
+    /// Returns the name and the build of a tool.
     pub fn from_tool(tool: &Tool) -> Self {
         Self {
             tool: tool.name().clone(),
@@ -232,20 +231,20 @@ pub struct ParentCall {
     pub tool: ToolName,
     /// The calling tool and the tools that called it, the outermost first.
     pub callers: Vec<CallingTool>,
-    /// Nesting depth of the calling tool's own call.
+    /// Nesting depth of the outer call.
     pub depth: u32,
-    /// The deadline of the outer call; it is paused while an approval is pending.
+    /// The deadline of the outer call, paused while an approval is pending.
     pub deadline: Deadline,
-    /// The running time of the outer call; paused likewise.
+    /// The running time of the outer call, paused while an approval is pending.
     pub stopwatch: Stopwatch,
-    /// The path rules of the calling tool, which bind the nested call, too.
+    /// The path rules of the calling tool, which apply to the nested call, too.
     pub paths: PathRules,
-    /// The taint of the results of nested calls; the calling tool's result is labelled at least as untrusted.
+    /// The worst label of the nested calls' results. The outer call's result gets at least this label.
     pub floor: Arc<TaintFloor>,
 }
 
 impl ParentCall {
-    /// Records that a nested call has ended: the calling tool has read its result.
+    /// Adds the label of a nested call's outcome, which the calling tool has read.
     pub fn record_read(&self, outcome: &Outcome) {
         self.floor.add_outcome(outcome);
     }

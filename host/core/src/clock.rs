@@ -1,4 +1,4 @@
-//! Time as a port, and the deadline of a call, which is paused while an approval is pending.
+//! The clock port, and deadlines of calls, which are paused while an approval is pending.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,15 +12,15 @@ use crate::backend::BoxFuture;
 
 /// A source of time.
 pub trait Clock: Send + Sync {
-    /// The date and time.
+    /// Returns the date and time.
     fn now(&self) -> SystemTime;
-    /// A monotonic time.
+    /// Returns the monotonic time.
     fn instant(&self) -> Instant;
     /// Completes at `at`.
     fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()>;
 }
 
-/// The time that a call has left. Clones share one deadline.
+/// The deadline of a call. Clones share their state.
 #[derive(Clone)]
 pub struct Deadline {
     clock: Arc<dyn Clock>,
@@ -29,15 +29,15 @@ pub struct Deadline {
 }
 
 struct DeadlineState {
-    /// The expiry, unless the deadline is paused again.
+    /// The expiry, not counting the current pause.
     at: Instant,
-    /// The number of pending pauses, and the start of the first one.
+    /// The number of active pauses; `since` is the start of the first one.
     pauses: u32,
     since: Instant,
 }
 
 impl Deadline {
-    /// A deadline `limit` from now, inside the deadline of an outer call.
+    /// Creates a deadline `limit` from now, nested in the deadline of an outer call.
     pub fn new(clock: Arc<dyn Clock>, limit: Duration, outer: Option<Deadline>) -> Self {
         let now = clock.instant();
         Self {
@@ -51,7 +51,7 @@ impl Deadline {
         }
     }
 
-    /// Pauses this deadline, and those of the outer calls, until the guard is dropped.
+    /// Pauses this deadline and the outer deadlines until the guard is dropped.
     pub fn pause(&self) -> DeadlinePause {
         let now = self.clock.instant();
         let mut chain = vec![];
@@ -69,25 +69,24 @@ impl Deadline {
         DeadlinePause(chain)
     }
 
-    /// Runs `work` until it is done or time runs out. The caller pins it in place: the futures of calls are large, and
-    /// one taken by value is moved again and again.
+    /// Runs `work` until it completes or the deadline expires. `work` is taken pinned, because the futures of calls are
+    /// large and would be moved repeatedly by value.
     pub async fn run_until<F: Future>(
         &self,
         mut work: Pin<&mut F>,
     ) -> Result<F::Output, DeadlineElapsed> {
         let mut timer: Option<(Instant, BoxFuture<'static, ()>)> = None;
         std::future::poll_fn(move |cx: &mut Context<'_>| {
-            // The work is polled first: a result that is ready is never discarded for being late.
+            // Polled first, so that a result that is ready is never discarded.
             if let Poll::Ready(output) = work.as_mut().poll(cx) {
                 return Poll::Ready(Ok(output));
             }
             loop {
-                // While a pause is pending, `at` is only the next time to check: the end of the pause moves the expiry.
+                // During a pause, `at` is the time of the next check, because the expiry is not known yet.
                 let now = self.clock.instant();
                 let at = self.state.lock().due(now);
                 if at <= now {
-                    // Polled once more: work that watches the same deadline sees that it is over and can report its
-                    // usage.
+                    // Polled once more, so that work that watches the same deadline can report its usage.
                     return match work.as_mut().poll(cx) {
                         Poll::Ready(output) => Poll::Ready(Ok(output)),
                         Poll::Pending => Poll::Ready(Err(DeadlineElapsed)),
@@ -107,28 +106,28 @@ impl Deadline {
     }
 }
 
-/// Measures the running time of a call without the time spent on approvals. Clones share one measurement.
+/// Measures the running time of a call, excluding time spent on approvals. Clones share their state.
 #[derive(Clone)]
 pub struct Stopwatch(Deadline);
 
 impl Stopwatch {
-    /// A stopwatch that starts now, nested in that of an outer call.
+    /// Starts a stopwatch, nested in the stopwatch of an outer call.
     pub fn new(clock: Arc<dyn Clock>, outer: Option<&Stopwatch>) -> Self {
         let outer = outer.map(|watch| watch.0.clone());
         Self(Deadline::new(clock, Duration::ZERO, outer))
     }
 
-    /// Pauses this stopwatch, and those of the outer calls, until the guard is dropped.
+    /// Pauses this stopwatch and the outer stopwatches until the guard is dropped.
     pub fn pause(&self) -> DeadlinePause {
         self.0.pause()
     }
 
-    /// The elapsed time.
+    /// Returns the elapsed time.
     pub fn elapsed(&self) -> Duration {
         let now = self.0.clock.instant();
         let state = self.0.state.lock();
         let until = if state.pauses > 0 { state.since } else { now };
-        // Every pause has moved the start forward by its length.
+        // Each pause has moved `at`, the start, forward by its length.
         until.saturating_duration_since(state.at)
     }
 }
@@ -137,7 +136,7 @@ impl Stopwatch {
 const PAUSED_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl DeadlineState {
-    /// The expiry, or the next check while the deadline is paused.
+    /// Returns the expiry, or the time of the next check during a pause.
     fn due(&self, now: Instant) -> Instant {
         if self.pauses > 0 {
             (self.at + now.saturating_duration_since(self.since)).max(now + PAUSED_CHECK_INTERVAL)
@@ -167,7 +166,7 @@ impl Drop for DeadlinePause {
     }
 }
 
-/// The error of a call whose time has run out.
+/// Error of work that has not completed before its deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeadlineElapsed;
 

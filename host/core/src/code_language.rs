@@ -1,6 +1,6 @@
-//! The languages of source code that mimir runs, as settings and arguments name them.
+//! Languages of source code, as named in settings and arguments.
 //!
-//! Out of scope: the engines and interpreters that run it. The crate `mimir-script` has the tool `run_code`.
+//! Out of scope: engines and interpreters. The crate `mimir-script` has the tool `run_code`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ pub enum CodeLanguage {
 }
 
 impl CodeLanguage {
-    /// All of them.
+    /// All languages.
     pub const ALL: [Self; 3] = [Self::Python, Self::Bash, Self::Javascript];
 
     /// The spelling used in files and output.
@@ -33,7 +33,7 @@ impl CodeLanguage {
         }
     }
 
-    /// The interpreter's program.
+    /// Returns the program name of the interpreter.
     pub const fn interpreter(self) -> &'static str {
         match self {
             Self::Python => "python3",

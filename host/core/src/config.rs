@@ -1,4 +1,4 @@
-//! The settings file as types. Every accepted key is enforced somewhere; an unknown one is an error.
+//! The types of the settings file. Unknown keys are errors, and every known key is enforced.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -49,46 +49,46 @@ pub use web_search::{
     SEARCH_VARIABLE, WebSearchEndpoint, WebSearchFields, WebSearchProvider, WebSearchSettings,
 };
 
-/// `.mimir/config.yml`.
+/// The settings file, `.mimir/config.yml`.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Config {
-    /// Chooses the listed forms of tools that overlap.
+    /// Selects which of several overlapping tools are listed.
     pub profile: ToolProfile,
-    /// Lists all tools for agents that speak MCP, or only those that search for tools.
+    /// Lists all tools for MCP clients, or only the tools that search for other tools.
     pub tool_discovery: ToolDiscovery,
-    /// Approximate number of tokens of tool definitions that `auto` lists. Beyond it, the tools of the largest servers
-    /// are only found by search.
+    /// Approximate number of tokens of the tool definitions that `auto` lists. Above it, the tools of the largest
+    /// servers are only found by search.
     pub tool_discovery_tokens: Option<u64>,
-    /// Settings of tools: a few for all of them, and one block per tool name.
+    /// Settings of all tools, and one block per tool name.
     pub tools: ToolsSection,
     /// The tools available to the agents of this workspace.
     pub policy: ToolPolicy,
-    /// Approval defaults of the custom tools, for all of them and by name.
+    /// Approval defaults of custom tools, in general and by name.
     pub approval: ApprovalDefaults,
-    /// Files of the workspace that are out of reach.
+    /// Files of the workspace that tools and commands cannot access.
     pub files: FileSettings,
     /// The commands that may run.
     pub exec_approvals: ExecApprovals,
     /// The sandbox that commands run in.
     pub sandbox: SandboxSettings,
-    /// Secrets taken from environment variables of the host, by name. Those of a project count once a person has
-    /// accepted its file.
+    /// Secrets from environment variables of the host, by name. Those of a project apply after a person has accepted
+    /// the project's file.
     pub secrets: BTreeMap<String, SecretSettings>,
-    /// Secrets of a project whose settings are not accepted: their values are masked, and no tool gets them.
+    /// Secrets of a project whose file is not accepted. Their values are masked, and no tool gets them.
     #[serde(skip)]
     pub masked_only: BTreeMap<String, SecretSettings>,
-    /// The network access of tools. A tool's own block replaces it key by key.
+    /// The network access of tools. Keys in the block of a tool override keys of this one.
     pub network: NetworkSettings,
     /// The provider of web searches.
     pub web_search: Option<WebSearchSettings>,
-    /// The embeddings endpoint, so that `memory_search` also finds memories by meaning.
+    /// The embeddings endpoint, with which `memory_search` also finds memories by meaning.
     pub embeddings: Option<EmbeddingsSettings>,
-    /// Third-party MCP servers. Those of a project are started once a person has accepted its file.
+    /// Third-party MCP servers. Those of a project are started after a person has accepted the project's file.
     pub mcp: McpSettings,
-    /// The model for `mimir run`, `mimir chat` and tools that were granted one: PROVIDER/MODEL.
+    /// The model for `mimir run`, `mimir chat` and tools that were granted a model: PROVIDER/MODEL.
     pub model: Option<String>,
-    /// Model providers, by name. Those of a project are used once a person has accepted its file.
+    /// Model providers, by name. Those of a project are used after a person has accepted the project's file.
     pub providers: BTreeMap<String, ProviderSettings>,
     /// The behaviour and the limits of the agent.
     pub agent: AgentSettings,
@@ -100,20 +100,20 @@ pub struct Config {
     pub audit: AuditSettings,
 }
 
-/// Shows agents all tools, or three that search, describe and call them.
+/// Tool discovery: agents see all tools, or only three tools that search, describe and call the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolDiscovery {
-    /// All, unless they are too many to read.
+    /// Lists all tools up to `toolDiscoveryTokens`.
     #[default]
     Auto,
-    /// All.
+    /// Lists all tools.
     Off,
-    /// The three.
+    /// Lists only the three discovery tools.
     On,
 }
 
-/// The listed forms of tools that overlap.
+/// Selection of overlapping tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolProfile {
@@ -124,17 +124,17 @@ pub enum ToolProfile {
     Compact,
 }
 
-/// The available tools, by name and by group. Deny wins.
+/// The available tools, by name and by group. Deny lists take precedence over allow lists.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolPolicy {
-    /// If not empty, only these.
+    /// If not empty, only these tools are available.
     pub allow: Vec<String>,
-    /// Never these.
+    /// Tools that are not available.
     pub deny: Vec<String>,
     /// Allow and deny lists by group.
     pub groups: GroupPolicy,
-    /// Rules about calls with certain arguments.
+    /// Rules for calls with certain arguments.
     pub rules: Vec<RuleSettings>,
 }
 
@@ -142,27 +142,27 @@ pub struct ToolPolicy {
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct GroupPolicy {
-    /// If not empty, only these.
+    /// If not empty, only tools of these groups are available.
     #[schemars(with = "Vec<String>")]
     pub allow: Vec<ToolGroup>,
-    /// Never these.
+    /// Groups whose tools are not available.
     #[schemars(with = "Vec<String>")]
     pub deny: Vec<ToolGroup>,
 }
 
-/// The block `tools`: settings for all tools and, under any other key, for the tool of that name.
+/// The block `tools`: settings for all tools, and under tool names, for single tools.
 #[derive(Debug, Clone, JsonSchema)]
 pub struct ToolsSection {
     /// Loads tools from `.mimir/tools`.
     #[schemars(rename = "autoLoadCustomTools")]
     pub auto_load_custom_tools: bool,
-    /// Shows the cost of each tool in a prompt in lists of tools.
+    /// Shows the prompt cost of each tool in tool lists.
     #[schemars(rename = "showTokenCosts")]
     pub show_token_costs: bool,
-    /// The price of a million tokens of prompt in dollars, for display only.
+    /// The price of a million prompt tokens in dollars, for display only.
     #[schemars(rename = "tokenPrice", range(min = 0, max = 1_000_000))]
     pub token_price: f64,
-    /// Longest wall clock of a call in milliseconds.
+    /// Maximum wall clock of a call in milliseconds.
     #[schemars(rename = "maxExecutionTime")]
     pub max_execution_time: Option<u64>,
     /// Settings per tool.
@@ -170,7 +170,7 @@ pub struct ToolsSection {
     pub each: BTreeMap<String, ToolSettings>,
 }
 
-/// The keys of the block that are not tool names: tool names have no capitals.
+/// The keys of the block that are not tool names. Tool names have no upper-case letters.
 const TOOLS_KEYS: [&str; 4] = [
     "autoLoadCustomTools",
     "maxExecutionTime",
@@ -178,17 +178,18 @@ const TOOLS_KEYS: [&str; 4] = [
     "tokenPrice",
 ];
 
-/// The range of the price of a million tokens in dollars. A higher value is a mistake; NaN is not in the range.
+/// The range of the price of a million tokens in dollars. It also excludes NaN.
 const TOKEN_PRICE_RANGE: std::ops::RangeInclusive<f64> = 0.0..=1_000_000.0;
 
 fn parse_price<E: de::Error>(dollars: f64) -> Result<f64, E> {
-    match TOKEN_PRICE_RANGE.contains(&dollars) {
-        true => Ok(dollars),
-        false => Err(E::custom(format!(
+    if TOKEN_PRICE_RANGE.contains(&dollars) {
+        Ok(dollars)
+    } else {
+        Err(E::custom(format!(
             "tools.tokenPrice: {dollars} is out of range: expected {} to {} dollars for a million tokens",
             TOKEN_PRICE_RANGE.start(),
             TOKEN_PRICE_RANGE.end()
-        ))),
+        )))
     }
 }
 
@@ -249,25 +250,25 @@ impl<'de> Deserialize<'de> for ToolsSection {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct ToolSettings {
-    /// `false` takes it off the list and refuses its calls.
+    /// `false` removes the tool from lists and refuses its calls.
     pub enabled: Option<bool>,
-    /// The decision for its calls, in place of its own default.
+    /// The decision for calls of the tool, which overrides the tool's own default.
     pub approval: ToolApproval,
-    /// Rules about its calls with certain arguments.
+    /// Rules for calls of the tool with certain arguments.
     pub rules: Vec<RuleSettings>,
-    /// Globs below the workspace that its file access never reaches.
+    /// Globs of workspace paths that the tool cannot access.
     pub deny: Vec<String>,
-    /// Secret files that it may read, each by its exact path below the workspace.
+    /// Secret files that the tool may read, each by its exact path below the workspace.
     pub reveal: Vec<String>,
-    /// The labels of its results, and the content it accepts.
+    /// Labels of the tool's results, and the content that the tool accepts.
     pub labels: LabelSettings,
-    /// Exceptions from masking in its results.
+    /// Exceptions from masking in the tool's results.
     pub redaction: RedactionSettings,
-    /// Audit settings of its calls.
+    /// Audit settings for calls of the tool.
     pub audit: ToolAuditSettings,
-    /// Its network access, in place of that of all tools.
+    /// Network access of the tool. Unset keys are those of the top-level `network`.
     pub network: NetworkSettings,
-    /// Limits of its calls.
+    /// Limits of calls of the tool.
     pub limits: LimitSettings,
 }
 
@@ -275,7 +276,7 @@ pub struct ToolSettings {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SecretSettings {
-    /// The environment variable of the host that holds it.
+    /// The environment variable of the host that contains the secret.
     pub env: String,
 }
 
@@ -283,9 +284,9 @@ pub struct SecretSettings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct ApprovalSettings {
-    /// Time until an unanswered question counts as a no, in milliseconds.
+    /// Time after which an unanswered question is denied, in milliseconds.
     pub timeout_ms: u64,
-    /// Time until the answer "always" expires, in days.
+    /// Time after which the answer "always" expires, in days.
     pub lease_days: u32,
 }
 
@@ -294,27 +295,27 @@ impl Default for ApprovalSettings {
         Self {
             // Long enough for a short absence, short enough that no client waits forever.
             timeout_ms: 600_000,
-            // A quarter: stored approvals older than that are asked again.
+            // A quarter of a year.
             lease_days: 90,
         }
     }
 }
 
-/// The content and the durability of the audit log.
+/// Settings of the audit log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct AuditSettings {
-    /// Waits for the disk after each event, or not.
+    /// When an event counts as recorded.
     pub durability: AuditDurability,
-    /// Records arguments.
+    /// Records the arguments of calls.
     pub log_args: bool,
-    /// The treatment of a call that cannot be recorded.
+    /// Treatment of calls that cannot be recorded.
     pub on_failure: AuditFailureMode,
-    /// Bytes of a file before the next one begins.
+    /// Maximum size of a log file in bytes. Then the next file begins.
     #[serde(deserialize_with = "deserialize_log_size")]
     #[schemars(range(min = 4096))]
     pub max_bytes: u64,
-    /// The number of full files that are kept in addition to the current one.
+    /// Number of full log files to keep in addition to the current one.
     #[serde(deserialize_with = "deserialize_log_files")]
     #[schemars(range(min = 1, max = 10000))]
     pub keep: u32,
@@ -326,25 +327,25 @@ impl Default for AuditSettings {
             durability: AuditDurability::default(),
             log_args: false,
             on_failure: AuditFailureMode::default(),
-            // Some 25,000 calls, and half a million with the full files.
+            // About 25,000 calls per file, and half a million in all files.
             max_bytes: 16 << 20,
             keep: 20,
         }
     }
 }
 
-/// The treatment of a call that cannot be recorded.
+/// Treatment of calls that cannot be recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AuditFailureMode {
-    /// The call is refused; if it is already active, its result is withheld.
+    /// The call is refused. If the tool has already run, its result is withheld.
     #[default]
     Refuse,
     /// The call runs, and the program's log reports the lost event.
     Run,
 }
 
-/// Minimum bytes of a log file. A lower value would make files of a few lines.
+/// Minimum of `audit.maxBytes`. Smaller files would have only a few lines.
 const LOG_SIZE_MIN: u64 = 4096;
 
 fn deserialize_log_size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
@@ -357,8 +358,7 @@ fn deserialize_log_size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Er
     Ok(bytes)
 }
 
-/// The range of the number of full log files. More would be too many to look through; at least one is needed to show
-/// which files were deleted.
+/// The range of `audit.keep`. Listing more files would take too long; at least one is needed to detect deleted files.
 const LOG_FILES_RANGE: std::ops::RangeInclusive<u32> = 1..=10_000;
 
 fn deserialize_log_files<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
@@ -374,19 +374,19 @@ fn deserialize_log_files<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::E
     Ok(files)
 }
 
-/// The point at which an event counts as written.
+/// The point at which an event counts as recorded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AuditDurability {
-    /// Passed to the operating system.
+    /// When it was passed to the operating system.
     #[default]
     Write,
-    /// Flushed to the disk.
+    /// When it was flushed to the disk.
     Fsync,
 }
 
 impl Config {
-    /// The JSON Schema of a settings file.
+    /// Returns the JSON Schema of a settings file.
     pub fn schema() -> serde_json::Value {
         schemars::schema_for!(Config).to_value()
     }
@@ -403,7 +403,7 @@ impl Config {
         Ok(())
     }
 
-    /// Returns the limits of every call.
+    /// Returns the limits of calls of tools without limits of their own.
     pub fn limits(&self) -> Limits {
         let mut limits = self.limits.over(Limits::default());
         if let Some(millis) = self.tools.max_execution_time {

@@ -1,15 +1,15 @@
-//! The stable error codes of calls, and the error that carries one.
+//! Errors of calls, with stable codes.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The reason why a call failed. The spelling is part of the contract with every client and never changes.
+/// Reason why a call failed. Clients depend on the spelling, so it never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ToolErrorCode {
-    /// The arguments, a file or a setting do not have the required form.
+    /// The arguments, a file or a setting are not valid.
     InvalidInput,
     /// A path is malformed or leaves the workspace.
     InvalidPath,
@@ -17,21 +17,21 @@ pub enum ToolErrorCode {
     NotFound,
     /// A file or directory does not exist.
     FileNotFound,
-    /// Something is there already and may not be replaced.
+    /// The target already exists and must not be replaced.
     AlreadyExists,
-    /// The operating system or a grant does not allow it.
+    /// The operating system or the grant does not allow the operation.
     PermissionDenied,
-    /// A person refused the approval, or none was there to answer.
+    /// The approval was refused, or the question could not be answered.
     ApprovalDenied,
-    /// A policy rule denies it.
+    /// A policy rule denies the operation.
     PolicyDenied,
-    /// The wall clock ran out.
+    /// The time limit was reached.
     Timeout,
     /// The caller disconnected or cancelled the call.
     Cancelled,
-    /// Fuel, memory, output or another limit ran out.
+    /// The limit of fuel, memory, output or another resource was reached.
     LimitExceeded,
-    /// A connection failed or broke.
+    /// A connection could not be established or was lost.
     Network,
     /// The tool ran and failed.
     ExecutionError,
@@ -61,7 +61,7 @@ impl ToolErrorCode {
         ToolErrorCode::Internal,
     ];
 
-    /// The stable spelling, as clients see it.
+    /// Returns the stable spelling for clients.
     pub const fn as_str(self) -> &'static str {
         match self {
             ToolErrorCode::InvalidInput => "INVALID_INPUT",
@@ -89,25 +89,25 @@ impl fmt::Display for ToolErrorCode {
     }
 }
 
-/// A failed call: a code for programs, one plain sentence for the model, details where they help.
+/// Error of a call: a code for programs, a message for the model, and optional details.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("{code}: {message}")]
 pub struct ToolError {
     /// The kind of failure.
     pub code: ToolErrorCode,
-    /// One plain sentence.
+    /// The message, one plain sentence.
     pub message: String,
-    /// Machine-readable facts, such as the failures of a validation.
+    /// Machine-readable details, such as the failures of a validation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub details: Option<Value>,
-    /// The exact commands or lines that would allow it, for the person only: a model that reads them asks for them. So
-    /// it is not part of the JSON form, and a tool whose nested call failed does not get it.
+    /// Commands or settings lines that would allow the operation. They are for people only, because a model that reads
+    /// them asks for them: the JSON form and the errors of nested calls omit them.
     #[serde(skip)]
     pub remedies: Box<[String]>,
 }
 
 impl ToolError {
-    /// An error without details.
+    /// Creates an error without details.
     pub fn new(code: ToolErrorCode, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -117,59 +117,59 @@ impl ToolError {
         }
     }
 
-    /// An error about arguments, a file or a setting without the required form.
+    /// Creates an error about arguments, a file or a setting that is not valid.
     pub fn invalid_input(message: impl fmt::Display) -> Self {
         Self::new(ToolErrorCode::InvalidInput, message.to_string())
     }
 
-    /// An error about something that does not exist.
+    /// Creates an error about something that does not exist.
     pub fn not_found(message: impl fmt::Display) -> Self {
         Self::new(ToolErrorCode::NotFound, message.to_string())
     }
 
-    /// An error about something that the operating system or a grant does not allow.
+    /// Creates an error about an operation that the operating system or the grant does not allow.
     pub fn permission_denied(message: impl fmt::Display) -> Self {
         Self::new(ToolErrorCode::PermissionDenied, message.to_string())
     }
 
-    /// An error about something that a policy rule denies.
+    /// Creates an error about an operation that a policy rule denies.
     pub fn policy_denied(message: impl fmt::Display) -> Self {
         Self::new(ToolErrorCode::PolicyDenied, message.to_string())
     }
 
-    /// An error about an approval that was refused or could not be asked for.
+    /// Creates an error about an approval that was refused or could not be requested.
     pub fn approval_denied(message: impl fmt::Display) -> Self {
         Self::new(ToolErrorCode::ApprovalDenied, message.to_string())
     }
 
-    /// An error about a limit that was reached.
+    /// Creates an error about a limit that was reached.
     pub fn limit_exceeded(message: impl fmt::Display) -> Self {
         Self::new(ToolErrorCode::LimitExceeded, message.to_string())
     }
 
-    /// An error of a tool that ran and failed.
+    /// Creates an error about a tool that ran and failed.
     pub fn execution(message: impl fmt::Display) -> Self {
         Self::new(ToolErrorCode::ExecutionError, message.to_string())
     }
 
-    /// An error about a fault in mimir itself.
+    /// Creates an error about a fault in mimir itself.
     pub fn internal(message: impl fmt::Display) -> Self {
         Self::new(ToolErrorCode::Internal, message.to_string())
     }
 
-    /// An error about a resource that is temporarily unavailable.
+    /// Creates an error about a resource that is temporarily unavailable.
     pub fn unavailable(message: impl fmt::Display) -> Self {
         Self::new(ToolErrorCode::Unavailable, message.to_string())
     }
 
-    /// Adds the remedies.
+    /// Sets the remedies.
     #[must_use]
     pub fn with_remedies(mut self, remedies: impl IntoIterator<Item = String>) -> Self {
         self.remedies = remedies.into_iter().collect();
         self
     }
 
-    /// Adds `details`.
+    /// Sets the details.
     #[must_use]
     pub fn with_details(mut self, details: Value) -> Self {
         self.details = Some(details);

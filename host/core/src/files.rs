@@ -1,12 +1,14 @@
-//! Safe opening of mimir's own files. A checkout may contain a link, a pipe or a device at their path: a link could
-//! lead anywhere, and reading a pipe could block forever. Everything below `.mimir` is read and written through this
-//! module, or below an open folder of the workspace.
+//! Safe access to mimir's own files.
+//!
+//! A checkout may contain a link, a pipe or a device at the path of such a file. A link could lead anywhere, and
+//! reading a pipe could block forever. So everything below `.mimir` is accessed through this module, or relative to an
+//! open folder of the workspace.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Error, ErrorKind, Read as _, Write as _};
 use std::path::Path;
 
-/// The folder of a workspace for its state: the audit log, backups, values stored by plugins.
+/// The state folder of a workspace: audit log, backups, values stored by plugins.
 const STATE: &str = ".mimir/state";
 
 /// The treatment of a link at the path of a file.
@@ -14,7 +16,7 @@ const STATE: &str = ".mimir/state";
 pub enum LinkPolicy {
     /// A link is an error.
     Refuse,
-    /// A link is followed: people link to files that they store or build elsewhere.
+    /// A link is followed, for files that people store or build elsewhere.
     Follow,
 }
 
@@ -23,23 +25,24 @@ pub fn open(path: &Path, links: LinkPolicy) -> io::Result<File> {
     open_with(path, links, OpenOptions::new().read(true))
 }
 
-/// Opens a regular file, which `options` may create. Anything else at the path is never opened.
+/// Opens a regular file, or creates it if `options` say so. Never opens anything else, such as a pipe.
 pub fn open_with(path: &Path, links: LinkPolicy, options: &mut OpenOptions) -> io::Result<File> {
     let checked = match checked_metadata(path, links) {
         Ok(meta) => meta,
-        // If `options` create a file here, it must not be one that another process has put there meanwhile.
+        // Another process may put something at the path before the file is created.
         Err(error) if error.kind() == ErrorKind::NotFound => return create(path, options),
         Err(error) => return Err(error),
     };
     let file = options.open(path)?;
     // The file may have been replaced since the check.
-    match is_same(&checked, &file.metadata()?) {
-        true => Ok(file),
-        false => Err(replaced_error(path)),
+    if is_same(&checked, &file.metadata()?) {
+        Ok(file)
+    } else {
+        Err(replaced_error(path))
     }
 }
 
-/// Opens a file readable by its owner only, and creates it if missing. Links are refused.
+/// Opens a file, or creates it so that only its owner can read it. Refuses links.
 pub fn open_private(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     options.create(true);
     #[cfg(unix)]
@@ -47,14 +50,14 @@ pub fn open_private(path: &Path, options: &mut OpenOptions) -> io::Result<File> 
     open_with(path, LinkPolicy::Refuse, options)
 }
 
-/// Reads a regular file of at most `max` bytes.
+/// Reads a regular file. Fails if it is longer than `max` bytes.
 pub fn read(path: &Path, links: LinkPolicy, max: u64) -> io::Result<Vec<u8>> {
     read_open(&open(path, links)?, max)
 }
 
-/// Reads an open file from its current position.
+/// Reads an open file from its current position. Fails if more than `max` bytes follow.
 pub fn read_open(file: &File, max: u64) -> io::Result<Vec<u8>> {
-    // A buffer that grows by doubling would briefly take three times the size of a large file.
+    // Allocated at once: a buffer that grows by doubling would take up to three times the size of a large file.
     let length = file.metadata()?.len().min(max) + 1;
     let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
     file.take(max + 1).read_to_end(&mut bytes)?;
@@ -68,18 +71,18 @@ pub fn read_open(file: &File, max: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads a text file.
+/// Reads a UTF-8 text file. Fails if it is longer than `max` bytes.
 pub fn read_text(path: &Path, links: LinkPolicy, max: u64) -> io::Result<String> {
     text(read(path, links, max)?)
 }
 
-/// Converts the bytes to text.
+/// Converts UTF-8 bytes to text.
 pub fn text(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes)
         .map_err(|_| Error::new(ErrorKind::InvalidData, "it is not valid UTF-8"))
 }
 
-/// Rejects a link at `path` or at a folder above it, up to `root`, which itself may be a link.
+/// Fails if `path`, or a folder between `root` and `path`, is a link. `root` itself may be a link.
 pub fn reject_links(root: &Path, path: &Path) -> io::Result<()> {
     let below_root = path.ancestors().take_while(|folder| *folder != root);
     match below_root
@@ -92,23 +95,23 @@ pub fn reject_links(root: &Path, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Creates the state folder of a workspace, and excludes it from version control.
+/// Creates the state folder of a workspace and excludes it from git.
 pub fn make_state(workspace: &Path) -> io::Result<()> {
     let folder = workspace.join(STATE);
     reject_links(workspace, &folder)?;
     std::fs::create_dir_all(&folder)?;
     if let Some(parent) = folder.parent() {
-        // A failure only makes git list one more path.
+        // On failure, git merely lists one more path.
         let _ = write_new(&parent.join(".gitignore"), OWN_IGNORE);
     }
     ignore(&folder)
 }
 
-/// The `.gitignore` beside the state folder, in a workspace without a setup of mimir. Commands cannot read the folder,
-/// so git would print a warning each time without this file. It ignores itself, because it is not part of the project.
+/// The `.gitignore` next to the state folder, for workspaces without a mimir setup. Without it, git would warn in each
+/// command that it cannot read the state folder. The file ignores itself, because it is not part of the project.
 pub const OWN_IGNORE: &str = "/state/\n/.gitignore\n";
 
-/// Excludes a folder from version control.
+/// Excludes a folder from git.
 pub fn ignore(folder: &Path) -> io::Result<()> {
     write_new(&folder.join(".gitignore"), "*\n").map(drop)
 }
@@ -122,7 +125,7 @@ pub fn write_new(path: &Path, text: &str) -> io::Result<bool> {
     }
 }
 
-/// Returns the metadata of a regular file. Anything else is an error, as is a link that the policy refuses.
+/// Returns the metadata of a regular file. Fails for anything else, and for links that the policy refuses.
 fn checked_metadata(path: &Path, links: LinkPolicy) -> io::Result<Metadata> {
     let meta = match links {
         LinkPolicy::Refuse => std::fs::symlink_metadata(path)?,
@@ -137,17 +140,18 @@ fn checked_metadata(path: &Path, links: LinkPolicy) -> io::Result<Metadata> {
     Ok(meta)
 }
 
-/// Creates a file with `options`. If another process has created it meanwhile, that file is checked once more.
+/// Creates a file with `options`. Checks the opened file again, because another process may have created it meanwhile.
 fn create(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let file = options.open(path)?;
     let checked = checked_metadata(path, LinkPolicy::Refuse)?;
-    match is_same(&checked, &file.metadata()?) {
-        true => Ok(file),
-        false => Err(replaced_error(path)),
+    if is_same(&checked, &file.metadata()?) {
+        Ok(file)
+    } else {
+        Err(replaced_error(path))
     }
 }
 
-/// Creates the error for a file replaced by another process meanwhile: [`ErrorKind::Interrupted`].
+/// Creates the [`ErrorKind::Interrupted`] error for a file that another process has replaced meanwhile.
 fn replaced_error(path: &Path) -> Error {
     let why = path_error(path, "was replaced just now; try again").to_string();
     Error::new(ErrorKind::Interrupted, why)
@@ -165,7 +169,7 @@ fn is_same(checked: &Metadata, opened: &Metadata) -> bool {
     (checked.dev(), checked.ino()) == (opened.dev(), opened.ino())
 }
 
-/// The standard library has no file ids on this platform.
+/// Accepts any regular file, because the standard library has no file ids on this platform.
 #[cfg(not(unix))]
 fn is_same(_: &Metadata, opened: &Metadata) -> bool {
     opened.is_file()
@@ -219,7 +223,7 @@ mod tests {
             device.to_string().contains("not a regular file"),
             "{device}"
         );
-        assert!(!at("made").exists(), "nothing was made through a link");
+        assert!(!at("made").exists(), "a file was created through a link");
         assert!(open_with(&at("new"), LinkPolicy::Refuse, &mut create).is_ok());
     }
 

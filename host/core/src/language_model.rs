@@ -1,30 +1,32 @@
-//! The port to the language model that tools may use, if granted.
+//! The port to the language model for tools.
 //!
-//! Tools use it through [`crate::pipeline::EffectGate::complete`], which checks, limits and records each prompt first.
+//! Tools with a grant use it through [`crate::pipeline::EffectGate::complete`], which checks, limits and records each
+//! prompt.
 //!
-//! Out of scope: the choice of the model and the connection to it.
+//! Out of scope: the selection of the model and the connection to it.
 
 use crate::backend::BoxFuture;
 use crate::error::{ToolError, ToolErrorCode};
 
 /// A language model.
 pub trait LanguageModel: Send + Sync {
-    /// The name of the model, for the audit log and for people. Fails with the reason if no model is available.
+    /// Returns the name of the model, for the audit log and for display. Fails if no model is available.
     fn name(&self) -> Result<String, ToolError>;
 
-    /// Maximum tokens of one completion.
+    /// Returns the maximum number of tokens of one completion.
     fn max_tokens(&self) -> u32;
 
-    /// Completes a text in at most `most` tokens. Dropping the future stops it. `session` is for the audit log.
+    /// Completes a text in at most `max_tokens` tokens. Dropping the future stops the request. `session` is for the
+    /// audit log.
     fn complete<'a>(
         &'a self,
         prompt: &'a str,
-        most: u32,
+        max_tokens: u32,
         session: &'a str,
     ) -> BoxFuture<'a, Result<String, ToolError>>;
 }
 
-/// A model that is not available.
+/// A model for hosts without one: every request fails.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoLanguageModel;
 

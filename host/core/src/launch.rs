@@ -1,6 +1,6 @@
-//! The port to long-running programs: third-party servers, started in the sandbox of commands.
+//! The port to long-running programs: third-party servers, started in the command sandbox.
 //!
-//! Out of scope: the choice of the server, and the protocol of the connection.
+//! Out of scope: the selection of servers, and the protocol of the connection.
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -9,70 +9,70 @@ use crate::config::{McpPackage, SandboxSettings};
 use crate::error::ToolError;
 use crate::network::HostPattern;
 
-/// The program to start. It is defined by a person's settings, and out of reach for models.
+/// A program to start. Only a person's settings define programs: models cannot influence them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LaunchSpec {
-    /// Its name in the settings, used in the audit log.
+    /// The name in the settings, used in the audit log.
     pub name: String,
-    /// The program and its arguments. No shell is involved. For a [`package`](Self::package), the arguments alone.
+    /// The program and its arguments, run without a shell. For a [`package`](Self::package), only the arguments.
     pub args: Vec<String>,
     /// The installed package that contains the program.
     pub package: Option<McpPackage>,
-    /// The working directory, from the workspace root; if `None`, an empty folder that no other program writes to.
+    /// The working directory, relative to the workspace root. `None` is an empty folder of the program's own.
     pub directory: Option<String>,
-    /// True if it may run code of the workspace without a sandbox or with secrets.
+    /// True if the program may run code of the workspace without a sandbox or with secrets.
     pub workspace_code: bool,
-    /// True if its variables contain secrets.
+    /// True if the environment variables contain secrets.
     pub secrets: bool,
-    /// Variables in addition to the few that every command gets.
+    /// Environment variables, in addition to the default environment.
     pub environment: Vec<(String, String)>,
-    /// The sandbox that it runs in.
+    /// The sandbox that the program runs in.
     pub sandbox: SandboxSettings,
-    /// The hosts that it may reach if the sandbox allows network access; those of `network.allowedHosts` if empty.
+    /// The reachable hosts if the sandbox allows network access. If empty, those of `network.allowedHosts`.
     pub hosts: Vec<HostPattern>,
-    /// The visible parts of the workspace; `None` for all of it.
+    /// The visible folders of the workspace; `None` for the whole workspace.
     pub folders: Option<Vec<LaunchFolder>>,
-    /// Folders outside the workspace that belong to this program alone, such as its home. They are writable, and path
-    /// rules do not apply there.
+    /// Writable folders outside the workspace that only this program uses, such as its home. Path rules do not apply
+    /// there.
     pub private: Vec<std::path::PathBuf>,
 }
 
 /// A workspace folder that a program can access.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaunchFolder {
-    /// Relative to the workspace; `.` is all of it.
+    /// The path relative to the workspace root; `.` is the root.
     pub path: String,
-    /// True if it may be changed.
+    /// True if the program may change the folder.
     pub writable: bool,
 }
 
-/// A running program. Dropping it kills the program with its descendants.
+/// A running program. Dropping it kills the program and its descendants.
 pub struct LaunchedProgram {
-    /// Its standard input.
+    /// Standard input.
     pub stdin: Box<dyn AsyncWrite + Send + Sync + Unpin>,
-    /// Its standard output.
+    /// Standard output.
     pub stdout: Box<dyn AsyncRead + Send + Sync + Unpin>,
-    /// Its standard error.
+    /// Standard error.
     pub stderr: Box<dyn AsyncRead + Send + Sync + Unpin>,
     /// The handle. Dropping it kills the program.
     pub handle: Box<dyn ProgramHandle>,
 }
 
-/// A handle on a running program.
+/// A handle to a running program.
 pub trait ProgramHandle: Send + Sync {
-    /// Waits until all of its processes have exited, and returns the exit code, or an error with the reason why it was
+    /// Waits until all processes of the program have exited. Returns the exit code, or the reason why the program was
     /// killed. Cancel-safe.
     fn wait(&mut self) -> BoxFuture<'_, Result<i32, ToolError>>;
 
-    /// Asks it to exit.
+    /// Asks the program to exit.
     fn terminate(&mut self) -> BoxFuture<'_, ()>;
 
-    /// Kills it.
+    /// Kills the program.
     fn kill(&mut self) -> BoxFuture<'_, ()>;
 }
 
 /// Starts programs.
 pub trait ProcessLauncher: Send + Sync {
-    /// Starts a program. On success it is running.
+    /// Starts a program. Returns when it is running.
     fn launch(&self, launch: LaunchSpec) -> BoxFuture<'_, Result<LaunchedProgram, ToolError>>;
 }

@@ -1,23 +1,23 @@
-//! The limits of a call. All of them apply by default, except for the rate limit.
+//! Resource limits of calls. By default, all apply except for the rate limit.
 
 use std::time::Duration;
 
-/// The limits of one call; DESIGN section 7 gives the defaults.
+/// The resource limits of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Wall clock of the whole call, including host calls, excluding the time for approvals.
+    /// Wall clock of the call, including host calls, excluding time spent on approvals.
     pub wall: Duration,
-    /// Units of fuel; roughly one per WebAssembly instruction.
+    /// Units of fuel: roughly one per WebAssembly instruction.
     pub fuel: u64,
-    /// Bytes of linear memory over all memories of the call.
+    /// Bytes of linear memory, over all memories.
     pub memory: u64,
-    /// Elements over all tables of the call.
+    /// Table elements, over all tables.
     pub table_elements: u64,
-    /// Core instances in one call.
+    /// Core instances.
     pub instances: u32,
-    /// Bytes of raw output that leave a component.
+    /// Bytes of a component's raw output.
     pub output_bytes: u64,
-    /// Characters of text handed to the model.
+    /// Characters of the result's text for the model.
     pub output_chars: usize,
     /// Log lines stored per call.
     pub log_lines: usize,
@@ -29,41 +29,40 @@ pub struct Limits {
     pub new_file_bytes: u64,
     /// Files, directories and links that one call may add to the workspace.
     pub new_files: u64,
-    /// Time of one network request, excluding the time for approvals.
+    /// Time of one network request, excluding time spent on approvals.
     pub http_time: Duration,
-    /// Bytes of the body of a request and of its response.
+    /// Bytes of a request body, and of a response body.
     pub http_body: u64,
-    /// Wall clock of compiling a component, before its first call or description. It does not count against `wall`.
+    /// Wall clock of compiling a component, which does not count towards `wall`.
     pub compile_time: Duration,
-    /// Bytes of memory that compiling a component may take.
+    /// Bytes of memory for compiling a component.
     pub compile_memory: u64,
-    /// Concurrent calls of one plugin; more are queued.
+    /// Concurrent calls of one plugin. Further calls are queued.
     pub concurrent_per_plugin: usize,
-    /// Calls per minute of one tool; off unless set.
+    /// Calls per minute of one tool. `None` is unlimited.
     pub calls_per_minute: Option<u32>,
 }
 
 impl Limits {
-    /// Concurrent calls of all plugins: each holds a memory slot of the engine's pool.
+    /// Maximum number of concurrent calls of all plugins. Each uses a memory slot of the engine's pool.
     pub const CONCURRENT_TOTAL: usize = 64;
-    /// Default wall clock of a call whose tool runs commands: builds take longer than the work of other tools.
+    /// Default wall clock for tools that run commands, because builds take long.
     pub const WALL_WITH_COMMANDS: Duration = Duration::from_secs(600);
-    /// Fuel for each second of wall clock if `limits.fuel` is not set: the consumption of the tightest loop. Ordinary
-    /// code uses a tenth to a half of it, so that the wall clock runs out before the fuel.
+    /// Fuel per second of wall clock if `limits.fuel` is not set: the consumption of a tight loop. Ordinary code uses a
+    /// tenth to a half of it, so that the wall clock limit is reached first.
     pub const FUEL_PER_SECOND: u64 = 20_000_000_000;
-    /// Maximum depth of nested calls, so that a cycle ends before the stack overflows.
+    /// Maximum depth of nested calls, so that cycles end before the stack overflows.
     pub const CALL_DEPTH: u32 = 8;
-    /// Maximum memory of any call: the address space of one 32-bit memory. The engine reserves address space for it.
+    /// Upper bound of `memory`, in bytes: the size of one 32-bit memory, for which the engine reserves address space.
     pub const MEMORY_MAX: u64 = 4 << 30;
-    /// Maximum table elements and instances of any call: the engine's pool has slots of this size, and no setting can
-    /// raise them.
+    /// Upper bound of `table_elements`: the slot size of the engine's pool.
     pub const TABLE_ELEMENTS_MAX: u64 = 100_000;
-    /// See [`Self::TABLE_ELEMENTS_MAX`].
+    /// Upper bound of `instances`: the slot size of the engine's pool.
     pub const INSTANCES_MAX: u32 = 64;
 }
 
 impl Limits {
-    /// The fuel of a call with this wall clock, if `limits.fuel` is not set.
+    /// Returns the default fuel for a wall clock limit.
     pub fn fuel_for_wall_time(wall: Duration) -> u64 {
         let seconds = wall.as_millis().div_ceil(1_000);
         let seconds = u64::try_from(seconds).unwrap_or(u64::MAX).max(1);
@@ -73,7 +72,7 @@ impl Limits {
             .min(i64::MAX as u64)
     }
 
-    /// No limits: the neutral element of [`tightest`](Self::tightest), never the limits of a call.
+    /// No limits, the neutral element of [`tightest`](Self::tightest). Never used for a call.
     pub(crate) const NONE: Self = Self {
         wall: Duration::MAX,
         fuel: u64::MAX,
@@ -95,7 +94,7 @@ impl Limits {
         calls_per_minute: None,
     };
 
-    /// The tighter of each pair of limits.
+    /// Returns the tighter of each pair of limits.
     #[must_use]
     pub fn tightest(self, other: Self) -> Self {
         Self {
@@ -121,7 +120,7 @@ impl Limits {
     }
 }
 
-/// The smaller of two optional limits.
+/// Returns the smaller of two optional limits.
 pub(crate) fn smaller_limit<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
@@ -142,12 +141,12 @@ impl Default for Limits {
             log_lines: 1_000,
             log_line_bytes: 4 << 10,
             open_files: 64,
-            // More than a legitimate call writes, less than fills a disk.
+            // More than a legitimate call writes, but too little to fill a disk.
             new_file_bytes: 1 << 30,
             new_files: 10_000,
             http_time: Duration::from_secs(30),
             http_body: 10 << 20,
-            // Language engines take up to half a minute on a slow machine, and several times that on a busy one.
+            // Language engines compile in up to half a minute on a slow machine, and several times that under load.
             compile_time: Duration::from_secs(120),
             compile_memory: 2 << 30,
             concurrent_per_plugin: 8,

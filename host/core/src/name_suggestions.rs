@@ -1,15 +1,15 @@
 //! Suggestions for misspelt names.
 
-/// Maximum relative distance of a helpful suggestion.
-const FAR: f64 = 0.6;
+/// Minimum similarity of a suggestion, from 0 to 1.
+const MIN_SIMILARITY: f64 = 0.6;
 
-/// Suggestions further from the nearest one than this are dropped.
-const WORSE: f64 = 0.25;
+/// Suggestions whose similarity is lower than the best one's by this much are dropped.
+const MAX_SIMILARITY_GAP: f64 = 0.25;
 
 /// Maximum number of suggestions in a message.
-const MOST: usize = 3;
+const MAX_SUGGESTIONS: usize = 3;
 
-/// The known names nearest to `wanted`, best first, at most three.
+/// Returns the known names most similar to `wanted`, at most three, the best first.
 pub fn nearest<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let wanted = wanted.to_lowercase();
     let mut scored: Vec<(f64, &str)> = known
@@ -17,7 +17,7 @@ pub fn nearest<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> Ve
         .map(|name| {
             let lower = name.to_lowercase();
             let mut score = strsim::jaro_winkler(&wanted, &lower);
-            // One swap or one wrong letter is near, however short the name.
+            // One swapped or wrong letter is similar, even in a short name.
             if strsim::damerau_levenshtein(&wanted, &lower) <= 1 {
                 score = score.max(0.95);
             }
@@ -26,17 +26,17 @@ pub fn nearest<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> Ve
             }
             (score, name)
         })
-        .filter(|(score, _)| *score > FAR)
+        .filter(|(score, _)| *score > MIN_SIMILARITY)
         .collect();
     scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
     scored.dedup_by(|a, b| a.1 == b.1);
     let best = scored.first().map_or(0.0, |(score, _)| *score);
-    scored.retain(|(score, _)| *score > best - WORSE);
-    scored.truncate(MOST);
+    scored.retain(|(score, _)| *score > best - MAX_SIMILARITY_GAP);
+    scored.truncate(MAX_SUGGESTIONS);
     scored.into_iter().map(|(_, name)| name).collect()
 }
 
-/// The tool name of a function name: `parseHTML` becomes `parse_html`.
+/// Converts a function name to a tool name: `parseHTML` becomes `parse_html`.
 pub fn snake(name: &str) -> String {
     let all: Vec<char> = name.chars().collect();
     let mut snake = String::new();
@@ -59,7 +59,7 @@ pub fn snake(name: &str) -> String {
     snake
 }
 
-/// ` Did you mean a, b or c?`, or an empty string if no name is near.
+/// Returns ` Did you mean a, b or c?`, or an empty string if no known name is similar.
 pub fn did_you_mean<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     match nearest(wanted, known).as_slice() {
         [] => String::new(),
@@ -71,7 +71,7 @@ pub fn did_you_mean<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) 
     }
 }
 
-/// Adds the nearest known key or value to an error of serde about an unknown one, which lists all known ones in
+/// Adds a suggestion to a serde error about an unknown field or variant. Such an error lists the known names in
 /// backticks.
 pub fn with_nearest_name(message: &str) -> String {
     for (theirs, ours) in [

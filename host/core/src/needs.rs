@@ -1,4 +1,4 @@
-//! The permissions that a tool requests, and those it was granted. A request grants nothing.
+//! Permissions that tools request and are granted. A request by itself grants nothing.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ pub enum DirectoryAccess {
     ReadWrite,
 }
 
-/// A directory below the workspace root, `.` for all of it.
+/// Access to a directory of the workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileNeed {
-    /// Relative to the workspace root, with `/` between components.
+    /// The directory, relative to the workspace root, with `/` between components. `.` is the root.
     pub path: String,
     /// The access.
     pub access: DirectoryAccess,
@@ -27,10 +27,11 @@ pub struct FileNeed {
     pub reason: String,
 }
 
-/// A host pattern and the methods sent to it.
+/// Access to hosts with certain HTTP methods.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostNeed {
-    /// `api.example.com`, `*.example.com`, optionally with `:port`; or `*`, any host that the settings allow.
+    /// The host pattern: `api.example.com` or `*.example.com`, optionally with `:port`; or `*` for any host that the
+    /// settings allow.
     pub host: String,
     /// HTTP methods in upper case.
     pub methods: Vec<String>,
@@ -44,14 +45,14 @@ pub const ANY_HOST: &str = "*";
 impl HostNeed {
     /// Parses the host pattern.
     pub fn pattern(&self) -> Result<HostPattern, HostPatternError> {
-        match self.is_any() {
-            true => Ok(HostPattern::any()),
-            false => self.host.parse(),
+        if self.is_any() {
+            Ok(HostPattern::any())
+        } else {
+            self.host.parse()
         }
     }
 
-    /// Returns true if it names no host. The settings decide which hosts are allowed then, and a person approves
-    /// others.
+    /// Returns true for the pattern `*`. The settings then determine the allowed hosts; other hosts need approval.
     pub fn is_any(&self) -> bool {
         self.host == ANY_HOST
     }
@@ -60,7 +61,7 @@ impl HostNeed {
 /// A command pattern, matched word by word against an argument vector.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandNeed {
-    /// Such as `git status *`.
+    /// The pattern, such as `git status *`.
     pub pattern: String,
     /// The author's explanation for the person who grants it.
     pub reason: String,
@@ -69,17 +70,17 @@ pub struct CommandNeed {
 /// A credential that the host adds to requests; the plugin never sees its value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecretNeed {
-    /// The name under which the person has stored it.
+    /// The name of the stored secret.
     pub name: String,
-    /// The only host that it is sent to.
+    /// The only host that the secret is sent to.
     pub host: String,
-    /// The header that carries it.
+    /// The header that contains the secret.
     pub header: String,
     /// The author's explanation for the person who grants it.
     pub reason: String,
 }
 
-/// The prefix of values in `wasi:config/store` that are placeholders of secrets; the name of the secret follows.
+/// Prefix of secret placeholders in `wasi:config/store`. The name of the secret follows it.
 pub const SECRET_PREFIX: &str = "secret:";
 
 /// All permissions that a tool requests.
@@ -104,14 +105,14 @@ pub struct Needs {
     /// Environment variables with values, set by a person for a component that cannot declare its needs.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
-    /// Values of `wasi:config/store` set by a person for such a component. A value with the prefix [`SECRET_PREFIX`] is
-    /// the placeholder of a secret.
+    /// Values of `wasi:config/store`, set by a person for such a component. A value with the prefix [`SECRET_PREFIX`]
+    /// is the placeholder of a secret.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub config: BTreeMap<String, String>,
-    /// Names of other tools that it calls.
+    /// Names of other tools that the tool calls.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
-    /// True if it uses a language model.
+    /// True if the tool uses a language model.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub model: bool,
 }
@@ -152,7 +153,7 @@ impl NeedKind {
 }
 
 impl Needs {
-    /// Returns true if it is empty.
+    /// Returns true if nothing is requested.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -173,7 +174,7 @@ impl Needs {
         self.model &= granted.model;
     }
 
-    /// Drops everything of one kind.
+    /// Removes all needs of one kind.
     pub fn clear(&mut self, kind: NeedKind) {
         match kind {
             NeedKind::Files => self.files.clear(),
@@ -190,7 +191,7 @@ impl Needs {
         }
     }
 
-    /// One line per need, for people.
+    /// Describes each need on one line, for display.
     pub fn lines(&self) -> Vec<String> {
         let explanation = |reason: &str| {
             if reason.is_empty() {
@@ -214,9 +215,10 @@ impl Needs {
         }
         for need in &self.hosts {
             let methods = need.methods.join(", ");
-            let host = match need.is_any() {
-                true => "any host that `network` in the settings allows",
-                false => &need.host,
+            let host = if need.is_any() {
+                "any host that `network` in the settings allows"
+            } else {
+                &need.host
             };
             lines.push(format!(
                 "send {methods} to {host}{}",

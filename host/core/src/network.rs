@@ -1,9 +1,9 @@
-//! Network targets: host patterns, classes of addresses, and the policy that checks a request.
+//! Network policy: host patterns, address classes, and checks of requests.
 //!
-//! A text is parsed once into a type ([`RequestTarget`], [`HostPattern`], [`Cidr`]), and only types are compared: `127.1`,
-//! `0x7f000001` and `１２７.０.０.１` are one address before any rule sees them.
+//! Text is parsed once into a type ([`RequestTarget`], [`HostPattern`], [`Cidr`]), and only types are compared. So all
+//! spellings of an address are equal for every rule: `127.1`, `0x7f000001` and `１２７.０.０.１`.
 //!
-//! Out of scope: sockets, name lookup, time. `core::net` has addresses and nothing that opens a socket.
+//! Out of scope: sockets, name lookup, time. This module uses `core::net`, which cannot open sockets.
 
 mod address;
 mod cidr;

@@ -1,4 +1,4 @@
-//! The end of a call: the result or the error, its label, and its cost.
+//! Outcomes of calls: the result or the error, with its label and cost.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -36,7 +36,7 @@ pub enum Content {
         /// The text.
         text: String,
     },
-    /// A picture.
+    /// An image.
     Image {
         /// The file.
         #[serde(with = "base64_bytes")]
@@ -44,7 +44,7 @@ pub enum Content {
         /// Its media type.
         mime_type: String,
     },
-    /// A sound.
+    /// Audio.
     Audio {
         /// The file.
         #[serde(with = "base64_bytes")]
@@ -65,12 +65,12 @@ pub enum Content {
 }
 
 impl Content {
-    /// A text part.
+    /// Creates a text part.
     pub fn text(text: impl Into<String>) -> Self {
         Content::Text { text: text.into() }
     }
 
-    /// The size of the payload in bytes.
+    /// Returns the size of the payload in bytes.
     pub fn len(&self) -> usize {
         match self {
             Content::Text { text } => text.len(),
@@ -80,7 +80,7 @@ impl Content {
         }
     }
 
-    /// Returns true if it has no payload.
+    /// Returns true if the payload is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -91,14 +91,14 @@ impl Content {
 pub struct ToolOutput {
     /// The parts, in order.
     pub content: Vec<Content>,
-    /// The structured result. It matches the output schema if the tool has one; if masking would break that, it is
-    /// missing, and the masked value is a text part instead.
+    /// The structured result, which matches the tool's output schema, if any. If the masked value does not match, it is
+    /// a text part instead, and this is `None`.
     pub structured: Option<Value>,
     /// The exit code of the program that the tool ran, if any.
     pub exit_code: Option<i32>,
 }
 
-/// The size of a value as JSON text, in bytes.
+/// Returns the size of a value as JSON text, in bytes.
 pub fn json_len(value: &Value) -> usize {
     struct LengthCounter(usize);
     impl std::io::Write for LengthCounter {
@@ -111,22 +111,22 @@ pub fn json_len(value: &Value) -> usize {
         }
     }
     let mut count = LengthCounter(0);
-    // Neither the value nor the counter can fail.
+    // Serializing a `Value` to this writer cannot fail.
     let _ = serde_json::to_writer(&mut count, value);
     count.0
 }
 
-/// The trust level of a text, by its author.
+/// The trust level of a text, determined by its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TrustLevel {
     /// Written by mimir.
     System,
-    /// Written by the person, or from the person's own workspace.
+    /// Written by the user, or from the user's workspace.
     User,
-    /// From a source that the person vouches for.
+    /// From a source that the user has verified.
     Verified,
-    /// From anywhere else: never to be followed as an instruction.
+    /// From any other source. Models must not follow instructions in it.
     Untrusted,
 }
 
@@ -136,7 +136,7 @@ pub enum TrustLevel {
 pub enum DataClass {
     /// Public.
     Public,
-    /// Meant for this workspace.
+    /// For use in this workspace.
     Internal,
     /// Personal or business data.
     Sensitive,
@@ -177,7 +177,7 @@ impl ContentLabel {
         }
     }
 
-    /// The label assumed for content whose label is lost.
+    /// Creates the label that is assumed for content without a known label: untrusted and sensitive.
     pub fn worst(origin: impl Into<String>) -> Self {
         Self {
             trust: TrustLevel::Untrusted,
@@ -191,8 +191,8 @@ impl ContentLabel {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Receipt {
-    /// Wall clock in milliseconds, from the arrival of the call to its end, also if refused; excluding the time for
-    /// approvals.
+    /// Wall clock in milliseconds, from the arrival of the call to its end, excluding time spent on approvals. Also set
+    /// for refused calls.
     pub duration_ms: f64,
     /// Units of fuel used, if the backend meters them.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -200,21 +200,21 @@ pub struct Receipt {
     /// Peak linear memory in bytes, if the backend meters it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_memory: Option<u64>,
-    /// Bytes of arguments.
+    /// Size of the arguments in bytes.
     pub bytes_in: u64,
-    /// Bytes of the tool's raw result.
+    /// Size of the tool's raw result in bytes.
     pub bytes_out: u64,
-    /// Estimated tokens of the result's text for a model (see [`crate::token_estimate::estimate_tokens`]), after limits
-    /// and masking; for a failure, those of its message.
+    /// Estimated number of tokens of the result or the error for a model, after limits and masking; see
+    /// [`crate::token_estimate::estimate_tokens`].
     pub tokens: u64,
 }
 
-/// The end of every call. Only the pipeline makes one.
+/// The outcome of a call. Only the pipeline creates outcomes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     pub(crate) result: Result<ToolOutput, ToolError>,
     pub(crate) label: ContentLabel,
-    /// The source of its untrusted content.
+    /// The source of untrusted content in the result.
     pub(crate) source: ContentSource,
     pub(crate) truncated: bool,
     pub(crate) redactions: u32,
@@ -222,7 +222,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The result or the error.
+    /// Returns the result or the error.
     pub fn result(&self) -> Result<&ToolOutput, &ToolError> {
         self.result.as_ref()
     }
@@ -232,7 +232,7 @@ impl Outcome {
         self.result.is_ok()
     }
 
-    /// The label of the result.
+    /// Returns the label of the result.
     pub fn label(&self) -> &ContentLabel {
         &self.label
     }
@@ -242,18 +242,18 @@ impl Outcome {
         self.truncated
     }
 
-    /// The number of masked secrets.
+    /// Returns the number of masked secrets.
     pub fn redactions(&self) -> u32 {
         self.redactions
     }
 
-    /// The cost of the call.
+    /// Returns the cost of the call.
     pub fn receipt(&self) -> &Receipt {
         &self.receipt
     }
 
-    /// Estimates the tokens of this result for a model; includes structured content and details if the model reads
-    /// those.
+    /// Estimates the number of tokens of a result or an error for a model: texts and files, structured content if there
+    /// is no text, and the details of errors.
     pub(crate) fn tokens(result: &Result<ToolOutput, ToolError>) -> u64 {
         let json_tokens = |value: &Option<Value>| {
             let text = value.as_ref().map(Value::to_string);
@@ -271,18 +271,19 @@ impl Outcome {
             Content::File { data, .. } => {
                 Some(std::str::from_utf8(data).map_or(0, token_estimate::estimate_tokens))
             }
-            // The token cost of a picture depends on the provider.
+            // The token cost of images and audio depends on the provider.
             Content::Image { .. } | Content::Audio { .. } => None,
         };
         let parts = output.content.iter().filter_map(part_tokens).sum();
         let is_text = |part: &Content| matches!(part, Content::Text { .. });
-        match output.content.iter().any(is_text) {
-            true => parts,
-            false => parts + json_tokens(&output.structured),
+        if output.content.iter().any(is_text) {
+            parts
+        } else {
+            parts + json_tokens(&output.structured)
         }
     }
 
-    /// All text parts, joined by line ends; for an error, its message.
+    /// Returns all text parts, joined by line feeds, or the error message.
     pub fn text(&self) -> String {
         match &self.result {
             Ok(output) => {

@@ -1,10 +1,10 @@
-//! Path rules for tools: pure matching over workspace-relative paths, no I/O.
+//! Path rules for tools: pure matching of workspace-relative paths, without I/O.
 //!
-//! The caller first resolves a path, through every link and `..`, and checks the canonical result. Rules compare
-//! folded names (case, Unicode form, invisible characters, dots and spaces at the end), so that they hold on file
-//! systems where several spellings name one file; on others they refuse slightly more than needed.
+//! The caller first resolves all links and `..` of a path and then checks the canonical path. Names are folded before
+//! comparison (case, Unicode form, invisible characters, trailing dots and spaces), because several spellings name one
+//! file on some file systems. On other file systems, the rules refuse slightly more than needed.
 //!
-//! Out of scope: opening files, and the form of a refusal to a tool.
+//! Out of scope: opening files, and how tools see refusals.
 
 mod fold;
 mod matcher;
@@ -18,7 +18,7 @@ mod tests;
 pub use obeyed::{is_obeyed, obeyed_note};
 pub use rule::{PathRule, PathRuleLayer, ProtectionLevel};
 
-/// Folds a path for comparison: all spellings of one file on any file system give one string.
+/// Folds a path for comparison. Spellings that name one file on some file system fold to the same path.
 pub(crate) fn fold_path(path: &str) -> String {
     let parts: Vec<_> = path.split('/').map(fold::fold).collect();
     parts.join("/")
@@ -27,11 +27,11 @@ pub(crate) fn fold_path(path: &str) -> String {
 use matcher::{PathMatcher, PathPattern, PathWalk};
 use std::sync::{Arc, LazyLock};
 
-/// An invalid pattern.
+/// Error of path patterns.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum PathPatternError {
     /// The pattern cannot match a path below the workspace.
-    #[error("the pattern `{pattern}` is refused: {reason}")]
+    #[error("the pattern `{pattern}` is not valid: {reason}")]
     Malformed {
         /// The pattern as written.
         pattern: String,
@@ -46,8 +46,8 @@ pub enum PathPatternError {
         /// The fault.
         source: globset::Error,
     },
-    /// The rules are more than a person writes by hand.
-    #[error("{count} path rules are more than the {max} that are supported")]
+    /// There are more rules than supported.
+    #[error("there are {count} path rules: expected at most {max}")]
     TooMany {
         /// The number of rules.
         count: usize,
@@ -61,12 +61,12 @@ pub enum PathPatternError {
 pub enum PathVerdict<'a> {
     /// No rule matches.
     Free,
-    /// It may only be read and listed.
+    /// The path may be read and listed, but not changed.
     ReadOnly {
         /// The rule.
         rule: &'a PathRule,
     },
-    /// No access at all.
+    /// The path must not be accessed.
     Hidden {
         /// The rule.
         rule: &'a PathRule,
@@ -91,7 +91,7 @@ impl<'a> PathVerdict<'a> {
     }
 }
 
-/// An ordered set of compiled path rules; clones share it.
+/// An ordered set of compiled path rules. Cloning is cheap.
 ///
 /// ```
 /// use mimir_core::paths::PathRules;
@@ -113,19 +113,19 @@ struct Inner {
     rules: Vec<PathRule>,
     patterns: Vec<PathPattern>,
     matcher: PathMatcher,
-    /// The rule for names that Windows would read as another name.
+    /// The rule for names that Windows interprets as other names.
     odd_name: PathRule,
 }
 
 impl PathRules {
-    /// Returns true if both are clones of the same rules; equal rules do not count.
+    /// Returns true if both are clones of one set of rules, not just equal.
     pub fn ptr_eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 }
 
 impl Default for PathRules {
-    /// Returns the rules that are always on.
+    /// Returns [`protected`](Self::protected).
     fn default() -> Self {
         Self::protected()
     }
@@ -139,12 +139,12 @@ pub struct PathScope {
 }
 
 impl PathRules {
-    /// Returns an empty set of rules: every path is free.
+    /// Returns an empty set of rules, which allows every path.
     pub fn none() -> Self {
         Self::from_parts(Vec::new(), Vec::new(), PathMatcher::default())
     }
 
-    /// Returns the rules that are always on: files that other programs run or obey are read-only, and secret files are
+    /// Returns the built-in rules: files that other programs execute or follow are read-only, and secret files are
     /// hidden.
     pub fn protected() -> Self {
         static PROTECTED: LazyLock<PathRules> = LazyLock::new(|| {
@@ -182,7 +182,7 @@ impl PathRules {
                 })
             })
             .collect();
-            // The tables are constants, and tests use every entry; if one is invalid nevertheless, everything is
+            // The tables are constants, and tests cover every entry. If an entry is invalid nevertheless, all access is
             // refused.
             list.and_then(|list| PathRules::none().with_rules(list))
                 .unwrap_or_else(|_: PathPatternError| PathRules::hide_everything())
@@ -197,7 +197,7 @@ impl PathRules {
             .unwrap_or_else(|_| Self::none())
     }
 
-    /// Also hides the paths that a person denied. Later globs of the list win over earlier ones; `!glob` is an
+    /// Adds rules that hide the paths denied by a person. Later globs take precedence over earlier ones; `!glob` is an
     /// exception.
     pub fn deny<S: AsRef<str>>(
         &self,
@@ -213,8 +213,8 @@ impl PathRules {
         self.with_rules(added.collect::<Result<_, _>>()?)
     }
 
-    /// Shows secret files that a person granted, each by its exact path from the workspace root. Read-only paths, and
-    /// those that a person denied, stay so.
+    /// Adds exceptions for secret files that a person has granted, each by its exact path from the workspace root.
+    /// Read-only paths and paths denied by a person are not affected.
     pub fn reveal<S: AsRef<str>>(
         &self,
         paths: impl IntoIterator<Item = S>,
@@ -233,8 +233,7 @@ impl PathRules {
         self.with_rules(added.collect::<Result<_, _>>()?)
     }
 
-    /// Returns the rules that a person made with `deny`: these also hold in a folder of mimir's own that is given to a
-    /// tool.
+    /// Returns the rules added with `deny`. They also apply in mimir's own folders that tools can access.
     #[must_use]
     pub fn person_rules(&self) -> Self {
         let denied = self
@@ -245,8 +244,8 @@ impl PathRules {
             .unwrap_or_else(|_| Self::hide_everything())
     }
 
-    /// Combines these rules with those of the caller: a denial in either holds, and a secret file is shown only if
-    /// both allow it.
+    /// Combines these rules with those of the caller. Paths denied by either are hidden, and secret files are visible
+    /// only if both allow it.
     #[must_use]
     pub fn combined_with(&self, outer: &Self) -> Self {
         let is_kept = |rule: &PathRule| {
@@ -261,7 +260,7 @@ impl PathRules {
         }
         let kept = self.pairs().filter(|(rule, _)| is_kept(rule));
         let added = outer.pairs().filter(|(rule, _)| is_added(rule));
-        // With too many rules in total, nothing is reachable.
+        // With too many rules in total, all access is refused.
         Self::none()
             .with_rules(kept.chain(added).collect())
             .unwrap_or_else(|_| Self::hide_everything())
@@ -309,32 +308,31 @@ impl PathRules {
         &self.inner.rules
     }
 
-    /// Checks `path` as a directory, or for reading. `path` is canonical and relative to the workspace root, with `/`
-    /// between components; the root itself is `""`.
+    /// Checks access to a directory, or reading a file. `path` is canonical and relative to the workspace root, with
+    /// `/` between components; the root is `""`.
     pub fn check(&self, path: &str) -> PathVerdict<'_> {
         self.evaluate(path, false)
     }
 
-    /// Checks creating, changing or removing a non-directory at `path`.
+    /// Checks creating, changing or removing a file or link at `path`.
     pub fn check_file(&self, path: &str) -> PathVerdict<'_> {
         self.evaluate(path, true)
     }
 
-    /// Returns the rule that forbids opening `path`: as a directory or for reading, or, if `writes`, to change it as a
-    /// file or a directory.
+    /// Returns the rule that forbids opening `path` for reading, or for changing it if `writes` is true. `path` may be
+    /// a file or a directory.
     pub(crate) fn blocking_rule(&self, path: &str, writes: bool) -> Option<&PathRule> {
         let verdict = self.check(path);
-        match writes {
-            true => {
-                let file = self.check_file(path).against_writing();
-                file.or(verdict.against_writing())
-            }
-            false => verdict.against_reading(),
+        if writes {
+            let file = self.check_file(path).against_writing();
+            file.or(verdict.against_writing())
+        } else {
+            verdict.against_reading()
         }
     }
 
-    /// Returns the rule that could protect something below the directory `dir` because of the path of `dir`. Rules
-    /// that match a name at any depth are left out: they hold wherever a directory is moved.
+    /// Returns a rule that may protect something below the directory `dir` because of the path of `dir`. Rules that
+    /// match names at any depth are not included, because they apply wherever a directory is moved.
     pub fn may_cover_below(&self, dir: &str) -> Option<&PathRule> {
         let scope = self.scope(dir);
         scope
@@ -344,8 +342,8 @@ impl PathRules {
             .and_then(|live| self.rule(live.rule))
     }
 
-    /// Returns true if a rule that a person made with `deny` could match something below the directory `dir`, by the
-    /// path of `dir` or by a name at any depth.
+    /// Returns true if a rule added with `deny` may match something below the directory `dir`, because of the path of
+    /// `dir` or a name at any depth.
     pub fn may_deny_below(&self, dir: &str) -> bool {
         let denies = |rule: &PathRule| rule.layer == PathRuleLayer::Denied && !rule.is_exception;
         self.pairs_by_ref()
@@ -358,8 +356,8 @@ impl PathRules {
                 .any(|live| self.rule(live.rule).is_some_and(denies))
     }
 
-    /// Returns the rule that forbids moving a directory (or a link to one) from `from` to `to`: one that protects
-    /// content at only one of the two paths, or that names a part of either path.
+    /// Returns the rule that forbids moving a directory, or a link to one, from `from` to `to`: a rule that protects
+    /// content below only one of the two paths, or that matches a part of a path by name.
     pub fn against_moving(&self, from: &str, to: &str) -> Option<&PathRule> {
         let (from, to) = (self.scope(from), self.scope(to));
         let by_name = from
@@ -382,7 +380,7 @@ impl PathRules {
             .and_then(|live| self.rule(live.rule))
     }
 
-    /// Returns the match state of `dir`, for [`check_in`](Self::check_in).
+    /// Returns the match state of the directory `dir`, for [`check_in`](Self::check_in).
     pub fn scope(&self, dir: &str) -> PathScope {
         let mut scope = PathScope {
             walk: PathWalk::default(),
@@ -431,7 +429,8 @@ impl PathRules {
         self.verdict(scope.worst)
     }
 
-    /// Enters one component of a path. Within a layer the last matching rule wins, across layers the strictest.
+    /// Enters one component of a path. Within a layer, the last matching rule applies, and of all layers, the
+    /// strictest.
     fn enter(&self, scope: &mut PathScope, name: &str, leaf: bool, hits: &mut Vec<u16>) {
         scope.walk.enter(&self.inner.matcher, name, hits);
         if hits.is_empty() {

@@ -1,4 +1,4 @@
-//! JSON Schema 2020-12: stored as text, compiled on first use.
+//! JSON Schema 2020-12, stored as text and compiled on first use.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -21,15 +21,15 @@ pub use model_schema::{children, for_models};
 use cost::ValidationMode;
 use shape::SchemaShape;
 
-/// A schema whose root is an object. It is compiled at the first validation, so that listing a thousand tools compiles
-/// nothing. Serializes to the schema itself, in its original spelling.
+/// A schema whose root is an object. It is compiled on the first validation, so that listing a thousand tools is cheap.
+/// Serializes to the original text.
 #[derive(Clone)]
 pub struct Schema {
     text: Arc<str>,
     compiled: Arc<OnceLock<Result<CompiledSchema, String>>>,
 }
 
-/// The validator, and the structure from which its cost is estimated.
+/// A validator, with the structure of the schema for estimating costs.
 struct CompiledSchema {
     validator: Validator,
     shape: SchemaShape,
@@ -38,19 +38,19 @@ struct CompiledSchema {
 /// Maximum number of failures that are counted.
 const FAILURES_COUNTED_MAX: usize = 1_000;
 
-/// Maximum characters of an instance that a message quotes.
+/// Maximum length of a quoted instance in a message, in characters.
 const QUOTED_MAX: usize = 200;
 
-/// Maximum bytes of all compiled patterns: they live as long as the schema, and a few characters can compile to
+/// Maximum total size of the compiled patterns of a schema, in bytes. A pattern of a few characters can compile to
 /// megabytes.
 const PATTERNS_MAX: usize = 16 << 20;
 
-/// The range of the maximum bytes of one compiled pattern: its share of [`PATTERNS_MAX`], within these bounds.
+/// Range of the maximum size of one compiled pattern, in bytes. Within it, patterns share [`PATTERNS_MAX`] equally.
 const PATTERN_MAX: usize = 2 << 20;
 const PATTERN_MIN: usize = 64 << 10;
 
 impl Schema {
-    /// Wraps the text of a schema that was checked before.
+    /// Wraps the text of a schema without checking it.
     pub fn unchecked(text: impl Into<Arc<str>>) -> Self {
         Self {
             text: text.into(),
@@ -58,7 +58,7 @@ impl Schema {
         }
     }
 
-    /// Checks that the text is a schema with an object at its root.
+    /// Parses and compiles a schema with an object at its root.
     pub fn parse(text: &str) -> Result<Self, InvalidSchema> {
         let value: Value =
             serde_json::from_str(text).map_err(|e| InvalidSchema(format!("not JSON: {e}")))?;
@@ -66,26 +66,24 @@ impl Schema {
             return Err(InvalidSchema("not an object".into()));
         };
         if object.get("type").is_some_and(|kind| kind != "object") {
-            return Err(InvalidSchema(
-                "the root has another type than `object`".into(),
-            ));
+            return Err(InvalidSchema("the type of the root is not `object`".into()));
         }
         let schema = Self::unchecked(text);
         schema.compiled()?;
         Ok(schema)
     }
 
-    /// The schema as JSON text.
+    /// Returns the schema as JSON text.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The schema as a value.
+    /// Returns the schema as a value; an empty object if the text is not valid JSON.
     pub fn to_value(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|_| json!({}))
     }
 
-    /// Returns true if the root object may have a member of this name. Only a closed schema excludes one.
+    /// Returns true if the root object may have a member of this name. Only a closed schema excludes members.
     pub fn allows_member(&self, name: &str) -> bool {
         let value = self.to_value();
         let is_named = value["properties"].get(name).is_some();
@@ -101,7 +99,7 @@ impl Schema {
         self.compiled
             .get_or_init(|| {
                 let value: Value = serde_json::from_str(&self.text).map_err(|e| e.to_string())?;
-                // Checked first: a schema that unfolds too far may also take too long to compile.
+                // Analyzed first, because a schema that unfolds too far may also take too long to compile.
                 let shape = SchemaShape::analyze(&value).map_err(|e| e.0)?;
                 let share = PATTERNS_MAX / shape.patterns.max(1);
                 let patterns = PatternOptions::fancy_regex()
@@ -117,8 +115,8 @@ impl Schema {
             .map_err(|reason| InvalidSchema(reason.clone()))
     }
 
-    /// Counts the failures of `value`, up to a maximum. Returns the maximum if counting them would take too long, or if
-    /// the schema is not valid.
+    /// Counts the failures of `value`, up to [`FAILURES_COUNTED_MAX`]. Returns the maximum if counting would take too
+    /// long, or if the schema is not valid.
     pub(crate) fn count_failures(&self, value: &Value) -> usize {
         let Ok(CompiledSchema { validator, shape }) = self.compiled() else {
             return FAILURES_COUNTED_MAX;
@@ -134,7 +132,7 @@ impl Schema {
         }
     }
 
-    /// Upper bound of the steps of one check of `value`.
+    /// Returns an upper bound of the steps of one validation of `value`.
     pub(crate) fn steps(&self, value: &Value) -> u64 {
         match self.compiled() {
             Ok(compiled) => compiled.shape.steps(value),
@@ -142,7 +140,8 @@ impl Schema {
         }
     }
 
-    /// Checks `value`, which messages call `what`. Reports every failure with its position as a JSON pointer.
+    /// Validates `value`, which messages call `what`. The error lists the failures, each with its position as a JSON
+    /// pointer.
     pub fn validate(&self, what: &str, value: &Value) -> Result<(), ToolError> {
         let CompiledSchema { validator, shape } = self
             .compiled()
@@ -152,7 +151,7 @@ impl Schema {
             return Err(ToolError::new(
                 ToolErrorCode::LimitExceeded,
                 format!(
-                    "{what} would take too long to check against the schema; nest less deeply, or pass less at a time"
+                    "{what} would take too long to validate against the schema: nest less deeply, or pass less at a time"
                 ),
             ));
         }
@@ -163,7 +162,7 @@ impl Schema {
             return Err(ToolError::new(
                 ToolErrorCode::InvalidInput,
                 format!(
-                    "{what} must match the schema, and does not; listing the failures would take too long, so pass less at a time to see them"
+                    "{what} must match the schema, but does not; listing the failures would take too long, so pass less at a time to see them"
                 ),
             ));
         }
@@ -171,7 +170,7 @@ impl Schema {
     }
 }
 
-/// A text that is not a usable schema.
+/// Error of a text that is not a usable schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a usable JSON Schema: {0}")]
 pub struct InvalidSchema(String);
@@ -185,7 +184,7 @@ impl Serialize for Schema {
 
 impl<'de> Deserialize<'de> for Schema {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        // Stored raw and not parsed: most schemas are never used.
+        // Not parsed, because most schemas are never used.
         let raw = Box::<RawValue>::deserialize(from)?;
         Ok(Self::unchecked(raw.get()))
     }

@@ -1,8 +1,8 @@
-//! Small values that a plugin stores between calls: one file each below `.mimir/state/storage`, in a folder per
-//! plugin. A plugin is identified by its location, so its values survive a new build.
+//! Small values that plugins store between calls.
 //!
-//! A file begins with one line of JSON, the header, followed by the bytes of the value. It is written atomically; an
-//! invalid file counts as no value.
+//! Each plugin has a folder below `.mimir/state/storage`, named after the plugin's location, so that values survive a
+//! new build. Each value is a file, written atomically: one line of JSON, the header, and the bytes of the value.
+//! Invalid files are ignored.
 //!
 //! Out of scope: the permission to store values, and the effect of a label on a session.
 
@@ -21,34 +21,34 @@ use crate::text;
 /// The folder of all values, below the workspace.
 pub const FOLDER: &str = ".mimir/state/storage";
 
-/// Maximum bytes of a key, which is a name.
+/// Maximum length of a key in bytes.
 const KEY_MAX: usize = 256;
 
-/// Maximum bytes of a value. It passes through the memory of the plugin and of the host as a whole.
+/// Maximum size of a value in bytes. The plugin and the host hold a whole value in memory.
 pub const VALUE_MAX: usize = 1 << 20;
 
-/// Maximum values per plugin. Each is a file, and a listing reads the header of every one.
+/// Maximum number of values per plugin. Listing keys reads the header of every file.
 const VALUES_MAX: usize = 1_000;
 
-/// Maximum bytes of all values of one plugin: they are part of every copy of the workspace.
+/// Maximum total size of a plugin's values in bytes. Every copy of the workspace contains them.
 const TOTAL_MAX: u64 = 16 << 20;
 
-/// Maximum bytes of the header line: a key, fully escaped, and a label.
+/// Maximum size of the header line in bytes: enough for a fully escaped key and a label.
 const HEAD_MAX: u64 = 8 << 10;
 
-/// Maximum attempts to open a value that another call replaces at the same time.
+/// Maximum number of attempts to open a value that other calls replace at the same time.
 const OPEN_ATTEMPTS: usize = 100;
 
-/// Maximum characters of the plugin's file name at the beginning of its folder name, for people.
+/// Maximum number of characters of the plugin's file name in the name of its folder, for readability.
 const NAME_MAX: usize = 40;
 
-/// Prefix of keys under which a built-in tool stores data derived from files, such as vectors of memories. The data is
-/// identical in every session and contains no foreign text, so it does not carry the taint of the session that stored
-/// it: otherwise a search by a tainted session would taint every later search.
+/// Prefix of keys for data that a built-in tool derives from files, such as vectors of memories. The data is identical
+/// in every session and has no foreign text, so it does not get the label of the session that stores it. Otherwise, a
+/// search by a tainted session would taint all later searches.
 pub const DERIVED: &str = "derived/";
 
-/// Prefix of keys under which a built-in tool marks the possible authors of a text. A mark has no value, only the worst
-/// label of the sessions that set it.
+/// Prefix of keys for marks, with which a built-in tool records the possible authors of a text. A mark has no value,
+/// only the worst label of the sessions that set it.
 pub const MARK: &str = "mark/";
 
 /// The values of one plugin.
@@ -72,7 +72,7 @@ pub struct StoredValue {
 pub struct StorageSize {
     /// The number of values.
     pub values: usize,
-    /// Their bytes, with headers.
+    /// The total size in bytes, with headers.
     pub bytes: u64,
 }
 
@@ -80,13 +80,13 @@ pub struct StorageSize {
 #[serde(rename_all = "camelCase")]
 struct ValueHeader {
     key: String,
-    /// Bytes of the value: a file truncated by a crash has fewer.
+    /// Size of the value in bytes. A file truncated by a crash has fewer.
     length: u64,
     label: ContentLabel,
 }
 
 impl PluginValues {
-    /// The values of the plugin at this location in a workspace. Neither reads nor creates anything.
+    /// Creates a handle to the values of the plugin at this location in a workspace, without I/O.
     pub fn new(workspace: &Path, location: &str) -> Self {
         let stem = Path::new(location).file_stem().unwrap_or_default();
         let is_name_char = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
@@ -100,12 +100,12 @@ impl PluginValues {
         }
     }
 
-    /// The folder of the values.
+    /// Returns the folder of the values.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Reads the value of a key. `None` if it has none, or if its file is not valid.
+    /// Reads the value of a key. Returns `None` if it is not set or its file is not valid.
     pub fn get(&self, key: &str) -> Result<Option<StoredValue>, ToolError> {
         check_key(key)?;
         let read = self.read(&self.file(key), VALUE_MAX as u64);
@@ -118,7 +118,7 @@ impl PluginValues {
         }))
     }
 
-    /// Reads a mark: the worst label of the sessions that set it. An unreadable mark counts as the worst label.
+    /// Reads a mark: the worst label of the sessions that set it, or the worst possible label if the file is not valid.
     pub fn mark(&self, key: &str) -> Result<Option<ContentLabel>, ToolError> {
         check_key(key)?;
         let file = self.file(key);
@@ -141,7 +141,7 @@ impl PluginValues {
         self.put(key, value, true)
     }
 
-    /// Returns true if a file has the name of a value but cannot be read.
+    /// Returns true if the file of a value cannot be read.
     pub fn has_unreadable(&self) -> Result<bool, ToolError> {
         let failed = |error: io::Error| self.failed("listed", &error);
         for path in self.files().map_err(failed)? {
@@ -230,7 +230,7 @@ impl PluginValues {
         }
     }
 
-    /// The keys with this prefix, sorted, each with the label of its value.
+    /// Returns the keys with this prefix in order, each with the label of its value.
     pub fn keys(&self, prefix: &str) -> Result<Vec<(String, ContentLabel)>, ToolError> {
         let failed = |error: io::Error| self.failed("listed", &error);
         let mut keys = Vec::new();
@@ -245,7 +245,7 @@ impl PluginValues {
         Ok(keys)
     }
 
-    /// The total size of the values.
+    /// Returns the number and the total size of the values.
     pub fn size(&self) -> io::Result<StorageSize> {
         let mut size = StorageSize::default();
         for path in self.files()? {
@@ -257,7 +257,7 @@ impl PluginValues {
         Ok(size)
     }
 
-    /// The files with derived data, each with its size in bytes.
+    /// Returns the files with derived data, each with its size in bytes.
     fn derived_files(&self) -> io::Result<Vec<(PathBuf, u64)>> {
         let mut files = Vec::new();
         for path in self.files()? {
@@ -275,7 +275,7 @@ impl PluginValues {
         self.folder.join(format!("{:x}", Sha256::digest(key)))
     }
 
-    /// The files of values. Other files in the folder are ignored.
+    /// Returns the files of values. Other files in the folder are ignored.
     fn files(&self) -> io::Result<Vec<PathBuf>> {
         self.reject_links()?;
         let entries = match std::fs::read_dir(&self.folder) {
@@ -295,8 +295,8 @@ impl PluginValues {
         Ok(files)
     }
 
-    /// Reads the header of a file and up to `max_value` bytes after it. `None` if the file does not exist or is not
-    /// valid.
+    /// Reads the header of a file and up to `max_value` bytes of the value. Returns `None` if the file does not exist
+    /// or is not valid.
     fn read(&self, path: &Path, max_value: u64) -> io::Result<Option<(ValueHeader, Vec<u8>)>> {
         self.reject_links()?;
         let mut attempts = (0..OPEN_ATTEMPTS).map(|_| files::open(path, LinkPolicy::Refuse));
@@ -329,7 +329,7 @@ impl PluginValues {
         options.write(true).truncate(true);
         let written = files::open_private(&new, &mut options).and_then(|mut file| {
             file.write_all(content)?;
-            // Synced before the rename: a name that reaches the disk before its content is a value lost in a crash.
+            // Synced before the rename: otherwise, a crash could leave the new name without its content.
             file.sync_data()
         });
         let written = written.and_then(|()| std::fs::rename(&new, path));
@@ -339,14 +339,14 @@ impl PluginValues {
         written
     }
 
-    /// Locks the folder; waits until no other call changes the values.
+    /// Locks the folder against changes by other calls. Waits for the lock.
     fn lock_folder(&self) -> io::Result<File> {
         let file = files::open_private(&self.folder.join("turn"), OpenOptions::new().write(true))?;
         file.lock()?;
         Ok(file)
     }
 
-    /// Rejects links: the folders may come from a checkout, and a link in place of one could lead anywhere.
+    /// Rejects links: a checkout may contain a link in place of the folder, which could lead anywhere.
     fn reject_links(&self) -> io::Result<()> {
         files::reject_links(&self.workspace, &self.folder)
     }

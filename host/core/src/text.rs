@@ -1,14 +1,14 @@
-//! Text from outside, made safe to show and cut without breaking a character.
+//! Sanitizes untrusted text for display, and shortens text at character boundaries.
 
 use serde_json::{Map, Value};
 
-/// The treatment of a character in displayed text.
+/// Treatment of a character in displayed text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CharTreatment {
     Plain,
-    /// A control character, one that changes the display of other text, or an invisible one.
+    /// Control characters, invisible characters, and characters that change the display of other text.
     Escape,
-    /// Shown once after a visible character: emoji and several scripts need it. A run of them can carry a hidden text.
+    /// Shown at most once after a visible character, as in emoji and several scripts. A run of them can hide text.
     Once,
 }
 
@@ -42,19 +42,19 @@ pub(crate) fn is_ignorable(c: char) -> bool {
 /// The context before a character.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum PrecedingChar {
-    /// The start of the text: a byte order mark may follow.
+    /// The start of the text. A byte order mark may follow.
     #[default]
     Start,
-    /// No character that a joiner or selector can follow.
+    /// A character that no joiner or selector may follow.
     Nothing,
-    /// Something visible.
+    /// A visible character. A joiner or selector may follow.
     Base,
-    /// The selector of an emoji; a joiner may follow it.
+    /// The selector of an emoji. A joiner may follow.
     Selector,
 }
 
 impl PrecedingChar {
-    /// Returns true if `c` is shown unchanged; then updates the context for the next character.
+    /// Returns true if `c` is shown unchanged. Updates the context for the next character.
     fn keeps(&mut self, c: char) -> bool {
         let is_joiner = c == '\u{200d}';
         let treatment = char_treatment(c);
@@ -65,7 +65,7 @@ impl PrecedingChar {
                 *self == PrecedingChar::Base || (*self == PrecedingChar::Selector && is_joiner)
             }
         };
-        // In ASCII, a selector follows only the characters of key caps.
+        // The only ASCII characters with selectors are those of keycap emoji.
         let can_be_base = !c.is_ascii() || matches!(c, '#' | '*' | '0'..='9');
         *self = match treatment {
             CharTreatment::Plain if can_be_base => PrecedingChar::Base,
@@ -76,7 +76,7 @@ impl PrecedingChar {
     }
 }
 
-/// Returns true if the text needs no change. ASCII text is checked many bytes at a time.
+/// Returns true if the text needs no change. Fast for ASCII text.
 pub(crate) fn is_plain(text: &str) -> bool {
     // Without an early exit, so that the compiler vectorizes the loop.
     const AT_ONCE: usize = 64;
@@ -96,8 +96,8 @@ pub(crate) fn is_plain(text: &str) -> bool {
     ascii || text.chars().all(|c| before.keeps(c))
 }
 
-/// Removes terminal escape sequences, and writes other controls and invisible characters as `\u{…}`, so that text from
-/// a tool can neither drive a terminal nor hide from a reader. CRLF stays CRLF.
+/// Removes terminal escape sequences and writes other control and invisible characters as `\u{…}`, so that untrusted
+/// text can neither control a terminal nor hide from a reader. CRLF stays CRLF.
 pub fn sanitize(text: String) -> String {
     if is_plain(&text) {
         return text;
@@ -111,7 +111,7 @@ pub fn sanitize(text: String) -> String {
             '\u{1b}' => skip_escape(&mut rest),
             '\u{9b}' => skip_csi(&mut rest),
             '\r' if rest.peek() == Some(&'\n') => out.push(c),
-            // A lone carriage return lets a later text overwrite an earlier one.
+            // After a lone carriage return, a terminal would overwrite the line.
             '\r' => out.push('\n'),
             c if keeps => out.push(c),
             c => out.extend(c.escape_unicode()),
@@ -120,8 +120,8 @@ pub fn sanitize(text: String) -> String {
     out
 }
 
-/// [`sanitize`] for text in JSON, such as a name in a structured result: nothing is removed, control characters that
-/// JSON itself escapes stay, and all other invisible characters are written as `\u{…}`.
+/// Like [`sanitize`], for strings in JSON: removes nothing, keeps control characters that JSON escapes, and writes
+/// other invisible characters as `\u{…}`.
 pub fn escape(text: String) -> String {
     if is_plain(&text) {
         return text;
@@ -164,8 +164,8 @@ pub fn escape_value(item: &mut Value) -> bool {
     }
 }
 
-/// The longest string of an escape sequence, such as a title or a link. A longer one, or one with a line end, is
-/// treated as text and not removed.
+/// Maximum length of the string in an escape sequence, such as a title or a link, in characters. Longer strings, and
+/// strings with a line end, are treated as text and not removed.
 const STRING_MAX: usize = 1024;
 
 /// Skips the rest of an escape sequence after ESC: a control sequence, a string such as a title, or a single
@@ -206,13 +206,13 @@ fn skip_csi(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
             ' '..='?' => {
                 rest.next();
             }
-            // Not a sequence after all: the rest is text.
+            // Not a valid sequence: the rest is text.
             _ => break,
         }
     }
 }
 
-/// Converts text to one line for a person: no line ends, no controls, nothing hidden.
+/// Converts text to one line for display, without control characters or hidden text.
 pub fn visible(text: &str) -> String {
     sanitize(text.to_owned())
         .chars()
@@ -220,7 +220,7 @@ pub fn visible(text: &str) -> String {
         .collect()
 }
 
-/// The longest prefix of at most `max` characters.
+/// Returns the longest prefix of at most `max` characters.
 pub fn prefix(text: &str, max: usize) -> &str {
     if text.len() <= max {
         return text;
@@ -231,12 +231,12 @@ pub fn prefix(text: &str, max: usize) -> &str {
     }
 }
 
-/// The longest prefix of at most `max` bytes that ends between characters.
+/// Returns the longest prefix of at most `max` bytes that ends at a character boundary.
 pub fn prefix_bytes(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]
 }
 
-/// A byte count for a person: `1.2 MB`.
+/// Formats a byte count for display, such as `1.2 MB`.
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KB", "MB", "GB", "TB"];
     let mut value = count as f64;

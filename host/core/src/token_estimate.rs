@@ -1,22 +1,22 @@
-//! An estimate of a text's tokens, without a tokenizer: loading one takes a third of a second and megabytes, too much
+//! Estimates token counts without a tokenizer: loading one takes a third of a second and megabytes of memory, too much
 //! for a call.
 //!
-//! Tokenizers agree on the split before the lookup: a word with the blank before it, up to three digits, a run of
-//! punctuation with the line end after it. Most such chunks are one token. Chunks longer than most tokens, and scripts
-//! of which tokenizers know fewer words, get a higher weight.
+//! Tokenizers first split a text into the same chunks: a word with the blank before it, up to three digits, a run of
+//! punctuation with the line end after it. Most chunks are one token. Long chunks, and chunks in scripts for which
+//! tokenizers have fewer words, get a higher weight.
 
 /// The weight of one token. Weights of characters are fractions of it.
 const TOKEN: u64 = 1_000;
 
-/// Letters of the longest words that most often are one token.
+/// Maximum length of words that usually are one token, in letters.
 const SHORT_WORD: u64 = 6;
 
 /// The class of a character for a tokenizer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TokenCharKind {
-    /// A small letter of a language whose words are whole tokens.
+    /// A lower-case letter of an alphabet whose words usually are one token.
     Lower,
-    /// A capital of such a language.
+    /// An upper-case letter of such an alphabet.
     Upper,
     /// A letter of another alphabet, whose words are split into several tokens.
     Alphabet,
@@ -53,7 +53,7 @@ impl TokenCharKind {
         }
     }
 
-    /// Returns true if a blank before it is part of its token.
+    /// Returns true if a blank before such a character belongs to the same token.
     fn joins_preceding_blank(self) -> bool {
         !matches!(
             self,
@@ -85,7 +85,7 @@ const RULER_MARKS_PER_TOKEN: u64 = 16;
 /// The weight of one punctuation mark before a word: often they share a token.
 const MARK_BEFORE_WORD: u64 = 550;
 
-/// Estimates the tokens of `text`: within a few percent for prose, code and JSON; less exact for other text.
+/// Estimates the number of tokens of `text`: within a few percent for prose, code and JSON, less exact for other text.
 pub fn estimate_tokens(text: &str) -> u64 {
     let mut weight: u64 = 0;
     let mut previous = None;

@@ -1,4 +1,4 @@
-//! A tool: its name, its schemas, its needs, and its backend.
+//! Tools: name, schemas, needs, origin and backend.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -18,16 +18,16 @@ use crate::schema::Schema;
 #[serde(try_from = "String", into = "String")]
 pub struct ToolName(Arc<str>);
 
-/// The longest name that every model provider accepts.
+/// Maximum length of a tool name. Every model provider accepts names of this length.
 const NAME_MAX: usize = 64;
 
 impl ToolName {
-    /// Parses a name.
+    /// Validates a name. The error suggests the nearest valid name if possible.
     pub fn new(name: &str) -> Result<Self, InvalidToolName> {
         let is_name_byte = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_';
         if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(is_name_byte) {
             let shown: String = name.chars().take(NAME_MAX).collect();
-            // A tool of a TypeScript plugin often has the name of its function.
+            // Authors of TypeScript plugins often write the camel-case function name.
             let candidate = name_suggestions::snake(&shown);
             let fits = candidate.len() <= NAME_MAX && candidate.bytes().any(|c| c != b'_');
             let suggestion =
@@ -41,7 +41,7 @@ impl ToolName {
         Ok(Self(name.into()))
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -77,11 +77,11 @@ impl fmt::Display for ToolName {
     }
 }
 
-/// The area of a tool's effects; policies can address a whole group.
+/// The area of a tool's effects. Policies can refer to groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolGroup {
-    /// Runs programs or code.
+    /// Programs and code.
     Runtime,
     /// Files and directories.
     Fs,
@@ -134,7 +134,7 @@ impl ToolSource {
         }
     }
 
-    /// The badge shown in tool listings.
+    /// Returns the badge for tool listings.
     pub const fn badge(self) -> &'static str {
         match self {
             ToolSource::BuiltIn => "[Built-in]",
@@ -145,7 +145,7 @@ impl ToolSource {
     }
 }
 
-/// The damage that a wrong call could do, as the author judges it.
+/// The damage that a wrong call could do, in the author's judgment.
 #[derive(
     Debug,
     Clone,
@@ -183,17 +183,17 @@ impl RiskLevel {
     }
 }
 
-/// Statements of a tool about its effects; used only to tighten the policy.
+/// A tool's hints about its effects, which can only tighten the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolHints {
-    /// It has no side effects.
+    /// True if the tool has no side effects.
     pub read_only: bool,
-    /// It may remove or overwrite.
+    /// True if the tool may remove or overwrite data.
     pub destructive: bool,
-    /// A second call with the same arguments has no further effect.
+    /// True if a second call with the same arguments has no further effect.
     pub idempotent: bool,
-    /// It reaches systems outside this machine.
+    /// True if the tool accesses systems outside this machine.
     pub open_world: bool,
 }
 
@@ -202,26 +202,26 @@ pub struct ToolHints {
 pub struct ToolDefinition {
     /// The canonical name.
     pub name: ToolName,
-    /// A name for people.
+    /// The display name.
     pub title: Option<String>,
-    /// Written for the model that chooses the tool.
+    /// The description, for models.
     pub description: String,
-    /// Its group.
+    /// The group.
     pub group: ToolGroup,
-    /// JSON Schema 2020-12; the root is an object.
+    /// The schema of the arguments: JSON Schema 2020-12 with an object as its root.
     pub input_schema: Schema,
-    /// The schema of the structured result, if it has one.
+    /// The schema of the structured result, if any.
     pub output_schema: Option<Schema>,
     /// The decision if no rule matches.
     pub approval: Decision,
-    /// True if the author has set no default decision: `approval.default` of the settings applies.
+    /// True if the author has not set `approval`: then `approval.default` in the settings applies.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub silent: bool,
     /// The damage that a wrong call could do.
     pub risk: RiskLevel,
-    /// Its hints about its effects.
+    /// Hints about its effects.
     pub hints: ToolHints,
-    /// The permissions that it requests.
+    /// The requested permissions.
     pub needs: Needs,
 }
 
@@ -236,15 +236,15 @@ pub struct ToolOrigin {
     pub location: String,
     /// sha256 of the file in lower-case hex.
     pub digest: String,
-    /// True if it can declare its needs. A component that was not written for mimir cannot: a person names its rights.
+    /// True if the plugin can declare its needs. For a component that was not written for mimir, a person sets them.
     #[serde(default, rename = "speaks")]
     pub declares_needs: bool,
     /// The prefix that a person has set for its tool names.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub prefix: String,
-    /// Interfaces that the component imports: the capabilities it could use if granted.
+    /// Interfaces that the component imports: the capabilities that it could use if granted.
     pub imports: Vec<String>,
-    /// Conclusions from the imports alone, each the end of a sentence about the plugin: `cannot run commands`.
+    /// Conclusions from the imports, each a predicate about the plugin, such as `cannot run commands`.
     #[serde(default)]
     pub proofs: Vec<String>,
     /// The prompts, resources and templates that a server lists besides its tools.
@@ -264,15 +264,15 @@ pub struct ListedEntry {
     pub is_seen: bool,
 }
 
-/// The trust that the host puts in a tool's own statements.
+/// The host's trust in a tool's own statements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ToolTrust {
-    /// Shipped with mimir, or granted by a person: its default and assessor count unchanged.
+    /// Shipped with mimir, or granted by a person: the tool's default decision and assessor apply unchanged.
     Trusted,
-    /// It has no needs and imports nothing that could reach anything.
+    /// The tool has no needs, and its imports give access to nothing.
     Harmless,
-    /// Its default may tighten to `ask` and never relax.
+    /// Not granted. Every call needs approval at least: the tool's default decision can tighten that, but not relax it.
     Untrusted,
 }
 
@@ -291,23 +291,23 @@ pub struct Tool {
     pub trust: ToolTrust,
     /// The needs that a person has granted permanently.
     pub granted: Needs,
-    /// The changes since a person granted its plugin, if there is a grant.
+    /// Changes of the plugin since it was granted, if it was granted.
     pub changes: Option<GrantChanges>,
-    /// Suspicious properties of its text, each a sentence for the person who decides.
+    /// Suspicious properties of its texts, each a sentence for the person who decides.
     pub flags: Vec<String>,
-    /// True if its plugin assesses its own calls.
+    /// True if the plugin assesses the tool's calls.
     pub assessed: bool,
-    /// True if its own file switches it off: it is available only if the settings switch it on.
+    /// True if the tool's file disables it. The settings can enable it.
     pub off: bool,
-    /// Its cost in a prompt in tokens, as stated by the author; overrides the computed count.
+    /// Number of prompt tokens stated by the author, which overrides the estimate.
     pub token_cost: Option<u32>,
-    /// Runs its calls.
+    /// The backend that runs its calls.
     pub backend: Arc<dyn Backend>,
 }
 
 impl Tool {
-    /// Creates a tool that is switched on, without aliases, flags or an assessor. A trusted or harmless tool is granted
-    /// all its needs, an untrusted one none of them.
+    /// Creates an enabled tool without aliases, flags or an assessor. A trusted or harmless tool is granted all its
+    /// needs, an untrusted tool none.
     pub fn new(
         definition: ToolDefinition,
         source: ToolSource,
@@ -342,48 +342,48 @@ impl Tool {
         self
     }
 
-    /// Sets the suspicious properties of its text.
+    /// Sets the suspicious properties of its texts.
     #[must_use]
     pub fn with_flags(mut self, flags: Vec<String>) -> Self {
         self.flags = flags;
         self
     }
 
-    /// Sets whether its plugin assesses its own calls.
+    /// Sets whether the plugin assesses the tool's calls.
     #[must_use]
     pub fn with_assessor(mut self, assessed: bool) -> Self {
         self.assessed = assessed;
         self
     }
 
-    /// Sets whether its own file switches it off.
+    /// Sets whether the tool's file disables it.
     #[must_use]
     pub fn with_off(mut self, off: bool) -> Self {
         self.off = off;
         self
     }
 
-    /// Sets its cost in a prompt in tokens, as stated by the author.
+    /// Sets the number of prompt tokens stated by the author.
     #[must_use]
     pub fn with_token_cost(mut self, token_cost: Option<u32>) -> Self {
         self.token_cost = token_cost;
         self
     }
 
-    /// The canonical name.
+    /// Returns the canonical name.
     pub fn name(&self) -> &ToolName {
         &self.definition.name
     }
 
-    /// Its name within its plugin, without the prefix that a person has set.
+    /// Returns the name within the plugin, without the configured prefix.
     pub fn own_name(&self) -> &str {
         let name = self.name().as_str();
         name.strip_prefix(self.origin.prefix.as_str())
             .unwrap_or(name)
     }
 
-    /// The needs that an approval gives to a call while its plugin has no grant: all of them, except for the kinds
-    /// that were withheld from the build before.
+    /// Returns the needs that an approval gives to a call of a plugin without a grant: all needs, except for the kinds
+    /// that were withheld from the previous build.
     pub fn requested_needs(&self) -> Needs {
         let mut needs = self.definition.needs.clone();
         let withheld = self.changes.iter().flat_map(|changes| &changes.withheld);
@@ -391,12 +391,12 @@ impl Tool {
         needs
     }
 
-    /// Returns true for the built-in tool that runs code written by a model.
+    /// Returns true for the built-in tool `run_code`.
     pub fn runs_code(&self) -> bool {
         self.source == ToolSource::BuiltIn && self.name().as_str() == "run_code"
     }
 
-    /// Returns true if `name` is its name or one of its aliases.
+    /// Returns true if `name` is the tool's name or an alias.
     pub fn answers_to(&self, name: &str) -> bool {
         self.name().as_str() == name || self.aliases.iter().any(|alias| alias.as_str() == name)
     }

@@ -1,19 +1,19 @@
-//! The mark around untrusted text: models are instructed that nothing inside is an instruction. The code that passes
-//! results to a model (the server or the agent) adds it.
+//! Marks around untrusted text, which tell models that the text contains no instructions. The server and the agent add
+//! them when they pass results to a model.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
 
-/// The mark of one result. Its lines carry an unpredictable word, so that no text can end its own mark.
+/// The mark of one result. Its lines contain a random word, so that no text can forge the end of its mark.
 pub struct UntrustedMark {
     origin: String,
     word: String,
 }
 
 impl UntrustedMark {
-    /// A mark for a result of this origin.
+    /// Creates a mark with a new random word for a result of this origin.
     pub fn new(origin: &str) -> Self {
-        // The hasher's keys are random; 64 bits cannot be guessed, and cost a model little.
+        // The hasher's keys are random. 64 bits cannot be guessed and cost few tokens.
         let word = RandomState::new().build_hasher().finish();
         Self {
             origin: origin.to_owned(),
@@ -21,7 +21,7 @@ impl UntrustedMark {
         }
     }
 
-    /// Wraps a text in the lines of the mark.
+    /// Encloses a text in the lines of the mark.
     pub fn around(&self, text: &str) -> String {
         let Self { origin, word } = self;
         format!(
@@ -35,7 +35,7 @@ impl UntrustedMark {
         format!("[untrusted {word}] {text} [end of untrusted {word}]")
     }
 
-    /// The line before a part that is not text.
+    /// Returns the line before a part that is not text.
     pub fn before(&self) -> String {
         let Self { origin, word } = self;
         format!(

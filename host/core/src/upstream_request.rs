@@ -1,10 +1,11 @@
-//! Requests of an upstream server to the client that made the call: to have a form filled in, a text completed by the
-//! client's model, or the client's folders listed.
+//! Requests of an upstream MCP server to the client that made the call: to fill in a form, to complete a text with the
+//! client's model, or to list the client's folders.
 //!
-//! A backend sends them by [`crate::call::CallObserver::upstream_handler`], during an approved call, and records each request first
-//! ([`crate::pipeline::EffectGate::record_upstream_request`]).
+//! During an approved call, the backend records each request with
+//! [`record_upstream_request`](crate::pipeline::EffectGate::record_upstream_request) and then sends it through
+//! [`upstream_handler`](crate::call::CallObserver::upstream_handler).
 //!
-//! Out of scope: the permission of a server to send requests. Its settings define it, and its backend enforces it.
+//! Out of scope: whether a server may send requests. The server's settings define it, and its backend enforces it.
 
 use serde_json::Value;
 
@@ -14,16 +15,16 @@ use crate::error::ToolError;
 /// The kinds of upstream requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum UpstreamRequestKind {
-    /// A form for the person to fill in.
+    /// Asks the user to fill in a form.
     Form,
-    /// A text for the client's model to complete.
+    /// Asks the client's model to complete a text.
     Model,
-    /// The folders that the client works in.
+    /// Asks for the folders that the client works in.
     Roots,
 }
 
 impl UpstreamRequestKind {
-    /// The method name in the protocol and in the audit log.
+    /// Returns the MCP method name, which the audit log uses, too.
     pub const fn method(self) -> &'static str {
         match self {
             UpstreamRequestKind::Form => "elicitation/create",
@@ -33,22 +34,22 @@ impl UpstreamRequestKind {
     }
 }
 
-/// One upstream request.
+/// A request of an upstream server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UpstreamRequest {
     /// A name that is unique within the call.
     pub name: String,
     /// The kind of request.
     pub kind: UpstreamRequestKind,
-    /// The parameters, as the protocol defines them.
+    /// The parameters, as defined by MCP.
     pub params: Value,
 }
 
-/// The client that made a call, as far as it serves upstream requests.
+/// Answers upstream requests on behalf of the client that made a call.
 pub trait UpstreamRequestHandler: Send + Sync {
     /// Returns true if the client supports this kind of request.
     fn supports(&self, want: UpstreamRequestKind) -> bool;
-    /// Has the client answer a batch of requests, in order and in the protocol's form.
+    /// Forwards requests to the client. Returns one MCP result per request, in the same order.
     fn handle_requests(
         &self,
         requests: Vec<UpstreamRequest>,

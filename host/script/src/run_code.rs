@@ -1,8 +1,8 @@
-//! The tool `run_code`: runs code written by a model, in the first backend that can.
+//! The tool `run_code`, which runs code written by a model in the first available backend.
 //!
-//! An engine in WebAssembly needs no approval: the calls that the code makes are checked one by one. An interpreter is
-//! a command like any other and is checked as one, since its effects cannot be predicted: it runs with the programs of
-//! this machine in the command sandbox, or in a container of the image that the settings name for its language.
+//! Code in a WebAssembly engine needs no approval, because each of its calls is checked. The effects of an interpreter
+//! cannot be predicted, so it is checked like any other command. It runs as a host program in the command sandbox, or
+//! in a container of the image configured for the language.
 //!
 //! Out of scope: the engines, the sandboxes, and the policy for commands.
 
@@ -34,10 +34,9 @@ pub use code_snippet::CodeSnippet;
 use arguments::{CodeBackend, RunCodeArgs};
 use report::{RunOutput, RunReport};
 
-/// Name of the tool.
 const NAME: &str = "run_code";
 
-/// Location of the tool, in the form of other built-in tools.
+/// Location of the tool, in the same form as other built-in tools.
 const LOCATION: &str = "built-in/run_code";
 
 const DESCRIPTION: &str = "Runs code in Python, bash or JavaScript, and returns its output and exit code. It \
@@ -45,7 +44,7 @@ const DESCRIPTION: &str = "Runs code in Python, bash or JavaScript, and returns 
     names a Python session. It runs in \
     WebAssembly if an engine supports the language, without network and without other programs (JavaScript there has \
     Node's fs, path, crypto and other usual modules, but no npm packages, and accepts TypeScript); otherwise with the interpreter \
-    of this machine or of a container, for which a person may be asked to approve. `backend` in the result tells which. \
+    of this machine or of a container, which may need a person's approval. `backend` in the result names the backend. \
     In WebAssembly the code can call your other tools, under the same rules: `mimir TOOL '{...}'` in bash, \
     `import mimir; mimir.call(\"TOOL\", {...})` in Python, `await context.tools.call(\"TOOL\", {...})` in JavaScript.";
 
@@ -54,7 +53,7 @@ struct RunCode {
     engines: Vec<Arc<dyn CodeEngine>>,
 }
 
-/// Creates the tool on these engines: of several that support a language, the first is used.
+/// Creates the tool with these engines. The first engine that supports a language is used.
 pub(crate) fn run_code(engines: Vec<Arc<dyn CodeEngine>>) -> Result<Tool, InvalidToolName> {
     let definition = definition()?;
     let imports = [
@@ -143,13 +142,13 @@ impl Backend for RunCode {
     }
 }
 
-/// The result of running code, with its backend.
+/// The result of running code, with the backend that ran it.
 struct CodeRunResult {
     /// Name of the backend.
-    by: &'static str,
-    /// Note on the backend for the model.
+    backend: &'static str,
+    /// Note on the backend, for the model.
     note: String,
-    ran: CodeResult,
+    result: CodeResult,
 }
 
 impl RunCode {
@@ -162,17 +161,17 @@ impl RunCode {
             let message = "`session` needs an engine that runs Python in WebAssembly, which is not available here";
             return Err(ToolError::new(ToolErrorCode::Unavailable, message));
         }
-        let done = match backend {
+        let run = match backend {
             CodeBackend::Auto => self.run_in_first_backend(call, &snippet).await?,
             CodeBackend::Wasm => self.run_in_engine(call, &snippet).await?,
             backend => interpreter(call, &snippet, backend).await?,
         };
-        let usage = done.ran.usage;
-        let result = match done.ran.result {
-            Ok(finished) => RunReport::new(&finished, done.by, done.note)
-                .in_session(done.ran.session)
+        let usage = run.result.usage;
+        let result = match run.result.result {
+            Ok(finished) => RunReport::new(&finished, run.backend, run.note)
+                .in_session(run.result.session)
                 .into_output(),
-            Err(error) => Err(with_backend(error, done.by)),
+            Err(error) => Err(with_backend(error, run.backend)),
         };
         let raw = match result {
             Ok(RunOutput { output, truncated }) => RawResult {
@@ -184,7 +183,7 @@ impl RunCode {
         Ok(RawResult { usage, ..raw })
     }
 
-    /// Runs code in the first backend that can: an engine, the interpreter of this machine, one in a container.
+    /// Runs code in the first available backend: an engine, the host's interpreter, an interpreter in a container.
     async fn run_in_first_backend(
         &self,
         call: &Approved,
@@ -199,9 +198,9 @@ impl RunCode {
         for backend in [CodeBackend::Process, CodeBackend::Container] {
             match find_sandbox(&effects, language, backend).await {
                 Ok(_) => {
-                    let mut done = interpreter(call, snippet, backend).await?;
-                    done.note = why.join("; ");
-                    return Ok(done);
+                    let mut run = interpreter(call, snippet, backend).await?;
+                    run.note = why.join("; ");
+                    return Ok(run);
                 }
                 Err(error) => why.push(format!("{}: {}", backend.as_str(), error.message)),
             }
@@ -209,7 +208,7 @@ impl RunCode {
         Err(unavailable_error(language, &why))
     }
 
-    /// Returns the engine that supports the language.
+    /// Returns the first engine that supports the language.
     fn engine_for(&self, language: CodeLanguage) -> Option<&Arc<dyn CodeEngine>> {
         let mut engines = self.engines.iter();
         engines.find(|engine| engine.languages().contains(&language))
@@ -222,32 +221,33 @@ impl RunCode {
     ) -> Result<CodeRunResult, ToolError> {
         let language = snippet.language;
         let Some(engine) = self.engine_for(language) else {
-            let way = format!(
+            let remedy = format!(
                 "use `backend: process` or `container` to run it with `{}`",
                 language.interpreter()
             );
             return Err(
                 ToolError::new(ToolErrorCode::Unavailable, no_engine_message(language))
-                    .with_remedies([way]),
+                    .with_remedies([remedy]),
             );
         };
-        let ran = engine.run(call, snippet).await;
+        let result = engine.run(call, snippet).await;
         // Missing features are only worth a note if the code failed.
-        let failed = !matches!(&ran.result, Ok(finished) if finished.exit_code == 0);
+        let failed = !matches!(&result.result, Ok(finished) if finished.exit_code == 0);
         Ok(CodeRunResult {
-            by: CodeBackend::Wasm.as_str(),
-            note: match failed {
-                true => engine.lacks(language).to_owned(),
-                false => String::new(),
+            backend: CodeBackend::Wasm.as_str(),
+            note: if failed {
+                engine.lacks(language).to_owned()
+            } else {
+                String::new()
             },
-            ran,
+            result,
         })
     }
 }
 
-/// Rejects values that no process can receive, which some backends would truncate or misread.
+/// Rejects arguments and variables that no process can receive. Some backends would truncate or misread them.
 fn check_snippet(snippet: &CodeSnippet) -> Result<(), ToolError> {
-    let refused = |what: &str| Err(ToolError::new(ToolErrorCode::InvalidInput, what));
+    let refused = |message: &str| Err(ToolError::new(ToolErrorCode::InvalidInput, message));
     let has_nul = |text: &str| text.contains('\0');
     if snippet.arguments.iter().any(|one| has_nul(one)) {
         return refused(
@@ -267,7 +267,8 @@ fn check_snippet(snippet: &CodeSnippet) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// Returns the sandbox in which the interpreter of a language would run.
+/// Returns the name and the target of the sandbox for a language's interpreter. Fails if the sandbox or, on the host,
+/// the interpreter is not available.
 async fn find_sandbox(
     effects: &EffectGate,
     language: CodeLanguage,
@@ -285,12 +286,12 @@ async fn interpreter(
     backend: CodeBackend,
 ) -> Result<CodeRunResult, ToolError> {
     let effects = call.effects();
-    let (by, target) = find_sandbox(&effects, snippet.language, backend).await?;
+    let (sandbox, target) = find_sandbox(&effects, snippet.language, backend).await?;
     let result = effects.run_shown(snippet.command(target)?).await;
     Ok(CodeRunResult {
-        by,
+        backend: sandbox,
         note: String::new(),
-        ran: CodeResult {
+        result: CodeResult {
             result: result
                 .map_err(|error| hint_missing_interpreter(error, snippet.language, backend)),
             usage: ResourceUsage::default(),
@@ -299,21 +300,21 @@ async fn interpreter(
     })
 }
 
-/// Adds a hint on the image setting to the error for an interpreter that the image lacks.
+/// Adds a remedy to the error for an interpreter that is missing in the container image.
 fn hint_missing_interpreter(
     error: ToolError,
     language: CodeLanguage,
-    way: CodeBackend,
+    backend: CodeBackend,
 ) -> ToolError {
-    if way != CodeBackend::Container || error.code != ToolErrorCode::NotFound {
+    if backend != CodeBackend::Container || error.code != ToolErrorCode::NotFound {
         return error;
     }
-    let way = format!(
+    let remedy = format!(
         "set `sandbox.images: {{{}: IMAGE}}` in the settings to an image that has `{}`",
         language.as_str(),
         language.interpreter()
     );
-    error.with_remedies([way])
+    error.with_remedies([remedy])
 }
 
 fn no_engine_message(language: CodeLanguage) -> String {
@@ -329,12 +330,12 @@ fn unavailable_error(language: CodeLanguage, why: &[String]) -> ToolError {
     ])
 }
 
-/// Adds the backend to a failure's details.
-fn with_backend(mut error: ToolError, by: &str) -> ToolError {
+/// Adds the backend to the details of an error that carries output, as of stopped code. Other errors stay unchanged.
+fn with_backend(mut error: ToolError, backend: &str) -> ToolError {
     if let Some(Value::Object(details)) = &mut error.details
         && details.contains_key("output")
     {
-        details.insert("backend".to_owned(), by.into());
+        details.insert("backend".to_owned(), backend.into());
     }
     error
 }

@@ -8,16 +8,14 @@ use super::{ReplyError, TextCallback, check_call_limit, error_text, number, text
 use crate::message::{Message, ToolCall};
 use crate::model::{ModelReply, ModelRequest, StopReason, TokenUsage};
 
-/// Builds the body of a request. The parts that stay the same in the next request are marked, so that the provider
-/// caches them.
+/// Builds the body of a request. The parts that the next request repeats are marked for the provider's cache.
 pub(super) fn request(model: &str, ask: &ModelRequest<'_>) -> Value {
-    let kept = json!({ "type": "ephemeral" });
+    let cache_control = json!({ "type": "ephemeral" });
     let mut messages: Vec<Value> = Vec::new();
     for message in ask.messages {
         let (role, blocks) = blocks(message);
         match messages.last_mut() {
-            // Consecutive messages of one role are merged: the results of all calls, and the person's message after
-            // them.
+            // Consecutive messages of a role are merged, such as results and the user message after them.
             Some(last) if last["role"] == role => {
                 if let Some(list) = last["content"].as_array_mut() {
                     list.extend(blocks);
@@ -30,12 +28,12 @@ pub(super) fn request(model: &str, ask: &ModelRequest<'_>) -> Value {
         .last_mut()
         .and_then(|last| last["content"].as_array_mut()?.last_mut())
     {
-        block["cache_control"] = kept.clone();
+        block["cache_control"] = cache_control.clone();
     }
     let mut body = json!({
         "model": model,
         "max_tokens": ask.max_tokens,
-        "system": [{ "type": "text", "text": ask.system, "cache_control": kept }],
+        "system": [{ "type": "text", "text": ask.system, "cache_control": cache_control }],
         "messages": messages,
         "stream": true,
     });
@@ -79,16 +77,17 @@ fn blocks(message: &Message) -> (&'static str, Vec<Value>) {
     }
 }
 
-/// Builds a text block. The API rejects empty ones.
+/// Builds a text block. The API rejects blank text.
 fn text_block(text: &str) -> Value {
-    let text = match text.trim().is_empty() {
-        true => "(nothing)",
-        false => text,
+    let text = if text.trim().is_empty() {
+        "(nothing)"
+    } else {
+        text
     };
     json!({ "type": "text", "text": text })
 }
 
-/// Replaces characters that this API does not accept in ids. Calls of other providers' models may have them.
+/// Replaces characters that this API does not accept in ids. Ids from other providers may have them.
 fn id(id: &str) -> String {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     id.chars()
@@ -100,7 +99,7 @@ fn id(id: &str) -> String {
 #[derive(Default)]
 pub(super) struct AnthropicReader {
     reply: ModelReply,
-    /// The calls by the index of their content block.
+    /// Index of each call in `reply.calls`, by the index of its content block.
     calls: BTreeMap<u64, usize>,
     usage: TokenUsage,
     ended: bool,
@@ -162,7 +161,7 @@ impl AnthropicReader {
         Ok(())
     }
 
-    /// Adds the token counts of an event. Tokens read from the provider's cache count as sent.
+    /// Updates the token counts, which each event reports as totals. Tokens read from the cache count as sent.
     fn count(&mut self, usage: Option<&Value>) {
         let Some(usage) = usage else { return };
         let tokens_at = |pointer: &str| number(usage, pointer);
@@ -182,9 +181,10 @@ impl AnthropicReader {
     }
 
     pub(super) fn finish(self) -> Result<ModelReply, ReplyError> {
-        match self.ended {
-            true => Ok(self.reply),
-            false => Err(ReplyError::Cut),
+        if self.ended {
+            Ok(self.reply)
+        } else {
+            Err(ReplyError::Cut)
         }
     }
 }

@@ -1,4 +1,4 @@
-//! OpenAI's Chat Completions API, which most other providers support as well.
+//! OpenAI's Chat Completions API, which most other providers support, too.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::{ReplyError, TextCallback, check_call_limit, error_text, number, text
 use crate::message::{Message, ToolCall};
 use crate::model::{ModelReply, ModelRequest, StopReason, TokenUsage};
 
-/// Builds the body of a request. `own` is true for OpenAI itself, which has another name for the token limit.
+/// Builds the body of a request. `own` is true for OpenAI itself, which has renamed the field of the token limit.
 pub(super) fn request(model: &str, ask: &ModelRequest<'_>, own: bool) -> Value {
     let mut messages = vec![json!({ "role": "system", "content": ask.system })];
     messages.extend(ask.messages.iter().map(message));
@@ -16,9 +16,10 @@ pub(super) fn request(model: &str, ask: &ModelRequest<'_>, own: bool) -> Value {
         "stream": true,
         "stream_options": { "include_usage": true },
     });
-    let limit_key = match own {
-        true => "max_completion_tokens",
-        false => "max_tokens",
+    let limit_key = if own {
+        "max_completion_tokens"
+    } else {
+        "max_tokens"
     };
     body[limit_key] = ask.max_tokens.into();
     if !ask.tools.is_empty() {
@@ -56,7 +57,7 @@ fn call(call: &ToolCall) -> Value {
         "type": "function",
         "function": { "name": call.name, "arguments": call.arguments_object().to_string() },
     });
-    // Gemini needs its thought signature back and rejects a call without it.
+    // Gemini rejects a call without the thought signature that it sent.
     if let Some(extra) = &call.extra {
         value["extra_content"] = extra.clone();
     }
@@ -69,9 +70,9 @@ pub(super) struct ChatReader {
     reply: ModelReply,
     /// The provider's index of each call.
     indexes: Vec<u64>,
-    /// True after a finish reason; the token usage follows it.
+    /// True after a finish reason. The token usage may follow it.
     ended: bool,
-    /// True after the end marker. Some providers send only that.
+    /// True after the end marker. Some providers send it without a finish reason.
     done: bool,
 }
 
@@ -115,18 +116,18 @@ impl ChatReader {
         Ok(())
     }
 
-    /// Adds a fragment of a call: the first one has its id and name, the others more of its arguments.
+    /// Adds a fragment of a call. The first fragment has the id and the name, further ones have more arguments.
     fn call(&mut self, part: &Value, at: u64) -> Result<(), ReplyError> {
-        let place = number(part, "/index").unwrap_or(at);
+        let index = number(part, "/index").unwrap_or(at);
         let id = text(part, "/id");
-        let known = self.indexes.iter().rposition(|known| *known == place);
+        let known = self.indexes.iter().rposition(|known| *known == index);
         // Some providers give every call index 0 and distinguish them by id.
         let known = known.filter(|&at| id.is_empty() || self.reply.calls[at].id == id);
         let at = match known {
             Some(at) => at,
             None => {
                 check_call_limit(&self.reply)?;
-                self.indexes.push(place);
+                self.indexes.push(index);
                 self.reply.calls.push(ToolCall {
                     id: id.to_owned(),
                     ..ToolCall::default()
@@ -137,7 +138,7 @@ impl ChatReader {
         let call = &mut self.reply.calls[at];
         call.name.push_str(text(part, "/function/name"));
         match part.pointer("/function/arguments") {
-            Some(Value::String(words)) => call.arguments.push_str(words),
+            Some(Value::String(text_part)) => call.arguments.push_str(text_part),
             // Some providers send the arguments as an object.
             Some(Value::Object(object)) => {
                 call.arguments = Value::Object(object.clone()).to_string()
@@ -160,9 +161,10 @@ impl ChatReader {
     }
 
     pub(super) fn finish(self) -> Result<ModelReply, ReplyError> {
-        match self.ended || self.done {
-            true => Ok(self.reply),
-            false => Err(ReplyError::Cut),
+        if self.ended || self.done {
+            Ok(self.reply)
+        } else {
+            Err(ReplyError::Cut)
         }
     }
 }

@@ -1,5 +1,4 @@
-//! OpenAI's Responses API. Nothing is stored at the provider: the conversation is sent each time, as in the other
-//! APIs.
+//! OpenAI's Responses API, used without storage at the provider: each request has the whole conversation.
 
 use serde_json::{Value, json};
 
@@ -26,7 +25,7 @@ pub(super) fn request(model: &str, ask: &ModelRequest<'_>) -> Value {
             json!({
                 "type": "function", "name": tool.name, "description": tool.description,
                 "parameters": tool.schema,
-                // Strict mode requires a restricted form of schema, which tool authors need not use.
+                // Strict mode only accepts a subset of JSON Schema.
                 "strict": false,
             })
         });
@@ -70,7 +69,7 @@ impl ResponsesReader {
                 self.reply.text.push_str(delta);
                 on(delta);
             }
-            // The complete item follows its fragments, which are ignored.
+            // Fragments of calls are ignored, because the complete item follows them.
             "response.output_item.done" if text(event, "/item/type") == "function_call" => {
                 check_call_limit(&self.reply)?;
                 self.reply.calls.push(ToolCall {
@@ -127,9 +126,10 @@ impl ResponsesReader {
     }
 
     pub(super) fn finish(self) -> Result<ModelReply, ReplyError> {
-        match self.ended {
-            true => Ok(self.reply),
-            false => Err(ReplyError::Cut),
+        if self.ended {
+            Ok(self.reply)
+        } else {
+            Err(ReplyError::Cut)
         }
     }
 }

@@ -4,16 +4,16 @@ use super::*;
 use crate::message::{Message, ToolCall, ToolSpec};
 use crate::model::{StopReason, TokenUsage};
 
-/// Reads the events of an answer; returns the reply and the streamed text.
+/// Parses the events of an answer. Returns the reply and the streamed text.
 fn read(api: ProviderApi, events: &[Value]) -> (Result<ModelReply, ReplyError>, String) {
-    let heard = parking_lot::Mutex::new(String::new());
-    let on = |words: &str| heard.lock().push_str(words);
+    let streamed = parking_lot::Mutex::new(String::new());
+    let on = |chunk: &str| streamed.lock().push_str(chunk);
     let mut reader = ProviderProtocol::new(api, "http://127.0.0.1/").reader();
     let read = events
         .iter()
         .try_for_each(|event| reader.event(&event.to_string(), &on));
     let read = read.and_then(|()| reader.finish());
-    (read, heard.into_inner())
+    (read, streamed.into_inner())
 }
 
 fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
@@ -43,10 +43,10 @@ fn chat_chunks_are_joined_into_a_reply() {
         json!({"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}),
         json!({"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 4}}),
     ];
-    let (reply, heard) = read(ProviderApi::Openai, &events);
+    let (reply, streamed) = read(ProviderApi::Openai, &events);
     let reply = reply.unwrap();
-    assert_eq!(heard, "Let me see.");
-    assert_eq!(reply.text, heard);
+    assert_eq!(streamed, "Let me see.");
+    assert_eq!(reply.text, streamed);
     assert_eq!(
         reply.calls,
         [
@@ -104,10 +104,10 @@ fn responses_events_are_joined_into_a_reply() {
         json!({"type": "response.output_item.done", "item": item}),
         json!({"type": "response.completed", "response": {"usage": {"input_tokens": 7, "output_tokens": 2}}}),
     ];
-    let (reply, heard) = read(ProviderApi::Responses, &events);
+    let (reply, streamed) = read(ProviderApi::Responses, &events);
     let reply = reply.unwrap();
     assert_eq!(
-        (heard.as_str(), &reply.calls),
+        (streamed.as_str(), &reply.calls),
         ("Hm. ", &vec![call("c1", "git", "{}")])
     );
     assert_eq!(
@@ -122,11 +122,11 @@ fn responses_events_are_joined_into_a_reply() {
         Err(ReplyError::Cut)
     );
     let failed = json!({"type": "response.failed", "response": {"error": {"code": "server_error", "message": "later"}}});
-    let said = ReplyError::Reported {
+    let expected = ReplyError::Reported {
         message: "later".into(),
         transient: true,
     };
-    assert_eq!(read(ProviderApi::Responses, &[failed]).0, Err(said));
+    assert_eq!(read(ProviderApi::Responses, &[failed]).0, Err(expected));
     let long = json!({"type": "response.incomplete", "response": {"incomplete_details": {"reason": "max_output_tokens"}}});
     assert_eq!(
         read(ProviderApi::Responses, &[long]).0.unwrap().stop,
@@ -151,9 +151,9 @@ fn anthropic_events_are_joined_into_a_reply() {
         json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 30}}),
         json!({"type": "message_stop"}),
     ];
-    let (reply, heard) = read(ProviderApi::Anthropic, &events);
+    let (reply, streamed) = read(ProviderApi::Anthropic, &events);
     let reply = reply.unwrap();
-    assert_eq!(heard, "So.");
+    assert_eq!(streamed, "So.");
     assert_eq!(
         reply.calls,
         [call("t1", "git", "{\"a\":1}"), call("t2", "none", "")]
@@ -172,11 +172,11 @@ fn anthropic_events_are_joined_into_a_reply() {
     );
     let busy =
         json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
-    let said = ReplyError::Reported {
+    let expected = ReplyError::Reported {
         message: "Overloaded".into(),
         transient: true,
     };
-    assert_eq!(read(ProviderApi::Anthropic, &[busy]).0, Err(said));
+    assert_eq!(read(ProviderApi::Anthropic, &[busy]).0, Err(expected));
 }
 
 #[test]
@@ -307,12 +307,15 @@ fn request_body_follows_the_provider_api() {
 
 #[test]
 fn request_headers_have_the_key_per_provider() {
-    let of = |api: ProviderApi| ProviderProtocol::new(api, "").headers(Some("k"));
+    let headers = |api: ProviderApi| ProviderProtocol::new(api, "").headers(Some("k"));
     assert_eq!(
-        of(ProviderApi::Openai),
+        headers(ProviderApi::Openai),
         [("authorization", "Bearer k".to_owned())]
     );
-    assert_eq!(of(ProviderApi::Anthropic)[0], ("x-api-key", "k".to_owned()));
+    assert_eq!(
+        headers(ProviderApi::Anthropic)[0],
+        ("x-api-key", "k".to_owned())
+    );
     assert_eq!(
         ProviderProtocol::new(ProviderApi::Ollama, "").headers(None),
         []

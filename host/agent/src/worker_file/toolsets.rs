@@ -1,6 +1,6 @@
 //! The toolsets in a worker's file.
 //!
-//! Out of scope: the tools that they resolve to.
+//! Out of scope: resolving toolsets to tools.
 
 use std::collections::BTreeMap;
 
@@ -9,25 +9,25 @@ use mimir_core::config::ApprovalDefaults;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// The tools of a worker. It has only those that are named.
+/// Tools of a worker. Tools of unset toolsets are not available.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct WorkerToolsets {
-    /// The file tools.
+    /// File tools.
     pub filesystem: Option<FilesystemToolset>,
-    /// Commands.
+    /// Tools that run commands.
     pub shell: Option<ShellToolset>,
-    /// Custom tools.
+    /// Custom tools of one file.
     pub custom: Option<CustomToolset>,
-    /// Tools of MCP servers, by the names of the servers in the settings.
+    /// Tools of MCP servers, by server name as in the settings.
     pub mcp: BTreeMap<String, McpToolset>,
-    /// The tools of the web.
+    /// Web and browser tools.
     pub web: Option<EmptyToolset>,
-    /// The memory.
+    /// Memory tools.
     pub memory: Option<EmptyToolset>,
-    /// `run_code`.
+    /// The tool `run_code`.
     pub code: Option<EmptyToolset>,
-    /// Workers that it may call.
+    /// Workers that this worker may call.
     pub workers: Vec<String>,
 }
 
@@ -40,9 +40,9 @@ pub struct EmptyToolset {}
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct FilesystemToolset {
-    /// Only the tools that change nothing.
+    /// Limits the worker to tools and access that change nothing.
     pub read_only: bool,
-    /// Globs below the workspace that are out of reach, for commands and tools of any kind.
+    /// Globs of workspace paths that no tool or command of the worker can access.
     pub deny: Vec<String>,
 }
 
@@ -50,9 +50,9 @@ pub struct FilesystemToolset {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ShellToolset {
-    /// Patterns of commands. The strictest matching one counts.
+    /// Command patterns with decisions. The strictest matching rule applies.
     pub rules: Vec<ShellRule>,
-    /// The decision for commands that no rule matches.
+    /// Decision for commands that no rule matches.
     #[schemars(with = "String")]
     pub default: Decision,
 }
@@ -66,13 +66,13 @@ impl Default for ShellToolset {
     }
 }
 
-/// A pattern of commands with a decision.
+/// A command pattern with a decision.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShellRule {
-    /// Words: `git status *`. A space at the end (`git `) means any words after it.
+    /// Words, such as `git status *`. A space at the end (`git `) allows any further words.
     pub pattern: String,
-    /// preApproved, ask or blocked.
+    /// Decision: preApproved, ask or blocked.
     #[schemars(with = "String")]
     pub approval: Decision,
 }
@@ -81,11 +81,11 @@ pub struct ShellRule {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CustomToolset {
-    /// The file of the tools in `.mimir/tools`.
+    /// File in `.mimir/tools`, or the module that it was built from.
     pub module: String,
-    /// The tools that the worker has.
+    /// Tools of the file that the worker may call.
     pub tools: Vec<String>,
-    /// The decision for their calls.
+    /// Decisions for calls of these tools.
     #[serde(default)]
     pub approval: ApprovalDefaults,
 }
@@ -94,8 +94,8 @@ pub struct CustomToolset {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct McpToolset {
-    /// The tools that the worker has; all if unset.
+    /// Tools of the server that the worker may call. Default: all.
     pub tools: Option<Vec<String>>,
-    /// The decision for their calls.
+    /// Decisions for calls of these tools.
     pub approval: ApprovalDefaults,
 }

@@ -46,12 +46,12 @@ impl Clock for Now {
     }
 }
 
-/// An audit log in memory.
+/// An in-memory audit log.
 #[derive(Default)]
 pub struct Memory(Mutex<Vec<Value>>);
 
 impl Memory {
-    /// The events of this kind.
+    /// Returns the events of a kind, such as `call`.
     pub fn of(&self, kind: &str) -> Vec<Value> {
         let all = self.0.lock();
         all.iter()
@@ -69,12 +69,12 @@ impl AuditSink for Memory {
     }
 }
 
-/// A person who always gives the same answer.
+/// An approver with a fixed answer.
 struct Person(ApprovalAnswer);
 
 impl Approver for Person {
     fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
-        // A call with edited arguments asks again: allow it.
+        // A call with edited arguments asks again, and has to be allowed then.
         let answer = match &self.0 {
             ApprovalAnswer::Edit(value) if card.arguments.contains("edited") => {
                 let _ = value;
@@ -90,13 +90,13 @@ impl Approver for Person {
 #[derive(Default)]
 pub struct Seen {
     pub events: Mutex<Vec<Value>>,
-    /// Number of messages each time the conversation was saved.
+    /// The number of messages at each save of the conversation.
     pub lengths: Mutex<Vec<usize>>,
     pub stop: tokio::sync::Notify,
 }
 
 impl Seen {
-    /// The events of this name.
+    /// Returns the events of a kind, such as `text`.
     pub fn of(&self, name: &str) -> Vec<Value> {
         let all = self.events.lock();
         all.iter()
@@ -105,7 +105,7 @@ impl Seen {
             .collect()
     }
 
-    /// The text of all answers.
+    /// Returns the streamed text of all answers.
     pub fn words(&self) -> String {
         let words = self.of("text");
         words
@@ -130,22 +130,22 @@ impl AgentEventSink for Seen {
     }
 }
 
-/// A test tool: returns its argument `text`, `times` over, after `ms` milliseconds.
+/// A test tool, which returns its argument `text`, repeated `times` times, after `ms` milliseconds.
 struct Echo {
-    under_way: AtomicUsize,
-    most: AtomicUsize,
+    running: AtomicUsize,
+    max_running: AtomicUsize,
 }
 
 impl Backend for Echo {
     fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         Box::pin(async move {
-            let now = self.under_way.fetch_add(1, Ordering::SeqCst) + 1;
-            self.most.fetch_max(now, Ordering::SeqCst);
+            let now = self.running.fetch_add(1, Ordering::SeqCst) + 1;
+            self.max_running.fetch_max(now, Ordering::SeqCst);
             let wait = call.arguments()["ms"].as_u64().unwrap_or(0);
             if wait > 0 {
                 tokio::time::sleep(Duration::from_millis(wait)).await;
             }
-            self.under_way.fetch_sub(1, Ordering::SeqCst);
+            self.running.fetch_sub(1, Ordering::SeqCst);
             let times = call.arguments()["times"].as_u64().unwrap_or(1);
             let text = call.arguments()["text"]
                 .as_str()
@@ -165,7 +165,7 @@ fn tool(name: &str, approval: Decision, backend: Arc<Echo>) -> Tool {
         ToolDefinition {
             name: ToolName::new(name).unwrap(),
             title: None,
-            description: "gives a text back".into(),
+            description: "returns a text".into(),
             group: ToolGroup::System,
             input_schema: Schema::parse(schema).unwrap(),
             output_schema: None,
@@ -189,7 +189,7 @@ fn tool(name: &str, approval: Decision, backend: Arc<Echo>) -> Tool {
     )
 }
 
-/// An agent with three tools: `echo` runs, `guarded` asks for approval, `stranger` returns untrusted text.
+/// A test agent with three tools: `echo` is allowed, `guarded` needs approval, `stranger` returns untrusted text.
 pub struct Room {
     pub agent: Agent,
     pub script: Script,
@@ -204,7 +204,7 @@ impl Room {
         Self::with(api, steps, ApprovalAnswer::No, json!({}))
     }
 
-    /// A test agent with this answer of the person and these settings.
+    /// Creates a test agent with a fixed answer to approval questions and with settings.
     pub fn with(
         api: ProviderApi,
         steps: Vec<Step>,
@@ -214,8 +214,8 @@ impl Room {
         let script = Script::start(steps);
         let audit = Arc::new(Memory::default());
         let echo = Arc::new(Echo {
-            under_way: AtomicUsize::new(0),
-            most: AtomicUsize::new(0),
+            running: AtomicUsize::new(0),
+            max_running: AtomicUsize::new(0),
         });
         settings["tools"]["stranger"] = json!({"labels": {"outputTrust": "untrusted"}});
         let config = serde_json::from_value(settings).unwrap();
@@ -271,7 +271,7 @@ impl Room {
         }
     }
 
-    /// Works on a task.
+    /// Adds a user message and runs the task.
     pub async fn task(&mut self, words: &str) -> Result<TaskEnd, ToolError> {
         self.conversation.messages.push(Message::user(words));
         self.agent
@@ -279,12 +279,12 @@ impl Room {
             .await
     }
 
-    /// The maximum number of calls that ran in parallel.
+    /// Returns the maximum number of calls that ran in parallel.
     pub fn at_a_time(&self) -> usize {
-        self.echo.most.load(Ordering::SeqCst)
+        self.echo.max_running.load(Ordering::SeqCst)
     }
 
-    /// The text of the model's last answer.
+    /// Returns the text of the model's last answer.
     pub fn last(&self) -> &str {
         match self.conversation.messages.last() {
             Some(Message::Assistant { text, .. }) => text,
@@ -293,7 +293,7 @@ impl Room {
     }
 }
 
-/// The API key, which is masked in provider messages.
+/// The API key, which must be masked in provider messages.
 pub const KEY: &str = "key-of-the-test-5417";
 
 struct Keys;
@@ -308,7 +308,7 @@ impl mimir_core::redact::Vault for Keys {
     }
 }
 
-/// A client that can only reach this address.
+/// Creates a client that can only reach the origin of `url`.
 pub fn client(url: &str) -> HttpClient {
     let origin = mimir_core::network::RequestTarget::parse(url)
         .unwrap()

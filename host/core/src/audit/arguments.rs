@@ -1,14 +1,13 @@
-//! The arguments of a call in the audit log: their structure, with long texts shortened. The full text that a tool
-//! writes is content, and an event has to fit on a line.
+//! Shortens the arguments of a call for the audit log, where an event has to fit on a line.
 
 use serde_json::{Map, Value};
 
-/// Limits: characters of a text, items of a list or an object, levels.
+/// Limits: characters of a text, items of a list or an object, nesting levels.
 const TEXT_MAX: usize = 200;
 const ITEMS_MAX: usize = 20;
 const DEPTH_MAX: usize = 6;
 
-/// Returns a copy of bounded length. Mask it before: truncation can leave the beginning of a secret.
+/// Returns a copy of bounded size. Mask secrets before, because truncation can leave the beginning of a secret.
 pub fn brief(arguments: &Value) -> Value {
     shorten(arguments, DEPTH_MAX)
 }
@@ -78,14 +77,14 @@ mod tests {
             "list": vec!["y".repeat(1000); 1000],
             "deep": deep,
         });
-        let kept = brief(&long);
+        let brief_copy = brief(&long);
         assert_eq!(
-            kept["content"],
+            brief_copy["content"],
             format!("{}… ({} bytes more)", "ä".repeat(200), (1 << 21) - 400)
         );
-        assert_eq!(kept["list"][ITEMS_MAX], "… (980 more)");
-        assert!(kept.to_string().len() < 8000);
-        assert!(kept["deep"].to_string().contains("… (1 more)"));
+        assert_eq!(brief_copy["list"][ITEMS_MAX], "… (980 more)");
+        assert!(brief_copy.to_string().len() < 8000);
+        assert!(brief_copy["deep"].to_string().contains("… (1 more)"));
     }
 
     #[test]

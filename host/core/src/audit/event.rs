@@ -1,4 +1,4 @@
-//! An audit event.
+//! Audit events: the lines of the audit log.
 
 use std::time::SystemTime;
 
@@ -14,7 +14,7 @@ use crate::tool::{Tool, ToolSource};
 
 use super::EventKind;
 
-/// One line of the audit log. Never contains content; arguments only if the settings allow it.
+/// One line of the audit log. Contains no content, and arguments only if the settings allow it.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditEvent {
@@ -29,16 +29,16 @@ pub struct AuditEvent {
     /// The session, if any.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub session: String,
-    /// The user, if the front-end knows one.
+    /// The user, if the front-end has users.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// The tool's canonical name, or the requested name if there is no such tool; empty if no tool is involved.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tool: String,
-    /// The subject, if it is not a tool or not only a tool: a pattern, a host, the name of a secret, a file.
+    /// The subject in addition to the tool: a pattern, a host, the name of a secret, a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// One plain sentence.
+    /// Details, as one plain sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
     /// The tool that made this nested call.
@@ -68,12 +68,12 @@ pub struct AuditEvent {
     /// The arguments, if the settings allow it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Value>,
-    /// True if it succeeded: the tool completed, the grant was given.
+    /// True if the operation succeeded: the tool completed, the grant was given.
     pub ok: bool,
     /// The error code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<ToolErrorCode>,
-    /// For a call: wall clock in milliseconds, excluding the time for approvals.
+    /// For a call: wall clock in milliseconds, excluding time spent on approvals.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<f64>,
     /// Units of fuel.
@@ -82,16 +82,16 @@ pub struct AuditEvent {
     /// Peak memory in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_memory: Option<u64>,
-    /// For a call: bytes of arguments.
+    /// For a call: size of the arguments in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_in: Option<u64>,
-    /// For a call: bytes of result.
+    /// For a call: size of the raw result in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_out: Option<u64>,
-    /// For a call: estimated tokens of its result for a model.
+    /// For a call: estimated number of tokens of the result for a model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
-    /// The number of secrets that were masked in the result of a call.
+    /// For a call: number of secrets that were masked in the result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secrets_found: Option<u64>,
     /// True if the result was truncated.
@@ -99,16 +99,15 @@ pub struct AuditEvent {
     pub truncated: bool,
 }
 
-/// Maximum length of the recorded name of a tool that does not exist.
+/// Maximum length of a recorded tool name, in characters. A model can request any name.
 const NAME_MAX: usize = 64;
 
-/// Maximum characters of subject and detail: people read the log line by line.
+/// Maximum length of subject and detail, in characters, so that log lines stay readable.
 const SUBJECT_MAX: usize = 256;
 const DETAIL_MAX: usize = 1000;
 
 impl AuditEvent {
-    /// A completed event. Add its subject with [`with_subject`](Self::with_subject),
-    /// [`with_detail`](Self::with_detail), [`with_context`](Self::with_context) and the fields.
+    /// Creates the event of a successful operation, without details.
     pub fn new(kind: EventKind, time: SystemTime) -> Self {
         Self {
             time,
@@ -141,7 +140,7 @@ impl AuditEvent {
         }
     }
 
-    /// The event of a call that has just arrived and is not completed.
+    /// Creates the event of a call that has arrived and is not completed.
     pub fn call(time: SystemTime, context: &CallContext, tool: &str) -> Self {
         Self {
             tool: text::prefix(tool, NAME_MAX).to_owned(),
@@ -175,14 +174,14 @@ impl AuditEvent {
         self
     }
 
-    /// Sets the subject. Never content, never a secret's value.
+    /// Sets the subject, which must contain neither content nor the value of a secret.
     #[must_use]
     pub fn with_subject(mut self, subject: &str) -> Self {
         self.subject = Some(text::prefix(subject, SUBJECT_MAX).to_owned());
         self
     }
 
-    /// Sets the detail, one plain sentence. Never content, never a secret's value.
+    /// Sets the detail, one plain sentence, which must contain neither content nor the value of a secret.
     #[must_use]
     pub fn with_detail(mut self, detail: &str) -> Self {
         self.detail = Some(text::prefix(detail, DETAIL_MAX).to_owned());
@@ -197,7 +196,7 @@ impl AuditEvent {
         self
     }
 
-    /// Fills in the outcome.
+    /// Sets the fields about the outcome of a call.
     pub(crate) fn ended(&mut self, outcome: &Outcome) {
         let receipt = outcome.receipt();
         self.ok = outcome.is_ok();
@@ -213,7 +212,7 @@ impl AuditEvent {
     }
 }
 
-/// Serializes a time in the format of the log.
+/// Serializes a time as RFC 3339 with milliseconds, the format of the log.
 pub fn rfc3339<S: Serializer>(time: &SystemTime, to: S) -> Result<S::Ok, S::Error> {
     let time = jiff::Timestamp::try_from(*time).map_err(serde::ser::Error::custom)?;
     to.collect_str(&format_args!("{time:.3}"))

@@ -4,15 +4,15 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// The kind of an event. The spelling is part of the log's format and never changes.
+/// The kind of an event. The spelling is part of the log format and never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EventKind {
     /// A tool was called, or its call was refused.
     Call,
-    /// A person's answer with an effect beyond a yes or a no to one call: it was stored, or the arguments were edited.
+    /// A person's answer was stored, or a person edited the arguments of a call.
     Approval,
-    /// A person granted a tool what it needs.
+    /// A person granted the needs of a tool.
     Grant,
     /// A grant or a stored approval was revoked.
     Revoke,
@@ -26,11 +26,11 @@ pub enum EventKind {
     SecretRemoved,
     /// A change to files was undone.
     Undo,
-    /// Text that looks like a secret was let through because of an exception.
+    /// Text that looks like a secret was not masked because of an exception.
     RedactionException,
-    /// The last line of a log file: the log continues in the next file.
+    /// The log continues in the next file. Always the last line of a file.
     Rotated,
-    /// The log continues after a crash, or after it was modified from outside.
+    /// The log continues after a crash, or after another program has modified it.
     Recovered,
 }
 
@@ -51,12 +51,12 @@ impl EventKind {
         EventKind::Recovered,
     ];
 
-    /// Returns true for kinds that only the log itself may write: readers act on them.
+    /// Returns true for kinds that only the log itself may write, because readers act on them.
     pub const fn is_own(self) -> bool {
         matches!(self, EventKind::Rotated | EventKind::Recovered)
     }
 
-    /// The spelling in the log.
+    /// Returns the spelling in the log.
     pub const fn as_str(self) -> &'static str {
         match self {
             EventKind::Call => "call",

@@ -1,15 +1,15 @@
-//! Patterns of commands, matched word by word against an argument vector.
+//! Command patterns, matched word by word against an argument vector.
 //!
-//! A word of a pattern is a glob over one word of the command; `*` stops at `/`. A lone `*` at the end matches all
-//! remaining words, or none. Words that only the shell can expand are matched by that last `*` alone: a variable or a
-//! glob may turn into any word, an option too, or into none. So `git log *` covers `git log $x`, and `cargo test *.rs`
-//! does not cover `cargo test $x`.
+//! Each word of a pattern is a glob for one word of the command; `*` does not match `/`. A lone `*` at the end matches
+//! any number of remaining words. Only this last `*` matches words that the shell expands, because a variable or a glob
+//! may expand to any words, including options, or to none. So `git log *` matches `git log $x`, and `cargo test *.rs`
+//! does not match `cargo test $x`.
 
 use globset::{GlobBuilder, GlobMatcher};
 
 use super::ShellWord;
 
-/// A pattern of commands.
+/// A command pattern.
 #[derive(Debug, Clone)]
 pub struct CommandPattern {
     words: Vec<PatternWord>,
@@ -19,12 +19,12 @@ pub struct CommandPattern {
 /// One word of a pattern.
 #[derive(Debug, Clone)]
 enum PatternWord {
-    /// All remaining words, or none.
+    /// Matches any number of remaining words.
     Rest,
     Glob(GlobMatcher),
 }
 
-/// Maximum characters of a pattern in a message.
+/// Maximum length of a pattern in a message, in characters.
 const QUOTED_MAX: usize = 100;
 
 impl CommandPattern {
@@ -59,12 +59,12 @@ impl CommandPattern {
         })
     }
 
-    /// The pattern in its original spelling.
+    /// Returns the pattern as written, with single spaces.
     pub fn as_str(&self) -> &str {
         &self.written
     }
 
-    /// Returns true if it covers the command, however the shell expands unknown words.
+    /// Returns true if the pattern matches the command for every expansion of unknown words.
     pub fn matches(&self, words: &[ShellWord]) -> bool {
         let mut words = words.iter();
         for part in &self.words {
@@ -77,7 +77,7 @@ impl CommandPattern {
         words.next().is_none()
     }
 
-    /// Returns true if it covers the command for some expansion of unknown words.
+    /// Returns true if the pattern matches the command for some expansion of unknown words.
     pub fn may_match(&self, words: &[ShellWord]) -> bool {
         let mut words = words.iter();
         for part in &self.words {
@@ -98,9 +98,12 @@ mod tests {
     use super::*;
 
     fn words(text: &str) -> Vec<ShellWord> {
-        let word = |text: &str| match text.starts_with('$') {
-            true => ShellWord::Unknown(text.to_owned()),
-            false => ShellWord::Known(text.to_owned()),
+        let word = |text: &str| {
+            if text.starts_with('$') {
+                ShellWord::Unknown(text.to_owned())
+            } else {
+                ShellWord::Known(text.to_owned())
+            }
         };
         text.split(' ').map(word).collect()
     }

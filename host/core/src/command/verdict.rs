@@ -7,7 +7,7 @@ use crate::decision::Decision;
 /// The strictest decision on one simple command, and the first rule with that decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CommandVerdict {
-    /// The command for a person.
+    /// The command, for display.
     pub command: String,
     /// The decision.
     pub decision: Decision,
@@ -15,6 +15,6 @@ pub struct CommandVerdict {
     pub rule: String,
     /// The reason, in one sentence.
     pub why: String,
-    /// The byte range in the text: start and end.
+    /// The byte range of the command in the program text: start and end.
     pub span: (usize, usize),
 }

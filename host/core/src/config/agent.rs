@@ -1,4 +1,4 @@
-//! The settings and limits of an agent.
+//! Settings and limits of agents.
 
 use std::time::Duration;
 
@@ -22,39 +22,39 @@ pub struct AgentSettings {
     /// Maximum cost of one task, in the currency of `providers.*.prices`. Unlimited unless set; if set, models without
     /// a price are not used.
     pub max_cost: Option<f64>,
-    /// Maximum time of one task in milliseconds, excluding the time that a person takes to answer.
+    /// Maximum time of one task in milliseconds, excluding time spent on approvals.
     pub max_time_ms: Option<u64>,
     /// Maximum number of tokens of one answer.
     pub max_answer_tokens: Option<u64>,
-    /// Approximate number of tokens that are sent at once; older messages are left out.
+    /// Approximate maximum number of tokens per request. Older messages are left out.
     pub context_tokens: Option<u64>,
-    /// Number of retries of an answer if the provider is busy or the connection breaks.
+    /// Maximum number of retries of a request if the provider is busy or the connection breaks.
     pub retries: Option<u64>,
 }
 
 /// The limits of one task.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AgentBudget {
-    /// Answers of the model.
+    /// Maximum number of model answers.
     pub turns: u64,
-    /// Tool calls.
+    /// Maximum number of tool calls.
     pub tool_calls: u64,
-    /// Tokens, sent and received.
+    /// Maximum number of tokens, sent and received.
     pub tokens: u64,
-    /// Cost.
+    /// Maximum cost; `None` is unlimited.
     pub cost: Option<f64>,
-    /// Time, excluding the time that a person takes to answer.
+    /// Maximum time, excluding time spent on approvals.
     pub time: Duration,
-    /// Tokens of one answer.
+    /// Maximum number of tokens of one answer.
     pub answer_tokens: u64,
-    /// Tokens that are sent at once.
+    /// Approximate maximum number of tokens per request.
     pub context_tokens: u64,
-    /// Retries of one answer.
+    /// Maximum number of retries per request.
     pub retries: u64,
 }
 
 impl AgentBudget {
-    /// No budget at all.
+    /// An empty budget.
     pub const NOTHING: Self = Self {
         turns: 0,
         tool_calls: 0,
@@ -70,7 +70,7 @@ impl AgentBudget {
 impl Default for AgentBudget {
     fn default() -> Self {
         Self {
-            // A long task takes some tens of turns; more than that is usually a loop.
+            // Long tasks take tens of turns. More are usually a loop.
             turns: 50,
             tool_calls: 200,
             // Some fifty turns with a context of 40,000 tokens.
@@ -82,22 +82,22 @@ impl Default for AgentBudget {
             answer_tokens: 8_192,
             // Fits into the context of nearly every model, with space for the answer.
             context_tokens: 100_000,
-            // With the waits between them, about half a minute of a busy provider.
+            // With the waits in between, about half a minute.
             retries: 4,
         }
     }
 }
 
-/// The range of a count: from one to a number that no task reaches.
+/// The range of counts. No task reaches the maximum.
 const COUNT_RANGE: (u64, u64) = (1, 1 << 40);
 
-/// The range of a time in milliseconds: up to a day, as for a call.
+/// The range of times in milliseconds: up to a day, as for calls.
 const TIME_RANGE: (u64, u64) = (1, 24 * 60 * 60 * 1_000);
 
-/// The range of the context: from the size of a short conversation with its tools.
+/// The range of `contextTokens`. The minimum is the size of a short conversation with its tools.
 const CONTEXT_RANGE: (u64, u64) = (1_000, 1 << 30);
 
-/// The range of the number of retries: up to about an hour of waiting.
+/// The range of `retries`. The maximum is about an hour of waiting.
 const RETRIES_RANGE: (u64, u64) = (0, 100);
 
 impl AgentSettings {
@@ -113,7 +113,7 @@ impl AgentSettings {
         ]
     }
 
-    /// Checks that every limit is in range; `block_key` is the key of the block. The error names the wrong key.
+    /// Checks that every limit is in range. `block_key` is the key of the block. The error names the invalid key.
     pub fn check(&self, block_key: &str) -> Result<(), String> {
         for (key, value, (min, max)) in self.limits_with_ranges() {
             if let Some(value) = value.filter(|value| !(min..=max).contains(value)) {
@@ -130,7 +130,7 @@ impl AgentSettings {
         }
     }
 
-    /// These limits, and those of `base` where unset.
+    /// Returns these limits, with unset ones taken from `base`.
     pub fn over(&self, base: AgentBudget) -> AgentBudget {
         AgentBudget {
             turns: self.max_turns.unwrap_or(base.turns),
@@ -144,7 +144,7 @@ impl AgentSettings {
         }
     }
 
-    /// The keys that widen a limit of `below`, or change the instructions of the model.
+    /// Collects the keys that raise a limit of `below` or change the instructions.
     pub(super) fn collect_weakening_keys(&self, below: &Self, keys: &mut Vec<String>) {
         if self.instructions.is_some() && self.instructions != below.instructions {
             keys.push("agent.instructions".to_owned());
@@ -156,7 +156,7 @@ impl AgentSettings {
         }
     }
 
-    /// Caps these settings by those of the weaker files.
+    /// Caps the limits by those of the weaker files, and takes their instructions.
     pub(super) fn clamp_to(&mut self, below: &Self) {
         let base = below.over(AgentBudget::default());
         let budget = self.over(base).tightest(base);
@@ -164,7 +164,7 @@ impl AgentSettings {
         self.instructions.clone_from(&below.instructions);
     }
 
-    /// Applies a team's settings: its limits are caps, and its instructions replace others.
+    /// Applies a team's settings. The team's limits are caps, and its instructions, if set, replace these.
     pub(super) fn under_team(&mut self, team: &Self) {
         if team.instructions.is_some() {
             self.instructions.clone_from(&team.instructions);
@@ -200,7 +200,7 @@ impl From<AgentBudget> for AgentSettings {
     }
 }
 
-/// The smaller of two optional numbers.
+/// Returns the smaller of two optional costs.
 fn smaller_cost(one: Option<f64>, other: Option<f64>) -> Option<f64> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
@@ -209,7 +209,7 @@ fn smaller_cost(one: Option<f64>, other: Option<f64>) -> Option<f64> {
 }
 
 impl AgentBudget {
-    /// The tighter of each pair of limits.
+    /// Returns the tighter of each pair of limits.
     #[must_use]
     pub fn tightest(self, other: Self) -> Self {
         Self {

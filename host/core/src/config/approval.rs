@@ -1,4 +1,4 @@
-//! The approval setting of a tool: one word, or a block.
+//! Approval settings of tools: one word, or a block.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,33 +26,33 @@ pub enum ToolApproval {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct ApprovalBlock {
-    /// The decision for its calls, in place of its own default.
+    /// The decision for calls of the tool, which overrides the tool's own default.
     #[schemars(with = "Option<String>")]
     pub level: Option<Decision>,
-    /// Regular expressions over the arguments; a call with a match requires an approval.
+    /// Regular expressions for arguments. A call with a match needs approval.
     pub danger_patterns: Vec<String>,
-    /// Calls that require an approval.
+    /// Conditions under which calls need approval.
     pub conditions: ApprovalConditions,
 }
 
-/// Calls that require an approval because of their effects.
+/// Conditions under which calls need approval because of their effects.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct ApprovalConditions {
-    /// Calls whose argument `method` is one of these.
+    /// Calls with one of these values in the argument `method` need approval.
     pub method_requires_approval: Vec<String>,
-    /// Calls whose argument `url` names a host that the tool was not granted.
+    /// Calls with a host in the argument `url` that was not granted to the tool need approval.
     pub unknown_host_requires_approval: bool,
 }
 
-/// `approval: {default, tools}`: the decision for all custom tools and for some by name.
+/// `approval: {default, tools}`: the decisions for custom tools, in general and by name.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ApprovalDefaults {
-    /// The decision for calls of custom tools without another setting; a stricter default of the tool itself stays.
+    /// The decision for calls of custom tools without another setting. A stricter default of the tool itself applies.
     #[schemars(with = "Option<String>")]
     pub default: Option<Decision>,
-    /// The decision for calls of a tool, in place of its own default: equivalent to `tools.NAME.approval`.
+    /// The decision for calls of a tool, by tool name. Equivalent to `tools.NAME.approval`.
     #[schemars(with = "BTreeMap<String, String>")]
     pub tools: BTreeMap<String, Decision>,
 }
@@ -65,7 +65,7 @@ impl ApprovalDefaults {
 }
 
 impl ToolApproval {
-    /// The decision for every call, if set.
+    /// Returns the decision for all calls, if set.
     pub fn level(&self) -> Option<Decision> {
         match self {
             Self::Unset => None,
@@ -74,7 +74,7 @@ impl ToolApproval {
         }
     }
 
-    /// The block, if it is one.
+    /// Returns the block, if the setting is one.
     pub fn block(&self) -> Option<&ApprovalBlock> {
         match self {
             Self::Block(block) => Some(block),

@@ -1,4 +1,4 @@
-//! Settings of commands: the allowed ones, and their sandbox.
+//! Settings of the command policy.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -7,9 +7,9 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct ExecApprovals {
-    /// The commands that run without a question; by default those that only read.
+    /// The commands that run without approval. Default: commands that only read.
     pub mode: Option<ExecMode>,
-    /// The commands that mode `allowlist` allows.
+    /// The allowed commands in mode `allowlist`.
     pub approvals: Vec<ExecApproval>,
 }
 
@@ -17,7 +17,7 @@ pub struct ExecApprovals {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ExecMode {
-    /// All of them.
+    /// All commands.
     Full,
     /// Commands that match a pattern.
     Allowlist,
@@ -29,13 +29,13 @@ pub enum ExecMode {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ExecApproval {
-    /// Words of the command; `*` stands for one word, or for all the rest at the end.
+    /// The words of the command. `*` matches one word, or at the end, all remaining words.
     pub pattern: String,
     /// The time of the last use, RFC 3339.
     #[serde(default)]
     pub last_used: Option<String>,
-    /// The author of the entry. An entry with `auto` counts only after a person has confirmed it; until then mimir
-    /// asks.
+    /// The author of the entry. An entry with `auto` applies after a person has confirmed it. Until then, matching
+    /// commands need approval.
     #[serde(default)]
     pub added_by: AddedBy,
 }

@@ -1,7 +1,7 @@
-//! The settings of the embeddings endpoint, and the needs of `memory_search` that follow from them.
+//! Settings of the embeddings endpoint, and the resulting needs of `memory_search`.
 //!
-//! The component behind `memory_search` builds the requests; their host and secret follow from the settings block that
-//! a person has written, and never from the component.
+//! The component of `memory_search` builds the requests, but only the settings written by a person determine their host
+//! and secret.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,33 +11,33 @@ use crate::needs::{HostNeed, SecretNeed};
 use crate::network::RequestTarget;
 use crate::tool::{Tool, ToolSource};
 
-/// The embeddings endpoint, which lets memories be found by meaning. Replaces the block of a weaker file as a whole.
+/// The embeddings endpoint, for finding memories by meaning. The block replaces the whole block of a weaker file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct EmbeddingsSettings {
-    /// The URL of the endpoint without `/embeddings`: `https://api.openai.com/v1`, or one on this machine.
+    /// The URL of the endpoint without `/embeddings`, such as `https://api.openai.com/v1` or a URL on this machine.
     pub url: String,
     /// The model that computes the vectors.
     pub model: String,
     /// The name of the secret with the API key, as stored by `mimir secrets set`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// Dimensions of a vector, for models with a choice.
+    /// Number of dimensions of the vectors, for models that support several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 4096))]
     pub dimensions: Option<u32>,
 }
 
-/// The variable by which a tool declares that it uses the endpoint, and in which it gets the block as JSON.
+/// The variable with which a tool requests the endpoint. Its value is the block as JSON.
 pub const EMBEDDINGS_VARIABLE: &str = "EMBEDDINGS";
 
-/// More dimensions than any model has; the vectors of a large memory would not fit into a stored value.
+/// Maximum number of dimensions. With more, the vectors of a large memory would not fit into a stored value.
 const DIMENSIONS_MAX: u32 = 4096;
 
-/// Maximum characters of a model's name.
+/// Maximum length of a model's name, in bytes.
 const MODEL_MAX: usize = 200;
 
-/// A valid embeddings endpoint.
+/// A validated embeddings endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmbeddingsEndpoint {
     /// The block as JSON.
@@ -49,7 +49,7 @@ pub struct EmbeddingsEndpoint {
 }
 
 impl EmbeddingsSettings {
-    /// Checks the block. The error names the wrong key and the reason.
+    /// Validates the block. The error names the invalid key and the reason.
     pub fn check(&self) -> Result<EmbeddingsEndpoint, String> {
         let target =
             RequestTarget::parse(&self.url).map_err(|error| format!("embeddings.url: {error}"))?;
@@ -101,7 +101,7 @@ impl EmbeddingsSettings {
 }
 
 impl EmbeddingsEndpoint {
-    /// Adds the needs of the endpoint to a built-in tool that uses it. Other tools declare their hosts themselves.
+    /// Sets the host and the secret of a built-in tool that uses the endpoint. Other tools declare hosts themselves.
     pub fn add_needs_to(&self, tool: &mut Tool) {
         if !uses_embeddings(tool) {
             return;
@@ -120,7 +120,7 @@ pub(crate) fn uses_embeddings(tool: &Tool) -> bool {
 }
 
 impl Config {
-    /// The embeddings endpoint, if a valid one is set.
+    /// Returns the embeddings endpoint if it is set and valid.
     pub fn embeddings(&self) -> Option<EmbeddingsEndpoint> {
         self.embeddings.as_ref()?.check().ok()
     }

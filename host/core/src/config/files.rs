@@ -1,12 +1,12 @@
-//! Files of the workspace, for all tools.
+//! Settings of file access for all tools.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Files of the workspace that are out of reach.
+/// Files of the workspace that tools and commands cannot access.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FileSettings {
-    /// Globs below the workspace that no tool and no command can reach, by any argument.
+    /// Globs of workspace paths that no tool or command can access.
     pub deny: Vec<String>,
 }

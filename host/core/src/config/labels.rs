@@ -1,4 +1,4 @@
-//! Settings of the labels of a tool's results, and of its calls after untrusted content.
+//! Settings of a tool's labels, redaction and audit.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -9,14 +9,14 @@ use crate::outcome::{DataClass, TrustLevel};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct LabelSettings {
-    /// The trust level of its results: untrusted, verified or user.
+    /// The trust level of the tool's results: untrusted, verified or user.
     #[schemars(with = "Option<String>")]
     #[serde(deserialize_with = "deserialize_output_trust")]
     pub output_trust: Option<TrustLevel>,
-    /// The data class of its results: public, internal, sensitive or secret.
+    /// The data class of the tool's results: public, internal, sensitive or secret.
     #[schemars(with = "Option<String>")]
     pub output_data_class: Option<DataClass>,
-    /// `false`: a session that has read untrusted content asks before it calls this tool.
+    /// With `false`, calls need approval in sessions that have read untrusted content.
     pub accepts_untrusted: Option<bool>,
 }
 
@@ -36,7 +36,7 @@ fn deserialize_output_trust<'de, D: serde::Deserializer<'de>>(
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct RedactionSettings {
-    /// Ids of redaction rules that do not apply to this tool's results.
+    /// Ids of redaction rules that do not apply to the tool's results.
     pub exceptions: Vec<String>,
 }
 
@@ -44,9 +44,9 @@ pub struct RedactionSettings {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct ToolAuditSettings {
-    /// Records the arguments of its calls, in place of `audit.logArgs`.
+    /// Records the arguments of the tool's calls. Overrides `audit.logArgs`.
     pub log_args: Option<bool>,
-    /// Results are never recorded; only `false` is accepted.
+    /// Must be `false`, because results are never recorded.
     #[serde(deserialize_with = "deserialize_log_output")]
     pub log_output: bool,
 }

@@ -1,4 +1,4 @@
-//! The limits of a call in a settings file, and their ranges.
+//! Settings of call limits, and their ranges.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::Limits;
 
-/// Limits of a call; unset ones keep their default.
+/// Limits of a call. Unset keys keep their defaults.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct LimitSettings {
     /// Wall clock in milliseconds.
     pub time_ms: Option<u64>,
-    /// Units of fuel; 20,000,000,000 for each second of `timeMs` if unset.
+    /// Units of fuel. Default: 20,000,000,000 per second of `timeMs`.
     pub fuel: Option<u64>,
     /// Memory in MiB.
     pub memory_mb: Option<u64>,
-    /// Elements over all tables.
+    /// Table elements, over all tables.
     pub table_elements: Option<u64>,
     /// Core instances.
     pub instances: Option<u32>,
@@ -25,35 +25,35 @@ pub struct LimitSettings {
     pub output_bytes: Option<u64>,
     /// Characters of text for the model.
     pub output_chars: Option<usize>,
-    /// Log lines stored.
+    /// Number of stored log lines.
     pub log_lines: Option<usize>,
-    /// Bytes stored per log line.
+    /// Stored bytes per log line.
     pub log_line_bytes: Option<usize>,
-    /// Files open at once.
+    /// Files and directories open at once.
     pub open_files: Option<usize>,
     /// Bytes by which the files of the workspace may grow in one call.
     pub new_file_bytes: Option<u64>,
     /// Files, directories and links that one call may add to the workspace.
     pub new_files: Option<u64>,
-    /// Wall clock of one request over the network in milliseconds.
+    /// Wall clock of one network request in milliseconds.
     pub http_time_ms: Option<u64>,
-    /// Bytes of the body of a request and of its response.
+    /// Bytes of a request body, and of a response body.
     pub http_body_bytes: Option<u64>,
     /// Wall clock of compiling a component in milliseconds. A component is compiled once, before its first call, in a
-    /// process of its own; a component that describes itself is compiled before its tools are known, so that only the
-    /// top-level `limits` apply to it.
+    /// separate process. A component that describes itself is compiled before its tools are known, so only the
+    /// top-level `limits` apply.
     pub compile_time_ms: Option<u64>,
-    /// Memory in MiB that compiling a component may take. Enforced on Linux; other systems only limit the time, the
-    /// number of functions and the size of the code.
+    /// Memory for compiling a component in MiB. Enforced on Linux. Other systems only limit the time, the number of
+    /// functions and the size of the code.
     pub compile_memory_mb: Option<u64>,
-    /// Calls of one plugin at a time.
+    /// Concurrent calls of one plugin.
     pub concurrent: Option<usize>,
-    /// Calls per minute of one tool.
+    /// Calls of one tool per minute.
     pub calls_per_minute: Option<u32>,
 }
 
 impl LimitSettings {
-    /// These limits, and those of `base` where unset.
+    /// Returns these limits, with unset ones taken from `base`.
     pub fn over(self, base: Limits) -> Limits {
         Limits {
             wall: self.time_ms.map_or(base.wall, Duration::from_millis),
@@ -85,13 +85,13 @@ impl LimitSettings {
         }
     }
 
-    /// Returns true if any of these limits is wider than that of `base`.
+    /// Returns true if any of these limits is higher than in `base`.
     pub(super) fn raises(self, base: Limits) -> bool {
         let limits = self.over(base);
         limits != limits.tightest(base)
     }
 
-    /// Checks that every limit is in range; `at` is the key of the block.
+    /// Checks that every limit is in range. `at` is the key of the block.
     pub fn check(&self, at: &str) -> Result<(), OutOfRangeError> {
         let count = |number: Option<usize>| number.map(|number| number as u64);
         check_time(&format!("{at}.timeMs"), self.time_ms)?;
@@ -164,57 +164,57 @@ impl From<Limits> for LimitSettings {
     }
 }
 
-/// A limit out of range.
+/// Error of a limit that is out of range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{key}: {value} is out of range: expected {min} to {max}")]
 pub struct OutOfRangeError {
-    /// The key.
+    /// The key of the limit.
     pub key: String,
-    /// The value.
+    /// The invalid value.
     pub value: u64,
     /// The minimum.
     pub min: u64,
-    /// The maximum that can be enforced, or that has any effect.
+    /// The maximum. Higher values could not be enforced, or would have no effect.
     pub max: u64,
 }
 
 /// The minimum and the maximum of a limit.
 type AllowedRange = (u64, u64);
 
-/// A day, as for `mimir call --timeout`: a longer call makes no sense.
+/// Up to a day, as for `mimir call --timeout`.
 const TIME_MS: AllowedRange = (1, 24 * 60 * 60 * 1_000);
 
-/// The minimum is enough to start a component. The maximum is that of the engine's counter: only the wall clock limits
-/// a call then.
+/// The minimum is enough to start a component. The maximum is that of the engine's counter, with which only the wall
+/// clock limits a call.
 const FUEL: AllowedRange = (1_000, i64::MAX as u64);
 
-/// A result is in memory several times while it is read and shown.
+/// A result is in memory several times while it is processed.
 const OUTPUT_BYTES: AllowedRange = (1, 1 << 30);
 const OUTPUT_CHARS: AllowedRange = (1, 1 << 30);
 
-/// From no lines to more than a person reads, each from one byte to a page of JSON.
+/// From no log lines to more than anyone reads, each from one byte to a page of JSON.
 const LOG_LINES: AllowedRange = (0, 1_000_000);
 const LOG_LINE_BYTES: AllowedRange = (1, 1 << 20);
 
-/// From one file to the usual limit of a process.
+/// From one file to the usual limit of processes.
 const OPEN_FILES: AllowedRange = (1, 1 << 16);
 
-/// The minimum is enough to compile a small component; the maximum is the memory of the largest machines.
+/// The minimum is enough to compile a small component. The maximum is the memory of the largest machines.
 const COMPILE_MEMORY_MB: AllowedRange = (64, 1 << 20);
 
-/// From a call that may add nothing to a terabyte and a billion files.
+/// From nothing to a terabyte, and to a billion files.
 const NEW_FILE_BYTES: AllowedRange = (0, 1 << 40);
 const NEW_FILES: AllowedRange = (0, 1_000_000_000);
 
-/// Each call of the last minute is remembered. To forbid all calls, use `enabled: false`.
+/// The maximum bounds memory: each call of the last minute is stored. Use `enabled: false` to forbid all calls.
 const CALLS_PER_MINUTE: AllowedRange = (1, 1_000_000);
 
-/// Checks a wall clock.
+/// Checks that a wall clock limit, if set, is in range.
 pub(super) fn check_time(key: &str, millis: Option<u64>) -> Result<(), OutOfRangeError> {
     check(|| key.to_owned(), millis, TIME_MS)
 }
 
-/// Checks that a value, if set, is in range. `key` names it in the error.
+/// Checks that a value, if set, is in range. `key` returns its key for the error.
 pub(super) fn check(
     key: impl FnOnce() -> String,
     value: Option<u64>,

@@ -1,4 +1,4 @@
-//! Settings of third-party MCP servers: command or URL, and limits.
+//! Settings of third-party MCP servers.
 
 use std::collections::BTreeMap;
 
@@ -22,129 +22,130 @@ pub use package::{McpPackage, PackageRegistry};
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct McpSettings {
-    /// Servers whose tools can be called, by the names that a person gives them.
+    /// The servers, by name.
     pub servers: BTreeMap<String, McpServerSettings>,
-    /// The untrusted content that is marked for the clients of `mimir serve`.
+    /// The untrusted content to mark for clients of `mimir serve`.
     pub marks: UntrustedMarking,
 }
 
-/// The untrusted content that is marked for MCP clients, which pass it to their models.
+/// The untrusted content to mark for MCP clients, which pass it to their models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum UntrustedMarking {
     /// Texts, resources, prompts, and each string in a structured result.
     #[default]
     All,
-    /// Texts, resources and prompts; structured results are sent as marked text only, and tools are listed without
-    /// an output schema.
+    /// Texts, resources and prompts. Structured results are sent as marked text only, and tools are listed without an
+    /// output schema.
     Text,
-    /// Texts and prompts. Structured results and resources are sent unmarked, for clients that are programs and parse
-    /// them.
+    /// Texts and prompts. Structured results and resources are sent unmarked, for clients that parse them.
     Minimal,
 }
 
 /// The protocol generation of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum McpProtocol {
-    /// The versions up to 2025-11-25: with a handshake, and requests of the server.
+    /// Versions up to 2025-11-25, with a handshake and server requests.
     #[serde(rename = "2025-11-25")]
     Handshake,
-    /// The versions from 2026-07-28 on: without a handshake.
+    /// Versions from 2026-07-28 on, without a handshake.
     #[serde(rename = "2026-07-28")]
     Discovery,
 }
 
-/// An MCP server: `command` or `package` for one that is started here, `url` for one that is reached over HTTP.
+/// An MCP server: `command` or `package` for a local server, `url` for a server reached over HTTP.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct McpServerSettings {
-    /// The program of the server, started in the sandbox.
+    /// The program of a local server, started in the sandbox.
     pub command: Option<String>,
-    /// The registry package of the server, downloaded once and started from there without the network. `mimir mcp add
-    /// NAME -- npx PACKAGE` (or `uvx`) writes it.
+    /// The package of a local server, downloaded once and then started without network access. `mimir mcp add NAME --
+    /// npx PACKAGE` (or `uvx`) writes this key.
     pub package: Option<McpPackage>,
-    /// Its arguments.
+    /// Arguments of the program.
     pub args: Vec<String>,
-    /// Its variables; `${NAME}` is the secret of that name.
+    /// Environment variables of the program. `${NAME}` is replaced by the secret `NAME`.
     pub env: BTreeMap<String, String>,
-    /// The working directory, from the workspace; an empty folder of its own if unset.
+    /// The working directory, relative to the workspace. Default: an empty folder of the server's own.
     pub cwd: Option<String>,
-    /// Lets a server without a sandbox, or with secrets, start with paths into the workspace. Risky: if it runs code
-    /// from there, anyone who may write a file there, such as a model, runs code as you, or reads those secrets.
+    /// Lets a server without a sandbox, or with secrets, use paths into the workspace. Risky: if the server runs code
+    /// from the workspace, anyone who can write there, such as a model, can run code as you or read the secrets.
     pub workspace_code: Option<bool>,
     /// The URL of a server reached over HTTP.
     pub url: Option<String>,
-    /// Headers of each request to it; `${NAME}` is the secret of that name.
+    /// Headers of each request to `url`. `${NAME}` is replaced by the secret `NAME`.
     pub headers: BTreeMap<String, String>,
-    /// Settings of the login, if the server requires one.
+    /// Login settings, if the server requires a login.
     pub oauth: Option<McpOauthSettings>,
-    /// The protocol generation: `2025-11-25` or `2026-07-28`. If unset, both are tried.
+    /// The protocol generation: `2025-11-25` or `2026-07-28`. Default: both are tried.
     pub protocol: Option<McpProtocol>,
-    /// `false` disables it.
+    /// `false` disables the server.
     pub enabled: Option<bool>,
-    /// Timeout of one call in milliseconds, within the limits of calls.
+    /// Timeout of one call in milliseconds, capped by the limits of calls.
     pub timeout_ms: Option<u64>,
-    /// Timeout of its start in milliseconds.
+    /// Timeout of the server's start in milliseconds.
     pub start_timeout_ms: Option<u64>,
-    /// Time without a call after which it is stopped, in milliseconds.
+    /// Time without a call after which the server is stopped, in milliseconds.
     pub idle_ms: Option<u64>,
-    /// The prefix of its tool names, in place of `mcp_<server>_`; may be empty.
+    /// Prefix of the server's tool names; may be empty. Default: `mcp_<server>_`.
     pub prefix: Option<String>,
-    /// `false` hides its resources from clients of mimir.
+    /// `false` hides the server's resources from clients of mimir.
     pub resources: Option<bool>,
-    /// `false` hides its prompts from clients of mimir.
+    /// `false` hides the server's prompts from clients of mimir.
     pub prompts: Option<bool>,
-    /// `false` forbids it to ask the client's user to fill in a form.
+    /// `false` forbids the server to ask the client's user to fill in a form.
     pub elicitation: Option<bool>,
-    /// Allows it to request completions from the client's model.
+    /// `true` allows the server to request completions from the client's model.
     pub sampling: Option<bool>,
-    /// Passes it the workspace as its root.
+    /// `true` passes the workspace to the server as its root.
     pub roots: Option<bool>,
-    /// Its sandbox, in place of that of commands.
+    /// The sandbox of the server. Default: the command sandbox.
     pub sandbox: Option<SandboxMode>,
-    /// Gives it access to the network. If the sandbox cannot do that, the server is not started.
+    /// Gives the server network access. If the sandbox does not support that, the server is not started.
     pub network_access: Option<bool>,
-    /// The hosts that it reaches from its sandbox, by mimir's proxy: `api.example.com`, `*.example.com`, or `*` for
-    /// every public host.
+    /// Hosts that the server can reach from its sandbox, through mimir's proxy: `api.example.com`, `*.example.com`, or
+    /// `*` for every public host.
     pub network: Vec<String>,
-    /// The folders of the workspace that the program of a package sees: `.` for all of it, `docs:ro` to be read only.
-    /// An argument that names one of them is passed as its absolute path. If unset, it sees nothing of the workspace.
+    /// Workspace folders that the program of a package can access: `.` for the whole workspace, `docs:ro` for read-only
+    /// access. An argument that names one of them is passed as an absolute path. Default: none.
     pub folders: Vec<String>,
-    /// Mounts in addition to those of all commands.
+    /// Mounts in addition to those of the command sandbox.
     #[schemars(with = "Vec<String>")]
     pub bind_mounts: Vec<BindMount>,
 }
 
 impl McpServerSettings {
-    /// Returns true if it may be used.
+    /// Returns true unless the server is disabled.
     pub fn is_enabled(&self) -> bool {
         self.enabled != Some(false)
     }
 
-    /// Returns the sandbox of the server: that of commands, with the server's own settings over it.
+    /// Returns the sandbox settings of the server: its own settings, with unset keys taken from the command sandbox.
     pub fn sandbox_over(&self, base: &SandboxSettings) -> SandboxSettings {
         let mut bind_mounts = base.bind_mounts.clone();
         bind_mounts.extend(self.bind_mounts.iter().cloned());
         SandboxSettings {
             mode: self.sandbox.or(base.mode),
-            network_access: match self.network.is_empty() {
-                false => Some(true),
+            network_access: if !self.network.is_empty() {
+                Some(true)
+            } else if self.package.is_some() {
                 // The network access of commands does not extend to a third-party package.
-                true if self.package.is_some() => self.network_access,
-                true => self.network_access.or(base.network_access),
+                self.network_access
+            } else {
+                self.network_access.or(base.network_access)
             },
             bind_mounts,
             ..base.clone()
         }
     }
 
-    /// Returns true if the settings authenticate the requests: then no login is used.
+    /// Returns true if `headers` has an `Authorization` header. Then no login is used.
     pub fn has_authorization(&self) -> bool {
         let mut names = self.headers.keys();
         names.any(|name| name.eq_ignore_ascii_case("authorization"))
     }
 
-    /// Parses the hosts of `network`. The error is the reason why one is invalid.
+    /// Parses the hosts of `network`. The error is the reason why a host is not valid.
     pub fn hosts(&self) -> Result<Vec<HostPattern>, String> {
         let hosts = self.network.iter().map(|text| match text.as_str() {
             "*" => Ok(HostPattern::any()),
@@ -153,7 +154,7 @@ impl McpServerSettings {
         hosts.collect()
     }
 
-    /// Parses the folders of `folders`. The error is the reason why one is invalid.
+    /// Parses `folders`. The error is the reason why a folder is not valid.
     pub fn launch_folders(&self) -> Result<Vec<LaunchFolder>, String> {
         let folders = self.folders.iter().map(|text| {
             let (path, writable) = match text.strip_suffix(":ro") {
@@ -174,7 +175,7 @@ impl McpServerSettings {
 }
 
 impl McpSettings {
-    /// Collects the servers that differ from those of the weaker files, and marking that is removed.
+    /// Collects the servers that differ from those of the weaker files, and `marks` if it removes marks.
     pub(super) fn collect_weakening_keys(&self, below: &Self, keys: &mut Vec<String>) {
         if self.marks == UntrustedMarking::Minimal && below.marks != UntrustedMarking::Minimal {
             keys.push("mcp.marks: minimal".to_owned());
@@ -198,7 +199,7 @@ impl McpSettings {
         }
     }
 
-    /// Keeps only the servers of the weaker files, without those that were disabled here.
+    /// Replaces the servers by those of the weaker files. Servers that are disabled here stay disabled.
     pub(super) fn clamp_to(&mut self, below: &Self) {
         if self.marks == UntrustedMarking::Minimal {
             self.marks = below.marks;
@@ -218,8 +219,9 @@ impl McpSettings {
         self.servers = servers.collect();
     }
 
-    /// Merges the files: a server in a later file replaces that of an earlier one as a whole, so that the secrets of
-    /// one file are never passed to a program of another. `files` are the blocks, the strongest last.
+    /// Merges the blocks of several files, the strongest last. A server replaces the whole entry of an earlier file, so
+    /// that the secrets of one file are never passed to a program of another. An entry that only has `enabled` changes
+    /// just that key.
     pub fn merge_files(&mut self, files: &[&Self]) {
         for (name, server) in &mut self.servers {
             let mut entries = files.iter().filter_map(|file| file.servers.get(name));

@@ -1,7 +1,7 @@
-//! The settings of language models and their providers.
+//! Settings of language models and their providers.
 //!
-//! The destination of a conversation and its secret follow only from settings that a person has written. Even a model
-//! on this machine is used only if a file names it.
+//! Only settings written by a person determine where conversations and API keys are sent. Even a model on this machine
+//! is used only if the settings name it.
 
 use std::collections::BTreeMap;
 
@@ -13,17 +13,17 @@ use crate::name_suggestions::did_you_mean;
 use crate::network::{RequestTarget, UrlScheme};
 use crate::text::{prefix, visible};
 
-/// One model provider. An entry with a URL or an API replaces that of a weaker file as a whole.
+/// A model provider. An entry with `url` or `api` replaces the whole entry of a weaker file.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct ProviderSettings {
-    /// The API of the endpoint. Defaults to the API of the known provider of this name.
+    /// The API of the endpoint. Default: the API of the well-known provider with this name.
     pub api: Option<ProviderApi>,
-    /// The base URL of its API; by default the provider's own. Required for a model on this machine.
+    /// The base URL of the API. Default: the URL of the well-known provider. Required for a model on this machine.
     pub url: Option<String>,
     /// The name of the secret with the API key.
     pub key: Option<String>,
-    /// The prices of its models, by their names; `*` is any other.
+    /// Prices by model name. `*` applies to all other models.
     pub prices: BTreeMap<String, TokenPrice>,
 }
 
@@ -31,19 +31,19 @@ pub struct ProviderSettings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ProviderApi {
-    /// OpenAI's chat completions, and compatible ones.
+    /// OpenAI's Chat Completions API, and compatible APIs.
     Openai,
-    /// OpenAI's responses.
+    /// OpenAI's Responses API.
     Responses,
-    /// Anthropic's messages.
+    /// Anthropic's Messages API.
     Anthropic,
-    /// Google's Gemini, by its OpenAI-compatible endpoint.
+    /// The OpenAI-compatible API of Google's Gemini.
     Gemini,
-    /// Ollama, by its OpenAI-compatible endpoint.
+    /// The OpenAI-compatible API of Ollama.
     Ollama,
 }
 
-/// The price of a million tokens, in one currency: dollars, unless you use another throughout.
+/// The price of a million tokens, in dollars or any other currency. Use the same currency for all prices and limits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TokenPrice {
@@ -58,13 +58,13 @@ pub struct TokenPrice {
 /// A model chosen from the settings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChosenModel {
-    /// The name of its provider in the settings.
+    /// The name of the provider in the settings.
     pub provider: String,
-    /// Its own name.
+    /// The name of the model at the provider.
     pub model: String,
-    /// Its API.
+    /// The API of the provider.
     pub api: ProviderApi,
-    /// The base URL; ends in `/`.
+    /// The base URL, with a trailing `/`.
     pub url: String,
     /// The name of the secret with the API key.
     pub key: Option<String>,
@@ -72,10 +72,10 @@ pub struct ChosenModel {
     pub price: Option<TokenPrice>,
 }
 
-/// The maximum length of a provider's name.
+/// Maximum length of a provider's name.
 const NAME_MAX: usize = 40;
 
-/// A higher price for a million tokens is a mistake.
+/// Maximum price of a million tokens.
 const PRICE_MAX: f64 = 1e6;
 
 impl ProviderApi {
@@ -88,7 +88,7 @@ impl ProviderApi {
         ProviderApi::Ollama,
     ];
 
-    /// The spelling in the settings.
+    /// Returns the spelling in the settings.
     pub const fn as_str(self) -> &'static str {
         match self {
             ProviderApi::Openai => "openai",
@@ -99,8 +99,8 @@ impl ProviderApi {
         }
     }
 
-    /// The base URL of the API's own provider, and the usual name of its secret. Ollama has none: it runs on a machine
-    /// of the person's choice.
+    /// Returns the base URL of the well-known provider and the default name of the secret. `None` for Ollama, which
+    /// runs on a machine of the user's choice.
     const fn default_endpoint(self) -> Option<(&'static str, &'static str)> {
         match self {
             ProviderApi::Openai | ProviderApi::Responses => {
@@ -121,8 +121,8 @@ impl ProviderApi {
 }
 
 impl ProviderSettings {
-    /// Merges the blocks of several files, the strongest last. One with a URL or an API replaces those before it, so
-    /// that the secret of one file is never sent to an address of another.
+    /// Merges the blocks of several files, the strongest last. A block with `url` or `api` replaces all blocks before
+    /// it, so that the secret of one file is never sent to the address of another.
     pub fn merge<'a>(blocks: impl Iterator<Item = &'a Self>) -> Self {
         let mut merged = Self::default();
         for block in blocks {
@@ -141,7 +141,7 @@ impl ProviderSettings {
         merged
     }
 
-    /// Checks the entry alone. The error names the wrong key and the reason.
+    /// Checks the entry. The error names the invalid key and the reason.
     pub fn check(&self, name: &str) -> Result<(), String> {
         self.resolve_endpoint(name).map(drop)
     }
@@ -181,7 +181,7 @@ impl ProviderSettings {
             ));
         }
         let (url, key) = match (&self.url, api.default_endpoint()) {
-            // The default secret is for the default URL only: no other address gets it unless named.
+            // The default secret is only sent to the default URL.
             (Some(url), _) => (url.as_str(), self.key.clone()),
             (None, Some((url, key))) => {
                 let key = self.key.clone().unwrap_or_else(|| key.to_owned());
@@ -217,7 +217,8 @@ impl ProviderSettings {
 }
 
 impl Config {
-    /// Resolves `PROVIDER/MODEL`: `requested`, or else the model of the settings. The error explains what to set.
+    /// Resolves the requested model, or else the model of the settings, in the form `PROVIDER/MODEL`. The error
+    /// explains which key to set.
     pub fn chosen_model(&self, requested: Option<&str>) -> Result<ChosenModel, String> {
         let Some(name) = requested.or(self.model.as_deref()) else {
             return Err(
@@ -261,7 +262,7 @@ impl Config {
         })
     }
 
-    /// Collects the keys about models that differ from the weaker files: conversations would go to another model.
+    /// Collects the keys about models that differ from the weaker files, because conversations would be sent elsewhere.
     pub(super) fn collect_model_weakening_keys(&self, below: &Self, keys: &mut Vec<String>) {
         if let Some(model) = self.model.as_ref().filter(|_| self.model != below.model) {
             keys.push(format!("model: {}", visible(prefix(model, 80))));

@@ -1,4 +1,4 @@
-//! The network access of tools in a settings file.
+//! Settings of the network access of tools.
 
 use core::net::IpAddr;
 use std::borrow::Cow;
@@ -13,37 +13,37 @@ use crate::network::{
     NetworkVerdict, RequestTarget,
 };
 
-/// Network access; an unset key keeps its default, and in the block of a tool the value for all tools.
+/// Network access. Unset keys keep their defaults, or in the block of a tool, the values for all tools.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct NetworkSettings {
-    /// `none`, `allowlist` or `any`: the hosts that can be reached at all.
+    /// The reachable hosts: `none`, `allowlist` or `any`.
     pub mode: Option<NetworkMode>,
-    /// Reachable hosts; addresses of this machine and its networks only if named as such.
+    /// Allowed hosts. Addresses of this machine and its networks must be listed as addresses.
     pub allowed_hosts: Option<Vec<HostPattern>>,
-    /// Blocked ports, in place of the well-known ones.
+    /// Blocked ports, in place of the default list.
     pub blocked_ports: Option<Vec<u16>>,
     /// Blocks names that resolve to addresses of this machine or of private networks.
     #[serde(rename = "blockPrivateIPs")]
     pub block_private_ips: Option<bool>,
-    /// Blocks the metadata services of clouds, even if private addresses are allowed.
+    /// Blocks cloud metadata services, even if private addresses are allowed.
     pub block_metadata_endpoints: Option<bool>,
     /// Names with fixed addresses, as in a hosts file.
     pub hosts: FixedHosts,
-    /// PEM files of certificates trusted in addition to those of the platform: paths relative to the folder of the
-    /// settings file, and for those of a project relative to the workspace.
+    /// PEM files with certificates to trust in addition to the platform's. Paths are relative to the folder of the
+    /// settings file, or for a project's settings, to the workspace.
     pub extra_roots: Vec<String>,
     /// A cap on these settings while the file is not accepted.
     #[serde(skip)]
     cap: Option<Box<NetworkSettings>>,
 }
 
-/// Names, each with one or more addresses.
+/// Host names with fixed addresses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FixedHosts(pub BTreeMap<NetworkHost, Vec<IpAddr>>);
 
 impl NetworkSettings {
-    /// These settings, and those of `base` where unset.
+    /// Returns these settings, with unset keys taken from `base`. Lists of fixed hosts and PEM files are merged.
     #[must_use]
     pub fn over(&self, base: &Self) -> Self {
         let mut hosts = base.hosts.clone();
@@ -69,12 +69,12 @@ impl NetworkSettings {
         }
     }
 
-    /// The network policy of these settings; `block_key` is the key of the block, for messages.
+    /// Returns the network policy. `block_key` is the key of the block, for messages.
     pub fn policy(&self, block_key: &str) -> NetworkPolicy {
         self.policy_over(block_key, &[])
     }
 
-    /// The network policy, with `granted` in place of an unset list of hosts.
+    /// Returns the network policy, with `granted` in place of an unset `allowedHosts`.
     pub fn policy_over(&self, block_key: &str, granted: &[AllowedHost]) -> NetworkPolicy {
         let mut rules = self.rules(block_key);
         if self.allowed_hosts.is_none() {
@@ -83,7 +83,7 @@ impl NetworkSettings {
         let Some(cap) = &self.cap else {
             return NetworkPolicy::new(rules);
         };
-        // A file that is not accepted must not redirect names.
+        // A file that is not accepted must not redirect host names.
         rules
             .hosts
             .retain(|name, to| cap.hosts.0.get(name) == Some(to));
@@ -95,7 +95,7 @@ impl NetworkSettings {
         self.cap.as_deref().map_or(self, Self::accepted)
     }
 
-    /// Returns true if an entry of the list names the host of a request.
+    /// Returns true if an entry of `allowedHosts` allows the request.
     pub(crate) fn lists_host(&self, block_key: &str, target: &RequestTarget, method: &str) -> bool {
         let rules = NetworkPolicy::new(self.rules(block_key));
         matches!(
@@ -104,7 +104,7 @@ impl NetworkSettings {
         )
     }
 
-    /// Returns the network policy as a cap on other settings: unset keys cap nothing.
+    /// Returns the network policy as a cap on other settings. Unset keys allow everything.
     pub fn cap(&self, block_key: &str) -> NetworkPolicy {
         let default_mode = match self.allowed_hosts {
             Some(_) => NetworkMode::Allowlist,
@@ -211,7 +211,7 @@ fn push_list<T: ToString>(
 }
 
 impl Config {
-    /// The network policy of a tool; `None` for tools without a block of their own.
+    /// Returns the network policy of a tool. `None` is a tool without a block of its own.
     pub fn network(&self, tool: Option<&str>) -> NetworkPolicy {
         match tool.filter(|name| self.tools.each.contains_key(*name)) {
             Some(name) => self
@@ -221,7 +221,7 @@ impl Config {
         }
     }
 
-    /// The settings of a tool over those of all tools.
+    /// Returns the network settings of a tool, with unset keys taken from those of all tools.
     pub fn tool_network(&self, name: &str) -> NetworkSettings {
         let tool = self.tools.each.get(name);
         tool.map_or_else(
@@ -231,7 +231,7 @@ impl Config {
     }
 }
 
-/// One address or several, as written in the file.
+/// One or several addresses, as written in the file.
 #[derive(Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "an IP address, or a list of them")]
 #[schemars(with = "AddressListSchema")]
@@ -240,7 +240,7 @@ enum AddressList {
     Several(Vec<IpAddr>),
 }
 
-/// The form of [`AddressList`] in the JSON Schema.
+/// The JSON Schema of [`AddressList`].
 #[derive(JsonSchema)]
 #[schemars(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]
@@ -372,15 +372,12 @@ mod tests {
         assert_eq!(
             verdict_of(&all, "https://a.example/"),
             "refused",
-            "its port"
+            "the blocked port was allowed"
         );
         assert_eq!(verdict_of(&all, "http://c.example/"), "unlisted");
         assert_eq!(verdict_of(&all, "http://127.0.0.1/"), "refused");
         let fixed = all.addresses(&RequestTarget::parse("http://b.example/").unwrap());
-        assert_eq!(
-            fixed, None,
-            "the weaker files do not fix it to that address"
-        );
+        assert_eq!(fixed, None, "the address of an unaccepted file was used");
         assert_eq!(
             verdict_of(&file.network(Some("fetch")), "http://c.example/"),
             "unlisted"

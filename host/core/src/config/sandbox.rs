@@ -1,4 +1,4 @@
-//! Settings of the sandbox for commands: a name, or a block.
+//! Settings of the command sandbox: the name of a mode, or a block.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,17 +16,17 @@ use crate::code_language::CodeLanguage;
 /// `sandbox`: the name of a mode, or a block.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SandboxSettings {
-    /// The mode; unset it is [`SandboxMode::Auto`].
+    /// The mode. Default: [`SandboxMode::Auto`].
     pub mode: Option<SandboxMode>,
-    /// The image of containers.
+    /// The container image.
     pub image: Option<String>,
-    /// The images for code of `run_code`, per language, in place of [`Self::image`].
+    /// The container images for `run_code`, per language, in place of [`Self::image`].
     pub images: BTreeMap<CodeLanguage, String>,
     /// The socket of the container engine, if not at a usual path.
     pub socket: Option<String>,
     /// Additional mounts.
     pub bind_mounts: Vec<BindMount>,
-    /// Gives commands access to the network. If the sandbox cannot do that, no command starts.
+    /// Gives commands network access. If the sandbox does not support that, no command starts.
     pub network_access: Option<bool>,
     /// Maximum memory of a command, in MiB.
     pub max_memory_mb: Option<u64>,
@@ -36,25 +36,23 @@ pub struct SandboxSettings {
     pub max_processes: Option<u64>,
 }
 
-/// Maximum memory of a command without a setting, in MiB: enough to link a large program in debug mode; development
-/// machines have more than that.
+/// Default of `maxMemoryMb`: enough to link a large program in debug mode, and less than development machines have.
 pub const DEFAULT_MEMORY_MB: u64 = 8 << 10;
 
-/// Maximum processes and threads of a command without a setting: enough for a build on many processors whose compilers
-/// each run a thread pool.
+/// Default of `maxProcesses`: enough for a build on many processors whose compilers each use a thread pool.
 pub const DEFAULT_PROCESSES: u64 = 4096;
 
 /// The kind of sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SandboxMode {
-    /// The strongest one available on this machine; never `none`.
+    /// The strongest available sandbox, never `none`.
     #[default]
     Auto,
-    /// The kernel's mechanisms.
+    /// The kernel's sandbox mechanisms.
     #[serde(alias = "nsjail")]
     Process,
-    /// A container of Docker or Podman.
+    /// A Docker or Podman container.
     #[serde(alias = "docker")]
     Container,
     /// No sandbox.
@@ -65,11 +63,11 @@ pub enum SandboxMode {
 /// An additional mount: `/data`, `/data:rw`, `/data:/mnt/data` or `/data:/mnt/data:rw`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BindMount {
-    /// The source, an absolute path of this machine.
+    /// The absolute path on the host.
     pub from: String,
-    /// The path inside the sandbox.
+    /// The absolute path inside the sandbox.
     pub at: String,
-    /// True if it is writable.
+    /// True if the mount is writable.
     pub writable: bool,
 }
 
@@ -80,9 +78,9 @@ struct SandboxBlock {
     /// The mode.
     #[serde(alias = "type")]
     mode: Option<SandboxMode>,
-    /// The image of containers.
+    /// The container image.
     image: Option<String>,
-    /// The images for code of `run_code`, per language: `python`, `bash`, `javascript`.
+    /// The container images for `run_code`, per language: `python`, `bash`, `javascript`.
     #[schemars(with = "BTreeMap<String, String>")]
     images: BTreeMap<CodeLanguage, String>,
     /// The socket of the container engine, if not at a usual path.
@@ -90,7 +88,7 @@ struct SandboxBlock {
     /// Additional mounts: `/data`, `/data:/mnt/data` or `/data:/mnt/data:rw`.
     #[schemars(with = "Vec<String>")]
     bind_mounts: Vec<BindMount>,
-    /// Gives commands access to the network.
+    /// Gives commands network access.
     network_access: Option<bool>,
     /// Maximum memory of a command, in MiB.
     max_memory_mb: Option<u64>,
@@ -116,13 +114,13 @@ impl From<SandboxBlock> for SandboxSettings {
     }
 }
 
-/// Less memory starts no useful program; more than the maximum limits nothing on any machine.
+/// Programs do not start below the minimum. Above the maximum, the limit has no effect on any machine.
 const MEMORY_MB: (u64, u64) = (16, 1 << 24);
 const CPU_PERCENT: (u64, u64) = (1, 100 * 4096);
 const PROCESSES: (u64, u64) = (4, 1 << 22);
 
 impl SandboxSettings {
-    /// Checks that every limit is in range; `at` is the key of the block.
+    /// Checks that every limit is in range. `at` is the key of the block.
     pub fn check(&self, at: &str) -> Result<(), OutOfRangeError> {
         for (key, value, range) in [
             ("maxMemoryMb", self.max_memory_mb, MEMORY_MB),
@@ -173,13 +171,13 @@ impl JsonSchema for SandboxSettings {
             SandboxBlock::json_schema(generator),
         );
         schemars::json_schema!({
-            "description": "The sandbox that commands run in: its name, or a block.",
+            "description": "The sandbox that commands run in: the name of a mode, or a block.",
             "anyOf": [mode, block],
         })
     }
 }
 
-/// An invalid mount, with the reason.
+/// Error of a mount that is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{written}` is not a valid mount: {why}")]
 pub struct BindMountError {

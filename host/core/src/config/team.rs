@@ -6,7 +6,7 @@ use crate::limits::smaller_limit;
 use super::{Config, SandboxSettings};
 
 impl SandboxSettings {
-    /// Applies a team's settings: its keys win, and its limits are caps.
+    /// Applies a team's settings. The team's keys take precedence, and its limits are caps.
     fn under_team(&mut self, team: &Self) {
         self.mode = team.mode.or(self.mode);
         if let Some(image) = &team.image {
@@ -27,8 +27,8 @@ impl SandboxSettings {
 }
 
 impl Config {
-    /// Applies a team's file: its keys win, and its time limits for answering and for stored approvals are caps.
-    /// `sets` returns true for a key (`audit.keep`) that the file has.
+    /// Applies a team's file. The team's keys take precedence; its limits, and its times in `approvals`, are caps.
+    /// `sets` returns true for a key, such as `audit.keep`, that the file sets.
     pub fn under_team(&mut self, team: &Config, sets: impl Fn(&str) -> bool) {
         if sets("profile") {
             self.profile = team.profile;
@@ -140,7 +140,7 @@ mod tests {
                 .sandbox
                 .mode,
             Some(SandboxMode::Auto),
-            "never none"
+            "the mode `none` was accepted"
         );
     }
 
@@ -175,7 +175,10 @@ mod tests {
         let settings = user_under_team(&team, &user);
         assert_eq!(settings.profile, ToolProfile::Fine);
         assert!(!settings.tools.auto_load_custom_tools);
-        assert_eq!(settings.approvals.timeout_ms, 5_000, "the smaller counts");
+        assert_eq!(
+            settings.approvals.timeout_ms, 5_000,
+            "the larger timeout was used"
+        );
         assert_eq!(settings.approvals.lease_days, 1);
         let audit = settings.audit;
         assert_eq!(audit.durability, AuditDurability::Fsync);
@@ -189,6 +192,7 @@ mod tests {
             .values()
             .map(|it| it.env.as_str())
             .collect();
-        assert_eq!(secrets, ["A", "D", "C"], "by name: ONE, THREE, TWO");
+        // Ordered by name: ONE, THREE, TWO.
+        assert_eq!(secrets, ["A", "D", "C"]);
     }
 }

@@ -1,6 +1,6 @@
-//! The settings of a file that weaken protection, and so count only after a person has accepted the file.
+//! Settings that weaken protection, which apply only after a person has accepted the file.
 //!
-//! A project's settings may have come with a checkout: their restrictions count at once, their permissions do not.
+//! A project's settings may come from a checkout: their restrictions apply at once, their permissions do not.
 
 use crate::decision::Decision;
 use crate::limits::{Limits, smaller_limit};
@@ -12,7 +12,7 @@ use super::{
 };
 
 impl Config {
-    /// The keys of this file that weaken a setting of `below`, each with its value if that is short.
+    /// Returns the keys of this file that weaken a setting of `below`, with short values.
     pub fn weakening_keys(&self, below: &Config) -> Vec<String> {
         let mut keys = Vec::new();
         for (name, tool) in &self.tools.each {
@@ -68,7 +68,7 @@ impl Config {
                 base.lease_days.into(),
             ),
         ] {
-            // A default value was most likely not set explicitly.
+            // A default value was probably not set explicitly.
             if value != default && value > base {
                 keys.push(format!("approvals.{key}"));
             }
@@ -79,7 +79,7 @@ impl Config {
         keys
     }
 
-    /// Reverts the settings that weaken those of `below`. Rules are not affected: they are evaluated file by file.
+    /// Reverts the settings that weaken those of `below`, except for rules, which are evaluated per file.
     pub fn clamp_to(&mut self, below: &Config) {
         let base = below.limits();
         for (name, tool) in &mut self.tools.each {
@@ -106,11 +106,10 @@ impl Config {
             .collect();
         self.secrets.clone_from(&below.secrets);
         self.mcp.clamp_to(&below.mcp);
-        // Searches and their secret must not go to a provider of a file that is not accepted.
+        // Searches, memories, conversations and API keys must not be sent to an address from a file that is not
+        // accepted.
         self.web_search.clone_from(&below.web_search);
-        // Nor must the content of memories.
         self.embeddings.clone_from(&below.embeddings);
-        // Nor conversations.
         self.model.clone_from(&below.model);
         self.providers.clone_from(&below.providers);
         self.agent.clamp_to(&below.agent);
@@ -131,7 +130,7 @@ impl ToolSettings {
         }
         let block = self.approval.block();
         if block.is_some_and(|block| block.conditions.unknown_host_requires_approval) {
-            // Without this setting, hosts without a grant are refused; with it, a person is asked.
+            // This setting weakens the policy: hosts without a grant are refused otherwise.
             keys.push(format!(
                 "{key}.approval.conditions.unknownHostRequiresApproval"
             ));
@@ -154,7 +153,7 @@ impl ToolSettings {
 }
 
 impl super::LabelSettings {
-    /// Keeps only the values that make the labels stricter.
+    /// Returns only the values that make the labels stricter.
     #[must_use]
     pub fn strict(self) -> Self {
         Self {
@@ -170,7 +169,7 @@ impl super::LabelSettings {
 }
 
 impl SandboxSettings {
-    /// The keys that change the sandbox or widen it. Only limits can be tightened without acceptance.
+    /// Collects the keys that change the sandbox or raise its limits. Lower limits need no acceptance.
     fn collect_weakening_keys(&self, below: &Self, keys: &mut Vec<String>) {
         if self.mode.is_some() && self.mode != below.mode {
             keys.push("sandbox.mode".to_owned());
@@ -241,12 +240,12 @@ impl SandboxSettings {
     }
 }
 
-/// Returns true if a limit is wider than the one below it. `None` is no limit.
+/// Returns true if a limit is higher than the limit of the weaker files. `None` is unlimited.
 fn raises<T: Ord>(bound: Option<T>, below: Option<T>) -> bool {
     bound.is_some_and(|bound| below.is_some_and(|below| bound > below))
 }
 
-/// The tighter of both limits. Without a limit below, one that is wider than the default does not count.
+/// Returns the lower of both limits. If `below` is unset, a limit above the default is dropped.
 fn tighter<T: Ord>(bound: Option<T>, below: Option<T>, default: Option<T>) -> Option<T> {
     match below {
         Some(_) => smaller_limit(bound, below),
@@ -477,7 +476,10 @@ mod tests {
         let tool = file.tools.each["a"].limits.over(file.limits());
         assert_eq!((tool.memory, tool.fuel), (Limits::default().memory, 3));
         assert_eq!(file.audit, below.audit);
-        assert_eq!(file.approvals.timeout_ms, 1, "it is shorter");
+        assert_eq!(
+            file.approvals.timeout_ms, 1,
+            "the shorter timeout was reverted"
+        );
         assert_eq!(file.approvals.lease_days, below.approvals.lease_days);
         // A secret that is only masked is given to no tool.
         assert!(file.secrets.is_empty());

@@ -1,7 +1,7 @@
-//! The settings of web searches, and the needs of `web_search` that follow from them.
+//! Settings of web searches, and the resulting needs of `web_search`.
 //!
-//! The component behind `web_search` builds the requests; their host and secret follow from the settings block that a
-//! person has written, and never from the component.
+//! The component of `web_search` builds the requests, but only the settings written by a person determine their host
+//! and secret.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,28 +11,28 @@ use crate::needs::{HostNeed, SecretNeed};
 use crate::network::RequestTarget;
 use crate::tool::{Tool, ToolSource};
 
-/// The provider of web searches. Replaces the block of a weaker file as a whole.
+/// The provider of web searches. The block replaces the whole block of a weaker file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct WebSearchSettings {
-    /// `brave`, `tavily`, `searxng`, or `template` for any other that answers in JSON.
+    /// `brave`, `tavily`, `searxng`, or `template` for any other provider that responds with JSON.
     pub provider: WebSearchProvider,
-    /// The URL of a SearXNG instance, or of a template: with `{query}`, and `{count}` for the number of results.
+    /// The URL of a SearXNG instance, or the URL template with `{query}` and `{count}` (number of results).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// The name of the secret with the API key, as stored by `mimir secrets set`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// The header with the secret, if the provider has no standard one: `X-API-Key: {key}`.
+    /// The header with the API key, such as `X-API-Key: {key}`. Default: `Authorization: Bearer {key}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub header: Option<String>,
-    /// The body of a template's POST request: JSON with `{query}` and `{count}` in its strings.
+    /// For `template`: the JSON body of a POST request, with `{query}` and `{count}` in its strings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// The path of the result list in the response to a template: names joined by dots.
+    /// For `template`: the path of the result list in the response, as names joined by dots.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub results: Option<String>,
-    /// The paths of title, URL and snippet in each result of a template.
+    /// For `template`: the paths of title, URL and snippet in each result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fields: Option<WebSearchFields>,
 }
@@ -45,13 +45,13 @@ pub enum WebSearchProvider {
     Brave,
     /// Tavily.
     Tavily,
-    /// A SearXNG instance, which may be on this machine.
+    /// A SearXNG instance, possibly on this machine.
     Searxng,
-    /// Any other, by a template.
+    /// Any other provider, with a template.
     Template,
 }
 
-/// The paths of the parts of a result, each as names joined by dots.
+/// The paths of the fields of a result, as names joined by dots.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct WebSearchFields {
@@ -74,10 +74,10 @@ impl Default for WebSearchFields {
     }
 }
 
-/// The variable by which a tool declares that it searches, and in which it gets the block as JSON.
+/// The variable with which a tool requests the search provider. Its value is the block as JSON.
 pub const SEARCH_VARIABLE: &str = "WEB_SEARCH";
 
-/// A valid search provider.
+/// A validated search provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebSearchEndpoint {
     /// The block as JSON.
@@ -89,7 +89,7 @@ pub struct WebSearchEndpoint {
 }
 
 impl WebSearchProvider {
-    /// Its URL, if it is fixed.
+    /// Returns the URL of a provider with a fixed URL.
     const fn fixed_url(self) -> Option<&'static str> {
         match self {
             Self::Brave => Some("https://api.search.brave.com"),
@@ -98,7 +98,7 @@ impl WebSearchProvider {
         }
     }
 
-    /// The header in which it expects the secret.
+    /// Returns the default header with the API key.
     const fn header(self) -> &'static str {
         match self {
             Self::Brave => "X-Subscription-Token: {key}",
@@ -117,7 +117,7 @@ impl WebSearchProvider {
 }
 
 impl WebSearchSettings {
-    /// Checks the block. The error names the wrong key and the reason.
+    /// Validates the block. The error names the invalid key and the reason.
     pub fn check(&self) -> Result<WebSearchEndpoint, String> {
         self.check_keys()?;
         let target = self.target()?;
@@ -144,7 +144,7 @@ impl WebSearchSettings {
         })
     }
 
-    /// Checks the keys against the provider.
+    /// Checks that the provider supports the keys.
     fn check_keys(&self) -> Result<(), String> {
         let provider = self.provider.as_str();
         let has_fixed_url = self.provider.fixed_url().is_some();
@@ -177,7 +177,7 @@ impl WebSearchSettings {
         }
     }
 
-    /// The target of the requests.
+    /// Returns the target of the requests.
     fn target(&self) -> Result<RequestTarget, String> {
         let written = match (self.provider.fixed_url(), &self.url) {
             (Some(fixed_url), _) => fixed_url,
@@ -211,7 +211,7 @@ impl WebSearchSettings {
         Ok(target)
     }
 
-    /// The name of the header with the secret.
+    /// Returns the name of the header with the API key.
     fn header(&self) -> Result<String, String> {
         let line = self.header.as_deref().unwrap_or(self.provider.header());
         let (name, value) = line.split_once(':').unwrap_or((line, ""));
@@ -225,7 +225,7 @@ impl WebSearchSettings {
     }
 }
 
-/// Returns true for a valid secret and variable name.
+/// Returns true if `name` is a valid name of a secret.
 pub(super) fn is_name(name: &str) -> bool {
     let has_valid_start = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     let has_valid_chars = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -233,7 +233,7 @@ pub(super) fn is_name(name: &str) -> bool {
 }
 
 impl WebSearchEndpoint {
-    /// Adds the needs of the provider to a built-in tool that searches. Other tools declare their hosts themselves.
+    /// Sets the host and the secret of a built-in tool that uses the provider. Other tools declare hosts themselves.
     pub fn add_needs_to(&self, tool: &mut Tool) {
         if !uses_web_search(tool) {
             return;

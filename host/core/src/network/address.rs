@@ -1,4 +1,4 @@
-//! The class of an address, including every IPv4 address wrapped in an IPv6 address.
+//! Classification of addresses, including IPv4 addresses embedded in IPv6 addresses.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -6,14 +6,14 @@ use super::cidr::Cidr;
 use super::metadata;
 use super::special_addresses::{AddressRange, GLOBAL_V6, NAT64, UNALLOCATED, V4, V6};
 
-/// The scope of an address, in the order of strictness.
+/// The scope of an address, the least strict first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AddressScope {
     /// A host of the internet.
     Public,
-    /// This machine or a private network. `blockPrivateIPs` covers these.
+    /// This machine or a private network. Blocked by `blockPrivateIPs`.
     Local,
-    /// Not a host, or not reachable under any setting: multicast, reserved, documentation, tunnels.
+    /// Not the address of a host, blocked under any setting: multicast, reserved, documentation, tunnels.
     Never,
 }
 
@@ -22,17 +22,17 @@ pub enum AddressScope {
 pub struct AddressClass {
     /// The scope.
     pub scope: AddressScope,
-    /// The name in the registry.
+    /// The name of the address range in the registry.
     pub name: &'static str,
-    /// The document that defines it.
+    /// The document that defines the address range.
     pub source: &'static str,
-    /// The owner of the metadata service at this address. `blockMetadataEndpoints` covers these.
+    /// The name of the metadata service at this address, if any. Blocked by `blockMetadataEndpoints`.
     pub metadata: Option<&'static str>,
-    /// The IPv4 address that it wraps.
+    /// The embedded IPv4 address, if any.
     pub wraps: Option<Ipv4Addr>,
 }
 
-/// The class of an address in none of the tables.
+/// The class of addresses that are in none of the tables.
 const PUBLIC: AddressClass = AddressClass {
     scope: AddressScope::Public,
     name: "public",
@@ -41,8 +41,8 @@ const PUBLIC: AddressClass = AddressClass {
     wraps: None,
 };
 
-/// Classifies an address. Of the address and those that it wraps, the strictest class counts, and so does a metadata
-/// service at any of them.
+/// Classifies an address and the IPv4 addresses embedded in it. The result has the strictest scope of them all, and the
+/// metadata service at any of them.
 ///
 /// ```
 /// use mimir_core::network::{AddressScope, classify};
@@ -108,7 +108,8 @@ const NAT64_LOCAL: Cidr = Cidr::v6([0x64, 0xff9b, 1, 0, 0, 0, 0, 0], 48);
 const SIX_TO_FOUR: Cidr = Cidr::v6([0x2002, 0, 0, 0, 0, 0, 0, 0], 16);
 const TEREDO: Cidr = Cidr::v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 32);
 
-/// The IPv4 addresses to which packets could be unwrapped; some forms carry two.
+/// Returns the IPv4 addresses embedded in an IPv6 address, to which a tunnel or translator could forward packets. Some
+/// forms have two.
 fn wrapped_addresses(address: Ipv6Addr) -> [Option<Ipv4Addr>; 4] {
     let octets = address.octets();
     let v4_at = |from: usize| {
@@ -124,8 +125,8 @@ fn wrapped_addresses(address: Ipv6Addr) -> [Option<Ipv4Addr>; 4] {
         return only(v4_at(12));
     }
     if is_in(NAT64_LOCAL) {
-        // RFC 6052 section 2.2: the network chooses the prefix within this range. Under /48 and /56 the address skips
-        // octet 8, under /64 it follows it, under /96 it is at the end.
+        // RFC 6052 section 2.2: the network chooses the prefix within this range. With /48 and /56, the IPv4 address
+        // skips octet 8; with /64, it follows octet 8; with /96, it is at the end.
         let [_, _, _, _, _, _, a, b, _, c, d, e, f, ..] = octets;
         let [under_48, under_56, under_64] =
             [[a, b, c, d], [b, c, d, e], [c, d, e, f]].map(|octets| Some(octets.into()));
@@ -138,7 +139,7 @@ fn wrapped_addresses(address: Ipv6Addr) -> [Option<Ipv4Addr>; 4] {
         return only(v4_at(2));
     }
     if is_in(TEREDO) {
-        // RFC 4380 section 4: the server, and the client with all bits inverted.
+        // RFC 4380 section 4: the address of the server, and that of the client with all bits inverted.
         let client = v4_at(12).map(|client| Ipv4Addr::from_bits(!client.to_bits()));
         return [v4_at(4), client, None, None];
     }
@@ -149,7 +150,7 @@ fn wrapped_addresses(address: Ipv6Addr) -> [Option<Ipv4Addr>; 4] {
     }
 }
 
-/// An address in the form of [`wrapped_addresses`].
+/// Returns the result of [`wrapped_addresses`] for a single address.
 fn only(address: Option<Ipv4Addr>) -> [Option<Ipv4Addr>; 4] {
     [address, None, None, None]
 }

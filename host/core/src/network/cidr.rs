@@ -1,9 +1,9 @@
-//! A range of addresses.
+//! Address ranges.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::fmt;
 
-/// A network address with a prefix length.
+/// A range of addresses: a network address with a prefix length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Cidr {
     address: IpAddr,
@@ -11,7 +11,8 @@ pub struct Cidr {
 }
 
 impl Cidr {
-    /// The range that contains `address`; `None` if the prefix is longer than the address.
+    /// Creates the range of this prefix length that contains `address`. `None` if the prefix is longer than the
+    /// address.
     pub fn new(address: IpAddr, prefix: u8) -> Option<Self> {
         let (address, prefix) = match address {
             IpAddr::V4(v4) if prefix <= 32 => (IpAddr::V4(masked4(v4, prefix)), prefix),
@@ -39,12 +40,12 @@ impl Cidr {
         }
     }
 
-    /// Its first address.
+    /// Returns the first address.
     pub fn address(self) -> IpAddr {
         self.address
     }
 
-    /// Returns true if `address`, of the same family, is in the range.
+    /// Returns true if `address` is in the range. An address of the other family is not.
     pub fn contains(self, address: IpAddr) -> bool {
         match (self.address, address) {
             (IpAddr::V4(ours), IpAddr::V4(v4)) => masked4(v4, self.prefix) == ours,

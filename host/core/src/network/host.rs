@@ -1,9 +1,9 @@
-//! A host of a URL or of the settings: a name or an address, normalized.
+//! Hosts of URLs and settings: normalized names and addresses.
 
 use core::net::IpAddr;
 use std::fmt;
 
-/// A name in lower-case ASCII without a dot at its end, or an address. Equal hosts are equal values.
+/// A host: a name in lower-case ASCII without a trailing dot, or an address. Equal hosts are equal values.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum NetworkHost {
     /// A name, as it is sent to a resolver.
@@ -12,7 +12,7 @@ pub enum NetworkHost {
     Ip(IpAddr),
 }
 
-/// A text that is not a valid host.
+/// Reason why a text is not a valid host.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HostParseError {
     /// Neither a name by the rules of internationalised names nor an address.
@@ -23,9 +23,9 @@ pub enum HostParseError {
     Length,
 }
 
-/// RFC 1035 section 2.3.4, without the dot of the root.
+/// Maximum length of a name without the trailing dot (RFC 1035 section 2.3.4).
 const NAME_MAX: usize = 253;
-/// RFC 1035 section 2.3.4.
+/// Maximum length of a label (RFC 1035 section 2.3.4).
 const LABEL_MAX: usize = 63;
 
 impl NetworkHost {
@@ -74,7 +74,7 @@ impl NetworkHost {
         }
     }
 
-    /// Returns true if it can only be this machine: `localhost`, or a loopback address.
+    /// Returns true for `localhost` and loopback addresses, which can only be this machine.
     pub fn is_this_machine(&self) -> bool {
         match self {
             Self::Ip(address) => address.to_canonical().is_loopback(),
@@ -82,7 +82,7 @@ impl NetworkHost {
         }
     }
 
-    /// The address, if it is one.
+    /// Returns the address; `None` for a name.
     pub fn address(&self) -> Option<IpAddr> {
         match self {
             Self::Name(_) => None,

@@ -1,4 +1,4 @@
-//! The metadata services of clouds, which hand out the credentials of a machine.
+//! Cloud metadata services, which provide the credentials of a machine.
 
 use core::net::{IpAddr, Ipv6Addr};
 
@@ -52,8 +52,7 @@ const ADDRESSES: &[(Cidr, &str)] = &[
     ),
 ];
 
-/// Host names with the names of their services. Some resolve to a public address, and inside a cloud any of them may
-/// resolve.
+/// Host names with the names of their services. Some resolve to a public address, some only inside a cloud.
 const NAMES: &[(&str, &str)] = &[
     ("metadata", "the metadata service of Google Cloud"),
     (
@@ -84,7 +83,7 @@ const NAMES: &[(&str, &str)] = &[
     ("rancher-metadata", "the metadata service of Rancher"),
 ];
 
-/// The metadata service at an address.
+/// Returns the name of the metadata service at an address.
 pub(super) fn service_at(address: IpAddr) -> Option<&'static str> {
     ADDRESSES
         .iter()
@@ -92,7 +91,7 @@ pub(super) fn service_at(address: IpAddr) -> Option<&'static str> {
         .map(|(_, service)| *service)
 }
 
-/// The metadata service with a host name.
+/// Returns the name of the metadata service with this host name.
 pub(super) fn service_named(host: &NetworkHost) -> Option<&'static str> {
     let NetworkHost::Name(name) = host else {
         return None;
@@ -103,11 +102,12 @@ pub(super) fn service_named(host: &NetworkHost) -> Option<&'static str> {
         .map(|(_, service)| *service)
 }
 
-/// `fe80::/10` addresses may carry a zone in bits that are zero by the RFC.
+/// Clears the bits of a `fe80::/10` address that are zero by the RFC. They may contain a zone.
 pub(super) fn without_zone(address: Ipv6Addr) -> Ipv6Addr {
     let [first, .., e, f, g, h] = address.segments();
-    match address.is_unicast_link_local() {
-        true => Ipv6Addr::new(first & 0xffc0, 0, 0, 0, e, f, g, h),
-        false => address,
+    if address.is_unicast_link_local() {
+        Ipv6Addr::new(first & 0xffc0, 0, 0, 0, e, f, g, h)
+    } else {
+        address
     }
 }

@@ -1,4 +1,4 @@
-//! Host patterns of settings and needs.
+//! Host patterns in settings and needs.
 
 use core::net::IpAddr;
 use std::borrow::Cow;
@@ -12,16 +12,16 @@ use super::cidr::Cidr;
 use super::host::{HostParseError, NetworkHost};
 use super::target::{RequestTarget, UrlScheme};
 
-/// A host pattern, parsed once and compared as a type, never as text:
+/// A host pattern, parsed once and compared as a type, not as text:
 ///
 /// | pattern | means |
 /// |---|---|
 /// | `example.com` | this name, on every port, by http or https |
-/// | `*.example.com` | every name below it, however deep; **not** `example.com` itself |
+/// | `*.example.com` | every name below `example.com`, at any depth; **not** `example.com` itself |
 /// | `example.com:8443` | this name on this port |
-/// | `https://example.com` | this name by https on its default port, 443; `https://example.com:8443` on another |
-/// | `192.0.2.1`, `[2001:db8::1]` | this address, in a URL that names it as an address |
-/// | `10.0.0.0/8`, `[fd00::]/8` | every address of the range, likewise; `10.0.0.0/8:8080` on one port |
+/// | `https://example.com` | this name by https on port 443; `https://example.com:8443` on another port |
+/// | `192.0.2.1`, `[2001:db8::1]` | this address, in a URL with an address as its host |
+/// | `10.0.0.0/8`, `[fd00::]/8` | every address of the range, in such a URL; `10.0.0.0/8:8080` on one port |
 ///
 /// Names are parsed as in a URL: case, a trailing dot, full-width letters and the script do not matter
 /// (`BÜCHER.example` is `xn--bcher-kva.example`), and neither does the spelling of an address (`0x7f.1` is
@@ -48,12 +48,12 @@ enum HostMatcher {
     /// Every host; see [`HostPattern::any`].
     Any,
     Exactly(NetworkHost),
-    /// With the leading dot.
+    /// All names that end in this suffix, which begins with a dot.
     Below(Box<str>),
     Range(Cidr),
 }
 
-/// A text that is not a valid pattern.
+/// Error of a text that is not a valid pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{pattern}` is not a valid host pattern: {fault}")]
 pub struct HostPatternError {
@@ -77,17 +77,15 @@ enum HostPatternFault {
     Range,
     #[error("the address has bits beyond the prefix; the range is written {0}")]
     HostBits(Cidr),
-    #[error(
-        "a star is allowed only at the beginning, before a dot and a name, as in *.example.com"
-    )]
+    #[error("`*` is only supported at the beginning, before a dot and a name, as in *.example.com")]
     Star,
     #[error("to allow every host, set `mode: any`; only the needs of a tool may contain `*`")]
     Everything,
 }
 
 impl HostPattern {
-    /// Every host, for the needs of a tool that takes arbitrary URLs. It cannot be parsed from text, because lists of
-    /// hosts use `mode: any` instead, and it [names](Self::names) no host.
+    /// Creates a pattern for every host, for the needs of a tool that takes arbitrary URLs. It cannot be parsed from
+    /// text, because settings use `mode: any` instead.
     pub const fn any() -> Self {
         Self {
             scheme: None,
@@ -101,13 +99,12 @@ impl HostPattern {
         self.hosts == HostMatcher::Any
     }
 
-    /// Returns true if it matches a request by naming its host, a domain above it or a range: [`any`](Self::any) does
-    /// not.
+    /// Returns true if the pattern matches a request and is not [`any`](Self::any).
     pub fn names(&self, target: &RequestTarget) -> bool {
         !self.is_any() && self.matches(target)
     }
 
-    /// Returns true if it matches a request.
+    /// Returns true if the pattern matches a request.
     pub fn matches(&self, target: &RequestTarget) -> bool {
         self.scheme.is_none_or(|scheme| scheme == target.scheme())
             && self.port.is_none_or(|port| port == target.port())
@@ -139,7 +136,7 @@ impl HostPattern {
                 (parse_hosts(host)?, port)
             }
         };
-        // `https://example.com` is an origin, and an origin has one port.
+        // A pattern with a scheme is an origin, which has one port.
         let port = port.or(scheme.map(UrlScheme::default_port));
         Ok(Self {
             scheme,
@@ -167,14 +164,14 @@ fn parse_hosts(text: &str) -> Result<HostMatcher, HostPatternFault> {
     }
 }
 
-/// Splits a host from its port.
+/// Splits a text into the host and the port, if any.
 fn split_port(text: &str) -> Result<(&str, Option<u16>), HostPatternFault> {
-    let end = match text.starts_with('[') {
-        true => text
-            .find(']')
+    let end = if text.starts_with('[') {
+        text.find(']')
             .map(|at| at + 1)
-            .ok_or(HostPatternFault::Brackets)?,
-        false => text.find(':').unwrap_or(text.len()),
+            .ok_or(HostPatternFault::Brackets)?
+    } else {
+        text.find(':').unwrap_or(text.len())
     };
     let (host, tail) = text.split_at(end);
     match tail.strip_prefix(':') {
@@ -201,9 +198,10 @@ fn parse_range(address: &str, tail: &str) -> Result<(HostMatcher, Option<u16>), 
         .and_then(|inner| inner.strip_suffix(']'));
     let Ok(address) = inner.unwrap_or(address).parse::<IpAddr>() else {
         return Err(
-            match tail.bytes().all(|byte| byte.is_ascii_digit()) && !tail.is_empty() {
-                true => HostPatternFault::Range,
-                false => HostPatternFault::Path,
+            if tail.bytes().all(|byte| byte.is_ascii_digit()) && !tail.is_empty() {
+                HostPatternFault::Range
+            } else {
+                HostPatternFault::Path
             },
         );
     };

@@ -1,4 +1,4 @@
-//! The network policy: checks a request before any lookup, and again for every address.
+//! The network policy, which checks a request before the name lookup, and again for every address.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use super::target::RequestTarget;
 use super::verdict::{NetworkRefusal, NetworkVerdict};
 use crate::needs::HostNeed;
 
-/// The mode: the hosts that can be reached at all. In the order of strictness, the strictest first.
+/// The reachable hosts. In the order of strictness, the strictest first.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize, Serialize, JsonSchema,
 )]
@@ -23,10 +23,10 @@ use crate::needs::HostNeed;
 pub enum NetworkMode {
     /// No hosts.
     None,
-    /// The hosts of `allowedHosts`; a person approves others.
+    /// The hosts of `allowedHosts`. Other hosts need approval.
     #[default]
     Allowlist,
-    /// Every host that no other key blocks.
+    /// All hosts that no other key blocks.
     Any,
 }
 
@@ -35,31 +35,31 @@ pub enum NetworkMode {
 pub struct NetworkRules {
     /// The key of the block in messages, such as `network` or `tools.web_fetch.network`.
     pub key: String,
-    /// The hosts that can be reached at all.
+    /// The mode.
     pub mode: NetworkMode,
     /// The list of allowed hosts.
     pub allowed: Vec<AllowedHost>,
     /// Blocked ports.
     pub blocked_ports: Vec<u16>,
-    /// True if addresses of this machine and of private networks are blocked, unless they are named.
+    /// True if addresses of this machine and of private networks are blocked, unless they are listed as addresses.
     pub block_private: bool,
-    /// True if metadata services of clouds are blocked, even if they are named.
+    /// True if cloud metadata services are blocked, even if they are listed.
     pub block_metadata: bool,
-    /// Names with fixed addresses, without a lookup.
+    /// Host names with fixed addresses, which are not looked up.
     pub hosts: BTreeMap<NetworkHost, Vec<IpAddr>>,
-    /// Hosts that are reached at any address to which this machine resolves them, metadata services excepted. No
-    /// setting fills it: it is for hosts in the configuration of the person's other programs, such as npm's registry.
+    /// Hosts that are allowed at any resolved address, except for metadata services. Not a setting: for hosts in the
+    /// configuration of the user's other programs, such as npm's registry.
     pub as_resolved: Vec<HostPattern>,
-    /// Ports of `localhost` with servers of the session. No setting fills it.
+    /// Ports of `localhost` with servers of the session. Not a setting.
     pub served_ports: Vec<u16>,
 }
 
-/// An entry of the list of allowed hosts.
+/// An entry of `allowedHosts`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowedHost {
     /// The hosts.
     pub pattern: HostPattern,
-    /// The methods; `None` means all of them.
+    /// The allowed methods; `None` allows all.
     pub methods: Option<Vec<String>>,
 }
 
@@ -88,17 +88,18 @@ impl Default for NetworkRules {
     }
 }
 
-/// Network rules with caps on them. Each is checked by itself, and the strictest wins.
+/// Network rules, capped by other rules. Each set of rules is evaluated by itself, and the strictest verdict applies.
 ///
-/// An address of this machine or of a private network is reached only if one of these holds:
-/// - the URL names it as an address, and an entry of `allowedHosts` names that address or a range that contains it;
-/// - the URL names `localhost`, and an entry of `allowedHosts` names that too: it is always loopback, never looked up;
-/// - the URL names a host whose entry of `hosts` has that very address;
+/// An address of this machine or of a private network is allowed only if one of these conditions holds:
+/// - The host of the URL is the address, and `allowedHosts` lists the address or a range that contains it.
+/// - The host of the URL is `localhost`, and `allowedHosts` lists `localhost`, which is always loopback and never
+///   looked up.
+/// - The host of the URL has an entry in `hosts` with the address.
 /// - `blockPrivateIPs` is false.
 ///
-/// So a name that merely resolves to such an address is refused, even if the name is allowed. Metadata services are
-/// refused in all of these cases, unless `blockMetadataEndpoints` is false as well; addresses that are not hosts at
-/// all (multicast, reserved, documentation, old tunnels) are always refused.
+/// So a name that resolves to such an address is refused even if the name is allowed. Metadata services are refused in
+/// all these cases, unless `blockMetadataEndpoints` is false, too. Addresses that cannot be hosts (multicast, reserved,
+/// documentation, old tunnels) are always refused.
 ///
 /// ```
 /// use mimir_core::network::{NetworkPolicy, NetworkRules, RequestTarget, NetworkVerdict};
@@ -112,7 +113,8 @@ impl Default for NetworkRules {
 /// assert!(policy.judge(&target, "GET").is_allowed());
 /// assert!(policy.judge_address(&target, "93.184.215.14".parse()?).is_ok());
 /// assert!(policy.judge_address(&target, "10.0.0.1".parse()?).is_err());
-/// assert!(matches!(policy.judge(&RequestTarget::parse("https://else.example/")?, "GET"), NetworkVerdict::Unlisted(_)));
+/// let other = RequestTarget::parse("https://other.example/")?;
+/// assert!(matches!(policy.judge(&other, "GET"), NetworkVerdict::Unlisted(_)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,7 +130,7 @@ impl Default for NetworkPolicy {
 }
 
 impl NetworkPolicy {
-    /// A policy of these rules alone.
+    /// Creates a policy with these rules and no caps.
     pub fn new(own: NetworkRules) -> Self {
         Self {
             own,
@@ -136,8 +138,8 @@ impl NetworkPolicy {
         }
     }
 
-    /// Allows only the hosts and methods that a tool requested and was granted. It has no rules for ports and
-    /// addresses, so it is for [`Self::capped_by`].
+    /// Creates a policy that allows only the hosts and methods that were granted to a tool. It has no rules for ports
+    /// and addresses, so use it with [`Self::capped_by`].
     pub fn for_needs(key: impl Into<String>, needs: &[HostNeed]) -> Result<Self, HostPatternError> {
         let allowed = needs
             .iter()
@@ -153,7 +155,7 @@ impl NetworkPolicy {
         }))
     }
 
-    /// Caps the policy by another: a request must pass both.
+    /// Caps the policy by another policy. A request must pass both.
     #[must_use]
     pub fn capped_by(mut self, cap: Self) -> Self {
         self.caps.push(cap.own);
@@ -161,8 +163,8 @@ impl NetworkPolicy {
         self
     }
 
-    /// Adds the servers of a session at these ports of `localhost`: they are not hosts of this machine, and need not
-    /// be on the list. Rules that forbid the network, a port or a host by name apply to them too.
+    /// Sets the ports of `localhost` with servers of the session, which do not have to be listed. Rules that forbid the
+    /// network, a port or a host name apply to them, too.
     #[must_use]
     pub fn with_served_ports(mut self, ports: &[u16]) -> Self {
         for rules in std::iter::once(&mut self.own).chain(&mut self.caps) {
@@ -171,19 +173,19 @@ impl NetworkPolicy {
         self
     }
 
-    /// Returns true if a request goes to a server of the session, which is the only place that it may go to.
+    /// Returns true if a request is for a server of the session, and must be sent nowhere else.
     pub fn serves(&self, target: &RequestTarget) -> bool {
         self.layers().any(|rules| rules.serves(target))
     }
 
-    /// Adds entries to its own list, such as those that a person has granted. The caps stay unchanged.
+    /// Adds entries to the policy's own `allowedHosts`, such as those granted by a person. The caps stay unchanged.
     #[must_use]
     pub fn with_allowed(mut self, entries: impl IntoIterator<Item = AllowedHost>) -> Self {
         self.own.allowed.extend(entries);
         self
     }
 
-    /// Adds hosts that are reached at any address to which this machine resolves them. The caps stay unchanged.
+    /// Adds hosts that are allowed at any resolved address. The caps stay unchanged.
     #[must_use]
     pub fn with_as_resolved(mut self, hosts: impl IntoIterator<Item = HostPattern>) -> Self {
         let hosts: Vec<HostPattern> = hosts.into_iter().collect();
@@ -197,7 +199,7 @@ impl NetworkPolicy {
         std::iter::once(&self.own).chain(&self.caps)
     }
 
-    /// Checks a request by its URL and its method, before any lookup.
+    /// Checks a request by its URL and method, before the name lookup.
     pub fn judge(&self, target: &RequestTarget, method: &str) -> NetworkVerdict<'_> {
         let mut verdict = NetworkVerdict::Allowed(None);
         for rules in self.layers() {
@@ -207,7 +209,7 @@ impl NetworkPolicy {
                 (verdict, layer_verdict) => verdict.strictest(layer_verdict),
             };
         }
-        // Addresses that need no lookup are checked at once, for an early answer.
+        // Addresses that need no lookup are checked at once.
         let known_addresses = self.addresses(target);
         let refusal = known_addresses
             .iter()
@@ -219,13 +221,13 @@ impl NetworkPolicy {
         }
     }
 
-    /// Returns true if every layer allows the request, whatever its addresses are.
+    /// Returns true if the policy and its caps allow the request, without checking addresses.
     pub fn allows_by_lists(&self, target: &RequestTarget, method: &str) -> bool {
         self.layers()
             .all(|rules| rules.judge(target, method).is_allowed())
     }
 
-    /// Checks an address to which the host of `target` resolves. Of several, every one must pass.
+    /// Checks an address of the host of `target`. If the host has several addresses, each must pass.
     pub fn judge_address(
         &self,
         target: &RequestTarget,
@@ -242,7 +244,7 @@ impl NetworkPolicy {
                     .layers()
                     .find(|rules| rules.has_fixed_address(target, address))
                 {
-                    // An entry of one policy opens nothing in another.
+                    // An entry in `hosts` of one policy does not apply to its caps.
                     let key = &other.key;
                     refusal.reason = format!(
                         "{}; the entry in {key}.hosts applies to that policy only",
@@ -254,8 +256,8 @@ impl NetworkPolicy {
         })
     }
 
-    /// The addresses of a host that needs no lookup: an address itself, `localhost`, or a host with an entry in
-    /// `hosts`. Of several entries, that of the outermost cap counts.
+    /// Returns the addresses of a host that needs no lookup: an address, `localhost`, or a host with an entry in
+    /// `hosts`. An entry of an outer cap takes precedence.
     pub fn addresses(&self, target: &RequestTarget) -> Option<Vec<IpAddr>> {
         if let NetworkHost::Ip(address) = target.host() {
             return Some(vec![*address]);
@@ -271,7 +273,7 @@ impl NetworkPolicy {
 }
 
 impl AllowedHost {
-    /// The list entry of a granted need.
+    /// Creates the entry of a granted need.
     pub fn from_need(need: &HostNeed) -> Result<Self, HostPatternError> {
         Ok(Self {
             pattern: need.pattern()?,
@@ -343,7 +345,7 @@ impl NetworkRules {
         address: IpAddr,
         class: AddressClass,
     ) -> Result<(), NetworkRefusal> {
-        // Most addresses are allowed: the text is built for the others only.
+        // Lazy, because most addresses are allowed.
         let subject = || match target.host() {
             NetworkHost::Ip(_) => format!("`{address}`"),
             NetworkHost::Name(name) => format!("`{name}` leads to {address}, which"),
@@ -391,7 +393,7 @@ impl NetworkRules {
         target.host().is_this_machine() && self.served_ports.contains(&target.port())
     }
 
-    /// Returns true if these rules name this very address, and not just a name that resolves to it.
+    /// Returns true if these rules list the address itself, and not just a name that resolves to it.
     fn names_address(&self, target: &RequestTarget, address: IpAddr) -> bool {
         let listed = || self.allowed.iter().any(|entry| entry.pattern.names(target));
         match target.host() {
@@ -401,7 +403,7 @@ impl NetworkRules {
         }
     }
 
-    /// Returns true if an entry of `hosts` gives the host this address.
+    /// Returns true if an entry of `hosts` maps the host to this address.
     fn has_fixed_address(&self, target: &RequestTarget, address: IpAddr) -> bool {
         let addresses = self.hosts.get(target.host());
         addresses.is_some_and(|addresses| addresses.contains(&address))

@@ -1,8 +1,7 @@
-//! Ports of services that can mistake a request for one of their own.
+//! Ports of services that may interpret an HTTP request as commands of their own protocol.
 
-/// Ports that are refused unless the settings say otherwise: those of DESIGN section 8, those that the Fetch Standard
-/// (section 2.9, "port blocking") refuses because the protocol there can be spoken by accident in an HTTP request,
-/// and two more line protocols that are known to be driven that way, Redis and memcached. In order.
+/// Ports that are blocked by default, in order: those of DESIGN section 8, the blocked ports of the Fetch Standard
+/// (section 2.9, "port blocking"), and those of Redis and memcached, which execute lines of HTTP requests as commands.
 pub const BLOCKED_PORTS: &[u16] = &[
     1,     // tcpmux
     7,     // echo

@@ -1,13 +1,13 @@
-//! The special-purpose addresses, with their sources.
+//! Tables of special-purpose addresses, with their sources.
 //!
 //! Based on the IANA IPv4 and IPv6 Special-Purpose Address Registries (RFC 6890), with multicast, withdrawn ranges,
-//! and unallocated space. Registry entries marked globally reachable are included if they are anycast services
-//! answered by the nearest network: they host no web service.
+//! and unallocated space. Entries marked as globally reachable are included if they are anycast services of the nearest
+//! network, which do not host web services.
 
 use super::address::AddressScope::{self, Local, Never};
 use super::cidr::Cidr;
 
-/// One entry of a registry.
+/// An entry of a registry.
 #[derive(Debug)]
 pub(super) struct AddressRange {
     pub(super) range: Cidr,
@@ -46,7 +46,7 @@ const fn v6(
     }
 }
 
-/// IPv4. Where ranges overlap, the smaller one comes first.
+/// IPv4 ranges. Of overlapping ranges, the smaller one comes first.
 pub(super) const V4: &[AddressRange] = &[
     v4([0, 0, 0, 0], 8, Never, "this network", "RFC 791"),
     v4([10, 0, 0, 0], 8, Local, "private", "RFC 1918"),
@@ -87,7 +87,7 @@ pub(super) const V4: &[AddressRange] = &[
     v4([240, 0, 0, 0], 4, Never, "reserved", "RFC 1112"),
 ];
 
-/// IPv6. Where ranges overlap, the smaller one comes first.
+/// IPv6 ranges. Of overlapping ranges, the smaller one comes first.
 pub(super) const V6: &[AddressRange] = &[
     v6(
         [0, 0, 0, 0, 0, 0, 0, 0],
@@ -261,10 +261,11 @@ pub(super) const V6: &[AddressRange] = &[
     ),
 ];
 
-/// All space that IANA has allocated for global unicast. Anything neither above nor in here is unallocated.
+/// The range that IANA has allocated for global unicast. Addresses that are neither in the tables nor in this range are
+/// unallocated.
 pub(super) const GLOBAL_V6: Cidr = Cidr::v6([0x2000, 0, 0, 0, 0, 0, 0, 0], 3);
 
-/// The entry of an address that is neither listed nor global.
+/// The entry for unallocated addresses.
 pub(super) const UNALLOCATED: AddressRange = v6(
     [0, 0, 0, 0, 0, 0, 0, 0],
     0,
@@ -273,5 +274,5 @@ pub(super) const UNALLOCATED: AddressRange = v6(
     "RFC 4291",
 );
 
-/// NAT64: the address of an IPv4 host in IPv6-only networks. It is classified as that host.
+/// NAT64: addresses of IPv4 hosts in IPv6-only networks. They are classified as the embedded IPv4 address.
 pub(super) const NAT64: Cidr = Cidr::v6([0x64, 0xff9b, 0, 0, 0, 0, 0, 0], 96);

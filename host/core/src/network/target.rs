@@ -1,4 +1,4 @@
-//! The target of a request: a parsed and normalized URL.
+//! Targets of requests: parsed and normalized URLs.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub enum UrlScheme {
 }
 
 impl UrlScheme {
-    /// The spelling in a URL.
+    /// Returns the spelling in a URL.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -24,7 +24,7 @@ impl UrlScheme {
         }
     }
 
-    /// The default port.
+    /// Returns the default port.
     pub const fn default_port(self) -> u16 {
         match self {
             Self::Http => 80,
@@ -39,7 +39,7 @@ impl UrlScheme {
     }
 }
 
-/// Scheme, host and port: the unit that credentials are bound to.
+/// Scheme, host and port of a URL. Credentials are bound to an origin.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct UrlOrigin {
     /// The scheme.
@@ -60,7 +60,7 @@ impl fmt::Display for UrlOrigin {
     }
 }
 
-/// A text that is not a requestable URL.
+/// Reason why a text is not a valid URL of a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
     /// A relative URL.
@@ -69,7 +69,7 @@ pub enum UrlError {
     /// An unsupported scheme.
     #[error("`{0}` URLs cannot be requested; use http or https")]
     Scheme(String),
-    /// A name or password in the URL.
+    /// A user name or password in the URL.
     #[error("the URL has a user name or password before its host; put credentials into a header")]
     Userinfo,
     /// Characters that URL parsers treat differently.
@@ -80,7 +80,7 @@ pub enum UrlError {
     /// An invalid host.
     #[error("the host of the URL is not valid: {0}")]
     Host(#[from] HostParseError),
-    /// Any other fault.
+    /// Any other error of the URL parser.
     #[error("the URL is not valid: {0}")]
     Invalid(String),
     /// Longer than servers accept.
@@ -89,7 +89,7 @@ pub enum UrlError {
 }
 
 impl UrlError {
-    /// The stable name of the fault.
+    /// Returns the stable name of the error.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Scheme(_) => "unsupported-scheme",
@@ -101,10 +101,10 @@ impl UrlError {
     }
 }
 
-/// Maximum bytes of a URL: servers accept request lines of about 8 KB.
+/// Maximum length of a URL in bytes. Servers accept request lines of about 8 KB.
 const URL_MAX: usize = 8 << 10;
 
-/// The target of a request. Created only from a text that every parser understands in the same way.
+/// The target of a request. It can only be created from text that every URL parser understands in the same way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestTarget {
     url: Url,
@@ -123,7 +123,7 @@ impl RequestTarget {
     /// # Ok::<(), UrlError>(())
     /// ```
     pub fn parse(text: &str) -> Result<Self, UrlError> {
-        // Only `join` accepts spaces: servers send them in redirects.
+        // Only `join` accepts spaces, because servers send them in redirects.
         if text.contains(' ') {
             return Err(UrlError::Ambiguous);
         }
@@ -167,27 +167,27 @@ impl RequestTarget {
         Ok(Self { url, origin })
     }
 
-    /// The URL, normalised, without a fragment.
+    /// Returns the normalized URL without a fragment.
     pub fn url(&self) -> &Url {
         &self.url
     }
 
-    /// Scheme, host and port.
+    /// Returns scheme, host and port.
     pub fn origin(&self) -> &UrlOrigin {
         &self.origin
     }
 
-    /// The scheme.
+    /// Returns the scheme.
     pub fn scheme(&self) -> UrlScheme {
         self.origin.scheme
     }
 
-    /// The host.
+    /// Returns the host.
     pub fn host(&self) -> &NetworkHost {
         &self.origin.host
     }
 
-    /// The port.
+    /// Returns the port.
     pub fn port(&self) -> u16 {
         self.origin.port
     }
@@ -199,7 +199,7 @@ impl fmt::Display for RequestTarget {
     }
 }
 
-/// Rejects everything that a browser would silently repair: other parsers understand it differently.
+/// Rejects text that browsers repair silently, because other URL parsers understand it differently.
 fn reject_ambiguous(text: &str) -> Result<(), UrlError> {
     if text.len() > URL_MAX {
         return Err(UrlError::Long);

@@ -7,21 +7,21 @@ use super::pattern::HostPattern;
 /// The verdict on a request, in the order of strictness.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NetworkVerdict<'p> {
-    /// Allowed, provided that its addresses are, too. Holds the list entry that allows it, if one was needed.
+    /// Allowed if its addresses are allowed, too. Has the list entry that allows the request, if any.
     Allowed(Option<&'p HostPattern>),
-    /// Neither listed nor forbidden: a person may approve this request.
+    /// Neither listed nor forbidden. A person may approve the request.
     Unlisted(NetworkRefusal),
-    /// Forbidden; a person cannot approve it.
+    /// Forbidden. A person cannot approve the request.
     Refused(NetworkRefusal),
 }
 
 impl NetworkVerdict<'_> {
-    /// Returns true if it may be sent.
+    /// Returns true if the request may be sent.
     pub fn is_allowed(&self) -> bool {
         matches!(self, Self::Allowed(_))
     }
 
-    /// The refusal, if any.
+    /// Returns the refusal, if any.
     pub fn refusal(&self) -> Option<&NetworkRefusal> {
         match self {
             Self::Allowed(_) => None,
@@ -29,7 +29,7 @@ impl NetworkVerdict<'_> {
         }
     }
 
-    /// The stricter of two verdicts; the first if equal.
+    /// Returns the stricter of two verdicts; `self` if they are equally strict.
     #[must_use]
     pub fn strictest(self, other: Self) -> Self {
         let rank = |verdict: &Self| match verdict {
@@ -45,7 +45,7 @@ impl NetworkVerdict<'_> {
     }
 }
 
-/// The reason why a request is not sent.
+/// Reason why a request is not sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkRefusal {
     /// The key of the rule, such as `network.blockedPorts`.

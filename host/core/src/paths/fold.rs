@@ -10,7 +10,7 @@ use unicode_normalization::UnicodeNormalization;
 
 use crate::text::is_ignorable;
 
-/// Folds one path component for comparison. A plain lower-case ASCII name is not copied.
+/// Folds one path component for comparison. Lower-case ASCII names are not copied.
 pub(super) fn fold(name: &str) -> Cow<'_, str> {
     if name.is_ascii() {
         let trimmed = trim(name);
@@ -19,7 +19,7 @@ pub(super) fn fold(name: &str) -> Cow<'_, str> {
         }
         return Cow::Borrowed(trimmed);
     }
-    // Lower, upper, lower: the detour by upper case joins names that only full case folding joins (ẞ ß ss, σ ς).
+    // Upper-casing in between folds names that only full case folding makes equal (ẞ ß ss, σ ς).
     let folded: String = name
         .chars()
         .filter(|&c| !is_ignorable(c))
@@ -33,7 +33,7 @@ pub(super) fn fold(name: &str) -> Cow<'_, str> {
     Cow::Owned(trim(&folded).to_owned())
 }
 
-/// Windows drops dots and spaces at the end of a name; a name of nothing else stays unchanged.
+/// Removes trailing dots and spaces, as Windows does. A name that has nothing else stays unchanged.
 fn trim(name: &str) -> &str {
     let trimmed = name.trim_end_matches(['.', ' ']);
     if trimmed.is_empty() { name } else { trimmed }

@@ -1,13 +1,13 @@
 //! Matches many patterns against one path, component by component.
 //!
-//! Each pattern is a sequence of names and `**`. A walk down a path tracks the *live* positions: the progress in each
-//! pattern. So one walk answers both "does a rule match here" and "could a rule match below, because of this path".
+//! Each pattern is a sequence of names and `**`. A walk down a path tracks the *live* positions: how far the path has
+//! matched each pattern. So a single walk finds both the rules that match the path and those that may match below it.
 
 use super::PathPatternError;
 use super::fold::fold;
 use super::name_index::{ComponentRef, NameIndex};
 
-/// Enough for any list that a person writes; a position fits into four bytes.
+/// Maximum number of rules: more than anyone writes by hand, and a rule index fits into 16 bits.
 const MAX_RULES: usize = 4096;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,8 +23,8 @@ enum PatternComponent {
 pub(super) struct PathPattern(Vec<PatternComponent>);
 
 impl PathPattern {
-    /// Parses a gitignore-like glob: without an inner `/` it matches at any depth, with one it is anchored at the
-    /// root.
+    /// Parses a glob as in a `.gitignore`: a glob without an inner `/` matches at any depth, any other is anchored at
+    /// the root.
     pub(super) fn parse(glob: &str) -> Result<Self, PathPatternError> {
         let error = |reason| PathPatternError::Malformed {
             pattern: glob.to_owned(),
@@ -34,7 +34,7 @@ impl PathPattern {
         let anchored = body.contains('/');
         let body = body.strip_prefix('/').unwrap_or(body);
         if body.is_empty() {
-            return Err(error("it names nothing"));
+            return Err(error("the path is empty"));
         }
         let mut components = if anchored {
             Vec::new()
@@ -49,7 +49,7 @@ impl PathPattern {
                 name if name.contains(['*', '?', '[', ']', '{', '}', '\\']) => {
                     if name.ends_with(['.', ' ']) {
                         return Err(error(
-                            "a wildcard part ends in a dot or a space, which no name does",
+                            "a part with wildcards must not end in a dot or a space",
                         ));
                     }
                     PatternComponent::Name {
@@ -67,7 +67,7 @@ impl PathPattern {
         Ok(Self(components))
     }
 
-    /// Returns true if it begins with `**`, so that it can match at any depth.
+    /// Returns true if the pattern begins with `**`, so that it can match at any depth.
     pub(super) fn matches_any_depth(&self) -> bool {
         self.0.first() == Some(&PatternComponent::Deep)
     }
@@ -92,17 +92,17 @@ impl PathPattern {
     }
 }
 
-/// The progress of a path in a rule's pattern.
+/// The position that a path has reached in a rule's pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct MatchState {
     pub(super) rule: u16,
-    /// The position that the next component is compared with.
+    /// The index of the pattern component for the next path component.
     component: u16,
-    /// True if the last component was matched by name, and not by `**`.
+    /// True if the last path component was matched by a name, not by `**`.
     pub(super) named: bool,
 }
 
-/// All compiled patterns. A rule is the index of its pattern.
+/// All compiled patterns. A rule is identified by the index of its pattern.
 #[derive(Debug, Default)]
 pub(super) struct PathMatcher {
     patterns: Vec<PathPattern>,
@@ -165,7 +165,7 @@ pub(super) struct PathWalk {
 }
 
 impl PathWalk {
-    /// Enters the component `name`, and replaces `hits` by the rules that match the path so far.
+    /// Enters the component `name`. Replaces `hits` by the rules that match the path so far.
     pub(super) fn enter(&mut self, matcher: &PathMatcher, name: &str, hits: &mut Vec<u16>) {
         let name = fold(name);
         hits.clear();
@@ -194,7 +194,7 @@ impl PathWalk {
         self.depth += 1;
     }
 
-    /// Advances a rule whose name at `step` matched, if the walk had reached that position.
+    /// Advances the rule whose name at `step` has matched, if the walk had reached that position.
     fn advance(
         &self,
         matcher: &PathMatcher,
@@ -234,12 +234,12 @@ impl PathWalk {
         }
     }
 
-    /// Returns the rules that could match below because of this path. Names that match at any depth are not included.
+    /// Returns the rules that may match below because of this path. Names that match at any depth are not included.
     pub(super) fn live(&self) -> &[MatchState] {
         &self.live
     }
 
-    /// Returns the sorted positions alone: two walks with equal positions have equal verdicts for everything below.
+    /// Returns the sorted positions. Two walks with equal positions have equal verdicts for everything below.
     pub(super) fn state_positions(&self) -> Vec<(u16, u16)> {
         let mut positions: Vec<_> = self
             .live

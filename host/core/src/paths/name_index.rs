@@ -1,23 +1,23 @@
-//! All names of all patterns, matched against one component at a time.
+//! An index of the names in all patterns, matched against one path component at a time.
 //!
-//! It runs for every component of every path of a plugin, so the common forms are fast: a plain name is looked up in a
-//! hash table, `start*end` is compared at both ends, and only the rest goes to the glob set.
+//! The index is used for every component of every path that a plugin accesses, so the common forms are fast: plain
+//! names are looked up in a hash table, `start*end` is compared at both ends, and only other globs use the glob set.
 
 use super::PathPatternError;
 use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
 use std::collections::HashMap;
 
-/// A name in a pattern: the index of its rule and of the component.
+/// A name in a pattern: the indexes of the rule and of the component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ComponentRef {
     pub(super) rule: u16,
     pub(super) component: u16,
 }
 
-/// `start*end`.
+/// A glob of the form `start*end`.
 #[derive(Debug)]
 struct AffixPattern {
-    /// The first byte of `start` and the last of `end`, which rule out nearly every name.
+    /// The first byte of `start` and the last byte of `end`, which rule out nearly all names.
     outer: (Option<u8>, Option<u8>),
     start: Box<str>,
     end: Box<str>,
@@ -52,7 +52,7 @@ pub(super) struct NameIndex {
 }
 
 impl NameIndex {
-    /// Compiles the names, folded, each with a flag for globs and its position.
+    /// Compiles folded names, each with a flag for globs and a position.
     pub(super) fn compile<'n>(
         names: impl Iterator<Item = (&'n str, bool, ComponentRef)>,
     ) -> Result<Self, PathPatternError> {
@@ -92,7 +92,7 @@ impl NameIndex {
         Ok(compiled)
     }
 
-    /// Calls `on_match` with every position of the folded `name`.
+    /// Calls `on_match` with every position that matches the folded `name`.
     pub(super) fn find(&self, name: &str, mut on_match: impl FnMut(ComponentRef)) {
         for step in self.plain.get(name).into_iter().flatten() {
             on_match(*step);
@@ -115,7 +115,7 @@ impl NameIndex {
     }
 }
 
-/// Splits a glob with one `*` and no other special character.
+/// Splits a glob with one `*` and no other special character at the `*`.
 fn split_at_star(glob: &str) -> Option<(&str, &str)> {
     let (start, end) = glob.split_once('*')?;
     let has_wildcard = |text: &str| text.contains(['*', '?', '[', ']', '{', '}', '\\']);

@@ -1,12 +1,12 @@
-//! Files that agents, editors and build tools obey by themselves, and that a call may change all the same: a project has
-//! good reasons to change each of them. Those that a call made or changed are named in its outcome and its audit record.
+//! Files that agents, editors and build tools execute or follow automatically, but that a call may change, because a
+//! project has good reasons to change them. The outcome and the audit record of a call name those that it changed.
 //!
-//! Out of scope: files that no tool may change (see the rules of [`super::PathRules`]), and files that take effect when a
-//! person asks for it, such as `Makefile`.
+//! Out of scope: files that no tool may change (see [`super::PathRules`]), and files that only take effect at a
+//! person's request, such as `Makefile`.
 
 use crate::text::visible;
 
-/// Names that are obeyed in any folder; in lower case, sorted.
+/// Names of such files in any folder, in lower case, sorted.
 const BY_NAME: [&str; 58] = [
     ".augment-guidelines",
     ".bunfig.toml",
@@ -68,7 +68,7 @@ const BY_NAME: [&str; 58] = [
     "warp.md",
 ];
 
-/// Folders and names that are obeyed together, in lower case.
+/// Folders and names of such files, in lower case.
 const IN_FOLDER: [(&str, &str); 10] = [
     (".cargo", "config"),
     (".cargo", "config.toml"),
@@ -82,7 +82,7 @@ const IN_FOLDER: [(&str, &str); 10] = [
     (".mvn", "maven.config"),
 ];
 
-/// Folders whose files are all obeyed, in lower case.
+/// Folders in which all files are such files, in lower case.
 const FOLDERS: [&str; 9] = [
     ".clinerules",
     ".github/agents",
@@ -95,9 +95,9 @@ const FOLDERS: [&str; 9] = [
     ".yarn/releases",
 ];
 
-/// Returns true if agents or build tools obey a file of this name in this folder by themselves.
+/// Returns true if agents or build tools execute or follow a file of this name in this folder automatically.
 pub fn is_obeyed(folder: &str, name: &str) -> bool {
-    // Some file systems ignore case, and some agents.
+    // Some file systems and some agents ignore case.
     let (folder, name) = (folder.to_lowercase(), name.to_lowercase());
     let is_in = |other: &str| {
         folder == other
@@ -115,7 +115,7 @@ pub fn is_obeyed(folder: &str, name: &str) -> bool {
 /// Maximum number of paths in a note.
 const NAMED_MAX: usize = 8;
 
-/// Returns the note for the outcome of a call that made or changed these files.
+/// Returns the note for the outcome of a call that created or changed these files.
 pub fn obeyed_note(paths: &[String]) -> String {
     let named = paths.iter().take(NAMED_MAX);
     let named: Vec<_> = named.map(|path| format!("`{}`", visible(path))).collect();
@@ -124,7 +124,7 @@ pub fn obeyed_note(paths: &[String]) -> String {
         more => format!(" and {more} more"),
     };
     format!(
-        "made or changed, and obeyed by agents or tools from now on: {}{more}; read it before you go on",
+        "created or changed, and obeyed by agents or tools from now on: {}{more}; review before you continue",
         named.join(", ")
     )
 }

@@ -1,11 +1,11 @@
 //! The built-in path rules, as data.
 //!
-//! Read-only paths are those that another program *runs* or *obeys* automatically the next time a person opens a
-//! shell, an editor, an agent or git: a tool that could write them would have left its sandbox. Text that only informs
-//! a model (`AGENTS.md`, `.cursorrules`) and files that run when a person asks for it (`package.json`, `Makefile`) are
-//! a tool's normal work and stay writable. Hidden paths contain secrets.
+//! Read-only paths are files that another program executes or follows automatically the next time a person opens a
+//! shell, an editor, an agent or git: a tool that could write them could escape its sandbox. Text that only informs a
+//! model (`AGENTS.md`, `.cursorrules`) and files that run at a person's request (`package.json`, `Makefile`) are part
+//! of a tool's normal work and stay writable. Hidden paths contain secrets.
 
-/// Never created, changed, removed, renamed or linked by a tool.
+/// Paths that tools cannot create, change, remove, rename or link.
 pub(super) const READ_ONLY: &[&str] = &[
     // Mimir's own files: only a person may change settings, grants and tools.
     ".mimir",
@@ -93,16 +93,16 @@ pub(super) const READ_ONLY: &[&str] = &[
     ".idea",
 ];
 
-/// Read-only unless it is a directory: a `.git` file redirects git to an arbitrary folder, and git treats a folder
-/// with a `HEAD` as a repository whose `config` it obeys. Inside `.git` the config is protected already. These rules
-/// precede the others, so that the exception opens nothing else.
+/// Paths that are read-only unless they are directories. A `.git` file redirects git to an arbitrary folder, and git
+/// treats a folder with a `HEAD` as a repository and follows its `config`. The exception is safe, because the config in
+/// `.git` is protected by other rules, which follow these and so take precedence.
 pub(super) const READ_ONLY_LEAF: &[&str] = &[".git", "HEAD", "!**/.git/HEAD"];
 
-/// Private state of mimir: the audit log, approvals, and the storage of each plugin. Memories are hidden, too: a
-/// memory is only as trusted as its author, whom only the memory tools know.
+/// Private state of mimir: the audit log, approvals, and the stored values of plugins. Memories are hidden, too,
+/// because only the memory tools know a memory's author, which determines its trust level.
 pub(super) const HIDDEN: &[&str] = &["**/.mimir/state", "**/.mimir/memory"];
 
-/// Secret files, followed by their exceptions. `id_*` of the design is spelled out, so that `id_map.rs` stays visible.
+/// Secret files and their exceptions. `id_*` is spelled out, so that files like `id_map.rs` stay visible.
 pub(super) const SECRETS: &[&str] = &[
     ".env",
     ".env.*",

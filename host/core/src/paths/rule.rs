@@ -1,24 +1,24 @@
-//! One path rule: its protection, its layer, and the text that a refusal quotes.
+//! Path rules: the protection, the layer, and the text quoted in refusals.
 
 use std::fmt;
 
 /// The protection of a path, from the weakest to the strictest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProtectionLevel {
-    /// May be read and listed; never created, changed, removed, renamed or linked.
+    /// Can be read and listed, but not created, changed, removed, renamed or linked.
     ReadOnly,
-    /// No access at all; listings omit it.
+    /// Cannot be accessed, and is omitted from listings.
     Hidden,
 }
 
 /// The layer of a rule, which determines who can lift it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PathRuleLayer {
-    /// Always on; cannot be lifted.
+    /// Built-in rules, which cannot be lifted.
     Protected,
-    /// Files that hold secrets; a person lifts one by its exact path.
+    /// Built-in rules for secret files. A person can lift them for single files by exact path.
     Secrets,
-    /// A person's `deny` globs; only a `!` glob of the same list lifts one.
+    /// A person's `deny` globs. Only a `!` glob in the same list lifts them.
     Denied,
 }
 
@@ -33,24 +33,24 @@ pub struct PathRule {
     pub(super) text: Box<str>,
     pub(super) protection: ProtectionLevel,
     pub(super) layer: PathRuleLayer,
-    /// True for an exception, which lifts earlier rules of its layer.
+    /// True for an exception, which lifts earlier rules of the layer.
     pub(super) is_exception: bool,
-    /// True if it matches only the exact path, and only if that is not a directory.
+    /// True if the rule matches only exact paths, and only if they are not directories.
     pub(super) leaf: bool,
 }
 
 impl PathRule {
-    /// The original text of the rule, with the `!` of an exception.
+    /// Returns the rule as written, with the `!` of an exception.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The protection of matching paths.
+    /// Returns the protection of matching paths.
     pub fn protection(&self) -> ProtectionLevel {
         self.protection
     }
 
-    /// The layer of the rule.
+    /// Returns the layer of the rule.
     pub fn layer(&self) -> PathRuleLayer {
         self.layer
     }

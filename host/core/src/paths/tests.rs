@@ -19,7 +19,7 @@ fn denied(globs: &[&str]) -> PathRules {
 #[test]
 fn path_rules_protected_match_their_own_text() {
     let rules = PathRules::protected();
-    assert!(rules.rules().len() > 80, "the tables are there");
+    assert!(rules.rules().len() > 80, "rules are missing");
     for rule in rules.rules().iter().filter(|rule| !rule.is_exception) {
         let example = rule.text().replace("**/", "some/").replace('*', "x");
         assert!(
@@ -227,9 +227,9 @@ fn path_rules_reveal_secrets_files_by_exact_path_only() {
     assert!(read_only(&rules, ".mimir/x"));
     assert!(hidden(&rules, ".mimir/state/x"));
     let rules = rules.deny([".env"]).expect("glob");
-    assert!(hidden(&rules, ".env"), "what a person denied stays denied");
+    assert!(hidden(&rules, ".env"), "a denied path was revealed");
     let rules = PathRules::protected().reveal(["*"]).expect("a path");
-    assert!(hidden(&rules, ".env"), "a wildcard reveals nothing");
+    assert!(hidden(&rules, ".env"), "a wildcard revealed a path");
     assert!(PathRules::protected().reveal(["../x"]).is_err());
 }
 

@@ -1,8 +1,8 @@
-//! The cost of checking one value against a schema, estimated in advance: the library cannot be interrupted, and its
+//! Estimates the cost of validating a value before it is validated, because the library cannot be interrupted, and its
 //! thread has other calls to serve.
 //!
-//! Two operations are bounded. *Deciding* whether a value matches: the library caches the results of recursive schemas.
-//! *Listing* all failures: the library caches nothing, and recursive alternatives can take forever.
+//! Two operations are bounded: *deciding* if a value matches, for which the library caches results of recursive
+//! schemas, and *listing* all failures, for which it caches nothing, so that recursive alternatives can take forever.
 
 use std::collections::HashMap;
 
@@ -10,37 +10,37 @@ use serde_json::Value;
 
 use super::shape::{SchemaShape, Subschema};
 
-/// Maximum steps of deciding: about a third of a second.
+/// Maximum number of steps for deciding: about a third of a second.
 const DECIDING_MAX: u64 = 20_000_000;
 
-/// Maximum steps of estimating the cost. Each may be cached, in some 100 bytes.
+/// Maximum number of steps for estimating. Each step may add a cache entry of about 100 bytes.
 const ESTIMATING_MAX: u64 = 2_000_000;
 
-/// Maximum steps of listing all failures; each may be a failure, which takes memory.
+/// Maximum number of steps for listing all failures. Each step may produce a failure, which takes memory.
 const LISTING_MAX: u64 = 200_000;
 
-/// Maximum nesting of schemas and values: the library recurses, on a stack of 2 MiB. A value parsed from JSON is
-/// nested at most 128 deep, and a schema for any JSON has two schemas for each of its levels.
+/// Maximum nesting of schemas and values, because the library recurses on a stack of 2 MiB. A value parsed from JSON is
+/// nested at most 128 deep, and a schema for arbitrary JSON has two schemas per level.
 const NESTING_MAX: usize = 512;
 
 /// Bytes of text that count as one step.
 const BYTES_PER_STEP: usize = 64;
 
-/// The cost of checking a value, in steps.
+/// The cost of validating a value, in steps.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ValidationCost {
-    /// Deciding, where the library caches results of recursive schemas.
+    /// Steps for deciding if results of recursive schemas are cached.
     deciding: u64,
-    /// Deciding, where it caches nothing.
+    /// Steps for deciding without a cache.
     uncached: u64,
-    /// Finding the evaluated members.
+    /// Steps for finding the evaluated members.
     marking: u64,
-    /// Listing all failures.
+    /// Steps for listing all failures.
     pub(super) listing: u64,
 }
 
 impl ValidationCost {
-    /// The cost of the keywords of one schema, without the schemas that it applies.
+    /// Creates the cost of a schema's own keywords, without its subschemas.
     pub(super) fn of_keywords(steps: u64) -> Self {
         Self {
             deciding: steps,
@@ -49,21 +49,22 @@ impl ValidationCost {
         }
     }
 
-    /// Adds a schema that is applied to the same value.
+    /// Adds a subschema that is applied to the same value.
     pub(super) fn add_same_value(&mut self, part: ValidationCost) {
         let mark = part.uncached.saturating_add(part.marking);
         self.marking = self.marking.saturating_add(mark);
         self.add_part(part);
     }
 
-    /// Adds a schema that is applied to a part of the value.
+    /// Adds a subschema that is applied to a part of the value.
     pub(super) fn add_part(&mut self, part: ValidationCost) {
         self.deciding = self.deciding.saturating_add(part.deciding);
         self.uncached = self.uncached.saturating_add(part.uncached);
         self.listing = self.listing.saturating_add(part.listing);
     }
 
-    /// Completes the cost after all schemas are added. `unevaluated`: the schema depends on the evaluated members.
+    /// Completes the cost after all subschemas are added. `unevaluated` is true if the schema depends on the evaluated
+    /// members.
     pub(super) fn finish(&mut self, unevaluated: bool) {
         if unevaluated {
             self.uncached = self.uncached.saturating_add(self.marking);
@@ -72,19 +73,19 @@ impl ValidationCost {
     }
 }
 
-/// The permitted kind of check for a value.
+/// The permitted kind of validation for a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ValidationMode {
-    /// Check the value, and list the failures.
+    /// Validate, and list the failures.
     ListFailures,
-    /// Only check it.
+    /// Only decide if the value matches.
     Decide,
-    /// Skip it: it would take too long.
+    /// Do not validate, because it would take too long.
     Skip,
 }
 
 impl SchemaShape {
-    /// Chooses the kind of check for this value.
+    /// Chooses the kind of validation for a value.
     pub(super) fn mode_for(&self, value: &Value) -> ValidationMode {
         let listing = self.listing_bound(value);
         match listing {
@@ -95,7 +96,7 @@ impl SchemaShape {
         match self.walk(value) {
             Some(cost) if cost.listing <= LISTING_MAX => ValidationMode::ListFailures,
             Some(cost) if cost.listing <= DECIDING_MAX => ValidationMode::Decide,
-            // Members evaluated by other schemas are recomputed each time.
+            // The library does not cache the evaluated members.
             Some(cost) if !self.unevaluated && cost.deciding <= DECIDING_MAX => {
                 ValidationMode::Decide
             }
@@ -103,7 +104,7 @@ impl SchemaShape {
         }
     }
 
-    /// Upper bound of the steps of a check that lists all failures.
+    /// Returns an upper bound of the steps of a validation that lists all failures.
     pub(super) fn steps(&self, value: &Value) -> u64 {
         let exact = || self.walk(value).map_or(u64::MAX, |cost| cost.listing);
         self.listing_bound(value)
@@ -111,8 +112,8 @@ impl SchemaShape {
             .unwrap_or_else(exact)
     }
 
-    /// Upper bound of the steps of listing all failures, if it follows without looking at the value's members: every
-    /// schema, unfolded, meets every part of the value at most once.
+    /// Returns an upper bound of the steps of listing all failures, based on the size of the value alone: each unfolded
+    /// schema is applied to each part of the value at most once. `None` for recursive schemas.
     fn listing_bound(&self, value: &Value) -> Option<u64> {
         Some(self.unfolded?.saturating_mul(size(value)))
     }
@@ -127,7 +128,7 @@ impl SchemaShape {
     }
 }
 
-/// The number of nested values including the value itself, weighted by length.
+/// Returns the number of nested values, including the value itself, weighted by length.
 pub(super) fn size(value: &Value) -> u64 {
     let inside: u64 = match value {
         Value::String(text) => (text.len() / BYTES_PER_STEP) as u64,
@@ -141,23 +142,23 @@ pub(super) fn size(value: &Value) -> u64 {
     inside + 1
 }
 
-/// Follows the library's traversal, assuming that no keyword ever ends it early.
+/// Follows the library's traversal, assuming that no keyword ends it early.
 struct CostWalk<'a> {
     parts: &'a [Subschema],
-    /// Cached costs of a schema on a list or an object.
+    /// Costs of shared schemas for lists and objects.
     cache: HashMap<(usize, *const Value), ValidationCost>,
     steps: u64,
 }
 
 impl CostWalk<'_> {
-    /// The cost; `None` if it takes too long to compute.
+    /// Computes the cost of a subschema for a value. `None` if computing it takes too long.
     fn cost(&mut self, at: usize, value: &Value, depth: usize) -> Option<ValidationCost> {
         self.steps += 1;
         if self.steps > ESTIMATING_MAX || depth > NESTING_MAX {
             return None;
         }
         let part = &self.parts[at];
-        // The library caches nothing for texts and numbers either.
+        // As in the library, nothing is cached for texts and numbers.
         let is_cached = part.shared && (value.is_array() || value.is_object());
         let key = (at, std::ptr::from_ref(value));
         if is_cached && let Some(cost) = self.cache.get(&key) {
@@ -211,7 +212,7 @@ impl CostWalk<'_> {
         Some(cost)
     }
 
-    /// The subschemas applied to the member of this name.
+    /// Returns the subschemas applied to the member of this name.
     fn applied_to_member(&mut self, part: &Subschema, name: &str) -> Vec<usize> {
         let mut applied: Vec<usize> = part.by_name.get(name).copied().into_iter().collect();
         self.steps += part.by_pattern.len() as u64;
@@ -225,7 +226,7 @@ impl CostWalk<'_> {
             .iter()
             .filter(|(pattern, _)| matches(pattern));
         applied.extend(matched.map(|(_, part)| *part));
-        // It is not known here which members remain unevaluated: all are counted that no other subschema applies to.
+        // The unevaluated members are not known here, so all members without another subschema are counted.
         if applied.is_empty() {
             applied.extend(&part.others);
         }

@@ -1,5 +1,4 @@
-//! Messages for failed validations. They explain the alternative that was most likely intended, and list the valid
-//! values.
+//! Messages for failed validations, which explain the most likely intended alternative and list the valid values.
 
 use std::cmp::Reverse;
 
@@ -13,20 +12,20 @@ use crate::text;
 
 use super::QUOTED_MAX;
 
-/// Maximum failures per message; the first ones name the cause.
+/// Maximum number of failures per message. The first ones usually show the cause.
 const FAILURES_MAX: usize = 20;
 
-/// Maximum characters of a list of valid values, long enough to show most of them in full.
+/// Maximum length of a list of valid values in characters, enough to show most lists in full.
 const CHOICES_QUOTED_MAX: usize = 2_000;
 
-/// One position at which a value does not match.
+/// A position at which a value does not match the schema.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct SchemaFailure {
     path: String,
     message: String,
 }
 
-/// Creates the error that describes the positions at which `what` does not match the schema.
+/// Creates an error that lists the positions at which `what` does not match the schema.
 pub(super) fn error<'i>(
     what: &str,
     errors: impl Iterator<Item = ValidationError<'i>>,
@@ -71,7 +70,7 @@ fn explain(error: &ValidationError<'_>, failures: &mut Vec<SchemaFailure>) {
     let instance = || text::prefix(&error.instance().to_string(), QUOTED_MAX).to_owned();
     match error.kind() {
         Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
-            // If a single value is wrong, all valid values are listed.
+            // If only one value is wrong, the valid values of all alternatives are listed.
             if let Some((path, values)) = valid_choices(context) {
                 failures.push(SchemaFailure {
                     path: text::prefix(path, QUOTED_MAX).to_owned(),
@@ -83,7 +82,7 @@ fn explain(error: &ValidationError<'_>, failures: &mut Vec<SchemaFailure>) {
             match intended_branch(here, context) {
                 Some(branch) => branch.iter().for_each(|error| explain(error, failures)),
                 None => match allowed_types(here, context).as_slice() {
-                    [] => report(format!("{} matches none of the alternatives", instance())),
+                    [] => report(format!("{} does not match any alternative", instance())),
                     types => report(format!(
                         "{} is not of type {}",
                         instance(),
@@ -106,7 +105,7 @@ fn explain(error: &ValidationError<'_>, failures: &mut Vec<SchemaFailure>) {
     }
 }
 
-/// The values that one position may have, if each alternative fails at that position alone.
+/// Returns the valid values of one position, if the fixed values of all alternatives fail only at that position.
 fn valid_choices<'e>(
     context: &'e [Vec<ValidationError<'static>>],
 ) -> Option<(&'e str, Vec<&'e Value>)> {
@@ -119,7 +118,7 @@ fn valid_choices<'e>(
             let valid: &[Value] = match error.kind() {
                 Kind::Constant { expected_value } => std::slice::from_ref(&**expected_value),
                 Kind::Enum { options } => options.as_array()?,
-                // A wrong tag makes the rest fail, too.
+                // With a wrong tag, other failures are to be expected.
                 _ => continue,
             };
             if position.is_some_and(|position| position != path) {
@@ -153,7 +152,7 @@ fn choice_message(values: &[&Value]) -> String {
     }
 }
 
-/// The types that the alternatives allow at this position.
+/// Returns the types that the alternatives allow at this position.
 fn allowed_types(here: &str, context: &[Vec<ValidationError<'static>>]) -> Vec<String> {
     let mut types: Vec<String> = Vec::new();
     for error in context.iter().flatten() {
@@ -173,14 +172,13 @@ fn allowed_types(here: &str, context: &[Vec<ValidationError<'static>>]) -> Vec<S
     types
 }
 
-/// The alternative that was most likely intended: the one whose fixed values match, of the right type, and of those
-/// the one with the fewest failures.
+/// Returns the most likely intended alternative: the right type counts most, then matching fixed values, then the
+/// number of failures. `None` if all of several alternatives have the wrong type.
 fn intended_branch<'e>(
     here: &str,
     context: &'e [Vec<ValidationError<'static>>],
 ) -> Option<&'e Vec<ValidationError<'static>>> {
-    // The depth of the first fixed value that does not match: a deeper one belongs to an alternative that matched
-    // further.
+    // The depth of the first wrong fixed value. The deeper it is, the further the alternative matches.
     let tag_depth = |branch: &[ValidationError<'static>]| {
         let tags = branch
             .iter()
@@ -198,7 +196,7 @@ fn intended_branch<'e>(
         (type_failures, Reverse(tag_depth(branch)), branch.len())
     };
     let best = context.iter().min_by_key(|branch| rank(branch))?;
-    // Several alternatives of the wrong type are equally unlikely: none of them is explained.
+    // Several alternatives of the wrong type are equally unlikely.
     let (type_failures, ..) = rank(best);
     (type_failures == 0 || context.len() == 1).then_some(best)
 }

@@ -1,10 +1,10 @@
-//! Schemas in the form for models and MCP clients.
+//! Conversion of schemas for models and MCP clients.
 
 use serde_json::{Map, Value};
 
 use super::Schema;
 
-/// Keywords whose value is one schema.
+/// Keywords whose value may be a schema.
 const ONE: [&str; 4] = [
     "additionalProperties",
     "additionalItems",
@@ -17,13 +17,14 @@ const LISTS: [&str; 5] = ["items", "prefixItems", "allOf", "anyOf", "oneOf"];
 const NAMED: [&str; 3] = ["properties", "$defs", "definitions"];
 
 impl Schema {
-    /// The schema in the form for a model: the root has the type `object`, and numbers have no `format`.
+    /// Converts the schema for models; see [`for_models`].
     pub fn for_models(&self) -> Value {
         for_models(self.to_value())
     }
 }
 
-/// Converts a schema to the form for a model; anything but an object becomes an empty schema.
+/// Converts a schema for models: the root gets the type `object`, and numbers lose their `format`. Anything but a JSON
+/// object becomes an empty schema.
 pub fn for_models(mut schema: Value) -> Value {
     remove_number_formats(&mut schema);
     let mut object = match schema {
@@ -34,7 +35,7 @@ pub fn for_models(mut schema: Value) -> Value {
     Value::Object(object)
 }
 
-/// The direct subschemas of a schema.
+/// Returns the direct subschemas of a schema.
 pub fn children(map: &mut Map<String, Value>) -> Vec<&mut Value> {
     let mut subschemas = Vec::new();
     for (key, value) in map {
@@ -55,7 +56,7 @@ pub fn children(map: &mut Map<String, Value>) -> Vec<&mut Value> {
     subschemas
 }
 
-/// Removes formats of numbers that JSON Schema does not define, such as `uint64`: clients warn about each of them.
+/// Removes the formats of numbers. JSON Schema does not define formats such as `uint64`, so clients warn about them.
 fn remove_number_formats(schema: &mut Value) {
     let Value::Object(map) = schema else { return };
     let is_number = |kind: &Value| kind == "integer" || kind == "number";

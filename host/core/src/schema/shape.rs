@@ -1,11 +1,10 @@
-//! The structure of a schema that determines the cost of a check: the subschemas, and the parts of a value that they
-//! are applied to. Built once before the schema is compiled; a schema against which no value could be checked in time
-//! is refused.
+//! The structure of a schema that determines the cost of validation: the subschemas, and the parts of a value that they
+//! are applied to. It is built before the schema is compiled, and schemas that would take too long are rejected.
 //!
-//! References make a schema of a few kilobytes arbitrarily large: a chain of 24 definitions, each with two references
-//! to the next, is 16 million schemas. A check cannot be interrupted, so it is counted beforehand.
+//! With references, a schema of a few kilobytes can be arbitrarily large: a chain of 24 definitions, each with two
+//! references to the next, unfolds to 16 million schemas. Validation cannot be interrupted, so it is estimated first.
 //!
-//! Out of scope: deciding whether a value matches, which the library does.
+//! Out of scope: validation itself, which the library does.
 
 use std::collections::HashMap;
 
@@ -17,13 +16,13 @@ use super::InvalidSchema;
 
 mod order;
 
-/// Maximum schemas applied to one value. The largest legitimate ones have some hundred alternatives.
+/// Maximum number of schemas applied to one value. The largest legitimate schemas have some hundred alternatives.
 const SCHEMAS_PER_VALUE_MAX: u64 = 20_000;
 
-/// Maximum nesting of schemas for one value: the library recurses, on a stack of 2 MiB.
+/// Maximum nesting of schemas for one value, because the library recurses on a stack of 2 MiB.
 const NESTING_MAX: u64 = 128;
 
-/// Maximum steps of a backtracking pattern search. The library's own limit is a million, for every text.
+/// Maximum number of steps of a backtracking pattern search. The library's default is a million for each text.
 pub(super) const BACKTRACK_LIMIT: usize = 5_000;
 
 /// The cost of searching a pattern that may backtrack.
@@ -37,36 +36,36 @@ const BASE_URI: &str = "json-schema:///";
 pub(super) struct Subschema {
     /// Steps for its own keywords.
     pub(super) own: u64,
-    /// The number of its patterns.
+    /// Number of its patterns.
     patterns: usize,
-    /// Steps for each member's name, or for a text, by its length.
+    /// Steps of its patterns per member name, or per chunk of a text.
     pub(super) search_cost: u64,
-    /// True if one of its own keywords compares the whole value, as `const` does.
+    /// True if one of its own keywords compares the whole value, such as `const`.
     pub(super) compares_whole: bool,
-    /// True if it depends on the members or items that other subschemas have evaluated: those are checked once more.
+    /// True if it depends on the members or items that other subschemas have evaluated, which are evaluated again.
     pub(super) unevaluated: bool,
-    /// Applied to the same value.
+    /// Subschemas applied to the same value.
     pub(super) same: Vec<usize>,
-    /// Applied to the member of this name.
+    /// Subschemas applied to the member of this name.
     pub(super) by_name: HashMap<String, usize>,
-    /// Applied to the members whose names match; without a pattern, to any.
+    /// Subschemas applied to members with a matching name. `None` matches any name.
     pub(super) by_pattern: Vec<(Option<Regex>, usize)>,
-    /// Applied to the members that neither of the two above takes.
+    /// Subschemas applied to members that match neither `by_name` nor `by_pattern`.
     pub(super) others: Vec<usize>,
-    /// Applied to the names of members.
+    /// Subschemas applied to the names of members.
     pub(super) member_names: Vec<usize>,
-    /// Applied to the first items, one subschema to each.
+    /// Subschemas applied to the first items, one per item.
     pub(super) first_items: Vec<usize>,
-    /// Applied to every item.
+    /// Subschemas applied to every item.
     pub(super) items: Vec<usize>,
-    /// True if more than one subschema applies it.
+    /// True if several subschemas apply it.
     pub(super) shared: bool,
-    /// True if a chain of references leads back to it: the library caches its results.
+    /// True if it is recursive. The library caches its results.
     pub(super) looping: bool,
 }
 
 impl Subschema {
-    /// The subschemas that are applied to parts of a value.
+    /// Returns the subschemas that are applied to parts of a value.
     fn inner(&self) -> impl Iterator<Item = usize> {
         let by_pattern = self.by_pattern.iter().map(|(_, part)| part);
         self.by_name
@@ -79,13 +78,13 @@ impl Subschema {
             .copied()
     }
 
-    /// All subschemas that it applies.
+    /// Returns all subschemas that it applies.
     fn all(&self) -> impl Iterator<Item = usize> {
         self.same.iter().copied().chain(self.inner())
     }
 }
 
-/// The subschemas of a schema; the first one is the root.
+/// The subschemas of a schema. The first one is the root.
 #[derive(Debug)]
 pub(super) struct SchemaShape {
     pub(super) parts: Vec<Subschema>,
@@ -93,12 +92,12 @@ pub(super) struct SchemaShape {
     pub(super) unfolded: Option<u64>,
     /// The number of patterns.
     pub(super) patterns: usize,
-    /// True if any subschema depends on what others have evaluated.
+    /// True if any subschema depends on the members or items that others have evaluated.
     pub(super) unevaluated: bool,
 }
 
 impl SchemaShape {
-    /// Analyzes a schema, and refuses one that no value could be checked against.
+    /// Analyzes a schema. Rejects schemas whose validation would take too long.
     pub(super) fn analyze(schema: &Value) -> Result<Self, InvalidSchema> {
         let mut parts = collect_subschemas(schema)?;
         order::mark_loops(&mut parts);
@@ -111,12 +110,12 @@ impl SchemaShape {
         })?;
         if nesting > NESTING_MAX {
             return Err(InvalidSchema(format!(
-                "its schemas are nested more than {NESTING_MAX} deep for one value"
+                "more than {NESTING_MAX} nested schemas apply to one value"
             )));
         }
         if schemas > SCHEMAS_PER_VALUE_MAX {
             return Err(InvalidSchema(format!(
-                "its references unfold to more than {SCHEMAS_PER_VALUE_MAX} schemas for one value; refer to each definition from fewer places"
+                "its references unfold to more than {SCHEMAS_PER_VALUE_MAX} schemas for one value: refer to each definition from fewer places"
             )));
         }
         Ok(Self {
@@ -128,8 +127,7 @@ impl SchemaShape {
     }
 }
 
-/// Collects every subschema once, with a work list instead of recursion: a chain of references may be as long as the
-/// text.
+/// Collects every subschema once. Uses a work list instead of recursion, because chains of references can be long.
 fn collect_subschemas(schema: &Value) -> Result<Vec<Subschema>, InvalidSchema> {
     let invalid = |error: &dyn std::fmt::Display| {
         InvalidSchema(crate::text::prefix(&error.to_string(), super::QUOTED_MAX).to_owned())
@@ -240,13 +238,13 @@ fn collect_subschemas(schema: &Value) -> Result<Vec<Subschema>, InvalidSchema> {
     Ok(parts)
 }
 
-/// Compiles a pattern that is cheap to match. `None` for any other: it is assumed to match every name.
+/// Compiles a pattern that is cheap to match. `None` for other patterns, which are assumed to match every name.
 fn compile_small(pattern: &str) -> Option<Regex> {
     let mut builder = RegexBuilder::new(pattern);
     builder.size_limit(super::PATTERN_MIN).build().ok()
 }
 
-/// The cost of searching a pattern. Most take time linear in the text, and some backtrack.
+/// Returns the cost of searching a pattern. Most searches take linear time, but some backtrack.
 fn pattern_cost(pattern: &str) -> u64 {
     if regex_syntax::parse(pattern).is_ok() {
         2
@@ -255,7 +253,7 @@ fn pattern_cost(pattern: &str) -> u64 {
     }
 }
 
-/// The possible targets of a `$dynamicRef`, by name.
+/// Returns the possible targets of `$dynamicRef`, by name.
 fn dynamic_anchors(schema: &Value) -> HashMap<&str, Vec<&Value>> {
     let mut anchors: HashMap<&str, Vec<&Value>> = HashMap::new();
     let mut work = vec![schema];

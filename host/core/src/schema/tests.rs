@@ -2,7 +2,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 
-/// A chain of definitions, each with two references to the next, under `keyword`.
+/// Creates a chain of definitions, each with two references to the next, under `keyword`.
 fn doubling(keyword: &str, levels: usize) -> Value {
     let mut defs = serde_json::Map::new();
     for level in 0..levels {
@@ -13,7 +13,7 @@ fn doubling(keyword: &str, levels: usize) -> Value {
     json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": defs})
 }
 
-/// A number inside `levels` nested lists.
+/// Creates a number inside `levels` nested lists.
 fn deep(levels: usize) -> Value {
     (0..levels).fold(json!(1), |value, _| json!([value]))
 }

@@ -21,31 +21,31 @@ pub struct RunCodeArgs {
     /// The code.
     #[schemars(length(min = 1))]
     pub code: String,
-    /// Arguments: `sys.argv[1:]`, `$@` or `process.argv.slice(2)`.
+    /// Command-line arguments: `sys.argv[1:]`, `$@` or `process.argv.slice(2)`.
     #[serde(default)]
     pub args: Vec<String>,
-    /// Variables of its environment, which otherwise has only what programs cannot do without.
+    /// Environment variables, in addition to a minimal default environment.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// The standard input of the program.
+    /// Standard input of the program.
     #[serde(default)]
     pub stdin: String,
-    /// Time limit in seconds; then the code is stopped. Default: 60. `limits.timeMs` of the settings is the maximum.
-    #[serde(default = "usual_timeout")]
+    /// Time limit in seconds. Default: 60. Maximum: `limits.timeMs` in the settings.
+    #[serde(default = "default_timeout")]
     #[schemars(range(min = 1, max = 86_400))]
     pub timeout: u32,
     /// Directory to run in, relative to the workspace root. Default: the root.
     #[serde(default)]
     pub workdir: Option<String>,
-    /// The backend: `wasm` an engine in WebAssembly, `process` the interpreter of this machine in the sandbox of
-    /// commands, `container` one in a container. Default `auto`: the first of them that is available.
+    /// `wasm` uses an engine in WebAssembly, `process` this machine's interpreter in the command sandbox, `container`
+    /// an interpreter in a container. Default: `auto`, the first of these that is available.
     #[serde(default)]
     pub backend: CodeBackend,
-    /// Python only: the name of a session. What code of the same session has defined and imported is there again.
+    /// Name of a session, for Python only. Definitions and imports of earlier calls in the session are available.
     #[serde(default)]
     #[schemars(regex(pattern = "^[A-Za-z0-9_-]{1,32}$"))]
     pub session: Option<String>,
-    /// Names of the tools that the code may call. Default: all that you may call.
+    /// Names of the tools that the code may call. Default: all tools that you may call.
     #[serde(default)]
     pub tools: Option<Vec<String>>,
 }
@@ -54,29 +54,29 @@ pub struct RunCodeArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CodeBackend {
-    /// The first of the others that is available.
+    /// The first available of the backends below.
     #[default]
     Auto,
     /// An engine in WebAssembly.
     Wasm,
-    /// The interpreter of this machine, in the sandbox of commands.
+    /// This machine's interpreter, in the command sandbox.
     Process,
     /// An interpreter in a container.
     Container,
 }
 
-/// The default timeout.
+/// Default time limit in seconds.
 const TIMEOUT: u32 = 60;
 
-fn usual_timeout() -> u32 {
+fn default_timeout() -> u32 {
     TIMEOUT
 }
 
-/// Maximum characters of a session's name.
+/// Maximum length of a session name, in characters.
 const SESSION_MAX: usize = 32;
 
 impl RunCodeArgs {
-    /// Parses the arguments of a call.
+    /// Parses and validates the arguments of a call.
     pub fn parse(arguments: &Value) -> Result<Self, ToolError> {
         let bad = |message: String| ToolError::new(ToolErrorCode::InvalidInput, message);
         let request = Self::deserialize(arguments).map_err(|error| bad(error.to_string()))?;
@@ -89,7 +89,7 @@ impl RunCodeArgs {
             let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
             if !(1..=SESSION_MAX).contains(&name.len()) || !name.chars().all(fits) {
                 let message = format!(
-                    "`session` is a name of 1 to {SESSION_MAX} letters, digits, `_` and `-`"
+                    "`session` is not valid: expected 1 to {SESSION_MAX} ASCII letters, digits, `_` or `-`"
                 );
                 return Err(bad(message));
             }
@@ -110,7 +110,7 @@ impl RunCodeArgs {
         Ok(request)
     }
 
-    /// Converts to the request for an engine.
+    /// Converts the arguments to the code with its inputs.
     pub fn snippet(self) -> CodeSnippet {
         CodeSnippet {
             language: self.language,
@@ -202,7 +202,7 @@ mod tests {
         let snippet = RunCodeArgs::parse(&arguments).unwrap().snippet();
         let error = snippet.command(CommandTarget::HostPrograms).unwrap_err();
         assert_eq!(error.code, ToolErrorCode::InvalidInput);
-        assert!(error.message.contains("into a file"), "{error}");
+        assert!(error.message.contains("to a file"), "{error}");
     }
 
     #[test]

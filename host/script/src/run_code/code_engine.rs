@@ -1,4 +1,4 @@
-//! The port to engines that run source code in WebAssembly.
+//! The interface to engines that run source code in WebAssembly.
 
 use mimir_core::backend::{BoxFuture, ResourceUsage};
 use mimir_core::code_language::CodeLanguage;
@@ -11,12 +11,12 @@ use super::CodeSnippet;
 /// The result of running code.
 #[derive(Debug)]
 pub struct CodeResult {
-    /// The exit status and output. Code that fails has an exit code and is not an error. Code that was stopped is an
-    /// error, with the output so far under `output` in its details.
+    /// The exit code and output. Failing code has a non-zero exit code; only stopped code is an error, with the output
+    /// so far under `output` in the error's details.
     pub result: Result<CommandOutput, ToolError>,
     /// The resources used, as far as they are metered.
     pub usage: ResourceUsage,
-    /// The session it ran in.
+    /// The session in which the code ran, if any.
     pub session: Option<CodeSession>,
 }
 
@@ -30,20 +30,19 @@ impl From<ToolError> for CodeResult {
     }
 }
 
-/// Runs code in WebAssembly, in an instance that no other code has used.
+/// Runs code in a fresh WebAssembly instance.
 ///
-/// The call carries all permissions and limits of the code: its files and path rules, its limits and deadline, its
-/// effects (commands, other tools) through the policy checks, and its observer, which receives each line of output as
-/// progress.
+/// The call determines the permissions and limits of the code: files and path rules, limits and deadline, and effects
+/// (commands, other tools), which go through the policy checks. The call's observer receives each line of output.
 pub trait CodeEngine: Send + Sync {
-    /// The supported languages. This is cheap.
+    /// Returns the supported languages. Must be cheap.
     fn languages(&self) -> &[CodeLanguage];
 
-    /// The features that code of this language lacks here and has with an interpreter of the machine: one sentence for
+    /// Describes the features that this engine lacks compared to the language's usual interpreter, in one sentence for
     /// a model.
     fn lacks(&self, language: CodeLanguage) -> &'static str;
 
-    /// Runs code to its end or to its limits. Dropping the future stops it.
+    /// Runs code until it ends or reaches a limit. Dropping the future stops the code.
     fn run<'a>(&'a self, call: &'a Approved, snippet: &'a CodeSnippet)
     -> BoxFuture<'a, CodeResult>;
 }

@@ -1,4 +1,4 @@
-//! Source code with its inputs, and the command line of an interpreter for it.
+//! Source code with its inputs, and the command that runs it with an interpreter.
 
 use std::time::Duration;
 
@@ -15,38 +15,39 @@ pub struct CodeSnippet {
     pub code: String,
     /// The arguments of the program, without a program name.
     pub arguments: Vec<String>,
-    /// Variables in addition to the few that every program gets.
+    /// Environment variables, in addition to the default environment.
     pub environment: Vec<(String, String)>,
     /// The standard input, which does not contain the code.
     pub stdin: Vec<u8>,
-    /// The working directory, relative to the workspace root, with `/` between components; the root itself if `None`.
+    /// The working directory, relative to the workspace root, with `/` between components. `None` is the root.
     pub directory: Option<String>,
-    /// The time limit, within the limit of the call.
+    /// The time limit, capped by the call's.
     pub timeout: Duration,
-    /// The session that it runs in. Without one, no state is left for later code.
+    /// The session in which the code runs. `None` discards all state when the code ends.
     pub session: Option<String>,
 }
 
-/// Maximum length of code passed as an argument. Linux allows 128 KiB, including the terminator.
+/// Maximum bytes of code passed as an argument. Linux allows 128 KiB, including the terminator.
 pub(super) const ARGUMENT_MAX: usize = 120_000;
 
 impl CodeSnippet {
-    /// The command that runs the code with an interpreter. The code is an argument, so that the standard input belongs
-    /// to the program, and shell code is parsed and checked like any other. Code that is too long for an argument is
-    /// passed on the standard input, and the program then has none of its own.
-    pub fn command(&self, place: CommandTarget) -> Result<CommandRequest, ToolError> {
+    /// Builds the command that runs the code with an interpreter. The code is passed as an argument, which leaves the
+    /// standard input to the program and lets the policy parse shell code. Code that is too long for an argument is
+    /// passed on the standard input instead; combining it with a `stdin` is an error.
+    pub fn command(&self, target: CommandTarget) -> Result<CommandRequest, ToolError> {
         let long = self.code.len() > ARGUMENT_MAX;
         if long && !self.stdin.is_empty() {
             let message = format!(
-                "code of more than {} KB goes to its interpreter on the standard input, so it cannot have a `stdin` of its \
-                 own; write the code or the input into a file of the workspace",
+                "`stdin` is not supported for code of more than {} KB, which is itself passed on the standard input: \
+                 write the code or the input to a file in the workspace",
                 ARGUMENT_MAX / 1000
             );
             return Err(ToolError::new(ToolErrorCode::InvalidInput, message));
         }
-        let (code, stdin) = match long {
-            true => ("", self.code.as_bytes().to_vec()),
-            false => (self.code.as_str(), self.stdin.clone()),
+        let (code, stdin) = if long {
+            ("", self.code.as_bytes().to_vec())
+        } else {
+            (self.code.as_str(), self.stdin.clone())
         };
         let program = self.language.interpreter();
         // Python buffers its output to a pipe until it ends; a stopped program would lose it.
@@ -66,7 +67,7 @@ impl CodeSnippet {
             environment: self.environment.clone(),
             stdin,
             timeout: Some(self.timeout),
-            target: place,
+            target,
         })
     }
 }

@@ -1,4 +1,4 @@
-//! The result of `run_code`, as a model reads it.
+//! The result of `run_code`, as structured content and as text for a model.
 
 use mimir_core::ToolError;
 use mimir_core::command::{CapturedOutput, CommandOutput};
@@ -12,7 +12,7 @@ use serde::Serialize;
 /// Maximum length of a stream in structured content, in characters: as in `exec`.
 const MAX_STREAM_CHARS: usize = 30_000;
 
-/// Maximum length of both streams as text, in characters: about 10,000 tokens, of which a model mostly uses the ends.
+/// Maximum length of both streams as text, in characters: about 10,000 tokens.
 const MAX_TEXT_CHARS: usize = 40_000;
 
 /// Result of running code.
@@ -23,19 +23,19 @@ pub(super) struct RunReport {
     stdout: String,
     /// Output on stderr, without terminal escape codes.
     stderr: String,
-    /// Exit code; 128 plus the signal number if a signal ended the process.
+    /// Exit code; 128 plus the signal number if a signal killed the process.
     exit_code: i32,
     /// Run time in milliseconds.
     duration: u64,
-    /// True if the middle of either stream is left out.
+    /// True if the middle of a stream was left out.
     truncated: bool,
-    /// The backend: `wasm`, or the sandbox of the interpreter.
+    /// Backend: `wasm`, or the name of the interpreter's sandbox.
     backend: String,
-    /// The reason for this backend, or its limitations.
+    /// Reason for this backend, or its limitations.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(default)]
     note: String,
-    /// The Python session in which the code ran.
+    /// Python session in which the code ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     session: Option<CodeSession>,
     #[serde(skip)]
@@ -43,9 +43,10 @@ pub(super) struct RunReport {
     text: String,
 }
 
-/// A tool output, and true if something was left out.
+/// A tool output, which may be truncated.
 pub(super) struct RunOutput {
     pub(super) output: ToolOutput,
+    /// True if output was left out.
     pub(super) truncated: bool,
 }
 
@@ -76,7 +77,7 @@ impl RunReport {
         }
     }
 
-    /// Adds the session, with its state as far as that matters for the next call.
+    /// Adds the session. The text mentions it only if the session began or has ended.
     pub(super) fn in_session(mut self, session: Option<CodeSession>) -> Self {
         if let Some(session) = &session {
             let state = match (session.fresh, session.ended) {
@@ -115,15 +116,15 @@ impl RunReport {
     }
 }
 
-/// Returns output as text, shortened to `max_chars` characters by leaving out the middle. The flag is true if something
-/// is missing.
+/// Converts output to sanitized text of about `max_chars` characters, leaving out the middle of longer output. The flag
+/// is true if output is missing.
 fn truncated_text(captured: &CapturedOutput, max_chars: usize) -> (String, bool) {
     let text = sanitize(String::from_utf8_lossy(&captured.bytes).into_owned());
     let count = text.chars().count();
     if count <= max_chars {
         return (text, captured.omitted_bytes > 0);
     }
-    // A failure is more often at the end than at the beginning.
+    // Two thirds come from the end, where error messages usually are.
     let head = text::prefix(&text, max_chars / 3);
     let skipped = count - (max_chars - max_chars / 3);
     let tail = text

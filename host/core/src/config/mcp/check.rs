@@ -1,10 +1,10 @@
-//! Checks of the block `mcp.servers`: each entry must describe one server, and its keys must fit together.
+//! Validation of `mcp.servers`: each entry must describe one server, and its keys must be compatible.
 
 use super::{McpOauthSettings, McpServerSettings, McpSettings};
 use crate::config::{OutOfRangeError, limits};
 use crate::network::RequestTarget;
 
-/// An invalid server entry.
+/// Error of a server entry that is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("mcp.servers.{server}: {why}")]
 pub struct McpServerError {
@@ -12,14 +12,14 @@ pub struct McpServerError {
     why: String,
 }
 
-/// The maximum length of a server's name: with its prefix it leaves room for tool names.
+/// Maximum length of a server's name and of a prefix, which leaves room for tool names.
 const NAME_MAX: usize = 40;
 
 /// From a millisecond to a day.
 const TIME_RANGE: (u64, u64) = (1, 86_400_000);
 
 impl McpServerSettings {
-    /// Checks that it describes exactly one server.
+    /// Checks that the entry describes exactly one server, and that its keys are compatible.
     pub fn check(&self, name: &str) -> Result<(), McpServerError> {
         let fault = |why: &str| {
             Err(McpServerError {
@@ -52,7 +52,9 @@ impl McpServerSettings {
             return fault(&why);
         }
         if !self.network.is_empty() && self.network_access == Some(false) {
-            return fault("it has `network` and `networkAccess: false`; remove one of them");
+            return fault(
+                "`network` and `networkAccess: false` exclude each other; remove one of them",
+            );
         }
         match (
             self.command
@@ -67,11 +69,11 @@ impl McpServerSettings {
             (None, None) if !self.is_enabled() => return Ok(()),
             (None, None) => {
                 return fault(
-                    "it has neither a `command` or `package` that starts it nor a `url`; set one of them",
+                    "the entry has neither `command`, `package` nor `url`; set one of them",
                 );
             }
             (Some(command), None) if command.trim().is_empty() => {
-                return fault("its `command` is empty");
+                return fault("`command` is empty: expected a program");
             }
             (Some(_), None) if !self.headers.is_empty() => {
                 return fault(

@@ -1,38 +1,37 @@
-//! Settings of the login at a server reached over HTTP.
+//! Login settings for servers reached over HTTP.
 //!
-//! Out of scope: the login itself, and the storage of its tokens.
+//! Out of scope: the login itself, and the storage of tokens.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::network::{RequestTarget, UrlScheme};
 
-/// Settings of `mimir mcp login` for a server that requires a token. Most servers need none of them.
+/// Settings of `mimir mcp login`. Most servers need none of them.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct McpOauthSettings {
-    /// The issuer identifier of the authorization server. A server that names another one is refused.
+    /// The issuer identifier of the authorization server. Other authorization servers are refused.
     pub issuer: Option<String>,
-    /// The client that was registered there beforehand.
+    /// The id of a client that is registered at the authorization server.
     pub client_id: Option<String>,
-    /// Its secret: `${NAME}` is the secret of that name. It is sent to `issuer`, which must be set, too.
+    /// The client's secret, as `${NAME}` for the stored secret `NAME`. It is sent to `issuer`, which must be set, too.
     pub client_secret: Option<String>,
-    /// The URL of a document that describes the client, in place of a registration, if the authorization server
-    /// accepts one.
+    /// The URL of a client metadata document, in place of a registration, if the authorization server supports it.
     pub client_metadata_url: Option<String>,
-    /// The scopes to request, in place of those that the server names.
+    /// The scopes to request, in place of those that the server advertises.
     pub scopes: Option<Vec<String>>,
-    /// The port of 127.0.0.1 for the browser's redirect; a free one if unset.
+    /// The port on 127.0.0.1 for the browser's redirect. Default: any free port.
     #[schemars(range(min = 1))]
     pub redirect_port: Option<u16>,
 }
 
-/// Maximum number of scopes, and characters of one.
+/// Maximum number of scopes, and maximum length of a scope in characters.
 const SCOPES_MAX: usize = 100;
 const SCOPE_MAX: usize = 256;
 
 impl McpOauthSettings {
-    /// The name of the secret in `clientSecret`.
+    /// Returns the name of the secret in `clientSecret`; `None` if the value is not of the form `${NAME}`.
     pub fn secret_name(&self) -> Option<&str> {
         let name = self
             .client_secret
@@ -43,7 +42,7 @@ impl McpOauthSettings {
         is_valid.then_some(name)
     }
 
-    /// The fault of the settings, if any.
+    /// Returns the fault of the settings, if any.
     pub(super) fn fault(&self) -> Option<&'static str> {
         let has_client = self.client_id.is_some();
         if self.client_id.as_deref().is_some_and(str::is_empty) {

@@ -1,19 +1,19 @@
-//! The npm or PyPI package of a server, pinned to one build.
+//! npm and PyPI packages of servers, pinned to one build.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A package as pinned by `mimir mcp add`.
+/// A pinned package, as written by `mimir mcp add`.
 #[derive(Clone, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct McpPackage {
-    /// The registry, as npm or pip is configured on this machine.
+    /// The registry, with the address that npm or pip is configured with.
     pub registry: PackageRegistry,
-    /// The name of the package in its registry.
+    /// The name of the package in the registry.
     pub name: String,
-    /// Its exact version.
+    /// The exact version.
     pub version: String,
     /// The digest of the downloaded package: `sha512-…` in base64 for npm, `sha256-…` in hex for PyPI. Another build
     /// is not installed.
@@ -22,23 +22,23 @@ pub struct McpPackage {
     /// Others are not installed before `mimir mcp trust` has accepted them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dependencies: Option<String>,
-    /// The program of the package to start.
+    /// The program to start, one of the package's programs.
     pub program: String,
     /// Additional packages, as named by `uvx --with` or `npx -p`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub with: Vec<String>,
-    /// Lets it and its dependencies run install scripts.
+    /// Lets the package and its dependencies run install scripts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub install_scripts: bool,
 }
 
-/// A kind of registry.
+/// A package registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PackageRegistry {
-    /// Packages of Node.js.
+    /// npm, for Node.js packages.
     Npm,
-    /// Packages of Python.
+    /// PyPI, for Python packages.
     Pypi,
 }
 
@@ -64,8 +64,8 @@ impl fmt::Display for McpPackage {
     }
 }
 
-/// The identity of a server depends on this text: without the digest of its dependencies it equals the text of older
-/// versions, so that their grants still fit.
+/// Grants identify a server by this text. Without `dependencies`, it equals the text of older versions, so that their
+/// grants remain valid.
 impl fmt::Debug for McpPackage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut fields = f.debug_struct("McpPackage");
@@ -84,12 +84,11 @@ impl fmt::Debug for McpPackage {
     }
 }
 
-/// Characters of a name, a version or a digest.
+/// Maximum length of a name, a version or a digest, in characters.
 const TEXT_MAX: usize = 214;
 
 impl McpPackage {
-    /// Checks the fields and returns the fault, if any. Name and version become folder names and command-line
-    /// arguments.
+    /// Checks the fields, which become folder names and command-line arguments. Returns the fault, if any.
     pub(super) fn fault(&self) -> Option<String> {
         let is_valid = |text: &str, more: &str| {
             let is_allowed = |c: char| c.is_ascii_alphanumeric() || more.contains(c);

@@ -364,7 +364,7 @@ fn network_need_allows_a_host_with_its_methods() {
     assert!(!is_allowed("http://api.example:8080/", "DELETE"));
     assert!(
         !is_allowed("http://api.example:8080/", "get"),
-        "the case of a method counts"
+        "the case of the method was ignored"
     );
     assert!(!is_allowed("http://api.example/", "GET"));
     assert!(

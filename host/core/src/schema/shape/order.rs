@@ -1,5 +1,5 @@
-//! Properties of the subschemas that do not depend on a value: recursion, and the number of schemas for one value.
-//! Each is one pass without recursion.
+//! Properties of subschemas that do not depend on a value: recursion, and the number of schemas for one value. None of
+//! the functions is recursive.
 
 use super::Subschema;
 use crate::schema::cost::ValidationCost;
@@ -52,7 +52,7 @@ pub(super) fn mark_loops(parts: &mut [Subschema]) {
     }
 }
 
-/// Marks the subschemas that more than one other applies.
+/// Marks the subschemas that several others apply.
 pub(super) fn mark_shared(parts: &mut [Subschema]) {
     let mut users = vec![0_u32; parts.len()];
     for part in parts.iter() {
@@ -63,7 +63,7 @@ pub(super) fn mark_shared(parts: &mut [Subschema]) {
     }
 }
 
-/// The subschemas in an order in which each follows all that it applies by `next`; `None` if there is a cycle.
+/// Returns the subschemas in an order in which each follows those in its `next`. `None` if there is a cycle.
 fn leaves_first(parts: &[Subschema], next: impl Fn(usize) -> Vec<usize>) -> Option<Vec<usize>> {
     let mut users = vec![Vec::new(); parts.len()];
     let mut pending = vec![0; parts.len()];
@@ -87,8 +87,8 @@ fn leaves_first(parts: &[Subschema], next: impl Fn(usize) -> Vec<usize>) -> Opti
     (order.len() == parts.len()).then_some(order)
 }
 
-/// The maximum number and the maximum nesting of schemas for one value; `None` if a subschema is applied again to the
-/// same value.
+/// Returns the maximum number and the maximum nesting of schemas for one value. `None` if a subschema applies itself to
+/// the same value.
 pub(super) fn same_value_bounds(parts: &[Subschema]) -> Option<(u64, u64)> {
     let order = leaves_first(parts, |at| parts[at].same.clone())?;
     let mut width = vec![0_u64; parts.len()];
@@ -106,7 +106,8 @@ pub(super) fn same_value_bounds(parts: &[Subschema]) -> Option<(u64, u64)> {
     ))
 }
 
-/// The steps of listing all failures if every schema met every value that it can meet once; `None` if there is a cycle.
+/// Returns the steps of listing all failures for one nested value, with all references unfolded. `None` if a subschema
+/// is recursive.
 pub(super) fn unfolded_cost(parts: &[Subschema]) -> Option<u64> {
     let order = leaves_first(parts, |at| parts[at].all().collect())?;
     let mut costs = vec![ValidationCost::default(); parts.len()];
