@@ -102,9 +102,12 @@ async fn refused_hop_is_reported_as_itself() {
 
 #[tokio::test]
 async fn authorizer_checks_each_hop_as_sent() {
-    let site = Site::respond_with(|head| match head.starts_with("POST /form ") {
-        true => answer("303 See Other", "location: /done?id=1\r\n", ""),
-        false => answer("200 OK", "", "done"),
+    let site = Site::respond_with(|head| {
+        if head.starts_with("POST /form ") {
+            answer("303 See Other", "location: /done?id=1\r\n", "")
+        } else {
+            answer("200 OK", "", "done")
+        }
     })
     .await;
     let gate = RecordingAuthorizer::of(|_| Ok(RequestPermit::Listed));

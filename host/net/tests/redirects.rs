@@ -138,9 +138,12 @@ async fn redirect_keeps_method_and_body_as_the_fetch_standard_says() {
         ("307 x", "POST", "POST"),
         ("308 x", "PUT", "PUT"),
     ] {
-        let site = Site::respond_with(move |head| match head.contains(" /there ") {
-            true => answer("200 OK", "", ""),
-            false => to(status, "/there"),
+        let site = Site::respond_with(move |head| {
+            if head.contains(" /there ") {
+                answer("200 OK", "", "")
+            } else {
+                to(status, "/there")
+            }
         })
         .await;
         let mut request = Request::post(site.url("/here"))

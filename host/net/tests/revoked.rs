@@ -186,9 +186,10 @@ async fn revoked_host_or_deadline_ends_an_upload() {
         // The first may have arrived with the head of the request.
         futures::SinkExt::send(&mut more, chunk()).await.unwrap();
         assert!(read_sizes.recv().await.is_some());
-        match late {
-            true => tokio::time::sleep(limits.whole).await,
-            false => guard.set(NetworkPolicy::new(allow_hosts(&[]))),
+        if late {
+            tokio::time::sleep(limits.whole).await
+        } else {
+            guard.set(NetworkPolicy::new(allow_hosts(&[])))
         }
         while read_sizes.try_recv().is_ok() {}
         let _ = futures::SinkExt::send(&mut more, chunk()).await;

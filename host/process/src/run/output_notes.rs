@@ -231,13 +231,14 @@ impl OutputNotes {
             .collect();
         let shown = self.list_hidden(indices);
         let tool = &self.tool;
-        Some(match setting.is_empty() {
-            true => format!("hidden from commands, since it may hold secrets: {shown}"),
-            false => format!(
+        Some(if setting.is_empty() {
+            format!("hidden from commands, since it may hold secrets: {shown}")
+        } else {
+            format!(
                 "hidden from commands, since it may hold secrets: {shown}; {when}, `tools.{tool}.reveal: [{}]` in \
                  .mimir/config.yml shows it",
                 setting.join(", ")
-            ),
+            )
         })
     }
 

@@ -337,9 +337,10 @@ impl WorkspaceGuard {
     /// all of them instead and returns none.
     fn attribute(&self, created: Vec<ForbiddenPath>) -> Vec<ForbiddenPath> {
         let command = self.command.as_ref();
-        match command.is_some_and(|command| !created.is_empty() && command.report(&created)) {
-            true => Vec::new(),
-            false => created,
+        if command.is_some_and(|command| !created.is_empty() && command.report(&created)) {
+            Vec::new()
+        } else {
+            created
         }
     }
 

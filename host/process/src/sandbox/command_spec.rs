@@ -73,9 +73,10 @@ pub enum CommandStdin {
 impl CommandStdin {
     /// Returns [`CommandStdin::Null`] if there are no bytes.
     pub fn bytes(bytes: Vec<u8>) -> Self {
-        match bytes.is_empty() {
-            true => Self::Null,
-            false => Self::Bytes(bytes),
+        if bytes.is_empty() {
+            Self::Null
+        } else {
+            Self::Bytes(bytes)
         }
     }
 
@@ -85,9 +86,10 @@ impl CommandStdin {
     }
 
     pub(super) fn stdio(&self) -> std::process::Stdio {
-        match self.is_null() {
-            true => std::process::Stdio::null(),
-            false => std::process::Stdio::piped(),
+        if self.is_null() {
+            std::process::Stdio::null()
+        } else {
+            std::process::Stdio::piped()
         }
     }
 }

@@ -153,9 +153,12 @@ fn connect(socket: Option<&str>) -> Result<ConnectedEngine, String> {
 }
 
 fn guarantees(facts: &ContainerEngineFacts, image: &str, bounds: &ResourceBounds) -> Vec<String> {
-    let with_enforcement = |enforced: bool, what: String| match enforced {
-        true => what,
-        false => format!("{what}: not enforced here, since the engine has no control group for it"),
+    let with_enforcement = |enforced: bool, what: String| {
+        if enforced {
+            what
+        } else {
+            format!("{what}: not enforced here, since the engine has no control group for it")
+        }
     };
     let memory = mimir_core::text::bytes(bounds.memory.value());
     let kind = if facts.rootless { ", without root" } else { "" };

@@ -216,9 +216,10 @@ impl<'a> MaskCollector<'a> {
             };
             let kind = entry.file_type()?;
             has_head_file |= name == "HEAD" && kind.is_file();
-            let verdict = match kind.is_dir() {
-                true => self.rules.check_in(&scope, &name),
-                false => self.rules.check_file(&path),
+            let verdict = if kind.is_dir() {
+                self.rules.check_in(&scope, &name)
+            } else {
+                self.rules.check_file(&path)
             };
             match verdict {
                 PathVerdict::Hidden { .. } => {

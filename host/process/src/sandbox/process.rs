@@ -151,9 +151,12 @@ impl Sandbox for ProcessSandbox {
 
     fn describe_guarantees(&self, bounds: &ResourceBounds) -> Result<Vec<String>, SandboxError> {
         let trial = self.trial_result()?;
-        let with_enforcement = |enforced: bool, what: String| match enforced {
-            true => what,
-            false => format!("{what} (not enforced: no control group can be created here)"),
+        let with_enforcement = |enforced: bool, what: String| {
+            if enforced {
+                what
+            } else {
+                format!("{what} (not enforced: no control group can be created here)")
+            }
         };
         let bound = |bound: ResourceBound| mimir_core::text::bytes(bound.value());
         let bubblewrap = match trial.maker {
@@ -177,11 +180,8 @@ impl Sandbox for ProcessSandbox {
             .to_owned(),
             "namespaces: user, processes, mounts, network, ipc, host name, control groups"
                 .to_owned(),
-            match trial.proc {
-                true => "/proc: its own processes, read-only".to_owned(),
-                false => "/proc: empty, because this machine does not allow mounting it (a container?)"
-                    .to_owned(),
-            },
+            if trial.proc { "/proc: its own processes, read-only".to_owned() } else { "/proc: empty, because this machine does not allow mounting it (a container?)"
+                    .to_owned() },
             "network: only its own loopback; with `networkAccess: true`, what `network` allows, through a proxy"
                 .to_owned(),
             match self.landlock {

@@ -13,9 +13,10 @@ pub use crate::common::{marker, outpours, run_in, runs};
 pub fn sandbox() -> Arc<dyn Sandbox> {
     static SANDBOX: OnceLock<Arc<ProcessSandbox>> = OnceLock::new();
     let sandbox = SANDBOX.get_or_init(|| {
-        Arc::new(match wrapped() {
-            true => ProcessSandbox::by_bubblewrap(),
-            false => ProcessSandbox::new(),
+        Arc::new(if wrapped() {
+            ProcessSandbox::by_bubblewrap()
+        } else {
+            ProcessSandbox::new()
         })
     });
     sandbox.available().expect("these tests need namespaces");

@@ -301,10 +301,13 @@ impl TreeSnapshot {
                 _ if is_in_new_repository(&one.path) => Vec::new(),
                 MatchKind::Repository => repository::find_forbidden_parts(&self.base, &one.path),
                 MatchKind::GitLink if links_to_repository(&one.path) => Vec::new(),
-                MatchKind::Head => match repository::is_repository_head(&self.base, &one.path) {
-                    true => vec![(one.path.clone(), one.describe_protected())],
-                    false => Vec::new(),
-                },
+                MatchKind::Head => {
+                    if repository::is_repository_head(&self.base, &one.path) {
+                        vec![(one.path.clone(), one.describe_protected())]
+                    } else {
+                        Vec::new()
+                    }
+                }
                 MatchKind::Hooks if is_fetched(&one.path) => Vec::new(),
                 MatchKind::Protected | MatchKind::GitLink | MatchKind::Hooks => {
                     vec![(one.path.clone(), one.describe_protected())]
@@ -345,9 +348,10 @@ impl TreeSnapshot {
     /// Reads a folder. A command may have made it unreadable, while git and other programs still open its files.
     fn read_folder(&self, folder: &Path) -> Option<ReadDir> {
         let path = folder.strip_prefix(&self.base).ok().and_then(Path::to_str);
-        match self.is_recorded && path.is_none_or(|path| !self.unreadable.contains(path)) {
-            true => read_folder(folder),
-            false => folder.read_dir().ok(),
+        if self.is_recorded && path.is_none_or(|path| !self.unreadable.contains(path)) {
+            read_folder(folder)
+        } else {
+            folder.read_dir().ok()
         }
     }
 
@@ -403,9 +407,10 @@ impl TreeSnapshot {
                 {
                     found.obeyed.insert(path.clone(), stamp);
                 }
-                let verdict = match kind.is_dir() || name.len() > MAX_LEAF_NAME {
-                    true => self.rules.check_in(&scope, &name),
-                    false => self.rules.check_file(&path),
+                let verdict = if kind.is_dir() || name.len() > MAX_LEAF_NAME {
+                    self.rules.check_in(&scope, &name)
+                } else {
+                    self.rules.check_file(&path)
                 };
                 if let PathVerdict::Hidden { rule } = verdict {
                     found.hidden.push(HiddenPath {

@@ -155,9 +155,12 @@ fn host_config(facts: &ContainerEngineFacts, spec: &CommandSpec, mounts: Vec<Mou
     let if_enforced =
         |enforced: bool, bound: ResourceBound| enforced.then(|| saturating_i64(bound.value()));
     let memory = if_enforced(facts.memory, spec.bounds.memory);
-    let options = |size: &str| match facts.podman {
-        true => format!("{size}{NO_COPY_UP}"),
-        false => size.to_owned(),
+    let options = |size: &str| {
+        if facts.podman {
+            format!("{size}{NO_COPY_UP}")
+        } else {
+            size.to_owned()
+        }
     };
     let (empty_folders, mounts): (Vec<_>, Vec<_>) = mounts
         .into_iter()

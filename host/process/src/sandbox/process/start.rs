@@ -114,16 +114,18 @@ impl ProcessSandbox {
             .landlock
             .map(|abi| LandlockRules::new(abi, &root.writable))
             .transpose();
-        let groups = match self.groups.is_version_one() {
-            true => CgroupHandle::Pooled(self.cgroup_threads.acquire(&self.groups, &spec.bounds)?),
-            false => CgroupHandle::Own(self.groups.make(&spec.bounds, cgroup::FIRST_PROCESS)?),
+        let groups = if self.groups.is_version_one() {
+            CgroupHandle::Pooled(self.cgroup_threads.acquire(&self.groups, &spec.bounds)?)
+        } else {
+            CgroupHandle::Own(self.groups.make(&spec.bounds, cgroup::FIRST_PROCESS)?)
         };
         let pipes = || pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from);
         type ParentPipes = (Option<OwnedFd>, OwnedFd, OwnedFd);
         let prepare = || -> io::Result<(ChildPlan, ParentPipes, OwnedFd, OwnedFd, OwnedFd)> {
-            let (stdin, to_stdin) = match spec.stdin.is_null() {
-                true => (std::fs::File::open("/dev/null")?.into(), None),
-                false => pipes().map(|(stdin, to_stdin)| (stdin, Some(to_stdin)))?,
+            let (stdin, to_stdin) = if spec.stdin.is_null() {
+                (std::fs::File::open("/dev/null")?.into(), None)
+            } else {
+                pipes().map(|(stdin, to_stdin)| (stdin, Some(to_stdin)))?
             };
             let (from_stdout, stdout) = pipes()?;
             let (from_stderr, stderr) = pipes()?;

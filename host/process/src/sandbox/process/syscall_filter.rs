@@ -216,9 +216,10 @@ fn binary_search(calls: &[(u32, SyscallAction)]) -> Result<BpfProgram, BackendEr
     }
     for (number, action) in calls {
         // The other table covers all numbers from here on.
-        let comparison = match Some(*number) == X32_TABLE {
-            true => libc::BPF_JGE,
-            false => libc::BPF_JEQ,
+        let comparison = if Some(*number) == X32_TABLE {
+            libc::BPF_JGE
+        } else {
+            libc::BPF_JEQ
         };
         program.push(instruction(
             libc::BPF_JMP | comparison | libc::BPF_K,

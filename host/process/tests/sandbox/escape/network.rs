@@ -43,12 +43,9 @@ impl Site {
                     let speaks_tls = head.starts_with(&[22, 3]);
                     let head = String::from_utf8_lossy(&head[..count]).into_owned();
                     heard.lock().push(head);
-                    let _ = stream.write_all(match speaks_tls {
-                        true => ALERT,
-                        false => {
+                    let _ = stream.write_all(if speaks_tls { ALERT } else {
                             b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: keep-alive\r\n\r\nhello"
-                        }
-                    });
+                        });
                     let _ = stream.read_to_end(&mut Vec::new());
                     heard.lock().push("ended".to_owned());
                 });
@@ -193,7 +190,7 @@ async fn tunnel_with_wrong_server_name_or_data_is_closed() {
     for (data, answer, why) in [
         ("record(hello('evil.test'))", name, "asks for `evil.test`"),
         ("record(hello('site.test.evil.test'))", name, "asks for"),
-        ("record(hello(None))", name, "it has no server name"),
+        ("record(hello(None))", name, "has no server name"),
         // An encrypted ClientHello, with another name on the outside.
         (
             "record(hello('front.test', b'\\xfe\\x0d' + sized(bytes(100))))",
