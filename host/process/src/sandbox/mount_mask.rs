@@ -174,7 +174,7 @@ impl<'a> MaskCollector<'a> {
         self.ruled_folder.base.join(path)
     }
 
-    /// Scans a folder in which only the user's own rules apply, as far down as one of them may match.
+    /// Scans a folder in which only the user's own rules apply, as deep as a rule may match.
     fn mask_denied(&mut self, at: &str) -> io::Result<()> {
         let rules = self.rules;
         if !rules.may_deny_below(at) {
@@ -188,7 +188,7 @@ impl<'a> MaskCollector<'a> {
         Ok(())
     }
 
-    /// Scans a folder. `at` is relative to the base of the paths.
+    /// Scans a folder, given relative to the base.
     fn mask_folder(&mut self, at: &str) -> io::Result<()> {
         let folder = self.canonical_path(at);
         if self.skipped.contains(&folder) {
@@ -205,7 +205,7 @@ impl<'a> MaskCollector<'a> {
         let mut has_head_file = false;
         for entry in entries {
             let entry = entry?;
-            // Rules never match a name that is not valid UTF-8.
+            // Rules match only UTF-8 names.
             let Ok(name) = entry.file_name().into_string() else {
                 continue;
             };
@@ -235,9 +235,8 @@ impl<'a> MaskCollector<'a> {
                 _ if is_socket(kind) && self.has_outside_listener(&path) => {
                     self.cover(&path, kind, MountMask::Nothing { folder: false });
                 }
-                // Git may write its data of submodules, and of the worktree that the workspace is, except for the
-                // files that it obeys. Worktrees of the workspace's own repository are other checkouts and stay
-                // read-only.
+                // Git may write its data of submodules, and of the worktree that is the workspace, except for the files
+                // that it obeys. Worktrees of the workspace's own repository are other checkouts and stay read-only.
                 PathVerdict::ReadOnly { .. }
                     if is_repository
                         && kind.is_dir()
@@ -258,7 +257,7 @@ impl<'a> MaskCollector<'a> {
                 self.mask_folder(&path)?;
             }
         }
-        // A bare repository in the workspace is a test fixture in which git does not run.
+        // A bare repository in the workspace is a test fixture; git does not run in it.
         if has_head_file && !is_repository && !self.ruled_folder.is_workspace {
             self.mask_bare_repository(at, &folder);
         }
@@ -279,15 +278,15 @@ impl<'a> MaskCollector<'a> {
         self.cover_at_least(path, with);
     }
 
-    /// Covers a path, unless its present cover is stricter.
+    /// Covers a path, unless its current cover is stricter.
     fn cover_at_least(&mut self, path: &Path, with: MountMask) {
         let cover = self.covers.entry(path.to_owned()).or_insert(with);
         *cover = with.max(*cover);
     }
 
-    /// Pins the parent folders of a covered path that a rule names, such as `a` and `a/keys` for `a/keys/**`. Renaming
-    /// such a folder would take the covered files to a path that no rule matches, or let another folder take its
-    /// place. Renaming a mount point fails with EBUSY.
+    /// Pins the parent folders of a covered path that are part of a rule, such as `a` and `a/keys` for `a/keys/**`.
+    /// Otherwise, renaming such a folder would move the covered files to a path that no rule matches, or let another
+    /// folder take its place. Renaming a mount point fails with EBUSY.
     fn pin_parents(&mut self, path: &Path) {
         let start = Path::new(&self.ruled_folder.start);
         // A mounted folder cannot be renamed anyway.
@@ -305,8 +304,8 @@ impl<'a> MaskCollector<'a> {
         }
     }
 
-    /// Covers the target of a symbolic link instead of the link, if the target is in the same folder. A target outside
-    /// is not visible to the command.
+    /// Covers the target of a symbolic link instead of the link, if the target is in the same folder. Other targets are
+    /// invisible to the command.
     fn mask_link_target(&mut self, path: &Path, with: MountMask) {
         let Ok(real) = self.canonical_path(path).canonicalize() else {
             return;
