@@ -1,15 +1,15 @@
-//! Programs that run other programs named in their arguments: those need approval even if the program itself is
+//! Programs that run other programs named in their arguments. Those need approval even if the program itself is
 //! allowed.
 
 use crate::ShellWord;
 
-/// The words of a program that run something.
+/// Arguments with which a program runs something.
 enum ExecutingArguments {
-    /// The only purpose of the program is to run its arguments.
+    /// All arguments: running them is the program's purpose.
     Always(&'static str),
-    /// Only these options run something: long ones match by name, a letter matches any cluster that contains it.
+    /// Only these options. Long ones match by name; a letter matches any cluster that contains it.
     Options(&'static [&'static str]),
-    /// Like `Options`, but a word whose value only the shell knows may also become an option.
+    /// These options, and any word that may expand to an option.
     OptionsAnywhere(&'static [&'static str]),
 }
 
@@ -78,7 +78,7 @@ const EXECUTING_PROGRAMS: &[(&str, ExecutingArguments)] = &[
     ("xvfb-run", Always(RUNS_ARGUMENTS)),
     ("ld.so", Always(RUNS_ARGUMENTS)),
     ("ld-linux-x86-64.so.2", Always(RUNS_ARGUMENTS)),
-    // Interpreters, with a text instead of a file.
+    // Interpreters with code in an argument instead of a file.
     (
         "bun",
         Options(&["-e", "-p", "--eval", "--print", "-r", "--preload"]),
@@ -232,7 +232,7 @@ pub(super) fn executing_reason(program: &str, words: &[ShellWord]) -> Option<Str
     }
 }
 
-/// Returns the reason why one of these options may run something, if it is among the words.
+/// Returns the reason why one of these options may run something, if it is present.
 fn executing_option(program: &str, rest: &[ShellWord], options: &[&str]) -> Option<String> {
     let texts = || rest.iter().map(ShellWord::text);
     if program == "go"
@@ -257,7 +257,7 @@ fn is_letter_with_two_dashes(word: &str) -> bool {
     name.len() == 1
 }
 
-/// Returns true if the word is this option: long options may be abbreviated, and letters may be combined.
+/// Returns true if the word is this option. Long options may be abbreviated, and letters combined.
 fn is_option(word: &str, option: &str) -> bool {
     if let Some(long) = option.strip_prefix("--") {
         let name = word.split('=').next().unwrap_or(word);
