@@ -270,7 +270,7 @@ const PATTERNS: &[(&str, &str, DangerTest)] = &[
     ),
     (
         "credentials",
-        "is about a file that holds credentials",
+        "accesses a file with credentials",
         |command| words(command.simple).any(is_credentials),
     ),
     ("git history", "discards work or history", |command| {

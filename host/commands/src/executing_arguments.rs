@@ -17,16 +17,19 @@ use ExecutingArguments::{Always, Options, OptionsAnywhere};
 
 const RUNS_ARGUMENTS: &str = "runs its arguments as a command";
 
-const RUNS_EDITOR_COMMANDS: &str = "has commands of its own, some of which run other programs";
+const RUNS_EDITOR_COMMANDS: &str = "has editor commands that run other programs";
 
 /// Programs that may run something else, by name.
 const EXECUTING_PROGRAMS: &[(&str, ExecutingArguments)] = &[
     // Builtins of the shell.
-    ("alias", Always("gives a name another meaning")),
-    ("bind", Always("lets keys run commands")),
+    ("alias", Always("changes the meaning of a name")),
+    ("bind", Always("binds keys to commands")),
     ("compgen", Always("runs commands in its arguments")),
-    ("complete", Always("lets the shell run commands by itself")),
-    ("fc", Always("runs earlier commands again")),
+    (
+        "complete",
+        Always("makes the shell run commands automatically"),
+    ),
+    ("fc", Always("repeats earlier commands")),
     ("enable", Always("changes the builtins of the shell")),
     ("hash", Always("changes the program that a name refers to")),
     ("shopt", Always("changes how the shell reads commands")),
@@ -114,7 +117,7 @@ const EXECUTING_PROGRAMS: &[(&str, ExecutingArguments)] = &[
     ("osascript", Always(RUNS_ARGUMENTS)),
     ("pwsh", Always(RUNS_ARGUMENTS)),
     ("fish", Always(RUNS_ARGUMENTS)),
-    ("emacs", Always("runs scripts in a language of its own")),
+    ("emacs", Always("runs Emacs Lisp scripts")),
     ("ed", Always(RUNS_EDITOR_COMMANDS)),
     ("ex", Always(RUNS_EDITOR_COMMANDS)),
     ("nvim", Always(RUNS_EDITOR_COMMANDS)),
@@ -246,7 +249,7 @@ fn executing_option(program: &str, rest: &[ShellWord], options: &[&str]) -> Opti
         .iter()
         .find(|option| texts().any(|word| is_option(word, option)))?;
     Some(format!(
-        "`{program} {option}` may run or write what its arguments name"
+        "`{program} {option}` may run a program or write a file named in its arguments"
     ))
 }
 

@@ -189,10 +189,12 @@ impl ParsedCommand {
         let mut is_text = false;
         for wrapper in self.wrappers.iter().rev() {
             let takes_text = wrapper.takes_text();
-            let inner = match takes_text && !is_text {
-                true if line.contains('\'') => format!("\"{line}\""),
-                true => format!("'{line}'"),
-                false => line,
+            let inner = if !takes_text || is_text {
+                line
+            } else if line.contains('\'') {
+                format!("\"{line}\"")
+            } else {
+                format!("'{line}'")
             };
             is_text |= takes_text;
             line = format!("{wrapper} {inner}");

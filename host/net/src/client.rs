@@ -151,8 +151,8 @@ impl HttpClient {
         self.limits
     }
 
-    /// Sends one request and returns the response as a stream, whatever its status. Redirects are not followed and
-    /// nothing is decompressed: a guest's HTTP client does both itself.
+    /// Sends one request and returns the response as a stream, whatever its status. Does not follow redirects or
+    /// decompress the body. A guest's HTTP client is built on this.
     pub async fn send<B>(&self, request: Request<B>) -> Result<Response<ResponseBody>, Error>
     where
         B: HttpBody<Data = Bytes> + Send + 'static,

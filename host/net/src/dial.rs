@@ -13,8 +13,8 @@ const STAGGER: Duration = Duration::from_millis(250);
 /// Maximum number of addresses to try. Further addresses of a name belong to the same service.
 const MAX_ADDRESSES: usize = 8;
 
-/// Connects as described in RFC 8305: address families alternate, and attempts start one `STAGGER` apart. Returns the
-/// error of the first failed attempt if all fail.
+/// Connects as described in RFC 8305: address families alternate, and the next attempt starts after [`STAGGER`] or a
+/// failure. Returns the error of the first failed attempt if all fail.
 pub(crate) async fn dial(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     let mut untried = alternate_families(addresses)
         .into_iter()

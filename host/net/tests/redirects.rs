@@ -187,10 +187,14 @@ const NAMES: [&str; 6] = [
 async fn redirect_keeps_credentials_at_their_origin() {
     let other = Site::respond_with(|_| answer("200 OK", "", "")).await;
     let elsewhere = other.named("http://b.example", "/");
-    let site = Site::respond_with(move |head| match head.starts_with("GET /away ") {
-        true => to("302 Found", &elsewhere),
-        false if head.starts_with("GET /near ") => to("302 Found", "/here"),
-        false => answer("200 OK", "", ""),
+    let site = Site::respond_with(move |head| {
+        if head.starts_with("GET /away ") {
+            to("302 Found", &elsewhere)
+        } else if head.starts_with("GET /near ") {
+            to("302 Found", "/here")
+        } else {
+            answer("200 OK", "", "")
+        }
     })
     .await;
     let client = client(pin_to_loopback(

@@ -79,10 +79,14 @@ async fn secret_is_sent_only_in_its_header_to_its_host() {
 async fn redirect_to_another_origin_drops_secret_and_placeholder() {
     let other = Site::respond_with(|_| answer("200 OK", "", "")).await;
     let elsewhere = other.named("http://b.example", "/");
-    let site = Site::respond_with(move |head| match head.starts_with("GET /away ") {
-        true => answer("307 x", &format!("location: {elsewhere}\r\n"), ""),
-        false if head.starts_with("GET /near ") => answer("307 x", "location: /here\r\n", ""),
-        false => answer("200 OK", "", ""),
+    let site = Site::respond_with(move |head| {
+        if head.starts_with("GET /away ") {
+            answer("307 x", &format!("location: {elsewhere}\r\n"), "")
+        } else if head.starts_with("GET /near ") {
+            answer("307 x", "location: /here\r\n", "")
+        } else {
+            answer("200 OK", "", "")
+        }
     })
     .await;
     swapping()

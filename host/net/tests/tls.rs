@@ -115,7 +115,7 @@ async fn server_without_tls_is_reported() {
     let client = trusting(Authority::new().roots());
     let silent = Site::of(|stream| async move { drop(stream) }).await;
     for site in [site, silent] {
-        // The server waits for the end of a head that never comes, and TLS receives its response.
+        // The first server waits for the end of a request head that never comes, so the handshake may time out.
         let limits = RequestLimits {
             connect: std::time::Duration::from_millis(500),
             ..RequestLimits::default()

@@ -101,7 +101,7 @@ fn canonical_folder(workspace: &Path, folder: &str) -> Option<PathBuf> {
 /// Returns true if the file exists, and has unusual content or cannot be read.
 fn has_unusual_content(file: &Path, is_unusual: fn(&str) -> bool) -> bool {
     match file.metadata() {
-        Err(error) => error.kind() != std::io::ErrorKind::NotFound && !is_no_folder(&error),
+        Err(error) => error.kind() != std::io::ErrorKind::NotFound && !is_below_a_file(&error),
         // Opening a pipe would block.
         Ok(meta) if !meta.is_file() => !meta.is_dir(),
         Ok(meta) if meta.len() > MAX_FILE_BYTES => true,
@@ -115,7 +115,7 @@ fn has_unusual_content(file: &Path, is_unusual: fn(&str) -> bool) -> bool {
 }
 
 /// Returns true if a parent of the path is not a folder, so the path cannot exist.
-fn is_no_folder(error: &std::io::Error) -> bool {
+fn is_below_a_file(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::NotADirectory
 }
 

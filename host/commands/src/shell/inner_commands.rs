@@ -113,7 +113,7 @@ impl ScriptReader {
                 None => return self.read_program(&program, simple, stdin),
             }
         }
-        mark_hidden(&mut simple, "it is nested too deep to be read");
+        mark_hidden(&mut simple, "it is nested too deeply to analyze");
         self.push_command(simple);
     }
 
@@ -268,7 +268,7 @@ impl ScriptReader {
             _ => ShellDialect::Any,
         };
         if SHELLS_WITH_OTHER_SYNTAX.contains(&program) {
-            let why = format!("`{program}` has a syntax of its own");
+            let why = format!("the syntax of `{program}` is not supported");
             simple.unknown.push(why);
         }
         let outer = std::mem::replace(&mut self.shell, shell);

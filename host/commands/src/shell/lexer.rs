@@ -189,7 +189,7 @@ fn is_close_followed_by_text(mut after: &str) -> bool {
 /// Returns a fault if a text has characters that shells, terminals or people interpret differently.
 fn find_ambiguous_character(text: &str) -> Option<ShellFault> {
     if text.len() > LENGTH_MAX {
-        return Some("it is too long to be read");
+        return Some("it is too long to analyze");
     }
     let is_ambiguous = |c: char| match c {
         '\n' | '\t' => false,
@@ -336,7 +336,7 @@ impl<'a> ShellLexer<'a> {
     fn open(&mut self, compound: OpenCompound) -> Result<(), ShellFault> {
         self.open.push(compound);
         if self.open.len() > DEPTH_MAX {
-            Err("it is nested too deep to be read")
+            Err("it is nested too deeply to analyze")
         } else {
             Ok(())
         }

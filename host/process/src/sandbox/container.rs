@@ -186,7 +186,7 @@ fn check_limits(facts: &ContainerEngineFacts, spec: &CommandSpec) -> Result<(), 
         egress_proxy::check_possible(facts)?;
     }
     if spec.bounds.memory.is_requested() && !facts.can_limit_memory() {
-        return unsupported("a limit of memory", no_group);
+        return unsupported("a memory limit", no_group);
     }
     if spec.bounds.cpu.is_some() && !facts.cpu {
         return unsupported("a limit of processor time", no_group);

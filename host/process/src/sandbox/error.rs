@@ -49,13 +49,13 @@ pub enum SandboxError {
     /// Neither bash nor sh is installed.
     #[error("no shell found: neither `bash` nor `sh` is on the PATH")]
     NoShell,
-    /// The folder to start in does not exist.
-    #[error("the folder `{0}` to start in does not exist")]
+    /// The start folder does not exist.
+    #[error("the start folder `{0}` does not exist")]
     NoDirectory(String),
-    /// The path to start in is not a folder.
-    #[error("`{0}` is a file: expected a folder to start in")]
+    /// The start folder is not a folder.
+    #[error("the start folder `{0}` is a file: expected a folder")]
     NotDirectory(String),
-    /// The folder to start in is outside the workspace.
+    /// The start folder is outside the workspace.
     #[error("`{0}` is not in the workspace")]
     Outside(String),
     /// A program without a sandbox, or with secrets, would run files that anyone with write access to the workspace can
@@ -103,7 +103,7 @@ pub enum SandboxError {
     #[error("no image is configured to run {} in a container", .0.as_str())]
     NoContainerImage(CodeLanguage),
     /// Code requires host programs, but the settings require containers.
-    #[error("`sandbox.mode: container` does not allow programs of this machine to run")]
+    #[error("`sandbox.mode: container` does not allow host programs")]
     ContainersOnly,
     /// The image of containers is not on this machine.
     #[error("the image `{image}` is not on this machine, and images are not fetched automatically")]
@@ -181,7 +181,7 @@ pub enum SandboxError {
         stopped: Box<StoppedCommand>,
     },
     /// Another program replaced a file needed by the sandbox during the setup.
-    #[error("the sandbox could not be made: `{0}` was replaced by another program meanwhile")]
+    #[error("cannot set up the sandbox: another program replaced `{0}` meanwhile")]
     Replaced(PathBuf),
     /// The session has too many background commands.
     #[error("{0} commands are running in the background, the maximum of a session; stop one first")]
@@ -216,7 +216,7 @@ const MAX_ERROR_OUTPUT: usize = 16_000;
 impl SandboxError {
     /// Path rules as an unsupported request: they cannot be enforced if too many paths need protection. No settings key
     /// corresponds to them.
-    pub(crate) const RULES: &'static str = "the rules about paths";
+    pub(crate) const RULES: &'static str = "the path rules";
 
     pub(crate) fn io_error(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |error| Self::Io { doing, error }

@@ -109,12 +109,14 @@ pub(super) fn receive_fds(socket: &OwnedFd) -> io::Result<Vec<OwnedFd>> {
             fds.extend(descriptors);
         }
     }
-    match fds.is_empty() {
-        false => Ok(fds),
-        true if received.bytes == error_bytes.len() => Err(io::Error::from_raw_os_error(
-            i32::from_ne_bytes(error_bytes),
-        )),
-        true => Err(io::ErrorKind::BrokenPipe.into()),
+    if !fds.is_empty() {
+        Ok(fds)
+    } else if received.bytes == error_bytes.len() {
+        Err(io::Error::from_raw_os_error(i32::from_ne_bytes(
+            error_bytes,
+        )))
+    } else {
+        Err(io::ErrorKind::BrokenPipe.into())
     }
 }
 

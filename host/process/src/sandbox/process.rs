@@ -258,7 +258,7 @@ impl Sandbox for ProcessSandbox {
             if spec.network == CommandNetwork::Proxy && spec.proxy.is_none() {
                 return Err(SandboxError::unsupported(
                     NAME,
-                    "access to the network",
+                    "network access",
                     "no proxy is available to check its requests",
                 ));
             }

@@ -181,7 +181,7 @@ mod here {
         fn check_support(&self, spec: &CommandSpec) -> Result<(), SandboxError> {
             let elsewhere = spec.mounts.iter().any(|mount| mount.from != mount.at);
             let what = if spec.network != CommandNetwork::None {
-                "access to the network"
+                "network access"
             } else if let Some(bound) = spec.bounds.first_requested() {
                 bound
             } else if elsewhere {

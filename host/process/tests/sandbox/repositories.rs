@@ -471,11 +471,11 @@ async fn bare_worktree_and_submodule_can_commit_without_settings() {
         let said = Said::of(run_in(&*sandbox(), &spec(&text)).await.unwrap());
         assert_eq!(said.out, "end\n", "{said:?}");
         assert_eq!(std::fs::read(outermost.join("config")).unwrap(), config);
-        for place in [own.join("config.worktree"), outermost.join("commondir")] {
-            let text = format!("echo ../evil > {}", place.display());
+        for path in [own.join("config.worktree"), outermost.join("commondir")] {
+            let text = format!("echo ../evil > {}", path.display());
             let made = run_in(&*sandbox(), &spec(&text)).await;
-            assert!(made.is_err(), "{}: {made:?}", place.display());
-            assert!(!exists(&place), "{}", place.display());
+            assert!(made.is_err(), "{}: {made:?}", path.display());
+            assert!(!exists(&path), "{}", path.display());
         }
     }
 }

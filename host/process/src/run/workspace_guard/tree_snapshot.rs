@@ -48,7 +48,7 @@ const MAX_LEAF_NAME: usize = 16;
 /// A path with the rule that it matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct RuleMatch {
-    /// Below the workspace.
+    /// Path relative to the workspace.
     path: String,
     rule: String,
     what: MatchKind,
@@ -108,7 +108,7 @@ struct WalkFindings {
 /// A path that commands may not read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HiddenPath {
-    /// Below the workspace.
+    /// Path relative to the workspace.
     pub(crate) path: String,
     pub(crate) kind: HiddenKind,
     /// The layer of the rule that hides the path.

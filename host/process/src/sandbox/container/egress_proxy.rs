@@ -16,7 +16,7 @@ pub(super) use linux::{EgressProxy, check_possible, open_proxy};
 pub(super) use elsewhere::{EgressProxy, check_possible, open_proxy};
 
 fn proxy_error(why: &str) -> SandboxError {
-    SandboxError::unsupported(NAME, "access to the network", why)
+    SandboxError::unsupported(NAME, "network access", why)
 }
 
 #[cfg(target_os = "linux")]

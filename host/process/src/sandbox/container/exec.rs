@@ -141,7 +141,7 @@ fn proxy(spec: &CommandSpec) -> Result<Option<Proxy>, SandboxError> {
         (_, Some(proxy)) => Ok(Some(proxy.clone())),
         (_, None) => Err(SandboxError::unsupported(
             NAME,
-            "access to the network",
+            "network access",
             "no proxy is configured to check its requests",
         )),
     }

@@ -44,14 +44,18 @@ async fn mounted_repository_hooks_and_config_are_not_changed() {
     let config = std::fs::read(git.join("config")).unwrap();
     let elsewhere = world.outside().join("elsewhere");
     for at in [&git, &elsewhere] {
-        let place = at.display();
+        let location = at.display();
         let text = format!(
-            "cd {place}; echo x > hooks/post-checkout; mkdir -p hooks/x; mv hooks h; rm -rf hooks; mkdir -p hooks
+            "cd {location}; echo x > hooks/post-checkout; mkdir -p hooks/x; mv hooks h; rm -rf hooks; mkdir -p hooks
              echo x > hooks/y; echo x >> config; mv config c; ln -sf /tmp/x config; rm -f config; echo x > free; echo end"
         );
         let said = said(&with(&world, &text, &git, at)).await;
         assert_eq!(said.out, "end\n");
-        assert_eq!(git.join("hooks").read_dir().unwrap().count(), 0, "{place}");
+        assert_eq!(
+            git.join("hooks").read_dir().unwrap().count(),
+            0,
+            "{location}"
+        );
         assert_eq!(std::fs::read(git.join("config")).unwrap(), config);
         std::fs::remove_file(git.join("free")).unwrap();
     }
