@@ -178,8 +178,12 @@ impl Sandbox for ProcessSandbox {
             .to_owned(),
             "namespaces: user, processes, mounts, network, ipc, host name, control groups"
                 .to_owned(),
-            if trial.proc { "/proc: its own processes, read-only".to_owned() } else { "/proc: empty, because this machine does not allow mounting it (a container?)"
-                    .to_owned() },
+            if trial.proc {
+                "/proc: its own processes, read-only"
+            } else {
+                "/proc: empty, because this machine does not allow mounting it (a container?)"
+            }
+            .to_owned(),
             "network: only its own loopback; with `networkAccess: true`, what `network` allows, through a proxy"
                 .to_owned(),
             match self.landlock {

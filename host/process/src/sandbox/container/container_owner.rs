@@ -92,7 +92,7 @@ mod tests {
         );
         assert!(
             !owner.is_abandoned(&owner.label(), true),
-            "the owner is running"
+            "a running owner counted as abandoned"
         );
         assert!(!owner.is_abandoned(&owner.label(), false));
         let mut ended = std::process::Command::new("true").spawn().unwrap();

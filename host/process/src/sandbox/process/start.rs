@@ -68,9 +68,8 @@ impl ProcessSandbox {
             let serving = listener
                 .socket()
                 .and_then(|socket| loopback_proxy::ProxyTask::begin(socket, proxy.clone()));
-            let serving = serving.map_err(SandboxError::io_error(
-                "the proxy of a command cannot listen",
-            ))?;
+            let serving =
+                serving.map_err(SandboxError::io_error("cannot open the proxy of a command"))?;
             forked.handle.attach_proxy(serving, listener);
         }
         let reader =
@@ -102,9 +101,11 @@ impl ProcessSandbox {
         let shared = shared.map_err(session_error)?;
         let temporary = shared.folder().map_err(session_error)?;
         let listener = match &spec.proxy {
-            Some(_) => Some(shared.listener().map_err(SandboxError::io_error(
-                "the proxy of a command cannot listen",
-            ))?),
+            Some(_) => Some(
+                shared
+                    .listener()
+                    .map_err(SandboxError::io_error("cannot open the proxy of a command"))?,
+            ),
             None => None,
         };
         let variables =

@@ -43,9 +43,12 @@ impl Site {
                     let speaks_tls = head.starts_with(&[22, 3]);
                     let head = String::from_utf8_lossy(&head[..count]).into_owned();
                     heard.lock().push(head);
-                    let _ = stream.write_all(if speaks_tls { ALERT } else {
-                            b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: keep-alive\r\n\r\nhello"
-                        });
+                    let response: &[u8] = if speaks_tls {
+                        ALERT
+                    } else {
+                        b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: keep-alive\r\n\r\nhello"
+                    };
+                    let _ = stream.write_all(response);
                     let _ = stream.read_to_end(&mut Vec::new());
                     heard.lock().push("ended".to_owned());
                 });
