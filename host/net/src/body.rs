@@ -46,7 +46,7 @@ impl ResponseBody {
         }
     }
 
-    /// The deadline for the whole body.
+    /// Returns the deadline for the whole body.
     pub(crate) fn deadline(&self) -> Instant {
         self.bounds.authorized.deadline
     }

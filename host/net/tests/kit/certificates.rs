@@ -48,7 +48,7 @@ impl Authority {
         self.server_of(names, protocols, |_| ())
     }
 
-    /// Like [`Self::server`], with a certificate that the test can change.
+    /// Returns a configuration like [`Self::server`], with a certificate that the test can change.
     pub fn server_of(
         &self,
         names: &[&str],
