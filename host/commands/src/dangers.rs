@@ -1,5 +1,5 @@
-//! The built-in danger patterns: effects that the user must see in advance, even if a rule allows the command. They
-//! match parsed commands, not text.
+//! Built-in danger patterns: effects that the user must see in advance, even if a rule allows the command. They match
+//! parsed commands, not text.
 
 use crate::interpreters::{FOREIGN_SHELLS, LANGUAGES, SHELLS};
 use crate::path_text::{is_safe_device, lexical};
@@ -10,13 +10,13 @@ use crate::{
 /// A dangerous effect of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CommandDanger {
-    /// The name of the pattern, such as `rm -r`.
+    /// Name of the pattern, such as `rm -r`.
     pub name: &'static str,
-    /// The effect: a clause after the command, such as "removes whole folders".
+    /// Effect, as a clause after the command, such as "removes whole folders".
     pub effect: &'static str,
 }
 
-/// Returns the dangers of the command at this index.
+/// Returns the dangers of the command at `index` in the script.
 pub fn dangers(script: &ParsedProgram, index: usize) -> Vec<CommandDanger> {
     let Some(simple) = script.commands.get(index) else {
         return Vec::new();
@@ -34,7 +34,7 @@ pub fn dangers(script: &ParsedProgram, index: usize) -> Vec<CommandDanger> {
         .collect()
 }
 
-/// Returns the danger of a command that cannot be analysed.
+/// Returns a danger of a command that cannot be analyzed, if there is one.
 pub fn hidden_danger(simple: &ParsedCommand) -> Option<CommandDanger> {
     if simple.hides_command {
         return Some(CommandDanger {
@@ -42,7 +42,7 @@ pub fn hidden_danger(simple: &ParsedCommand) -> Option<CommandDanger> {
             effect: "runs a command that only the shell can determine, so it may do anything",
         });
     }
-    // If a program runs its arguments, any of its words may start the command.
+    // If a program runs its arguments, the command may begin at any word.
     if simple.unknown.is_empty() {
         return None;
     }
@@ -52,7 +52,7 @@ pub fn hidden_danger(simple: &ParsedCommand) -> Option<CommandDanger> {
         .flat_map(|text| text.split(is_separator))
         .filter(|part| !part.is_empty());
     let words: Vec<ShellWord> = parts
-        .take(PARTS_MAX)
+        .take(MAX_PARTS)
         .map(|part| ShellWord::Known(part.to_owned()))
         .collect();
     (0..words.len()).find_map(|at| {
@@ -74,7 +74,7 @@ pub fn hidden_danger(simple: &ParsedCommand) -> Option<CommandDanger> {
     })
 }
 
-/// Patterns that do not occur in a line of text by chance.
+/// Patterns that do not match ordinary text by chance.
 const UNLIKELY_IN_TEXT: &[&str] = &[
     "rm -r",
     "mkfs",
@@ -84,17 +84,17 @@ const UNLIKELY_IN_TEXT: &[&str] = &[
     "git history",
 ];
 
-/// Maximum number of parts of a command that are checked for a nested command.
-const PARTS_MAX: usize = 64;
+/// Maximum number of parts of a command to check for a nested command.
+const MAX_PARTS: usize = 64;
 
 /// A command with its context in the script.
 struct AnalyzedCommand<'a> {
     simple: &'a ParsedCommand,
-    /// The programs whose output it reads, directly or through others.
+    /// Programs whose output the command reads, directly or through others.
     piped_from: Vec<&'a str>,
-    /// Programs whose output forms its words or its standard input: `<(…)`, `$(…)`.
+    /// Programs whose output becomes a part of its words or its standard input: `<(…)`, `$(…)`.
     nested: Vec<&'a str>,
-    /// True if its input consists of file names found by `find`: none of them begins with a dash.
+    /// True if the input consists of file names from `find`, which never begin with a dash.
     reads_found_names: bool,
 }
 
@@ -102,7 +102,7 @@ struct AnalyzedCommand<'a> {
 fn input_programs<'a>(script: &'a ParsedProgram, simple: &ParsedCommand) -> Vec<&'a str> {
     let mut programs = Vec::new();
     let mut from = simple.piped_from;
-    // A pipeline has one direction, so each command is visited once.
+    // A pipeline has one direction, so the loop visits each command once.
     while let Some(feeder) = from.and_then(|at| script.commands.get(at)) {
         programs.extend(feeder.program().map(base_name));
         from = feeder.piped_from.filter(|next| Some(*next) < from);
@@ -110,10 +110,10 @@ fn input_programs<'a>(script: &'a ParsedProgram, simple: &ParsedCommand) -> Vec<
     programs
 }
 
-/// Returns the programs of nested commands, which directly precede the command that they belong to.
+/// Returns the programs of nested commands. In the script, they directly precede the command that contains them.
 fn nested_programs(script: &ParsedProgram, index: usize) -> Vec<&str> {
     let enclosing = &script.commands[index].wrappers;
-    // The wrappers after the last substitution belong to the command itself.
+    // Wrappers after the last substitution belong to the command itself.
     let enclosing = &enclosing[..enclosing
         .iter()
         .rposition(EnclosingCommand::is_substitution)
@@ -270,7 +270,7 @@ const PATTERNS: &[(&str, &str, DangerTest)] = &[
     ),
     (
         "credentials",
-        "is about a file that holds credentials",
+        "accesses a file with credentials",
         |command| words(command.simple).any(is_credentials),
     ),
     ("git history", "discards work or history", |command| {
@@ -300,7 +300,7 @@ const PATTERNS: &[(&str, &str, DangerTest)] = &[
 ];
 
 impl AnalyzedCommand<'_> {
-    /// Returns true if an unknown word may become an option. A lone word is ignored: as an option it would have no
+    /// Returns true if an unknown word may become an option. Ignores a lone word: as an option, it would have no
     /// operand.
     fn may_have_options(&self) -> bool {
         let rest = self.simple.words.get(1..).unwrap_or_default();
@@ -309,11 +309,11 @@ impl AnalyzedCommand<'_> {
         !alone
             && options.any(|word| match word {
                 ShellWord::Known(_) => false,
-                // Options of these programs contain no letter of the written ending.
+                // No option of these programs contains a letter from the ending of the glob.
                 ShellWord::Glob(text) | ShellWord::GlobMatch(text) => {
                     word.may_be_option() && text.ends_with(['*', '?', ']'])
                 }
-                // A name that `find` inserts begins with its search folder.
+                // A name inserted by `find` begins with its search folder.
                 ShellWord::Inserted { text, source } => {
                     let is_read = *source == InsertedText::ReadName;
                     !(text.contains("{}") || is_read && self.reads_found_names)
@@ -328,13 +328,13 @@ fn is_unclear(word: &ShellWord) -> bool {
     word.known().is_none() && word.may_be_option()
 }
 
-/// The first word after the program that is not an option.
+/// Returns the first word after the program that is not an option.
 fn operand(words: &[ShellWord]) -> Option<&ShellWord> {
     let mut rest = words.iter().skip(1);
     rest.find(|word| !word.known().is_some_and(|text| text.starts_with('-')))
 }
 
-/// Returns true if the command executes its nested command's output: as its text, its file, or its input.
+/// Returns true if the command executes the output of its nested command: as text, as a file or as input.
 fn runs_nested(simple: &ParsedCommand) -> bool {
     let is_eval = is_program(simple, &["eval"]);
     let is_unknown = |word: &ShellWord| {
@@ -364,7 +364,7 @@ fn written_files(simple: &ParsedCommand) -> impl Iterator<Item = &str> {
     targets.map(|text| text.split_once('=').map_or(text, |(_, value)| value))
 }
 
-/// Returns true if the subcommand publishes something, in any reading of the program's own options.
+/// Returns true if the subcommand publishes something, in any reading of the options before it.
 fn publishes(words: &[ShellWord]) -> bool {
     let normalized = PlainCommand::normalize(words);
     let mut readings = normalized.alternatives.iter().chain([&normalized.words]);
@@ -378,7 +378,7 @@ fn publishes(words: &[ShellWord]) -> bool {
     })
 }
 
-/// Returns true if a path is a device, other than those that every program may use.
+/// Returns true if a path is a device, except those that every program may use.
 fn is_device(path: &str) -> bool {
     let Some(absolute) = path.strip_prefix('/') else {
         return false;
@@ -389,7 +389,7 @@ fn is_device(path: &str) -> bool {
     }
 }
 
-/// The last part of a path: `/bin/rm` becomes `rm`.
+/// Returns the last part of a path: `rm` for `/bin/rm`.
 fn base_name(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)
 }
@@ -408,7 +408,7 @@ fn arguments(simple: &ParsedCommand) -> impl Iterator<Item = &str> {
     simple.words.iter().skip(1).filter_map(ShellWord::known)
 }
 
-/// All text in the command, known or not, including redirection targets.
+/// Returns all text in the command, known or not, including redirection targets.
 fn words(simple: &ParsedCommand) -> impl Iterator<Item = &str> {
     let targets = simple
         .redirections
@@ -429,7 +429,7 @@ fn has_option(words: &[ShellWord], long: &[&str], letters: &str) -> bool {
     })
 }
 
-/// Returns true for a mode that lets others write, or that runs the file as its owner.
+/// Returns true if a mode lets others write, or makes the file run as its owner.
 fn is_wide_mode(word: &str) -> bool {
     if word.len() >= 3 && word.bytes().all(|byte| (b'0'..=b'7').contains(&byte)) {
         let special = word.len() > 3 && !word[..word.len() - 3].bytes().all(|byte| byte == b'0');
@@ -509,7 +509,7 @@ fn discards_git_work(words: &[ShellWord]) -> bool {
         Some("stash") => known().any(|word| matches!(word, "clear" | "drop")),
         Some("reflog") => known().any(|word| matches!(word, "expire" | "delete")),
         Some(_) => false,
-        // Any of these.
+        // An unknown subcommand may be any of these.
         None => true,
     }
 }

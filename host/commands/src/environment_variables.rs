@@ -1,6 +1,6 @@
-//! Variables that change which program runs, or make a program run another one.
+//! Environment variables that change which program runs, or make a program run another one.
 
-/// Names of variables from which programs or the shell take code or commands.
+/// Names, in lower case, of variables from which programs or the shell take code or commands.
 const RISKY_NAMES: &[&str] = &[
     "ar",
     "as",
@@ -159,8 +159,8 @@ const HARMLESS: &[&str] = &[
     "pythonutf8",
 ];
 
-/// Returns true if a variable of this name may be set for a command without approval: it does not select code or
-/// programs that run.
+/// Returns true if a variable may be set for a command without approval, since it does not select code or programs to
+/// run. Ignores case.
 pub fn is_harmless(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let name = name.as_str();

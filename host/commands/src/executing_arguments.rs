@@ -1,15 +1,15 @@
-//! Programs that run other programs named in their arguments: those need approval even if the program itself is
+//! Programs that run other programs named in their arguments. Those need approval even if the program itself is
 //! allowed.
 
 use crate::ShellWord;
 
-/// The words of a program that run something.
+/// Arguments with which a program runs something.
 enum ExecutingArguments {
-    /// The only purpose of the program is to run its arguments.
+    /// All arguments: running them is the program's purpose.
     Always(&'static str),
-    /// Only these options run something: long ones match by name, a letter matches any cluster that contains it.
+    /// Only these options. Long ones match by name; a letter matches any cluster that contains it.
     Options(&'static [&'static str]),
-    /// Like `Options`, but a word whose value only the shell knows may also become an option.
+    /// These options, and any word that may expand to an option.
     OptionsAnywhere(&'static [&'static str]),
 }
 
@@ -17,16 +17,19 @@ use ExecutingArguments::{Always, Options, OptionsAnywhere};
 
 const RUNS_ARGUMENTS: &str = "runs its arguments as a command";
 
-const RUNS_EDITOR_COMMANDS: &str = "has commands of its own, some of which run other programs";
+const RUNS_EDITOR_COMMANDS: &str = "has editor commands that run other programs";
 
 /// Programs that may run something else, by name.
 const EXECUTING_PROGRAMS: &[(&str, ExecutingArguments)] = &[
     // Builtins of the shell.
-    ("alias", Always("gives a name another meaning")),
-    ("bind", Always("lets keys run commands")),
+    ("alias", Always("changes the meaning of a name")),
+    ("bind", Always("binds keys to commands")),
     ("compgen", Always("runs commands in its arguments")),
-    ("complete", Always("lets the shell run commands by itself")),
-    ("fc", Always("runs earlier commands again")),
+    (
+        "complete",
+        Always("makes the shell run commands automatically"),
+    ),
+    ("fc", Always("repeats earlier commands")),
     ("enable", Always("changes the builtins of the shell")),
     ("hash", Always("changes the program that a name refers to")),
     ("shopt", Always("changes how the shell reads commands")),
@@ -78,7 +81,7 @@ const EXECUTING_PROGRAMS: &[(&str, ExecutingArguments)] = &[
     ("xvfb-run", Always(RUNS_ARGUMENTS)),
     ("ld.so", Always(RUNS_ARGUMENTS)),
     ("ld-linux-x86-64.so.2", Always(RUNS_ARGUMENTS)),
-    // Interpreters, with a text instead of a file.
+    // Interpreters with code in an argument instead of a file.
     (
         "bun",
         Options(&["-e", "-p", "--eval", "--print", "-r", "--preload"]),
@@ -114,7 +117,7 @@ const EXECUTING_PROGRAMS: &[(&str, ExecutingArguments)] = &[
     ("osascript", Always(RUNS_ARGUMENTS)),
     ("pwsh", Always(RUNS_ARGUMENTS)),
     ("fish", Always(RUNS_ARGUMENTS)),
-    ("emacs", Always("runs scripts in a language of its own")),
+    ("emacs", Always("runs Emacs Lisp scripts")),
     ("ed", Always(RUNS_EDITOR_COMMANDS)),
     ("ex", Always(RUNS_EDITOR_COMMANDS)),
     ("nvim", Always(RUNS_EDITOR_COMMANDS)),
@@ -232,7 +235,7 @@ pub(super) fn executing_reason(program: &str, words: &[ShellWord]) -> Option<Str
     }
 }
 
-/// Returns the reason why one of these options may run something, if it is among the words.
+/// Returns the reason why one of these options may run something, if it is present.
 fn executing_option(program: &str, rest: &[ShellWord], options: &[&str]) -> Option<String> {
     let texts = || rest.iter().map(ShellWord::text);
     if program == "go"
@@ -246,7 +249,7 @@ fn executing_option(program: &str, rest: &[ShellWord], options: &[&str]) -> Opti
         .iter()
         .find(|option| texts().any(|word| is_option(word, option)))?;
     Some(format!(
-        "`{program} {option}` may run or write what its arguments name"
+        "`{program} {option}` may run a program or write a file named in its arguments"
     ))
 }
 
@@ -257,7 +260,7 @@ fn is_letter_with_two_dashes(word: &str) -> bool {
     name.len() == 1
 }
 
-/// Returns true if the word is this option: long options may be abbreviated, and letters may be combined.
+/// Returns true if the word is this option. Long options may be abbreviated, and letters combined.
 fn is_option(word: &str, option: &str) -> bool {
     if let Some(long) = option.strip_prefix("--") {
         let name = word.split('=').next().unwrap_or(word);

@@ -1,9 +1,9 @@
-//! The words of `find`: folders, names and commands, and the names that `fd` searches for.
+//! Arguments of `find`: folders, names and commands; and the names that `fd` searches for.
 
 use crate::ShellWord;
 use crate::operands::{PathOperand, leaves_directory};
 
-/// Options that run a command for the files that are found.
+/// Options that run a command for the files found.
 pub(crate) const EXECUTING_OPTIONS: &[&str] = &["-exec", "-execdir", "-ok", "-okdir"];
 
 /// Returns true if `find` runs a command on its results.
@@ -11,7 +11,7 @@ fn runs_command(words: &[ShellWord]) -> bool {
     has_any(words, EXECUTING_OPTIONS)
 }
 
-/// Returns true if `find` runs a command on files that its conditions do not select by name.
+/// Returns true if `find` runs a command on files that it does not select by name.
 pub fn runs_on_unnamed_files(words: &[ShellWord]) -> bool {
     runs_command(words) && has_any(words, &["-inum", "-iregex", "-regex", "-samefile"])
 }
@@ -20,7 +20,7 @@ fn has_any(words: &[ShellWord], options: &[&str]) -> bool {
     words.iter().any(|word| options.contains(&word.text()))
 }
 
-/// The folders that `find` searches, and the names that it searches for if it runs a command.
+/// Returns the folders that `find` searches, and the names that it searches for if it runs a command.
 pub(crate) fn path_operands(words: &[ShellWord]) -> Vec<PathOperand> {
     let is_condition = |word: &&ShellWord| word.text().starts_with(['-', '(', '!', ')']);
     let is_link_option = |word: &&ShellWord| matches!(word.known(), Some("-H" | "-L" | "-P"));
@@ -32,7 +32,7 @@ pub(crate) fn path_operands(words: &[ShellWord]) -> Vec<PathOperand> {
         .map(|text| PathOperand::possible(text.to_owned()))
         .collect();
     paths.extend(folders.map(|word| PathOperand::certain(word, false)));
-    // Names that are only printed are not read.
+    // Files that are only listed are not read.
     if runs_command(words) {
         paths.extend(searched_names(words));
     }
@@ -51,7 +51,7 @@ const NAME_CONDITIONS: &[&str] = &[
     "-wholename",
 ];
 
-/// The names that a `find` or `fd` searches for.
+/// Returns the names that `find` or `fd` searches for.
 pub fn searched_names(words: &[ShellWord]) -> Vec<PathOperand> {
     let text = |index: usize| words.get(index).map_or("", ShellWord::text);
     let is_not = |word: &str| matches!(word, "!" | "-not");

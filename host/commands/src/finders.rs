@@ -1,6 +1,6 @@
-//! Commands that only print the names of files they could access: safe input for `xargs`.
+//! Commands that only print the names of accessible files: safe input for `xargs`.
 //!
-//! The tables list the options with which that holds. A command with any other option may print arbitrary text.
+//! The tables list the options that preserve this property. A command with any other option may print arbitrary text.
 
 use crate::{ParsedCommand, ShellWord};
 
@@ -10,11 +10,11 @@ struct FinderProgram {
     prefix: &'static [&'static str],
     /// Words that do not change the output.
     flags: &'static [&'static str],
-    /// Letters that do not change the output.
+    /// Letter options that do not change the output.
     letters: &'static str,
-    /// Options with a value, in the next word or after a `=`.
+    /// Options with a value, in the next word or after `=`.
     options_with_value: &'static [&'static str],
-    /// Options of which one is required, so that names are printed instead of lines; empty if names are the default.
+    /// Options of which one is required to print names instead of lines; empty if names are the default.
     naming_options: &'static [&'static str],
 }
 
@@ -118,7 +118,7 @@ const FINDERS: &[FinderProgram] = &[
     },
 ];
 
-/// Returns true if the command only prints names of files.
+/// Returns true if the command only prints file names.
 pub fn finds_files(simple: &ParsedCommand) -> bool {
     let texts: Option<Vec<&str>> = simple.words.iter().map(plain_word).collect();
     let is_alone = simple.wrappers.is_empty()
@@ -133,7 +133,7 @@ pub fn finds_files(simple: &ParsedCommand) -> bool {
     finder.is_some_and(|finder| finder.only_prints_names(&texts[finder.prefix.len()..]))
 }
 
-/// The word, if the program reads it as written. `xargs` splits a name at blanks, and interprets quotes.
+/// Returns the text of a word that the program reads as written. `xargs` splits names at spaces and interprets quotes.
 fn plain_word(word: &ShellWord) -> Option<&str> {
     match word {
         ShellWord::Known(text) => Some(text),
@@ -186,7 +186,7 @@ fn is_letter(name: &str, letter: char) -> bool {
     name.len() == 1 && name.starts_with(letter)
 }
 
-/// Returns true for a character that `xargs` does not take as part of a name.
+/// Returns true for a character that `xargs` does not accept as part of a name.
 fn is_special(c: char) -> bool {
     c.is_whitespace() || c.is_control() || matches!(c, '\'' | '"' | '\\')
 }

@@ -1,10 +1,10 @@
-//! Git commands that may run other programs: through options, subcommands or settings.
+//! Git commands that may run other programs through options, subcommands or settings.
 
 use crate::ShellWord;
 
 pub(crate) mod pathspecs;
 
-/// Settings that only switch something off, each with the value that does so.
+/// Git settings, with the value that only disables something.
 const OFF_SETTINGS: [(&str, &str); 17] = [
     ("color.ui", "false"),
     ("commit.gpgSign", "false"),
@@ -25,7 +25,7 @@ const OFF_SETTINGS: [(&str, &str); 17] = [
     ("submodule.recurse", "false"),
 ];
 
-/// Settings with a variable middle part that only switch something off: the start and end of the name, and the value.
+/// Settings with a variable middle part: start and end of the name, and the value that only disables something.
 const OFF_SETTING_PATTERNS: [(&str, &str, &str); 9] = [
     ("diff.", ".command", ""),
     ("diff.", ".textconv", ""),
@@ -38,7 +38,7 @@ const OFF_SETTING_PATTERNS: [(&str, &str, &str); 9] = [
     ("protocol.", ".allow", "never"),
 ];
 
-/// Removes options before the subcommand of git that only switch something off. They do not matter for the check of the
+/// Removes options before the subcommand that only disable something, since they are irrelevant to the check of the
 /// command.
 pub(crate) fn strip_off_switches(words: &mut Vec<ShellWord>) {
     while let Some(option) = words.get(1).and_then(ShellWord::known) {
@@ -51,7 +51,7 @@ pub(crate) fn strip_off_switches(words: &mut Vec<ShellWord>) {
     }
 }
 
-/// Returns true if a setting only switches something off.
+/// Returns true if `name=value` only disables something.
 fn is_off(setting: &str) -> bool {
     let Some((name, value)) = setting.split_once('=') else {
         return false;
@@ -93,7 +93,7 @@ const WRITING_OPTIONS: &[&str] = &[
     "textconv",
 ];
 
-/// Returns true if a word is one of [`WRITING_OPTIONS`], abbreviated or not: git accepts any unique prefix.
+/// Returns true if a word is one of [`WRITING_OPTIONS`], possibly abbreviated: git accepts any unique prefix.
 fn is_writing_option(word: &str) -> bool {
     let name = word
         .strip_prefix("--")
@@ -103,7 +103,7 @@ fn is_writing_option(word: &str) -> bool {
     name.is_some_and(|name| !name.is_empty() && is_prefix(name))
 }
 
-/// Values of `--diff-merges` that compare without merging. `remerge` runs merge drivers.
+/// Values of `--diff-merges` that compare without merging. `remerge` would run merge drivers.
 const COMPARING_FORMATS: [&str; 10] = [
     "1",
     "c",
@@ -117,8 +117,8 @@ const COMPARING_FORMATS: [&str; 10] = [
     "separate",
 ];
 
-/// Returns true if the value of `--diff-merges` may repeat the merge. `on` is the default format, which the sandbox
-/// sets.
+/// Returns true if the value of `--diff-merges` may repeat a merge. `on` is the default format, which the sandbox
+/// configures.
 fn may_merge(words: &[&str]) -> bool {
     let options = words.iter().take_while(|word| **word != "--").enumerate();
     let mut formats = options.filter_map(|(at, word)| {
@@ -132,7 +132,7 @@ fn may_merge(words: &[&str]) -> bool {
     formats.any(|format| format != "on" && !COMPARING_FORMATS.contains(&format))
 }
 
-/// Returns true if a letter cluster of `git grep` contains the one that opens a pager, before one that takes a value.
+/// Returns true if a letter cluster of `git grep` opens a pager: `O` before any letter that takes a value.
 fn opens_pager(word: &str) -> bool {
     let letters = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
     let mut letters = letters.unwrap_or_default().chars();
@@ -183,7 +183,7 @@ pub(super) fn risky_arguments(words: &[ShellWord]) -> Vec<String> {
     if let Some(subcommand) = subcommand.filter(|subcommand| DIFF_SUBCOMMANDS.contains(subcommand))
     {
         let mut options = rest.iter().take_while(|word| **word != "--");
-        // A signature is checked by a program that the settings name.
+        // Signatures are checked by a program from the settings.
         let risky = options.find(|word| is_writing_option(word) || word.contains("%G"));
         reasons.extend(risky.map(|word| {
             format!("`git {subcommand} {word}` may write a file or run a program of the settings")

@@ -1,29 +1,29 @@
-//! The text of globs: wildcards and braces. The matching files are found elsewhere.
+//! Text of globs: wildcards and braces. File matching happens elsewhere.
 
-/// Maximum alternatives in braces.
-const BRACES_MAX: usize = 64;
+/// Maximum number of alternatives in braces.
+const MAX_ALTERNATIVES: usize = 64;
 
-/// The characters that make a text a glob.
+/// Characters that make a text a glob.
 const WILDCARDS: [char; 4] = ['*', '?', '[', '\\'];
 
-/// Returns true if a word has a wildcard.
+/// Returns true if a text has a wildcard.
 pub fn is_wild(text: &str) -> bool {
     text.contains(WILDCARDS)
 }
 
-/// The folder before the first wildcard of a glob, with a trailing slash.
+/// Returns the folder before the first wildcard of a glob, with a trailing slash, or an empty text.
 pub fn folder(glob: &str) -> &str {
     let named = glob.split(WILDCARDS).next().unwrap_or_default();
     &named[..named.rfind('/').map_or(0, |at| at + 1)]
 }
 
-/// Expands braces to all alternatives. Returns `None` if there are too many, or if they are nested.
+/// Expands braces to all alternatives. Returns `None` if there are too many, or if braces are nested or unclosed.
 pub fn expand_braces(glob: &str) -> Option<Vec<String>> {
     let mut paths = vec![String::new()];
     let mut rest = glob;
     while let Some((before, after)) = rest.split_once('{') {
         let (inside, after) = after.split_once('}')?;
-        if inside.contains('{') || paths.len() * inside.split(',').count() > BRACES_MAX {
+        if inside.contains('{') || paths.len() * inside.split(',').count() > MAX_ALTERNATIVES {
             return None;
         }
         let extended = |path: &String, name: &str| format!("{path}{before}{name}");

@@ -1,15 +1,15 @@
-//! Facts about commands: parses shell text and argument vectors into simple commands, and classifies them: which words
-//! are files, which commands only read, and which are dangerous.
+//! Analysis of commands: parses shell text and argument vectors into simple commands, and determines which words are
+//! files, which commands only read, and which are dangerous.
 //!
-//! `shell` parses text. The other modules are about programs: `git`, `sed` (and `awk`), `find`, `xargs`,
-//! `interpreters`, `wrappers` (`sudo`, `nice`), `executing_arguments` (options that run something), `finders` (commands
-//! that only print file names), `operands` and `script_operands` (files among the words), `subcommands` (package
-//! managers and build tools), `read_only` and `dangers`.
+//! `shell` parses text. The other modules describe programs: `git`, `sed` (and `awk`), `find`, `xargs`, `interpreters`,
+//! `wrappers` (`sudo`, `nice`), `executing_arguments` (options that run something), `finders` (commands that only print
+//! file names), `operands` and `script_operands` (files among the words), `subcommands` (package managers and build
+//! tools), `read_only` and `dangers`.
 //!
-//! Pure: nothing here touches a disk, a process or a clock. Text that the parser does not support, and programs that no
-//! table lists, are reported as unknown, and need approval.
+//! The crate is pure: it accesses no disk, process or clock. Unsupported text and unlisted programs are reported as
+//! unknown, and need approval.
 //!
-//! Out of scope: rules, decisions and their reasons, which are in `mimir-core`; running a command (`mimir-process`).
+//! Out of scope: rules, decisions and their reasons (`mimir-core`), and running commands (`mimir-process`).
 
 mod dangers;
 mod environment_variables;

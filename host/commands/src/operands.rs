@@ -1,4 +1,4 @@
-//! The path arguments of a command: from tables for known programs, by their look for others.
+//! Path arguments of a command: from tables for known programs, by appearance for others.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -10,22 +10,22 @@ use super::git::pathspecs;
 use super::glob_text::is_wild;
 use super::{find, option_paths, script_operands};
 
-/// The kind of a program's operands.
+/// Kind of a program's operands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OperandKind {
     /// Text, not paths.
     Text,
     /// Files to read.
     Read,
-    /// Files to change.
+    /// Files to write.
     Write,
-    /// Files to read, followed by one to write.
+    /// Files to read, then one to write.
     Copy,
-    /// A pattern or a program, followed by files to read.
+    /// A pattern or a script, then files to read.
     Script,
-    /// Folders, up to the first condition.
+    /// Folders, up to the first condition of `find`.
     Find,
-    /// Any word that looks like a path.
+    /// Unknown: any word that looks like a path.
     Other,
 }
 
@@ -68,21 +68,21 @@ fn operand_kind(program: &str) -> OperandKind {
         .unwrap_or(OperandKind::Other)
 }
 
-/// A word of a command that is a path, or may be one.
+/// A word of a command that is, or may be, a path.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PathOperand {
     /// The path.
     pub word: ShellWord,
     /// True if the file is written; otherwise it is read.
     pub writes: bool,
-    /// True if the program takes it as a path, whatever it looks like. Otherwise it may be something else.
+    /// True if the program treats the word as a path regardless of its form. Otherwise, the word may be something else.
     pub certain: bool,
-    /// True if the program itself expands its wildcards, so that they match a leading dot.
+    /// True if the program itself expands wildcards, which then match a leading dot.
     pub own_wildcards: bool,
 }
 
 impl PathOperand {
-    /// A word that may name a file to read.
+    /// Returns a word that may be a file to read.
     pub(super) fn possible(path: String) -> Self {
         Self {
             word: ShellWord::Known(path),
@@ -92,7 +92,7 @@ impl PathOperand {
         }
     }
 
-    /// A pattern for names, expanded by the program itself.
+    /// Returns a pattern that the program itself expands.
     pub(super) fn pattern(text: String) -> Self {
         Self {
             word: ShellWord::Glob(text),
@@ -101,7 +101,7 @@ impl PathOperand {
         }
     }
 
-    /// The operand as a glob that the shell may expand first.
+    /// Converts the operand to a glob.
     pub(super) fn into_glob(self) -> Self {
         match self.word {
             ShellWord::Known(text) => Self::pattern(text),
@@ -109,7 +109,7 @@ impl PathOperand {
         }
     }
 
-    /// A word that the program takes as a path, whatever it looks like.
+    /// Returns a word that the program treats as a path regardless of its form.
     pub fn certain(word: &ShellWord, writes: bool) -> Self {
         Self {
             word: word.clone(),
@@ -120,7 +120,7 @@ impl PathOperand {
     }
 }
 
-/// The words of a command that are paths. `is_shielded` returns true if a path rule matches.
+/// Returns the words of a command that are or may be paths. `is_shielded` returns true if a path rule matches.
 pub fn path_operands(
     words: &[ShellWord],
     program: &str,
@@ -165,7 +165,7 @@ pub fn path_operands(
     paths
 }
 
-/// The files that the options of a command may open, and its operands.
+/// Separates the options and operands of a command. Returns the files that options may open, and the operands.
 fn split_operands(
     words: &[ShellWord],
     is_shielded: impl Fn(&str) -> bool,
@@ -179,7 +179,7 @@ fn split_operands(
             ShellWord::Known(text) if text.len() > 1 && text.starts_with('-') => {
                 paths.extend(option_paths::option_paths(text, &is_shielded));
             }
-            // A glob without matches stays the option that it looks like.
+            // Without matches, the glob remains the option that it looks like.
             ShellWord::Glob(text) | ShellWord::GlobMatch(text) if text.starts_with('-') => {
                 let values = option_paths::option_paths(text, &is_shielded).into_iter();
                 paths.extend(values.map(PathOperand::into_glob));
@@ -190,8 +190,8 @@ fn split_operands(
     (paths, operands)
 }
 
-/// The globs among text operands that lead out of the working directory: the shell expands them, which reveals the
-/// names of existing files.
+/// Returns the globs among text operands that lead out of the working directory. The shell expands them, which reveals
+/// the names of existing files.
 fn text_globs(words: &[ShellWord]) -> Vec<PathOperand> {
     let leads_outside = |word: &&ShellWord| match word {
         ShellWord::Glob(text) | ShellWord::GlobMatch(text) => leaves_directory(text),
@@ -217,7 +217,7 @@ fn is_in_place_option(word: &str) -> bool {
     word.starts_with("-i") || word.starts_with("--in-place")
 }
 
-/// Returns true if a word of an unknown program looks like a path.
+/// Returns true if an argument of an unknown program looks like a path.
 fn word_looks_like_path(word: &ShellWord) -> bool {
     match word {
         ShellWord::Known(text) => looks_like_path(text),
@@ -232,7 +232,7 @@ pub(super) fn leaves_directory(value: &str) -> bool {
     !is_url && (value.starts_with(['/', '~']) || value.split('/').any(|part| part == ".."))
 }
 
-/// Returns true if a word of an unknown program looks like a path, and not like a line of text or an address.
+/// Returns true if a text looks like a path, and not like prose or a URL.
 fn looks_like_path(word: &str) -> bool {
     let is_separator = |c: char| c.is_whitespace() || c.is_control();
     if word.contains(is_separator) || word.contains("://") {

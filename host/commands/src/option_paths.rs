@@ -1,17 +1,17 @@
-//! Paths in the options of a command: after a `=`, and after a letter.
+//! Paths in the options of a command: after `=`, or after a letter.
 
 use super::operands::{PathOperand, leaves_directory};
 
-/// Letters after which programs take a file, among other letters: `grep -of FILE`, `file -bm FILE`.
+/// Letters followed by a file, also within a cluster: `grep -of FILE`, `file -bm FILE`.
 const FILE_LETTERS: &str = "CLSXfmr";
 
-/// Maximum letters examined. A longer word is not a set of options.
-const LETTERS_MAX: usize = 32;
+/// Maximum number of letters to examine. Longer words are not clusters of options.
+const MAX_LETTERS: usize = 32;
 
 /// Long options that exclude files.
 const EXCLUDING_OPTIONS: &[&str] = &["--exclude", "--exclude-dir", "--ignore", "--ignore-dir"];
 
-/// The paths that an option may open. `is_shielded` returns true if a path rule matches.
+/// Returns the paths that an option may open. `is_shielded` returns true if a path rule matches.
 pub(super) fn option_paths(option: &str, is_shielded: impl Fn(&str) -> bool) -> Vec<PathOperand> {
     if option.starts_with("--") {
         let Some((name, value)) = option.split_once('=') else {
@@ -23,13 +23,13 @@ pub(super) fn option_paths(option: &str, is_shielded: impl Fn(&str) -> bool) -> 
         };
     }
     let mut paths = Vec::new();
-    let letters = option.char_indices().skip(1).take(LETTERS_MAX);
+    let letters = option.char_indices().skip(1).take(MAX_LETTERS);
     for (index, letter) in letters {
         let value = &option[index + letter.len_utf8()..];
         if value.is_empty() {
             break;
         }
-        // A lone slash is not a path: programs also take it as a separator, as in `cut -d/`.
+        // A lone slash is usually a separator, as in `cut -d/`.
         let takes_file = index == 1 || FILE_LETTERS.contains(letter);
         if takes_file && value != "/" && (leaves_directory(value) || is_shielded(value)) {
             paths.push(PathOperand::possible(value.to_owned()));

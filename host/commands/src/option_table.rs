@@ -1,25 +1,25 @@
-//! Parses the options of a program, up to the command that it runs.
+//! Parser for the options of a program, up to the command that it runs.
 
 use crate::ShellWord;
 
-/// Options of a program, by whether a value follows.
+/// Options of a program, by the form of their value.
 pub(super) struct OptionTable {
     /// Letters without a value.
     pub(super) flags: &'static str,
-    /// Letters with a value: in the same word, or the next word.
+    /// Letters with a value, in the same or the next word.
     pub(super) values: &'static str,
     /// Letters with an optional value, only in the same word.
     pub(super) optional: &'static str,
     /// Long options without a value.
     pub(super) long: &'static [&'static str],
-    /// Long options with a value: after `=`, or the next word.
+    /// Long options with a value, after `=` or in the next word.
     pub(super) long_values: &'static [&'static str],
     /// Long options with an optional value, only after `=`.
     pub(super) long_optional: &'static [&'static str],
 }
 
 impl OptionTable {
-    /// No options.
+    /// Table without options.
     pub(super) const NONE: Self = Self {
         flags: "",
         values: "",
@@ -30,15 +30,15 @@ impl OptionTable {
     };
 }
 
-/// An option as it was given.
+/// An option on the command line.
 pub(super) struct GivenOption<'a> {
-    /// Its letter, or its long name.
+    /// The letter or long name, without dashes.
     pub(super) name: &'a str,
     pub(super) value: Option<ShellWord>,
 }
 
-/// Returns the options and the index of the first word after them, or `None` if a word is unknown or an option is not
-/// in the table.
+/// Returns the options and the index of the first word after them. Returns `None` if a word is unknown or an option is
+/// not in the table.
 pub(super) fn parse_options<'a>(
     words: &'a [ShellWord],
     options: &OptionTable,
@@ -56,7 +56,7 @@ pub(super) fn parse_options<'a>(
         next += 1;
         if value_is_next_word(text, options, &mut given)? {
             let value = words.get(next);
-            // A value that expands to several words shifts the following ones.
+            // A value that may expand to several words would shift the following ones.
             if value.is_some_and(|word| !word.is_single()) {
                 return None;
             }
@@ -69,8 +69,8 @@ pub(super) fn parse_options<'a>(
     Some((given, words.len()))
 }
 
-/// Returns true if the value of the last option in a word is the next word, or `None` if an option is not in the
-/// table.
+/// Adds the options in a word to `given`. Returns true if the value of the last one is the next word, or `None` if an
+/// option is not in the table.
 fn value_is_next_word<'a>(
     text: &'a str,
     options: &OptionTable,

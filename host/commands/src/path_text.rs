@@ -1,9 +1,9 @@
-//! The text of paths: their canonical form, and devices that every program may use.
+//! Text of paths: normalization, and devices that every program may use.
 
 use std::borrow::Cow;
 
-/// Normalizes a path below the workspace root: removes `.`, `..` and doubled slashes. Returns `None` if the path leads
-/// outside or is absolute. Does not follow links.
+/// Normalizes a path relative to the workspace root: removes `.`, `..` and repeated slashes. Returns `None` if the path
+/// is absolute or leads outside. Does not follow links.
 pub fn lexical(path: &str) -> Option<Cow<'_, str>> {
     if path.starts_with('/') {
         return None;
@@ -25,7 +25,7 @@ pub fn lexical(path: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(parts.join("/")))
 }
 
-/// Devices that are safe to write to.
+/// Devices that every program may read and write.
 const SAFE_DEVICES: &[&str] = &[
     "/dev/null",
     "/dev/zero",
@@ -40,7 +40,7 @@ pub fn is_safe_device(path: &str) -> bool {
     SAFE_DEVICES.contains(&path)
 }
 
-/// The name of a program, without the folder if that is one of the system's.
+/// Returns the name of a program, without its folder if that is a system folder.
 pub(crate) fn program_name(program: &str) -> &str {
     let folders = ["/usr/bin/", "/bin/"];
     let mut names = folders

@@ -1,11 +1,11 @@
-//! The normalized form of a command: the program by its name alone, and its subcommand first. `/usr/bin/git -C . log`
-//! becomes `git log`. Rules that forbid a command check this form in addition to the original.
+//! Normalized form of a command: the bare program name, followed by the subcommand. `/usr/bin/git -C . log` becomes
+//! `git log`. Rules that forbid a command check this form in addition to the original.
 //!
-//! Out of scope: the permissions of a command, and the expansion by a shell.
+//! Out of scope: permissions of commands, and shell expansion.
 
 use crate::ShellWord;
 
-/// Options of `git` itself that take the next word.
+/// Options of `git` itself whose value is the next word.
 const GIT_VALUE_OPTIONS: &[&str] = &[
     "-C",
     "-c",
@@ -21,10 +21,10 @@ const GIT_VALUE_OPTIONS: &[&str] = &[
 
 /// A normalized command.
 pub struct PlainCommand {
-    /// The program without its folder and extension, and without its own options before the subcommand.
+    /// The program without its folder, extension and options before the subcommand; then the other words.
     pub words: Vec<ShellWord>,
-    /// Alternative readings, for unknown options that may take the next word, or options that change the meaning of
-    /// the rest.
+    /// Alternative readings, for unknown options that may take the next word, and for options that may change the
+    /// meaning of the rest.
     pub alternatives: Vec<Vec<ShellWord>>,
 }
 
@@ -84,7 +84,7 @@ impl PlainCommand {
     }
 }
 
-/// The name of a program without its folder and without the extension `.exe`.
+/// Returns the name of a program without its folder and the extension `.exe`.
 fn base_name(program: &str) -> &str {
     let name = program.rsplit(['/', '\\']).next().unwrap_or(program);
     let end = name.len().checked_sub(".exe".len());

@@ -1,4 +1,4 @@
-//! A program to run, and the simple commands that it consists of.
+//! A program to run, and the simple commands in it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,19 +7,19 @@ use std::ops::Range;
 /// A program to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandProgram {
-    /// An argument vector, the program first. No shell is involved.
+    /// An argument vector, beginning with the program. No shell is involved.
     Vector(Vec<String>),
-    /// Text for a shell.
+    /// Shell text.
     Script(String),
 }
 
 /// A parsed program: every simple command in it, at any depth.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ParsedProgram {
-    /// In the order of the text, including those inside of substitutions, functions and wrappers such as `sudo`. A
-    /// wrapper without an effect of its own, such as `nice`, is left out.
+    /// The commands in the order of the text, including those in substitutions, functions and wrappers such as `sudo`.
+    /// Wrappers without an effect of their own, such as `nice`, are omitted.
     pub commands: Vec<ParsedCommand>,
-    /// Descriptions of the parts outside of any simple command that cannot be analysed.
+    /// Descriptions of unanalyzed parts outside of any simple command.
     pub unknown: Vec<String>,
 }
 
@@ -28,24 +28,24 @@ pub struct ParsedProgram {
 pub struct ParsedCommand {
     /// The program and its arguments, without quotes.
     pub words: Vec<ShellWord>,
-    /// `NAME=value` before the program, for this command alone.
+    /// `NAME=value` before the program, which applies to this command only.
     pub assignments: Vec<(String, ShellWord)>,
     /// Files that the shell opens for the command.
     pub redirections: Vec<ShellRedirection>,
-    /// The byte range in the text.
+    /// The byte range of the command in the text.
     pub span: Range<usize>,
-    /// The commands and constructs that run it, outermost first: `sudo`, `xargs`, `find -exec`, `sh -c`.
+    /// The commands and constructs that run this command, outermost first: `sudo`, `xargs`, `find -exec`, `sh -c`.
     pub wrappers: Vec<EnclosingCommand>,
-    /// Index of the command in the script whose output this one reads through a pipe.
+    /// Index of the command in the script whose output this command reads through a pipe.
     pub piped_from: Option<usize>,
-    /// Index of the command in the script that must succeed right before this one starts in the same shell, as in `a
+    /// Index of the command in the script that must succeed directly before this one starts in the same shell, as in `a
     /// && b`.
     pub follows: Option<usize>,
-    /// The reasons why its words alone do not determine its effects, if any.
+    /// Reasons why the words do not fully determine the effects of the command.
     pub unknown: Vec<String>,
-    /// True if it runs a program or a shell text that its words do not show.
+    /// True if the command runs a program or shell text that its words do not show.
     pub hides_command: bool,
-    /// True if it starts the function that contains it again in parallel, so that processes multiply without end.
+    /// True if the command concurrently starts the function that contains it, so that processes multiply endlessly.
     pub may_fork_bomb: bool,
 }
 
@@ -54,27 +54,27 @@ pub struct ParsedCommand {
 pub enum ShellWord {
     /// The exact text that the program receives.
     Known(String),
-    /// A glob without other unknown parts: it expands to one or more names that begin with its literal prefix.
+    /// A glob without other unknown parts. It expands to one or more names that begin with its literal prefix.
     Glob(String),
-    /// One name matched by such a glob, or the glob itself if nothing matches: the variable of a loop over files.
+    /// One name matched by a glob, or the glob itself without matches: the variable of a loop over files.
     GlobMatch(String),
-    /// A word that only the shell can expand, to any number of words: the text as written.
+    /// A word that only the shell can expand, to any number of words. Contains the source text.
     Unknown(String),
-    /// A word into which `find` or `xargs` inserts text that is known only when it runs.
+    /// A word into which `find` or `xargs` inserts text that is unknown until it runs.
     Inserted {
-        /// The word as written, or `…` if `xargs` adds it.
+        /// The word as written, or `…` if `xargs` appends it.
         text: String,
-        /// The inserted text.
+        /// The kind of inserted text.
         source: InsertedText,
     },
-    /// The name of a pipe that the shell makes for `<(…)`.
+    /// The name of a pipe that the shell creates for `<(…)`.
     PipeName,
 }
 
-/// The text that `find` or `xargs` inserts into a word.
+/// Kind of text that `find` or `xargs` inserts into a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum InsertedText {
-    /// The word is exactly the name of a file that `find` found.
+    /// The word is exactly a file name that `find` found.
     FoundName,
     /// The word is exactly one name that `xargs` reads.
     ReadName,
@@ -82,14 +82,14 @@ pub enum InsertedText {
     Other,
 }
 
-/// A command or a construct of the shell that runs another command.
+/// A command or shell construct that runs another command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EnclosingCommand {
     /// A program that runs the command in its arguments: `sudo`, `xargs`.
     Wrapper(&'static str),
-    /// `find`, with this option: it runs the command for the files that it finds.
+    /// `find` with this option, which runs the command for the files found.
     Find(String),
-    /// A shell of this name that runs a text in its arguments: `sh -c`.
+    /// A shell of this name that runs the text in its arguments: `sh -c`.
     ShellText(String),
     /// A shell of this name that runs its standard input.
     ShellInput(String),
@@ -104,12 +104,12 @@ pub enum EnclosingCommand {
 }
 
 impl EnclosingCommand {
-    /// Returns true if the shell runs it to expand a word of another command.
+    /// Returns true if the shell runs the inner command to expand a word of another command.
     pub fn is_substitution(&self) -> bool {
         matches!(self, Self::CommandSubstitution | Self::ProcessSubstitution)
     }
 
-    /// Returns true if it runs a text.
+    /// Returns true if the construct takes the inner command as text.
     fn takes_text(&self) -> bool {
         matches!(self, Self::ShellText(_) | Self::Eval | Self::Trap)
     }
@@ -142,7 +142,7 @@ pub struct ShellRedirection {
 }
 
 impl CommandProgram {
-    /// The program as a user would write it.
+    /// Returns the program as a user would write it.
     pub fn text(&self) -> Cow<'_, str> {
         match self {
             CommandProgram::Vector(words) => words.join(" ").into(),
@@ -152,12 +152,12 @@ impl CommandProgram {
 }
 
 impl ParsedCommand {
-    /// The name of the program, if known.
+    /// Returns the name of the program, if known.
     pub fn program(&self) -> Option<&str> {
         self.words.first().and_then(ShellWord::known)
     }
 
-    /// The command on one line, as a user would write it. It may be long, and contain control characters.
+    /// Returns the command on one line, as a user would write it. The line may be long, and contain control characters.
     pub fn to_line(&self) -> String {
         let mut line = String::new();
         let mut add = |parts: [&str; 3]| {
@@ -189,10 +189,12 @@ impl ParsedCommand {
         let mut is_text = false;
         for wrapper in self.wrappers.iter().rev() {
             let takes_text = wrapper.takes_text();
-            let inner = match takes_text && !is_text {
-                true if line.contains('\'') => format!("\"{line}\""),
-                true => format!("'{line}'"),
-                false => line,
+            let inner = if !takes_text || is_text {
+                line
+            } else if line.contains('\'') {
+                format!("\"{line}\"")
+            } else {
+                format!("'{line}'")
             };
             is_text |= takes_text;
             line = format!("{wrapper} {inner}");

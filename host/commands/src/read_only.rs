@@ -1,5 +1,5 @@
-//! The commands that run without a question if no mode is set: they read, print, or ask development tools for their
-//! version. The files that they read are checked separately.
+//! Read-only commands, which run without approval if no mode is set: they read files, print text, or print the version
+//! of a development tool. The files that they read are checked separately.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -33,12 +33,12 @@ pub fn only_reads(command: &ParsedCommand) -> bool {
     is_listed && !has_extra_action(program, &words[1..]) || is_ps_without_environment(words)
 }
 
-/// Returns true if the command only adds files to the index of a repository. A commit still needs approval.
+/// Returns true if the command only adds files to the index of a repository. Committing still needs approval.
 pub fn only_stages(command: &ParsedCommand) -> bool {
     GIT_ADD.covers(&normalize_program(&command.words))
 }
 
-/// Returns true if an argument makes a program do more than its options show: set a date, read a list of arguments,
+/// Returns true if an argument makes a program do more than its options show: set the date, read a list of arguments,
 /// load a module.
 fn has_extra_action(program: &str, arguments: &[ShellWord]) -> bool {
     let mut words = arguments.iter().map(ShellWord::text);
@@ -50,14 +50,14 @@ fn has_extra_action(program: &str, arguments: &[ShellWord]) -> bool {
         // A glob may match a file with such a name.
         "strings" => words.any(|word| word.starts_with(['@', '*', '?', '['])),
         "jq" => words.any(uses_modules),
-        // An archive `host:file` is fetched with a remote shell, also one that a glob finds.
+        // An archive `host:file`, which may also come from a glob, is fetched with a remote shell.
         "tar" => words.any(|word| word.contains([':', '*', '?', '['])),
         _ => false,
     }
 }
 
-/// Returns true if a `jq` program includes other programs or data: with a keyword at the start of a statement, followed
-/// by the text that names the file.
+/// Returns true if a `jq` program loads other programs or data: by a keyword at the start of a statement, followed by
+/// the file name.
 fn uses_modules(program: &str) -> bool {
     let begins_statement = |at: usize| {
         let before = program[..at].chars().next_back();
@@ -72,14 +72,14 @@ fn uses_modules(program: &str) -> bool {
     has_statement("import") || has_statement("include") || program.contains("modulemeta")
 }
 
-/// The lists for one program.
+/// Entries for one program.
 #[derive(Default)]
 struct ReadOnlyLists {
     exact: Vec<&'static str>,
     entries: Vec<&'static ReadOnlyCommand>,
 }
 
-/// The lists by the first word of their lines.
+/// Entries by program name.
 static BY_PROGRAM: LazyLock<HashMap<&'static str, ReadOnlyLists>> = LazyLock::new(|| {
     let mut lists = HashMap::<_, ReadOnlyLists>::new();
     let program = |line: &'static str| line.split(' ').next().unwrap_or_default();
@@ -96,9 +96,9 @@ static BY_PROGRAM: LazyLock<HashMap<&'static str, ReadOnlyLists>> = LazyLock::ne
     lists
 });
 
-/// Returns true for a `ps` that does not show the environment of other processes. `e` among letters without a dash and
-/// `E` on macOS show it. `-e` does too if another word is not a set of letters after a dash: then `ps` reads all of
-/// them as if they had no dash.
+/// Returns true for a `ps` that does not show the environment of other processes. `e` among letters without a dash, and
+/// `E` on macOS, show it. `-e` does too if another word is not a cluster with a dash, since `ps` then reads all
+/// clusters as if they had no dash.
 fn is_ps_without_environment(words: &[ShellWord]) -> bool {
     let Some((program, rest)) = words.split_first() else {
         return false;
@@ -110,7 +110,7 @@ fn is_ps_without_environment(words: &[ShellWord]) -> bool {
     if texts.iter().any(|text| text.contains("environ")) {
         return false;
     }
-    // Long options are the same in both readings.
+    // Long options have one meaning in both readings.
     let short: Vec<&str> = texts
         .into_iter()
         .filter(|text| !text.starts_with("--"))
@@ -128,8 +128,8 @@ fn is_ps_without_environment(words: &[ShellWord]) -> bool {
     }
 }
 
-/// Returns the words with an ordinary path for each `{}` of `find`: an inserted name starts with the search folder, so
-/// it is never an option.
+/// Returns the words with an ordinary path in place of each `{}` of `find`. An inserted name begins with the search
+/// folder, so it is never an option.
 fn without_find_placeholder(command: &ParsedCommand) -> Cow<'_, [ShellWord]> {
     let is_placeholder = |word: &ShellWord| {
         let ShellWord::Inserted { source, .. } = word else {
@@ -148,7 +148,7 @@ fn without_find_placeholder(command: &ParsedCommand) -> Cow<'_, [ShellWord]> {
     words.collect()
 }
 
-/// Returns the words without the folder of a system program and without the display options of git.
+/// Returns the words without the system folder of the program, and without options of git that only disable something.
 fn normalize_program(words: &[ShellWord]) -> Cow<'_, [ShellWord]> {
     let program = words.first().and_then(ShellWord::known).unwrap_or_default();
     let name = program_name(program);
@@ -164,7 +164,7 @@ fn normalize_program(words: &[ShellWord]) -> Cow<'_, [ShellWord]> {
 }
 
 impl ReadOnlyCommand {
-    /// Returns true if the words are this command, and none of its arguments writes or runs something.
+    /// Returns true if the words are this command, and no argument writes or runs something.
     fn covers(&self, words: &[ShellWord]) -> bool {
         let mut rest = words.iter();
         for expected in self.prefix.split(' ') {
@@ -215,14 +215,14 @@ impl ReadOnlyCommand {
             is_operand
         });
         self.max_operands
-            .is_none_or(|most| operands.count() + after_dashes <= most)
+            .is_none_or(|max| operands.count() + after_dashes <= max)
     }
 }
 
-/// Returns true if the word is this option: alone, among other letters, with its value attached, or abbreviated as GNU
-/// tools allow.
+/// Returns true if the word is this option: alone, in a cluster, with its value attached, or abbreviated as GNU tools
+/// allow.
 fn is_option(word: &str, option: &str) -> bool {
-    // A separate option of git, and not an abbreviation of another.
+    // `--text` is a separate option of git, not an abbreviation.
     if word == "--text" {
         return false;
     }

@@ -1,7 +1,7 @@
-//! Classifies the words of programs that take a pattern or a script, and files.
+//! Classification of the words of programs that take a pattern or a script, and files.
 //!
-//! An option may take the next word, which then is neither a file nor a pattern. The tables list such options; in case
-//! of doubt no word is skipped.
+//! An option may take the next word, which is then neither a file nor a pattern. The tables list such options; in case
+//! of doubt, no word is skipped.
 
 use crate::ShellWord;
 
@@ -9,7 +9,7 @@ use super::glob_text::expand_braces;
 use super::operands::PathOperand;
 use super::option_paths;
 
-/// The kind of an option's value.
+/// Kind of an option's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OptionValue {
     /// Neither a file nor a pattern.
@@ -20,21 +20,21 @@ enum OptionValue {
     Path,
     /// A glob that selects files.
     Glob,
-    /// The pattern or the script. The first operand is a file then.
+    /// The pattern or script; the first operand is then a file.
     Script,
-    /// A file that contains the pattern or the script.
+    /// A file with the pattern or script.
     ScriptFile,
 }
 
 use OptionValue::{Attached, Glob, Path, Script, ScriptFile, Text};
 
-/// The option syntax of a program.
+/// Option syntax of a program.
 struct OptionSyntax {
     /// The names of the program.
     names: &'static [&'static str],
-    /// Sets of option letters, with the values that each letter takes.
+    /// Sets of option letters, with the values of each letter.
     letters: &'static [(&'static str, &'static [OptionValue])],
-    /// Long options, with the values that they take.
+    /// Long options with their values.
     long: &'static [(&'static str, &'static [OptionValue])],
     /// True if long options may be abbreviated.
     allows_abbreviations: bool,
@@ -47,7 +47,7 @@ const PROGRAMS: &[OptionSyntax] = &[
         long: &[
             ("--after-context", &[Text]),
             ("--before-context", &[Text]),
-            // Listed so that it is not taken as an abbreviation of the next one.
+            // Listed so that it is not treated as an abbreviation of the next option.
             ("--binary", &[]),
             ("--binary-files", &[Text]),
             ("--context", &[Text]),
@@ -146,7 +146,7 @@ const PROGRAMS: &[OptionSyntax] = &[
     },
 ];
 
-/// The files among the words of a program; `writes` means that it changes them.
+/// Returns the files among the words of a program. `writes` is true if the program changes them.
 pub(super) fn operands(
     name: &str,
     words: &[ShellWord],
@@ -173,7 +173,7 @@ pub(super) fn operands(
                 }
                 collected.take_values(values, attached, &mut rest);
             }
-            // A glob without matches stays the option that it looks like.
+            // Without matches, the glob remains the option that it looks like.
             ShellWord::Glob(text) | ShellWord::GlobMatch(text) if text.starts_with('-') => {
                 let (values, attached) = program.map_or((&[][..], None), |one| one.values_of(text));
                 collected.has_script = true;
@@ -194,19 +194,19 @@ pub(super) fn operands(
         && pattern.known().is_none()
         && (!pattern.is_single() || pattern.may_be_option())
     {
-        // It may expand to more than a pattern.
+        // The word may expand to more than a pattern.
         paths.push(PathOperand::certain(pattern, false));
     }
     paths.extend(operands.map(|word| PathOperand::certain(word, writes)));
     paths
 }
 
-/// The words collected so far.
+/// Words collected so far.
 #[derive(Default)]
 struct CollectedOperands<'a> {
     files: Vec<PathOperand>,
     operands: Vec<&'a ShellWord>,
-    /// True if the pattern or the script is not among the operands.
+    /// True if the pattern or script is not among the operands.
     has_script: bool,
 }
 
@@ -226,7 +226,7 @@ impl<'a> CollectedOperands<'a> {
             let word = match attached.take() {
                 Some(word) => word,
                 None => match rest.next() {
-                    // It may expand to no word or to several: then the roles of the following words are unknown.
+                    // The word may expand to any number of words; then the roles of the following words are unknown.
                     Some(word) if !word.is_single() => {
                         self.has_script = true;
                         self.operands.push(word);
@@ -251,7 +251,7 @@ impl<'a> CollectedOperands<'a> {
 }
 
 impl OptionSyntax {
-    /// Returns the kinds of values that an option takes, and the value in the same word.
+    /// Returns the kinds of values of an option, and the value attached in the same word.
     fn values_of<'a>(&self, option: &'a str) -> (&'static [OptionValue], Option<&'a str>) {
         if option.starts_with("--") {
             let (name, attached) = match option.split_once('=') {
@@ -259,7 +259,7 @@ impl OptionSyntax {
                 None => (option, None),
             };
             let exact = self.long.iter().find(|(long, _)| *long == name);
-            // For an ambiguous abbreviation the program itself fails.
+            // The program itself rejects an ambiguous abbreviation.
             let is_abbreviated =
                 |(long, _): &&(&str, _)| self.allows_abbreviations && long.starts_with(name);
             let entry = exact.or_else(|| self.long.iter().find(is_abbreviated));
@@ -276,7 +276,7 @@ impl OptionSyntax {
     }
 }
 
-/// The files that the program selects with a glob of its own, such as `--include`.
+/// Returns the files selected by a glob of the program, such as `--include`.
 fn searched_files(word: &ShellWord) -> Vec<PathOperand> {
     let Some(text) = word.known() else {
         return vec![PathOperand::certain(word, false)];

@@ -1,8 +1,8 @@
-//! Scripts of `sed` and `awk`: detects those that only change text.
+//! Scripts of `sed` and `awk`: detection of those that only edit text.
 
 use crate::ShellWord;
 
-/// Returns the reasons why the words of a `sed` or an `awk` may run something.
+/// Returns the reasons why a `sed` or `awk` command may run something.
 pub(super) fn risky_scripts(words: &[ShellWord], name: &str) -> Vec<String> {
     match name {
         "sed" => check_scripts(words, sed_is_plain, name),
@@ -10,8 +10,8 @@ pub(super) fn risky_scripts(words: &[ShellWord], name: &str) -> Vec<String> {
     }
 }
 
-/// Returns true if a `sed` program only prints, deletes and replaces: other commands run programs and write files.
-/// Syntax that versions of `sed` read differently is refused.
+/// Returns true if a `sed` script only prints, deletes and replaces. Other commands run programs and write files.
+/// Syntax that versions of `sed` read differently is rejected.
 fn sed_is_plain(program: &str) -> bool {
     let mut rest = program;
     let mut open = 0_usize;
@@ -74,7 +74,7 @@ fn skip_addresses(text: &str) -> Option<&str> {
         return Some(text);
     };
     match skip_blanks(rest).strip_prefix(',') {
-        // `+3` and `~4` are relative to the first one.
+        // `+3` and `~4` are relative to the first address.
         Some(second) => {
             let second = skip_blanks(second);
             skip_address(second.strip_prefix(['+', '~']).unwrap_or(second), "")?
@@ -83,7 +83,7 @@ fn skip_addresses(text: &str) -> Option<&str> {
     }
 }
 
-/// Skips one address, if there is one. A number may be followed by a character of `steps` and another number.
+/// Skips an address, if there is one. A number may be followed by a character of `steps` and another number.
 fn skip_address<'a>(text: &'a str, steps: &str) -> Option<Option<&'a str>> {
     let mut letters = text.chars();
     let first = letters.next();
@@ -110,22 +110,21 @@ fn skip_address_flags(text: &str) -> &str {
     text.trim_start_matches(['I', 'M'])
 }
 
-/// Skips the two parts of `s` and their flags; harmful flags remain in the rest, which makes the caller refuse it.
+/// Skips the two parts of `s` and its flags. Harmful flags remain in the rest, so the caller rejects the script.
 fn skip_substitution(text: &str) -> Option<&str> {
     let delimiter = delimiter(text)?;
     let flags = skip_replacement(skip_pattern(&text[1..], delimiter)?, delimiter)?;
     Some(flags.trim_start_matches(|c: char| c.is_ascii_digit() || "gpIiMm".contains(c)))
 }
 
-/// Skips the two parts of `y`. Some versions of `sed` treat a bracket in them as the start of an expression, so that
-/// is refused.
+/// Skips the two parts of `y`. Rejects brackets in them, which some versions of `sed` read as an expression.
 fn skip_transliteration(text: &str) -> Option<&str> {
     let delimiter = delimiter(text)?;
     let rest = skip_replacement(skip_replacement(&text[1..], delimiter)?, delimiter)?;
     (!text[..text.len() - rest.len()].contains('[')).then_some(rest)
 }
 
-/// Returns the delimiter at the start of the text, if it is a valid one.
+/// Returns the delimiter at the start of the text, if it is valid.
 fn delimiter(text: &str) -> Option<char> {
     let delimiter = text.chars().next()?;
     (delimiter.is_ascii_punctuation() && !"\\[]".contains(delimiter)).then_some(delimiter)
@@ -136,12 +135,12 @@ fn skip_pattern(text: &str, delimiter: char) -> Option<&str> {
     skip_part(text, delimiter, |rest| skip_bracket(rest, delimiter))
 }
 
-/// Skips a replacement and its closing delimiter: brackets have no special meaning in it.
+/// Skips a replacement and its closing delimiter. Brackets have no special meaning in it.
 fn skip_replacement(text: &str, delimiter: char) -> Option<&str> {
     skip_part(text, delimiter, Some)
 }
 
-/// Skips a part of a command and its closing delimiter; `skip_bracket` skips the rest of a bracket expression.
+/// Skips a part of a command and its closing delimiter. `skip_bracket` skips the rest of a bracket expression.
 fn skip_part<'a>(
     text: &'a str,
     delimiter: char,
@@ -162,14 +161,14 @@ fn skip_part<'a>(
     }
 }
 
-/// Skips the character after a backslash. A line continuation is refused.
+/// Skips the character after a backslash. Rejects a line continuation.
 fn skip_escaped(text: &str) -> Option<&str> {
     let mut letters = text.chars();
     (letters.next()? != '\n').then_some(letters.as_str())
 }
 
 /// Skips a bracket expression and its closing bracket. Some versions of `sed` end it at a delimiter, or treat a
-/// backslash as an escape: where that makes a difference, it is refused.
+/// backslash as an escape; expressions for which that matters are rejected.
 fn skip_bracket(text: &str, delimiter: char) -> Option<&str> {
     let mut rest = text.strip_prefix('^').unwrap_or(text);
     // A bracket in the first position is literal.
@@ -195,18 +194,18 @@ fn skip_class(text: &str) -> Option<&str> {
         .strip_prefix(":]")
 }
 
-/// Returns true if an `awk` program only prints: the language can also run programs and write files.
+/// Returns true if an `awk` script only prints. The language can also run programs and write files.
 fn awk_is_plain(program: &str) -> bool {
     let never = [
         "system", "getline", "@", "close", "fflush", "ENVIRON", "ARGV", "ARGC", "SYMTAB", "FUNCTAB",
     ];
-    // Text before the first brace is a condition, not a statement, and a comparison in it never opens a file.
+    // Text before the first brace is a condition, in which a comparison never opens a file.
     let (_, statements) = program.split_once('{').unwrap_or_default();
     let statements = statements.replace("||", " ").replace(">=", " ");
     !never.iter().any(|word| program.contains(word)) && !statements.contains(['|', '>'])
 }
 
-/// Returns the reasons why the scripts among the words may run something, each checked by `is_plain`.
+/// Returns the reasons why scripts among the words may run something. `is_plain` checks each script.
 fn check_scripts(words: &[ShellWord], is_plain: fn(&str) -> bool, name: &str) -> Vec<String> {
     let mut scripts = Vec::new();
     let mut rest = words.iter().skip(1);
@@ -254,7 +253,7 @@ fn check_scripts(words: &[ShellWord], is_plain: fn(&str) -> bool, name: &str) ->
     }
 }
 
-/// Returns true if the word is a cluster of `sed` flags that only change how it reads lines.
+/// Returns true if the word is a cluster of `sed` flags that only change how lines are read.
 fn is_cluster(text: &str) -> bool {
     let letters = text.strip_prefix('-').unwrap_or_default();
     !letters.is_empty() && letters.chars().all(|c| "nErsuz".contains(c))

@@ -1,12 +1,12 @@
-//! Parses programs: returns the commands that a shell text or an argument vector runs, each as a list of words that
-//! can be judged.
+//! Parser for programs: returns the commands that a shell text or an argument vector runs, each as a list of words to
+//! be checked.
 //!
-//! A text is parsed twice. Our own parser (`lexer`) splits it into words and stops at text that shells could interpret
-//! in two ways; `brush-parser`, which aims to parse as bash does, provides the structure. Their words must be equal.
-//! Text that either of them does not parse, and values that are known only when the shell runs, are reported as
-//! unknown and never guessed.
+//! A text is parsed twice. The parser of this crate (`lexer`) splits the text into words, and stops at text that shells
+//! may interpret differently; `brush-parser`, which aims to parse as bash does, provides the structure. Both must find
+//! the same words. Text that either of them cannot parse, and values that are unknown until the shell runs, are
+//! reported as unknown and never guessed.
 //!
-//! Out of scope: the decision whether a command may run.
+//! Out of scope: the decision to run a command.
 
 use thiserror::Error;
 
@@ -26,29 +26,29 @@ mod word;
 pub use lexer::ShellDialect;
 use script_reader::ScriptReader;
 
-/// The reason why a text or an argument vector cannot be a program.
+/// Reason why a text or an argument vector is not a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum InvalidProgram {
-    /// Text of blanks only.
+    /// The text is only whitespace.
     #[error("the command is empty")]
     EmptyText,
-    /// Text with a null character.
+    /// The text contains a null character.
     #[error("the command contains a null character, which cannot be passed to a program")]
     NullInText,
-    /// An empty vector, or an empty first word.
+    /// The vector or its first word is empty.
     #[error("the command names no program")]
     NoProgram,
-    /// A vector with a null character.
+    /// An argument contains a null character.
     #[error("an argument contains a null character, which cannot be passed to a program")]
     NullInArgument,
 }
 
-/// Reads a program whose text bash runs. Fails for a text that cannot be a program.
+/// Parses a program for bash. Fails if it is empty or contains a null character.
 pub fn read_script(program: &CommandProgram) -> Result<ParsedProgram, InvalidProgram> {
     read_script_for(program, ShellDialect::Bash)
 }
 
-/// Reads a program whose text this shell runs.
+/// Parses a program for this shell. Fails if it is empty or contains a null character.
 pub fn read_script_for(
     program: &CommandProgram,
     shell: ShellDialect,

@@ -1,9 +1,9 @@
 //! Subcommands: the leading words of a command that determine its effect, and the files that it runs. The other words
-//! are details, such as the files to work on.
+//! are details, such as the files to process.
 
 use crate::ShellWord;
 
-/// Programs without subcommands: their arguments are details, such as the files that they work on.
+/// Programs without subcommands. Their arguments are details, such as the files to process.
 const WITHOUT_SUBCOMMANDS: &[&str] = &[
     "black",
     "clang-format",
@@ -23,8 +23,8 @@ const WITHOUT_SUBCOMMANDS: &[&str] = &[
     "vitest",
 ];
 
-/// A program whose first argument is a subcommand. The subcommands are grouped by the words after them, and separated
-/// by blanks. For subcommands in no group it is unknown how many words are significant.
+/// A program whose first argument is a subcommand. The lists, separated by spaces, group subcommands by the words that
+/// follow. For unlisted subcommands, the number of significant words is unknown.
 struct SubcommandLevels {
     program: &'static str,
     /// Subcommands followed by details.
@@ -44,7 +44,7 @@ const fn levels(program: &'static str, single: &'static str) -> SubcommandLevels
     }
 }
 
-/// The subcommands of a build tool in which every argument is a target.
+/// Subcommands of a build tool in which every argument is a target.
 const TARGETS_ONLY: &str = "";
 
 const LEVELS: &[SubcommandLevels] = &[
@@ -170,12 +170,12 @@ const LEVELS: &[SubcommandLevels] = &[
     },
 ];
 
-/// The number of leading words that determine the effect; `None` if unknown.
+/// Returns the number of leading words that determine the effect, or `None` if unknown.
 pub fn count_action_words(words: &[ShellWord]) -> Option<usize> {
     action_word_count(&known_texts(words))
 }
 
-/// Returns true if a command's first words are `python3 -m` and a module that runs the tests of the project.
+/// Returns true if a command begins with `python3 -m` and a module that runs the tests of the project.
 pub fn runs_test_module(words: &[ShellWord]) -> bool {
     runs_tests(&known_texts(words))
 }
@@ -210,30 +210,30 @@ fn action_word_count(known: &[Option<&str>]) -> Option<usize> {
     }
 }
 
-/// The number of leading words if another command begins at index `start`.
+/// Returns the number of leading words if another command begins at index `start`.
 fn inner_action_word_count(known: &[Option<&str>], start: usize) -> Option<usize> {
     action_word_count(known.get(start..)?).map(|count| start + count)
 }
 
-/// Interpreters: the file that they run is significant, too.
+/// Interpreters, for which the file to run is significant, too.
 const INTERPRETERS: &[&str] = &[
     "bash", "lua", "node", "perl", "php", "python", "python3", "ruby", "sh", "ts-node", "tsx",
 ];
 
-/// Python modules that run the tests of the project, as `python3 -m` names them.
+/// Python modules that run the tests of the project.
 const TEST_MODULES: &[&str] = &["pytest", "unittest"];
 
-/// Returns true if a command's first words are `python3 -m` and one of these modules.
+/// Returns true if a command begins with `python3 -m` and one of these modules.
 fn runs_tests(known: &[Option<&str>]) -> bool {
     matches!(known, [Some("python" | "python3"), Some("-m"), Some(module), ..] if TEST_MODULES.contains(module))
 }
 
-/// The words of a command; `None` for each that only the shell can expand.
+/// Returns the texts of the words, with `None` for each that only the shell can expand.
 fn known_texts(words: &[ShellWord]) -> Vec<Option<&str>> {
     words.iter().map(ShellWord::known).collect()
 }
 
-/// Programs of these lists that run no code of the project.
+/// Programs of the lists above that run no code of the project.
 const RUN_NO_PROJECT_CODE: &[&str] = &[
     "black",
     "brew",
@@ -265,8 +265,8 @@ pub fn runs_project_code(words: &[ShellWord]) -> bool {
     is_listed && !RUN_NO_PROJECT_CODE.contains(&program)
 }
 
-/// The word that names the file a command runs, if any: a program by its path, or the argument of an interpreter. The
-/// code of a build is not named.
+/// Returns the file that a command runs, if its words show it: a program by path, or the argument of an interpreter.
+/// Files run by a build are not shown.
 pub fn executed_file(words: &[ShellWord]) -> Option<&ShellWord> {
     let program = words.first()?;
     let name = program.known()?;

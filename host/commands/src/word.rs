@@ -1,14 +1,14 @@
-//! One word of a command: the properties of an unknown word that its syntax determines.
+//! Properties of a word of a command that follow from its syntax, even if its value is unknown.
 //!
 //! Out of scope: the meaning of the word to a program.
 
 use crate::ShellWord;
 
-/// Variables of the shell that hold numbers: they expand to one word that is not an option.
+/// Shell variables with a number. They expand to one word that is not an option.
 const NUMERIC_VARIABLES: [&str; 4] = ["$?", "$#", "$$", "$!"];
 
 impl ShellWord {
-    /// The exact text that the program receives, if known.
+    /// Returns the exact text that the program receives, if known.
     pub fn known(&self) -> Option<&str> {
         match self {
             ShellWord::Known(text) => Some(text),
@@ -16,7 +16,7 @@ impl ShellWord {
         }
     }
 
-    /// The text to display.
+    /// Returns the text to display.
     pub fn text(&self) -> &str {
         match self {
             ShellWord::Known(text)
@@ -28,7 +28,7 @@ impl ShellWord {
         }
     }
 
-    /// Returns true if it stays one word whatever its value: it is quoted, or a number of the shell.
+    /// Returns true if the word remains one word whatever its value: it is quoted, or a numeric shell variable.
     pub fn is_single(&self) -> bool {
         match self {
             ShellWord::Known(_) | ShellWord::GlobMatch(_) | ShellWord::PipeName => true,
@@ -37,7 +37,7 @@ impl ShellWord {
         }
     }
 
-    /// Returns true if it may expand to a word with a leading dash.
+    /// Returns true if the word may expand to a word with a leading dash.
     pub fn may_be_option(&self) -> bool {
         match self {
             ShellWord::Known(text) => text.starts_with('-'),
@@ -69,7 +69,7 @@ fn is_number(raw: &str) -> bool {
     NUMERIC_VARIABLES.contains(&raw) || length.is_some_and(is_name)
 }
 
-/// Returns true if all expansions are inside quotes. Returns false in case of doubt.
+/// Returns true if all expansions are quoted. Returns false in case of doubt.
 fn is_quoted(raw: &str) -> bool {
     let bytes = raw.as_bytes();
     let mut at = 0;
@@ -92,7 +92,7 @@ fn is_quoted(raw: &str) -> bool {
     !raw.is_empty()
 }
 
-/// The position after the closing double quote; `None` if the quoted text may expand to several words.
+/// Returns the position after the closing double quote, or `None` if the quoted text may expand to several words.
 fn skip_quoted(bytes: &[u8], mut at: usize) -> Option<usize> {
     loop {
         at = match (bytes.get(at)?, bytes.get(at + 1)) {
@@ -115,13 +115,13 @@ fn skip_quoted(bytes: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// Maximum nesting of quotes in substitutions. Deeper texts are not parsed.
-const DEPTH_MAX: usize = 12;
+/// Maximum nesting of quotes in substitutions. Deeper text is not parsed.
+const MAX_DEPTH: usize = 12;
 
-/// The position after the closing parenthesis.
+/// Returns the position after the closing parenthesis.
 fn skip_substitution(bytes: &[u8], mut at: usize, depth: usize) -> Option<usize> {
     let mut open = 0_usize;
-    if depth > DEPTH_MAX {
+    if depth > MAX_DEPTH {
         return None;
     }
     loop {
@@ -138,7 +138,7 @@ fn skip_substitution(bytes: &[u8], mut at: usize, depth: usize) -> Option<usize>
             (b'\\', _) => at + 2,
             (b'\'', _) => position_after(bytes, at + 1, b'\'')?,
             (b'"', _) => {
-                // Splitting inside affects only the inner command.
+                // Word splitting inside affects only the inner command.
                 let mut inner = at + 1;
                 loop {
                     inner = match (bytes.get(inner)?, bytes.get(inner + 1)) {
@@ -154,7 +154,7 @@ fn skip_substitution(bytes: &[u8], mut at: usize, depth: usize) -> Option<usize>
     }
 }
 
-/// The position after the next occurrence of `byte`.
+/// Returns the position after the next occurrence of `byte`.
 fn position_after(bytes: &[u8], from: usize, byte: u8) -> Option<usize> {
     let rest = bytes.get(from..)?;
     rest.iter()

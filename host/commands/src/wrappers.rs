@@ -2,14 +2,14 @@
 
 use super::option_table::OptionTable;
 
-/// The effect of a wrapper on the command.
+/// Effect of a wrapper on the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WrapperEffect {
-    /// No effect: the command runs as it is.
+    /// The command runs unchanged.
     None,
-    /// It adds words of its own.
+    /// The wrapper adds words to the command.
     AddsWords,
-    /// It runs the command in a way that needs approval, for this reason.
+    /// The command needs approval, for this reason.
     NeedsApproval(&'static str),
 }
 
@@ -17,9 +17,9 @@ pub(super) enum WrapperEffect {
 pub(super) struct CommandWrapper {
     pub(super) name: &'static str,
     pub(super) options: OptionTable,
-    /// Words between its options and the command.
+    /// Number of words between its options and the command.
     pub(super) operands: usize,
-    /// True if `NAME=value` may come before the command.
+    /// True if `NAME=value` may precede the command.
     pub(super) takes_assignments: bool,
     pub(super) effect: WrapperEffect,
 }

@@ -14,7 +14,7 @@ pub(super) fn argument_files(options: &[GivenOption<'_>]) -> Vec<ShellWord> {
         .collect()
 }
 
-/// Returns true if `xargs` passes its input to the command name by name, without splitting a name.
+/// Returns true if `xargs` never splits a name that it passes to the command.
 pub(super) fn passes_whole_names(options: &[GivenOption<'_>]) -> bool {
     let mut delimiters = options
         .iter()
@@ -25,7 +25,7 @@ pub(super) fn passes_whole_names(options: &[GivenOption<'_>]) -> bool {
     })
 }
 
-/// Returns true for a delimiter that is a line end or a null character: it does not split file names.
+/// Returns true for delimiters that do not split file names: a line end or a null character.
 fn separates_names(delimiter: &str) -> bool {
     let Some(escape) = delimiter.strip_prefix('\\') else {
         return delimiter == "\n";
@@ -38,7 +38,7 @@ fn separates_names(delimiter: &str) -> bool {
     escape == "n" || is_short && matches!(code, Ok(0 | 10))
 }
 
-/// Returns the placeholders that `xargs` replaces with its input, at any position in the words of the command.
+/// Returns the placeholders that `xargs` replaces with its input in the words of the command.
 pub(super) fn placeholders(options: &[GivenOption<'_>]) -> Vec<ShellWord> {
     let replace_options = options
         .iter()

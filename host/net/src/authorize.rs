@@ -1,4 +1,4 @@
-//! The authorizer of requests: called with each request as it will be sent.
+//! Authorization of requests: a hook that sees each request as it will be sent.
 
 use http::{HeaderMap, Method};
 use mimir_core::ToolError;
@@ -14,9 +14,10 @@ pub struct OutboundRequest<'a> {
     pub target: &'a RequestTarget,
     /// The method that will be on the wire.
     pub method: &'a Method,
-    /// Its headers, before secrets are inserted.
+    /// The headers, before secrets are inserted.
     pub headers: &'a HeaderMap,
-    /// True if it has a body. A tunnel is authorized a second time with `true` when the program has sent 16 KiB in it.
+    /// True if the request has a body. A tunnel is authorized a second time, with `true`, once the program has sent
+    /// more than 16 KiB through it.
     pub body: bool,
     /// The number of redirects followed so far.
     pub hop: usize,
@@ -25,19 +26,20 @@ pub struct OutboundRequest<'a> {
     pub verdict: &'a NetworkVerdict<'a>,
 }
 
-/// The permission granted to a request.
+/// Permission granted to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestPermit {
-    /// Only as far as the policy allows: a target that is not on a list stays refused.
+    /// Sends the request only if the policy lists the target.
     Listed,
-    /// Also a target that is not on a list, for this request.
+    /// Sends this request even if the policy does not list the target.
     Unlisted,
 }
 
-/// Called once for every hop, before its name is looked up. The clock of the request is paused meanwhile.
+/// Authorizes requests. Called once for every hop, before the name lookup; the clock of the request is paused
+/// meanwhile.
 pub trait RequestAuthorizer: Send + Sync {
-    /// Loads the current policy if it is stored elsewhere. Called just before a request is sent: it may have waited
-    /// since it was authorized.
+    /// Loads the current policy if it is stored elsewhere. Called just before a request is sent, since the request may
+    /// have waited after it was authorized.
     fn reload_policy(&self) {}
 
     /// Allows the request, or returns the reason for a refusal.
@@ -46,8 +48,8 @@ pub trait RequestAuthorizer: Send + Sync {
         request: OutboundRequest<'a>,
     ) -> BoxFuture<'a, Result<RequestPermit, ToolError>>;
 
-    /// Called for a hop that the policy refuses by its name, by its address or because the policy has changed. May
-    /// return a better explanation.
+    /// Returns a better explanation of a refusal, or `error` unchanged. Called when the policy refuses a hop because of
+    /// its name, its address or a policy change.
     fn explain_refusal<'a>(
         &'a self,
         _: &'a RequestTarget,

@@ -20,12 +20,12 @@ pub(crate) struct AuthorizedRequest {
     pub(crate) method: Method,
     pub(crate) permit: RequestPermit,
     pub(crate) deadline: Instant,
-    /// The allowed total time, for the message.
+    /// Limit for the whole request, for the timeout message.
     pub(crate) whole: Duration,
 }
 
 impl AuthorizedRequest {
-    /// Checks that the current policy still allows the request.
+    /// Checks that the current policy still allows the request. Judges it again only if the policy has changed.
     pub(crate) fn recheck_policy(&mut self) -> Result<(), Error> {
         if self.guard.generation() == self.generation {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Response body: counted, timed, and cut off when the policy no longer allows the request.
+//! Response body with size and time limits, cut off when the policy no longer allows the request.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,8 +15,8 @@ use crate::authorized_request::AuthorizedRequest;
 use crate::error::{Error, OversizedPart, RequestStage};
 use crate::hyper_errors;
 
-/// The body of a response, streamed: data and trailers. It ends with an error at the first limit, and when the policy
-/// changes to one that would not have allowed the request.
+/// Streamed body of a response: data and trailers. Ends with an error at the first exceeded limit, or when the policy
+/// changes and no longer allows the request.
 pub struct ResponseBody {
     inner: Option<Incoming>,
     bounds: ResponseBounds,
@@ -46,7 +46,7 @@ impl ResponseBody {
         }
     }
 
-    /// The deadline for the whole body.
+    /// Returns the deadline for the whole body.
     pub(crate) fn deadline(&self) -> Instant {
         self.bounds.authorized.deadline
     }
@@ -84,8 +84,8 @@ impl ResponseBody {
         Error::Timeout { stage, after }
     }
 
-    /// Waits for the earlier of both limits. The timer is created only when the body has to be waited for, and reset
-    /// only after it has fired: most bodies arrive before that.
+    /// Waits for the earlier of both time limits. The timer is created only when the body is not ready, and reset only
+    /// after it has fired: most bodies arrive before that.
     fn poll_timeout(&mut self, cx: &mut Context<'_>) -> Poll<Error> {
         loop {
             let due = self

@@ -1,4 +1,4 @@
-//! The HTTP client: checks, authorizes, sends and supervises one request.
+//! HTTP client: checks, authorizes, sends and monitors one request.
 
 use std::fmt;
 use std::sync::Arc;
@@ -38,8 +38,8 @@ mod tunnel;
 
 pub(crate) use tunnel::Tunnel;
 
-/// Maximum idle connections per origin. A tool that sends requests one after the other needs one; more would only
-/// burden servers.
+/// Maximum idle connections per origin. A tool that sends its requests in sequence needs one; a large pool only burdens
+/// servers.
 const MAX_IDLE_CONNECTIONS: usize = 8;
 /// Lifetime of an idle connection, shorter than the usual timeout of servers.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -58,11 +58,11 @@ struct HttpClientState {
     guard: Arc<PolicyGuard>,
     resolver: Arc<dyn Resolver>,
     tls: Arc<TlsClient>,
-    /// The servers of the session, if the client is for one.
+    /// The session's own servers, if the client belongs to a session.
     servers: Option<Arc<dyn SessionServerDialer>>,
     limits: RequestLimits,
     slots: Arc<Semaphore>,
-    /// The connections, and the policy under which they were made.
+    /// The connections, with the generation of the policy under which they were made.
     pool: Mutex<Option<(u64, Pool<PolicyConnector, UploadBody>)>>,
     /// The origin of the last request: the next one usually goes there too, and parsing a host is expensive.
     last_origin: Mutex<Option<(Scheme, Authority, RequestTarget)>>,
@@ -83,8 +83,8 @@ pub(crate) struct HopResponse {
 }
 
 impl HttpClient {
-    /// Creates a client under the policy of `guard` that calls `authorizer` before each request. Addresses come from
-    /// `resolver`, or from the system.
+    /// Creates a client that follows the policy of `guard` and calls `authorizer` before each request. Without a
+    /// `resolver`, names are resolved by the system.
     pub fn new(
         guard: Arc<PolicyGuard>,
         authorizer: Arc<dyn RequestAuthorizer>,
@@ -96,7 +96,7 @@ impl HttpClient {
     }
 
     /// Creates a client for a session with its own servers, as listed in the policy (see
-    /// [`NetworkPolicy::with_served_ports`]): requests to them go nowhere else.
+    /// [`NetworkPolicy::with_served_ports`]): requests to these servers never leave the session.
     ///
     /// [`NetworkPolicy::with_served_ports`]: mimir_core::network::NetworkPolicy::with_served_ports
     pub fn in_session(
@@ -125,34 +125,34 @@ impl HttpClient {
         }
     }
 
-    /// Returns this client, with the same connections and another authorizer, for one call.
+    /// Returns this client with another authorizer, for one call. Connections are shared.
     #[must_use]
     pub fn with_authorizer(mut self, authorizer: Arc<dyn RequestAuthorizer>) -> Self {
         self.authorizer = authorizer;
         self
     }
 
-    /// Returns this client, with the same connections, that inserts secrets.
+    /// Returns this client with secrets inserted by `swap`. Connections are shared.
     #[must_use]
     pub fn with_secrets(mut self, swap: Arc<dyn SecretSwap>) -> Self {
         self.swap = Some(swap);
         self
     }
 
-    /// Returns this client, with the same connections, under tighter limits.
+    /// Returns this client with each limit reduced to that of `limits` if that one is tighter. Connections are shared.
     #[must_use]
     pub fn with_limits(mut self, limits: RequestLimits) -> Self {
         self.limits = self.limits.tightest(limits);
         self
     }
 
-    /// Returns the limits of its requests.
+    /// Returns the limits of each request.
     pub fn limits(&self) -> RequestLimits {
         self.limits
     }
 
-    /// Sends one request and returns the response as a stream, whatever its status: redirects are not followed and
-    /// nothing is decompressed. A guest's own HTTP client is built on this.
+    /// Sends one request and returns the response as a stream, whatever its status. Does not follow redirects or
+    /// decompress the body. A guest's HTTP client is built on this.
     pub async fn send<B>(&self, request: Request<B>) -> Result<Response<ResponseBody>, Error>
     where
         B: HttpBody<Data = Bytes> + Send + 'static,
@@ -173,7 +173,7 @@ impl HttpClient {
             .response)
     }
 
-    /// Checks, authorizes and sends one hop, which has `time_left`.
+    /// Checks, authorizes and sends one hop. `time_left` is the rest of the limit for the whole request.
     pub(crate) async fn send_hop(
         &self,
         hop: RequestHop,
@@ -213,9 +213,10 @@ impl HttpClient {
         // The policy may have changed while the request waited for an approval or for a slot.
         self.authorizer.reload_policy();
         let current = self.shared.guard.current();
-        let verdict = match current.generation == checked.generation {
-            true => verdict,
-            false => current.policy.judge(&target, method.as_str()),
+        let verdict = if current.generation == checked.generation {
+            verdict
+        } else {
+            current.policy.judge(&target, method.as_str())
         };
         if let Err(error) = check_verdict(verdict, permit) {
             return Err(self.explain_refusal(&target, &method, error).await);
@@ -281,14 +282,18 @@ impl HttpClient {
     ) -> Result<Response<Incoming>, Error> {
         let start = Instant::now();
         let (deadline, whole) = (start + time_left, self.limits.whole);
-        let timeout_error = |stage, after| match Instant::now() >= deadline {
-            true => timed_out(RequestStage::Whole, whole),
-            false => timed_out(stage, after),
+        let timeout_error = |stage, after| {
+            if Instant::now() >= deadline {
+                timed_out(RequestStage::Whole, whole)
+            } else {
+                timed_out(stage, after)
+            }
         };
         // The connector applies the client's own limit, and reports which step took too long.
-        let connect_limit = match self.limits.connect < self.shared.limits.connect {
-            true => self.limits.connect.min(time_left),
-            false => time_left,
+        let connect_limit = if self.limits.connect < self.shared.limits.connect {
+            self.limits.connect.min(time_left)
+        } else {
+            time_left
         };
         let mut connected = capture_connection(&mut request);
         let sending = self.shared.pool(current).request(request);
@@ -314,7 +319,7 @@ impl HttpClient {
         Ok(response)
     }
 
-    /// Waits until fewer requests than the limit are open.
+    /// Waits until the number of open requests is below the limit. Fails after the connect timeout.
     async fn acquire_slot(&self) -> Result<OwnedSemaphorePermit, Error> {
         let slots = Arc::clone(&self.shared.slots);
         if let Ok(slot) = Arc::clone(&slots).try_acquire_owned() {
@@ -332,9 +337,9 @@ fn timed_out(stage: RequestStage, after: Duration) -> Error {
     Error::Timeout { stage, after }
 }
 
-/// Marks headers of a response that `Debug` must not show.
+/// Marks response headers that `Debug` must not show.
 fn mark_sensitive(headers: &mut HeaderMap) {
-    // Most responses set none of them, and `entry` would allocate first.
+    // Most responses have no cookies, and `entry` would allocate first.
     if headers.contains_key(SET_COOKIE)
         && let Entry::Occupied(mut cookies) = headers.entry(SET_COOKIE)
     {
@@ -344,7 +349,7 @@ fn mark_sensitive(headers: &mut HeaderMap) {
 }
 
 impl HttpClientState {
-    /// Parses a URL. If its origin is that of the last one, parses only the path.
+    /// Parses a URL. If the origin is unchanged since the last request, only the path is parsed.
     fn target(&self, uri: &Uri) -> Result<RequestTarget, UrlError> {
         let path = uri.path_and_query().map_or("", PathAndQuery::as_str);
         if path == "*" {
@@ -379,7 +384,7 @@ impl HttpClientState {
         let mut cached = self.pool.lock();
         match &*cached {
             Some((generation, pool)) if *generation == current.generation => pool.clone(),
-            // A request that was checked before the policy changed; its connection is not pooled.
+            // This request was checked before the policy changed: its connection is not pooled.
             Some((generation, _)) if *generation > current.generation => {
                 self.new_pool(&current.policy)
             }
@@ -415,8 +420,8 @@ impl HttpClientState {
     }
 }
 
-/// Returns true if this is a plain path from the root: a path that begins with two slashes, of either kind, names a
-/// host.
+/// Returns true if this is a plain path from the root. A path that begins with two slashes, forward or back, would name
+/// a host.
 fn is_rooted_path(path: &str) -> bool {
     let is_slash = |c| matches!(c, '/' | '\\');
     path.strip_prefix('/')
@@ -473,7 +478,7 @@ mod tests {
         let parts = Uri::builder().scheme("http").authority("a.example");
         let asterisk = parts.path_and_query("*").build().unwrap();
         assert!(client.shared.target(&asterisk).is_err());
-        // Every URL after every other one.
+        // Every URL, after every other URL.
         for before in &urls {
             for url in &urls {
                 let [before, uri] = [before, url].map(|url| url.parse::<Uri>());

@@ -1,4 +1,4 @@
-//! The only place that makes connections: name lookup, address checks, TCP, TLS.
+//! Connector for requests: name lookup, address checks, TCP, TLS.
 
 use std::future::Future;
 use std::io;
@@ -21,8 +21,8 @@ use crate::resolver::{self, Resolver};
 use crate::stream::ConnectionStream;
 use crate::tls::TlsClient;
 
-/// Makes connections under one policy. hyper calls it whenever its pool has no connection for an origin. Every socket
-/// is opened here, so every address is checked, including addresses given in the URL.
+/// Makes connections under one policy. hyper calls it whenever the pool has no connection for an origin. Every socket
+/// of a request is opened here, so every address is checked, including IP addresses in URLs.
 #[derive(Clone)]
 pub(crate) struct PolicyConnector {
     pub(crate) policy: Arc<NetworkPolicy>,
@@ -34,7 +34,7 @@ pub(crate) struct PolicyConnector {
 
 /// Connects to the servers of a session, in a network namespace that this process does not share.
 pub trait SessionServerDialer: Send + Sync {
-    /// Connects to one of them, at a port of its `localhost`.
+    /// Connects to the server at this port of the session's `localhost`.
     fn connect(&self, port: u16) -> BoxFuture<'_, io::Result<std::net::TcpStream>>;
 }
 

@@ -1,4 +1,4 @@
-//! Decompression of bodies, limited by output size and by compression ratio.
+//! Decompression of bodies, with limits for output size and compression ratio.
 
 use std::io::{self, Read};
 
@@ -11,16 +11,17 @@ use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 use crate::error::{Error, OversizedPart};
 use crate::limits::RequestLimits;
 
-/// The `accept-encoding` header if the caller has set none.
+/// Value of the `accept-encoding` header if the caller has not set one.
 pub(crate) const ACCEPT: &str = "gzip, deflate, br, zstd";
 
-/// Bytes decompressed before other tasks can run.
+/// Bytes to decompress before yielding to other tasks.
 const STEP_BYTES: usize = 64 << 10;
 
-/// RFC 9659: a decoder need not support a larger window, and an encoder must not require one.
+/// Maximum zstd window in bytes. By RFC 9659, a decoder need not support a larger one, and an encoder must not require
+/// it.
 const ZSTD_WINDOW: u64 = 8 << 20;
 
-/// Decompresses a body as its headers describe it.
+/// Decompresses a body according to its `content-encoding` header, within the limits for size and ratio.
 pub async fn unpack(
     packed: Bytes,
     headers: &HeaderMap,
@@ -87,8 +88,8 @@ fn decoder_for(packed: &Bytes, headers: &HeaderMap) -> Result<Option<Box<dyn Rea
         // Many servers send this without the zlib frame that RFC 9110 section 8.4.1.2 requires.
         "deflate" if has_zlib_header(packed) => Box::new(ZlibDecoder::new(input)),
         "deflate" => Box::new(DeflateDecoder::new(input)),
-        // RFC 7932 section 9.1 does not define this window size; the library supports an extension that uses it for
-        // windows of up to a gigabyte.
+        // RFC 7932 section 9.1 does not define this window size; the decoder treats it as an extension with windows of
+        // up to a gigabyte.
         "br" if packed.first().is_some_and(|first| first & 0x7f == 0x11) => {
             return Err(Error::Encoding("its window is too large".to_owned()));
         }
@@ -120,7 +121,7 @@ fn decode_error(error: &io::Error) -> Error {
     })
 }
 
-/// A reader of consecutive zstd frames; the library reads only one.
+/// Reads consecutive zstd frames; the decoder stops after one.
 struct ZstdReader {
     input: Option<Reader<Bytes>>,
     frame: Option<StreamingDecoder<Reader<Bytes>, FrameDecoder>>,
@@ -134,7 +135,7 @@ impl ZstdReader {
         }
     }
 
-    /// Begins the next frame; `false` at the end.
+    /// Begins the next frame. Returns false at the end of the input.
     fn begin_frame(&mut self) -> io::Result<bool> {
         let mut input = match self.frame.take() {
             Some(frame) => frame.into_inner(),
@@ -154,7 +155,7 @@ impl ZstdReader {
     }
 }
 
-/// Returns the length of the frame that begins here if it is a skippable one; RFC 8878 section 3.1.2.
+/// Returns the length of the frame that begins here if it is skippable (RFC 8878 section 3.1.2).
 fn skippable_frame_length(rest: &[u8]) -> Option<usize> {
     let (header, _) = rest.split_first_chunk::<8>()?;
     let [0x50..=0x5f, 0x2a, 0x4d, 0x18, length @ ..] = *header else {

@@ -1,4 +1,4 @@
-//! TCP connection to the first of several addresses that answers.
+//! TCP connection to the first address that answers.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,13 +7,14 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-/// Time before the next address is tried in parallel; RFC 8305 section 5.
+/// Delay before the next address is tried in parallel (RFC 8305 section 5).
 const STAGGER: Duration = Duration::from_millis(250);
 
-/// Maximum number of addresses tried. If a name has more, they belong to the same service.
+/// Maximum number of addresses to try. Further addresses of a name belong to the same service.
 const MAX_ADDRESSES: usize = 8;
 
-/// Connects as RFC 8305 describes: address families alternate, and each attempt starts a little after the previous one.
+/// Connects as described in RFC 8305: address families alternate, and the next attempt starts after [`STAGGER`] or a
+/// failure. Returns the error of the first failed attempt if all fail.
 pub(crate) async fn dial(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     let mut untried = alternate_families(addresses)
         .into_iter()
@@ -31,7 +32,7 @@ pub(crate) async fn dial(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
                     stream.set_nodelay(true)?;
                     return Ok(stream);
                 }
-                // The first failure is the one of the address that the resolver prefers.
+                // The first failure usually belongs to the address that the resolver prefers.
                 Some(Ok(Err(error))) => first_error = first_error.or(Some(error)),
                 Some(Err(error)) => first_error = first_error.or_else(|| Some(io::Error::other(error))),
                 None => return Err(first_error.unwrap_or_else(|| io::ErrorKind::AddrNotAvailable.into())),
@@ -41,7 +42,7 @@ pub(crate) async fn dial(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     }
 }
 
-/// Orders the addresses so that their families alternate, beginning with the family of the first address.
+/// Reorders addresses so that families alternate, beginning with the family of the first address.
 fn alternate_families(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
     let is_ipv6_first = addresses.first().is_some_and(SocketAddr::is_ipv6);
     let (mut preferred, mut others): (Vec<SocketAddr>, Vec<SocketAddr>) = addresses

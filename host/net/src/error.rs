@@ -1,4 +1,4 @@
-//! Errors of requests: a distinct code for each cause, and one sentence with a remedy.
+//! Errors of requests: each cause has its own code and a one-sentence message with a remedy.
 
 use std::time::Duration;
 
@@ -11,21 +11,21 @@ use mimir_core::{ToolError, ToolErrorCode};
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Not a URL that a request can be sent to.
+    /// The URL is not valid or not supported.
     #[error("{0}")]
     Url(#[from] UrlError),
-    /// A method that opens a tunnel or echoes the request.
+    /// The method opens a tunnel or echoes the request.
     #[error("the method {0} is not allowed; use GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS")]
     Method(String),
-    /// A header that belongs to the connection.
+    /// The header is controlled by the connection.
     #[error("the header `{0}` is set by the host; leave it out")]
     ForbiddenHeader(String),
-    /// A header that cannot be sent.
+    /// The header cannot be sent.
     #[error(
         "the header `{0}` is not valid: use letters, digits and dashes in a name, and no line breaks in a value"
     )]
     InvalidHeader(String),
-    /// Another inconsistency of the request.
+    /// The request is inconsistent in another way.
     #[error("the request is not valid: {0}")]
     InvalidRequest(String),
     /// The policy refuses the request.
@@ -34,10 +34,10 @@ pub enum Error {
     /// The name resolves to an address that the policy refuses.
     #[error("{0}")]
     BlockedAddress(NetworkRefusal),
-    /// The authorizer refused.
+    /// The authorizer refuses the request.
     #[error("{}", .0.message)]
     Denied(ToolError),
-    /// The name has no address.
+    /// The name cannot be resolved.
     #[error("the name `{host}` could not be resolved ({why}); check its spelling and the network")]
     Dns {
         /// The name.
@@ -59,15 +59,15 @@ pub enum Error {
         /// The system's message.
         why: String,
     },
-    /// A certificate that is not trusted, or no longer.
+    /// The certificate is not trusted, not valid or expired.
     #[error("the certificate of `{host}` is not trusted: {why}")]
     Certificate {
-        /// The host that presented it.
+        /// The host that presented the certificate.
         host: String,
-        /// The fault, and a remedy.
+        /// The problem, and a remedy.
         why: String,
     },
-    /// A certificate for another name.
+    /// The certificate is for another name.
     #[error(
         "the certificate presented by `{host}` is for another name; check the URL: this may be another server"
     )]
@@ -75,7 +75,7 @@ pub enum Error {
         /// The expected host.
         host: String,
     },
-    /// A TLS handshake that failed for another reason.
+    /// The TLS handshake failed for another reason.
     #[error("the TLS connection to `{host}` failed ({why}); check that the port speaks TLS")]
     Tls {
         /// The host.
@@ -83,7 +83,7 @@ pub enum Error {
         /// The cause.
         why: String,
     },
-    /// A certificate file that cannot be used.
+    /// A certificate file cannot be used.
     #[error("`network.extraRoots`: {path} {why}")]
     Roots {
         /// The file.
@@ -91,15 +91,15 @@ pub enum Error {
         /// The fault.
         why: String,
     },
-    /// A time limit.
+    /// A time limit was exceeded.
     #[error("{stage} took longer than {after:?}; try again later, or raise the limit")]
     Timeout {
-        /// The stage that took too long.
+        /// The stage that exceeded the limit.
         stage: RequestStage,
         /// The limit.
         after: Duration,
     },
-    /// A size limit.
+    /// A size limit was exceeded.
     #[error("{part} is larger than {limit} bytes; ask for less, or raise the limit")]
     TooLarge {
         /// The part that is too large.
@@ -107,7 +107,7 @@ pub enum Error {
         /// The limit.
         limit: u64,
     },
-    /// A response head that exceeds the limits.
+    /// The response head exceeds the limits.
     #[error(
         "the head of the response has more than {bytes} bytes or {headers} headers, which is not supported; use another server"
     )]
@@ -117,7 +117,7 @@ pub enum Error {
         /// The limit for the number of headers.
         headers: usize,
     },
-    /// A response that decompresses to far more than was sent.
+    /// The response decompresses to far more data than was received.
     #[error(
         "the response decompresses to more than {ratio} times its size, which suggests an attack; ask for it uncompressed"
     )]
@@ -125,7 +125,7 @@ pub enum Error {
         /// The limit.
         ratio: u64,
     },
-    /// More concurrent requests than allowed.
+    /// Too many concurrent requests.
     #[error(
         "more than {0} requests are open at the same time; finish some before sending the next"
     )]
@@ -133,55 +133,54 @@ pub enum Error {
     /// Too many redirects.
     #[error("the server redirected more than {0} times; fetch the last address directly")]
     TooManyRedirects(usize),
-    /// A redirect that cannot be followed.
+    /// The redirect cannot be followed.
     #[error("the redirect of the server cannot be followed: {0}")]
     Redirect(String),
-    /// A redirect from https to http.
+    /// The redirect leads from https to http.
     #[error(
         "the server redirected from https to http, which would send the request unencrypted; fetch it by https"
     )]
     Downgrade,
-    /// A redirect with a secret in its URL.
+    /// The URL of the redirect contains a secret.
     #[error(
         "the server redirected to a URL that contains a secret sent to it; the redirect is not followed"
     )]
     SecretInRedirect,
-    /// A tunnel for something other than TLS: its content could not be checked.
+    /// The tunnel would carry something other than TLS, which could not be checked.
     #[error(
         "a tunnel to `{0}` may only carry TLS, since unencrypted requests are checked by method and path; send the request \
          to the proxy directly, without CONNECT"
     )]
     ClearTunnel(String),
-    /// A TLS connection that asks for another host than that of its tunnel, or for none.
+    /// The TLS connection in a tunnel asks for another host than that of the tunnel, or for none.
     #[error(
-        "the tunnel to `{host}` was closed: its TLS connection asks for {requested}; expected the host of the tunnel. Open a \
-         tunnel to the host that is meant"
+        "the tunnel to `{host}` was closed: its TLS connection asks for {requested}; open a separate tunnel for each host"
     )]
     TunnelName {
         /// The host of the tunnel.
         host: String,
-        /// The name that the connection asks for.
+        /// The requested name, for the message.
         requested: String,
     },
-    /// Data in a tunnel that is not TLS.
+    /// The data in a tunnel is not TLS.
     #[error("the tunnel to `{host}` was closed: {why}; a tunnel may only carry TLS")]
     NotTls {
         /// The host of the tunnel.
         host: String,
-        /// The fault in the bytes.
+        /// The problem with the data.
         why: &'static str,
     },
-    /// A response in an unknown coding, or with invalid compressed data.
+    /// The response has an unknown coding or invalid compressed data.
     #[error("the response cannot be decompressed ({0}); ask for it uncompressed")]
     Encoding(String),
-    /// A response that is not HTTP, or a connection that broke in the middle of one.
+    /// The response is not HTTP, or the connection broke before the end of the response.
     #[error(
         "the server's response is not valid HTTP ({0}); try again, or check which server listens there"
     )]
     Protocol(String),
 }
 
-/// The stage of a request, for time limits.
+/// Stage of a request with its own time limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestStage {
     /// Looking up the name.
@@ -211,7 +210,7 @@ impl std::fmt::Display for RequestStage {
     }
 }
 
-/// The part of an exchange that has a size limit.
+/// Part of an exchange that has a size limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OversizedPart {
     /// All headers of the request together.
@@ -245,7 +244,7 @@ impl std::fmt::Display for OversizedPart {
 }
 
 impl Error {
-    /// Returns the stable name of this cause, finer than [`Self::code`].
+    /// Returns the stable name of the cause. Names are more specific than [`Self::code`].
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Url(error) => error.kind(),
@@ -286,7 +285,7 @@ impl Error {
         }
     }
 
-    /// Returns the code with which a call fails.
+    /// Returns the error code of the failed tool call.
     pub const fn code(&self) -> ToolErrorCode {
         match self {
             Self::Url(_)
@@ -322,7 +321,7 @@ impl Error {
         }
     }
 
-    /// Finds the error of this crate inside the errors that hyper wraps around it.
+    /// Returns this crate's error from inside the errors that hyper wraps around it.
     pub(crate) fn find_source(error: &(dyn std::error::Error + 'static)) -> Option<Self> {
         let mut next = Some(error);
         while let Some(error) = next {

@@ -1,4 +1,4 @@
-//! A complete exchange: redirects followed, the body decompressed and read completely. For the host's own requests.
+//! Complete exchange for the host's own requests: follows redirects, reads the whole body and decompresses it.
 
 use std::fmt;
 use std::time::Duration;
@@ -46,15 +46,15 @@ impl fmt::Debug for FetchedResponse {
 }
 
 impl HttpClient {
-    /// Fetches a URL.
+    /// Fetches a URL with GET. See [`Self::fetch`].
     pub async fn get(&self, url: &str) -> Result<FetchedResponse, Error> {
         let mut request = Request::new(Bytes::new());
         *request.uri_mut() = crate::uri(url)?;
         self.fetch(request).await
     }
 
-    /// Sends a request, follows redirects, each checked and authorized like the first request, and returns the whole
-    /// response.
+    /// Sends a request, follows redirects, and returns the whole response. Each redirect is checked and authorized like
+    /// the first request.
     pub async fn fetch(&self, request: Request<Bytes>) -> Result<FetchedResponse, Error> {
         let (parts, body) = request.into_parts();
         let mut headers = parts.headers;
@@ -106,7 +106,7 @@ impl HttpClient {
         Err(Error::TooManyRedirects(self.limits().redirects))
     }
 
-    /// Sends one hop. Returns the response and the time that it took, without the wait for an approval.
+    /// Sends one hop. Returns the response and the time spent, without the wait for an approval.
     async fn send_timed(
         &self,
         hop: RequestHop,
@@ -131,7 +131,7 @@ impl HttpClient {
         headers: &HeaderMap,
     ) -> Result<(Bytes, Option<HeaderMap>), Error> {
         let limit = self.limits().body_bytes;
-        // A body that announces too large a size is not read at all.
+        // A body that announces an excessive size is not read at all.
         if body.size_hint().lower() > limit {
             return Err(Error::TooLarge {
                 part: OversizedPart::ResponseBody,

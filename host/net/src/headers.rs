@@ -1,4 +1,4 @@
-//! Checks of the headers that a caller may set, and parsing of headers from plain text.
+//! Checks for headers set by a caller, and parsing of headers from plain text.
 
 use http::Method;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -26,11 +26,11 @@ const FORBIDDEN: [HeaderName; 14] = [
     HeaderName::from_static("x-rewrite-url"),
 ];
 
-/// Limit in bytes for all headers of a request; servers accept less.
+/// Maximum size in bytes of all request headers together; most servers accept less.
 const MAX_HEADER_BYTES: usize = 64 << 10;
 
-/// Parses headers from plain text, such as the arguments of a call. Refuses a name or value that would break out of
-/// its line.
+/// Parses headers from plain text, such as the arguments of a call. Refuses a name or value with a line break, or with
+/// other characters that HTTP does not allow.
 ///
 /// ```
 /// use mimir_net::headers;
@@ -65,7 +65,7 @@ pub(crate) fn check(method: &Method, headers: &HeaderMap) -> Result<(), Error> {
         if is_unsupported_te || FORBIDDEN.contains(name) {
             return Err(Error::ForbiddenHeader(name.to_string()));
         }
-        // Counts as RFC 7541 section 4.1 does.
+        // The size is counted as in RFC 7541 section 4.1.
         bytes += name.as_str().len() + value.len() + 32;
     }
     if headers.len() > RequestLimits::HEADERS {
@@ -81,13 +81,10 @@ pub(crate) fn check(method: &Method, headers: &HeaderMap) -> Result<(), Error> {
 }
 
 fn too_many() -> Error {
-    Error::InvalidRequest(format!(
-        "it has more than {} headers",
-        RequestLimits::HEADERS
-    ))
+    Error::InvalidRequest(format!("more than {} headers", RequestLimits::HEADERS))
 }
 
-/// Returns the length that the caller announces for the body.
+/// Returns the body length announced by the caller in `content-length`.
 pub(crate) fn content_length(headers: &HeaderMap) -> Result<Option<u64>, Error> {
     let mut values = headers.get_all(header::CONTENT_LENGTH).iter();
     let Some(first) = values.next() else {

@@ -27,35 +27,36 @@ pub(crate) fn from_client_error(
     }
 }
 
-/// Refuses a response with more headers than are read over HTTP/1; over HTTP/2 the limit has to be checked here.
+/// Refuses a response with more than [`MAX_HEADERS`] headers. hyper enforces this limit itself only for HTTP/1.
 pub(crate) fn check_header_count(
     headers: &http::HeaderMap,
     header_limit: u32,
 ) -> Result<(), Error> {
-    match headers.len() > MAX_HEADERS {
-        true => Err(Error::Head {
+    if headers.len() > MAX_HEADERS {
+        Err(Error::Head {
             bytes: header_limit.into(),
             headers: MAX_HEADERS,
-        }),
-        false => Ok(()),
+        })
+    } else {
+        Ok(())
     }
 }
 
-/// Limit for the number of response headers that hyper reads. hyper accepts a higher limit, but then allocates space
-/// for the headers of every response, which every request would pay for.
+/// Maximum number of response headers, hyper's default. With a higher limit, hyper would allocate space for the headers
+/// of every response.
 const MAX_HEADERS: usize = 100;
 
-/// hyper's error texts for endless chunk extensions and trailers; a test triggers each of them.
+/// hyper's error texts for excessive chunk extensions and trailers; each is triggered by a test.
 const FRAMING_ERRORS: [&str; 3] = [
     "chunk trailers bytes over limit",
     "chunk trailers count overflow",
     "chunk extensions over limit",
 ];
 
-/// hyper's own limit for these, in bytes.
+/// hyper's own limit for chunk extensions and trailers, in bytes.
 const MAX_FRAMING_BYTES: u64 = 16 << 10;
 
-/// Converts the error of an exchange that broke.
+/// Converts the error of an exchange that failed midway.
 pub(crate) fn from_hyper_error(error: &hyper::Error) -> Error {
     if let Some(own_error) = Error::find_source(error) {
         return own_error;

@@ -1,16 +1,15 @@
-//! The network client: every request of mimir to a network goes through [`HttpClient`], and nothing else here opens a
-//! socket.
+//! The HTTP client of mimir: every outbound request goes through [`HttpClient`], and no other code opens a socket.
 //!
-//! A request passes these steps in order: URL, scheme and method; port and host by the policy; the authorizer
-//! ([`RequestAuthorizer`]); one lookup of the name ([`Resolver`]); a check of *every* address returned; a connection to
-//! a checked address, with the name kept for TLS and `Host`; secrets in place of their placeholders ([`SecretSwap`]).
-//! [`HttpClient::fetch`] takes each redirect through the same steps.
+//! Each request passes these steps in order: URL, scheme and method are checked; the policy checks host and port; the
+//! [`RequestAuthorizer`] is called; the [`Resolver`] looks up the name once; *every* returned address is checked; the
+//! client connects to a checked address and uses the name for TLS and `Host`; [`SecretSwap`] replaces placeholders by
+//! secrets. [`HttpClient::fetch`] takes each redirect through the same steps.
 //!
 //! [`Proxy`] offers the same client to foreign programs over HTTP.
 //!
-//! [`mimir_core::network`] decides which targets are allowed; this crate makes sure that nothing else is reached: not
-//! by an address in the URL, a second lookup, a redirect, a proxy set in the environment (ignored), or a connection
-//! opened under a policy that is no longer in force ([`PolicyGuard`]).
+//! [`mimir_core::network`] decides which targets are allowed; this crate makes sure that no other target is reached:
+//! not through an address in the URL, a second lookup, a redirect, a proxy set in the environment (ignored), or a
+//! connection opened under an outdated policy ([`PolicyGuard`]).
 //!
 //! Out of scope: per-tool permissions, approval prompts, secret storage, cookies, caches, and HTML.
 //!

@@ -2,38 +2,38 @@
 
 use std::time::Duration;
 
-/// Limits for the time and size of a request; DESIGN section 7 lists the defaults.
+/// Time and size limits of a request. DESIGN section 7 lists the defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestLimits {
-    /// Name lookup, connection and TLS together.
+    /// Time for name lookup, connection and TLS handshake together.
     pub connect: Duration,
-    /// From the connection to the last header.
+    /// Time from the connection to the last response header.
     pub first_byte: Duration,
-    /// Between two chunks of the body.
+    /// Time between two chunks of the body.
     pub between_bytes: Duration,
-    /// The whole request, over all redirects; time spent waiting for an approval does not count.
+    /// Time for the whole request, including redirects. Time spent waiting for an approval does not count.
     pub whole: Duration,
-    /// Bytes of the response headers.
+    /// Maximum size of the response headers, in bytes.
     pub header_bytes: u32,
-    /// Bytes of the response body, both on the wire and decompressed.
+    /// Maximum size of the response body in bytes, both on the wire and decompressed.
     pub body_bytes: u64,
-    /// Bytes of the request body.
+    /// Maximum size of the request body, in bytes.
     pub upload_bytes: u64,
-    /// Number of redirects to follow.
+    /// Maximum number of redirects to follow.
     pub redirects: usize,
-    /// Compression ratio of a body, enforced beyond [`Self::RATIO_FROM`] bytes.
+    /// Maximum compression ratio of a body, enforced beyond [`Self::RATIO_FROM`] bytes.
     pub ratio: u64,
 }
 
 impl RequestLimits {
-    /// Concurrent requests of one client. A guest can open them faster than a machine has sockets.
+    /// Maximum concurrent requests of one client. A guest could otherwise exhaust the machine's sockets.
     pub const CONCURRENT: usize = 64;
-    /// Bytes to which any body may decompress whatever its ratio: a page of spaces is not an attack.
+    /// Decompressed size in bytes up to which the ratio is not enforced: a page of spaces is not an attack.
     pub const RATIO_FROM: u64 = 1 << 20;
-    /// Headers of one message. The most that hyper reads without allocating for each.
+    /// Maximum number of headers of a message: the most that hyper reads without an allocation per message.
     pub const HEADERS: usize = 100;
 
-    /// Returns the tighter value of each limit.
+    /// Returns the smaller value of each limit.
     #[must_use]
     pub fn tightest(self, other: Self) -> Self {
         Self {
@@ -53,7 +53,7 @@ impl RequestLimits {
 impl Default for RequestLimits {
     fn default() -> Self {
         Self {
-            // Enough for a server on the other side of the world to respond a hundred times.
+            // Enough for a hundred round trips to the other side of the world.
             connect: Duration::from_secs(10),
             first_byte: Duration::from_secs(30),
             between_bytes: Duration::from_secs(30),

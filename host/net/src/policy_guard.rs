@@ -1,4 +1,4 @@
-//! The policy in force and its generation number: revoking a grant ends everything that was opened under it.
+//! The current policy and its generation number: revoking a grant ends everything that was opened under the grant.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use mimir_core::network::NetworkPolicy;
 use parking_lot::RwLock;
 
-/// Holds the policy of a tool. Clients that share a guard see a new policy at once: connections made under an older
-/// one are not reused, and responses still in transfer are checked again.
+/// Holds the network policy of a tool. Clients that share a guard see a new policy at once: connections made under an
+/// older policy are not reused, and responses still in transfer are checked again.
 #[derive(Debug)]
 pub struct PolicyGuard {
     current: RwLock<NetworkPolicySnapshot>,
@@ -34,7 +34,7 @@ impl PolicyGuard {
         }
     }
 
-    /// Replaces the policy in force.
+    /// Replaces the current policy.
     pub fn set(&self, policy: NetworkPolicy) {
         let mut current = self.current.write();
         current.policy = Arc::new(policy);
@@ -42,7 +42,7 @@ impl PolicyGuard {
         self.generation.store(current.generation, Ordering::Release);
     }
 
-    /// Returns the policy in force.
+    /// Returns the current policy.
     pub fn policy(&self) -> Arc<NetworkPolicy> {
         self.current().policy
     }

@@ -1,11 +1,12 @@
-//! HTTP/1.1 proxy through which the programs of one command reach the network.
+//! HTTP/1.1 proxy that gives the programs of one command access to the network.
 //!
 //! An unencrypted request is handled like any other request of the client, with its real method and address. `CONNECT`
-//! is checked by host and port; the TLS connection in it must ask for that host, and anything but TLS is refused. Each
-//! request is checked separately, and a refusal is explained in the response, so that the program shows it to its user.
+//! is checked by host and port; the TLS connection inside must ask for that host, and other protocols are refused. Each
+//! request is checked separately, and the response explains a refusal, so that the program shows the explanation to its
+//! user.
 //!
-//! The commands of a session share one network, so the port of one command's proxy is open to the others. A proxy
-//! therefore has a [`Credential`] of its own, which only its command is given, and answers nothing without it.
+//! The commands of a session share one network, so each can connect to the proxies of the others. A proxy therefore has
+//! its own [`Credential`], known only to its command, and refuses requests without it.
 //!
 //! Out of scope: the listening socket.
 
@@ -35,10 +36,9 @@ use credential::Credential;
 
 mod credential;
 
-/// Handles a request that the policy refused, either before the authorizer ran or afterwards, for an address that its
-/// name resolves to.
+/// Handles requests that the policy refused, by name before the authorizer ran or later by a resolved address.
 pub trait ProxyRefusalHandler: Send + Sync {
-    /// Takes the target, the method and the reason of the refusal. Returns the error for the program.
+    /// Handles the refusal of a request to `target`, and returns the error for the program.
     fn handle_refusal<'a>(
         &'a self,
         target: &'a RequestTarget,
@@ -47,7 +47,7 @@ pub trait ProxyRefusalHandler: Send + Sync {
     ) -> BoxFuture<'a, Error>;
 }
 
-/// Serves connections of one command.
+/// Proxy for the connections of one command.
 #[derive(Clone)]
 pub struct Proxy {
     client: HttpClient,
@@ -61,10 +61,10 @@ impl std::fmt::Debug for Proxy {
     }
 }
 
-/// Time limit for the head of a request. It comes from the same machine.
+/// Time limit for the head of a request, which comes from the same machine.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Maximum bytes of the head of a request.
+/// Maximum size of the head of a request, in bytes.
 const MAX_HEAD_BYTES: usize = 64 << 10;
 
 /// Headers that belong to one connection and not to the request (RFC 9110 section 7.6.1), in addition to those listed
@@ -82,11 +82,11 @@ const CONNECTION_HEADERS: [HeaderName; 8] = [
 
 type ProxyBody = UnsyncBoxBody<Bytes, Error>;
 
-/// An authorized tunnel, its target, and the connection that it serves.
+/// An authorized tunnel, its target, and the client connection to relay.
 type OpenedTunnel = (Tunnel, RequestTarget, upgrade::OnUpgrade);
 
 impl Proxy {
-    /// Creates a proxy over this client, whose authorizer is called for each request. It has a new credential.
+    /// Creates a proxy with a new credential. The authorizer of `client` is called for each request.
     pub fn new(client: HttpClient, refusals: Arc<dyn ProxyRefusalHandler>) -> Self {
         Self {
             client,
@@ -95,13 +95,14 @@ impl Proxy {
         }
     }
 
-    /// Returns the URL of this proxy at a port of the loopback, with the credential: only its command may have it.
+    /// Returns the URL of this proxy at a port of the loopback. The URL contains the credential: give it only to the
+    /// command.
     pub fn url(&self, port: u16) -> String {
         let userinfo = self.credential.userinfo();
         format!("http://{userinfo}@127.0.0.1:{port}")
     }
 
-    /// Serves one connection to its end. Dropping the future closes it, with everything that passes through it.
+    /// Serves one connection until it ends. Dropping the future closes the connection and its tunnel.
     pub async fn serve(&self, io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) {
         let (tunnel_sender, mut tunnel_queue) = mpsc::unbounded_channel::<OpenedTunnel>();
         let service = service_fn(move |request| {
@@ -117,7 +118,7 @@ impl Proxy {
         let serving = server
             .serve_connection(TokioIo::new(io), service)
             .with_upgrades();
-        // A tunnel begins when the connection stops speaking HTTP.
+        // A tunnel begins once the connection has switched from HTTP.
         let tunnels = async {
             while let Some((tunnel, target, upgrade)) = tunnel_queue.recv().await {
                 let Ok(client_io) = upgrade.await else {
@@ -137,9 +138,8 @@ impl Proxy {
         }
     }
 
-    /// Forwards a tunnel. A tunnel for something other than TLS is refused with an unencrypted response, which a
-    /// client that speaks HTTP there understands; one that asks for another host, or stops speaking TLS, is closed
-    /// with an alert.
+    /// Relays a tunnel. If the client does not speak TLS, it receives an unencrypted HTTP response that explains the
+    /// refusal. If it asks for another host or stops speaking TLS, it receives a TLS alert.
     async fn relay_tunnel(
         &self,
         tunnel: Tunnel,
@@ -187,9 +187,10 @@ impl Proxy {
             return unauthorized();
         }
         let (method, uri) = (request.method().clone(), request.uri().clone());
-        let response = match method == Method::CONNECT {
-            true => self.connect(request, tunnels).await,
-            false => self.forward(request).await,
+        let response = if method == Method::CONNECT {
+            self.connect(request, tunnels).await
+        } else {
+            self.forward(request).await
         };
         let error = match response {
             Ok(response) => return response,
@@ -211,7 +212,7 @@ impl Proxy {
     ) -> Result<Response<ProxyBody>, Error> {
         let target = target(request.method(), request.uri())?;
         let tunnel = self.client.tunnel(target.clone()).await?;
-        // The receiver outlives this connection.
+        // Cannot fail: the receiver outlives this connection.
         let _ = tunnels.send((tunnel, target, upgrade::on(request)));
         Ok(Response::new(empty_body()))
     }
@@ -220,7 +221,7 @@ impl Proxy {
         let target = target(request.method(), request.uri())?;
         *request.uri_mut() = crate::uri(&target.to_string())?;
         strip_connection_headers(request.headers_mut());
-        // The client sets it from the real target of the request.
+        // The client sets `Host` from the real target of the request.
         request.headers_mut().remove(header::HOST);
         let mut response = self.client.send(request).await?;
         strip_connection_headers(response.headers_mut());
@@ -228,7 +229,7 @@ impl Proxy {
     }
 }
 
-/// Returns the target of a request to a proxy.
+/// Returns the target of a request sent to the proxy.
 fn target(method: &Method, uri: &Uri) -> Result<RequestTarget, Error> {
     if *method == Method::CONNECT {
         let authority = uri
@@ -248,7 +249,7 @@ fn target(method: &Method, uri: &Uri) -> Result<RequestTarget, Error> {
     Ok(RequestTarget::parse(&uri.to_string())?)
 }
 
-/// Removes headers that concern only the program and this proxy.
+/// Removes headers that apply only to the connection between the program and this proxy.
 fn strip_connection_headers(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
@@ -272,7 +273,7 @@ fn empty_body() -> ProxyBody {
 const UNEXPECTED_MESSAGE: u8 = 10;
 const UNRECOGNIZED_NAME: u8 = 112;
 
-/// Returns a record with a fatal alert.
+/// Returns a TLS record with a fatal alert.
 fn alert(description: u8) -> Vec<u8> {
     vec![21, 3, 3, 0, 2, 2, description]
 }
@@ -297,11 +298,11 @@ fn error_text(error: &Error) -> String {
     format!("mimir: {}: {text}\n", error.code())
 }
 
-/// Builds the response to a request without the credential. Programs that send it only on request then repeat the
-/// request with it.
+/// Builds the response to a request without the credential. Some programs send the credential only after such a
+/// response.
 fn unauthorized() -> Response<ProxyBody> {
-    let text = "mimir: PERMISSION_DENIED: the proxy of a command serves that command only: expected the user and the \
-                password of its own variable `http_proxy`\n";
+    let text = "mimir: PERMISSION_DENIED: the proxy credential is missing or wrong: use the user and password from the \
+                command's own `http_proxy` variable\n";
     let mut response = text_response(StatusCode::PROXY_AUTHENTICATION_REQUIRED, text.to_owned());
     let challenge = HeaderValue::from_static("Basic realm=\"mimir\"");
     response
@@ -310,7 +311,7 @@ fn unauthorized() -> Response<ProxyBody> {
     response
 }
 
-/// Formats a refusal for the program and its user.
+/// Builds the response that explains a refusal to the program and its user.
 fn refusal_response(error: &Error) -> Response<ProxyBody> {
     text_response(status(error), error_text(error))
 }

@@ -1,4 +1,4 @@
-//! Redirect targets, and the parts of a request that follow a redirect.
+//! Redirects: the target, and the request to send there.
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
@@ -7,8 +7,8 @@ use mimir_core::network::{RequestTarget, UrlScheme};
 use crate::error::Error;
 use crate::secret_swap::SwappedSecrets;
 
-/// Headers that are sent on to another origin: they describe the requested content, not the caller. Any other header
-/// may carry a key, since every service names its key header differently.
+/// Headers that may follow a redirect to another origin: they describe the requested content, not the caller. Any other
+/// header may carry a key, since each service names its key header differently.
 const CROSS_ORIGIN_HEADERS: [HeaderName; 4] = [
     header::ACCEPT,
     header::ACCEPT_LANGUAGE,
@@ -16,7 +16,7 @@ const CROSS_ORIGIN_HEADERS: [HeaderName; 4] = [
     header::USER_AGENT,
 ];
 
-/// Headers that describe a body and go with it; the Fetch Standard, section 4.4 ("HTTP-redirect fetch").
+/// Headers that describe a body and are dropped with it (Fetch Standard, section 4.4, "HTTP-redirect fetch").
 const BODY_HEADERS: [HeaderName; 6] = [
     header::CONTENT_ENCODING,
     header::CONTENT_LANGUAGE,
@@ -26,7 +26,7 @@ const BODY_HEADERS: [HeaderName; 6] = [
     header::CONTENT_RANGE,
 ];
 
-/// The parts of a request that redirects change.
+/// The parts of a request that a redirect changes.
 pub(crate) struct RedirectableRequest {
     pub(crate) target: RequestTarget,
     pub(crate) method: Method,
@@ -34,7 +34,8 @@ pub(crate) struct RedirectableRequest {
     pub(crate) has_body: bool,
 }
 
-/// Returns the target if the response is a redirect.
+/// Returns the target of a redirect, or `None` if the response is not a redirect. Fails if the redirect must not be
+/// followed.
 pub(crate) fn location(
     from: &RequestTarget,
     status: StatusCode,
@@ -49,7 +50,9 @@ pub(crate) fn location(
         return Ok(None);
     };
     if values.any(|other| other != location) {
-        return Err(Error::Redirect("it has two `location` headers".to_owned()));
+        return Err(Error::Redirect(
+            "it has conflicting `location` headers".to_owned(),
+        ));
     }
     let text = std::str::from_utf8(location.as_bytes())
         .map_err(|_| Error::Redirect("its `location` header is not valid text".to_owned()))?;
@@ -66,7 +69,7 @@ pub(crate) fn location(
 }
 
 impl RedirectableRequest {
-    /// Redirects the request to `target`, as the Fetch Standard prescribes.
+    /// Changes the request for a redirect to `target`, as specified by the Fetch Standard.
     pub(crate) fn redirect_to(
         &mut self,
         target: RequestTarget,

@@ -1,4 +1,4 @@
-//! Resolution of a name to addresses, once per connection, and the check that all of them are allowed.
+//! Name resolution, once per connection, and the check that all returned addresses are allowed.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -9,14 +9,13 @@ use mimir_core::network::{NetworkHost, NetworkPolicy, RequestTarget};
 
 use crate::error::{Error, RequestStage};
 
-/// Resolves names. Never called for an address, for `localhost`, or for a name whose addresses are fixed in the
-/// settings.
+/// Resolves names. Not called for IP addresses, `localhost`, and names with addresses fixed in the settings.
 pub trait Resolver: Send + Sync {
-    /// Returns all addresses of `name`, which is in lower-case ASCII without a trailing dot.
+    /// Returns all addresses of `name`, which is lower-case ASCII without a trailing dot.
     fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>>;
 }
 
-/// The system's resolver: hosts file, search domains and DNS, as for every other program.
+/// The system's resolver, with hosts file, search domains and DNS.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemResolver;
 
@@ -29,15 +28,15 @@ impl Resolver for SystemResolver {
     }
 }
 
-/// Resolves and checks the addresses to connect to. A single refused address refuses the name: a server of an attacker
-/// may return both kinds and count on a second attempt.
+/// Resolves `target` and checks every address. A single refused address refuses the target: an attacker's server may
+/// return both kinds and count on a second attempt.
 pub(crate) async fn resolve_checked(
     resolver: &dyn Resolver,
     policy: &NetworkPolicy,
     target: &RequestTarget,
     limit: Duration,
 ) -> Result<Vec<SocketAddr>, Error> {
-    // A server of the session is not a server of this machine, whatever its address here.
+    // A server of the session does not listen on this machine's loopback.
     if policy.serves(target) {
         return Err(Error::Refused {
             origin: target.origin().to_string(),
@@ -54,7 +53,7 @@ pub(crate) async fn resolve_checked(
             .judge_address(target, *address)
             .map_err(Error::BlockedAddress)?;
     }
-    // An address that wraps an IPv4 address connects to that one.
+    // An IPv4-mapped IPv6 address connects to the IPv4 address.
     let port = target.port();
     let sockets = addresses
         .iter()
@@ -72,7 +71,7 @@ async fn lookup(
         why: why.to_owned(),
     };
     match tokio::time::timeout(limit, resolver.resolve(name)).await {
-        Ok(Ok(addresses)) if addresses.is_empty() => Err(dns_error("it has no address")),
+        Ok(Ok(addresses)) if addresses.is_empty() => Err(dns_error("no address found")),
         Ok(Ok(addresses)) => Ok(addresses),
         Ok(Err(error)) => Err(dns_error(&error.to_string())),
         Err(_) => Err(Error::Timeout {

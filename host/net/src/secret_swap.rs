@@ -1,13 +1,12 @@
-//! Replacement of placeholders by secrets: after every check, just before the request is sent.
+//! Replacement of placeholders by secrets, after all checks and just before the request is sent.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use mimir_core::network::UrlOrigin;
 
-/// Provides the secrets, and the header and host for which each is declared.
+/// Replaces placeholders in headers by secrets. Each secret is declared for a header and a host.
 pub trait SecretSwap: Send + Sync {
-    /// Returns the value to send in place of `value` if a secret is declared for this header to this origin and
-    /// `value` contains its placeholder. The implementation also decides, by the origin, if a secret may be sent
-    /// unencrypted.
+    /// Returns the value to send instead of `value`, if `value` contains the placeholder of a secret that is declared
+    /// for this header and origin. The implementation also decides, by the origin, if a secret may be sent unencrypted.
     fn swap(
         &self,
         origin: &UrlOrigin,
@@ -19,16 +18,16 @@ pub trait SecretSwap: Send + Sync {
 /// The secrets inserted for one hop.
 #[derive(Default)]
 pub(crate) struct SwappedSecrets {
-    /// The headers that carry a secret now.
+    /// The headers that contain a secret.
     pub(crate) names: Vec<HeaderName>,
     values: Vec<HeaderValue>,
 }
 
-/// Minimum length of a word of a header to count as a secret: shorter words, such as `Bearer`, occur by chance.
+/// Minimum length in bytes of a header word that counts as a secret: shorter words, such as `Bearer`, occur by chance.
 const MIN_SECRET_LENGTH: usize = 8;
 
 impl SwappedSecrets {
-    /// Inserts the secrets.
+    /// Replaces the placeholders in these headers, and marks the new values as sensitive.
     pub(crate) fn into_headers(
         swap: &dyn SecretSwap,
         origin: &UrlOrigin,
@@ -46,7 +45,7 @@ impl SwappedSecrets {
         swapped
     }
 
-    /// Returns true if a text sent by the server contains one of the secrets, plain or percent-encoded.
+    /// Returns true if a text sent by the server contains an inserted secret, plain or percent-encoded.
     pub(crate) fn appears_in(&self, text: &str) -> bool {
         if self.values.is_empty() {
             return false;

@@ -1,4 +1,4 @@
-//! A connection as hyper reads and writes it, with or without TLS.
+//! Connection for hyper, with or without TLS.
 
 use std::io;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ pub(crate) enum ConnectionStream {
     Tls(Box<TokioIo<TlsStream<TcpStream>>>),
 }
 
-/// The protocol used over TLS if both sides support it.
+/// ALPN name of HTTP/2.
 pub(crate) const H2: &[u8] = b"h2";
 
 impl Connection for ConnectionStream {

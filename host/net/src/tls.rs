@@ -1,8 +1,8 @@
 //! TLS: trusted roots, and classification of certificate errors.
 //!
-//! The roots are those of the platform, read as certificates and evaluated by rustls. The platform's own verifier is
-//! not used: on Windows and macOS it fetches missing certificates from addresses given in the certificate, bypassing
-//! every rule of this crate.
+//! The roots are the platform's, read as certificates and evaluated by rustls. The platform's own verifier is not used:
+//! on Windows and macOS, it fetches missing certificates from URLs in the certificate, which would bypass every rule of
+//! this crate.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,15 +23,15 @@ use mimir_core::network::{NetworkHost, RequestTarget};
 use crate::error::Error;
 use crate::stream::H2;
 
-/// Characters of a line of PEM (RFC 7468 section 2).
+/// Length of a PEM line in characters (RFC 7468 section 2).
 const PEM_LINE: usize = 64;
 
-/// Trusted root certificates. Read once and shared; each client has its own sessions.
+/// Trusted root certificates, read once and shared by all clients.
 #[derive(Debug, Clone, Default)]
 pub struct TlsRoots {
     extra: Vec<CertificateDer<'static>>,
-    /// The reason why there are no roots: reported only when a certificate is checked, since unencrypted connections
-    /// need none.
+    /// Reason why the roots are unavailable. Reported only when a TLS connection is made, since unencrypted connections
+    /// need no roots.
     read_error: Option<Error>,
 }
 
@@ -45,13 +45,13 @@ static PLATFORM_ROOTS: LazyLock<Vec<CertificateDer<'static>>> = LazyLock::new(||
 });
 
 impl TlsRoots {
-    /// Reads files as listed in `network.extraRoots`, with paths relative to `folder`.
+    /// Reads the files listed in `network.extraRoots`, with paths relative to `folder`.
     pub fn from_folder(folder: &Path, files: &[String]) -> Result<Self, Error> {
         let files: Vec<PathBuf> = files.iter().map(|file| folder.join(file)).collect();
         Self::with_extra(&files)
     }
 
-    /// Returns the platform's roots and those of these PEM files.
+    /// Returns the platform's roots and the certificates of these PEM files.
     pub fn with_extra(files: &[PathBuf]) -> Result<Self, Error> {
         let mut extra = Vec::new();
         for file in files {
@@ -80,7 +80,7 @@ impl TlsRoots {
         })
     }
 
-    /// Returns no roots, for this reason. TLS connections fail; everything else works as usual.
+    /// Returns unavailable roots: every TLS connection fails with this error; unencrypted connections work as usual.
     pub fn unavailable(error: Error) -> Self {
         Self {
             extra: Vec::new(),
@@ -93,7 +93,7 @@ impl TlsRoots {
         self.read_error.is_some()
     }
 
-    /// Returns all roots as PEM text, the form in which programs read certificate files.
+    /// Returns all roots as PEM text, for the certificate files of programs.
     pub fn pem(&self) -> String {
         let mut text = String::new();
         for certificate in PLATFORM_ROOTS.iter().chain(&self.extra) {
@@ -113,7 +113,7 @@ impl TlsRoots {
 
     fn client_config(&self) -> Result<ClientConfig, rustls::Error> {
         let mut store = RootCertStore::empty();
-        // Platforms include some old roots that cannot be parsed by current rules: those are skipped.
+        // Platforms include some old roots that current rules reject; those are skipped.
         store.add_parsable_certificates(PLATFORM_ROOTS.iter().cloned());
         store.add_parsable_certificates(self.extra.iter().cloned());
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -126,7 +126,7 @@ impl TlsRoots {
     }
 }
 
-/// The TLS side of one client, which shares its sessions with no other client.
+/// TLS configuration of one client. Its TLS sessions are not shared with other clients.
 pub(crate) struct TlsClient {
     roots: TlsRoots,
     config: OnceCell<Arc<ClientConfig>>,
@@ -166,7 +166,7 @@ impl TlsClient {
         let name = match target.host() {
             NetworkHost::Ip(address) => ServerName::from(*address),
             NetworkHost::Name(name) => ServerName::try_from(name.to_string()).map_err(|_| {
-                handshake_error("its name is not valid in a certificate".to_owned())
+                handshake_error("its name is not a valid TLS server name".to_owned())
             })?,
         };
         let connected = connector.connect(name, stream).await;

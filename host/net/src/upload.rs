@@ -1,4 +1,4 @@
-//! Request body: counted, and sent only as long as the policy allows the request.
+//! Request body with a size limit, sent only while the policy allows the request.
 
 use std::error::Error as StdError;
 use std::pin::Pin;
@@ -11,10 +11,10 @@ use tokio::time::Instant;
 use crate::authorized_request::AuthorizedRequest;
 use crate::error::{Error, OversizedPart, RequestStage};
 
-/// The error type of a caller's body.
+/// Error type of a caller's body.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// The body of a request, limited in size and checked against the length that its header announces.
+/// Body of a request, limited in size and checked against the announced length.
 pub(crate) struct UploadBody {
     inner: UploadSource,
     sent: u64,
@@ -51,12 +51,12 @@ impl UploadBody {
         }
     }
 
-    /// Returns true if it has bytes or may have some.
+    /// Returns true if the body is not known to be empty.
     pub(crate) fn has_bytes(&self) -> bool {
         !HttpBody::is_end_stream(self) && HttpBody::size_hint(self).exact() != Some(0)
     }
 
-    /// Ties the body to its authorization: it fails once the authorization is revoked or its deadline has passed.
+    /// Binds the body to an authorization: sending fails once the authorization is revoked or its deadline has passed.
     pub(crate) fn with_authorization(mut self, authorized: AuthorizedRequest) -> Self {
         self.authorized = Some(authorized);
         self
@@ -73,7 +73,7 @@ impl UploadBody {
         authorized.recheck_policy()
     }
 
-    /// Checks the body against the length that a header announces.
+    /// Sets the announced length. Fails if the body is known to exceed the limit or to differ from the length.
     pub(crate) fn announce(&mut self, length: Option<u64>) -> Result<(), Error> {
         let size = HttpBody::size_hint(self);
         if size.lower() > self.limit {
@@ -95,7 +95,7 @@ impl UploadBody {
 }
 
 fn length_mismatch() -> Error {
-    Error::InvalidRequest("the length of its body differs from `content-length`".to_owned())
+    Error::InvalidRequest("the length of the body differs from `content-length`".to_owned())
 }
 
 impl HttpBody for UploadBody {
@@ -146,7 +146,7 @@ impl HttpBody for UploadBody {
     fn is_end_stream(&self) -> bool {
         match &self.inner {
             UploadSource::Full(bytes) => bytes.is_none(),
-            // With an announced length, the end is checked as well.
+            // With an announced length, the end must be polled to be checked.
             UploadSource::Stream(body) => self.announced.is_none() && body.is_end_stream(),
         }
     }

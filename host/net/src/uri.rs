@@ -1,4 +1,4 @@
-//! URLs in hyper's form.
+//! Conversion of URLs to hyper's [`Uri`].
 
 use http::Uri;
 use mimir_core::network::RequestTarget;
@@ -16,7 +16,7 @@ pub fn uri(text: &str) -> Result<Uri, Error> {
     wire_uri(&RequestTarget::parse(text)?)
 }
 
-/// Converts a URL for hyper. Percent-encodes the characters that a URL may contain and a request line may not.
+/// Converts a target for hyper. Percent-encodes characters that are valid in a URL but not in a request line.
 pub(crate) fn wire_uri(target: &RequestTarget) -> Result<Uri, Error> {
     let text = target.url().as_str();
     if let Ok(uri) = Uri::try_from(text) {
@@ -32,5 +32,5 @@ pub(crate) fn wire_uri(target: &RequestTarget) -> Result<Uri, Error> {
         }
     }
     Uri::try_from(encoded)
-        .map_err(|_| Error::InvalidRequest("its URL has characters that cannot be sent".to_owned()))
+        .map_err(|_| Error::InvalidRequest("the URL has characters that cannot be sent".to_owned()))
 }

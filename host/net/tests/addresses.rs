@@ -1,11 +1,11 @@
-//! Addresses that may be connected to: by every spelling in a URL, and by every answer of a resolver.
+//! Checks of addresses: every spelling in a URL, and every answer of a resolver.
 
 use mimir_core::ToolErrorCode;
 use mimir_net::RequestLimits;
 
 use crate::kit::{Names, Site, allow_all, allow_hosts, answer, client, client_with, fetch, kind};
 
-/// Every spelling of loopback, with a port on which a server listens: nothing arrives there.
+/// Tries every spelling of loopback on the port of a real server, which must receive no connection.
 #[tokio::test]
 async fn loopback_is_refused_in_every_spelling() {
     let site = Site::respond_with(|_| answer("200 OK", "", "inside")).await;
@@ -169,7 +169,11 @@ async fn localhost_and_addresses_are_reached_if_listed() {
         );
     }
     assert_eq!(kind(&client, "http://127.0.0.1:1234/").await, "blocked");
-    assert_eq!(names.lookups(), [""; 0], "none of these is looked up");
+    assert_eq!(
+        names.lookups(),
+        [""; 0],
+        "an address or `localhost` was looked up"
+    );
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! The interface to the effect gate: called for every hop, with the request as sent, before a name is looked up.
+//! The authorizer: called for every hop, with the request as sent, before a name is looked up.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::kit::{
     pin_to_loopback,
 };
 
-/// Records the requests it is asked about, and answers as the test defines.
+/// Authorizer that records requests, and answers as defined by the test.
 struct RecordingAuthorizer {
     requests: Mutex<Vec<String>>,
     refused: Mutex<Vec<String>>,
@@ -74,7 +74,7 @@ impl RequestAuthorizer for RecordingAuthorizer {
     }
 }
 
-/// A refusal names the hop where it happened, and not the request that led there.
+/// A refusal names the hop that was refused, not the request that led to it.
 #[tokio::test]
 async fn refused_hop_is_reported_as_itself() {
     for (location, kind) in [
@@ -102,9 +102,12 @@ async fn refused_hop_is_reported_as_itself() {
 
 #[tokio::test]
 async fn authorizer_checks_each_hop_as_sent() {
-    let site = Site::respond_with(|head| match head.starts_with("POST /form ") {
-        true => answer("303 See Other", "location: /done?id=1\r\n", ""),
-        false => answer("200 OK", "", "done"),
+    let site = Site::respond_with(|head| {
+        if head.starts_with("POST /form ") {
+            answer("303 See Other", "location: /done?id=1\r\n", "")
+        } else {
+            answer("200 OK", "", "done")
+        }
     })
     .await;
     let gate = RecordingAuthorizer::of(|_| Ok(RequestPermit::Listed));
@@ -147,8 +150,8 @@ async fn refusal_reaches_the_caller_without_a_lookup() {
     assert_eq!(names.lookups(), [""; 0]);
 }
 
-/// An approval may allow a target that is not on a list. The authorizer is not called for a request that the policy
-/// blocks, and no approval opens addresses.
+/// An approval may allow an unlisted target, but never an address that the policy refuses. The authorizer is not called
+/// for a request that the policy blocks.
 #[tokio::test]
 async fn approval_is_limited_by_the_policy() {
     let site = Site::respond_with(|_| answer("200 OK", "", "hello")).await;
@@ -177,7 +180,7 @@ async fn approval_is_limited_by_the_policy() {
         assert_eq!(
             gate.requests.lock().len(),
             1,
-            "a blocked request is not passed to the authorizer"
+            "the authorizer was called for a blocked request"
         );
     }
     rules.block_private = true;

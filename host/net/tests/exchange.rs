@@ -1,4 +1,4 @@
-//! Exchanges that succeed, and exchanges that the network breaks.
+//! Successful exchanges, and exchanges that fail because of the network.
 
 use bytes::Bytes;
 use futures::{StreamExt, stream};
@@ -23,7 +23,7 @@ fn trailer(name: &'static str, value: &'static str) -> HeaderMap {
     )])
 }
 
-/// Sends the chunks of the request back one by one as they arrive, with its own trailer.
+/// Echoes the chunks of the request one by one as they arrive, with a trailer of its own.
 async fn echo(request: Request<hyper::body::Incoming>) -> crate::kit::Answer {
     let version = match request.version() {
         Version::HTTP_2 => "2",
@@ -44,7 +44,7 @@ async fn echo(request: Request<hyper::body::Incoming>) -> crate::kit::Answer {
     answer
 }
 
-/// Both directions at once: the first chunk is back before the second is sent.
+/// Both directions stream at once: the first chunk is back before the second is sent.
 #[tokio::test]
 async fn bodies_stream_both_ways_with_trailers_over_both_protocols() {
     let authority = Authority::new();
@@ -119,7 +119,7 @@ async fn request_trailers_arrive() {
     );
 }
 
-/// Requests of one client share one connection over HTTP/2, and reuse one in turn over HTTP/1.1.
+/// Requests of one client share a connection over HTTP/2, and reuse one in turn over HTTP/1.1.
 #[tokio::test]
 async fn connections_are_reused() {
     let authority = Authority::new();
@@ -229,7 +229,7 @@ async fn response_that_is_not_http_is_reported() {
     }
 }
 
-/// Two lengths, or a length and chunks: two readers would read two different responses.
+/// With two lengths, or a length and chunks, two readers would read different responses.
 #[tokio::test]
 async fn response_with_two_lengths_is_refused() {
     let output = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nhello!";
@@ -243,8 +243,7 @@ async fn response_with_two_lengths_is_refused() {
     );
 }
 
-/// Environment variables name a proxy, and it is not used. Runs in a process of its own, since the environment is
-/// global.
+/// A proxy in environment variables is ignored. Runs in a separate process, since the environment is global.
 #[test]
 fn proxies_of_the_environment_are_ignored() {
     let proxy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,4 +1,4 @@
-//! Every key of `network` in the settings, and the effect of that key alone on a request.
+//! Every key of `network` in the settings, with its effect on a request.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::kit::{Authority, Names, Site, answer, guarded, kind, text};
 
-/// Returns a client for these settings, for a tool if one is named.
+/// Returns a client for these settings, of one tool or of none.
 fn client(config: &Config, tool: Option<&str>, names: &Arc<Names>) -> HttpClient {
     let guard = Arc::new(PolicyGuard::new(config.network(tool)));
     let settings = tool.map_or_else(|| config.network.clone(), |name| config.tool_network(name));
@@ -22,7 +22,7 @@ fn client(config: &Config, tool: Option<&str>, names: &Arc<Names>) -> HttpClient
     )
 }
 
-/// Checks the result of a request with the block, and with the key in it changed: for all tools and for one.
+/// Checks the result of a request with the original settings, and with a changed key, for all tools and for one.
 async fn shows(
     base: Value,
     key: &str,
@@ -124,7 +124,7 @@ async fn private_addresses_are_reached_by_names_if_allowed() {
     .await;
 }
 
-/// Metadata services hand out credentials: refused without the key, and looked up with it.
+/// Metadata services hand out credentials, so their names are looked up only with this key.
 #[tokio::test]
 async fn metadata_is_looked_up_if_allowed() {
     let base = json!({"mode": "any", "blockPrivateIPs": false});

@@ -1,4 +1,4 @@
-//! Servers that never stop, and the limits that stop them.
+//! Servers that never stop, and the limits that end their responses.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::kit::{Names, Site, allow_all, answer, client, client_with, fetch, get
 
 const SHORT: Duration = Duration::from_millis(200);
 
-/// Longer than any of these tests waits, and far shorter than a wait without the limit.
+/// Longer than any of these tests should wait, and far shorter than a wait without the limit.
 const SOON: Duration = Duration::from_secs(20);
 
 fn within(limits: RequestLimits) -> HttpClient {
@@ -31,7 +31,7 @@ fn failed(fetched: Result<FetchedResponse, Error>) -> (&'static str, ToolErrorCo
     (error.kind(), error.code())
 }
 
-/// Starts a server that sends `begin` and then `again` for ever, with a pause in between.
+/// Starts a server that sends `begin`, and then `again` endlessly with a pause in between.
 async fn endless(begin: &'static [u8], again: &'static [u8], rest: Duration) -> Site {
     Site::of(move |mut stream: TcpStream| async move {
         let _ = stream.read(&mut [0; 4096]).await;
@@ -137,7 +137,7 @@ async fn bodies_are_limited() {
         body_bytes: 100_000,
         ..RequestLimits::default()
     };
-    // One announces its length, one announces another length, one announces none.
+    // With the correct length, with another length, and without a length.
     let honest = Site::respond_with(|_| answer("200 OK", "", &"x".repeat(100_001))).await;
     let chunked = endless(
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
@@ -166,7 +166,10 @@ async fn bodies_are_limited() {
         };
         assert_eq!(error.kind(), "too-large");
         assert!(received <= 100_000, "{received}");
-        assert!(body.frame().await.is_none(), "it is over");
+        assert!(
+            body.frame().await.is_none(),
+            "the body continued after the error"
+        );
     }
     let exact = Site::respond_with(|_| answer("200 OK", "", &"x".repeat(100_000))).await;
     assert_eq!(
@@ -179,7 +182,7 @@ async fn bodies_are_limited() {
     );
 }
 
-/// A small head may have too many lines: the message names both limits.
+/// A small head may have too many lines. The message names both limits.
 #[tokio::test]
 async fn headers_are_counted() {
     for (count, kind) in [(99, ""), (150, "too-large")] {
@@ -203,7 +206,7 @@ async fn headers_are_counted() {
     }
 }
 
-/// Data that is neither head nor body: the code matches hyper's error texts, and this test triggers them.
+/// Triggers hyper's errors for data that is neither head nor body, whose texts the code matches.
 #[tokio::test]
 async fn trailers_and_chunk_extensions_are_limited() {
     const HEAD: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -283,7 +286,7 @@ async fn uploads_are_limited() {
     assert_eq!(client.fetch(fits).await.unwrap().body, "read");
 }
 
-/// A guest that opens requests and never reads their responses.
+/// A guest opens requests and never reads their responses.
 #[tokio::test]
 async fn requests_open_at_a_time_are_limited() {
     let site = Site::respond_with(|_| answer("200 OK", "", &"x".repeat(100_000))).await;

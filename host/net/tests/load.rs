@@ -1,8 +1,8 @@
-//! Many requests at the same time.
+//! Many concurrent requests.
 
 use crate::kit::{Site, allow_all, answer, client, fetch};
 
-/// A thousand requests by eight calls open as many connections as calls, and no more.
+/// Eight calls that send a thousand requests open about as many connections as calls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn load_of_eight_calls_takes_eight_connections() {
     let site = Site::respond_with(|_| answer("200 OK", "", "hello")).await;
@@ -17,6 +17,6 @@ async fn load_of_eight_calls_takes_eight_connections() {
     });
     futures::future::try_join_all(calls).await.unwrap();
     assert_eq!(site.request_heads().len(), 1000);
-    // A connection that is just being returned may be missed by the next call.
+    // The next call may miss a connection that is just being returned.
     assert!(site.connections() <= 16, "{}", site.connections());
 }

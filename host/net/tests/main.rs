@@ -1,5 +1,5 @@
-//! Tests against real servers on loopback: one test for each attack and each kind of bad input. Nothing outside
-//! loopback is contacted; a test resolver answers for every name.
+//! Tests against real servers on loopback, one for each attack and each kind of invalid input. They contact nothing
+//! outside loopback; a test resolver answers for every name.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot run has failed")]
 

@@ -1,4 +1,4 @@
-//! Redirects: allowed targets, and the headers and bodies that follow them.
+//! Redirects: allowed targets, and the headers and bodies sent to them.
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderValue};
@@ -15,7 +15,7 @@ fn to(status: &str, location: &str) -> String {
     answer(status, &format!("location: {location}\r\n"), "")
 }
 
-/// Each hop is checked like the first one: an allowed server cannot redirect to a refused one.
+/// Each hop is checked like the first request: an allowed server cannot redirect to a refused one.
 #[tokio::test]
 async fn redirect_target_is_checked_like_a_request() {
     let inside = Site::respond_with(|_| answer("200 OK", "", "inside")).await;
@@ -125,9 +125,9 @@ async fn redirects_are_limited() {
     );
 }
 
-/// Methods change as the Fetch Standard prescribes.
+/// Methods change as specified by the Fetch Standard.
 #[tokio::test]
-async fn redirect_keeps_method_and_body_as_the_fetch_standard_says() {
+async fn redirect_changes_method_and_body_per_fetch_standard() {
     for (status, method, after) in [
         ("301 x", "POST", "GET"),
         ("302 x", "POST", "GET"),
@@ -138,9 +138,12 @@ async fn redirect_keeps_method_and_body_as_the_fetch_standard_says() {
         ("307 x", "POST", "POST"),
         ("308 x", "PUT", "PUT"),
     ] {
-        let site = Site::respond_with(move |head| match head.contains(" /there ") {
-            true => answer("200 OK", "", ""),
-            false => to(status, "/there"),
+        let site = Site::respond_with(move |head| {
+            if head.contains(" /there ") {
+                answer("200 OK", "", "")
+            } else {
+                to(status, "/there")
+            }
         })
         .await;
         let mut request = Request::post(site.url("/here"))
@@ -153,7 +156,7 @@ async fn redirect_keeps_method_and_body_as_the_fetch_standard_says() {
         if *request.method() == Method::HEAD {
             *request.body_mut() = Bytes::new();
         }
-        // Responses to HEAD have no body here, so the next request finds its own.
+        // Responses to HEAD have no body, so the connection stays in sync.
         client(allow_all()).fetch(request).await.unwrap();
         let last = site.request_heads().pop().unwrap();
         assert!(
@@ -170,7 +173,7 @@ async fn redirect_keeps_method_and_body_as_the_fetch_standard_says() {
     }
 }
 
-/// Header names under which services take keys; no list of them is complete.
+/// Header names in which services accept keys; such a list is never complete.
 const NAMES: [&str; 6] = [
     "x-api-key",
     "private-token",
@@ -184,10 +187,14 @@ const NAMES: [&str; 6] = [
 async fn redirect_keeps_credentials_at_their_origin() {
     let other = Site::respond_with(|_| answer("200 OK", "", "")).await;
     let elsewhere = other.named("http://b.example", "/");
-    let site = Site::respond_with(move |head| match head.starts_with("GET /away ") {
-        true => to("302 Found", &elsewhere),
-        false if head.starts_with("GET /near ") => to("302 Found", "/here"),
-        false => answer("200 OK", "", ""),
+    let site = Site::respond_with(move |head| {
+        if head.starts_with("GET /away ") {
+            to("302 Found", &elsewhere)
+        } else if head.starts_with("GET /near ") {
+            to("302 Found", "/here")
+        } else {
+            answer("200 OK", "", "")
+        }
     })
     .await;
     let client = client(pin_to_loopback(
@@ -228,7 +235,7 @@ async fn redirect_keeps_credentials_at_their_origin() {
 }
 
 #[tokio::test]
-async fn redirect_free_status_is_a_response() {
+async fn redirect_status_without_location_is_returned() {
     for status in [
         "404 Not Found",
         "500 Oops",

@@ -35,7 +35,7 @@ async fn invalid_url_has_its_own_kind() {
 }
 
 #[tokio::test]
-async fn host_tricks_do_not_bypass_the_list() {
+async fn host_spelling_does_not_bypass_the_list() {
     let site = Site::respond_with(|_| answer("200 OK", "", "hello")).await;
     let client = client(allow_hosts(&["safe.example"]));
     let port = site.address.port();
@@ -86,7 +86,7 @@ async fn host_ignores_case_and_trailing_dot() {
         hosts,
         [safe.clone(), safe, format!("xn--bcher-kva.example:{port}")]
     );
-    // All but the last share one connection.
+    // All except the last share one connection.
     assert_eq!(site.connections(), 2);
 }
 
@@ -114,7 +114,7 @@ async fn ports_of_other_protocols_are_refused() {
     assert_eq!(
         names.lookups(),
         [""; 0],
-        "a refused request causes no lookup"
+        "a refused request caused a lookup"
     );
 }
 
@@ -216,7 +216,7 @@ async fn methods_for_tunnels_and_echoes_are_refused() {
     assert_eq!(site.connections(), 0);
 }
 
-/// All characters that a URL may contain arrive encoded, and with their meaning unchanged.
+/// All characters that a URL may contain arrive encoded, with their meaning unchanged.
 #[tokio::test]
 async fn url_with_odd_characters_arrives_encoded() {
     let site = Site::respond_with(|_| answer("200 OK", "", "")).await;

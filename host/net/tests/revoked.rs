@@ -41,7 +41,7 @@ async fn revoked_grant_refuses_the_next_request() {
     assert_eq!(site.request_heads().len(), 1);
 }
 
-/// The host is still allowed, but its address no longer is: the open connection is not used.
+/// The host is still allowed, but its address no longer is, so the open connection is not used.
 #[tokio::test]
 async fn revoked_address_closes_a_pooled_connection() {
     let site = Site::respond_with(|_| answer("200 OK", "", "hello")).await;
@@ -50,14 +50,22 @@ async fn revoked_address_closes_a_pooled_connection() {
     let url = site.named("http://app.example", "/");
     assert_eq!(kind(&client, &url).await, "");
     assert_eq!(kind(&client, &url).await, "");
-    assert_eq!(site.connections(), 1, "it is kept");
+    assert_eq!(
+        site.connections(),
+        1,
+        "the second request did not reuse the connection"
+    );
     let mut changed = allowed.clone();
     changed.hosts.clear();
     guard.set(NetworkPolicy::new(changed));
     assert_eq!(kind(&client, &url).await, "dns-failed");
     guard.set(NetworkPolicy::new(allowed));
     assert_eq!(kind(&client, &url).await, "");
-    assert_eq!(site.connections(), 2, "a new one");
+    assert_eq!(
+        site.connections(),
+        2,
+        "the request did not open a new connection"
+    );
 }
 
 #[tokio::test]
@@ -99,7 +107,7 @@ async fn revoked_host_ends_a_response_in_transfer() {
     }
 }
 
-/// Two tools with the same permissions still share no connection.
+/// Even two tools with the same permissions share no connection.
 #[tokio::test]
 async fn clients_do_not_share_connections() {
     let site = Site::respond_with(|_| answer("200 OK", "", "hello")).await;
@@ -109,12 +117,16 @@ async fn clients_do_not_share_connections() {
         assert_eq!(kind(&one, &site.url("/")).await, "");
         assert_eq!(kind(&one.clone(), &site.url("/")).await, "");
     }
-    assert_eq!(site.connections(), 1, "calls of one tool share theirs");
+    assert_eq!(
+        site.connections(),
+        1,
+        "calls of one tool did not share a connection"
+    );
     assert_eq!(kind(&other, &site.url("/")).await, "");
     assert_eq!(site.connections(), 2);
 }
 
-/// The request was authorized and then waited for its turn.
+/// The request was authorized, and then waited for its turn.
 #[tokio::test]
 async fn revoked_host_refuses_a_waiting_request() {
     let site = Site::of(|mut stream| async move {
@@ -183,12 +195,13 @@ async fn revoked_host_or_deadline_ends_an_upload() {
         let chunk = || Ok(bytes::Bytes::from_static(b"piece"));
         futures::SinkExt::send(&mut more, chunk()).await.unwrap();
         let answer = client.send(request).await.unwrap();
-        // The first may have arrived with the head of the request.
+        // The first chunk may have arrived with the head of the request.
         futures::SinkExt::send(&mut more, chunk()).await.unwrap();
         assert!(read_sizes.recv().await.is_some());
-        match late {
-            true => tokio::time::sleep(limits.whole).await,
-            false => guard.set(NetworkPolicy::new(allow_hosts(&[]))),
+        if late {
+            tokio::time::sleep(limits.whole).await
+        } else {
+            guard.set(NetworkPolicy::new(allow_hosts(&[])))
         }
         while read_sizes.try_recv().is_ok() {}
         let _ = futures::SinkExt::send(&mut more, chunk()).await;

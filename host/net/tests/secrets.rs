@@ -1,4 +1,4 @@
-//! Secrets: insertion of values for placeholders, and absence of the value everywhere else.
+//! Secrets: values replace placeholders, and appear nowhere else.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::kit::{Site, allow_all, answer, client, get, pin_to_loopback};
 const PLACEHOLDER: &str = "placeholder-0123";
 const VALUE: &str = "s3cret/value+42";
 
-/// One secret, for one header of one host.
+/// Swaps one secret, for one header of one host.
 struct One;
 
 impl SecretSwap for One {
@@ -79,10 +79,14 @@ async fn secret_is_sent_only_in_its_header_to_its_host() {
 async fn redirect_to_another_origin_drops_secret_and_placeholder() {
     let other = Site::respond_with(|_| answer("200 OK", "", "")).await;
     let elsewhere = other.named("http://b.example", "/");
-    let site = Site::respond_with(move |head| match head.starts_with("GET /away ") {
-        true => answer("307 x", &format!("location: {elsewhere}\r\n"), ""),
-        false if head.starts_with("GET /near ") => answer("307 x", "location: /here\r\n", ""),
-        false => answer("200 OK", "", ""),
+    let site = Site::respond_with(move |head| {
+        if head.starts_with("GET /away ") {
+            answer("307 x", &format!("location: {elsewhere}\r\n"), "")
+        } else if head.starts_with("GET /near ") {
+            answer("307 x", "location: /here\r\n", "")
+        } else {
+            answer("200 OK", "", "")
+        }
     })
     .await;
     swapping()
@@ -111,7 +115,7 @@ async fn redirect_to_another_origin_drops_secret_and_placeholder() {
     );
 }
 
-/// A server that received the secret returns it in a URL, in every spelling that a URL allows.
+/// A server that received the secret returns it in a URL, in every spelling that URLs allow.
 #[tokio::test]
 async fn redirect_with_a_secret_in_its_url_is_not_followed() {
     let other = Site::respond_with(|_| answer("200 OK", "", "")).await;
@@ -137,7 +141,7 @@ async fn redirect_with_a_secret_in_its_url_is_not_followed() {
     assert_eq!(other.connections(), 0);
 }
 
-/// Errors after the insertion do not show the value, and neither does the printed response.
+/// Neither errors after the insertion nor the printed response show the value.
 #[tokio::test]
 async fn secret_is_absent_from_errors_and_logs() {
     let broken = Site::respond_with(|head| format!("NOT HTTP {head}\r\n\r\n")).await;

@@ -24,7 +24,7 @@ async fn site(config: Arc<ServerConfig>) -> Site {
     Site::https(config, |_| async { text("hello") }).await
 }
 
-/// The certificate has to match the name of the URL, whatever its address.
+/// The certificate must match the name in the URL, regardless of the address.
 #[tokio::test]
 async fn certificate_with_the_right_name_is_accepted() {
     let authority = Authority::new();
@@ -115,7 +115,7 @@ async fn server_without_tls_is_reported() {
     let client = trusting(Authority::new().roots());
     let silent = Site::of(|stream| async move { drop(stream) }).await;
     for site in [site, silent] {
-        // The server waits for the end of a head that never comes; TLS sees its first byte.
+        // The first server waits for the end of a request head that never comes, so the handshake may time out.
         let limits = RequestLimits {
             connect: std::time::Duration::from_millis(500),
             ..RequestLimits::default()

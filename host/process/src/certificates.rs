@@ -1,6 +1,7 @@
-//! Certificates that commands trust: those of the platform and those of `network.extraRoots`, in one file.
+//! Certificate file for commands: the platform's certificates and those of `network.extraRoots`.
 //!
-//! The file is created only if the settings name such certificates. It is in no folder that a command may write to.
+//! The file is created only if `network.extraRoots` lists certificates, outside of all folders that commands may write
+//! to.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,14 +14,15 @@ use tempfile::NamedTempFile;
 
 use crate::sandbox::{CommandSpec, HostMount, SandboxError};
 
-/// The path of the file in a sandbox.
+/// Path of the certificate file in a sandbox.
 const IN_SANDBOX: &str = "/etc/mimir-certificates.pem";
 
-/// The path of wget's settings in a sandbox. wget has no variable for certificates, only one for its settings file.
+/// Path of wget's settings in a sandbox. wget has no variable for a certificate file, only one for its settings file.
 const WGETRC_IN_SANDBOX: &str = "/etc/mimir-wgetrc";
 
-/// The variables that name a file of certificates to programs. Most programs use it instead of their own certificates;
-/// node adds it to them. npm prefers the file of the machine's `npmrc` to that of node, unless its own variable is set.
+/// Variables that tell programs which certificate file to use. Most programs use this file instead of their own
+/// certificates; node uses both. npm prefers the file named in the machine's `npmrc` to that of node, unless npm's own
+/// variable is set.
 const VARIABLES: [&str; 10] = [
     "AWS_CA_BUNDLE",
     "CARGO_HTTP_CAINFO",
@@ -34,26 +36,26 @@ const VARIABLES: [&str; 10] = [
     "SSL_CERT_FILE",
 ];
 
-/// The file for the certificates of the last request.
+/// Cache of the last certificate file.
 #[derive(Default)]
 pub(crate) struct CertificateTrust(Mutex<Option<(BundleKey, Arc<CertificateBundle>)>>);
 
-/// The source files, and the modification time of each.
+/// The source files with their modification times.
 type BundleKey = Vec<(PathBuf, Option<SystemTime>)>;
 
-/// A file of certificates, and a settings file of wget that names it. Both are removed when it is dropped.
+/// A certificate file, and a wget settings file that refers to it. Both are deleted on drop.
 #[derive(Debug)]
 pub(crate) struct CertificateBundle {
-    /// The canonical path.
+    /// Canonical path of the certificate file.
     path: PathBuf,
-    /// The canonical path of wget's settings.
+    /// Canonical path of wget's settings file.
     wgetrc: PathBuf,
     _files: [NamedTempFile; 2],
 }
 
 impl CertificateTrust {
-    /// Returns the file for these certificates, which the settings name by their paths from the workspace, or `None`
-    /// if they name none.
+    /// Returns the file with the platform's certificates and `roots`, given as paths relative to `workspace`; `None` if
+    /// `roots` is empty.
     pub(crate) fn bundle_for(
         &self,
         workspace: &Path,
@@ -76,8 +78,7 @@ impl CertificateTrust {
         }
         let roots = TlsRoots::from_folder(workspace, roots).map_err(SandboxError::Roots)?;
         let bundle = CertificateBundle::new(roots.pem().as_bytes());
-        let write_error =
-            SandboxError::io_error("the file of trusted certificates cannot be written");
+        let write_error = SandboxError::io_error("cannot write the file of trusted certificates");
         let bundle = Arc::new(bundle.map_err(write_error)?);
         *cached = Some((key, Arc::clone(&bundle)));
         Ok(Some(bundle))
@@ -100,8 +101,8 @@ impl CertificateBundle {
         })
     }
 
-    /// Mounts the file for a command, and sets the variables for its programs. Variables that the command sets itself
-    /// win.
+    /// Mounts the file for a command, and sets the variables for its programs. Variables set by the command take
+    /// precedence.
     pub(crate) fn add_to_spec(&self, spec: &mut CommandSpec, has_mounts: bool) {
         let from = &self.path;
         let at = if has_mounts {
@@ -118,7 +119,7 @@ impl CertificateBundle {
         for name in VARIABLES {
             set(name, &value);
         }
-        // Outside of a sandbox, this would replace the user's own settings of wget.
+        // Outside of a sandbox, the variable would replace the user's own wget settings.
         if has_mounts {
             set("WGETRC", WGETRC_IN_SANDBOX);
             for (from, at) in [(from, at), (&self.wgetrc, Path::new(WGETRC_IN_SANDBOX))] {

@@ -1,6 +1,6 @@
-//! Network access of one command: a proxy that passes each request through the effect gate of the command's call.
+//! Network access of one command: a proxy that passes each request through the effect gate of the tool call.
 //!
-//! Out of scope: which hosts may be reached, and where the proxy listens.
+//! Out of scope: the decision on hosts, and the listening socket of the proxy.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,12 +18,12 @@ use mimir_net::{
 };
 use parking_lot::Mutex;
 
-/// Limits of one request of a command: programs of the machine fetch whole packages and repositories, and their own
-/// timeouts end most requests before these do.
+/// Limits of a request of a command. They are generous: programs fetch whole packages and repositories, and usually
+/// have shorter timeouts themselves.
 const LIMITS: RequestLimits = RequestLimits {
     connect: Duration::from_secs(20),
     first_byte: Duration::from_secs(120),
-    // Servers allow a connection to be idle for about as long.
+    // Servers usually tolerate idle connections for about as long.
     between_bytes: Duration::from_secs(300),
     whole: Duration::from_secs(6 * 3600),
     header_bytes: 64 << 10,
@@ -33,7 +33,7 @@ const LIMITS: RequestLimits = RequestLimits {
     ratio: 100,
 };
 
-/// Creates the proxy for the requests of this command. The settings name certificates by their paths from `workspace`.
+/// Creates the proxy for the requests of this command. Certificates are configured by paths relative to `workspace`.
 pub(crate) fn proxy_for_command(
     permitted: &PermittedCommand,
     workspace: &Path,
@@ -41,7 +41,7 @@ pub(crate) fn proxy_for_command(
 ) -> Proxy {
     let egress = permitted.network().clone();
     let reach = egress.reach();
-    // Unreadable certificates are reported only to requests that need them.
+    // Unreadable certificates fail only the requests that need them.
     let roots =
         TlsRoots::from_folder(workspace, &reach.roots).unwrap_or_else(TlsRoots::unavailable);
     let guard = Arc::new(PolicyGuard::new(reach.policy.clone()));
@@ -54,27 +54,27 @@ pub(crate) fn proxy_for_command(
     Proxy::new(client, gate)
 }
 
-/// The tunnels that were refused to one command. They are recorded because programs do not show the response to
-/// `CONNECT`.
+/// Refused tunnels of one command. They are recorded because programs do not show the response to `CONNECT`.
 #[derive(Debug, Clone, Default)]
 pub struct Refusals(Arc<Mutex<BTreeMap<String, String>>>);
 
 impl Refusals {
-    /// Records the refusal of a host, with the setting that would allow it. Further refusals of the host are ignored.
+    /// Records the refusal of a host and the setting that would allow it. Further refusals of the same host are
+    /// ignored.
     pub(crate) fn add(&self, host: String, why: &str, remedy: &str) {
         let mut notes = self.0.lock();
         let note = format!("`{host}` was not reached: {why}; to allow it: {remedy}");
         notes.entry(host).or_insert(note);
     }
 
-    /// Removes and returns one sentence for each host.
+    /// Returns one sentence for each refused host, and clears the record.
     pub(crate) fn take(&self) -> Vec<String> {
         let mut notes = self.0.lock();
         std::mem::take(&mut *notes).into_values().collect()
     }
 }
 
-/// Hands each request to the effect gate.
+/// Passes each request of the proxy to the effect gate.
 struct ProxyEffectGate {
     egress: CommandEgress,
     guard: Arc<PolicyGuard>,
@@ -129,7 +129,7 @@ impl RequestAuthorizer for ProxyEffectGate {
     }
 }
 
-/// Describes a request that was refused before its headers were read.
+/// Describes a request whose headers are unknown, since it was refused before they were read.
 fn request_without_headers<'a>(
     target: &'a RequestTarget,
     method: &'a Method,
@@ -152,8 +152,8 @@ impl ProxyRefusalHandler for ProxyEffectGate {
         Box::pin(async move {
             let request = request_without_headers(target, method);
             match error {
-                // The network policy refused it before the gate was asked; the gate gives the reason and records the
-                // refusal.
+                // The network policy refused the request before the gate saw it. The gate returns the reason and
+                // records the refusal.
                 Error::Blocked(_) => match self.egress.request(request).await {
                     Err(why) => {
                         self.record_refusal(target, method, &why);

@@ -1,6 +1,6 @@
-//! Derives the sandbox settings of a command from the general settings and the target that it requests.
+//! Sandbox settings of a command, derived from the general settings and the requested target.
 //!
-//! Restrictions of the settings stay in force: if they allow only containers, no command runs outside of one.
+//! Restrictions of the general settings still apply: if they allow only containers, every command runs in a container.
 
 use mimir_core::command::CommandTarget;
 use mimir_core::config::{SandboxMode, SandboxSettings};
@@ -26,7 +26,7 @@ pub(crate) fn settings_for_target(
     })
 }
 
-/// Settings for the programs of this machine: without an explicit mode, the kernel's sandbox.
+/// Returns the settings for host programs. Without an explicit mode, this is the kernel's sandbox.
 fn settings_for_host_programs(general: &SandboxSettings) -> Result<SandboxSettings, SandboxError> {
     let mode = match general.mode.unwrap_or_default() {
         SandboxMode::Container => return Err(SandboxError::ContainersOnly),

@@ -1,10 +1,10 @@
-//! Support for git in a sandbox: the repositories that a command works with, their hidden files that are tracked, and
-//! their settings that would run a program for a command that only reads.
+//! Support for git in a sandbox: the repositories of a command, their tracked hidden files, and the repository settings
+//! that would run programs in a read-only command.
 //!
-//! Everything here is read from files that a command may have written: nothing of it is run, links are not followed,
-//! and content that cannot be parsed counts as absent.
+//! All input comes from files that a command may have written. None of it is run, links are not followed, and content
+//! that cannot be parsed is ignored.
 //!
-//! Out of scope: the work of git itself, which runs only in the sandbox.
+//! Out of scope: running git, which happens only in the sandbox.
 
 mod config;
 mod index;
@@ -21,17 +21,17 @@ use index::{GitIndex, IndexStat};
 pub(crate) use linked_repository::show_repository;
 use stand_in::StandInStore;
 
-/// The merge of git itself, in place of the driver that a repository names.
+/// Git's own merge command. Replaces the merge drivers of a repository.
 const MERGE: &str = "git merge-file -q --marker-size=%L %A %O %B";
 
-/// Maximum number of hidden tracked files that are named to git.
+/// Maximum number of hidden tracked files reported through git settings.
 const MAX_NAMED_PATHS: usize = 50;
 
-/// Prepares a command for the repositories of its workspace: `repositories` are their `.git` folders and files, below
-/// the workspace.
+/// Prepares a command for the repositories of its workspace. `repositories` are the paths of their `.git` folders and
+/// files, relative to the workspace.
 ///
-/// A hidden file that a repository tracks gets a stand-in with the size and time that the index has of it, so that git
-/// takes it for unchanged without reading it: with `core.checkStat=minimal` it compares nothing else.
+/// Each hidden tracked file gets a stand-in with the size and time stored in the index. With `core.checkStat=minimal`,
+/// git compares nothing else, and treats the file as unchanged without reading it.
 pub(crate) fn prepare(spec: &mut CommandSpec, hidden: &[HiddenPath], repositories: &[String]) {
     let repositories: Vec<GitRepository> = repositories
         .iter()
@@ -42,7 +42,7 @@ pub(crate) fn prepare(spec: &mut CommandSpec, hidden: &[HiddenPath], repositorie
     }
     spec.git.sort();
     spec.git.dedup();
-    // On other systems hidden files are not covered by mounts.
+    // Other systems do not cover hidden files with mounts.
     if !cfg!(target_os = "linux") || hidden.iter().all(|one| one.kind == Kind::Other) {
         return;
     }
@@ -56,7 +56,7 @@ pub(crate) fn prepare(spec: &mut CommandSpec, hidden: &[HiddenPath], repositorie
     if tracked.has_entries() {
         spec.git.push(("core.checkStat".into(), "minimal".into()));
         spec.git.push(("core.trustctime".into(), "false".into()));
-        // For the tool `git`, which reports the files that it has not compared.
+        // The tool `git` reports these files as not compared.
         let named = tracked.entries.keys().take(MAX_NAMED_PATHS);
         spec.git
             .extend(named.map(|path| ("mimir.hidden".into(), (*path).to_owned())));
@@ -77,11 +77,11 @@ pub(crate) fn prepare(spec: &mut CommandSpec, hidden: &[HiddenPath], repositorie
     }
 }
 
-/// The file of ignored paths that git reads in a sandbox.
+/// Path of the ignore file for git in a sandbox.
 const EXCLUDES: &str = "/etc/git-exclude";
 
-/// Makes git ignore hidden files that are not tracked: it would fail at the first one that it may not read. Does
-/// nothing if a repository has its own `core.excludesFile`.
+/// Makes git ignore untracked hidden files, since it would fail at the first unreadable one. Does nothing if a
+/// repository has its own `core.excludesFile`.
 fn ignore_hidden_files(
     spec: &mut CommandSpec,
     store: &StandInStore,
@@ -107,7 +107,7 @@ fn ignore_hidden_files(
     add_settings_file(spec, store, &lines, ("core.excludesFile", EXCLUDES));
 }
 
-/// Mounts a file with these lines, if there are any, and makes a setting of git name it.
+/// Mounts a file with these lines, and sets the git setting `key` to its path. Does nothing without lines.
 fn add_settings_file(
     spec: &mut CommandSpec,
     store: &StandInStore,
@@ -120,13 +120,13 @@ fn add_settings_file(
     }
 }
 
-/// The file of attributes that git reads in a sandbox.
+/// Path of the attributes file for git in a sandbox.
 const ATTRIBUTES: &str = "/etc/git-attributes";
 
-/// Makes git treat hidden files as binary, also those that were tracked once: `show`, `log -p`, `diff` and `grep` then
-/// name them without their content, which is in the objects of the repository.
+/// Makes git treat hidden files as binary, including files that are no longer tracked: `show`, `log -p`, `diff` and
+/// `grep` then print their names without the content, which is still in the repository's objects.
 ///
-/// This keeps secrets out of output that did not ask for them. It is not a boundary: attributes of the repository and
+/// This only keeps secrets out of ordinary output. It is not a security boundary: the repository's own attributes and
 /// options such as `--text` take precedence. Does nothing if a repository has its own `core.attributesFile`.
 fn hide_content(
     spec: &mut CommandSpec,
@@ -150,7 +150,7 @@ fn hide_content(
                 Kind::Folder => "/**",
                 Kind::Other => continue,
             };
-            // Quoted as in C, because a space would end the pattern.
+            // Quoted as in C, since a space would end the pattern.
             let pattern = exact_pattern(path)
                 .replace('\\', "\\\\")
                 .replace('"', "\\\"");
@@ -162,13 +162,13 @@ fn hide_content(
     add_settings_file(spec, store, &lines, ("core.attributesFile", ATTRIBUTES));
 }
 
-/// The working trees of repositories, and the workspace itself, where a command may create one.
+/// Returns the working trees of the repositories, and the workspace itself, where a command may create a repository.
 fn roots(repositories: &[GitRepository]) -> BTreeSet<&str> {
     let roots = repositories.iter().map(|one| one.root.as_str());
     roots.chain([""]).collect()
 }
 
-/// Returns the pattern that matches only this path of a working tree.
+/// Returns a pattern that matches exactly this path of a working tree.
 fn exact_pattern(path: &str) -> String {
     let mut pattern = String::from("/");
     for letter in path.chars() {
@@ -180,8 +180,8 @@ fn exact_pattern(path: &str) -> String {
     pattern
 }
 
-/// The tracked hidden paths, with the index entry of each file, relative to the hidden path (`""` for the path
-/// itself).
+/// Tracked hidden paths, each with the index entries of its files. Entries are named relative to the hidden path (`""`
+/// for the path itself).
 struct TrackedPaths<'a> {
     files: BTreeSet<&'a str>,
     folders: Vec<&'a str>,
@@ -205,7 +205,7 @@ impl<'a> TrackedPaths<'a> {
         !self.entries.is_empty()
     }
 
-    /// Returns the hidden path that equals or contains a path, with the rest of the path.
+    /// Returns the hidden path that equals or contains `path`, and the rest of `path`.
     fn find_hidden<'p>(&self, path: &'p str) -> Option<(&'a str, &'p str)> {
         if let Some(file) = self.files.get(path) {
             return Some((*file, ""));
@@ -223,11 +223,11 @@ impl<'a> TrackedPaths<'a> {
     }
 }
 
-/// A repository that a command works with.
+/// A repository in the workspace of a command.
 struct GitRepository {
-    /// Its working tree, below the workspace; empty or with `/` at the end.
+    /// Path of the working tree, relative to the workspace; empty or with `/` at the end.
     root: String,
-    /// The folder of its index.
+    /// Folder of the index.
     git: PathBuf,
     config: GitConfig,
 }
@@ -242,7 +242,7 @@ impl GitRepository {
         } else {
             linked_repository::link_target(&dot_git)?
         };
-        // Outside of the workspace, only folders that have been checked and mounted.
+        // A repository outside of the workspace must have been checked and mounted.
         let contains_git = |mount: &crate::sandbox::HostMount| git.starts_with(&mount.from);
         if !git.starts_with(workspace) && !spec.mounts.iter().any(contains_git) {
             return None;
@@ -252,8 +252,8 @@ impl GitRepository {
         Some(Self { root, git, config })
     }
 
-    /// Returns the settings that disable the repository's own programs for manuals, archives and merges. Their names
-    /// are chosen by the repository, so each one is overridden separately.
+    /// Returns the git settings that disable the repository's own programs for manuals, archives and merges. The
+    /// repository chooses the names of these settings, so each is overridden separately.
     fn program_overrides(&self) -> Vec<(String, String)> {
         let mut overrides = Vec::new();
         for entry in self.config.entries() {
@@ -266,7 +266,7 @@ impl GitRepository {
                 ("tar", "command") if !matches!(name, "tgz" | "tar.gz") => {
                     format!("tar.{name}.command")
                 }
-                // `git log --diff-merges=remerge` merges as well.
+                // `git log --diff-merges=remerge` also runs merge drivers.
                 ("merge", "driver") => {
                     overrides.push((format!("merge.{name}.driver"), MERGE.to_owned()));
                     continue;
@@ -278,7 +278,7 @@ impl GitRepository {
         overrides
     }
 
-    /// Adds the index entries of hidden files.
+    /// Adds the index entries of this repository's hidden files.
     fn read_index(&self, tracked: &mut TrackedPaths<'_>) {
         if !tracked.has_path_below(&self.root) {
             return;
@@ -303,7 +303,7 @@ impl GitRepository {
     }
 }
 
-/// Runs git for a test, and returns what it prints.
+/// Runs git for a test, and returns its standard output.
 #[cfg(test)]
 fn run_git(folder: &std::path::Path, args: &[&str]) -> String {
     let output = std::process::Command::new("git")

@@ -1,7 +1,7 @@
-//! Variables of this process that say how the network is reached: certificates, proxies and the settings of npm.
+//! Network variables of this process: certificates, proxies and npm settings.
 //!
-//! A program without a sandbox gets all of them: behind a company proxy it could not reach anything without them. A
-//! sandboxed program with network access gets the certificates. Values that contain a credential are left out.
+//! A program without a sandbox inherits all of them, since it may depend on a company proxy. A sandboxed program with
+//! network access inherits the certificates only. Values with a credential are withheld.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -10,7 +10,7 @@ use mimir_core::redact::Redactor;
 
 use crate::sandbox::{CommandSpec, HostMount};
 
-/// Files or folders with certificates of authorities that are trusted.
+/// Variables with files or folders of trusted certificates.
 const CERTIFICATES: [&str; 6] = [
     "CURL_CA_BUNDLE",
     "NODE_EXTRA_CA_CERTS",
@@ -20,25 +20,25 @@ const CERTIFICATES: [&str; 6] = [
     "SSL_CERT_FILE",
 ];
 
-/// Proxies, in both spellings.
+/// Proxy variables, in upper case; the lower-case forms count as well.
 const PROXIES: [&str; 4] = ["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"];
 
-/// The settings of npm.
+/// Prefix of npm's settings.
 const NPM: &str = "NPM_CONFIG_";
 
-/// Parts of names of npm's settings that are credentials.
+/// Name parts of npm settings that hold credentials.
 const CREDENTIALS: [&str; 5] = ["_AUTH", "AUTHTOKEN", "PASSWORD", "TOKEN", "OTP"];
 
-/// A variable for programs without a sandbox, or one that is withheld because of its value.
+/// A variable for programs without a sandbox. It is withheld if its value contains a credential.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AmbientVariable {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its value, or `None` if that contains a credential.
+    /// The value, or `None` if it contains a credential.
     pub value: Option<String>,
 }
 
-/// Returns the variables of this process for programs without a sandbox, and those that are withheld.
+/// Returns the network variables of this process, including the withheld ones.
 pub fn variables() -> Vec<AmbientVariable> {
     select_variables(std::env::vars_os())
 }
@@ -83,7 +83,7 @@ fn has_userinfo(value: &str) -> bool {
     authority.contains('@')
 }
 
-/// Adds the variables for a program without a sandbox. Variables that are set for it explicitly take precedence.
+/// Adds the network variables for a program without a sandbox. Explicitly set variables take precedence.
 pub(crate) fn pass_variables(environment: &mut Vec<(String, String)>) {
     add_missing(environment, variables());
 }
@@ -97,8 +97,8 @@ fn add_missing(environment: &mut Vec<(String, String)>, variables: Vec<AmbientVa
     }
 }
 
-/// Lets a program in a sandbox trust the certificates that this process is configured to trust: sets the variables,
-/// and mounts the files that they name.
+/// Makes a sandboxed program trust the certificates that this process is configured to trust: sets the variables and
+/// mounts the files.
 pub(crate) fn trust_certificates(spec: &mut CommandSpec) {
     let mut variables = variables();
     variables.retain(|variable| CERTIFICATES.contains(&variable.name.as_str()));

@@ -1,4 +1,4 @@
-//! Commands in the background: each belongs to the session and the plugin that started it, and ends with the session.
+//! Background commands. Each belongs to the session and plugin that started it, and ends with the session.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -14,19 +14,19 @@ use crate::run::{OutputTail, RunningCommand};
 use crate::sandbox::{CommandSpec, Sandbox, SandboxError};
 use crate::sessions::NamedPorts;
 
-/// Maximum number of running commands of one owner: servers and watchers of a large project, and a few more.
+/// Maximum number of running commands of one owner, enough for the servers and watchers of a large project.
 const MAX_RUNNING: usize = 16;
 
-/// Maximum number of ended commands whose output and state are stored.
+/// Maximum number of ended commands to remember.
 const MAX_ENDED: usize = 32;
 
-/// Bytes of output stored of each command: the most recent ones.
+/// Maximum output stored for each command, in bytes; the most recent output is kept.
 const MAX_OUTPUT: usize = 1 << 20;
 
-/// Characters of a command that a list shows.
+/// Maximum length of a command in a list, in characters.
 const MAX_COMMAND_LENGTH: usize = 1_000;
 
-/// All commands in the background. Dropping it kills them.
+/// All background commands. Dropping this kills them.
 #[derive(Default)]
 pub(crate) struct BackgroundJobs {
     owners: Mutex<BTreeMap<JobOwner, OwnerJobs>>,
@@ -67,7 +67,7 @@ impl BackgroundJobs {
         let running = RunningCommand::begin(sandbox, spec).await?;
         let mut owners = self.owners.lock();
         let owned = owners.entry(owner.clone()).or_default();
-        // Others may have been started meanwhile. If there are too many, dropping this one kills it.
+        // Other commands may have been started meanwhile. On failure, dropping this command kills it.
         owned.ensure_capacity()?;
         owned.last += 1;
         let id = JobId(owned.last);
@@ -114,7 +114,7 @@ impl BackgroundJobs {
         Ok(read_chunk(&mut output, begin))
     }
 
-    /// Stops a command and waits until it has exited. It gets a short time to exit by itself.
+    /// Stops a command, and waits until it has exited. The command gets a short time to exit by itself.
     pub(crate) async fn stop(
         &self,
         owner: &JobOwner,
@@ -125,7 +125,7 @@ impl BackgroundJobs {
         })?;
         let mut ended = state.ended.subscribe();
         stop.notify_one();
-        // If the other end is gone, the session has ended and the command with it.
+        // If the sender is gone, the session and the command have ended.
         let _ = ended.wait_for(Option::is_some).await;
         self.find(owner, job, JobEntry::status)
     }
@@ -150,7 +150,7 @@ impl BackgroundJobs {
 }
 
 impl OwnerJobs {
-    /// Drops the oldest ended commands over the limit. Fails if too many commands are running.
+    /// Removes the oldest ended commands beyond the limit. Fails if too many commands are running.
     fn ensure_capacity(&mut self) -> Result<(), SandboxError> {
         let running = self
             .jobs
@@ -189,12 +189,12 @@ impl JobEntry {
 
 impl Drop for JobEntry {
     fn drop(&mut self) {
-        // Aborting drops the command in the task, which kills it.
+        // Aborting the task drops the command, which kills it.
         self.task.abort();
     }
 }
 
-/// Stores the output of a command until it ends, and keeps its ports registered as long.
+/// Stores the output of a command until the command ends. Its ports stay registered that long.
 async fn collect_output(running: RunningCommand, state: Arc<JobState>, ports: Option<NamedPorts>) {
     let store = |bytes: &[u8]| {
         let mut output = state.output.lock();
@@ -212,7 +212,7 @@ async fn collect_output(running: RunningCommand, state: Arc<JobState>, ports: Op
     state.ended.send_replace(Some(ended));
 }
 
-/// Returns the stored output from offset `begin` on.
+/// Returns the stored output from offset `begin`.
 fn read_chunk(tail: &mut OutputTail, begin: u64) -> OutputChunk {
     let before = tail.dropped_bytes();
     let bytes = tail.bytes();

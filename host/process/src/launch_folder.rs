@@ -1,9 +1,9 @@
-//! An empty start folder for a program, and a check for parts of its launch that refer to the workspace.
+//! Empty start folder for a program, and a check for references to the workspace in a launch.
 //!
-//! A model may write a new file in the workspace. A program that loads modules from its working directory, as Python,
-//! Node and npx do, or that is configured to load from there, would run it.
+//! A model may write new files in the workspace. Python, Node, npx and other programs load modules from their working
+//! directory or from configured folders, and would run such files.
 //!
-//! Out of scope: the programs to which this applies.
+//! Out of scope: the decision which programs need this protection.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,27 +12,26 @@ use mimir_core::launch::LaunchSpec;
 
 use crate::sandbox::SandboxError;
 
-/// An empty folder that only this user can access, removed on drop.
+/// An empty folder accessible to this user only. Removed on drop.
 #[derive(Debug)]
 pub(crate) struct EmptyFolder(PathBuf);
 
-/// Numbers the folders of this process.
+/// Counter for folder names.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// Maximum number of names tried. An earlier process with the same id may have left its folders.
+/// Maximum number of names to try: an earlier process with the same id may have left folders behind.
 const MAX_ATTEMPTS: usize = 1_000;
 
 impl EmptyFolder {
-    /// Creates a folder below `base`, which may not be in the workspace.
+    /// Creates a folder below `base`. Fails if `base` is in the workspace or other users can change it.
     pub(crate) fn create_in(base: &Path, workspace: &Path) -> Result<Self, SandboxError> {
-        let fault =
-            || SandboxError::io_error("the empty start folder of a program cannot be created");
+        let fault = || SandboxError::io_error("cannot create the empty start folder of a program");
         create_folder(base, true).map_err(fault())?;
         let base = base.canonicalize().map_err(fault())?;
         check_ownership(&base).map_err(fault())?;
         if base.starts_with(workspace) {
             let kind = std::io::ErrorKind::InvalidInput;
-            let error = std::io::Error::new(kind, "it may not be in the workspace");
+            let error = std::io::Error::new(kind, "the folder must not be in the workspace");
             return Err(fault()(error));
         }
         for _ in 0..MAX_ATTEMPTS {
@@ -54,7 +53,7 @@ impl EmptyFolder {
 
 impl Drop for EmptyFolder {
     fn drop(&mut self) {
-        // The folder has no further use, so a failure is ignored.
+        // Nothing can be done about a failure.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -70,13 +69,13 @@ fn create_folder(path: &Path, with_parents: bool) -> std::io::Result<()> {
     builder.create(path)
 }
 
-/// Succeeds if a folder belongs to this user and no other user can change it.
+/// Fails unless the folder belongs to this user and no other user can change it.
 #[cfg(unix)]
 fn check_ownership(folder: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::MetadataExt as _;
     let meta = folder.metadata()?;
     if meta.uid() != rustix::process::geteuid().as_raw() || meta.mode() & 0o022 != 0 {
-        let error = format!("other users may change `{}`", folder.display());
+        let error = format!("other users can change `{}`", folder.display());
         return Err(std::io::Error::other(error));
     }
     Ok(())
@@ -87,8 +86,8 @@ fn check_ownership(_: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Returns the `PATH` without the folders of the workspace, if it has any: programs that the program starts are also
-/// looked up in it.
+/// Returns the `PATH` without folders of the workspace, or `None` if it has no such folder. Child processes of the
+/// program are looked up in it too.
 pub(crate) fn path_outside(workspace: &Path) -> Option<String> {
     let path = std::env::var_os("PATH")?;
     path_without_workspace(&path, workspace)
@@ -109,14 +108,14 @@ fn path_without_workspace(path: &std::ffi::OsStr, workspace: &Path) -> Option<St
 }
 
 /// Describes the first part of a launch that refers to the workspace: the start folder, the program, an argument, or a
-/// variable such as `PYTHONPATH`. Returns `None` if no part does.
+/// variable such as `PYTHONPATH`. Returns `None` without such a reference.
 pub(crate) fn describe_workspace_reference(
     workspace: &Path,
     directory: &Path,
     launch: &LaunchSpec,
 ) -> Option<String> {
     let inside = |path: &Path| {
-        // A path that does not exist yet may exist when the program looks it up.
+        // The path may be created before the program uses it.
         let path = normalize_path(&directory.join(path));
         let real = path.canonicalize();
         path.starts_with(workspace) || real.is_ok_and(|real| real.starts_with(workspace))
@@ -129,7 +128,7 @@ pub(crate) fn describe_workspace_reference(
     if candidate_files(program).iter().any(|file| inside(file)) {
         return Some(format!("its program, `{}`,", display(program)));
     }
-    // A folder that a person passed as data is not a program.
+    // A folder that a person passed as data is not code.
     let data_folders: Vec<PathBuf> = launch
         .folders
         .iter()
@@ -149,7 +148,7 @@ pub(crate) fn describe_workspace_reference(
     Some(format!("its variable `{}`", display(name)))
 }
 
-/// Returns the files that a program name may refer to: the path itself, or the first match in the `PATH`.
+/// Returns the files that a program name may refer to: the given path, or the first match in the `PATH`.
 fn candidate_files(program: &str) -> Vec<PathBuf> {
     if program.contains(std::path::is_separator) {
         return vec![program.into()];
@@ -160,7 +159,7 @@ fn candidate_files(program: &str) -> Vec<PathBuf> {
     files.find(|file| file.is_file()).into_iter().collect()
 }
 
-/// Returns the paths that a word may name: `--config=a/b`, `file:///a/b`, `/a:/b`, `-I/a`, words of a script.
+/// Returns the paths that may be part of a word: `--config=a/b`, `file:///a/b`, `/a:/b`, `-I/a`, words of a script.
 fn possible_paths(word: &str) -> Vec<PathBuf> {
     let is_separator =
         |c: char| matches!(c, '=' | ':' | ';' | ',' | '"' | '\'') || c.is_whitespace();
@@ -178,7 +177,7 @@ fn possible_paths(word: &str) -> Vec<PathBuf> {
     paths
 }
 
-/// Removes `.` and `..` from a path, without looking at the file system.
+/// Removes `.` and `..` from a path without accessing the file system.
 pub(crate) fn normalize_path(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {

@@ -1,6 +1,6 @@
-//! Programs that run independently of the calls, each in a sandbox of its own: third-party servers.
+//! Launcher for long-running programs, such as third-party servers, each in its own sandbox.
 //!
-//! Out of scope: the messages to them, and when they are started and stopped.
+//! Out of scope: the protocol of these programs, and the decision when to start and stop them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,24 +23,23 @@ use crate::sandbox::{
     WorkspacePart, writable_outside_folders,
 };
 
-/// Interval of the search for files that may not be created: longer than for a command, since such a program runs for
-/// hours.
+/// Interval of the checks for forbidden files. Longer than for commands, since these programs run for hours.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Creates the proxy through which a program reaches the network.
+/// Creates the network proxy of a program.
 pub type ProxyFactory = dyn Fn(&LaunchSpec) -> Result<Proxy, ToolError> + Send + Sync;
 
-/// Starts programs in the sandbox that each asks for.
+/// Starts programs, each in the sandbox configured for it.
 pub struct ProgramLauncher {
     workspace: PathBuf,
-    /// The folder in which each program without a start folder gets an empty one.
+    /// Parent of the empty start folders.
     empty_folders: PathBuf,
     proxies: Option<Arc<ProxyFactory>>,
 }
 
 impl ProgramLauncher {
-    /// Creates a launcher for programs that see `workspace`. Programs that name no folder in it start in an empty one
-    /// below `empty_folders`, which holds no files that they could load as modules.
+    /// Creates a launcher for programs in `workspace`. A program without a start folder starts in an empty folder below
+    /// `empty_folders`, which contains no files that it could load as modules.
     pub fn new(workspace: impl Into<PathBuf>, empty_folders: impl Into<PathBuf>) -> Self {
         Self {
             workspace: workspace.into(),
@@ -49,8 +48,8 @@ impl ProgramLauncher {
         }
     }
 
-    /// Gives programs that ask for the network the proxies that `factory` creates. Without it, such programs are not
-    /// started.
+    /// Sets the factory for the proxies of programs that need the network. Without a factory, such programs do not
+    /// start.
     #[must_use]
     pub fn with_proxies(mut self, factory: Arc<ProxyFactory>) -> Self {
         self.proxies = Some(factory);
@@ -84,7 +83,7 @@ impl ProgramLauncher {
         if let Some(empty) = &empty {
             spec.directory = empty.path().to_owned();
             if sandbox.enforces_path_rules() {
-                // Files written there are removed with the folder.
+                // Files that the program writes there are removed with the folder.
                 spec.private_mounts.push(empty.path().to_owned());
                 spec.mounts.push(HostMount {
                     writable: true,
@@ -108,12 +107,13 @@ impl ProgramLauncher {
         {
             spec.environment.push(("PATH".to_owned(), path));
         }
-        // New files in the workspace cannot come from a program that has no write access to it.
+        // A program without write access cannot create files in the workspace.
         let may_write = spec.visible_parts.iter().any(|part| part.writable)
             || !writable_outside_folders(&spec).is_empty();
-        let mut guard = match sandbox.enforces_path_rules() && may_write {
-            true => WorkspaceGuard::new(&spec),
-            false => WorkspaceGuard::disabled(),
+        let mut guard = if sandbox.enforces_path_rules() && may_write {
+            WorkspaceGuard::new(&spec)
+        } else {
+            WorkspaceGuard::disabled()
         };
         spec.stdin = CommandStdin::Pipe;
         let child = sandbox.start(&spec).await?;
@@ -131,8 +131,8 @@ impl ProgramLauncher {
         })
     }
 
-    /// Applies the restrictions and permissions of the launch: its part of the workspace, its own folders, its
-    /// network.
+    /// Applies the restrictions and permissions of the launch: the visible part of the workspace, the program's own
+    /// folders and the network.
     fn confine(&self, spec: &mut CommandSpec, launch: &LaunchSpec) -> Result<(), ToolError> {
         if let Some(folders) = &launch.folders {
             let parts = folders.iter().map(|folder| WorkspacePart {
@@ -146,7 +146,7 @@ impl ProgramLauncher {
         }
         for folder in &launch.private {
             let real = folder.canonicalize().map_err(SandboxError::io_error(
-                "a folder of the program cannot be found",
+                "cannot find a folder of the program",
             ))?;
             spec.private_mounts.push(real.clone());
             spec.mounts.push(HostMount {
@@ -159,7 +159,7 @@ impl ProgramLauncher {
             let make = self.proxies.as_ref();
             spec.proxy = make.map(|make| make(launch)).transpose()?;
             if launch.hosts.iter().any(is_this_machine) {
-                // It must ask the proxy for this machine too: the loopback in its sandbox is a different one.
+                // Requests to this machine must use the proxy too: the loopback in the sandbox is a different one.
                 for name in ["no_proxy", "NO_PROXY"] {
                     if !spec.environment.iter().any(|(other, _)| other == name) {
                         spec.environment.push((name.to_owned(), String::new()));
@@ -172,7 +172,7 @@ impl ProgramLauncher {
     }
 }
 
-/// Returns true if a host is this machine: programs use no proxy for it by default.
+/// Returns true if a host is this machine, for which programs bypass the proxy by default.
 fn is_this_machine(host: &HostPattern) -> bool {
     let text = host.to_string();
     let text = text
@@ -189,12 +189,12 @@ impl ProcessLauncher for ProgramLauncher {
     }
 }
 
-/// A program that is ended if it creates a file that it may not create.
+/// A running program that is killed if it creates a forbidden file.
 struct GuardedProgram {
     handle: Box<dyn CommandHandle>,
     guard: WorkspaceGuard,
     breach: Option<GuardBreach>,
-    /// The folder in which it was started, removed with it.
+    /// The start folder, removed with the program.
     _empty: Option<EmptyFolder>,
 }
 

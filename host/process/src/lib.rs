@@ -1,6 +1,6 @@
-//! Native programs: runs commands in sandboxes, and in the background.
+//! Runs native programs in sandboxes, in the foreground and in the background.
 //!
-//! Out of scope: reading a shell text (`mimir-commands`), and the policy on commands (`mimir-core`).
+//! Out of scope: parsing shell scripts (`mimir-commands`), and the policy on commands (`mimir-core`).
 
 mod certificates;
 mod command_proxy;

@@ -1,7 +1,7 @@
-//! Commands that a shell could not find or run: they get the same code, message and nearest names as a program without
-//! a shell.
+//! Explains why a shell could not run a program, with the code, message and similar names that a program without a
+//! shell gets.
 //!
-//! Out of scope: scripts whose programs were all found.
+//! Out of scope: scripts in which all programs were found.
 
 use mimir_core::command::{
     CapturedOutput, CommandOutput, CommandProgram, ParsedCommand, ParsedProgram, ShellWord,
@@ -9,10 +9,10 @@ use mimir_core::command::{
 
 use crate::sandbox::{CommandSpec, Sandbox, SandboxError};
 
-/// The exit codes of a shell for a program that cannot be run, or does not exist.
+/// Exit codes of a shell for a program that cannot be run or does not exist.
 const SHELL_EXIT_CODES: [i32; 2] = [126, 127];
 
-/// Messages of bash and of the shells named sh, after the name of the program.
+/// Messages of bash and `sh`, after the name of the program.
 const NOT_FOUND_MESSAGES: [&str; 3] = [
     ": command not found",
     ": not found",
@@ -20,8 +20,8 @@ const NOT_FOUND_MESSAGES: [&str; 3] = [
 ];
 const PERMISSION_DENIED: &str = ": Permission denied";
 
-/// Explains the failure of a script in which the shell could not run a program. If the script is only that one command,
-/// returns an error; otherwise adds a note to the end of the output, since the rest of the script has run.
+/// Explains the failure of a script in which the shell could not run a program. Returns an error if the script is only
+/// that one command. Otherwise appends a note to the output, since the rest of the script has run.
 pub(crate) fn explain_missing_program(
     sandbox: &dyn Sandbox,
     (spec, script): (&CommandSpec, &ParsedProgram),
@@ -55,7 +55,7 @@ pub(crate) fn explain_missing_program(
     Ok(finished)
 }
 
-/// The program of a command, if it is known.
+/// Returns the program of a command, if it is known.
 fn program_name(command: &ParsedCommand) -> Option<&str> {
     match command.words.first()? {
         ShellWord::Known(name) => Some(name),
@@ -63,14 +63,14 @@ fn program_name(command: &ParsedCommand) -> Option<&str> {
     }
 }
 
-/// The reason that a shell gives for a program that it did not run.
+/// Reason of a shell for not running a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ShellComplaint {
     NotFound,
     PermissionDenied,
 }
 
-/// Returns the reason that this line of a shell's output gives for the program.
+/// Returns the shell's reason if this line of its output is about the program.
 fn find_complaint(name: &str, line: &str) -> Option<ShellComplaint> {
     let not_found = NOT_FOUND_MESSAGES
         .iter()
@@ -78,12 +78,13 @@ fn find_complaint(name: &str, line: &str) -> Option<ShellComplaint> {
     let (before, complaint) = not_found
         .chain([(&PERMISSION_DENIED, ShellComplaint::PermissionDenied)])
         .find_map(|(message, complaint)| Some((line.strip_suffix(message)?, complaint)))?;
-    // The shell's own name and a line number come first.
+    // The shell's name and a line number may precede the program.
     let prefix = before.strip_suffix(name)?;
     (prefix.is_empty() || prefix.ends_with(' ')).then_some(complaint)
 }
 
-/// Returns the error of the sandbox for this program; a container knows no more than the shell in it.
+/// Returns the sandbox's error for this program. If the sandbox cannot check programs, as in a container, the error
+/// repeats the shell's reason.
 fn program_error(
     sandbox: &dyn Sandbox,
     spec: &CommandSpec,

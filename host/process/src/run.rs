@@ -1,6 +1,6 @@
-//! Runs a command from start to end: writes its input, reads its outputs and enforces its timeout.
+//! Runs a command from start to end: writes its input, reads its output and enforces its timeout.
 //!
-//! No process of the command is left when [`run`] has finished or is dropped.
+//! When [`run`] returns or its future is dropped, all processes of the command are killed.
 
 mod line_forwarder;
 mod output_buffer;
@@ -28,25 +28,26 @@ use workspace_guard::{GuardBreach, WorkspaceGuard};
 #[cfg(unix)]
 pub(crate) use workspace_guard::{HiddenKind, HiddenPath};
 
-/// Time between the request to end a command and its kill.
+/// Time between the request to terminate a command and its kill.
 const GRACE_PERIOD: Duration = Duration::from_secs(2);
 
-/// Time limit for reading the outputs after the command has exited. Its own output has been written by then.
+/// Time limit for reading the rest of the output after the command has exited. The command itself has written all of
+/// its output by then.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Time that a killed command may take to exit. It takes moments, unless the kernel waits for a disk.
+/// Time limit for the exit of a killed command. It exits at once, unless the kernel waits for a disk.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Interval of the search for files that may not be created.
+/// Interval of the checks for forbidden files.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Bytes read at once: the capacity of a pipe.
+/// Maximum number of bytes per read: the capacity of a pipe.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// A callback that receives output as it arrives.
+/// Callback for output as it arrives.
 pub type OutputCallback<'a> = &'a mut (dyn FnMut(CommandStream, &[u8]) + Send);
 
-/// Runs a command to its end. Dropping the future kills it and all processes that it started.
+/// Runs a command to its end. Dropping the future kills the command and all processes that it started.
 pub async fn run(
     sandbox: &dyn Sandbox,
     spec: &CommandSpec,
@@ -58,12 +59,12 @@ pub async fn run(
         .await
 }
 
-/// The outputs of a command, as far as they are stored.
+/// The stored output of a command.
 struct CommandOutputs {
     stdout: OutputBuffer,
     stderr: OutputBuffer,
     combined: OutputBuffer,
-    /// True if the last line of the combined output has ended.
+    /// True if the combined output ends with a line break.
     at_line_start: bool,
 }
 
@@ -104,20 +105,20 @@ impl CommandOutputs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CommandPhase {
     Running,
-    /// It was asked to end.
+    /// The command was asked to terminate.
     Terminating,
-    /// It was killed.
+    /// The command was killed.
     Killed,
-    /// It has exited; its remaining output is still read.
+    /// The command has exited; its remaining output is being read.
     Exited,
 }
 
-/// Why a command was stopped.
+/// Reason for stopping a command.
 enum CommandStopReason {
     Timeout,
-    /// A caller requested it.
+    /// A caller requested the stop.
     Requested,
-    /// It created a forbidden path, or a protected path was no longer covered.
+    /// The command created a forbidden path, or a protected path was no longer covered.
     Breach(GuardBreach),
 }
 
@@ -128,16 +129,16 @@ pub(crate) struct RunningCommand {
     guard: WorkspaceGuard,
     phase: CommandPhase,
     begun: Instant,
-    /// The end of the phase, if it is limited in time.
+    /// The deadline of the phase, if it has one.
     deadline: Option<Instant>,
     stopped: Option<CommandStopReason>,
-    /// Notified when the command is to end.
+    /// Notified to stop the command.
     stop: Arc<Notify>,
     stdin: Vec<u8>,
-    /// Its memory limit in bytes, for the error message.
+    /// The memory limit in bytes, for the error message.
     memory: u64,
     notes: OutputNotes,
-    /// Files that agents and tools obey and that the command created or changed.
+    /// Instruction files of agents and tools that the command created or changed.
     obeyed: Vec<String>,
 }
 
@@ -186,7 +187,7 @@ impl RunningCommand {
         })
     }
 
-    /// Returns the notification that ends the command.
+    /// Returns the notification that stops the command.
     pub(crate) fn stop_signal(&self) -> Arc<Notify> {
         Arc::clone(&self.stop)
     }
@@ -263,7 +264,7 @@ impl RunningCommand {
         }
     }
 
-    /// Stores output that was read. Returns true if there may be more.
+    /// Stores output that was read. Returns false at the end of the output.
     fn store(
         &mut self,
         stream: CommandStream,
@@ -296,10 +297,10 @@ impl RunningCommand {
                 Ok(None)
             }
             CommandPhase::Killed => Err(SandboxError::Io {
-                doing: "a command was killed and has not exited",
+                doing: "a killed command has not exited",
                 error: io::ErrorKind::TimedOut.into(),
             }),
-            // A process outside of the sandbox holds the output open.
+            // A process outside of the sandbox keeps the output open.
             CommandPhase::Exited => Ok(exit),
         }
     }
@@ -317,7 +318,7 @@ impl RunningCommand {
         (self.phase, self.deadline) = (CommandPhase::Killed, Some(Instant::now() + KILL_TIMEOUT));
     }
 
-    /// Looks for files that may not be created. Returns true if the command must be killed for them.
+    /// Checks for forbidden files. Returns true if the command must be killed.
     fn check_guard(&mut self) -> bool {
         if matches!(self.stopped, Some(CommandStopReason::Breach(_))) {
             return false;
@@ -329,8 +330,7 @@ impl RunningCommand {
         true
     }
 
-    /// Checks for forbidden files once more after the command has exited. A finding takes precedence over any other
-    /// stop reason.
+    /// Checks for forbidden files after the command has exited. A breach takes precedence over other stop reasons.
     async fn final_check(&mut self) {
         let breach = self.guard.final_check().await;
         if let Some(breach) =
@@ -373,8 +373,7 @@ impl RunningCommand {
                     stopped: stopped(0, output),
                 })
             }
-            // Something was killed for its memory. If the command went on all the same and reports success, that
-            // counts.
+            // A process ran out of memory and was killed. This is ignored if the command continued and succeeded.
             None if exit.out_of_memory && exit.code != 0 => {
                 Err(SandboxError::Memory(stopped(self.memory, output)))
             }
@@ -383,7 +382,8 @@ impl RunningCommand {
     }
 }
 
-/// Writes some of the input. A closed pipe is not an error: the command has closed it, or has exited.
+/// Writes a part of the input, and returns its length in bytes, or `None` if nothing can be written. A closed pipe is
+/// not an error.
 async fn write_input(
     to: &mut (dyn tokio::io::AsyncWrite + Send + Sync + Unpin),
     input: Option<&[u8]>,

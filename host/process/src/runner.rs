@@ -1,4 +1,4 @@
-//! The port to commands: runs permitted commands in a sandbox, in the foreground or in the background.
+//! [`CommandRunner`] for sandboxes: runs permitted commands in the foreground or in the background.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -29,39 +29,38 @@ mod ready_sandbox;
 
 pub(crate) use ready_sandbox::ReadySandbox;
 
-/// Runs commands in the sandbox that the settings name. The sandbox is chosen when the first command runs, so an
-/// unused one costs nothing, and an unavailable one fails only the commands. Dropping this kills the commands in the
-/// background.
+/// Runs commands in the configured sandbox. The sandbox is chosen when the first command runs, so an unused sandbox
+/// costs nothing, and an unavailable one fails only commands. Dropping this kills all background commands.
 pub struct SandboxRunner {
     workspace: PathBuf,
     settings: SandboxSettings,
-    /// The workspace as text.
+    /// The canonical path of the workspace as text, or `None` if there is no such text.
     root: OnceLock<Option<String>>,
-    /// The sandbox of each target that commands have requested.
+    /// The sandbox of each requested target.
     slots: Mutex<Vec<(CommandTarget, Arc<SandboxSlot>)>>,
     jobs: BackgroundJobs,
     sessions: CommandSessions,
     trust: CertificateTrust,
 }
 
-/// The sandbox of a target, if it is known. Locked while the sandbox is chosen: two choices at once would create two
-/// sandboxes of one kind, each with control groups or containers of its own.
+/// Sandbox of a target. Locked while the sandbox is chosen: two concurrent choices would create two sandboxes, each
+/// with its own control groups or containers.
 type SandboxSlot = tokio::sync::Mutex<KnownSandbox>;
 
 #[derive(Default)]
 struct KnownSandbox {
     ready: Option<Arc<ReadySandbox>>,
-    /// The error of the last choice, and the time until which it is not repeated.
+    /// The error of the last choice, and the time until which the choice is not retried.
     failed: Option<(Instant, ToolError)>,
 }
 
-/// A failed choice that took longer than `SLOW_FAILURE` is remembered for `FAILURE_TTL`: each call in that time would
-/// wait for the same engine that does not respond.
+/// A choice that fails after more than `SLOW_FAILURE` is not retried for `FAILURE_TTL`: each call would wait again for
+/// an unresponsive container engine.
 const SLOW_FAILURE: Duration = Duration::from_secs(1);
 const FAILURE_TTL: Duration = Duration::from_secs(10);
 
 impl SandboxRunner {
-    /// Creates the port for commands in this folder. Nothing is checked before a command runs.
+    /// Creates a runner for commands in this folder. Nothing is checked before the first command.
     pub fn new(workspace: impl Into<PathBuf>, settings: SandboxSettings) -> Self {
         Self {
             workspace: workspace.into(),
@@ -74,7 +73,7 @@ impl SandboxRunner {
         }
     }
 
-    /// The spec of a command, with the resources that it shares with others of its session.
+    /// Returns the spec of a command, with the resources shared in its session.
     fn spec(
         &self,
         ready: &ReadySandbox,
@@ -90,8 +89,8 @@ impl SandboxRunner {
         Ok(spec)
     }
 
-    /// Returns the sandbox of a target; a successful choice is stored. A failure, such as a missing image, may be gone
-    /// by the next command, so it is remembered only if it took long to find out.
+    /// Returns the sandbox of a target, and stores it. A failure, such as a missing image, may be fixed before the next
+    /// command, so it is stored only if it was slow.
     async fn ready_sandbox(&self, target: CommandTarget) -> Result<Arc<ReadySandbox>, ToolError> {
         let slot = self.slot(target);
         let mut known = slot.lock().await;
@@ -116,7 +115,7 @@ impl SandboxRunner {
         }
     }
 
-    /// Returns the shell that will run a text: if a container may run it, that is not known in advance.
+    /// Returns the shell that will run scripts. If this may be a container, the shell is not known in advance.
     fn shell(&self) -> ShellDialect {
         let slot = self.slot(CommandTarget::Default);
         let known = slot.try_lock().ok();
@@ -127,9 +126,10 @@ impl SandboxRunner {
             (None, SandboxMode::Auto) if self.settings.image.is_some() => false,
             (None, _) => every_sandbox_has_bash(),
         };
-        match is_bash {
-            true => ShellDialect::Bash,
-            false => ShellDialect::Any,
+        if is_bash {
+            ShellDialect::Bash
+        } else {
+            ShellDialect::Any
         }
     }
 
@@ -144,8 +144,8 @@ impl SandboxRunner {
     }
 }
 
-/// Returns true if bash is in a folder of the `PATH` that is visible in every sandbox of this machine. A bash
-/// elsewhere may not be visible in the sandbox that is chosen later, and then `sh` runs the text.
+/// Returns true if bash is in a `PATH` folder that is visible in every sandbox of this machine. A bash in another
+/// folder may be invisible in the chosen sandbox, where `sh` would run the script instead.
 fn every_sandbox_has_bash() -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders = std::env::split_paths(&path);
@@ -173,7 +173,7 @@ impl CommandRunner for SandboxRunner {
     }
 
     fn confines_network(&self) -> bool {
-        // Any other mode has a proxy or no network, or refuses to run the command.
+        // Every other mode uses a proxy, has no network, or refuses to run the command.
         self.settings.mode != Some(SandboxMode::None)
     }
 
@@ -214,7 +214,8 @@ impl CommandRunner for SandboxRunner {
     fn start(&self, command: PermittedCommand) -> BoxFuture<'_, Result<JobId, ToolError>> {
         Box::pin(async move {
             let ready = self.ready_sandbox(command.command().target).await?;
-            // It continues after the call, so the call's own time limit does not end it. The job stores its output.
+            // The command continues after the call, so the time limit of the call does not apply. The job stores the
+            // output.
             let spec = CommandSpec {
                 output_limit: 0,
                 ..self.spec(&ready, &command, command.command().timeout)?
@@ -291,7 +292,7 @@ mod tests {
                 ..SandboxSettings::default()
             };
             let commands = SandboxRunner::new(folder.path(), settings);
-            // The machine that runs this test has bash.
+            // Assumes that the test machine has bash.
             let read = |text: &str| {
                 commands
                     .parse_program(&CommandProgram::Script(text.to_owned()))
@@ -303,7 +304,7 @@ mod tests {
         }
     }
 
-    /// An engine that accepts connections, and closes each after a while without a response.
+    /// Listens like an engine that accepts connections and closes each after a while without a response.
     #[cfg(unix)]
     fn listen_silently(at: &Path) -> Arc<std::sync::atomic::AtomicUsize> {
         let listener = std::os::unix::net::UnixListener::bind(at).unwrap();
@@ -377,7 +378,7 @@ mod tests {
         };
         let begun = Instant::now();
         tokio::select! {
-            _ = programs.launch(launch) => panic!("the engine does not answer, but the launch returned"),
+            _ = programs.launch(launch) => panic!("the launch returned although the engine does not answer"),
             () = tokio::time::sleep(Duration::from_millis(50)) => {}
         }
         assert!(begun.elapsed() < SLOW_FAILURE, "{:?}", begun.elapsed());

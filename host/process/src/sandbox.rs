@@ -1,10 +1,10 @@
 //! Sandboxes in which commands run: the trait and its implementations.
 //!
-//! `process` builds a sandbox from Linux kernel features, or from those of macOS (untested), `container` asks Docker
-//! or Podman for one, `none` runs the command without a sandbox and must be selected by name. A sandbox provides
-//! everything that a [`CommandSpec`] asks for or refuses to start.
+//! `process` builds a sandbox from features of the Linux or macOS kernel (macOS is untested), `container` uses Docker
+//! or Podman, and `none` runs commands without a sandbox and must be selected explicitly. A sandbox enforces everything
+//! that a [`CommandSpec`] requests, or refuses to start the command.
 //!
-//! Not handled here: the choice of commands that may run, and how long their output is stored.
+//! Out of scope: the decision which commands may run, and the storage of their output.
 
 mod choose;
 mod command_session;
@@ -61,25 +61,26 @@ pub(crate) use special_folders::{
     BUILD_FOLDERS, INNER, OBEYED, OBJECTS, denied_below, has_entry_rules, inner_repositories,
 };
 
-/// The description line of a sandbox in which every command is isolated from the others.
+/// Description line of a sandbox that isolates every command from the others.
 #[cfg(unix)]
 const APART: &str =
     "shared by the commands of one session: nothing; start a server and its client in one command";
 
 /// A backend that runs commands.
 pub trait Sandbox: Send + Sync {
-    /// Returns the name of the backend in the settings.
+    /// Returns the name of this backend in the settings.
     fn name(&self) -> &'static str;
 
-    /// Describes what it provides on this machine, in lines for the user; the error explains why it is not available.
+    /// Describes the guarantees on this machine, in lines for the user. Fails with the reason if the sandbox is
+    /// unavailable.
     fn available(&self) -> Result<Vec<String>, SandboxError> {
         self.describe_guarantees(&ResourceBounds::default())
     }
 
-    /// Describes what it provides for commands with these limits.
+    /// Describes the guarantees for commands with these limits, in lines for the user.
     fn describe_guarantees(&self, bounds: &ResourceBounds) -> Result<Vec<String>, SandboxError>;
 
-    /// Returns true if it enforces the path rules.
+    /// Returns true if the sandbox enforces the path rules.
     fn enforces_path_rules(&self) -> bool {
         true
     }
@@ -94,24 +95,24 @@ pub trait Sandbox: Send + Sync {
         ))
     }
 
-    /// Checks that the program exists in the sandbox, as far as that is known before the start. `directory` is the
+    /// Checks that the program exists in the sandbox, as far as this is known before the start. `directory` is the
     /// working directory of the command.
     fn check_program(&self, program: &str, directory: &Path) -> Result<(), SandboxError> {
         let _ = (program, directory);
         Ok(())
     }
 
-    /// Checks that the sandbox can enforce what was asked for explicitly. Default limits may go unenforced.
+    /// Checks that the sandbox can enforce all explicit limits and requests. Default limits may go unenforced.
     fn check_support(&self, spec: &CommandSpec) -> Result<(), SandboxError>;
 
-    /// Starts a command. When the future completes, the program itself is running.
+    /// Starts a command. The future completes when the program itself is running.
     fn start<'a>(
         &'a self,
         spec: &'a CommandSpec,
     ) -> BoxFuture<'a, Result<SandboxChild, SandboxError>>;
 }
 
-/// Returns the writer of a standard input. It discards everything if the command reads from the null device.
+/// Returns a writer for standard input. Without a pipe, the writer discards everything.
 pub(crate) fn input_writer<W: AsyncWrite + Send + Sync + Unpin + 'static>(
     pipe: Option<W>,
 ) -> Box<dyn AsyncWrite + Send + Sync + Unpin> {
@@ -123,21 +124,21 @@ pub(crate) fn input_writer<W: AsyncWrite + Send + Sync + Unpin + 'static>(
 
 /// A running command. Dropping it kills the command and all its descendants.
 pub struct SandboxChild {
-    /// Its standard input.
+    /// Standard input.
     pub stdin: Box<dyn AsyncWrite + Send + Sync + Unpin>,
-    /// Its standard output.
+    /// Standard output.
     pub stdout: Box<dyn AsyncRead + Send + Sync + Unpin>,
-    /// Its standard error.
+    /// Standard error.
     pub stderr: Box<dyn AsyncRead + Send + Sync + Unpin>,
-    /// The handle of the command. Dropping it kills the command and all its descendants.
+    /// Handle to the command. Dropping it kills the command and all its descendants.
     pub handle: Box<dyn CommandHandle>,
-    /// The files that it may not change or read. Each is covered by a mount only until another file replaces it.
+    /// Files that the command may not read or change. Each is covered by a mount until another file replaces it.
     pub masked: Vec<FileIdentity>,
 }
 
-/// A handle on a command and all its descendants. Dropping it kills them.
+/// Handle to a command and all its descendants. Dropping it kills them.
 pub trait CommandHandle: Send + Sync {
-    /// Waits until all processes are gone. The future may be dropped and requested again.
+    /// Waits until all processes have exited. The future is cancel-safe.
     fn wait(&mut self) -> BoxFuture<'_, Result<CommandExit, SandboxError>>;
 
     /// Asks all processes to exit.
@@ -147,11 +148,11 @@ pub trait CommandHandle: Send + Sync {
     fn kill(&mut self) -> BoxFuture<'_, ()>;
 }
 
-/// The exit status of a command.
+/// Exit status of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CommandExit {
     /// The exit code, or 128 plus the signal number if a signal killed it.
     pub code: i32,
-    /// True if it was killed because it ran out of memory.
+    /// True if a process was killed because it ran out of memory.
     pub out_of_memory: bool,
 }

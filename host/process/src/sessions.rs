@@ -1,4 +1,4 @@
-//! The sessions that have run commands: the resources that the commands of each share, and the ports of its servers.
+//! Sessions of commands: the resources that the commands of a session share, and the ports of its servers.
 //!
 //! Out of scope: creating networks, and deciding which clients may reach a server.
 
@@ -12,25 +12,25 @@ use parking_lot::Mutex;
 
 use crate::sandbox::CommandSession;
 
-/// The state of each session, by the plugin that has run its commands: commands of different plugins share nothing.
+/// State of each session and plugin: commands of different plugins share nothing.
 #[derive(Default)]
 pub(crate) struct CommandSessions {
     sessions: Arc<Mutex<BTreeMap<JobOwner, CommandSessionEntry>>>,
-    /// The number of commands that name ports: most sessions have none, and each request checks this.
+    /// Number of commands that name ports. Every request reads it, and it is usually 0.
     serving: Arc<AtomicUsize>,
 }
 
 #[derive(Default)]
 struct CommandSessionEntry {
     session: Arc<CommandSession>,
-    /// The ports that were named for commands in the background, with how many of these run.
+    /// The named ports of background commands, each with the number of running commands that named it.
     ports: BTreeMap<u16, usize>,
-    /// When a command last began, by a count of all of them.
+    /// Order of last use: higher is more recent.
     used: u64,
 }
 
-/// Maximum number of sessions with shared resources. Each holds some files open, and not every front-end reports the
-/// end of a session: above this, the least recently used one starts over.
+/// Maximum number of sessions with shared resources. Each holds open files, and not every front-end reports the end of
+/// a session: beyond this limit, the least recently used session is dropped.
 const MAX_SESSIONS: usize = 64;
 
 /// Ports that are registered while a command runs.
@@ -42,7 +42,7 @@ pub(crate) struct NamedPorts {
 }
 
 impl CommandSessions {
-    /// The resources that the commands of this owner share.
+    /// Returns the resources shared by the commands of this owner.
     pub(crate) fn session(&self, owner: &JobOwner) -> Arc<CommandSession> {
         let mut entries = self.sessions.lock();
         let now = entries.values().map(|entry| entry.used).max().unwrap_or(0) + 1;
@@ -58,7 +58,7 @@ impl CommandSessions {
         Arc::clone(&entry.session)
     }
 
-    /// Registers ports that a command serves.
+    /// Registers ports that a command serves, until the returned value is dropped.
     pub(crate) fn name_ports(&self, owner: &JobOwner, ports: &[u16]) -> NamedPorts {
         self.serving.fetch_add(1, Ordering::Relaxed);
         let mut entries = self.sessions.lock();
@@ -74,7 +74,7 @@ impl CommandSessions {
         }
     }
 
-    /// The ports that commands of a session serve.
+    /// Returns the ports that commands of a session serve.
     pub(crate) fn ports(&self, session: &str) -> Vec<u16> {
         if self.serving.load(Ordering::Relaxed) == 0 {
             return Vec::new();
@@ -89,7 +89,7 @@ impl CommandSessions {
         ports
     }
 
-    /// Connects to one of these ports.
+    /// Connects to a port that a command of the session serves.
     pub(crate) async fn connect(
         &self,
         session: &str,
@@ -107,7 +107,7 @@ impl CommandSessions {
         }
     }
 
-    /// Forgets a session. Its shared resources are freed when the last of its commands ends.
+    /// Forgets a session. Its resources are freed when the last of its commands ends.
     pub(crate) fn end_session(&self, session: &str) {
         self.sessions
             .lock()

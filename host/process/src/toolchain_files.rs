@@ -1,12 +1,12 @@
-//! Files of the workspace that may decide which program a name runs. Programs installed by `rustup`, `mise`, `asdf` or
-//! `pyenv` read them first, and such a file may name a program in the workspace.
+//! Workspace files that may decide which program a name runs. `rustup`, `mise`, `asdf` and `pyenv` read them when an
+//! installed program starts, and such a file may name a program in the workspace.
 //!
-//! Out of scope: whether such a program may run.
+//! Out of scope: the decision to run such a program.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// Programs that `rustup` stands in for.
+/// Programs that `rustup` wraps.
 const RUST: &[&str] = &[
     "cargo",
     "cargo-clippy",
@@ -22,7 +22,7 @@ const RUST: &[&str] = &[
     "rustup",
 ];
 
-/// The files of `rustup`: they hold a toolchain version or a `path`.
+/// Files of `rustup`, with a toolchain version or a `path`.
 const RUST_FILES: &[&str] = &["rust-toolchain", "rust-toolchain.toml"];
 
 /// Other programs that a version manager may replace, with the files that affect only them.
@@ -44,7 +44,7 @@ const OTHERS: &[(&str, &[&str])] = &[
     ("uv", &[]),
 ];
 
-/// Files that affect all of them.
+/// Files that affect all programs.
 const COMMON_FILES: &[&str] = &[
     ".tool-versions",
     ".mise.toml",
@@ -57,20 +57,21 @@ const COMMON_FILES: &[&str] = &[
     ".config/mise/config.toml",
 ];
 
-/// Maximum number of bytes read from such a file. They have a few lines.
+/// Maximum size in bytes of such a file, which usually has a few lines.
 const MAX_FILE_BYTES: u64 = 64 << 10;
 
-/// Returns the file that may decide which program this name runs in a folder of the workspace, as a path from its
-/// root.
+/// Returns the file that may decide which program this name runs in a folder of the workspace. Paths are relative to
+/// the workspace.
 pub(crate) fn selecting_file(workspace: &Path, program: &str, folder: &str) -> Option<String> {
     let name = program.rsplit('/').next().unwrap_or(program);
-    let (own_files, is_rust): (&[&str], bool) = match RUST.contains(&name) {
-        true => (RUST_FILES, true),
-        false => (OTHERS.iter().find(|(other, _)| *other == name)?.1, false),
+    let (own_files, is_rust): (&[&str], bool) = if RUST.contains(&name) {
+        (RUST_FILES, true)
+    } else {
+        (OTHERS.iter().find(|(other, _)| *other == name)?.1, false)
     };
-    // Links in the folder's name may lead elsewhere in the workspace, and the program looks there.
+    // If `folder` contains links, the program searches the real folder.
     let real = canonical_folder(workspace, folder);
-    // From the folder up to the root. Files above the root are the person's own.
+    // From the folder up to the root. Files above the root belong to the user.
     let folders = Path::new(folder).ancestors();
     let folders = folders.chain(real.iter().flat_map(|real| real.ancestors()));
     let mut files = folders.flat_map(|folder| {
@@ -81,9 +82,10 @@ pub(crate) fn selecting_file(workspace: &Path, program: &str, folder: &str) -> O
     });
     let is_unusual = |file: &Path| {
         let name = file.file_name().unwrap_or_default();
-        match is_rust && RUST_FILES.iter().any(|one| name == *one) {
-            true => has_unusual_content(&workspace.join(file), names_path),
-            false => has_unusual_content(&workspace.join(file), may_name_program),
+        if is_rust && RUST_FILES.iter().any(|one| name == *one) {
+            has_unusual_content(&workspace.join(file), names_path)
+        } else {
+            has_unusual_content(&workspace.join(file), may_name_program)
         }
     };
     let found = files.find(|file| is_unusual(file))?;
@@ -96,10 +98,10 @@ fn canonical_folder(workspace: &Path, folder: &str) -> Option<PathBuf> {
     Some(below.to_owned())
 }
 
-/// Returns true if the file exists and has unusual content or cannot be read.
+/// Returns true if the file exists, and has unusual content or cannot be read.
 fn has_unusual_content(file: &Path, is_unusual: fn(&str) -> bool) -> bool {
     match file.metadata() {
-        Err(error) => error.kind() != std::io::ErrorKind::NotFound && !is_no_folder(&error),
+        Err(error) => error.kind() != std::io::ErrorKind::NotFound && !is_below_a_file(&error),
         // Opening a pipe would block.
         Ok(meta) if !meta.is_file() => !meta.is_dir(),
         Ok(meta) if meta.len() > MAX_FILE_BYTES => true,
@@ -112,17 +114,17 @@ fn has_unusual_content(file: &Path, is_unusual: fn(&str) -> bool) -> bool {
     }
 }
 
-/// Returns true if a parent of the path is not a folder, so that nothing exists below it.
-fn is_no_folder(error: &std::io::Error) -> bool {
+/// Returns true if a parent of the path is not a folder, so the path cannot exist.
+fn is_below_a_file(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::NotADirectory
 }
 
-/// Returns true for a `rustup` file with the key `path`, escaped or not, or, in the old one-line form, a path.
+/// Returns true if a `rustup` file has the key `path`, possibly escaped, or is a path in the old one-line form.
 fn names_path(text: &str) -> bool {
     text.contains("path") || text.contains('\\') || !text.contains('[') && text.contains('/')
 }
 
-/// Returns true for a file of another manager with a path, a command run for its output, or a hook.
+/// Returns true if the file of another version manager has a path, a hook, or a command that is run for its output.
 fn may_name_program(text: &str) -> bool {
     let markers = ["path", "/", "\\", "..", "{{", "hooks", "_.", "exec", "ref:"];
     markers.iter().any(|marker| text.contains(marker))

@@ -1,11 +1,11 @@
-//! The path arguments of git commands: pathspecs, and paths in revisions.
+//! Path arguments of git commands: pathspecs, and paths in revisions.
 
 use crate::ShellWord;
 
 use crate::glob_text::is_wild;
 use crate::operands::PathOperand;
 
-/// Options with a text value, of commands that show changes.
+/// Options with a text value, for commands that show changes.
 const TEXT_OPTIONS: &[&str] = &[
     "--after",
     "--author",
@@ -24,7 +24,7 @@ const MESSAGE_COMMANDS: &[&str] = &["commit", "merge", "notes", "revert", "stash
 /// Flags of `git grep` without a value, which can be combined.
 const GREP_FLAGS: &str = "EFGHILPWachilnopqrvwz";
 
-/// The paths that a git command accesses, from all of its words.
+/// Returns the paths that a git command may access.
 pub(crate) fn operands(words: &[ShellWord]) -> Vec<PathOperand> {
     let mut paths = Vec::new();
     let mut command = None;
@@ -39,7 +39,7 @@ pub(crate) fn operands(words: &[ShellWord]) -> Vec<PathOperand> {
                 continue;
             }
             if text.len() > 1 && text.starts_with('-') {
-                // After an option that takes any word, this may be its value; the next word is an operand then.
+                // After an option that takes any word, this may be its value, and the next word is an operand.
                 let is_value = last_option
                     .is_some_and(|option| TEXT_OPTIONS.contains(&option) || takes_pattern(option));
                 last_option = (!is_value).then_some(text);
@@ -66,10 +66,10 @@ pub(crate) fn operands(words: &[ShellWord]) -> Vec<PathOperand> {
     paths
 }
 
-/// The possible paths of one operand. `may_be_message` means that text with blanks is not a path.
+/// Returns the possible paths of an operand. With `may_be_message`, text with whitespace is not a path.
 fn pathspec_operands(word: &ShellWord, may_be_message: bool) -> Vec<PathOperand> {
     let ShellWord::Known(text) = word else {
-        // A glob that the shell does not expand is expanded by git itself.
+        // Git itself expands a glob that the shell has left unexpanded.
         let is_glob = matches!(word, ShellWord::Glob(_) | ShellWord::GlobMatch(_));
         let pattern = is_glob.then(|| PathOperand::pattern(word.text().to_owned()));
         return pattern.into_iter().collect();
@@ -77,13 +77,13 @@ fn pathspec_operands(word: &ShellWord, may_be_message: bool) -> Vec<PathOperand>
     if may_be_message && text.contains(char::is_whitespace) {
         return Vec::new();
     }
-    // Committed content is as secret as the file is now.
+    // Committed content is as secret as the current file.
     let committed = revision_path(text).map(|path| PathOperand {
         certain: true,
         ..possible_path(path)
     });
     let whole_text = (!text.starts_with(':')).then(|| possible_path(text));
-    // The file of `-L :function:file`.
+    // The file in `-L :function:file`.
     let last = text.rsplit_once(':').map(|(_, path)| possible_path(path));
     let last = last.filter(|_| !is_excluding(text));
     committed
@@ -101,13 +101,13 @@ fn possible_path(path: &str) -> PathOperand {
     }
 }
 
-/// The file of `-L 1,5:file` in one word.
+/// Returns the file in `-L1,5:file`.
 fn line_range_file(option: &str) -> Option<PathOperand> {
     let (_, path) = option.strip_prefix("-L")?.rsplit_once(':')?;
     Some(PathOperand::possible(path.to_owned()))
 }
 
-/// Returns true if the next word is a pattern of `git grep`.
+/// Returns true if the next word is the pattern of `git grep`.
 fn takes_pattern(option: &str) -> bool {
     let letters = option
         .strip_prefix('-')
@@ -115,7 +115,7 @@ fn takes_pattern(option: &str) -> bool {
     letters.is_some_and(|set| set.chars().all(|c| GREP_FLAGS.contains(c)))
 }
 
-/// Returns true if a word gives `git grep` a pattern, so that no operand is one.
+/// Returns true if an option gives `git grep` its pattern, so that no operand is one.
 fn gives_pattern(word: &str) -> bool {
     word.starts_with('-') && !word.starts_with("--") && word.contains(['e', 'f'])
 }
@@ -125,8 +125,8 @@ fn is_excluding(text: &str) -> bool {
     text.starts_with(':') && revision_path(text).is_none()
 }
 
-/// The path in a revision path such as `HEAD~2:src/a`; `None` for an address, which has slashes or an `@` before the
-/// colon.
+/// Returns the path in a revision path such as `HEAD~2:src/a`. Returns `None` for a repository address, which has
+/// slashes after the colon or an `@` before it.
 fn revision_path(word: &str) -> Option<&str> {
     let (revision, path) = word.split_once(':')?;
     let path = match revision {
@@ -137,8 +137,8 @@ fn revision_path(word: &str) -> Option<&str> {
     (!is_address && !path.is_empty()).then_some(path)
 }
 
-/// The path after a `:` without a revision: a file of the index, `:0:a`, or a pathspec with magic words, `:(top)a`.
-/// `None` for one that excludes paths.
+/// Returns the path after a `:` without a revision: a file of the index, `:0:a`, or a pathspec with magic words,
+/// `:(top)a`. Returns `None` for an excluding pathspec.
 fn index_path(path: &str) -> Option<&str> {
     if let Some(rest) = path.strip_prefix('(') {
         let (magic, path) = rest.split_once(')')?;

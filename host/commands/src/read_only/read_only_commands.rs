@@ -1,19 +1,19 @@
-//! The list of read-only commands.
+//! List of read-only commands.
 
-/// A command whose arguments are harmless, except for the named options, which write or run something.
+/// A command whose arguments are harmless, except for options that write or run something.
 pub(super) struct ReadOnlyCommand {
     /// The leading words of the command.
     pub(super) prefix: &'static str,
-    /// Forbidden options: as a whole word, followed by `=`, or (single letters) followed by anything.
+    /// Forbidden options: whole words, possibly followed by `=`, or letters, possibly in a cluster.
     pub(super) forbidden: &'static [&'static str],
-    /// The only permitted options, as whole words, with or without a value after `=`.
+    /// The only permitted options, as whole words, possibly with a value after `=`.
     pub(super) permitted: Option<&'static [&'static str]>,
-    /// Options whose next word is a value, and not an operand.
+    /// Options whose value is the next word.
     pub(super) options_with_value: &'static [&'static str],
-    /// True if a word that may expand to a forbidden option is accepted: these options only open another file for
-    /// reading.
+    /// True if words are accepted that may expand to a forbidden option. Only for options that merely open another file
+    /// for reading.
     pub(super) lenient: bool,
-    /// Maximum number of operands. The command writes to any further operand.
+    /// Maximum number of operands. The command would write to a further operand.
     pub(super) max_operands: Option<usize>,
 }
 
@@ -42,19 +42,19 @@ const fn only_options(prefix: &'static str, permitted: &'static [&'static str]) 
     }
 }
 
-const fn max_operands(prefix: &'static str, most: usize) -> ReadOnlyCommand {
+const fn max_operands(prefix: &'static str, max: usize) -> ReadOnlyCommand {
     ReadOnlyCommand {
-        max_operands: Some(most),
+        max_operands: Some(max),
         ..any_arguments(prefix)
     }
 }
 
-/// A program that prints checksums of files. With `--check` it reads a list of files.
+/// Returns a program that prints checksums of files. With `--check`, it reads a list of files.
 const fn checksums(prefix: &'static str) -> ReadOnlyCommand {
     reads_listed_files(prefix, &["-c", "--check"])
 }
 
-/// A program that reads more files than its operands with these options, and has no other effect.
+/// Returns a program for which these options only read more files.
 const fn reads_listed_files(
     prefix: &'static str,
     options: &'static [&'static str],
@@ -65,7 +65,7 @@ const fn reads_listed_files(
     }
 }
 
-/// A git command that lists branches or tags, and creates one if it has an operand.
+/// Returns a git command that lists branches or tags. With an operand, it would create one.
 const fn git_list(prefix: &'static str) -> ReadOnlyCommand {
     ReadOnlyCommand {
         max_operands: Some(0),
@@ -82,8 +82,8 @@ const fn git_list(prefix: &'static str) -> ReadOnlyCommand {
     }
 }
 
-/// Options of commands that list branches and tags. The listing is cancelled by `--no-list`, and by options that
-/// create or remove one.
+/// Options of commands that list branches and tags. Missing are `--no-list`, which cancels the listing, and options
+/// that create or remove a branch or tag.
 const LIST_OPTIONS: &[&str] = &[
     "-a",
     "-av",
@@ -112,7 +112,7 @@ const LIST_OPTIONS: &[&str] = &[
     "--verbose",
 ];
 
-/// Options of `git config` for reading.
+/// Reading options of `git config`.
 const GIT_CONFIG_OPTIONS: &[&str] = &[
     "-z",
     "--all",
@@ -138,7 +138,7 @@ const GIT_CONFIG_OPTIONS: &[&str] = &[
     "-l",
 ];
 
-/// Options of `npm ls` with which it writes no log, and sends no requests.
+/// Options of `npm ls` with which it writes no log and sends no requests.
 const NPM_LIST_OPTIONS: &[&str] = &[
     "-a",
     "-g",
@@ -176,7 +176,7 @@ const PIP_LIST_OPTIONS: &[&str] = &[
     "--verbose",
 ];
 
-/// A git command that takes the options of `git diff` or `git log`, or passes them on.
+/// Returns a git command that takes the options of `git diff` or `git log`, or passes them on.
 const fn git_log_options(prefix: &'static str) -> ReadOnlyCommand {
     except_options(
         prefix,
@@ -193,7 +193,7 @@ const fn git_log_options(prefix: &'static str) -> ReadOnlyCommand {
 
 /// Commands that only read, by their leading words.
 pub(super) const READ_ONLY_COMMANDS: &[ReadOnlyCommand] = &[
-    // Shell builtins. Variables that are set are checked as assignments.
+    // Shell builtins. Variables that they set are checked as assignments.
     any_arguments(":"),
     any_arguments("["),
     any_arguments("[["),
@@ -334,7 +334,7 @@ pub(super) const READ_ONLY_COMMANDS: &[ReadOnlyCommand] = &[
     only_options("tar -tzvf", &[]),
     only_options("unzip -l", &[]),
     except_options("base64", &["-o", "--output"]),
-    // Effects of their program texts are reported by the parser.
+    // Effects of their scripts are reported by the parser.
     except_options("sed", &["-i", "-f", "-s", "--in-place", "--file"]),
     except_options(
         "awk",
@@ -431,8 +431,8 @@ pub(super) const READ_ONLY_COMMANDS: &[ReadOnlyCommand] = &[
     except_options("go env", &["-w", "-u"]),
 ];
 
-/// Adds files to the index of a repository and changes nothing else. Excluded are ignored files (`-f`), file modes,
-/// and the options that open an editor or read paths from a file.
+/// Adds files to the index of a repository, and changes nothing else. Excluded are ignored files (`-f`), file modes,
+/// and options that open an editor or read paths from a file.
 pub(super) const GIT_ADD: ReadOnlyCommand = only_options(
     "git add",
     &[
@@ -452,7 +452,7 @@ pub(super) const GIT_ADD: ReadOnlyCommand = only_options(
     ],
 );
 
-/// Commands that are read-only exactly as written: with another word some create something, and version queries may run
+/// Commands that are read-only exactly as written. With other words, some create something, and version queries may run
 /// code.
 pub(super) const EXACT_COMMANDS: &[&str] = &[
     "git remote -v",

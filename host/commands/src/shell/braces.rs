@@ -1,20 +1,20 @@
-//! Brace expansion of bash, which expands one word to several.
+//! Brace expansion of bash, which expands a word to several.
 
-/// Maximum number of words that one brace may expand to.
-const WORDS_MAX: usize = 16;
+/// Maximum number of words in a brace expansion.
+const MAX_WORDS: usize = 16;
 
-/// Maximum number of brace characters examined for one expansion. With more, [`may_expand`] errs towards true.
-const BRACES_MAX: usize = 32;
+/// Maximum number of brace characters to examine. With more, [`may_expand`] errs towards true.
+const MAX_BRACES: usize = 32;
 
-/// Returns true if the shell may expand the brace at the start of the text: if there is a comma or `..` between it and
-/// its closing brace.
+/// Returns true if the shell may expand the brace at the start of the text, which needs a comma or `..` before its
+/// closing brace.
 pub(super) fn may_expand(text: &str) -> bool {
     let seems_to_expand = || text.contains('}') && (text.contains(',') || text.contains(".."));
     let (mut depth, mut has_parts, mut examined) = (0_usize, false, 0);
     let mut rest = text.get(1..).unwrap_or_default();
     while let Some(c) = rest.chars().next() {
         examined += usize::from(matches!(c, '{' | '}'));
-        if examined > BRACES_MAX {
+        if examined > MAX_BRACES {
             return seems_to_expand();
         }
         match c {
@@ -23,7 +23,7 @@ pub(super) fn may_expand(text: &str) -> bool {
             '{' => depth += 1,
             ',' => has_parts |= depth == 0,
             '.' if rest.starts_with("..") => has_parts |= depth == 0,
-            // A quoted brace, or one in a substitution, may not count as a brace.
+            // A brace that is quoted or in a substitution may not count.
             '\\' | '"' | '\'' | '$' | '`' => return seems_to_expand(),
             _ => {}
         }
@@ -32,7 +32,7 @@ pub(super) fn may_expand(text: &str) -> bool {
     false
 }
 
-/// Returns the words to which bash expands one word, if it has one pair of braces and otherwise plain text.
+/// Returns the words to which bash expands a word, if the word has one pair of braces and otherwise plain text.
 pub(super) fn expand_words(raw: &str) -> Option<Vec<String>> {
     let (before, rest) = raw.split_once('{')?;
     let (inside, after) = rest.split_once('}')?;
@@ -41,8 +41,8 @@ pub(super) fn expand_words(raw: &str) -> Option<Vec<String>> {
         .iter()
         .all(|text| text.chars().all(is_plain))
         && inside.chars().all(|c| c == ',' || is_plain(c));
-    let parts: Vec<&str> = inside.split(',').take(WORDS_MAX + 1).collect();
-    if !all_plain || !(2..=WORDS_MAX).contains(&parts.len()) {
+    let parts: Vec<&str> = inside.split(',').take(MAX_WORDS + 1).collect();
+    if !all_plain || !(2..=MAX_WORDS).contains(&parts.len()) {
         return None;
     }
     let words = parts.iter().map(|one| format!("{before}{one}{after}"));

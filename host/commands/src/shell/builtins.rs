@@ -1,4 +1,4 @@
-//! Builtins of the shell that set variables, or change how the shell reads the following text.
+//! Shell builtins that set variables, or change how the shell reads the following text.
 
 use crate::{ParsedCommand, ShellWord};
 
@@ -21,7 +21,7 @@ pub(super) fn is_harmless_setting(setting: &str) -> bool {
     HARMLESS_SETTINGS.contains(&setting)
 }
 
-/// Returns the reason why a `set` may do more than make a script stricter or trace it.
+/// Returns the reason why `set` may do more than make a script stricter or trace it.
 pub(super) fn risky_set_options(words: &[ShellWord]) -> Option<String> {
     let is_harmless = |word: &ShellWord| {
         word.known().is_some_and(|text| {
@@ -36,7 +36,7 @@ pub(super) fn risky_set_options(words: &[ShellWord]) -> Option<String> {
     is_risky.then(|| "`set` changes how the shell reads commands, or what `$1` is".to_owned())
 }
 
-/// Arrays that bash defines at the start.
+/// Arrays predefined by bash.
 const BASH_ARRAYS: &[&str] = &[
     "BASH_ALIASES",
     "BASH_ARGC",
@@ -56,7 +56,7 @@ const BASH_ARRAYS: &[&str] = &[
     "PIPESTATUS",
 ];
 
-/// Variables whose values are evaluated as arithmetic, which runs commands in array subscripts.
+/// Variables evaluated as arithmetic, which runs commands in array subscripts.
 const ARITHMETIC_VARIABLES: &[&str] = &[
     "BASHPID",
     "EPOCHREALTIME",
@@ -75,7 +75,7 @@ const ARITHMETIC_VARIABLES: &[&str] = &[
 /// Variables that change which files a wildcard matches, or which program a name refers to.
 const LOOKUP_VARIABLES: &[&str] = &["EXECIGNORE", "GLOBIGNORE"];
 
-/// The variable that holds the file descriptor to which `set -x` writes.
+/// Variable with the file descriptor to which `set -x` writes.
 const TRACE_VARIABLE: &str = "BASH_XTRACEFD";
 
 /// Returns the reason why an assignment to this variable may have side effects.
@@ -95,8 +95,8 @@ pub(super) fn risky_variable(name: &str, value: &ShellWord) -> Option<String> {
     changes_lookup.then(|| format!("`{name}` changes which files the shell finds"))
 }
 
-/// Handles `export NAME=value` and the like, which set variables. The shell parses the value of an array variable as
-/// the text of an array, and runs the substitutions in it.
+/// Handles `export NAME=value` and similar builtins, which set variables. The shell parses the value of an array
+/// variable as array text, and runs substitutions in it.
 pub(super) fn note_declarations(simple: &mut ParsedCommand, shell: ShellDialect) {
     let mut risks = Vec::new();
     let mut assigned = Vec::new();
@@ -150,7 +150,7 @@ struct NamingBuiltin {
     options: OptionTable,
     /// Option letters whose value is a variable name.
     name_options: &'static str,
-    /// The range of operands that are variable names: from the first index up to, but not including, the second.
+    /// Range of operands that are variable names, with an exclusive end.
     name_operands: (usize, usize),
 }
 
@@ -182,8 +182,8 @@ const NAMING_BUILTINS: &[NamingBuiltin] = &[
     naming_builtin("wait", ("fn", "p"), "p", (0, 0)),
 ];
 
-/// Handles `read NAME` and the like, which set variables. An unknown word in the position of a name, or of an option
-/// with a name, may hold a command: in the subscript of an array.
+/// Handles `read NAME` and similar builtins, which set variables. An unknown word in place of a name, or of an option
+/// with a name, may contain a command in an array subscript.
 pub(super) fn note_named_variables(program: &str, simple: &mut ParsedCommand) {
     let Some(builtin) = NAMING_BUILTINS
         .iter()
@@ -228,7 +228,7 @@ pub(super) fn note_named_variables(program: &str, simple: &mut ParsedCommand) {
     }
     let operands: Vec<&ShellWord> = words.collect();
     let (start, end) = builtin.name_operands;
-    // A word that expands to several shifts the operands after it.
+    // A word that may expand to several would shift the following operands.
     let single = operands
         .iter()
         .take(end)
@@ -245,7 +245,7 @@ pub(super) fn note_named_variables(program: &str, simple: &mut ParsedCommand) {
             Some(text) if is_name(text) => {
                 assigned.push((text.to_owned(), ShellWord::Unknown("…".to_owned())));
             }
-            // Not a name, and no array subscript: the file descriptor of `read`, and the like.
+            // Neither a name nor an array subscript, such as the file descriptor of `read`.
             Some(text) if !text.contains('[') => {}
             _ => is_unclear = true,
         }
@@ -258,7 +258,7 @@ pub(super) fn note_named_variables(program: &str, simple: &mut ParsedCommand) {
     }
 }
 
-/// Returns true if the format of `printf`, as far as it is known, sets a variable by `%n`.
+/// Returns true if the format of `printf`, as far as it is known, sets a variable with `%n`.
 fn sets_count_variable(operands: &[&ShellWord]) -> bool {
     let Some((format, rest)) = operands.split_first() else {
         return false;
@@ -282,8 +282,8 @@ fn sets_count_variable(operands: &[&ShellWord]) -> bool {
     false
 }
 
-/// Returns the reason why `test` may evaluate an array subscript: by `-v` and `-R`, and by a word that may expand to
-/// one of them.
+/// Returns the reason why `test` may evaluate an array subscript: by `-v` or `-R`, or by a word that may expand to one
+/// of them.
 pub(super) fn risky_test(words: &[ShellWord]) -> Option<String> {
     let mut operands = words.get(1..).unwrap_or_default();
     if words
@@ -299,13 +299,13 @@ pub(super) fn risky_test(words: &[ShellWord]) -> Option<String> {
         let word = &operands[at];
         match word {
             ShellWord::Known(text) => matches!(text.as_str(), "-v" | "-R"),
-            // An operand that does not name a variable is not evaluated.
+            // An operand is evaluated only as the name of a variable.
             _ if word.is_single() => {
                 let may_have_subscript =
                     |next: &ShellWord| next.known().is_none_or(|text| text.contains('['));
                 word.may_be_option() && next.is_some_and(may_have_subscript)
             }
-            // It may match a file of that name, unless all its matches end in another letter.
+            // The glob may match a file of that name, unless all its matches end in another letter.
             ShellWord::Glob(text) => {
                 word.may_be_option() && text.ends_with(['*', '?', ']', 'v', 'R'])
             }

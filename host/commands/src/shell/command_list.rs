@@ -1,4 +1,4 @@
-//! Relations between the commands of a list: pipes, and the command that ends right before another one starts.
+//! Relations between the commands of a list: pipes, and the command that ends directly before another one starts.
 
 use crate::{EnclosingCommand, ParsedCommand};
 use brush_parser::ast::{
@@ -6,7 +6,7 @@ use brush_parser::ast::{
     IoFileRedirectTarget as Target, IoRedirect, Pipeline, SimpleCommand,
 };
 
-/// Returns true if the pipe gets exactly the output of the program.
+/// Returns true if the pipe receives exactly the output of the program.
 pub(super) fn writes_to_pipe(command: &Command) -> bool {
     let Command::Simple(simple) = command else {
         return false;
@@ -18,7 +18,7 @@ pub(super) fn writes_to_pipe(command: &Command) -> bool {
     })
 }
 
-/// Returns true if the standard input of the command is the pipe, and not redirected otherwise.
+/// Returns true if the pipe is the standard input of the command, without another redirection.
 pub(super) fn reads_from_pipe(command: &Command) -> bool {
     let Command::Simple(simple) = command else {
         return false;
@@ -42,16 +42,16 @@ fn items(command: &SimpleCommand) -> impl Iterator<Item = &Item> {
     prefix.chain(command.suffix.iter().flat_map(|suffix| &suffix.0))
 }
 
-/// The previous part of a list, if it is a single command.
+/// Previous part of a list, if it is a single command.
 #[derive(Default)]
 pub(super) struct PrecedingCommand {
-    /// The index of that command.
+    /// The index of this command in the script.
     index: Option<usize>,
 }
 
 impl PrecedingCommand {
-    /// Handles the next part of a list, whose commands begin at index `first` of the script. `depth` is the nesting
-    /// depth of the list, which equals the length of `enclosing` in its own commands.
+    /// Handles the next part of a list. Its commands begin at index `first` of the script. `depth` is the nesting depth
+    /// of the list, which equals the number of wrappers of its own commands.
     pub(super) fn note_part(
         &mut self,
         (pipeline, is_and): (&Pipeline, bool),
@@ -61,7 +61,7 @@ impl PrecedingCommand {
         let emitted = commands.get_mut(first..).unwrap_or_default();
         let is_simple = |command: &Command| matches!(command, Command::Simple(_));
         let is_own = |simple: &ParsedCommand| simple.wrappers.len() == depth;
-        // Commands of a substitution run between the two.
+        // Commands of a substitution run between the two parts.
         let is_nested = |simple: &ParsedCommand| {
             let inside = simple.wrappers.get(depth);
             inside.is_some_and(EnclosingCommand::is_substitution)
@@ -78,8 +78,8 @@ impl PrecedingCommand {
     }
 }
 
-/// Returns the parts of a list, each with true if it runs only after the part before it has succeeded. It is false
-/// after `||`, since another part may have run last.
+/// Returns the parts of a list, each with true if it runs only after the previous part has succeeded. The value is
+/// false after `||`, since another part may have run last.
 pub(super) fn parts(list: &AndOrList) -> impl Iterator<Item = (&Pipeline, bool)> {
     let mut was_or = false;
     let more = list.additional.iter().map(move |more| match more {

@@ -1,5 +1,5 @@
-//! Resolves a command to the one that it really runs: `nice cargo test` runs `cargo test`, and `sh -c '…'` runs the
-//! script in its argument.
+//! Resolution of a command to the command that it actually runs: `nice cargo test` runs `cargo test`, and `sh -c '…'`
+//! runs the script in its argument.
 
 use crate::{EnclosingCommand, InsertedText, ParsedCommand, ShellRedirection, ShellWord};
 
@@ -21,15 +21,15 @@ use crate::wrappers::{CommandWrapper, WRAPPERS, WrapperEffect};
 use crate::xargs;
 
 /// Maximum depth of nested wrappers: `nice nice nice …`.
-const WRAPPERS_MAX: usize = 8;
+const MAX_WRAPPERS: usize = 8;
 
-/// Shells whose syntax differs: words that expand to program paths, and patterns that run commands.
+/// Shells with a different syntax: some words expand to program paths, and some patterns run commands.
 const SHELLS_WITH_OTHER_SYNTAX: &[&str] = &["ksh", "mksh", "zsh"];
 
-/// Flags of shells without a value that do not change how they read commands.
+/// Shell flags without a value that do not change how commands are read.
 const SHELL_FLAGS: &str = "abefhlmnprtuvxBCEPTs";
 
-/// Long options of shells that do not change how they read commands.
+/// Long shell options that do not change how commands are read.
 const SHELL_LONG_OPTIONS: &[&str] = &[
     "login",
     "noprofile",
@@ -40,7 +40,7 @@ const SHELL_LONG_OPTIONS: &[&str] = &[
     "restricted",
 ];
 
-/// Folders of system programs: a path into them means the same program as the bare name.
+/// Folders of system programs. A path into them means the same program as the bare name.
 const SYSTEM_FOLDERS: &[&str] = &["/bin/", "/usr/bin/", "/usr/local/bin/"];
 
 /// Records that the command runs something that its arguments do not show.
@@ -49,14 +49,14 @@ fn mark_hidden(simple: &mut ParsedCommand, why: impl Into<String>) {
     simple.hides_command = true;
 }
 
-/// Returns the name of a program, without the folder if that is a system folder.
+/// Returns the name of a program, without its folder if that is a system folder.
 fn base_name(program: &str) -> &str {
     let mut folders = SYSTEM_FOLDERS.iter();
     let name = folders.find_map(|folder| program.strip_prefix(folder));
     name.filter(|name| !name.contains('/')).unwrap_or(program)
 }
 
-/// Returns true if a word names an inherited input instead of a file.
+/// Returns true if a word is an inherited input instead of a file.
 fn is_input_device(word: &str) -> bool {
     word.starts_with("/dev/") || word.starts_with("/proc/")
 }
@@ -78,7 +78,7 @@ pub(super) fn runs_input(simple: &ParsedCommand) -> bool {
 }
 
 impl ScriptReader {
-    /// Records a command, resolved as far as the program that it runs can be known.
+    /// Records a command, resolved to the program that it runs as far as that is known.
     pub(super) fn resolve_command(&mut self, mut simple: ParsedCommand, stdin: Option<ShellWord>) {
         if simple.words.is_empty() {
             let has_effect = !simple.assignments.is_empty()
@@ -88,7 +88,7 @@ impl ScriptReader {
                 self.push_command(simple)
             };
         }
-        for _ in 0..WRAPPERS_MAX {
+        for _ in 0..MAX_WRAPPERS {
             let Some(program) = simple
                 .program()
                 .map(|program| base_name(program).to_owned())
@@ -113,7 +113,7 @@ impl ScriptReader {
                 None => return self.read_program(&program, simple, stdin),
             }
         }
-        mark_hidden(&mut simple, "it is nested too deep to be read");
+        mark_hidden(&mut simple, "it is nested too deeply to analyze");
         self.push_command(simple);
     }
 
@@ -155,7 +155,7 @@ impl ScriptReader {
         self.push_command(simple);
     }
 
-    /// Reads a text that the command `outer` runs, by the construct `enclosing`.
+    /// Reads a text that the command `outer` runs through the construct `enclosing`.
     fn read_inner_text(&mut self, text: &str, enclosing: EnclosingCommand, outer: &ParsedCommand) {
         let before = self.script.commands.len();
         let depth = self.enclosing.len();
@@ -163,7 +163,7 @@ impl ScriptReader {
         self.enclosing.push(enclosing);
         self.read_text(text, outer.span.clone());
         self.enclosing.truncate(depth);
-        // Assignments and unknowns of the outer command apply to the commands that it runs.
+        // Assignments and unknown effects of the outer command apply to the commands that it runs.
         for simple in self.script.commands.iter_mut().skip(before) {
             simple.assignments.extend(outer.assignments.iter().cloned());
             simple.unknown.extend(outer.unknown.iter().cloned());
@@ -234,7 +234,7 @@ impl ScriptReader {
                     mark_hidden(&mut simple, why);
                 }
                 Some(ShellWord::Known(_)) | None => {}
-                // The word may be `-c`, and the next word the text.
+                // The word may be `-c`, followed by the text.
                 Some(word) => {
                     let is_clear = word.is_single() && (rest.len() == 1 || !word.may_be_option());
                     simple.hides_command |= !is_clear;
@@ -268,7 +268,7 @@ impl ScriptReader {
             _ => ShellDialect::Any,
         };
         if SHELLS_WITH_OTHER_SYNTAX.contains(&program) {
-            let why = format!("`{program}` has a syntax of its own");
+            let why = format!("the syntax of `{program}` is not supported");
             simple.unknown.push(why);
         }
         let outer = std::mem::replace(&mut self.shell, shell);
@@ -302,7 +302,7 @@ impl ScriptReader {
             match text.as_str() {
                 "--" => first = words.next(),
                 "-" => return,
-                // These only list what is set.
+                // These options only list existing traps.
                 _ if text.starts_with('-') && text[1..].chars().all(|c| "lpP".contains(c)) => {
                     return;
                 }
@@ -377,7 +377,7 @@ impl ScriptReader {
     }
 }
 
-/// Returns the number of words of a shell option, if it does not change how the shell reads commands.
+/// Returns the number of words of a shell option, if it does not change how commands are read.
 fn harmless_option_length(text: &str, next: Option<&ShellWord>) -> Option<usize> {
     if let Some(long) = text.strip_prefix("--") {
         return SHELL_LONG_OPTIONS.contains(&long).then_some(1);
@@ -397,7 +397,7 @@ fn harmless_option_length(text: &str, next: Option<&ShellWord>) -> Option<usize>
         .then_some(count)
 }
 
-/// Returns the command inside of a wrapper, or an error with the whole command if the inner one cannot be determined.
+/// Returns the command inside a wrapper, or the whole command as an error if the inner one cannot be determined.
 fn command_in_wrapper(
     simple: ParsedCommand,
     wrapper: &CommandWrapper,
@@ -449,7 +449,7 @@ fn command_in_wrapper(
     }
     let changes_name = |word: &ShellWord| word.text().starts_with('-') && word.text().contains('a');
     if name == "exec" && simple.words[..at].iter().any(changes_name) {
-        // Some programs, such as busybox, act as another one if called by another name.
+        // Some programs, such as busybox, behave differently if called by another name.
         let why = "`exec -a` changes the name of a program, which may change what it does";
         simple.unknown.push(why.to_owned());
     }

@@ -1,30 +1,30 @@
-//! A conservative shell lexer: it splits a text into words and operators, and rejects text that shells interpret in
-//! different ways.
+//! Conservative shell lexer: splits a text into words and operators, and rejects text that shells interpret
+//! differently.
 //!
-//! It runs before the parser for two reasons: the parser never gets text that is too long or too deeply nested, and
-//! text whose words the parser and this lexer read differently is rejected.
+//! It runs before the parser, for two reasons: the parser never receives text that is too long or too deeply nested,
+//! and text whose words the parser and this lexer read differently is rejected.
 
 mod word_extent;
 
 pub(super) use word_extent::check_here_doc_body;
 use word_extent::{SPLIT_WORD, has_dollar_quote, word_length};
 
-/// One word or operator.
+/// A word or operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ShellToken<'a> {
-    /// The source text; a line continuation keeps its backslash.
+    /// The source text. A line continuation keeps its backslash.
     pub(super) text: &'a str,
-    /// The byte offset of its start.
+    /// The byte offset of the start.
     pub(super) start: usize,
     /// True for an operator, such as `&&` or the end of a line.
     pub(super) operator: bool,
 }
 
-/// The reason why a text is not read, as the end of a sentence.
+/// Reason why a text is rejected, as the end of a sentence.
 pub(super) type ShellFault = &'static str;
 
-/// Maximum nesting depth. Ordinary scripts nest four deep. A parser uses stack for each level, and before it fails at
-/// the innermost one it has tried two or more alternatives at each.
+/// Maximum nesting depth. Ordinary scripts nest up to four levels. The parser uses stack for each level, and tries two
+/// or more alternatives at each level before it fails at the innermost one.
 pub(super) const DEPTH_MAX: usize = 12;
 
 /// Maximum length of a text in bytes: about two thousand lines.
@@ -63,13 +63,13 @@ const BASH_SYNTAX: &[(&str, ShellFault)] = &[
     ),
 ];
 
-/// The shell that will run a text.
+/// Shell that will run a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ShellDialect {
     /// Bash.
     #[default]
     Bash,
-    /// An unknown shell: text that shells read differently is refused.
+    /// An unknown shell: text that shells read differently is rejected.
     Any,
 }
 
@@ -90,7 +90,7 @@ const OPENERS: &[(&str, OpenCompound)] = &[
     ("{", OpenCompound::Brace),
     ("[[", OpenCompound::Test),
 ];
-/// Words between the parts of a construct: a command may follow.
+/// Words between the parts of a construct, after which a command may follow.
 const BETWEEN: &[&str] = &["then", "else", "elif", "do", "!", "time", "in", "coproc"];
 /// Words that end a construct.
 const CLOSERS: &[(&str, OpenCompound)] = &[
@@ -121,14 +121,14 @@ struct PendingHereDoc<'a> {
     expands: bool,
 }
 
-/// The result of splitting a text.
+/// Result of splitting a text.
 pub(super) struct TokenizedText<'a> {
     pub(super) tokens: Vec<ShellToken<'a>>,
-    /// The bodies of its here-documents in order, each with true if leading tabs are removed from its lines.
+    /// The bodies of its here-documents in order, each with true if leading tabs are removed.
     pub(super) bodies: Vec<(&'a str, bool)>,
 }
 
-/// Splits a text.
+/// Splits a text into words and operators.
 pub(super) fn tokenize(text: &str, shell: ShellDialect) -> Result<TokenizedText<'_>, ShellFault> {
     if let Some(fault) = find_ambiguous_character(text) {
         return Err(fault);
@@ -148,7 +148,7 @@ pub(super) fn tokenize(text: &str, shell: ShellDialect) -> Result<TokenizedText<
     if !lexer.pending.is_empty() {
         return Err("a here-document is not closed");
     }
-    // Unclosed constructs make parsers try every alternative.
+    // Unclosed constructs make the parser try every alternative.
     if !lexer.open.is_empty() {
         return Err("a construct is not closed");
     }
@@ -171,8 +171,8 @@ fn may_continue_operator(mut after: &str) -> bool {
     after.starts_with(['&', '|', ';', '<', '>', '(', '-'])
 }
 
-/// Returns true for a `-` that closes a descriptor and is directly followed by text: bash reads that text as another
-/// word, other shells as part of the same one.
+/// Returns true for a `-` that closes a descriptor and is directly followed by text. Bash reads this text as another
+/// word, other shells as part of the same word.
 fn is_close_followed_by_text(mut after: &str) -> bool {
     while let Some(rest) = after
         .strip_prefix([' ', '\t'])
@@ -186,10 +186,10 @@ fn is_close_followed_by_text(mut after: &str) -> bool {
         .is_some_and(|rest| !rest.is_empty() && !rest.starts_with(ends))
 }
 
-/// Returns the fault of a text with characters that shells, terminals and people interpret in different ways.
+/// Returns a fault if a text has characters that shells, terminals or people interpret differently.
 fn find_ambiguous_character(text: &str) -> Option<ShellFault> {
     if text.len() > LENGTH_MAX {
-        return Some("it is too long to be read");
+        return Some("it is too long to analyze");
     }
     let is_ambiguous = |c: char| match c {
         '\n' | '\t' => false,
@@ -223,7 +223,7 @@ impl<'a> ShellLexer<'a> {
         &self.text[self.at..]
     }
 
-    /// Reads one token, or the text between two. Returns true if there is more.
+    /// Reads a token, or the text before the next one. Returns false at the end.
     fn step(&mut self) -> Result<bool, ShellFault> {
         let rest = self.rest();
         let Some(first) = rest.bytes().next() else {
@@ -258,7 +258,7 @@ impl<'a> ShellLexer<'a> {
         self.at += length;
     }
 
-    /// Refuses syntax that has another meaning in bash, unless the shell is known to be bash.
+    /// Rejects syntax with a different meaning in bash, unless the shell is bash.
     fn check_portable(&self, text: &str) -> Result<(), ShellFault> {
         let syntax = BASH_SYNTAX.iter().find(|(known, _)| *known == text);
         match syntax.filter(|_| self.shell == ShellDialect::Any) {
@@ -269,7 +269,7 @@ impl<'a> ShellLexer<'a> {
 
     fn read_operator(&mut self, operator: &'static str) -> Result<(), ShellFault> {
         let after = &self.rest()[operator.len()..];
-        // All shells read `>&1` alike.
+        // All shells agree on `>&1`.
         if operator != ">&" || !after.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
             self.check_portable(operator)?;
         }
@@ -297,7 +297,7 @@ impl<'a> ShellLexer<'a> {
                     return Err(PART_OF_WORD);
                 }
             }
-            // The pattern of a `case` ends with a parenthesis that was not opened.
+            // A pattern of a `case` ends with a parenthesis that was not opened.
             ")" => self.close(OpenCompound::Paren),
             "<" | ">" if after.starts_with('(') && self.follows_token() => {
                 return Err(PART_OF_WORD);
@@ -306,25 +306,25 @@ impl<'a> ShellLexer<'a> {
             _ => {}
         }
         self.push(operator.len(), true);
-        // After a redirection comes its file, and the command continues; after `f()` comes its body.
+        // A redirection is followed by its file, and the command continues; `f()` is followed by its body.
         self.at_command_start = !operator.contains(['<', '>']);
         Ok(())
     }
 
-    /// Returns true if the last token ends right here.
+    /// Returns true if the last token ends directly before this position.
     fn follows_token(&self) -> bool {
         let last = self.tokens.last().filter(|token| !token.operator);
         last.is_some_and(|token| token.start + token.text.len() == self.at)
     }
 
-    /// Returns true if the last token is `{…}`, which before a redirection is a variable that receives the descriptor.
+    /// Returns true if the last token is `{…}`. Before a redirection, this is a variable that receives the descriptor.
     fn names_variable(&self) -> bool {
         let last = self.tokens.last();
         let last = last.map(|token| token.text.trim_end_matches("\\\n"));
         last.is_some_and(|text| text.len() > 2 && text.starts_with('{') && text.ends_with('}'))
     }
 
-    /// Returns true if `<` or `>` comes right before.
+    /// Returns true if `<` or `>` directly precedes.
     fn follows_angle(&self) -> bool {
         let last = self
             .tokens
@@ -336,7 +336,7 @@ impl<'a> ShellLexer<'a> {
     fn open(&mut self, compound: OpenCompound) -> Result<(), ShellFault> {
         self.open.push(compound);
         if self.open.len() > DEPTH_MAX {
-            Err("it is nested too deep to be read")
+            Err("it is nested too deeply to analyze")
         } else {
             Ok(())
         }
@@ -346,7 +346,7 @@ impl<'a> ShellLexer<'a> {
         self.open.pop_if(|open| *open == compound);
     }
 
-    /// Reads the operator and tag of a here-document; its body comes after the end of the line.
+    /// Reads the operator and tag of a here-document. The body follows after the end of the line.
     fn begin_here_doc(&mut self, operator: &'static str) -> Result<(), ShellFault> {
         self.push(operator.len(), true);
         let rest = self.rest();
@@ -447,7 +447,7 @@ impl<'a> ShellLexer<'a> {
             self.close(OpenCompound::Test);
         } else {
             self.expects_function_name = at_start && text == "function";
-            // `for x do`: a command may follow even so.
+            // In `for x do`, a command may follow as well.
             self.at_command_start =
                 is_function_name || text == "do" || (at_start && BETWEEN.contains(&text));
         }

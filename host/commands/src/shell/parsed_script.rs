@@ -1,4 +1,4 @@
-//! The structure of a text as the parser returns it, if both parsers agree on its words.
+//! Structure of a text as returned by the parser, if both parsers agree on its words.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -14,15 +14,15 @@ pub(super) struct ParsedScript {
     positions: Vec<WordPosition>,
 }
 
-/// The start of a word in characters, as the parser counts, and its byte range.
+/// Start of a word in characters, as the parser counts, and its byte range.
 struct WordPosition {
     index: usize,
     start: usize,
     end: usize,
 }
 
-/// The parser options of bash when it runs a text: no patterns such as `@(a|b)`, which only interactive users switch
-/// on.
+/// Returns the parser options for a bash script: without patterns such as `@(a|b)`, which only interactive users
+/// enable.
 pub(super) fn options() -> ParserOptions {
     ParserOptions {
         enable_extended_globbing: false,
@@ -47,16 +47,15 @@ fn parser_tokens(text: &str, options: &TokenizerOptions) -> Result<Vec<ParserTok
     catch_parser_panic(|| brush_parser::uncached_tokenize_str(text, options).ok())
 }
 
-/// Runs the parser and catches panics. It is a third-party crate that panics on some texts which it should refuse:
-/// such a text counts as unreadable.
+/// Runs the parser, and converts a panic to a fault. The third-party parser panics on some texts that it should reject.
 fn catch_parser_panic<T>(parse: impl FnOnce() -> Option<T>) -> Result<T, ShellFault> {
-    // The panic leaves no shared state behind: the parser's own is dropped.
+    // A panic leaves no shared state behind: the state of the parser is dropped.
     let parsed = catch_unwind(AssertUnwindSafe(parse));
     parsed.ok().flatten().ok_or("it is not valid shell text")
 }
 
-/// Checks that both parsers have read the same words, and returns their positions. The parser puts the body of a
-/// here-document and its end after its tag.
+/// Checks that both parsers have found the same words, and returns their positions. The parser puts the body and end of
+/// a here-document after its tag.
 fn match_tokens(
     tokenized: &lexer::TokenizedText<'_>,
     parsed_tokens: &[ParserToken],
@@ -109,7 +108,7 @@ fn is_same_token(token: &ShellToken<'_>, parsed: &ParserToken) -> bool {
     is_operator == token.operator && has_same_text
 }
 
-/// Returns true if both bodies of a here-document are equal, apart from leading tabs if `strips_tabs` is true.
+/// Returns true if the bodies of a here-document are equal, ignoring leading tabs if `strips_tabs` is true.
 fn is_same_body(own: &str, strips_tabs: bool, parsed: &str) -> bool {
     let mut parsed_lines = parsed.split_inclusive('\n');
     let mut own_lines = own.split_inclusive('\n');
@@ -128,7 +127,7 @@ fn is_same_body(own: &str, strips_tabs: bool, parsed: &str) -> bool {
 }
 
 impl ParsedScript {
-    /// Returns the byte range of the word that the parser has at `index`.
+    /// Returns the byte range of the word at the parser's `index`.
     pub(super) fn word_position(&self, index: usize) -> Option<std::ops::Range<usize>> {
         let entry = self
             .positions

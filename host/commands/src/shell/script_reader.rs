@@ -1,4 +1,4 @@
-//! The state while a program is read, and the commands found, including nested ones.
+//! State while a program is read, with the commands found so far, including nested ones.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -11,15 +11,14 @@ use super::parsed_script::{self, ParsedScript};
 use super::script_walker::{self, sets_variables};
 use super::variables::VariableScope;
 
-/// Maximum nesting of texts in texts: `sh -c` in a substitution in an `eval`.
-const TEXT_DEPTH_MAX: usize = 6;
+/// Maximum nesting of texts, such as `sh -c` in a substitution in an `eval`.
+const MAX_TEXT_DEPTH: usize = 6;
 
-/// Maximum number of commands of one program. The user reviews the list of them.
-const COMMANDS_MAX: usize = 500;
+/// Maximum number of commands of one program, which the user must be able to review.
+const MAX_COMMANDS: usize = 500;
 
-/// Maximum total length in bytes of all texts that are read for one program. A text inside of others counts once for
-/// each.
-const BYTES_MAX: usize = 512 << 10;
+/// Maximum total length in bytes of all texts read for one program. A nested text counts once for each level.
+const MAX_BYTES: usize = 512 << 10;
 
 /// Collects the commands of one program.
 #[derive(Default)]
@@ -27,22 +26,21 @@ pub(super) struct ScriptReader {
     pub(super) script: ParsedProgram,
     /// Names that the program defines as functions.
     pub(super) functions: HashSet<String>,
-    /// The functions whose bodies are being read.
+    /// Functions whose bodies are being read.
     pub(super) current_functions: Vec<String>,
-    /// The commands in the bodies of functions, which may be calls of other functions.
+    /// Commands in the bodies of functions, which may call other functions.
     calls: Vec<FunctionCall>,
     /// True if the current text runs concurrently with the command that starts it.
     pub(super) concurrent: bool,
     /// True if the program declares arrays.
     pub(super) has_arrays: bool,
-    /// The shell that runs the current text.
+    /// Shell that runs the current text.
     pub(super) shell: ShellDialect,
-    /// The wrappers and constructs that run the current text, outermost first.
+    /// Wrappers and constructs that run the current text, outermost first.
     pub(super) enclosing: Vec<EnclosingCommand>,
-    /// The standard input of the current commands, as far as the script sets it: the last entry belongs to the
-    /// innermost one.
+    /// Standard input of the current commands, innermost last, as far as the script sets it.
     pub(super) stdin: Vec<Option<ShellWord>>,
-    /// The known variables.
+    /// Known variables.
     pub(super) variables: VariableScope,
     text_depth: usize,
     bytes_read: usize,
@@ -50,13 +48,13 @@ pub(super) struct ScriptReader {
 
 /// A command in the body of a function.
 struct FunctionCall {
-    /// The function that contains the command.
+    /// Function that contains the command.
     caller: String,
-    /// The program or function that the command names.
+    /// Program or function that the command calls.
     callee: String,
-    /// True if it runs concurrently: in a pipeline, in the background or in a substitution.
+    /// True if the command runs concurrently: in a pipeline, in the background or in a substitution.
     concurrent: bool,
-    /// The index of the command in the script.
+    /// Index of the command in the script.
     command: usize,
 }
 
@@ -69,7 +67,7 @@ impl ScriptReader {
         }
     }
 
-    /// Reads a text that another shell runs, or that runs later: the values of variables are not known there.
+    /// Reads a text that another shell runs, or that runs later. The values of variables are unknown there.
     pub(super) fn read_text(&mut self, text: &str, span: Range<usize>) {
         let outer = self.variables.take_bound();
         self.read_text_in_place(text, span);
@@ -79,8 +77,8 @@ impl ScriptReader {
     /// Reads a text that the shell runs in place, at `span` of the outer text.
     pub(super) fn read_text_in_place(&mut self, text: &str, span: Range<usize>) {
         self.bytes_read = self.bytes_read.saturating_add(text.len());
-        if self.text_depth >= TEXT_DEPTH_MAX || self.bytes_read > BYTES_MAX {
-            return self.note_unknown("it is nested too deep to be read");
+        if self.text_depth >= MAX_TEXT_DEPTH || self.bytes_read > MAX_BYTES {
+            return self.note_unknown("it is nested too deeply to analyze");
         }
         self.text_depth += 1;
         match parsed_script::parse(text, self.shell) {
@@ -97,8 +95,8 @@ impl ScriptReader {
         self.text_depth -= 1;
     }
 
-    /// Reads the text with the values of its loop variables. Returns true if the result is valid: if nothing in it is
-    /// unknown.
+    /// Reads the text with assumed values of its loop variables. Returns true if the result is valid, that is, if
+    /// nothing in it is unknown.
     fn read_with_loop_values(&mut self, structure: &ParsedScript) -> bool {
         let mut reader = Self {
             enclosing: self.enclosing.clone(),
@@ -120,8 +118,7 @@ impl ScriptReader {
         is_valid
     }
 
-    /// Returns true if nothing in the program may do more than was read, so that its loop variables have the assumed
-    /// values.
+    /// Returns true if nothing in the program is unknown, so the loop variables must have their assumed values.
     fn has_assumed_values(&self) -> bool {
         let is_clear = |simple: &ParsedCommand| {
             let program = simple.words.first();
@@ -148,16 +145,16 @@ impl ScriptReader {
         }
     }
 
-    /// Returns true if the maximum number of commands is reached, and records that the rest is not known.
+    /// Returns true if the maximum number of commands is reached, and records the rest as unknown.
     pub(super) fn is_full(&mut self) -> bool {
-        let is_full = self.script.commands.len() >= COMMANDS_MAX;
+        let is_full = self.script.commands.len() >= MAX_COMMANDS;
         if is_full {
-            self.note_unknown("it runs more commands than a person can review");
+            self.note_unknown("it runs too many commands to review");
         }
         is_full
     }
 
-    /// Adds a command as it is.
+    /// Adds a command without resolving it further.
     pub(super) fn push_command(&mut self, mut simple: ParsedCommand) {
         if self.is_full() {
             return;
@@ -185,7 +182,7 @@ impl ScriptReader {
         self.script.commands.push(simple);
     }
 
-    /// Returns the program, after all of it was read.
+    /// Returns the program after all of it has been read.
     pub(super) fn finish(mut self) -> ParsedProgram {
         for simple in &mut self.script.commands {
             let Some(name) = simple.program() else {
@@ -207,7 +204,7 @@ impl ScriptReader {
         self.script
     }
 
-    /// Marks fork bombs: commands in a function that concurrently start a function which leads back to the first one.
+    /// Marks fork bombs: commands in a function that concurrently call a function which leads back to the first one.
     fn mark_fork_bombs(&mut self) {
         let mut callees: HashMap<&str, Vec<&str>> = HashMap::new();
         for call in &self.calls {

@@ -1,4 +1,4 @@
-//! Walks the structure of a text and collects its commands at any depth.
+//! Traversal of the structure of a text, to collect its commands at any depth.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ use super::parsed_script::ParsedScript;
 use super::script_reader::ScriptReader;
 use super::word::{self, QuoteContext};
 
-/// Reads all commands of a text. If it is inside of another one, they all get the range `span`.
+/// Reads all commands of a text. In a nested text, all commands get the range `span`.
 pub(super) fn walk_program(
     reader: &mut ScriptReader,
     structure: &ParsedScript,
@@ -48,7 +48,7 @@ impl ScriptWalker<'_> {
         }
     }
 
-    /// Reads a part, which runs concurrently if `concurrent` is true.
+    /// Reads a part of the text. `concurrent` is true if the part runs concurrently.
     fn walk_concurrent(&mut self, concurrent: bool, walk: impl FnOnce(&mut Self)) {
         let outer = self.reader.concurrent;
         self.reader.concurrent |= concurrent;
@@ -83,10 +83,10 @@ impl ScriptWalker<'_> {
                 if reads_pipe && inside.iter().all(is_wrapper) {
                     simple.piped_from = simple.piped_from.or(feeder);
                 }
-                // The source of its standard input is not known.
+                // The source of the standard input is unknown.
                 simple.hides_command |= simple.piped_from.is_none() && runs_input(simple);
             }
-            // If there are several commands, each may write the input of the next part.
+            // With several commands, each may write the input of the next part.
             let is_single = matches!(emitted, [simple] if simple.wrappers.len() == depth);
             feeder = (is_single && writes_to_pipe(command)).then_some(first);
         }
@@ -208,14 +208,14 @@ impl ScriptWalker<'_> {
         self.push_remainder(simple);
     }
 
-    /// Records redirections and unknowns that belong to no simple command.
+    /// Records redirections and unknown effects that belong to no simple command.
     fn push_remainder(&mut self, simple: ParsedCommand) {
         if !simple.redirections.is_empty() || !simple.unknown.is_empty() {
             self.reader.push_command(self.with_span(simple));
         }
     }
 
-    /// Gives a command the range of the outer text, if there is one.
+    /// Sets the range of a command to that of the outer text, if there is one.
     fn with_span(&self, simple: ParsedCommand) -> ParsedCommand {
         match &self.span {
             Some(span) => ParsedCommand {
@@ -248,7 +248,7 @@ impl ScriptWalker<'_> {
                 None => self.read_argument(word, simple),
             },
             Item::AssignmentWord(assignment, word) => {
-                // After the program it is an argument like others, and for `export` an assignment too.
+                // After the program, `NAME=value` is an ordinary argument, and for `export` also an assignment.
                 let is_assignment = is_prefix || simple.program().is_some_and(sets_variables);
                 if is_assignment {
                     self.read_assignment(assignment, simple);
@@ -295,7 +295,7 @@ impl ScriptWalker<'_> {
         simple.words.push(word);
     }
 
-    /// Returns the words of a brace expansion in bash, if they are plain. Returns `None` for the name of the program.
+    /// Returns the words of a plain brace expansion in bash. Returns `None` in the position of the program.
     fn read_braces(&mut self, raw: &Raw, simple: &mut ParsedCommand) -> Option<Vec<String>> {
         let is_argument = self.reader.shell == ShellDialect::Bash && !simple.words.is_empty();
         let words = is_argument.then(|| braces::expand_words(&raw.value))??;
@@ -403,7 +403,7 @@ impl ScriptWalker<'_> {
             Target::Fd(_) => {}
             Target::ProcessSubstitution(_, subshell) => self.walk_process_substitution(subshell),
             Target::Duplicate(word) => match self.read_word(word, QuoteContext::Plain, simple) {
-                // `2>&1` opens nothing; `>&name` is a file.
+                // `2>&1` opens nothing; `>&name` opens a file.
                 ShellWord::Known(text)
                     if text
                         .trim_end_matches('-')
@@ -477,7 +477,7 @@ impl ScriptWalker<'_> {
                     word.known()
                         .is_some_and(|text| text.bytes().all(|byte| byte.is_ascii_digit()))
                 });
-                // `-eq` and the like evaluate their operands as expressions, and those may contain commands.
+                // `-eq` and similar operators evaluate their operands as expressions, which may contain commands.
                 if predicate.to_string().starts_with('-')
                     && !are_numbers
                     && !matches!(predicate.to_string().as_str(), "-ef" | "-nt" | "-ot")
@@ -492,7 +492,7 @@ impl ScriptWalker<'_> {
     }
 }
 
-/// Returns true for a builtin whose arguments `NAME=value` set variables.
+/// Returns true for builtins whose arguments `NAME=value` set variables.
 pub(super) fn sets_variables(program: &str) -> bool {
     matches!(
         program,

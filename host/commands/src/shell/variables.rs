@@ -1,31 +1,31 @@
-//! Values of loop variables, where they are certain: in loops over known words or over file patterns.
+//! Values of loop variables where they are certain: in loops over known words or over file patterns.
 //!
 //! The reader first assumes these values. The result is valid only if nothing in the whole text is unclear and each
-//! variable is set by its loops alone. Then all commands are known, so none of them changes a variable, and the
-//! assumption holds for the whole text. Otherwise the text is read again, without the values.
+//! variable is set only by its loops. Then all commands are known and none of them changes a variable, so the
+//! assumption holds for the whole text. Otherwise, the text is read again without the values.
 
 use std::collections::HashMap;
 
 use crate::{ParsedProgram, ShellWord};
 
-/// Maximum number of words of a loop whose values are assumed: its commands are checked, and shown, once for each word.
-const WORDS_MAX: usize = 8;
+/// Maximum number of loop words whose values are assumed: the commands are checked, and shown, once for each word.
+const MAX_LOOP_WORDS: usize = 8;
 
-/// The variable with the characters at which the shell splits words.
+/// Variable with the characters at which the shell splits words.
 const FIELD_SEPARATOR: &str = "IFS";
 
-/// The loop variables of a text, and the facts that decide whether their assumed values are right.
+/// Loop variables of a text, and the facts that decide if their assumed values are correct.
 #[derive(Default)]
 pub(super) struct VariableScope {
     /// True if the text has a loop over words.
     has_loops: bool,
     /// True if the values of loop variables are assumed.
     assumes_values: bool,
-    /// The values in the current loops, innermost last.
+    /// Values in the current loops, innermost last.
     bound: Vec<(String, ShellWord)>,
-    /// The number of loops that set each variable.
+    /// Number of loops that set each variable.
     loop_counts: HashMap<String, usize>,
-    /// True if a nested loop has the same variable as an outer one.
+    /// True if a nested loop uses the variable of an outer one.
     is_shadowed: bool,
     /// True if the shell itself runs another text, now or later.
     runs_unknown_text: bool,
@@ -47,7 +47,7 @@ impl VariableScope {
     /// Records a loop over these words. Returns the successive values of its variable if they are assumed.
     pub(super) fn note_loop(&mut self, name: &str, words: &[ShellWord]) -> Option<Vec<ShellWord>> {
         self.has_loops = true;
-        // Variables with a meaning for shells do not begin with a lowercase letter.
+        // Variables with a special meaning do not begin with a lower-case letter.
         let is_ordinary = name.starts_with(|c: char| c.is_ascii_lowercase());
         if !self.assumes_values || !is_ordinary {
             return None;
@@ -61,7 +61,7 @@ impl VariableScope {
         });
         values
             .collect::<Option<Vec<_>>>()
-            .filter(|values| (1..=WORDS_MAX).contains(&values.len()))
+            .filter(|values| (1..=MAX_LOOP_WORDS).contains(&values.len()))
     }
 
     /// Sets the value of a loop variable for the body of the loop.
@@ -79,12 +79,12 @@ impl VariableScope {
         self.runs_unknown_text = true;
     }
 
-    /// Removes and returns the values, for a text in which they are not known.
+    /// Removes and returns the values, before a text in which they are unknown.
     pub(super) fn take_bound(&mut self) -> Vec<(String, ShellWord)> {
         std::mem::take(&mut self.bound)
     }
 
-    /// Puts back the values that [`take_bound`](Self::take_bound) returned.
+    /// Restores the values returned by [`take_bound`](Self::take_bound).
     pub(super) fn restore_bound(&mut self, bound: Vec<(String, ShellWord)>) {
         self.bound = bound;
     }
@@ -95,7 +95,7 @@ impl VariableScope {
         binding.map(|(_, word)| word)
     }
 
-    /// Returns the file pattern that a quoted loop variable stands for, if the word has only plain text around it.
+    /// Returns the file pattern for a quoted loop variable, if the word has only plain text around it.
     pub(super) fn file_pattern(&self, raw: &str) -> Option<ShellWord> {
         let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
         let (before, rest) = inner.split_once('$')?;
@@ -110,8 +110,7 @@ impl VariableScope {
             return None;
         };
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
-        // An added dot may turn the name into the parent folder, and added letters may turn an option into another
-        // one.
+        // An added dot may turn the name into the parent folder, and added letters may turn an option into another one.
         let adds_dots = before.ends_with('.') || after == "." || after.starts_with("./");
         let adds_options = before.starts_with('-')
             || before.is_empty()

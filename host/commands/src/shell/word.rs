@@ -1,4 +1,4 @@
-//! The reader for one word: its value for the program, and the commands in its substitutions.
+//! Reader for one word: its value for the program, and the commands in its substitutions.
 
 use crate::ShellWord;
 
@@ -6,16 +6,16 @@ use super::braces;
 use super::lexer::ShellFault;
 use super::variables::{VariableScope, is_plain};
 
-/// The result of reading a word.
+/// Result of reading a word.
 pub(super) struct WordParts<'a> {
     pub(super) word: ShellWord,
     /// Texts of substitutions that the shell runs.
     pub(super) substitutions: Vec<&'a str>,
-    /// Reasons why the word may run something that is not known.
+    /// Reasons why the word may run something unknown.
     pub(super) unknown: Vec<ShellFault>,
 }
 
-/// The quoting around the text.
+/// Quoting context of a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum QuoteContext {
     /// A word of a command.
@@ -30,12 +30,12 @@ struct WordScanner<'a, 'v> {
     raw: &'a str,
     context: QuoteContext,
     variables: &'v VariableScope,
-    /// The position in `raw`.
+    /// Position in `raw`.
     at: usize,
-    /// The text so far, without quotes.
+    /// Text so far, without quotes.
     text: String,
     has_wildcard: bool,
-    /// True if the value is known only when the shell runs.
+    /// True if the value is unknown until the shell runs.
     expands: bool,
     parts: WordParts<'a>,
 }
@@ -126,7 +126,7 @@ impl<'a> WordScanner<'a, '_> {
                     self.expands = true;
                     self.take(c);
                 }
-                // For a path in a list, and a value; bash expands `a=~` in any position.
+                // The shell expands `~` in lists of paths and in values; bash expands `a=~` in any position.
                 '~' if !in_double_quotes && self.text.ends_with([':', '=']) => {
                     self.expands = true;
                     self.take(c);
@@ -176,7 +176,7 @@ impl<'a> WordScanner<'a, '_> {
             '"' if !in_double_quotes => {
                 self.expands = true;
                 self.at += 1;
-                // The shell expands the translation again, and a variable sets where translations are found.
+                // The shell expands the translated text again, and a variable sets the location of translations.
                 self.parts
                     .unknown
                     .push("`$\"…\"` is translated, and a translation may run a command");
@@ -201,7 +201,7 @@ impl<'a> WordScanner<'a, '_> {
         if !text.starts_with('(') {
             return self.parts.substitutions.push(text);
         }
-        // Variables hold expressions, and those may hold commands: only numbers are sure to be harmless.
+        // Variables may contain expressions, and those may contain commands: only numbers are certainly harmless.
         let is_number = |c: char| c.is_ascii_digit() || " \t+-*/%<>=!&|?:,^~()".contains(c);
         if !text.chars().all(is_number) || !text.ends_with(')') {
             self.parts
@@ -210,7 +210,7 @@ impl<'a> WordScanner<'a, '_> {
         }
     }
 
-    /// Skips a substitution whose inner text has this length, and its delimiters.
+    /// Skips a substitution with inner text of this length, and its delimiters.
     fn skip_delimited(&mut self, length: usize) {
         self.at += 2 + length + 1;
         if self.at > self.raw.len() {
@@ -263,7 +263,7 @@ impl<'a> WordScanner<'a, '_> {
     }
 }
 
-/// Returns the position of the character that closes a substitution whose inner text begins here, or the length of the
+/// Returns the position of the character that closes a substitution, whose inner text begins here, or the length of the
 /// text.
 fn closing_position(text: &str, open: u8, close: u8) -> usize {
     let bytes = text.as_bytes();

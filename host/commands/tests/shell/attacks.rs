@@ -1,4 +1,4 @@
-//! Attempts to get past an allow list with `ls *`, `cat *`, `git status *`, `echo *` and `find *`.
+//! Attempts to bypass an allow list with `ls *`, `cat *`, `git status *`, `echo *` and `find *`.
 
 use mimir_core::Decision;
 

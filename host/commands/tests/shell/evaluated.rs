@@ -1,5 +1,5 @@
-//! Texts that builtins of the shell evaluate: names with an array subscript, arithmetic, commands; and syntax that
-//! shells other than bash read in another way.
+//! Text that shell builtins evaluate: names with an array subscript, arithmetic, commands; and syntax that other shells
+//! than bash read differently.
 
 use mimir_commands::shell::{ShellDialect, read_script, read_script_for};
 use mimir_core::Decision::{self, Allow, Ask};
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::kit::DecisionTester;
 
-/// Each runs `touch pwn`, sets a variable that other programs obey, or writes a file, in bash 5.2.
+/// In bash 5.2, each of these runs `touch pwn`, sets a variable that other programs obey, or writes a file.
 const EVALUATED: &[&str] = &[
     // A substitution in a substitution.
     "echo ${x:-<(rm -rf src)}",

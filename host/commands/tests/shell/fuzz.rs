@@ -1,6 +1,6 @@
-//! Mutated commands: fragments are inserted, removed and joined. The parser must not panic, and allowed commands must
-//! not run a program that is not listed. Bash itself checks the second claim, in restricted mode with an empty path: it
-//! reports the commands that it reaches, and can run none of them.
+//! Fuzzing with mutated commands: fragments are inserted, removed and joined. The parser must not panic, and allowed
+//! commands must not run an unlisted program. Bash itself checks the second claim, in restricted mode with an empty
+//! path: it reports the commands that it reaches, and cannot run any.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -16,23 +16,23 @@ use crate::kit::DecisionTester;
 use crate::outside_reads::{EVERYDAY_READS, OUTSIDE_READS};
 use crate::table::{ASKED, READS};
 
-/// Number of mutants. Each takes about a millisecond without optimisation.
+/// Number of mutants. Each takes about a millisecond without optimization.
 const MUTANTS: usize = 6_000;
 
-/// Maximum number of allowed mutants that bash checks: each takes some milliseconds.
+/// Maximum number of allowed mutants for bash to check, at some milliseconds each.
 const RUN_MAX: usize = 400;
 
-/// The prefix with which bash marks each command.
+/// Prefix with which bash marks each command.
 const TRACE_PREFIX: &str = "@@RAN@@ ";
 
-/// Maximum wait for a command. A busy one is stopped earlier, by its limit of processor time.
+/// Time limit of a command. A busy command is stopped earlier, by its limit of processor time.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
 const ALLOWED_PROGRAMS: &[&str] = &[
     "ls", "cat", "echo", "printf", "git", "grep", "head", "pwd", "cd", "true",
 ];
 
-/// Wrappers. The programs that they would run are not reached in this restricted bash.
+/// Wrappers. The restricted bash does not reach the programs that they would run.
 const WRAPPERS: &[&str] = &[
     "ash", "bash", "dash", "ksh", "sh", "zsh", "time", "stdbuf", "setsid", "ionice", "nice",
     "nohup", "timeout", "env", "xargs",
@@ -181,7 +181,7 @@ fn mutant(random: &mut RandomSource, seeds: &[&str]) -> String {
     text
 }
 
-/// Returns the commands that bash reaches, each as it prints it, or `None` if bash is not installed.
+/// Returns the commands that bash reaches, as bash prints them, or `None` if bash is not installed.
 fn traced_commands(script: &str) -> Option<Vec<String>> {
     let line = "ulimit -t 1; PS4='@@RAN@@ '; set -x; eval \"$1\"";
     let empty = std::env::temp_dir().join("mimir-no-programs-here");
@@ -225,7 +225,7 @@ fn traced_commands(script: &str) -> Option<Vec<String>> {
     )
 }
 
-/// Returns the program of a line, by its bare name if it is in a system folder.
+/// Returns the program of a line, without its folder if that is a system folder.
 fn program_name(line: &str) -> &str {
     let word = line.split(' ').next().unwrap_or(line);
     let folders = ["/usr/bin/", "/bin/"];
@@ -235,7 +235,7 @@ fn program_name(line: &str) -> &str {
         .unwrap_or(word)
 }
 
-/// Returns the commands as they were read, if all their words are known.
+/// Returns the parsed commands, if all their words are known.
 fn parsed_commands(text: &str) -> Option<Vec<String>> {
     let script = read_script(&CommandProgram::Script(text.to_owned())).ok()?;
     let words = |one: &ParsedCommand| {
@@ -278,7 +278,7 @@ fn fuzz_allowed_mutants_run_only_listed_programs() {
     let mut random = RandomSource(0x006d_696d_6972);
     let (mut allowed, mut traced, mut compared) = (0, 0, 0);
     for round in 0..MUTANTS {
-        // Half of them are derived from allowed commands, so that many are allowed.
+        // Half of the mutants are derived from allowed commands, so that many are allowed.
         let text = mutant(
             &mut random,
             if round % 2 == 0 {
@@ -308,7 +308,7 @@ fn fuzz_allowed_mutants_run_only_listed_programs() {
         );
         if let Some(read) = parsed_commands(&text) {
             compared += 1;
-            // Words that bash quotes and harmless git settings are spelled differently after reading.
+            // Words that bash quotes, and harmless git settings, differ in spelling after parsing.
             let is_comparable = |line: &&String| {
                 !line.starts_with("git -")
                     && ALLOWED_PROGRAMS.contains(&program_name(line))

@@ -1,11 +1,11 @@
-//! Text that is made to break a parser: it must return soon and must not panic.
+//! Text designed to break a parser: parsing must end soon and must not panic.
 
 use std::time::{Duration, Instant};
 
 use mimir_commands::shell::read_script;
 use mimir_core::command::{CommandProgram, ParsedProgram};
 
-/// Far more time than any of these texts needs, even on a busy machine and without optimisation.
+/// Far more time than any of these texts needs, even on a busy machine without optimization.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 fn script(text: &str) -> ParsedProgram {
@@ -75,7 +75,7 @@ fn parse_depth_and_length_are_limited() {
             );
         }
     }
-    // Each pair of nesting constructs.
+    // Every pair of nesting constructs.
     for outer in openers {
         for inner in openers {
             let text = format!("{outer}{inner}").repeat(6) + " ;; ) }";
@@ -102,7 +102,7 @@ fn parse_nested_groups_completely_or_reports_unknown() {
             let text = format!("{}ls{}", open.repeat(count), close.repeat(count));
             let read = script(&text);
             let has_ls = read.commands.iter().any(|one| one.program() == Some("ls"));
-            // `(((` is arithmetic to one of the parsers.
+            // One of the parsers reads `(((` as arithmetic.
             assert_eq!(
                 has_ls,
                 read.unknown.is_empty(),

@@ -1,4 +1,4 @@
-//! A pipeline with the tool `exec` that runs nothing, and returns the decision about a command.
+//! A pipeline with the tool `exec` that runs nothing, and only returns the decision about a command.
 
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
@@ -17,7 +17,7 @@ use mimir_core::{
 };
 use serde_json::{Value, json};
 
-/// The path at which commands see the workspace.
+/// Path of the workspace for commands.
 pub const ROOT: &str = "/home/me/work";
 
 /// A command runner that only parses programs.
@@ -32,7 +32,7 @@ impl CommandRunner for ParsingRunner {
     }
 }
 
-/// Ports that do nothing: every call fails, and every approval is refused.
+/// Ports without function: every call fails, and every approval is refused.
 struct IdlePorts;
 
 impl Backend for IdlePorts {
@@ -98,7 +98,7 @@ fn exec() -> Tool {
     )
 }
 
-/// Decides about commands with a pipeline that runs nothing.
+/// Returns decisions about commands, from a pipeline that runs nothing.
 pub struct DecisionTester {
     pipeline: Pipeline,
     runtime: tokio::runtime::Runtime,
@@ -155,7 +155,7 @@ impl DecisionTester {
         self.runtime.block_on(self.pipeline.explain(call)).unwrap()
     }
 
-    /// Returns the decision about a text.
+    /// Returns the decision about a shell text.
     pub fn decision(&self, command: &str) -> Decision {
         self.explain(json!({ "command": command }))
             .evaluation

@@ -1,4 +1,4 @@
-//! Expansions by the shell: braces, and loop variables, whose values are assumed only if nothing else can set them.
+//! Shell expansions: braces, and loop variables, whose values are assumed only if nothing else can set them.
 
 use mimir_commands::shell::read_script;
 use mimir_core::Decision::{Allow, Ask, Deny};
@@ -6,7 +6,7 @@ use mimir_core::command::{CommandProgram, ShellWord};
 
 use crate::kit::DecisionTester;
 
-/// Loops with which an agent searches files.
+/// Loops with which agents search files.
 const ALLOWED_LOOPS: &[&str] = &[
     "for f in *.rs; do grep -n TODO \"$f\"; done",
     "for f in a.rs b.rs; do echo \"== $f\"; head -5 \"$f\"; done",
@@ -26,7 +26,7 @@ const ALLOWED_LOOPS: &[&str] = &[
     "for f in *; do cat \"src/$f\" \"src/x-$f.rs\"; done",
 ];
 
-/// Loops that read or run something else than the values in them suggest.
+/// Loops that read or run something other than their values suggest.
 const UNSAFE_LOOPS: &[&str] = &[
     // Set by another command.
     "for f in a; do f=/etc/shadow; cat \"$f\"; done",
@@ -170,7 +170,7 @@ fn loop_nesting_does_not_multiply_commands() {
     let read = read_script(&CommandProgram::Script(text)).unwrap();
     assert!(
         read.commands.len() < 100,
-        "the body of the loop must not be repeated"
+        "the body of the loop was repeated"
     );
 }
 
@@ -188,7 +188,7 @@ fn words_of(text: &str) -> Option<Vec<String>> {
         .filter(|_| is_clear)
 }
 
-/// Braces that are literal, and braces that expand to a few plain words.
+/// Braces that are literal, or that expand to a few plain words.
 const CLEAR_BRACES: &[&str] = &[
     "@{u}..HEAD",
     "@{upstream}..",
@@ -216,7 +216,7 @@ const CLEAR_BRACES: &[&str] = &[
     "{a,,b}x",
 ];
 
-/// Braces that may expand to several words, and are not analyzed.
+/// Braces that may expand to several words and are not analyzed.
 const UNCLEAR_BRACES: &[&str] = &[
     "x{1..3}",
     "{a..c}",
@@ -255,7 +255,7 @@ fn brace_expansion_matches_bash() {
     for text in UNCLEAR_BRACES {
         assert!(words_of(&format!("cat {text}")).is_none(), "{text}");
     }
-    // All texts of this length, and shorter ones.
+    // All texts up to this length.
     let mut texts: Vec<String> = vec![String::new()];
     for index in 0..TEXT_COUNTS.iter().sum() {
         let extended = LETTERS.chars().map(|c| format!("{}{c}", texts[index]));
@@ -290,7 +290,7 @@ fn brace_expansion_matches_bash() {
     }
 }
 
-/// The letters of the texts, and the number of texts of each length except the longest.
+/// Letters of the texts, and the number of texts of each length except the longest.
 const LETTERS: &str = "{},.a";
 const TEXT_COUNTS: &[usize] = &[1, 5, 25, 125, 625];
 

@@ -1,4 +1,4 @@
-//! Parsing commands and deciding about them: commands that need approval, and attempts to get around it.
+//! Tests of parsing commands and deciding about them: commands that need approval, and attempts to bypass it.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot run has failed")]
 

@@ -1,5 +1,5 @@
-//! Read-only programs with arguments that make them read other files, or write and run something, as a review found
-//! them; and similar harmless commands that agents write every day.
+//! Read-only programs with arguments, found in a review, that make them read other files, write or run something; and
+//! similar harmless commands that agents use every day.
 
 use mimir_core::Decision::Allow;
 

@@ -1,11 +1,11 @@
-//! Ordinary commands, and the decision about each with empty settings and with an allow list.
+//! Ordinary commands, with the decision about each for empty settings and for an allow list.
 
 use mimir_core::Decision::{Allow, Ask, Deny};
 use serde_json::json;
 
 use crate::kit::DecisionTester;
 
-/// Commands with which an agent explores a project.
+/// Commands with which agents explore a project.
 pub const READS: &[&str] = &[
     "ls",
     "ls -la",
@@ -155,7 +155,7 @@ pub const READS: &[&str] = &[
     "hostname",
 ];
 
-/// Commands that ask a person once, with the pattern that "always" stores.
+/// Commands that need approval once, with the pattern that "always" stores.
 const OFFERED: &[(&str, &str)] = &[
     ("cargo test", "cargo test *"),
     ("cargo build --release", "cargo build *"),
@@ -197,7 +197,7 @@ const OFFERED: &[(&str, &str)] = &[
     ("bash build.sh", "bash build.sh *"),
 ];
 
-/// Commands that add files to the index, and options of `git add` that do more.
+/// Commands that add files to the index.
 const STAGES: &[&str] = &[
     "git add src",
     "git add .",
@@ -206,6 +206,7 @@ const STAGES: &[&str] = &[
     "git add -u && git status",
     "cd src && git add lib.rs",
 ];
+/// Options of `git add` that do more than that.
 const STAGES_MORE: &[&str] = &[
     "git add -f target",
     "git add -p",
@@ -222,7 +223,7 @@ const STAGES_MORE: &[&str] = &[
     "git add . && git commit -m x",
 ];
 
-/// Commands that ask each time, with the exact text.
+/// Commands that need approval each time, with the exact text.
 pub const ASKED: &[&str] = &[
     "echo x > README.md",
     "cat <<E > a.txt\nx\nE",

@@ -1,5 +1,5 @@
-//! A connection for a foreign program: checked like a request with the method `CONNECT`, and supervised by its bytes,
-//! since its content is encrypted by the program.
+//! Tunnel of a foreign program: authorized like a request with the method `CONNECT`, then monitored byte by byte, since
+//! the program encrypts the content.
 
 use std::future::Future;
 use std::io;
@@ -30,21 +30,21 @@ mod records;
 /// Buffer size in bytes, for each direction.
 const CHUNK_BYTES: usize = 16 << 10;
 
-/// Bytes that the program may send through a tunnel before it is authorized once more: requests for pages are smaller,
+/// Bytes that the program may send through a tunnel before the tunnel is authorized again: page requests are smaller,
 /// uploads are larger.
 const REAUTHORIZE_AFTER: u64 = 16 << 10;
 
-/// The first bytes of a TLS connection: a handshake record of version 3.
+/// First bytes of a TLS connection: a handshake record of version 3.
 const TLS_PREFIX: [u8; 2] = [0x16, 0x03];
 
-/// The bytes that the client sent before anything was forwarded, and the filter for the rest.
+/// The start of a tunnel: the bytes received so far, not forwarded yet, and the filters for the rest.
 pub(crate) struct TunnelStart {
     first_bytes: Vec<u8>,
     client: ClientRecordFilter,
     server: ServerRecordFilter,
 }
 
-/// A connection to an authorized host.
+/// Connection to an authorized host.
 pub(crate) struct Tunnel {
     stream: TcpStream,
     client: HttpClient,
@@ -74,7 +74,7 @@ impl HttpClient {
             .authorize(outbound)
             .await
             .map_err(Error::Denied)?;
-        // The approval may have taken an hour.
+        // An approval can take an hour, and the policy may have changed meanwhile.
         self.authorizer.reload_policy();
         let current = self.shared.guard.current();
         check_verdict(current.policy.judge(&target, method.as_str()), permit)?;
@@ -105,8 +105,8 @@ impl HttpClient {
 }
 
 impl Tunnel {
-    /// Reads the ClientHello of the client, and refuses one for another host than that of the tunnel. Forwards nothing
-    /// before that: in TLS the server does not send first. Reads nothing if the client ends at once.
+    /// Reads the client's ClientHello, and fails if it asks for another host than that of the tunnel. Forwards nothing
+    /// before that: in TLS, the server never sends first. Succeeds without a ClientHello if the client closes at once.
     pub(crate) async fn read_client_hello(
         &self,
         client_io: &mut (impl AsyncRead + Unpin),
@@ -135,9 +135,10 @@ impl Tunnel {
                 let checked = start.client.check(bytes);
                 checked.map_err(|why| violation_error(&self.authorized.target, why))?;
                 if count == 0 {
-                    return match start.first_bytes.is_empty() {
-                        true => Ok(()),
-                        false => Err(Error::ClearTunnel(host_and_port(&self.authorized.target))),
+                    return if start.first_bytes.is_empty() {
+                        Ok(())
+                    } else {
+                        Err(Error::ClearTunnel(host_and_port(&self.authorized.target)))
                     };
                 }
             }
@@ -148,8 +149,8 @@ impl Tunnel {
         Ok(start)
     }
 
-    /// Relays bytes in both directions until both sides have ended or a bound is hit: time, silence, size, non-TLS
-    /// data, or a policy that no longer allows the connection.
+    /// Relays bytes in both directions until both sides have closed. Fails on non-TLS data, when a limit of time,
+    /// silence or size is exceeded, or when the policy no longer allows the connection.
     pub(crate) async fn relay(
         mut self,
         start: TunnelStart,
@@ -189,7 +190,7 @@ impl Tunnel {
     }
 }
 
-/// Returns the error for a tunnel to this host that violates its rules.
+/// Converts a violation of the rules of a tunnel into an error.
 fn violation_error(target: &RequestTarget, why: TunnelViolation) -> Error {
     let host = host_and_port(target);
     match why {
@@ -200,7 +201,7 @@ fn violation_error(target: &RequestTarget, why: TunnelViolation) -> Error {
         },
         TunnelViolation::Name(None) => Error::TunnelName {
             host,
-            requested: "no host (it has no server name)".to_owned(),
+            requested: "no host (the ClientHello has no server name)".to_owned(),
         },
     }
 }
@@ -209,7 +210,7 @@ fn host_and_port(target: &RequestTarget) -> String {
     format!("{}:{}", target.host(), target.port())
 }
 
-/// Supervises both directions of a tunnel.
+/// Enforces the limits and the policy in both directions of a tunnel.
 struct TunnelWatch<'a> {
     client: &'a HttpClient,
     between: Duration,
@@ -218,8 +219,8 @@ struct TunnelWatch<'a> {
 }
 
 impl TunnelWatch<'_> {
-    /// Relays bytes in one direction until its end. The tunnel is authorized once more beyond `reauthorize_after`
-    /// bytes.
+    /// Relays bytes in one direction until its end. Authorizes the tunnel again once more than `reauthorize_after`
+    /// bytes have passed.
     async fn relay_one_way(
         &self,
         mut from: impl AsyncRead + Unpin,
@@ -253,8 +254,7 @@ impl TunnelWatch<'_> {
         }
     }
 
-    /// Runs an operation until it completes. Fails at the deadline, or if both directions have been silent for too
-    /// long.
+    /// Runs an operation to completion. Fails at the deadline, or if both directions have been silent for too long.
     async fn with_timeout<T>(&self, work: impl Future<Output = io::Result<T>>) -> Result<T, Error> {
         let mut work = pin!(work);
         loop {
@@ -280,7 +280,8 @@ impl TunnelWatch<'_> {
         }
     }
 
-    /// Authorizes a tunnel again when much is sent through it, unless a person has approved it when it was opened.
+    /// Authorizes a tunnel again after much has been sent through it. A tunnel to an unlisted host needs no second
+    /// check: a person approved it when it was opened.
     async fn authorize_upload(&self) -> Result<(), Error> {
         let (target, method, permit) = {
             let state = self.state.lock();
@@ -308,7 +309,7 @@ impl TunnelWatch<'_> {
         authorized.map(|_| ()).map_err(Error::Denied)
     }
 
-    /// Checks that the current policy allows the connection.
+    /// Checks that the current policy still allows the connection.
     fn recheck_policy(&self) -> Result<(), Error> {
         self.client.authorizer.reload_policy();
         self.state.lock().0.recheck_policy()

@@ -55,7 +55,7 @@ async fn decode_supports_every_offered_coding() {
         let body = unpack_as(coding, packed, RequestLimits::default()).await;
         assert_eq!(body.unwrap(), text, "{coding}");
     }
-    // The output of `brotli`; its encoder is not a dependency.
+    // Output of the `brotli` tool; its encoder is not a dependency.
     let packed = b"\x0b\x02\x80hello\x03".to_vec();
     assert_eq!(
         unpack_as("br", packed, RequestLimits::default())
@@ -114,7 +114,7 @@ async fn decode_invalid_data_is_an_error() {
         assert_eq!(error.kind(), "invalid-encoding", "{coding}");
         assert!(error.to_string().contains(message), "{coding}: {error}");
     }
-    // Without a body nothing is compressed: the response to HEAD.
+    // An empty body is not compressed: the response to HEAD.
     assert_eq!(
         unpack_as("gzip", vec![], RequestLimits::default())
             .await

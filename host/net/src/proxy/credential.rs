@@ -1,7 +1,8 @@
-//! The password of one proxy: 128 random bits, sent by the program with each request (RFC 7617).
+//! Password of one proxy: 128 random bits, sent by the program with each request (RFC 7617).
 //!
-//! Programs print it, bare, in a URL or in a header. The rule `mimir-proxy-password` of redaction recognizes it by its
-//! form: the user and the prefix are 18 bytes, so that their base64 form is the beginning of each header as well.
+//! Programs print the password: bare, in a URL or in a header. The redaction rule `mimir-proxy-password` recognizes it
+//! by its form. User, colon and prefix together are 18 bytes, a multiple of three, so that the base64 form also has a
+//! fixed beginning.
 
 use std::sync::Arc;
 
@@ -10,13 +11,13 @@ use base64::engine::general_purpose::STANDARD;
 use http::header::{HeaderMap, PROXY_AUTHORIZATION};
 use subtle::ConstantTimeEq as _;
 
-/// The user name. Programs send a password only along with one.
+/// User name. Programs send a password only together with a user name.
 const USER: &str = "mimir";
 
-/// The beginning of every password.
+/// Prefix of every password.
 const PREFIX: &str = "mimir_proxy_";
 
-/// The password of one proxy. It is `None` without a source of random numbers, and then every request is refused.
+/// Password of one proxy. `None` if no random numbers are available; every request is refused then.
 #[derive(Clone)]
 pub(super) struct Credential(Option<Arc<str>>);
 
@@ -27,18 +28,20 @@ impl Credential {
         let random = rustls::crypto::ring::default_provider().secure_random;
         let filled = random.fill(&mut bytes);
         if filled.is_err() {
-            tracing::error!("no random numbers: programs cannot use their proxy");
+            tracing::error!(
+                "cannot create a proxy password, since no random numbers are available: commands cannot reach the network"
+            );
         }
         Self(filled.ok().map(|()| password(bytes)))
     }
 
-    /// Returns it as the user and the password of a URL.
+    /// Returns `user:password`, as used in URLs and in basic authentication.
     pub(super) fn userinfo(&self) -> String {
         let password = self.0.as_deref().unwrap_or_default();
         format!("{USER}:{password}")
     }
 
-    /// Returns true if the headers of a request have it.
+    /// Returns true if the headers of a request contain this credential.
     pub(super) fn is_in(&self, headers: &HeaderMap) -> bool {
         let value = headers
             .get(PROXY_AUTHORIZATION)
@@ -56,7 +59,7 @@ impl Credential {
 
 const BASIC: &[u8] = b"Basic ";
 
-/// Writes random bytes as a password.
+/// Formats random bytes as a password.
 fn password(random: [u8; 16]) -> Arc<str> {
     format!("{PREFIX}{:032x}", u128::from_be_bytes(random)).into()
 }
@@ -97,8 +100,8 @@ mod tests {
     }
 
     #[test]
-    fn credential_is_masked_in_every_form_that_programs_print() {
-        // The form decides and not the random bytes: also those that look like a placeholder or a word.
+    fn credential_is_redacted_in_every_printed_form() {
+        // Redaction depends on the form and not on the random bytes, even if they look like a placeholder or a word.
         let bytes = (0..=u8::MAX).map(|byte| [byte; 16]);
         let mix = |byte: u8| u128::from(byte) * 0x0001_2345_6789_abcd_efed_cba9_8765_4321;
         let steps = (0..=u8::MAX).map(|byte| mix(byte).to_be_bytes());
@@ -122,7 +125,7 @@ mod tests {
             ] {
                 let mut masked = text.clone();
                 mimir_core::redact::Redactor::new().mask_text(&mut masked);
-                // Half of it must not be readable either.
+                // Not even half of the secret may be readable.
                 let half = &secret[secret.len() / 2..];
                 assert!(!masked.contains(half), "{text}: {masked}");
             }

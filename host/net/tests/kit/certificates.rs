@@ -9,7 +9,7 @@ use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 use tempfile::TempDir;
 
-/// A CA that signs certificates, and its certificate file.
+/// A CA with its certificate file.
 pub struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     folder: TempDir,
@@ -28,7 +28,7 @@ impl Authority {
         Self { issuer, folder }
     }
 
-    /// Returns its certificate as a PEM file.
+    /// Returns the path of the CA certificate, a PEM file.
     pub fn file(&self) -> PathBuf {
         self.folder.path().join("ca.pem")
     }
@@ -38,7 +38,7 @@ impl Authority {
         self.folder.path()
     }
 
-    /// Returns roots that trust it.
+    /// Returns roots that trust this CA.
     pub fn roots(&self) -> TlsRoots {
         TlsRoots::with_extra(&[self.file()]).unwrap()
     }
@@ -48,7 +48,7 @@ impl Authority {
         self.server_of(names, protocols, |_| ())
     }
 
-    /// Like [`Self::server`], with a certificate that the test can change.
+    /// Returns a configuration like [`Self::server`], with a certificate that the test can change.
     pub fn server_of(
         &self,
         names: &[&str],

@@ -1,4 +1,4 @@
-//! Servers, resolvers and clients of the tests.
+//! Servers, resolvers and clients for the tests.
 
 mod certificates;
 mod names;
@@ -20,7 +20,7 @@ pub use certificates::Authority;
 pub use names::Names;
 pub use site::{Answer, Site, answer, text};
 
-/// Rules that allow these hosts, and otherwise the defaults.
+/// Returns rules that allow these hosts, with defaults otherwise.
 pub fn allow_hosts(hosts: &[&str]) -> NetworkRules {
     let entry = |host: &&str| AllowedHost::from(host.parse::<HostPattern>().unwrap());
     NetworkRules {
@@ -29,7 +29,7 @@ pub fn allow_hosts(hosts: &[&str]) -> NetworkRules {
     }
 }
 
-/// Rules that allow every host, including names that resolve to loopback: for tests about something else.
+/// Returns rules that allow every host, including names that resolve to loopback, for tests of other features.
 pub fn allow_all() -> NetworkRules {
     NetworkRules {
         mode: NetworkMode::Any,
@@ -47,13 +47,13 @@ pub fn pin_to_loopback(mut rules: NetworkRules, name: &str) -> NetworkRules {
     rules
 }
 
-/// Returns a client without an authorizer, whose names resolve as `names` defines.
+/// Returns a client without an authorizer, with names resolved by `names`.
 pub fn client_with(rules: NetworkRules, names: &Arc<Names>, limits: RequestLimits) -> HttpClient {
     let guard = Arc::new(PolicyGuard::new(NetworkPolicy::new(rules)));
     guarded(guard, names, limits, TlsRoots::default())
 }
 
-/// Like [`client_with`], under the guard of the test.
+/// Returns a client like [`client_with`], under the test's guard.
 pub fn guarded(
     guard: Arc<PolicyGuard>,
     names: &Arc<Names>,
@@ -64,7 +64,7 @@ pub fn guarded(
     HttpClient::new(guard, Arc::new(PolicyOnly), roots, limits, Some(names))
 }
 
-/// Returns a client without names.
+/// Returns a client that cannot resolve any name.
 pub fn client(rules: NetworkRules) -> HttpClient {
     client_with(rules, &Names::none(), RequestLimits::default())
 }
@@ -80,7 +80,7 @@ pub async fn fetch(client: &HttpClient, url: &str) -> Result<FetchedResponse, Er
     client.fetch(request.unwrap()).await
 }
 
-/// Returns the kind of the failure.
+/// Returns the kind of the error, or an empty text on success.
 pub async fn kind(client: &HttpClient, url: &str) -> &'static str {
     match fetch(client, url).await {
         Ok(_) => "",

@@ -1,4 +1,4 @@
-//! A resolver whose answers the test defines.
+//! A resolver with answers defined by the test.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,7 +9,7 @@ use mimir_core::backend::BoxFuture;
 use mimir_net::Resolver;
 use parking_lot::Mutex;
 
-/// Names, each with its successive answers; the last one is repeated.
+/// Resolver with successive answers for each name; the last one is repeated.
 #[derive(Default)]
 pub struct Names {
     answers: Mutex<BTreeMap<String, Vec<Vec<IpAddr>>>>,
@@ -22,7 +22,7 @@ impl Names {
         Self::of(&[])
     }
 
-    /// Returns a resolver for these names: answers are separated by `;`, the addresses of one answer by spaces.
+    /// Returns a resolver for these names. Answers are separated by `;`, the addresses of an answer by spaces.
     pub fn of(names: &[(&str, &str)]) -> Arc<Self> {
         let address = |text: &str| text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
         let answer = |text: &str| text.split_whitespace().map(address).collect();

@@ -30,12 +30,12 @@ pub struct Site {
 
 pub type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
-/// Returns a response with a text.
+/// Returns a response with this text.
 pub fn text(body: &'static str) -> Answer {
     Response::new(Full::from(body).boxed_unsync())
 }
 
-/// Returns the bytes of a plain response, optionally with more header lines; each ends with CRLF.
+/// Returns a plain response as text, optionally with further header lines, each ending with CRLF.
 pub fn answer(status: &str, headers: &str, body: &str) -> String {
     let length = body.len();
     format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n{headers}\r\n{body}")
@@ -48,7 +48,7 @@ impl Drop for Site {
 }
 
 impl Site {
-    /// Starts a server that handles each connection as the test defines.
+    /// Starts a server that handles each connection with the function of the test.
     pub async fn of<F: Future<Output = ()> + Send + 'static>(
         handle: impl Fn(TcpStream) -> F + Send + 'static,
     ) -> Self {
@@ -77,8 +77,8 @@ impl Site {
         }
     }
 
-    /// Starts a server that answers each request with the bytes that `answer` returns for its head. Requests have no
-    /// bodies here, or short ones.
+    /// Starts a server that answers each request with the text that `answer` returns for its head. Requests must have a
+    /// short body or none.
     pub async fn respond_with(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
         let answer = Arc::new(answer);
         Self::with_log(move |mut stream, log| {
@@ -115,7 +115,7 @@ impl Site {
         .await
     }
 
-    /// Starts a hyper server over TLS, with the protocol that was negotiated.
+    /// Starts a hyper server over TLS, which uses the negotiated protocol.
     pub async fn https<F: Future<Output = Answer> + Send + 'static>(
         config: Arc<ServerConfig>,
         handle: impl Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
@@ -145,7 +145,7 @@ impl Site {
         .await
     }
 
-    /// Returns the number of connections so far.
+    /// Returns the number of connections accepted so far.
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
@@ -155,18 +155,18 @@ impl Site {
         self.request_heads.lock().clone()
     }
 
-    /// Returns a URL of this server by its address.
+    /// Returns a URL of this server with its address.
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    /// Returns a URL of this server by a name.
+    /// Returns a URL of this server with another scheme and name.
     pub fn named(&self, origin: &str, path: &str) -> String {
         format!("{origin}:{}{path}", self.address.port())
     }
 }
 
-/// Reads the next request of a connection: its head, and its body if it is short.
+/// Reads the next request of a connection: its head, and a short body if there is one.
 async fn head(stream: &mut TcpStream) -> Option<String> {
     let mut read = Vec::new();
     let mut buffer = [0; 4096];

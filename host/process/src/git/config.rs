@@ -1,32 +1,32 @@
-//! The settings of a repository, read as git does, with the files that they include.
+//! Parser for the settings of a repository, read as git does, including the files that they include.
 //!
-//! Conditions of `includeIf` are taken for true: the result is only used to switch programs off and to look settings
-//! up by name.
+//! Conditions of `includeIf` are assumed to be true: the result is only used to disable programs and to look up
+//! settings by name.
 
 use std::path::{Path, PathBuf};
 
 use super::index::ObjectHash;
 use crate::run::workspace_guard::read_regular_file;
 
-/// The maximum size of a settings file in bytes.
+/// Maximum size of a settings file in bytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// Maximum number of files read for one repository: git itself stops at ten levels.
+/// Maximum number of files to read for one repository. Git itself limits the depth of includes to ten levels.
 const MAX_FILES: usize = 32;
 
-/// A setting.
+/// A git setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct GitSetting {
     /// The name of the section, in lower case.
     pub(super) section: String,
-    /// The name of the subsection, as it is written.
+    /// The name of the subsection, as written.
     pub(super) subsection: Option<String>,
     /// The name of the key, in lower case.
     pub(super) key: String,
     pub(super) value: String,
 }
 
-/// The settings of a repository, in order.
+/// Settings of a repository, in file order.
 #[derive(Debug, Default)]
 pub(crate) struct GitConfig(Vec<GitSetting>);
 
@@ -36,8 +36,8 @@ impl GitConfig {
         Self(parse(text))
     }
 
-    /// Reads the settings of the repository with this `.git` folder, which may be one of a linked worktree. Included
-    /// files count where they are below `root`, its working tree, or in its own folder.
+    /// Reads the settings of the repository with this `.git` folder, which may belong to a linked worktree. Included
+    /// files count only if they are below `root`, the working tree, or in the repository's own folder.
     pub(super) fn read_repository(git: &Path, root: &Path) -> Self {
         let common = read_regular_file(&git.join("commondir"), 4096)
             .and_then(|bytes| String::from_utf8(bytes).ok())
@@ -68,12 +68,12 @@ impl GitConfig {
         Self(settings)
     }
 
-    /// All settings.
+    /// Returns all settings.
     pub(super) fn entries(&self) -> &[GitSetting] {
         &self.0
     }
 
-    /// The value of a setting without a subsection.
+    /// Returns the last value of a setting without a subsection.
     pub(crate) fn value(&self, section: &str, key: &str) -> Option<&str> {
         let is_match = |entry: &&GitSetting| {
             entry.section == section && entry.subsection.is_none() && entry.key == key
@@ -82,7 +82,7 @@ impl GitConfig {
         Some(&setting.value)
     }
 
-    /// The hash function of its objects and its index.
+    /// Returns the hash function of the repository's objects and index.
     pub(super) fn object_hash(&self) -> ObjectHash {
         match self.value("extensions", "objectformat") {
             Some(format) if format.eq_ignore_ascii_case("sha256") => ObjectHash::Sha256,
@@ -119,12 +119,12 @@ fn parse(text: &str) -> Vec<GitSetting> {
     settings
 }
 
-/// Parses a section header after its opening bracket. Returns the section and the subsection, and the rest of the line.
+/// Parses a section header after its opening bracket. Returns the section, the subsection, and the rest of the line.
 fn parse_section_header(rest: &str) -> Option<((String, Option<String>), &str)> {
     let end = rest.find([']', '"'])?;
     let name = rest.get(..end)?.trim();
     if rest[end..].starts_with(']') {
-        // `[section.sub]` is an old form, whose subsection is in lower case.
+        // In the old form `[section.sub]`, the subsection is in lower case.
         let (section, sub) = match name.split_once('.') {
             Some((section, sub)) => (section, Some(sub.to_ascii_lowercase())),
             None => (name, None),
@@ -148,7 +148,7 @@ fn parse_section_header(rest: &str) -> Option<((String, Option<String>), &str)> 
     None
 }
 
-/// Removes the quotes of a value, and the comment after it.
+/// Removes the quotes of a value, and a comment after it.
 fn unquote(value: &str) -> String {
     let mut text = String::new();
     let (mut quoted, mut letters) = (false, value.trim().chars());
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn config_follows_includes_of_the_checkout_and_no_others() {
+    fn config_follows_includes_within_the_checkout_only() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap().join("work");
         let git = root.join(".git");
@@ -220,10 +220,10 @@ mod tests {
         .unwrap();
         std::fs::write(folder.path().join("outside"), "[man \"o\"]\ncmd = y\n").unwrap();
         let config = GitConfig::read_repository(&git, &root);
-        let has = |name: &str| {
+        let has_subsection = |name: &str| {
             let mut entries = config.entries().iter();
             entries.any(|entry| entry.subsection.as_deref() == Some(name))
         };
-        assert!(has("x") && !has("o"));
+        assert!(has_subsection("x") && !has_subsection("o"));
     }
 }

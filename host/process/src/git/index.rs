@@ -1,11 +1,11 @@
-//! The index of a repository: the size and time that it stores for each file.
+//! Parser for the index of a repository: the size and time stored for each file.
 //!
-//! Git takes a file for unchanged, without reading it, if its size and time are those of the index, unless the index
-//! is no newer than the file ("racy"). Racy entries of hidden files get another time: in the sandbox their stand-ins
-//! have it, and outside git compares the content once more, as after any `touch`. This changes nothing that git obeys
-//! or a person sees, so it need not be undone.
+//! Git treats a file as unchanged, without reading it, if its size and time match the index, unless the index is no
+//! newer than the file ("racy"). Racy entries of hidden files get another time: in the sandbox, their stand-ins have
+//! this time; outside, git compares the content once more, as after any `touch`. This changes nothing that git obeys or
+//! a person sees, so it need not be undone.
 //!
-//! The index is replaced as git does it: with its lock held, and only if no other process holds it.
+//! The index is replaced as git does it: only while holding its lock, which no other process may hold.
 
 #![cfg_attr(
     not(target_os = "linux"),
@@ -23,13 +23,13 @@ use sha2::{Digest as _, Sha256};
 
 use crate::run::workspace_guard::read_regular_file;
 
-/// Maximum number of bytes read from an index: more than a million files.
+/// Maximum size in bytes of an index: enough for more than a million files.
 const MAX_INDEX_BYTES: u64 = 256 << 20;
 
-/// The modification time given to racy entries, in seconds: no index is that old.
+/// Modification time for racy entries, in seconds: no index is that old.
 const SETTLED_TIME: u32 = 1;
 
-/// The hash function of objects and of the index.
+/// Hash function of objects and of the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ObjectHash {
     Sha1,
@@ -57,7 +57,7 @@ impl ObjectHash {
     }
 }
 
-/// The index entry of a file.
+/// File state in an index entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct IndexStat {
     pub(super) size: u32,
@@ -66,19 +66,19 @@ pub(super) struct IndexStat {
     pub(super) executable: bool,
 }
 
-/// An entry, with the fields that are needed here.
+/// An index entry, with the required fields.
 #[derive(Debug)]
 struct GitIndexEntry {
-    /// The offset at which it begins.
+    /// The offset of the entry.
     offset: usize,
     path: String,
     stat: IndexStat,
-    /// True if its blob is empty: the size 0 means that then, and otherwise that git has to compare.
+    /// True if the blob is empty. Otherwise, a size of 0 means that git has to compare the content.
     empty: bool,
 }
 
 impl GitIndexEntry {
-    /// Returns true if git would read the file although its size and time are these.
+    /// Returns true if git would read the file even if its size and time match.
     fn is_racy(&self, index_modified: u64) -> bool {
         let smudged = self.stat.size == 0 && !self.empty;
         smudged || u64::from(self.stat.modified) >= index_modified
@@ -98,7 +98,7 @@ pub(super) struct GitIndex {
 }
 
 impl GitIndex {
-    /// Reads the entries of regular files for which `wanted` returns true from the index in `git`. Racy entries are
+    /// Reads the entries of regular files for which `wanted` returns true, from the index in `git`. Racy entries are
     /// written back with another time; if that fails, they are returned unchanged.
     pub(super) fn read(
         git: &Path,
@@ -130,17 +130,17 @@ fn modified_seconds(path: &Path) -> Option<u64> {
     Some(since.as_secs())
 }
 
-/// The sizes in bytes of the header, and of the fields before the object id of an entry.
+/// Sizes in bytes of the header, and of the fields before the object id of an entry.
 const HEADER_BYTES: usize = 12;
 const FIELDS_BYTES: usize = 40;
 
-/// The offsets of fields in an entry.
+/// Offsets of fields in an entry.
 const MODIFIED_OFFSET: usize = 8;
 const MODIFIED_NANOS_OFFSET: usize = 12;
 const MODE_OFFSET: usize = 24;
 const SIZE_OFFSET: usize = 36;
 
-/// Flags of an entry: its stage, and whether there are more flags.
+/// Flags of an entry: its stage, and the presence of more flags.
 const STAGE: u16 = 0x3000;
 const EXTENDED: u16 = 0x4000;
 
@@ -192,7 +192,7 @@ fn parse_entries(
         let end = name_at + length;
         let next = match version {
             4 => end + 1,
-            // Zeros follow, at least one, up to a multiple of eight.
+            // At least one zero follows, up to a multiple of eight.
             _ => offset + (end - offset) / 8 * 8 + 8,
         };
         let mode = u32_at(bytes, offset + MODE_OFFSET)?;
@@ -218,7 +218,7 @@ fn parse_entries(
     Some(entries)
 }
 
-/// Decodes a number of version 4. Returns it with the offset behind it.
+/// Decodes a variable-length number of version 4. Returns the number and the offset after it.
 fn varint(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
     let mut byte = *bytes.get(at)?;
     let mut value = usize::from(byte & 0x7f);
@@ -230,7 +230,7 @@ fn varint(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
     Some((value, at + 1))
 }
 
-/// Returns the index with these entries settled, and a new checksum.
+/// Returns the index with these entries and a new checksum.
 fn patch_index(mut bytes: Vec<u8>, hash: ObjectHash, entries: &[GitIndexEntry]) -> Option<Vec<u8>> {
     for entry in entries {
         for (field_offset, value) in [
@@ -253,8 +253,8 @@ fn patch_index(mut bytes: Vec<u8>, hash: ObjectHash, entries: &[GitIndexEntry]) 
     Some(bytes)
 }
 
-/// Gives racy entries another time, and writes the index. The index file keeps its own time: for all other entries it
-/// decides whether git has to read them.
+/// Gives racy entries another time, and writes the index. The index file keeps its own time, since git compares it with
+/// all other entries.
 #[cfg(target_os = "linux")]
 fn settle(
     git: &Path,
@@ -276,7 +276,7 @@ fn settle(
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mode = Mode::from_raw_mode(meta.mode() & 0o666);
     let lock = openat(&folder, c"index.lock", flags, mode).ok()?;
-    // The lock is held: from here on no other process changes the index.
+    // While the lock is held, no other process changes the index.
     let write = || {
         let meta = path.symlink_metadata().ok()?;
         let modified = modified_seconds(&path)?;
@@ -296,13 +296,13 @@ fn settle(
     };
     let written = write();
     if written.is_none() {
-        // The lock is ours, and git would wait for it.
+        // Git would wait for this process's lock.
         let _ = unlinkat(&folder, c"index.lock", AtFlags::empty());
     }
     written
 }
 
-/// Hidden files are covered by mounts on Linux only.
+/// Returns `None`: only Linux covers hidden files with mounts.
 #[cfg(not(target_os = "linux"))]
 fn settle(_: &Path, _: ObjectHash, _: &dyn Fn(&str) -> bool) -> Option<Vec<GitIndexEntry>> {
     None
@@ -314,7 +314,7 @@ mod tests {
     use super::*;
     use crate::git::run_git as git;
 
-    /// A repository with files in one of the formats.
+    /// Creates a repository with files, in one of the formats.
     fn repository(format: &str, version: &str) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         let at = folder.path();
@@ -379,7 +379,10 @@ mod tests {
         std::fs::write(dir.join("index.lock"), "").unwrap();
         assert!(GitIndex::read(&dir, ObjectHash::Sha1, &is_hidden).is_some());
         assert_eq!(std::fs::read(dir.join("index")).unwrap(), before);
-        assert!(dir.join("index.lock").exists(), "another process holds it");
+        assert!(
+            dir.join("index.lock").exists(),
+            "the lock of another process was removed"
+        );
     }
 
     #[test]

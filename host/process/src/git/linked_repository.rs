@@ -1,9 +1,9 @@
-//! Workspaces whose repository is elsewhere: linked worktrees and submodules, in which `.git` is a file with its path.
+//! Workspaces with a repository elsewhere: linked worktrees and submodules, in which `.git` is a file with its path.
 //!
-//! Such a file may come from a stranger, and its target is mounted for commands and writable. So it is followed only
-//! if the repository itself lists this workspace as its worktree, all of it belongs to this user, and the folder is
-//! named like a repository: an unpacked archive can make any folder look like one. In all other cases a person
-//! decides, with `sandbox.bindMounts`.
+//! Such a file may come from an untrusted source, and its target is mounted writable for commands. So it is followed
+//! only if the repository itself lists this workspace as its worktree, belongs entirely to this user, and has the name
+//! of a repository: an unpacked archive can make any folder look like one. In all other cases, the user decides with
+//! `sandbox.bindMounts`.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ use super::config::GitConfig;
 use crate::run::workspace_guard::read_regular_file;
 use crate::sandbox::{CommandSpec, HostMount};
 
-/// Maximum number of bytes of a `.git` file: a path.
+/// Maximum size in bytes of a `.git` file, which contains a path.
 const MAX_LINK_BYTES: u64 = 8192;
 
-/// Mounts the repository of the workspace for a command, if it is elsewhere. The command must see the whole workspace,
-/// and a mount of the repository by a person takes precedence.
+/// Mounts the repository of the workspace for a command, if it is elsewhere. Does nothing if the command sees only a
+/// part of the workspace, or if the user has configured an overlapping mount.
 pub(crate) fn show_repository(spec: &mut CommandSpec) {
     let whole = spec
         .visible_parts
@@ -43,7 +43,7 @@ pub(crate) fn show_repository(spec: &mut CommandSpec) {
     spec.mounts.extend(mounts);
 }
 
-/// Returns the target of a file `.git`.
+/// Returns the target of a `.git` file.
 pub(super) fn link_target(file: &Path) -> Option<PathBuf> {
     let bytes = read_regular_file(file, MAX_LINK_BYTES)?;
     let text = String::from_utf8(bytes).ok()?;
@@ -53,7 +53,7 @@ pub(super) fn link_target(file: &Path) -> Option<PathBuf> {
     file.parent()?.join(to).canonicalize().ok()
 }
 
-/// A repository elsewhere that lists the workspace as its own.
+/// A repository elsewhere that lists the workspace as its worktree.
 #[derive(Debug, PartialEq, Eq)]
 enum LinkedRepository {
     /// The common folder of all worktrees, and the folder of this worktree in it.
@@ -123,8 +123,8 @@ impl LinkedRepository {
         }
     }
 
-    /// In a repository with worktrees, the folders of the others are read-only: a command that changed them, as `git
-    /// worktree prune` does where no other worktree can be seen, would break them.
+    /// Returns the mounts of the repository. The folders of other worktrees are read-only: a command that changes them,
+    /// such as `git worktree prune` without access to these worktrees, would break them.
     fn mounts(&self, writable: bool) -> Vec<HostMount> {
         let mount = |path: &Path, writable| HostMount {
             writable,
@@ -147,7 +147,7 @@ impl LinkedRepository {
     }
 }
 
-/// Returns true if git takes a path for a repository, by its name and its content.
+/// Returns true if a path is a repository by its name and its content.
 fn is_repository(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     let has_repository_name = name.is_some_and(|name| name.ends_with(".git") || name == ".bare");
@@ -161,7 +161,7 @@ fn has_repository_files(path: &Path) -> bool {
         && folders.iter().all(|name| is_own(&path.join(name), true))
 }
 
-/// Returns true for a file or a folder that belongs to this user, is not a link, and is not writable by everyone.
+/// Returns true for a file or folder that belongs to this user, is not a link, and is not writable by everyone.
 fn is_own(path: &Path, folder: bool) -> bool {
     path.symlink_metadata().is_ok_and(|meta| {
         let kind = if folder {
@@ -181,7 +181,7 @@ mod tests {
 
     use crate::git::run_git as git;
 
-    /// A repository with a worktree and a submodule.
+    /// Creates a repository with a worktree and a submodule.
     fn repository() -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let at = folder.path().canonicalize().unwrap();
@@ -224,7 +224,7 @@ mod tests {
             [(common.join("modules/sub"), true)]
         );
         assert!(mounts_of(&at.join("main")).is_empty());
-        // A mount by a person takes precedence.
+        // A configured mount takes precedence.
         let mut spec =
             CommandSpec::new(CommandProgram::Vector(vec!["true".into()]), at.join("tree"));
         spec.mounts.push(HostMount::read_only(&common));
@@ -254,12 +254,12 @@ mod tests {
             fs::write(work.join(".git"), format!("gitdir: {}\n", to.display())).unwrap();
             mounts_of(&work)
         };
-        // The repository does not know this workspace.
+        // The repository does not list this workspace.
         assert!(mounts_for_link_to(&common.join("worktrees/tree")).is_empty());
         assert!(mounts_for_link_to(&common.join("modules/sub")).is_empty());
         assert!(mounts_for_link_to(&common).is_empty());
         assert!(mounts_for_link_to(Path::new("/etc")).is_empty());
-        // An archive that was unpacked next to other files, and that names this workspace.
+        // An unpacked archive that refers to this workspace.
         let home = at.join("home");
         fs::create_dir_all(home.join("worktrees/x")).unwrap();
         for name in ["objects", "refs"] {
@@ -276,13 +276,13 @@ mod tests {
         let back = format!("{}\n", at.join("work/.git").display());
         fs::write(home.join("worktrees/x/gitdir"), back).unwrap();
         assert!(mounts_for_link_to(&home.join("worktrees/x")).is_empty());
-        // With this name it is a repository.
+        // With this name, the folder is a repository.
         fs::rename(&home, at.join("home.git")).unwrap();
         assert_eq!(
             mounts_for_link_to(&at.join("home.git/worktrees/x")).len(),
             3
         );
-        // With a link on the path to the file itself.
+        // The `.git` file is a symbolic link.
         let work = at.join("work");
         fs::rename(work.join(".git"), at.join("file")).unwrap();
         std::os::unix::fs::symlink("../file", work.join(".git")).unwrap();

@@ -1,11 +1,11 @@
-//! Stand-ins for hidden files and folders: unreadable, and with the least effect on programs that walk a tree.
+//! Stand-ins for hidden files and folders: unreadable, but with the least effect on programs that walk a tree.
 //!
 //! - A tracked file becomes an unreadable file, with the size and time that git expects.
 //! - Any other file becomes a socket without a listener: opening it fails with "Permission denied" as for a file, but
 //!   `tar` and `cp -r` continue.
-//! - A folder with tracked files holds their stand-ins, and is otherwise empty.
+//! - A folder with tracked files contains their stand-ins, and nothing else.
 //!
-//! They are stored in one folder of this user, named by their content, so that waiting containers can be reused.
+//! They are stored in one folder of this user, named by their content, so that prepared containers can be reused.
 
 use std::fs::{self, DirBuilder, File, FileTimes, OpenOptions, Permissions};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -18,11 +18,11 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use super::index::IndexStat;
 
-/// A folder that only this user can access.
+/// Folder of stand-ins, accessible to this user only.
 pub(super) struct StandInStore(PathBuf);
 
 impl StandInStore {
-    /// Opens the folder of this user, or returns `None` if that fails.
+    /// Opens this user's folder. Returns `None` if that fails.
     pub(super) fn open() -> Option<Self> {
         let user = rustix::process::geteuid().as_raw();
         let temporary = std::env::temp_dir().canonicalize().ok()?;
@@ -37,12 +37,14 @@ impl StandInStore {
         let meta = path.symlink_metadata()?;
         let is_own = meta.uid() == rustix::process::geteuid().as_raw();
         if !meta.is_dir() || !is_own || meta.mode() & 0o077 != 0 {
-            return Err(io::Error::other("the folder is not this user's alone"));
+            return Err(io::Error::other(
+                "expected a folder that only this user can access",
+            ));
         }
         Ok(Self(path.to_owned()))
     }
 
-    /// An unreadable file.
+    /// Returns an unreadable file with this size and time.
     pub(super) fn file(&self, stat: IndexStat) -> Option<PathBuf> {
         let IndexStat {
             size,
@@ -56,7 +58,7 @@ impl StandInStore {
         Some(path)
     }
 
-    /// A folder with such files, given by their paths in it.
+    /// Returns a folder with unreadable files, given by their paths in it.
     pub(super) fn folder(&self, files: &[(String, IndexStat)]) -> Option<PathBuf> {
         let mut hasher = DefaultHasher::new();
         files.hash(&mut hasher);
@@ -76,7 +78,7 @@ impl StandInStore {
         Some(folder)
     }
 
-    /// A readable file with this text.
+    /// Returns a readable file with this text.
     pub(super) fn text(&self, text: &str) -> Option<PathBuf> {
         let mut hasher = DefaultHasher::new();
         text.hash(&mut hasher);
@@ -84,7 +86,7 @@ impl StandInStore {
         if fs::read_to_string(&path).is_ok_and(|content| content == text) {
             return Some(path);
         }
-        // Renamed when it is complete, since another process may read it.
+        // Renamed when complete, since another process may read it.
         let mut file = tempfile::Builder::new()
             .permissions(Permissions::from_mode(0o644))
             .tempfile_in(&self.0)
@@ -94,7 +96,7 @@ impl StandInStore {
         Some(path)
     }
 
-    /// A socket without a listener.
+    /// Returns a socket without a listener.
     #[cfg(target_os = "linux")]
     pub(super) fn socket(&self) -> Option<PathBuf> {
         use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -120,7 +122,7 @@ impl StandInStore {
     }
 }
 
-/// Creates the file, unless it exists already.
+/// Creates the file, unless it already exists.
 fn make_file(path: &Path, stat: IndexStat) -> io::Result<()> {
     let mode = if stat.executable { 0o100 } else { 0 };
     let modified = UNIX_EPOCH + Duration::from_secs(stat.modified.into());
@@ -149,7 +151,7 @@ fn make_file(path: &Path, stat: IndexStat) -> io::Result<()> {
     }
 }
 
-/// Sets the size without writing: the content is a hole in the file.
+/// Sets the size and time without writing: the content is a hole in the file.
 fn fill(file: &File, size: u32, modified: std::time::SystemTime) -> io::Result<()> {
     file.set_len(size.into())?;
     file.set_times(FileTimes::new().set_modified(modified))
@@ -175,7 +177,7 @@ mod tests {
         assert_eq!(
             store.file(stat),
             Some(file.clone()),
-            "the existing file is reused"
+            "the existing file was not reused"
         );
         fs::remove_file(&file).unwrap();
         fs::write(&file, "another").unwrap();

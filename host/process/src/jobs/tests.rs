@@ -29,7 +29,7 @@ async fn wait_until_ended(jobs: &BackgroundJobs, session: &str, job: JobId) -> J
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("the job has not ended");
+    panic!("the job has not ended in time");
 }
 
 #[test]

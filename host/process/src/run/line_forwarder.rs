@@ -1,4 +1,4 @@
-//! Progress events with the output of a command, line by line, in bounded memory.
+//! Progress events for the output of a command, line by line and in bounded memory.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use mimir_core::call::{CallObserver, CallProgress};
 use mimir_core::command::CommandStream;
 use mimir_core::text::{escape, prefix};
 
-/// Maximum number of lines shown of one command. The full output is in the result.
+/// Maximum number of lines to forward per command. The result has the full output.
 const MAX_LINES: usize = 1_000;
 
-/// Maximum number of bytes shown of one line.
+/// Maximum length of a forwarded line, in bytes.
 const MAX_LINE_BYTES: usize = 4_096;
 
-/// Passes output on, line by line.
+/// Forwards output line by line to an observer.
 pub(crate) struct LineForwarder {
     observer: Arc<dyn CallObserver>,
     stdout: Vec<u8>,
@@ -48,7 +48,7 @@ impl LineForwarder {
         }
     }
 
-    /// Passes on the rest as a line, after the command has ended.
+    /// Forwards unfinished lines, after the command has ended.
     pub(crate) fn end(&mut self) {
         for line in [
             std::mem::take(&mut self.stdout),

@@ -1,20 +1,20 @@
-//! Output of a command in bounded memory: its head and its tail.
+//! The beginning and the end of a command's output, in bounded memory.
 
 use mimir_core::command::CapturedOutput;
 
 use super::output_tail::OutputTail;
 
-/// The stored parts of one output.
+/// Buffer for the beginning and the end of an output.
 pub(crate) struct OutputBuffer {
     head: Vec<u8>,
-    /// The size of the head and of the tail, in bytes.
+    /// Maximum size of the head, and of the tail, in bytes.
     half: usize,
     tail: OutputTail,
 }
 
 impl OutputBuffer {
-    /// Creates a buffer of at most `limit` bytes. The beginning shows what was done and the end how it ended, so each
-    /// gets one half.
+    /// Creates a buffer of at most `limit` bytes. Beginning and end get one half each: the beginning shows what was
+    /// run, the end how it ended.
     pub(crate) fn new(limit: usize) -> Self {
         let half = limit.div_ceil(2);
         Self {
@@ -31,7 +31,7 @@ impl OutputBuffer {
         self.tail.add(rest);
     }
 
-    /// Returns the stored output, with a note at the gap if some is missing. Lines stay whole where possible.
+    /// Returns the stored output, with a note at the gap if bytes are missing. Cuts at line ends where possible.
     pub(crate) fn into_captured(mut self) -> CapturedOutput {
         let mut bytes = self.head;
         let mut missing = self.tail.dropped_bytes();
@@ -53,7 +53,7 @@ impl OutputBuffer {
             .iter()
             .position(|byte| *byte == b'\n')
             .map_or(0, |at| at + 1);
-        // A tail that is one line, with its line end last, would be left empty.
+        // A tail of a single line with its line end would be left empty.
         let start = if start == tail.len() { 0 } else { start };
         missing += start as u64;
         if !bytes.ends_with(b"\n") {

@@ -1,8 +1,8 @@
-//! Notes after the output of a command: the reason why a file could not be read or moved, with the setting that
-//! reveals it, and the changed files that other programs obey.
+//! Notes after the output of a command: why a file could not be read or moved, the setting that reveals it, and changed
+//! instruction files of other programs.
 //!
-//! A program that may not read a file reports that in its own words, with or without the name of the file. Its lines
-//! are read as they arrive, and only the names that they contain are stored.
+//! A program reports an unreadable file in its own words, with or without the file name. Its output is scanned as it
+//! arrives, and only the matching names are stored.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,13 +15,13 @@ use super::workspace_guard::{ForbiddenPath, HiddenKind, HiddenPath};
 use crate::command_proxy::Refusals;
 use crate::sandbox::CommandSpec;
 
-/// Maximum number of bytes read of a line.
+/// Maximum length of a scanned line, in bytes.
 const MAX_LINE_BYTES: usize = 4096;
 
 /// Maximum number of paths in a note.
 const MAX_NAMED: usize = 8;
 
-/// Messages of programs that may not read a file, in lower case.
+/// Messages about an unreadable file, in lower case.
 const DENIED: [&str; 5] = [
     "permission denied",
     "eacces",
@@ -30,7 +30,7 @@ const DENIED: [&str; 5] = [
     "os error 13",
 ];
 
-/// Messages without a name: the end of a line, or a part of it.
+/// Messages without a file name: at the end of a line, or anywhere in it.
 const DENIED_ENDS: [&str; 2] = [
     "[errno 13] permission denied",
     "permission denied (os error 13)",
@@ -40,21 +40,21 @@ const DENIED_NAMELESS: [&str; 1] = ["kind: permissiondenied"];
 /// Messages about a mount that prevents a change.
 const BUSY: [&str; 4] = ["resource busy", "ebusy", "errno 16", "os error 16"];
 
-/// The message of git about a commit that it cannot sign.
+/// Message of git about a commit that it cannot sign.
 const UNSIGNED: &str = "gpg failed to sign the data";
 
 /// Scans the output of a command for messages that need a note.
 pub(super) struct OutputNotes {
     hidden: Vec<HiddenPath>,
-    /// The path of the workspace, as programs name it.
+    /// Path of the workspace, as programs print it.
     workspace: String,
     tool: String,
     lines: [Vec<u8>; 2],
-    /// Hidden paths that could not be read, by index.
+    /// Indices of the hidden paths that could not be read.
     denied: BTreeSet<usize>,
-    /// True if a message without a file name reported an unreadable file.
+    /// True if an unreadable file was reported without its name.
     nameless: bool,
-    /// Hidden paths, and folders that contain some, that could not be moved or removed.
+    /// Hidden paths, and their parent folders, that could not be moved or removed.
     busy: BTreeSet<String>,
     unsigned: bool,
     refusals: Refusals,
@@ -113,12 +113,12 @@ impl OutputNotes {
         }
     }
 
-    /// Returns the indices of the hidden paths that a line names, in full or by the last parts of the path.
+    /// Returns the indices of the hidden paths in a line, named in full or by their last components.
     fn hidden_paths_in(&self, line: &str) -> Vec<usize> {
         let candidates: Vec<&str> = path_candidates(line, &self.workspace).collect();
         let is_match = |(_, one): &(usize, &HiddenPath)| {
             let folder = one.kind == HiddenKind::Folder;
-            // A path that contains separators is searched for as a whole.
+            // A path with separators cannot be found among the words.
             one.path.contains(is_separator) && line.contains(&one.path)
                 || candidates
                     .iter()
@@ -141,7 +141,7 @@ impl OutputNotes {
         }
     }
 
-    /// Returns the notes, one sentence each.
+    /// Returns the notes, each one sentence.
     pub(super) fn finish(
         &mut self,
         obeyed: &[String],
@@ -218,7 +218,7 @@ impl OutputNotes {
         notes
     }
 
-    /// Returns the note on files that may hold secrets, with the setting that reveals them.
+    /// Returns the note about files that may hold secrets, with the setting that reveals them.
     fn reveal_note(&self, when: &str, indices: &[usize]) -> Option<String> {
         if indices.is_empty() {
             return None;
@@ -231,13 +231,14 @@ impl OutputNotes {
             .collect();
         let shown = self.list_hidden(indices);
         let tool = &self.tool;
-        Some(match setting.is_empty() {
-            true => format!("hidden from commands, since it may hold secrets: {shown}"),
-            false => format!(
+        Some(if setting.is_empty() {
+            format!("hidden from commands, since it may hold secrets: {shown}")
+        } else {
+            format!(
                 "hidden from commands, since it may hold secrets: {shown}; {when}, `tools.{tool}.reveal: [{}]` in \
                  .mimir/config.yml shows it",
                 setting.join(", ")
-            ),
+            )
         })
     }
 
@@ -247,7 +248,7 @@ impl OutputNotes {
     }
 }
 
-/// Returns the note on forbidden paths that this command or another one has created.
+/// Returns the note about forbidden paths created by this command or a concurrent one.
 fn unattributed_note(paths: &[ForbiddenPath]) -> Option<String> {
     let (first, others) = paths.split_first()?;
     let first = ForbiddenPath {
@@ -260,7 +261,7 @@ fn unattributed_note(paths: &[ForbiddenPath]) -> Option<String> {
     ))
 }
 
-/// Lists some paths, and the number of the others.
+/// Lists at most `MAX_NAMED` paths, and the number of the remaining ones.
 fn list<'a>(paths: impl Iterator<Item = &'a str>) -> String {
     let paths: Vec<&str> = paths.collect();
     let listed: Vec<_> = paths
@@ -279,13 +280,13 @@ fn code_span(path: &str) -> String {
     format!("`{}`", visible(path))
 }
 
-/// Returns true for a character that separates words, as in `cat: .env:`, `--file=.env` and `open(".env")`.
+/// Returns true if a character separates words, as in `cat: .env:`, `--file=.env` and `open(".env")`.
 fn is_separator(c: char) -> bool {
     let marks = "\"'`()[],;<>‘’:=";
     c.is_whitespace() || c.is_control() || marks.contains(c)
 }
 
-/// Returns the words of a line that may be paths: below the workspace, without `./` before them.
+/// Returns the words of a line that may be paths, without the workspace and `./` at the beginning.
 fn path_candidates<'a>(line: &'a str, workspace: &'a str) -> impl Iterator<Item = &'a str> {
     let words = line.split(is_separator);
     words.filter(|word| !word.is_empty()).map(move |word| {
@@ -301,8 +302,8 @@ fn path_candidates<'a>(line: &'a str, workspace: &'a str) -> impl Iterator<Item 
     })
 }
 
-/// Returns true if a word names this hidden path or, for a folder, something in it. The command may run in any parent
-/// folder.
+/// Returns true if a word refers to this hidden path, or to a path in it if it is a folder. The word may be relative to
+/// any parent folder.
 fn names_path(word: &str, path: &str, folder: bool) -> bool {
     let ends = |whole: &str, end: &str| {
         whole == end
@@ -396,7 +397,7 @@ mod tests {
             );
             assert!(!notes[0].contains("keys/id"), "{notes:?}");
         }
-        // A path that is named counts as the unreadable one.
+        // A path in a message takes precedence over the candidates.
         let notes = notes_for(
             "cat: .env: Permission denied\nPermissionError: [Errno 13] Permission denied\n",
         );

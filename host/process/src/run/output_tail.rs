@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// The last bytes of an output, and the number of bytes before them.
+/// The last bytes of an output, and the number of dropped bytes before them.
 pub(crate) struct OutputTail {
     bytes: VecDeque<u8>,
     limit: usize,
@@ -20,7 +20,7 @@ impl OutputTail {
     }
 
     pub(crate) fn add(&mut self, bytes: &[u8]) {
-        // Only the end of a chunk larger than `limit` is stored.
+        // Of a chunk larger than `limit`, only the end is stored.
         let skipped = bytes.len().saturating_sub(self.limit);
         let bytes = bytes.get(skipped..).unwrap_or_default();
         let over = (self.bytes.len() + bytes.len()).saturating_sub(self.limit);
@@ -29,12 +29,12 @@ impl OutputTail {
         self.dropped += (skipped + over) as u64;
     }
 
-    /// The number of bytes that were dropped.
+    /// Returns the number of dropped bytes.
     pub(crate) fn dropped_bytes(&self) -> u64 {
         self.dropped
     }
 
-    /// The stored bytes.
+    /// Returns the stored bytes.
     pub(crate) fn bytes(&mut self) -> &[u8] {
         self.bytes.make_contiguous()
     }

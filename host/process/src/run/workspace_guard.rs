@@ -1,16 +1,17 @@
-//! Watches for files that may not be created and cannot be covered by a mount, since they do not exist yet: a settings
-//! file that an editor obeys, or the file that leads git to other settings.
+//! Detects forbidden files that a command creates: files that do not exist before and so cannot be covered by a mount,
+//! such as editor settings or a file that redirects git to other settings.
 //!
-//! It also watches covered paths: if another program replaces such a path, the new file is not covered, and the
-//! command is stopped.
+//! Also detects when another program replaces a covered path. The new file would not be covered, so the command is
+//! stopped.
 //!
-//! Twenty times a second it checks the names in the root of the workspace, and in those folders of it for which rules
-//! name single entries. The whole workspace, and each other folder that the command may change, is searched after the
-//! command has ended, and from time to time before (see [`tree_snapshot`]). A file that a command created is renamed,
-//! so that no program obeys it and no data is lost.
+//! Twenty times a second, the guard checks the names in the root of the workspace and in its folders with rules for
+//! single entries. It searches the whole workspace and every other writable folder after the command has ended, and
+//! occasionally before (see [`tree_snapshot`]). A forbidden file is renamed, so that no program obeys it and no data is
+//! lost.
 //!
-//! The creator of a file is not known: files that a person creates meanwhile are treated alike. If several commands run
-//! in the workspace, none is stopped for a file, and each reports it (see [`concurrent_commands`]).
+//! The creator of a file is unknown, so files created by other programs meanwhile are treated the same. If several
+//! commands run in the workspace, a forbidden file stops none of them, and each reports it (see
+//! [`concurrent_commands`]).
 
 mod active_guards;
 mod concurrent_commands;
@@ -40,30 +41,30 @@ pub(crate) use open_folder::read_regular_file;
 pub(crate) use tree_snapshot::{HiddenKind, HiddenPath};
 use tree_snapshot::{SearchFindings, TreeSnapshot};
 
-/// Folders of a workspace for which rules name single entries.
+/// Folders of a workspace that have rules for single entries.
 const WATCHED_FOLDERS: [&str; 4] = ["", ".git", ".vscode", ".config"];
 
-/// Paths that are covered even if they did not exist before, so that a command cannot create them.
+/// Paths that are covered even if they do not exist, so commands cannot create them.
 const COVERED_PATHS: [&str; 2] = [".mimir", ".git/hooks"];
 
-/// The suffix added to the name of a forbidden file.
+/// Suffix for the new name of a forbidden file.
 const REFUSED_SUFFIX: &str = ".refused-by-mimir";
 
 /// A forbidden path that a command created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ForbiddenPath {
-    /// The path, below the workspace.
+    /// The path, relative to the workspace.
     pub(crate) path: String,
     /// The reason why it is forbidden.
     pub(crate) rule: String,
-    /// Its new name.
+    /// The new name.
     pub(crate) renamed_to: String,
-    /// The number of further ones.
+    /// The number of further forbidden paths.
     pub(crate) more: usize,
 }
 
 impl ForbiddenPath {
-    /// Describes it, without its creator.
+    /// Describes the path without naming its creator.
     pub(crate) fn describe(&self) -> String {
         let Self {
             path,
@@ -75,7 +76,7 @@ impl ForbiddenPath {
         format!("`{path}`, which {rule}; what was created is now `{renamed_to}`{others}")
     }
 
-    /// Describes the others, as an addition to the message about this one.
+    /// Returns an addition to the description about `others` further paths.
     pub(crate) fn others_note(others: usize) -> String {
         match others {
             0 => String::new(),
@@ -84,55 +85,56 @@ impl ForbiddenPath {
     }
 }
 
-/// The reason why a command cannot continue.
+/// Reason for ending a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum GuardBreach {
-    /// It created a forbidden path.
+    /// The command created a forbidden path.
     Created(ForbiddenPath),
-    /// It or another command that ran at the same time created a forbidden path, and many others.
+    /// This command or a concurrent one created a forbidden path and many more.
     CreatedConcurrently(ForbiddenPath),
-    /// The covered path, below the workspace, was replaced and is no longer covered.
+    /// Another program replaced a covered path, which is no longer covered.
     Uncovered(String),
 }
 
-/// The state of the workspace when the command began, and the running search.
+/// Guard of one command: the previous state of the workspace, and the running search.
 pub(crate) struct WorkspaceGuard {
     workspace: PathBuf,
     rules: PathRules,
     folders: Vec<WatchedFolder>,
     covered: Vec<FileIdentity>,
-    /// The time of the last check of the covered paths.
+    /// Time of the last check of the covered paths.
     last_covered_check: Option<Instant>,
-    /// Kept until the last search has ended, once the command has started.
+    /// Set once the command has started. Held until the last search has ended.
     active: Option<ActiveGuard>,
-    /// The entry of this command in the list of running commands, once it has started.
+    /// The command's entry in the list of running commands. Set once the command has started.
     command: Option<ConcurrentCommand>,
-    /// The whole workspace, and all other folders that the command may change.
+    /// The whole workspace, and all other writable folders of the command.
     trees: Option<Arc<[TreeSnapshot]>>,
     search: SearchState,
-    /// Paths that searches have renamed while the command kept running, such as those of a repository that it fetches.
+    /// Paths renamed by searches while the command continued, such as those of a fetched repository.
     renamed: Vec<ForbiddenPath>,
-    /// Files that agents and tools obey and that were created or changed, known after the command has exited.
+    /// Created or changed instruction files of agents and tools. Known after the command has exited.
     obeyed: Vec<String>,
 }
 
-/// A running search, or the time of the next one.
+/// State of the searches.
 enum SearchState {
     Idle { next: Instant },
     Running(Receiver<(SearchFindings, Duration)>),
 }
 
-/// A search goes through all names of a workspace, and may take at most one thirtieth of the time.
+/// Minimum pause between searches, and the minimum ratio of the pause to the duration of a search, which visits every
+/// name in the workspace.
 const SEARCH_INTERVAL: Duration = Duration::from_millis(500);
 const SEARCH_SHARE: u32 = 30;
 
-/// Maximum number of renamed paths with which a command may continue: more than any repository has.
+/// Maximum number of renamed paths before a command is ended: more than any repository needs.
 const MAX_RENAMED: usize = 200;
 
-/// Delay before the last search if the caller of a command is gone: the command is killed, and exits in this time.
+/// Delay before the last search if the caller of a command is gone. The killed command exits within this time.
 const KILL_DELAY: Duration = Duration::from_millis(300);
 
-/// Interval of the checks of covered paths: there may be thousands, and each costs a microsecond.
+/// Interval of the checks of covered paths. There may be thousands, at a microsecond each.
 const COVERED_INTERVAL: Duration = Duration::from_millis(150);
 
 struct WatchedFolder {
@@ -191,12 +193,12 @@ impl WorkspaceGuard {
         }
     }
 
-    /// The paths of the workspace that commands may not read.
+    /// Returns the paths of the workspace that commands may not read.
     pub(crate) fn hidden(&self) -> &[HiddenPath] {
         self.workspace_tree().map_or(&[], TreeSnapshot::hidden)
     }
 
-    /// Folders and files `.git` of the workspace.
+    /// Returns the `.git` folders and files of the workspace.
     #[cfg_attr(
         not(unix),
         expect(
@@ -213,12 +215,12 @@ impl WorkspaceGuard {
         self.trees.as_ref()?.first()
     }
 
-    /// Returns the files that agents and tools obey and that were created or changed, once the command has exited.
+    /// Returns the created or changed instruction files of agents and tools, once the command has exited.
     pub(crate) fn take_obeyed(&mut self) -> Vec<String> {
         std::mem::take(&mut self.obeyed)
     }
 
-    /// Adds the covered paths of the command to those that are watched.
+    /// Starts the guard once the command runs, with its covered paths.
     pub(crate) fn watch(&mut self, covered: Vec<FileIdentity>) {
         self.covered = covered;
         self.active = self.trees.as_ref().map(|_| ActiveGuard::new());
@@ -228,7 +230,7 @@ impl WorkspaceGuard {
             .map(|_| ConcurrentCommand::new(&self.workspace));
     }
 
-    /// A guard that checks nothing.
+    /// Creates a guard that checks nothing.
     pub(crate) fn disabled() -> Self {
         Self {
             workspace: PathBuf::new(),
@@ -247,7 +249,7 @@ impl WorkspaceGuard {
         }
     }
 
-    /// Checks the watched paths. Returns the reason why the command cannot continue, if there is one.
+    /// Checks the watched paths. Returns the reason for ending the command, if there is one.
     pub(crate) fn check(&mut self) -> Option<GuardBreach> {
         if let Some(created) = self.find_forbidden()
             && let Some(created) = self.attribute(vec![created]).pop()
@@ -266,11 +268,11 @@ impl WorkspaceGuard {
         uncovered.or_else(|| self.poll_search())
     }
 
-    /// Runs the final check after the command has exited. It finds every forbidden path that the command created.
+    /// Runs the final check after the command has exited, which finds every forbidden path that the command created.
     pub(crate) async fn final_check(&mut self) -> Option<GuardBreach> {
         let first = self.check();
         if let Some(trees) = self.trees.take() {
-            // A search that is still running may rename the same paths; each is found by one of the two.
+            // A search that is still running may rename the same paths; each path is found by only one of the two.
             let searched = tokio::task::spawn_blocking(move || search_all(&trees)).await;
             let running = std::mem::replace(
                 &mut self.search,
@@ -292,7 +294,7 @@ impl WorkspaceGuard {
         first.or_else(|| self.take_renamed())
     }
 
-    /// Takes the result of a finished search, and starts the next search when it is due. Returns a breach if the
+    /// Collects the result of a finished search, and starts the next search when it is due. Returns a breach if the
     /// command must end.
     fn poll_search(&mut self) -> Option<GuardBreach> {
         let trees = self.trees.as_ref()?;
@@ -304,7 +306,7 @@ impl WorkspaceGuard {
                 tokio::task::spawn_blocking(move || {
                     let begun = Instant::now();
                     let searched = search_all(&trees);
-                    // The receiver may be gone.
+                    // Fails if the guard is gone.
                     let _ = sender.send((searched, begun.elapsed()));
                 });
                 self.search = SearchState::Running(results);
@@ -333,17 +335,18 @@ impl WorkspaceGuard {
         first_of(std::mem::take(&mut self.renamed)).map(GuardBreach::Created)
     }
 
-    /// Returns the paths that this command has created. If other commands run at the same time, reports the paths to
-    /// all of them instead and returns none.
+    /// Returns the paths that this command must have created. With concurrent commands, reports the paths to all of
+    /// them and returns an empty list.
     fn attribute(&self, created: Vec<ForbiddenPath>) -> Vec<ForbiddenPath> {
         let command = self.command.as_ref();
-        match command.is_some_and(|command| !created.is_empty() && command.report(&created)) {
-            true => Vec::new(),
-            false => created,
+        if command.is_some_and(|command| !created.is_empty() && command.report(&created)) {
+            Vec::new()
+        } else {
+            created
         }
     }
 
-    /// Returns the paths that this command, or another one that ran at the same time, has created.
+    /// Removes and returns the paths created by this command or a concurrent one.
     pub(crate) fn take_unattributed(&self) -> Vec<ForbiddenPath> {
         let command = self.command.as_ref();
         command.map(ConcurrentCommand::take).unwrap_or_default()
@@ -360,7 +363,7 @@ impl WorkspaceGuard {
         Some(below.unwrap_or(replaced.path()).display().to_string())
     }
 
-    /// Returns the first forbidden path that was created since. It has been renamed.
+    /// Finds a new forbidden path, renames it and returns it.
     fn find_forbidden(&mut self) -> Option<ForbiddenPath> {
         for folder in &mut self.folders {
             let at = self.workspace.join(folder.below);
@@ -392,7 +395,7 @@ impl WorkspaceGuard {
     }
 }
 
-/// Returns the first path, with the number of the others.
+/// Returns the first path with the number of further ones.
 fn first_of(paths: Vec<ForbiddenPath>) -> Option<ForbiddenPath> {
     let more = paths.len().saturating_sub(1);
     let first = paths.into_iter().next()?;
@@ -410,7 +413,7 @@ fn search_all(trees: &[TreeSnapshot]) -> SearchFindings {
     findings
 }
 
-/// Returns the rule that protects a name from commands. A secret that a command writes itself is allowed.
+/// Returns the rule that forbids commands to create this name. Secrets that a command writes are allowed.
 fn matching_rule(rules: &PathRules, at: &Path, below: &str, name: &OsString) -> Option<String> {
     let name_text = name.to_str()?;
     let path = if below.is_empty() {
@@ -436,8 +439,7 @@ fn matching_rule(rules: &PathRules, at: &Path, below: &str, name: &OsString) -> 
 }
 
 impl Drop for WorkspaceGuard {
-    /// Searches once more if the caller of the command is gone: forbidden paths that it created are renamed all the
-    /// same.
+    /// Runs a last search if the caller of the command is gone, so that forbidden paths are renamed even then.
     fn drop(&mut self) {
         let Some(active) = self.active.take() else {
             return;
@@ -452,13 +454,13 @@ impl Drop for WorkspaceGuard {
     }
 }
 
-/// The time of the last change in a folder (`ctime`), which programs cannot set.
+/// Inode and last change of a folder (`ctime`), which programs cannot set.
 #[cfg(unix)]
 type FolderStamp = (u64, i64, i64);
 #[cfg(not(unix))]
 type FolderStamp = std::time::SystemTime;
 
-/// The time at which an entry was last created or removed in a folder. Links are not watched.
+/// Returns the stamp of a folder, which changes when an entry is created or removed. Links have no stamp.
 #[cfg(unix)]
 fn folder_stamp(at: &Path) -> Option<FolderStamp> {
     use std::os::unix::fs::MetadataExt as _;
@@ -505,7 +507,7 @@ mod tests {
         assert_eq!(guard.check(), None);
         fs::write(workspace.join(".git/commondir"), "../evil").unwrap();
         let Some(GuardBreach::Created(created)) = guard.check() else {
-            panic!("the forbidden path was not reported");
+            panic!("the forbidden path was not reported as a breach");
         };
         assert_eq!(created.path, ".git/commondir");
         assert_eq!(created.renamed_to, ".git/commondir.refused-by-mimir");

@@ -1,4 +1,4 @@
-//! A chosen sandbox with the workspace that commands run in, and the spec of each command in it.
+//! A chosen sandbox with its workspace, and the specs of the commands in it.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -15,21 +15,21 @@ use crate::sandbox::{
     choose_sandbox,
 };
 
-/// Bytes stored of each output of a command. A model is shown a tenth of that, and a person reads less.
+/// Maximum size in bytes of each stored output. A model is shown a tenth of that.
 const MAX_OUTPUT_BYTES: u64 = 1 << 20;
 
-/// A chosen sandbox, and the workspace that commands run in.
+/// A chosen sandbox, and the workspace of its commands.
 pub(crate) struct ReadySandbox {
-    /// The folder in which they work, canonical.
+    /// The canonical path of the workspace.
     pub(super) workspace: PathBuf,
     chosen: ChosenSandbox,
-    /// True if scripts are run by bash.
+    /// True if bash runs scripts.
     bash: OnceLock<bool>,
 }
 
 impl ReadySandbox {
-    /// Chooses the sandbox that the settings name, on a thread for blocking work, since it runs a trial command or
-    /// waits for container engines.
+    /// Chooses the configured sandbox, on a blocking thread, since the choice runs a trial command or waits for
+    /// container engines.
     pub(crate) async fn choose(
         workspace: &Path,
         settings: SandboxSettings,
@@ -38,12 +38,12 @@ impl ReadySandbox {
         let choose = move || Self::new(&workspace, choose_sandbox(&settings)?);
         let chosen = tokio::task::spawn_blocking(choose).await;
         chosen.map_err(|error| SandboxError::Io {
-            doing: "a sandbox could not be chosen",
+            doing: "cannot choose a sandbox",
             error: error.into(),
         })?
     }
 
-    /// Fails if the workspace does not exist.
+    /// Creates the sandbox for a workspace. Fails if the workspace does not exist.
     pub(crate) fn new(workspace: &Path, chosen: ChosenSandbox) -> Result<Self, SandboxError> {
         let missing = |_| SandboxError::NoDirectory(workspace.display().to_string());
         let workspace = workspace.canonicalize().map_err(missing)?;
@@ -59,8 +59,7 @@ impl ReadySandbox {
         &*self.chosen.sandbox
     }
 
-    /// Returns true if scripts are run by bash. The content of an image is not known: containers run them by their
-    /// `sh`.
+    /// Returns true if bash runs scripts. The content of an image is unknown, so containers count as running `sh`.
     pub(super) fn runs_bash(&self) -> bool {
         let has_bash = || {
             self.sandbox()
@@ -115,7 +114,7 @@ impl ReadySandbox {
     }
 }
 
-/// Resolves a folder of the workspace, and refuses one that links lead out of it.
+/// Resolves a folder of the workspace. Fails if the folder is outside, directly or through links.
 fn resolve_folder(workspace: &Path, directory: &str) -> Result<PathBuf, SandboxError> {
     let missing = || SandboxError::NoDirectory(directory.to_owned());
     let real = workspace

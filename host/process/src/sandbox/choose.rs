@@ -1,4 +1,4 @@
-//! Selection of a sandbox from the settings, and the limits, mounts and network of each command in it.
+//! Choice of the sandbox, and of the limits, mounts and network for its commands, from the settings.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::{
     SandboxError,
 };
 
-/// A sandbox, with the limits, mounts and network access of each command in it.
+/// A sandbox, with the limits, mounts and network access of its commands.
 pub struct ChosenSandbox {
     /// The sandbox that runs the commands.
     pub sandbox: Arc<dyn Sandbox>,
@@ -22,11 +22,11 @@ pub struct ChosenSandbox {
     pub network: CommandNetwork,
 }
 
-/// Paths that the sandbox creates for each command, so that nothing can be mounted there.
+/// Paths that the sandbox creates for each command. Nothing can be mounted there.
 const RESERVED_PATHS: [&str; 5] = ["/proc", "/sys", "/dev", "/etc/passwd", "/.void"];
 
-/// Returns the sandbox that the settings name, if it is available and can enforce all that they ask for. `auto` tries
-/// the sandbox of the kernel, then a container, and never `none`.
+/// Returns the configured sandbox. Fails if it is unavailable or cannot enforce all settings. `auto` tries the kernel's
+/// sandbox, then a container, and never `none`.
 pub fn choose_sandbox(settings: &SandboxSettings) -> Result<ChosenSandbox, SandboxError> {
     match settings.mode.unwrap_or_default() {
         SandboxMode::Auto => {
@@ -43,8 +43,7 @@ pub fn choose_sandbox(settings: &SandboxSettings) -> Result<ChosenSandbox, Sandb
     }
 }
 
-/// Lists the protections of each sandbox on this machine, or why it is not available, independent of the mode in the
-/// settings.
+/// Lists the guarantees of each sandbox on this machine, or why it is unavailable, regardless of the configured mode.
 pub fn survey_sandboxes(
     settings: &SandboxSettings,
 ) -> [(&'static str, Result<Vec<String>, SandboxError>); 3] {
@@ -101,13 +100,13 @@ fn choose_with(
         bounds: chosen.bounds,
         mounts: chosen.mounts.clone(),
         network: chosen.network,
-        // A workspace that every sandbox takes: which one it will be is not known here.
+        // The actual workspace is not known here; every sandbox accepts this one.
         ..CommandSpec::new(program, "/home/mimir/workspace")
     })?;
     Ok(chosen)
 }
 
-/// The resources that the settings allow each command.
+/// Returns the configured resource limits, with defaults for the others.
 fn bounds(settings: &SandboxSettings) -> ResourceBounds {
     let defaults = ResourceBounds::default();
     let requested = |value: Option<u64>, default| value.map_or(default, ResourceBound::Requested);

@@ -1,4 +1,4 @@
-//! Resources that the commands of one session share: a network, so that one command can reach a server started by
+//! Resources shared by the commands of one session: a network, so that one command can reach a server started by
 //! another, and a temporary folder.
 
 use std::fmt;
@@ -12,9 +12,8 @@ use parking_lot::Mutex;
 #[cfg(target_os = "linux")]
 use super::process::SessionNamespaces;
 
-/// The shared resources of one session, created by the sandbox when its first command starts. The sandbox `process`
-/// supports them if this process creates the namespaces itself. With bubblewrap and in containers every command is
-/// isolated.
+/// Shared resources of one session, created when its first command starts. Only the sandbox `process` supports them,
+/// and only if it creates the namespaces itself: with bubblewrap and in containers, every command is isolated.
 #[derive(Default)]
 pub struct CommandSession {
     #[cfg(target_os = "linux")]

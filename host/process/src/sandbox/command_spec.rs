@@ -13,56 +13,56 @@ use mimir_net::Proxy;
 use super::command_session::CommandSession;
 use crate::command_proxy::Refusals;
 
-/// A command and everything that it gets. Anything that is not listed here is not available to it.
+/// A command and everything available to it. Anything not listed here is unavailable.
 #[derive(Debug, Clone)]
 pub struct CommandSpec {
     /// The program to run.
     pub program: CommandProgram,
-    /// The workspace, canonical. The command may change it.
+    /// The canonical path of the workspace.
     pub workspace: PathBuf,
     /// The working directory: the workspace, or a folder in it; canonical.
     pub directory: PathBuf,
     /// The visible parts of the workspace.
     pub visible_parts: Vec<WorkspacePart>,
-    /// The path rules: files of the workspace that it may not change, or not even read.
+    /// The path rules: workspace files that the command may not change or not read.
     pub path_rules: PathRules,
-    /// Files and folders of this machine that replace hidden ones, keyed by the hidden path. A hidden path without a
-    /// replacement shows up as an unreadable file or an empty folder.
+    /// Stand-ins for hidden files and folders, keyed by the hidden path. A hidden path without a stand-in becomes an
+    /// unreadable file or an empty folder.
     pub stand_ins: BTreeMap<PathBuf, PathBuf>,
     /// Git settings that take precedence over those of a repository.
     pub git: Vec<(String, String)>,
-    /// Mounts that are known to be repositories: the files that git obeys in them are read-only.
+    /// Mounts known to be repositories, whose settings and hooks are read-only.
     pub repositories: Vec<PathBuf>,
-    /// The tool that runs the command, as the settings name it; notes about hidden files mention `tools.NAME.reveal`.
+    /// Name of the tool that runs the command, for notes about `tools.NAME.reveal`.
     pub tool: String,
     /// Mounted folders outside the workspace.
     pub mounts: Vec<HostMount>,
-    /// The mounts that belong to this command alone, by their paths on this machine: path rules do not apply there.
+    /// Host paths of the mounts that belong to this command alone, to which path rules do not apply.
     pub private_mounts: Vec<PathBuf>,
-    /// Variables in addition to the default ones; these take precedence.
+    /// Environment variables, in addition to the default ones. These take precedence.
     pub environment: Vec<(String, String)>,
     /// The standard input.
     pub stdin: CommandStdin,
     /// The network access.
     pub network: CommandNetwork,
-    /// The proxy that checks its requests; required by [`CommandNetwork::Proxy`].
+    /// The proxy that checks the command's requests. Required by [`CommandNetwork::Proxy`].
     pub proxy: Option<Proxy>,
-    /// The tunnels that the proxy refused.
+    /// Tunnels refused by the proxy.
     pub refusals: Refusals,
-    /// The session whose resources it shares, if the sandbox supports that.
+    /// The session whose resources the command shares, if the sandbox supports that.
     pub session: Option<Arc<CommandSession>>,
     /// The resource limits.
     pub bounds: ResourceBounds,
     /// The time limit.
     pub timeout: Option<Duration>,
-    /// The number of bytes that are stored of each output.
+    /// Maximum number of bytes to store of each output.
     pub output_limit: usize,
 }
 
 /// The standard input of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandStdin {
-    /// The null device. Programs such as `rg` search their input instead of the folder if it is a pipe.
+    /// The null device. With a pipe, programs such as `rg` would search their input instead of the folder.
     Null,
     /// These bytes, then end of file.
     Bytes(Vec<u8>),
@@ -73,9 +73,10 @@ pub enum CommandStdin {
 impl CommandStdin {
     /// Returns [`CommandStdin::Null`] if there are no bytes.
     pub fn bytes(bytes: Vec<u8>) -> Self {
-        match bytes.is_empty() {
-            true => Self::Null,
-            false => Self::Bytes(bytes),
+        if bytes.is_empty() {
+            Self::Null
+        } else {
+            Self::Bytes(bytes)
         }
     }
 
@@ -85,9 +86,10 @@ impl CommandStdin {
     }
 
     pub(super) fn stdio(&self) -> std::process::Stdio {
-        match self.is_null() {
-            true => std::process::Stdio::null(),
-            false => std::process::Stdio::piped(),
+        if self.is_null() {
+            std::process::Stdio::null()
+        } else {
+            std::process::Stdio::piped()
         }
     }
 }
@@ -121,8 +123,8 @@ impl CommandSpec {
         }
     }
 
-    /// Returns the visible parts of the workspace and whether each is writable. Parts that lead out of the workspace
-    /// or do not exist are left out.
+    /// Returns the canonical visible parts of the workspace, with `true` for writable parts. Omits parts that do not
+    /// exist or that lead out of the workspace.
     pub(super) fn parts(&self) -> Vec<(PathBuf, bool)> {
         let real = self.visible_parts.iter().filter_map(|part| {
             let at = self.workspace.join(&part.below).canonicalize().ok()?;
@@ -155,7 +157,7 @@ impl WorkspacePart {
 /// A folder or file outside the workspace that is visible to a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostMount {
-    /// The path on this machine, canonical.
+    /// The canonical path on the host.
     pub from: PathBuf,
     /// The path in the sandbox.
     pub at: PathBuf,
@@ -164,7 +166,7 @@ pub struct HostMount {
 }
 
 impl HostMount {
-    /// Returns a read-only mount with the same path inside and outside.
+    /// Returns a read-only mount at its host path.
     pub fn read_only(path: impl AsRef<Path>) -> Self {
         let path = path.as_ref();
         Self::read_only_at(path, path)
@@ -195,20 +197,20 @@ pub enum CommandNetwork {
 /// The resource limits of a command and all its descendants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResourceBounds {
-    /// Bytes of memory.
+    /// Memory in bytes.
     pub memory: ResourceBound,
-    /// The number of processes and threads at once.
+    /// Number of concurrent processes and threads.
     pub processes: ResourceBound,
-    /// Percent of one processor; values above 100 mean more than one.
+    /// Processor time in percent of one processor; may exceed 100.
     pub cpu: Option<u32>,
-    /// The size of a single file that it writes, in bytes.
+    /// Size of a single written file, in bytes.
     pub file_size: u64,
-    /// The number of open files per process.
+    /// Number of open files per process.
     pub open_files: u64,
 }
 
 impl ResourceBounds {
-    /// Returns the first limit that was set explicitly.
+    /// Returns the name of the first explicit limit.
     pub(super) fn first_requested(&self) -> Option<&'static str> {
         if self.memory.is_requested() {
             Some("a memory limit")
@@ -226,7 +228,7 @@ impl Default for ResourceBounds {
             memory: ResourceBound::Default(DEFAULT_MEMORY_MB << 20),
             processes: ResourceBound::Default(DEFAULT_PROCESSES),
             cpu: None,
-            // Larger than any build artefact; stops a program that writes without end.
+            // Larger than any build artifact; stops a program that writes endlessly.
             file_size: 32 << 30,
             // Enough for file watchers of large trees.
             open_files: 65_536,
@@ -234,7 +236,7 @@ impl Default for ResourceBounds {
     }
 }
 
-/// A limit. An explicit one is enforced, or the command does not start.
+/// A limit. If an explicit limit cannot be enforced, the command does not start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResourceBound {
     /// A default, enforced if the machine supports it.
@@ -251,7 +253,7 @@ impl ResourceBound {
         }
     }
 
-    /// Returns true if it was set explicitly.
+    /// Returns true if the limit was set explicitly.
     pub fn is_requested(self) -> bool {
         matches!(self, Self::Requested(_))
     }

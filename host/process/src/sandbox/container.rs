@@ -1,15 +1,15 @@
-//! The sandbox `container`: runs commands in containers of Docker or Podman, through a socket of this machine.
+//! The sandbox `container`: runs commands in containers of Docker or Podman, through a local socket.
 //!
-//! A command sees the image, read-only; its workspace, writable except for protected paths; a home and a temporary
-//! folder in memory; the processes that it starts itself; and a network with only its own loopback. It runs as the
-//! current user, so that its files belong to them, without any capability and without a way to get one; the engine's
-//! own filter of system calls remains active.
+//! A command has access to the image, read-only; its workspace, writable except for protected paths; a home and a
+//! temporary folder in memory; its own processes; and a network with only its own loopback. It runs as the current
+//! user, so that its files belong to that user, without capabilities or a way to gain them. The engine's own system
+//! call filter stays active.
 //!
 //! Each command gets a new container: a reused one would expose the processes, temporary files and memory of earlier
 //! commands. Starting a container takes a third of a second, so the next one is prepared in the background (see
-//! `pool.rs`), and a command enters it by `exec`, which takes a fraction of that.
+//! `pool.rs`), and a command enters it by `exec`, which is much faster.
 //!
-//! Images are never fetched. The user does that, and the error names the command for it.
+//! Images are never fetched automatically. The error for a missing image names the command that fetches it.
 
 mod blueprint;
 mod container_handle;
@@ -51,7 +51,7 @@ const TEMP: &str = "/tmp";
 
 /// The sandbox `container`.
 pub struct ContainerSandbox {
-    /// The socket that the settings name.
+    /// The configured socket.
     socket: Option<String>,
     image: Option<String>,
     /// The engine, connected on first use.
@@ -84,14 +84,14 @@ impl ContainerSandbox {
         })
     }
 
-    /// Connects to the engine on a blocking thread, since it may take seconds to answer.
+    /// Connects to the engine on a blocking thread, since the engine may take seconds to answer.
     async fn connect_engine(&self) -> Result<&ConnectedEngine, SandboxError> {
         if self.connection.get().is_none() {
             let (socket, connection) = (self.socket.clone(), Arc::clone(&self.connection));
             let connect_once = move || {
                 connection.get_or_init(|| connect(socket.as_deref()));
             };
-            // A failure is stored and returned below.
+            // A failure is stored, and returned below.
             let _ = tokio::task::spawn_blocking(connect_once).await;
         }
         self.engine()
@@ -116,7 +116,7 @@ impl Sandbox for ContainerSandbox {
         let engine = connected.pool.engine();
         let image = self.image()?;
         block_on_thread(engine.has_image(image))
-            .map_err(SandboxError::io_error("a thread cannot be started"))??;
+            .map_err(SandboxError::io_error("cannot start a thread"))??;
         Ok(guarantees(&engine.facts, image, bounds))
     }
 
@@ -153,9 +153,12 @@ fn connect(socket: Option<&str>) -> Result<ConnectedEngine, String> {
 }
 
 fn guarantees(facts: &ContainerEngineFacts, image: &str, bounds: &ResourceBounds) -> Vec<String> {
-    let with_enforcement = |enforced: bool, what: String| match enforced {
-        true => what,
-        false => format!("{what}: not enforced here, since the engine has no control group for it"),
+    let with_enforcement = |enforced: bool, what: String| {
+        if enforced {
+            what
+        } else {
+            format!("{what}: not enforced here, since the engine has no control group for it")
+        }
     };
     let memory = mimir_core::text::bytes(bounds.memory.value());
     let kind = if facts.rootless { ", without root" } else { "" };
@@ -175,7 +178,7 @@ fn guarantees(facts: &ContainerEngineFacts, image: &str, bounds: &ResourceBounds
     ]
 }
 
-/// Checks that an engine with these properties can enforce what the command asks for.
+/// Checks that an engine with these properties can enforce all limits and requests of the command.
 fn check_limits(facts: &ContainerEngineFacts, spec: &CommandSpec) -> Result<(), SandboxError> {
     let unsupported = |what, why: &str| Err(SandboxError::unsupported(NAME, what, why));
     let no_group = "the engine has no control group for it";
@@ -183,7 +186,7 @@ fn check_limits(facts: &ContainerEngineFacts, spec: &CommandSpec) -> Result<(), 
         egress_proxy::check_possible(facts)?;
     }
     if spec.bounds.memory.is_requested() && !facts.can_limit_memory() {
-        return unsupported("a limit of memory", no_group);
+        return unsupported("a memory limit", no_group);
     }
     if spec.bounds.cpu.is_some() && !facts.cpu {
         return unsupported("a limit of processor time", no_group);

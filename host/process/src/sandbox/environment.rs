@@ -1,4 +1,4 @@
-//! Environment variables of a command, built from nothing.
+//! Environment variables of a command, built from scratch.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use super::command_spec::{CommandNetwork, CommandSpec};
 use super::error::SandboxError;
 
-/// Variables of this process that commands get unchanged: paths of toolchains, and the locale. None of them contains a
-/// secret or makes a program load code.
+/// Variables of this process passed to commands: toolchain paths and the locale. They contain no secret and make no
+/// program load code.
 const PASSED_VARIABLES: &[&str] = &[
     "CARGO_HOME",
     "GOROOT",
@@ -27,7 +27,7 @@ const PASSED_VARIABLES: &[&str] = &[
 /// Port of a command's proxy on its own loopback, above the ports that kernels assign automatically.
 pub(super) const PROXY: u16 = 61_128;
 
-/// Variables that name a proxy to programs; curl reads `http_proxy` only in lower case.
+/// Variables that configure a proxy; curl reads `http_proxy` only in lower case.
 const PROXY_VARIABLES: [&str; 6] = [
     "http_proxy",
     "https_proxy",
@@ -37,7 +37,7 @@ const PROXY_VARIABLES: [&str; 6] = [
     "ALL_PROXY",
 ];
 
-/// Folders of programs if `PATH` is not set.
+/// Program folders if `PATH` is not set.
 const DEFAULT_PATH: [&str; 6] = [
     "/usr/local/sbin",
     "/usr/local/bin",
@@ -50,7 +50,7 @@ const DEFAULT_PATH: [&str; 6] = [
 /// Environment of this process, read once.
 #[derive(Debug, Clone)]
 pub(super) struct AmbientEnvironment {
-    /// Folders of programs, in order.
+    /// Program folders, in order.
     pub(super) path: Vec<PathBuf>,
     /// Home of the user who runs this process.
     pub(super) home: Option<PathBuf>,
@@ -69,14 +69,14 @@ impl AmbientEnvironment {
             Some(((*name).to_owned(), value))
         });
         Self {
-            // A relative folder would be in the workspace, whose files are not programs of this machine.
+            // A relative folder would be in the workspace, whose files are not host programs.
             path: dedup(path.into_iter().filter(|folder| folder.is_absolute())),
             home: std::env::home_dir().filter(|home| home.is_absolute() && home.parent().is_some()),
             passed: passed.collect(),
         }
     }
 
-    /// Builds the variables of a command. `home` is its private home.
+    /// Builds the variables of a command. `home` is its private home, `proxy` the port of its proxy.
     pub(super) fn command_variables(
         &self,
         spec: &CommandSpec,
@@ -110,7 +110,7 @@ pub(super) fn common_variables(spec: &CommandSpec, home: &Path, temp: &Path) -> 
     if spec.network == CommandNetwork::None {
         variables.insert(NO_LAZY_FETCH.into(), "1".into());
     }
-    // Keeps `git status` from writing an index, so that the hook `post-index-change` of a repository does not run.
+    // Keeps `git status` from writing an index, so that a repository's `post-index-change` hook does not run.
     variables.insert("GIT_OPTIONAL_LOCKS".into(), "0".into());
     add_git_settings(&mut variables, GIT_SETTINGS);
     let git_settings = spec.git.iter();
@@ -121,18 +121,19 @@ pub(super) fn common_variables(spec: &CommandSpec, home: &Path, temp: &Path) -> 
     variables
 }
 
-/// Keeps git from fetching objects that a partial clone has left out, for a command without network: no server is
-/// reachable, and the repository names the program that would fetch.
+/// Variable that keeps git from fetching missing objects of a partial clone. Without network no server is reachable,
+/// and the repository names the program that would fetch.
 const NO_LAZY_FETCH: &str = "GIT_NO_LAZY_FETCH";
 
-/// Settings that override those of a repository, so that git runs none of its programs for a read-only command.
+/// Git settings that override those of a repository, so that read-only git commands do not run the repository's
+/// programs.
 ///
-/// Signatures are neither verified nor made: the user's keys are not in the sandbox anyway. A commit that has to be
-/// signed by the settings fails, with a note on what to do (see `run/output_notes.rs`), and is never made without a
-/// signature. Filters, `textconv` and external diffs stay enabled: a repository chooses their names, and without them
-/// git would store or compare other content. Programs that show manuals are disabled per repository (see `git.rs`).
+/// Signatures are neither verified nor made: the user's keys are not in the sandbox anyway. If the settings require a
+/// signed commit, the commit fails with a note (see `run/output_notes.rs`), and is never made unsigned. Filters,
+/// `textconv` and external diffs stay enabled: a repository chooses their names, and without them git would store or
+/// compare different content. Programs for manuals are disabled per repository (see `git.rs`).
 const GIT_SETTINGS: [(&str, &str); 17] = [
-    // Ignores a folder that only looks like a repository, which a tool could create.
+    // Ignores a folder that merely looks like a repository, which a tool could create.
     ("safe.bareRepository", "explicit"),
     ("core.fsmonitor", "false"),
     ("core.alternateRefsCommand", "false"),
@@ -174,8 +175,8 @@ pub(super) fn add_git_settings<'a>(
 
 const COUNT_VARIABLE: &str = "GIT_CONFIG_COUNT";
 
-/// Adds the proxy and the variables of this command, which override the others. `proxy` is the port of its proxy, if
-/// it has one.
+/// Adds the proxy and the variables of this command, which override existing ones. `proxy` is the port of the proxy, if
+/// the command has one.
 pub(super) fn add_command_variables(
     variables: &mut VariableMap,
     spec: &CommandSpec,
@@ -187,11 +188,11 @@ pub(super) fn add_command_variables(
         for name in PROXY_VARIABLES {
             variables.insert(name.into(), url.clone().into());
         }
-        // Servers that a command starts itself are reached without the proxy.
+        // A command reaches its own servers without the proxy.
         for name in ["no_proxy", "NO_PROXY"] {
             variables.insert(name.into(), "localhost,127.0.0.1,::1".into());
         }
-        // Node reads the proxy variables only if this is set.
+        // Node reads the proxy variables only with this setting.
         variables.insert("NODE_USE_ENV_PROXY".into(), "1".into());
     }
     for (name, value) in &spec.environment {

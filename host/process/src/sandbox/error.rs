@@ -1,4 +1,4 @@
-//! Errors of commands that did not start, or did not complete.
+//! Errors of commands that did not start or did not complete.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::run::workspace_guard::ForbiddenPath;
 
-/// An error of a command that did not start, or did not complete.
+/// An error of a command that did not start or did not complete.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
     /// The argument vector is empty.
@@ -49,23 +49,23 @@ pub enum SandboxError {
     /// Neither bash nor sh is installed.
     #[error("no shell found: neither `bash` nor `sh` is on the PATH")]
     NoShell,
-    /// The folder to start in does not exist.
-    #[error("the folder `{0}` to start in does not exist")]
+    /// The start folder does not exist.
+    #[error("the start folder `{0}` does not exist")]
     NoDirectory(String),
-    /// The path to start in is not a folder.
-    #[error("`{0}` is a file: expected a folder to start in")]
+    /// The start folder is not a folder.
+    #[error("the start folder `{0}` is a file: expected a folder")]
     NotDirectory(String),
-    /// The folder to start in is outside the workspace.
+    /// The start folder is outside the workspace.
     #[error("`{0}` is not in the workspace")]
     Outside(String),
-    /// A program without a sandbox, or with secrets, would run files that everyone with write access to the workspace
-    /// can change.
+    /// A program without a sandbox, or with secrets, would run files that anyone with write access to the workspace can
+    /// change.
     #[error(
         "{0} leads into the workspace, so any file that is written there could run without a sandbox, or with the \
          secrets of this program"
     )]
     WorkspaceCode(String),
-    /// No sandbox can make this workspace writable without giving up its protection.
+    /// No sandbox can make this workspace writable without losing its protection.
     #[error(
         "`{0}` cannot be the workspace of a sandboxed command: it contains folders that the sandbox itself uses"
     )]
@@ -78,7 +78,7 @@ pub enum SandboxError {
         /// The reason.
         why: String,
     },
-    /// The sandbox does not support something that the settings or the command ask for.
+    /// The sandbox does not support a request of the settings or the command.
     #[error("the sandbox `{sandbox}` does not support {what} here: {why}")]
     Unsupported {
         /// The name of the sandbox.
@@ -96,14 +96,14 @@ pub enum SandboxError {
         /// The reason.
         why: String,
     },
-    /// Neither of two suitable sandboxes is available.
+    /// Neither of the two suitable sandboxes is available.
     #[error("{0}; {1}")]
     Neither(Box<SandboxError>, Box<SandboxError>),
-    /// Code is to run in a container, and the settings have no image for its language.
+    /// Code requires a container, but no image is configured for its language.
     #[error("no image is configured to run {} in a container", .0.as_str())]
     NoContainerImage(CodeLanguage),
-    /// Code is to run with the programs of this machine, but the settings require containers.
-    #[error("`sandbox.mode: container` does not allow programs of this machine to run")]
+    /// Code requires host programs, but the settings require containers.
+    #[error("`sandbox.mode: container` does not allow host programs")]
     ContainersOnly,
     /// The image of containers is not on this machine.
     #[error("the image `{image}` is not on this machine, and images are not fetched automatically")]
@@ -121,7 +121,7 @@ pub enum SandboxError {
         /// The reason.
         why: String,
     },
-    /// The container engine failed, or is gone.
+    /// The container engine failed or is gone.
     #[error("the container engine failed {doing}: {why}")]
     Engine {
         /// The failed step.
@@ -143,7 +143,7 @@ pub enum SandboxError {
     /// The command exceeded its memory limit.
     #[error("it was stopped: it used more than {}", mimir_core::text::bytes(.0.bound))]
     Memory(Box<StoppedCommand>),
-    /// The command created a path that no command may create.
+    /// The command created a forbidden path.
     #[error(
         "it created `{path}`, which {rule}, and was stopped if it was still running; what it created is now `{renamed_to}`{}",
         ForbiddenPath::others_note(*.others)
@@ -160,7 +160,7 @@ pub enum SandboxError {
         /// Output and exit code until then.
         stopped: Box<StoppedCommand>,
     },
-    /// Commands that ran at the same time created many paths that no command may create.
+    /// Concurrent commands created many forbidden paths.
     #[error(
         "it was stopped, like all commands that ran at the same time: one of them created {created}"
     )]
@@ -170,7 +170,7 @@ pub enum SandboxError {
         /// Output and exit code until then.
         stopped: Box<StoppedCommand>,
     },
-    /// Another program replaced a protected file during the command, so that the protection no longer applied.
+    /// Another program replaced a protected file while the command ran, so the protection no longer applied.
     #[error(
         "it was stopped: `{path}`, which commands may not change or read, was replaced by another program while it ran"
     )]
@@ -180,8 +180,8 @@ pub enum SandboxError {
         /// Output and exit code until then.
         stopped: Box<StoppedCommand>,
     },
-    /// A file that the sandbox needs was replaced during the setup.
-    #[error("the sandbox could not be made: `{0}` was replaced by another program meanwhile")]
+    /// Another program replaced a file needed by the sandbox during the setup.
+    #[error("cannot set up the sandbox: another program replaced `{0}` meanwhile")]
     Replaced(PathBuf),
     /// The session has too many background commands.
     #[error("{0} commands are running in the background, the maximum of a session; stop one first")]
@@ -199,24 +199,24 @@ pub enum SandboxError {
     },
 }
 
-/// A command that was stopped, with its output until then.
+/// A stopped command, with its output until then.
 #[derive(Debug)]
 pub struct StoppedCommand {
-    /// The run time.
+    /// Run time of the command.
     pub after: Duration,
-    /// The exceeded limit, where that is a number.
+    /// The exceeded limit, if it is a number; otherwise 0.
     pub bound: u64,
     /// The exit code and the output.
     pub finished: CommandOutput,
 }
 
-/// Maximum number of output characters in an error.
+/// Maximum number of output characters in the details of an error.
 const MAX_ERROR_OUTPUT: usize = 16_000;
 
 impl SandboxError {
-    /// Name of the path rules as an unsupported request. No key of the settings asks for them; they cannot be enforced
-    /// if too many paths need protection.
-    pub(crate) const RULES: &'static str = "the rules about paths";
+    /// Path rules as an unsupported request: they cannot be enforced if too many paths need protection. No settings key
+    /// corresponds to them.
+    pub(crate) const RULES: &'static str = "the path rules";
 
     pub(crate) fn io_error(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |error| Self::Io { doing, error }
@@ -238,7 +238,7 @@ impl SandboxError {
         }
     }
 
-    /// The stable error code.
+    /// Returns the stable error code.
     pub fn code(&self) -> ToolErrorCode {
         match self {
             Self::NoProgram | Self::InvalidInput { .. } => ToolErrorCode::InvalidInput,
@@ -269,7 +269,7 @@ impl SandboxError {
         }
     }
 
-    /// The exit code that a shell would report: 124 for a timeout, as with the program `timeout`.
+    /// Returns the exit code that a shell would report: 124 for a timeout, as the program `timeout` does.
     pub(crate) fn exit_code(&self) -> i32 {
         match self {
             Self::Timeout(_) => 124,
@@ -281,7 +281,7 @@ impl SandboxError {
         }
     }
 
-    /// A hint for the user on how to solve the problem.
+    /// Returns a hint on how to solve the problem.
     fn remedy(&self) -> Option<String> {
         match self {
             Self::NoImage { pull, .. } => Some(format!("fetch it with `{pull}`")),

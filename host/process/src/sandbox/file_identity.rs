@@ -1,7 +1,7 @@
-//! The identity of a file at a path, used to detect later that another file has taken its place.
+//! Identity of a file at a path, used to detect whether another file has replaced it.
 //!
-//! A mount covers a file, not a name. If the file is replaced, as editors do when they save, the mount stays with the
-//! old file and the new one is not protected.
+//! A mount covers a file, not a name. If the file is replaced, as editors do on save, the mount stays with the old file
+//! and the new file is unprotected.
 
 #[cfg(target_os = "linux")]
 use std::fs::File;
@@ -12,19 +12,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// A file or folder, identified by properties that another one cannot take over.
+/// Identity of a file or folder, by properties that another file cannot take over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileIdentity {
     path: PathBuf,
     /// The device and inode number.
     number: (u64, u64),
-    /// The creation time: unlike inode numbers it is not reused.
+    /// Creation time: unlike an inode number, it is not reused.
     born: Option<SystemTime>,
 }
 
 impl FileIdentity {
-    /// Identifies the file at `path`. Returns `None` if it does not exist or is a socket: sockets come and go with the
-    /// program that listens on them.
+    /// Identifies the file at `path`. Returns `None` for a missing file and for a socket: sockets come and go with the
+    /// programs that listen on them.
     #[cfg(unix)]
     pub(crate) fn of_path(path: &Path) -> Option<Self> {
         use std::os::unix::fs::FileTypeExt;
@@ -40,7 +40,8 @@ impl FileIdentity {
         Ok(Self::from_metadata(path, &File::from(file).metadata()?))
     }
 
-    /// Identifies the file at a path that must not contain a symbolic link. The check for links is not atomic here.
+    /// Identifies the file at a path that must not contain a symbolic link. The check for links is not atomic on this
+    /// platform.
     #[cfg(all(unix, not(target_os = "linux")))]
     pub(super) fn of_path_without_links(path: &Path) -> io::Result<Self> {
         if path.canonicalize()? != path {
@@ -60,20 +61,20 @@ impl FileIdentity {
         }
     }
 
-    /// Returns true if the open file is this one, regardless of its path.
+    /// Returns true if `file` is this file, regardless of its path.
     #[cfg(target_os = "linux")]
     pub(super) fn is_same_file(&self, file: &File) -> io::Result<bool> {
         let other = Self::from_metadata(&self.path, &file.metadata()?);
         Ok(other == *self)
     }
 
-    /// No sandbox on other systems covers files.
+    /// Returns `None`: no sandbox on other systems covers files.
     #[cfg(not(unix))]
     pub(crate) fn of_path(_: &Path) -> Option<Self> {
         None
     }
 
-    /// Returns the path at which it was seen.
+    /// Returns the path at which the file was identified.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -111,8 +112,7 @@ mod tests {
         assert!(!identity.is_unchanged());
     }
 }
-/// Opens a path that must not contain a symbolic link. It is a single system call, so it is safe between fork and
-/// exec.
+/// Opens a path that must not contain a symbolic link. Safe between fork and exec, since it is a single system call.
 #[cfg(target_os = "linux")]
 pub(crate) fn open_by_no_link(
     path: impl rustix::path::Arg,

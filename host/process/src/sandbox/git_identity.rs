@@ -1,4 +1,4 @@
-//! The author of git commits: reads only the user's name and address from their settings.
+//! Author of git commits: the name and address from the user's git settings; nothing else is read.
 
 #[cfg(target_os = "linux")]
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use mimir_core::files::{self, LinkPolicy};
 
 use crate::git::GitConfig;
 
-/// The maximum size of a settings file in bytes; files written by hand are smaller.
+/// Maximum size of a settings file in bytes; handwritten files are smaller.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// The name and address of a git user.
@@ -19,7 +19,7 @@ pub(super) struct GitIdentity {
 }
 
 impl GitIdentity {
-    /// Reads the settings in this home directory.
+    /// Reads the git settings in this home directory.
     pub(super) fn read_from(home: &Path) -> Self {
         let mut identity = Self::default();
         // The second file takes precedence over the first, as in git.
@@ -38,7 +38,7 @@ impl GitIdentity {
     fn parse(text: &str) -> Self {
         let config = GitConfig::parse(text);
         let value = |key: &str| {
-            // A line end would begin another setting in the file of the sandbox.
+            // A line end would begin another setting in the generated file.
             let value = config.value("user", key)?.replace(char::is_control, "");
             let value = value.trim();
             (!value.is_empty()).then(|| value.to_owned())
@@ -49,14 +49,14 @@ impl GitIdentity {
         }
     }
 
-    /// Returns the git settings that are present, with their values.
+    /// Returns the present git settings with their values.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         [("user.name", &self.name), ("user.email", &self.email)]
             .into_iter()
             .filter_map(|(key, value)| Some((key, value.as_deref()?)))
     }
 
-    /// Returns the system-wide settings file for git in the sandbox.
+    /// Returns the text of the system-wide git settings file in the sandbox.
     #[cfg(target_os = "linux")]
     pub(super) fn settings(&self) -> String {
         let mut text = String::new();

@@ -1,9 +1,8 @@
-//! The connection from an isolated network to the proxy: a listening socket inside, whose connections are accepted
-//! outside.
+//! Connection from an isolated network to the proxy: a listening socket inside, whose connections are accepted outside.
 //!
-//! A socket stays in the network in which it was created. So a process inside opens it before the program starts, with
-//! privileges that the program does not have, and sends it out. The program reaches the proxy at an address of its own
-//! loopback, and no other address.
+//! A socket stays in the network in which it was created. A process inside opens it before the program starts, with
+//! privileges that the program lacks, and sends it out. The program reaches only the proxy, at an address of its own
+//! loopback.
 
 pub(super) mod network_namespace;
 
@@ -28,21 +27,21 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::sys;
 
-/// The maximum number of concurrent connections of a command to its proxy; more wait. A package manager opens a few
+/// Maximum number of concurrent connections of a command to its proxy; further ones wait. A package manager opens a few
 /// dozen.
 const MAX_CONNECTIONS: usize = 128;
 
-/// The maximum number of descriptors sent at once.
+/// Maximum number of descriptors per message.
 pub(super) const MAX_SENT_FDS: usize = 8;
 
-/// The backlog of the listening socket.
+/// Backlog of the listening socket.
 const LISTEN_BACKLOG: i32 = 128;
 
-/// The delay before the next accept after a failed one, which usually means that descriptors have run out.
+/// Delay after a failed accept, which usually means that descriptors have run out.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// Creates a socket pair. A process inside sends descriptors through the second end with [`send_fds`], and they arrive
-/// at the first.
+/// Creates a socket pair. Descriptors that a process inside sends through the second end with [`send_fds`] arrive at
+/// the first.
 pub(super) fn handover_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let ends = socketpair(
         AddressFamily::UNIX,
@@ -66,7 +65,7 @@ pub(super) fn listen_on_loopback(port: u16) -> Result<OwnedFd, Errno> {
     Ok(listening)
 }
 
-/// Sends at most [`MAX_SENT_FDS`] descriptors. Runs inside, so it makes only system calls.
+/// Sends at most [`MAX_SENT_FDS`] descriptors. Runs inside, and makes only system calls.
 pub(super) fn send_fds(socket: &OwnedFd, descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_SENT_FDS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -84,7 +83,7 @@ pub(super) fn send_fds(socket: &OwnedFd, descriptors: &[BorrowedFd<'_>]) -> Resu
 
 /// Sends the error that prevented a socket from being opened. Runs inside.
 pub(super) fn send_error(socket: &OwnedFd, error: Errno) {
-    // If the send fails, the receiver sees that the socket is missing.
+    // If this fails, the receiver notices the missing socket.
     let _ = send(
         socket,
         &error.raw_os_error().to_ne_bytes(),
@@ -92,7 +91,7 @@ pub(super) fn send_error(socket: &OwnedFd, error: Errno) {
     );
 }
 
-/// Receives the descriptors that were sent. Runs outside. It does not wait: the sender has already ended.
+/// Receives the sent descriptors. Runs outside. Does not wait, since the sender has already ended.
 pub(super) fn receive_fds(socket: &OwnedFd) -> io::Result<Vec<OwnedFd>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_SENT_FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -110,16 +109,18 @@ pub(super) fn receive_fds(socket: &OwnedFd) -> io::Result<Vec<OwnedFd>> {
             fds.extend(descriptors);
         }
     }
-    match fds.is_empty() {
-        false => Ok(fds),
-        true if received.bytes == error_bytes.len() => Err(io::Error::from_raw_os_error(
-            i32::from_ne_bytes(error_bytes),
-        )),
-        true => Err(io::ErrorKind::BrokenPipe.into()),
+    if !fds.is_empty() {
+        Ok(fds)
+    } else if received.bytes == error_bytes.len() {
+        Err(io::Error::from_raw_os_error(i32::from_ne_bytes(
+            error_bytes,
+        )))
+    } else {
+        Err(io::ErrorKind::BrokenPipe.into())
     }
 }
 
-/// Forks a child, and receives the descriptors that it sends before it ends. Runs outside.
+/// Forks a child, and receives the descriptors that it sends before it exits. Runs outside.
 pub(super) fn fork_to_open<T>(
     namespaces: u64,
     mut state: T,
@@ -127,20 +128,20 @@ pub(super) fn fork_to_open<T>(
     parent_socket: &OwnedFd,
 ) -> io::Result<Vec<OwnedFd>> {
     let child = sys::fork(namespaces, None, &mut state, child)?;
-    // The exit status does not matter: the result arrives through the socket.
+    // The exit status is irrelevant: the result arrives through the socket.
     let _ = waitid(WaitId::PidFd(child.as_fd()), WaitIdOptions::EXITED);
-    // Closes the other end of the socket here, too.
+    // Closes this process's copy of the other end.
     drop(state);
     receive_fds(parent_socket)
 }
 
-/// Lets the process inside continue from [`wait_for_release`]. Runs outside.
+/// Releases the process inside from [`wait_for_release`]. Runs outside.
 pub(super) fn release_child(socket: &OwnedFd) {
-    // If that process has already ended, it has reported the reason through its status pipe.
+    // If the process has already ended, it has reported the reason through its status pipe.
     let _ = send(socket, b"0", SendFlags::NOSIGNAL);
 }
 
-/// Waits at most `time_limit` for [`release_child`]. Runs inside, so it makes only system calls.
+/// Waits at most `time_limit` for [`release_child`]. Runs inside, and makes only system calls.
 pub(super) fn wait_for_release(socket: &OwnedFd, time_limit: Duration) {
     let time_limit = Timespec {
         tv_sec: i64::try_from(time_limit.as_secs()).unwrap_or(i64::MAX),
@@ -149,7 +150,7 @@ pub(super) fn wait_for_release(socket: &OwnedFd, time_limit: Duration) {
     let _ = poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&time_limit));
 }
 
-/// The running proxy of a command. Dropping it stops it and closes all its connections.
+/// Running proxy of a command. Dropping it stops the proxy and closes all connections.
 pub(super) struct ProxyTask(JoinHandle<()>);
 
 impl ProxyTask {

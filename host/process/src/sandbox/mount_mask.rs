@@ -1,12 +1,12 @@
-//! The path rules, as mounts over existing files: a read-only path is mounted over itself read-only, a hidden path is
-//! covered by an empty file or folder. They apply in the workspace, and in each writable folder outside it that is
-//! mounted.
+//! Path rules as mounts over existing files: a read-only path is mounted over itself read-only, a hidden path is
+//! covered by an empty file or folder. The rules apply in the workspace, and in each mounted writable folder outside
+//! it.
 //!
-//! A mount needs an existing path. Missing paths are blocked by creating an empty folder where that does no harm; the
-//! rest is watched while the command runs (see `run/workspace_guard.rs`). A repository or a secret that a command
-//! creates itself, in a folder that had none, is not protected from it.
+//! A mount needs an existing path. Missing paths are blocked by an empty folder where that does no harm; the others are
+//! monitored while the command runs (see `run/workspace_guard.rs`). A repository or a secret that the command itself
+//! creates in a new place is not protected from it.
 //!
-//! A socket on which a program outside listens would bypass the sandbox, and is covered like a secret (see
+//! A socket of a program outside would bypass the sandbox, so it is covered like a secret (see
 //! [`sockets`](super::sockets)).
 
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ mod repositories;
 
 use repositories::{HOOKS, MODULES, is_inner};
 
-/// The mount over a protected path.
+/// Mount over a protected path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum MountMask {
     /// The path itself, unchanged, so that it cannot be moved.
@@ -39,17 +39,17 @@ pub(super) enum MountMask {
     },
 }
 
-/// The repository folder that git finds by itself. Rules apply to each of its entries by name alone.
+/// Repository folder that git discovers automatically. Each of its entries is checked separately, by name.
 const REPOSITORY: &str = ".git";
 
-/// The settings folder of mimir. It is created empty in the workspace if it is missing.
+/// Settings folder of mimir, created empty in the workspace if it is missing.
 const MIMIR_FOLDER: &str = ".mimir";
 
-/// The maximum number of covered files. A folder with more is a collection of test fixtures rather than a workspace.
+/// Maximum number of covered files. A folder with more is a collection of test fixtures rather than a workspace.
 const MAX_MASKS: usize = 4_000;
 
-/// Finds the paths to cover, relative to the workspace, parents before children. `writes` is true if the command may
-/// change files at all.
+/// Finds the paths to cover, relative to the workspace and with parents before children. `writes` is true if the
+/// command may change files at all.
 pub(super) fn find_masks(
     sandbox: &'static str,
     workspace: &Path,
@@ -75,15 +75,15 @@ pub(super) struct OutsideMask {
     pub(super) with: MountMask,
 }
 
-/// Finds the paths to cover in the writable mounted folders outside the workspace. Paths below a read-only cover are
-/// left out. The covers go on top of the mounts of those folders.
+/// Finds the paths to cover in the mounted writable folders outside the workspace, without paths below a read-only
+/// cover. The covers are mounted on top of those folders.
 pub(super) fn find_outside_masks(
     sandbox: &'static str,
     spec: &CommandSpec,
 ) -> Result<Vec<OutsideMask>, SandboxError> {
     let mut masks_outside = Vec::new();
     for (mount, ruled_folder) in writable_outside_folders(spec) {
-        // The workspace has covers of its own.
+        // The workspace has its own covers.
         let mut skipped = read_only_mounts(spec);
         if mount.from == mount.at {
             skipped.extend(spec.parts().into_iter().map(|(part, _)| part));
@@ -124,8 +124,8 @@ struct MaskCollector<'a> {
     /// Folders that are covered separately.
     skipped: Vec<PathBuf>,
     covers: BTreeMap<PathBuf, MountMask>,
-    /// The sockets to cover in the workspace. `None` for mounted folders, which may be mounted for the sake of a
-    /// socket in them.
+    /// The sockets to cover in the workspace. `None` for mounted folders, which may be mounted precisely for a socket
+    /// in them.
     sockets: Option<BoundSockets>,
 }
 
@@ -151,7 +151,7 @@ impl<'a> MaskCollector<'a> {
         } else if !self.rules.rules().is_empty() {
             self.mask_folder(&self.ruled_folder.start)
                 .map_err(SandboxError::io_error(
-                    "a folder of commands could not be looked through",
+                    "cannot search a folder of the command",
                 ))?;
             let sockets = self.sockets.iter();
             for path in sockets.flat_map(|sockets| sockets.bound_below(&self.ruled_folder.base)) {
@@ -174,7 +174,7 @@ impl<'a> MaskCollector<'a> {
         self.ruled_folder.base.join(path)
     }
 
-    /// Scans a folder in which only the user's own rules apply, as far down as one of them may match.
+    /// Scans a folder in which only the user's own rules apply, as deep as a rule may match.
     fn mask_denied(&mut self, at: &str) -> io::Result<()> {
         let rules = self.rules;
         if !rules.may_deny_below(at) {
@@ -188,7 +188,7 @@ impl<'a> MaskCollector<'a> {
         Ok(())
     }
 
-    /// Scans a folder. `at` is relative to the base of the paths.
+    /// Scans a folder, given relative to the base.
     fn mask_folder(&mut self, at: &str) -> io::Result<()> {
         let folder = self.canonical_path(at);
         if self.skipped.contains(&folder) {
@@ -205,7 +205,7 @@ impl<'a> MaskCollector<'a> {
         let mut has_head_file = false;
         for entry in entries {
             let entry = entry?;
-            // Rules never match a name that is not valid UTF-8.
+            // Rules match only UTF-8 names.
             let Ok(name) = entry.file_name().into_string() else {
                 continue;
             };
@@ -216,9 +216,10 @@ impl<'a> MaskCollector<'a> {
             };
             let kind = entry.file_type()?;
             has_head_file |= name == "HEAD" && kind.is_file();
-            let verdict = match kind.is_dir() {
-                true => self.rules.check_in(&scope, &name),
-                false => self.rules.check_file(&path),
+            let verdict = if kind.is_dir() {
+                self.rules.check_in(&scope, &name)
+            } else {
+                self.rules.check_file(&path)
             };
             match verdict {
                 PathVerdict::Hidden { .. } => {
@@ -234,9 +235,8 @@ impl<'a> MaskCollector<'a> {
                 _ if is_socket(kind) && self.has_outside_listener(&path) => {
                     self.cover(&path, kind, MountMask::Nothing { folder: false });
                 }
-                // Git may write its data of submodules, and of the worktree that the workspace is, except for the
-                // files that it obeys. Worktrees of the workspace's own repository are other checkouts and stay
-                // read-only.
+                // Git may write its data of submodules, and of the worktree that is the workspace, except for the files
+                // that it obeys. Worktrees of the workspace's own repository are other checkouts and stay read-only.
                 PathVerdict::ReadOnly { .. }
                     if is_repository
                         && kind.is_dir()
@@ -257,7 +257,7 @@ impl<'a> MaskCollector<'a> {
                 self.mask_folder(&path)?;
             }
         }
-        // A bare repository in the workspace is a test fixture in which git does not run.
+        // A bare repository in the workspace is a test fixture; git does not run in it.
         if has_head_file && !is_repository && !self.ruled_folder.is_workspace {
             self.mask_bare_repository(at, &folder);
         }
@@ -278,15 +278,15 @@ impl<'a> MaskCollector<'a> {
         self.cover_at_least(path, with);
     }
 
-    /// Covers a path, unless its present cover is stricter.
+    /// Covers a path, unless its current cover is stricter.
     fn cover_at_least(&mut self, path: &Path, with: MountMask) {
         let cover = self.covers.entry(path.to_owned()).or_insert(with);
         *cover = with.max(*cover);
     }
 
-    /// Pins the parent folders of a covered path that a rule names, such as `a` and `a/keys` for `a/keys/**`. Renaming
-    /// such a folder would take the covered files to a path that no rule matches, or let another folder take its
-    /// place. Renaming a mount point fails with EBUSY.
+    /// Pins the parent folders of a covered path that are part of a rule, such as `a` and `a/keys` for `a/keys/**`.
+    /// Otherwise, renaming such a folder would move the covered files to a path that no rule matches, or let another
+    /// folder take its place. Renaming a mount point fails with EBUSY.
     fn pin_parents(&mut self, path: &Path) {
         let start = Path::new(&self.ruled_folder.start);
         // A mounted folder cannot be renamed anyway.
@@ -304,8 +304,8 @@ impl<'a> MaskCollector<'a> {
         }
     }
 
-    /// Covers the target of a symbolic link instead of the link, if the target is in the same folder. A target outside
-    /// is not visible to the command.
+    /// Covers the target of a symbolic link instead of the link, if the target is in the same folder. Other targets are
+    /// invisible to the command.
     fn mask_link_target(&mut self, path: &Path, with: MountMask) {
         let Ok(real) = self.canonical_path(path).canonicalize() else {
             return;

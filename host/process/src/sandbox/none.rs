@@ -1,9 +1,9 @@
-//! No sandbox: the command runs with all permissions of the current user. It must be selected by name.
+//! No sandbox: the command runs with all permissions of the current user. Must be selected explicitly.
 //!
-//! The environment is still built from scratch. On Linux all processes of the command are killed when it ends, unless
-//! they hide on purpose: they are found by their process group and by a variable that all of them inherit. Other Unix
-//! systems use the group alone, Windows a job object; both compile but are untested. The processes are also killed
-//! when mimir itself is killed.
+//! The environment is still built from scratch. On Linux, all processes of the command are killed when it ends, unless
+//! they hide deliberately: they are identified by their process group and by a variable that all of them inherit. Other
+//! Unix systems use only the group, Windows a job object; both compile but are untested. The processes are also killed
+//! if mimir itself is killed.
 
 mod spawned_process;
 #[cfg(unix)]
@@ -24,7 +24,7 @@ use super::{
 
 const NAME: &str = "none";
 
-/// The variable that all processes of a command inherit, used to find them.
+/// Variable that all processes of a command inherit, used to find them.
 const MARK_VARIABLE: &str = "MIMIR_COMMAND";
 
 /// The sandbox `none`.
@@ -130,7 +130,7 @@ fn start(ambient: &AmbientEnvironment, spec: &CommandSpec) -> Result<SandboxChil
         .into_child(Vec::new())
 }
 
-/// The unit that a started program leads. Its descendants belong to the same unit and are killed with it.
+/// Unit led by a started program. Its descendants belong to the same unit and are killed with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ProcessLeader {
     /// A process group.
@@ -140,7 +140,7 @@ pub(super) enum ProcessLeader {
     Session,
 }
 
-/// Starts a program with only these variables. The returned handle covers all its descendants.
+/// Starts a program with only these variables. The returned value covers all its descendants.
 pub(super) fn spawn_command(
     mut command: Command,
     variables: VariableMap,
@@ -199,7 +199,7 @@ fn start_error(error: io::Error, spec: &CommandSpec, arguments: &[String]) -> Sa
             program,
             why: "the interpreter named in its first line does not exist",
         },
-        _ => SandboxError::io_error("a command could not be started")(error),
+        _ => SandboxError::io_error("cannot start a command")(error),
     }
 }
 
@@ -229,7 +229,7 @@ pub(super) struct UnsandboxedCommand {
 }
 
 impl UnsandboxedCommand {
-    /// Converts it to the type that every sandbox returns.
+    /// Converts the command to the type that every sandbox returns.
     pub(super) fn into_child(
         mut self,
         covered: Vec<FileIdentity>,
@@ -255,8 +255,8 @@ impl UnsandboxedCommand {
         }
         let status = spawned_process::wait(&mut self.process)
             .await
-            .map_err(SandboxError::io_error("a command cannot be waited for"))?;
-        // Background processes that it left behind are killed with it.
+            .map_err(SandboxError::io_error("cannot wait for a command"))?;
+        // Kills background processes that the command left behind.
         signal(self.group, &self.mark, StopSignal::Kill);
         let exit = CommandExit {
             code: code(status),
@@ -316,7 +316,7 @@ fn code(status: std::process::ExitStatus) -> i32 {
     status.code().unwrap_or(1)
 }
 
-/// The number of scans for processes of a command: it may start more of them during a scan.
+/// Number of scans for processes of a command, which may start more of them during a scan.
 #[cfg(target_os = "linux")]
 const SCAN_ROUNDS: usize = 50;
 

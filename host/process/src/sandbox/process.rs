@@ -1,12 +1,11 @@
-//! A sandbox built from Linux kernel features: namespaces, mounts, Landlock, a system call filter, control groups and
-//! resource limits. This process builds it itself, without a setuid helper; where the system does not allow that,
-//! bubblewrap builds it.
+//! Sandbox from Linux kernel features: namespaces, mounts, Landlock, a system call filter, control groups and resource
+//! limits. This process builds it without a setuid helper, or with bubblewrap where the system does not allow that.
 //!
-//! A command sees the programs and libraries of this machine and the user's toolchains, read-only; its workspace,
-//! writable except for what the path rules cover; a private home, temporary folder and devices; only its own
-//! processes; and a network with no other machine.
+//! A command has access to the programs and libraries of this machine and the user's toolchains, read-only; its
+//! workspace, writable except for paths covered by the path rules; a private home, temporary folder and devices; only
+//! its own processes; and a network without other machines.
 //!
-//! Needs Linux 5.12, the first version that can set attributes of a whole mount tree.
+//! Requires Linux 5.12, the first version that can set attributes of a whole mount tree.
 
 mod bubblewrap;
 mod cgroup;
@@ -42,11 +41,10 @@ use machine_view::MachineView;
 
 const NAME: &str = "process";
 
-/// The time limit for building a sandbox. It normally takes milliseconds; more than this is a fault even on a busy
-/// machine.
+/// Time limit for building a sandbox. It normally takes milliseconds, even on a busy machine.
 const SETUP_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The exit code that a shell reports for a killed program.
+/// Exit code that a shell reports for a killed program.
 const KILLED: i32 = 128 + libc::SIGKILL;
 
 /// The sandbox `process`.
@@ -56,27 +54,27 @@ pub struct ProcessSandbox {
     groups: CgroupTree,
     cgroup_threads: CgroupThreadPool,
     landlock: Option<ABI>,
-    /// The memory of the command line of this process.
+    /// Memory of this process's command line.
     argv: Option<sys::ArgvMemory>,
     filter: Result<BpfProgram, String>,
-    /// True if bubblewrap must build it, even if this process could.
+    /// True if bubblewrap must build the sandbox, even if this process could.
     force_bubblewrap: bool,
-    /// The result of the first test command, which shows if commands can run.
+    /// Result of the first test command, which shows if commands can run.
     trial: OnceLock<Result<TrialResult, String>>,
 }
 
-/// The builder of the sandbox.
+/// Builder of the sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SandboxMaker {
     Native,
     Bubblewrap(&'static Path),
 }
 
-/// The result of the test command.
+/// Result of the test command.
 #[derive(Debug, Clone, Copy)]
 struct TrialResult {
     maker: SandboxMaker,
-    /// True if a command sees its own processes in `/proc`. Some containers do not allow mounting it.
+    /// True if a command sees its own processes in `/proc`, which some containers do not allow mounting.
     proc: bool,
 }
 
@@ -87,7 +85,7 @@ impl Default for ProcessSandbox {
 }
 
 impl ProcessSandbox {
-    /// Inspects the machine. This reads some files and runs no program.
+    /// Inspects the machine: reads some files, but runs no program.
     pub fn new() -> Self {
         let ambient = AmbientEnvironment::of_this_process();
         Self {
@@ -126,8 +124,8 @@ impl ProcessSandbox {
             .map_err(|why| SandboxError::Unavailable { sandbox: NAME, why })
     }
 
-    /// Returns the memory limit in bytes for each process of a command if no control group limits them together: the
-    /// limit of the command, or half of the machine's memory.
+    /// Returns the memory limit in bytes for each process of a command if no control group limits their total: the
+    /// limit of the command, or half of the machine's memory if that is less.
     fn memory_per_process(&self, bounds: &ResourceBounds) -> Option<u64> {
         if self.groups.can_limit_memory() {
             return None;
@@ -137,7 +135,7 @@ impl ProcessSandbox {
         Some(bounds.memory.value().min(machine / 2))
     }
 
-    /// Returns true if the number of processes can be limited: by a control group, or by the kernel's limit per user,
+    /// Returns true if the number of processes can be limited, by a control group or by the kernel's limit per user,
     /// from which root is exempt.
     fn can_limit_processes(&self) -> bool {
         self.groups.can_limit_processes() || !rustix::process::geteuid().is_root()
@@ -151,9 +149,12 @@ impl Sandbox for ProcessSandbox {
 
     fn describe_guarantees(&self, bounds: &ResourceBounds) -> Result<Vec<String>, SandboxError> {
         let trial = self.trial_result()?;
-        let with_enforcement = |enforced: bool, what: String| match enforced {
-            true => what,
-            false => format!("{what} (not enforced: no control group can be created here)"),
+        let with_enforcement = |enforced: bool, what: String| {
+            if enforced {
+                what
+            } else {
+                format!("{what} (not enforced: no control group can be created here)")
+            }
         };
         let bound = |bound: ResourceBound| mimir_core::text::bytes(bound.value());
         let bubblewrap = match trial.maker {
@@ -177,11 +178,12 @@ impl Sandbox for ProcessSandbox {
             .to_owned(),
             "namespaces: user, processes, mounts, network, ipc, host name, control groups"
                 .to_owned(),
-            match trial.proc {
-                true => "/proc: its own processes, read-only".to_owned(),
-                false => "/proc: empty, because this machine does not allow mounting it (a container?)"
-                    .to_owned(),
-            },
+            if trial.proc {
+                "/proc: its own processes, read-only"
+            } else {
+                "/proc: empty, because this machine does not allow mounting it (a container?)"
+            }
+            .to_owned(),
             "network: only its own loopback; with `networkAccess: true`, what `network` allows, through a proxy"
                 .to_owned(),
             match self.landlock {
@@ -260,7 +262,7 @@ impl Sandbox for ProcessSandbox {
             if spec.network == CommandNetwork::Proxy && spec.proxy.is_none() {
                 return Err(SandboxError::unsupported(
                     NAME,
-                    "access to the network",
+                    "network access",
                     "no proxy is available to check its requests",
                 ));
             }

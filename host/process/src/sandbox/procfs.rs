@@ -1,4 +1,4 @@
-//! Facts about processes of this machine, from the files of the kernel.
+//! Queries about processes, from the kernel's `/proc` and control group files.
 
 use std::fs;
 
@@ -24,8 +24,7 @@ pub(super) fn descendants(process: Pid) -> Vec<Pid> {
     all
 }
 
-/// Reads the number of processes killed for running out of memory from a file of a control group, or from
-/// `/proc/vmstat`.
+/// Reads the number of out-of-memory kills from a control group file or `/proc/vmstat`.
 pub(super) fn oom_kills(file: impl AsRef<std::path::Path>) -> Option<u64> {
     let text = fs::read_to_string(file).ok()?;
     let mut lines = text.lines();

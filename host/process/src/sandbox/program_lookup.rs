@@ -1,4 +1,4 @@
-//! Lookup of programs by name, and choice of the shell for scripts.
+//! Lookup of programs by name, and the choice of a shell for scripts.
 
 use std::path::{Path, PathBuf};
 
@@ -6,19 +6,18 @@ use mimir_core::command::CommandProgram;
 
 use super::error::SandboxError;
 
-/// The longest argument that Linux passes to a program, including its terminator (`MAX_ARG_STRLEN`).
+/// Maximum size in bytes of an argument on Linux, including its terminator (`MAX_ARG_STRLEN`).
 const MAX_ARGUMENT_BYTES: usize = 128 * 1024;
 
-/// Maximum number of names of a folder that are searched for a similar one; more would take longer than it helps.
+/// Maximum number of names per folder to search for a similar name.
 const MAX_SEARCHED_NAMES: usize = 20_000;
 
 /// A program with its arguments, ready to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ResolvedProgram {
-    /// Path of the file. A name with `/` stays as given, so it can be relative to the folder that the command starts
-    /// in.
+    /// Path of the file. A name with `/` stays as given, so it can be relative to the start folder of the command.
     pub(super) file: PathBuf,
-    /// The arguments, with the name that the program was called by as the first.
+    /// The arguments, beginning with the name of the program as given.
     pub(super) arguments: Vec<String>,
 }
 
@@ -43,7 +42,7 @@ pub(super) fn resolve_program(
     Ok(resolved)
 }
 
-/// Checks that the folders contain a program of this name.
+/// Checks that the program exists and can be executed.
 pub(super) fn check_program(
     name: &str,
     path: &[PathBuf],
@@ -77,8 +76,8 @@ pub(super) fn check_arguments(
     Ok(())
 }
 
-/// Builds the call of bash, or else of sh, for a script. Neither reads a start-up file: bash gets options for that,
-/// and sh reads none unless it is a login shell, or interactive with `ENV` set.
+/// Builds the call of bash, or else of sh, for a script. Neither reads a start-up file: bash gets options for that, and
+/// sh reads none unless it is a login shell or interactive with `ENV` set.
 fn shell(text: &str, path: &[PathBuf]) -> Result<ResolvedProgram, SandboxError> {
     let on_path = |name: &str| {
         let mut files = path.iter().map(|folder| folder.join(name));

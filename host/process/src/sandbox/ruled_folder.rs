@@ -1,10 +1,10 @@
-//! Folders that the path rules apply to, and the form in which their paths are checked.
+//! Folders with path rules, and the form in which their paths are checked.
 //!
-//! Paths in the workspace are checked relative to its root. A folder outside it that a command may change was named by
-//! the user, so no rule blocks it as a whole; its content is checked by its path on this machine: in `/srv/x/.git` the
-//! rule `.git/hooks` applies to `hooks`.
+//! Paths in the workspace are checked relative to its root. A writable folder outside was named by the user, so no rule
+//! blocks it as a whole; its content is checked by its host path: in `/srv/x/.git`, the rule `.git/hooks` applies to
+//! `hooks`.
 //!
-//! Not in this module: the enforcement of the rules.
+//! Out of scope: the enforcement of the rules.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -15,13 +15,13 @@ use super::{CommandSpec, HostMount};
 /// A folder that path rules apply to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RuledFolder {
-    /// Folder that checked paths are relative to.
+    /// Base folder of the checked paths.
     pub(crate) base: PathBuf,
-    /// Path of the folder itself, relative to `base`. Only this folder is searched.
+    /// Path of the folder relative to `base`. Only this folder is searched.
     pub(crate) start: String,
     /// True for the workspace.
     pub(crate) is_workspace: bool,
-    /// True for a known repository that is not called `.git`, so that no rule names its content.
+    /// True for a known repository with another name than `.git`, whose content no rule matches.
     pub(crate) is_repository: bool,
 }
 
@@ -36,8 +36,8 @@ impl RuledFolder {
         }
     }
 
-    /// Returns a canonical folder that the user has mounted. Its base is the topmost ancestor from which no rule blocks
-    /// the folder itself.
+    /// Returns a canonical folder mounted by the user. Its base is the topmost ancestor from which no rule blocks the
+    /// folder itself.
     fn for_mount(folder: &Path, rules: &PathRules) -> Self {
         for base in folder.ancestors().collect::<Vec<_>>().into_iter().rev() {
             let below = folder.strip_prefix(base).ok().and_then(text);
@@ -58,7 +58,7 @@ impl RuledFolder {
         }
     }
 
-    /// Full path of the folder.
+    /// Returns the full path of the folder.
     pub(crate) fn folder(&self) -> PathBuf {
         match self.start.as_str() {
             "" => self.base.clone(),
@@ -67,8 +67,8 @@ impl RuledFolder {
     }
 }
 
-/// Lists the folders outside the workspace that a command may change, each with its mount. Excludes parts of the
-/// workspace that are visible at their own path anyway, and private folders of the command.
+/// Lists the writable folders outside the workspace, each with its mount. Excludes the command's private folders, and
+/// parts of the workspace that are visible at their own path anyway.
 pub(crate) fn writable_outside_folders(spec: &CommandSpec) -> Vec<(&HostMount, RuledFolder)> {
     let parts = spec.parts();
     let is_seen = |mount: &HostMount| {
@@ -89,7 +89,7 @@ pub(crate) fn writable_outside_folders(spec: &CommandSpec) -> Vec<(&HostMount, R
         .collect()
 }
 
-/// Lists the read-only folders that a command sees at their own path.
+/// Lists the folders that are mounted read-only at their own path.
 pub(crate) fn read_only_mounts(spec: &CommandSpec) -> Vec<PathBuf> {
     let mounts = spec.mounts.iter();
     mounts
@@ -98,8 +98,8 @@ pub(crate) fn read_only_mounts(spec: &CommandSpec) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Joins the components of a path for the rules. Returns `None` if it is empty, not valid UTF-8, or has other
-/// components than names.
+/// Joins the components of a path for the rules. Returns `None` if the path is empty, is not valid UTF-8, or has
+/// components other than names.
 fn text(path: &Path) -> Option<String> {
     let names = path.components().map(|part| match part {
         Component::Normal(name) => name.to_str(),
@@ -116,12 +116,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ruled_folder_starts_below_the_folder_named_by_user() {
+    fn ruled_folder_base_never_blocks_the_mounted_folder() {
         let rules = PathRules::protected();
         for (folder, base, start) in [
             ("/srv/x/.git", "/", "srv/x/.git"),
             ("/srv/data", "/", "srv/data"),
-            // The user names this folder although a rule blocks it, from every ancestor.
+            // The user named this folder although a rule blocks it from every ancestor.
             ("/home/me/.claude", "/home/me/.claude", ""),
             ("/home/me/.claude/projects", "/home/me/.claude", "projects"),
             ("/srv/x/.git/hooks", "/srv/x/.git", "hooks"),

@@ -1,9 +1,9 @@
-//! The sandbox `process` on macOS: the built-in sandbox, through `sandbox-exec` and a profile generated for each
+//! The sandbox `process` on macOS: the system's own sandbox, through `sandbox-exec` and a profile generated for each
 //! command.
 //!
-//! It compiles and its profile is tested as text, but it has never been run. It hides and protects files, blocks the
-//! network, and provides a private home and temporary folder. macOS cannot limit memory, processes or processor time
-//! of a whole process tree, so commands with such a limit are refused.
+//! It compiles, and its profile is tested as text, but it has never been run. It hides and protects files, blocks the
+//! network, and provides a private home and temporary folder. macOS cannot limit memory, processes or processor time of
+//! a process tree, so commands with such a limit are refused.
 
 #[cfg(any(test, target_os = "macos"))]
 mod profile;
@@ -58,8 +58,9 @@ mod here {
                 &self.ambient.path,
                 &spec.directory,
             )?;
-            let scratch = ScratchFolder::new()
-                .map_err(SandboxError::io_error("a command has no temporary folder"))?;
+            let scratch = ScratchFolder::new().map_err(SandboxError::io_error(
+                "cannot create the temporary folder of a command",
+            ))?;
             let parts = spec.parts();
             let may_write = parts.iter().any(|(_, writable)| *writable);
             let covers = find_masks(NAME, &spec.workspace, &spec.path_rules, may_write)?;
@@ -92,7 +93,7 @@ mod here {
                 &scratch.0,
                 PROXY,
             )?;
-            // The private home is a temporary folder, where toolchains would look for themselves in vain.
+            // The private home is an empty temporary folder, where toolchains would not find themselves.
             for (name, folder) in homes {
                 variables.entry(name.into()).or_insert(folder.into());
             }
@@ -102,8 +103,7 @@ mod here {
             command.args(program.arguments.get(1..).unwrap_or_default());
             let running =
                 none::spawn_command(command, variables, spec, none::ProcessLeader::Session);
-            let running =
-                running.map_err(SandboxError::io_error("a command could not be started"))?;
+            let running = running.map_err(SandboxError::io_error("cannot start a command"))?;
             let mut child = running.into_child(covered)?;
             child.handle = Box::new(SeatbeltCommand {
                 handle: child.handle,
@@ -113,7 +113,7 @@ mod here {
         }
     }
 
-    /// A temporary folder that is removed together with the command.
+    /// A temporary folder that is removed with the command.
     struct ScratchFolder(PathBuf);
 
     impl ScratchFolder {
@@ -181,7 +181,7 @@ mod here {
         fn check_support(&self, spec: &CommandSpec) -> Result<(), SandboxError> {
             let elsewhere = spec.mounts.iter().any(|mount| mount.from != mount.at);
             let what = if spec.network != CommandNetwork::None {
-                "access to the network"
+                "network access"
             } else if let Some(bound) = spec.bounds.first_requested() {
                 bound
             } else if elsewhere {

@@ -1,10 +1,10 @@
-//! Unix sockets in a workspace on which programs outside any sandbox listen, such as a container engine or a key
-//! agent. A sandbox has its own network, but a socket with a path can be reached from inside.
+//! Unix sockets in a workspace with a listener outside any sandbox, such as a container engine or a key agent. A
+//! sandbox has its own network, but a socket with a path can still be reached from inside.
 //!
-//! A socket on which a command of this program listens, in its own network, is harmless: a background server and its
-//! client belong together. A socket without a listener is a plain file that can be removed.
+//! A socket is harmless if its listener is a command of this program in its own network, since a background server and
+//! its client belong together. A socket without a listener is like a plain file, which can be removed.
 //!
-//! A socket that gets its listener after a command has started is not covered for that command.
+//! A socket that gets a listener after a command has started is not covered for that command.
 
 use std::cell::OnceCell;
 use std::fs::FileType;
@@ -19,29 +19,32 @@ pub(super) fn is_socket(kind: FileType) -> bool {
     kind.is_socket()
 }
 
-/// The sockets that have a listener, by the names that programs bound them to. Both lists are read on first use: most
-/// workspaces have no sockets, and scanning all processes is the slowest step here.
+/// Sockets with a listener, by the names that programs bound them to. Both lists are read on first use: most workspaces
+/// have no sockets, and scanning all processes is slow.
 #[derive(Default)]
 pub(super) struct BoundSockets {
-    /// Sockets in the network of this machine.
+    /// Sockets in the host network.
     outside: OnceCell<Vec<PathBuf>>,
-    /// Sockets in the networks of the commands of this program.
+    /// Sockets in the networks of this program's commands.
     own: OnceCell<Vec<PathBuf>>,
 }
 
 impl BoundSockets {
     /// Returns true if a program outside the sandbox listens on the socket.
     pub(super) fn has_outside_listener(&self, path: &Path) -> bool {
-        let is_match = |name: &PathBuf| match name.is_absolute() {
-            true => name == path || name.canonicalize().is_ok_and(|real| real == path),
-            // It was bound relative to an unknown folder.
-            false => name.file_name() == path.file_name(),
+        let is_match = |name: &PathBuf| {
+            if name.is_absolute() {
+                name == path || name.canonicalize().is_ok_and(|real| real == path)
+            } else {
+                // The socket was bound relative to an unknown folder.
+                name.file_name() == path.file_name()
+            }
         };
         let outside = self.machine_network().iter().any(is_match);
         outside || (!self.own_network().iter().any(is_match) && answers(path))
     }
 
-    /// Returns the sockets bound below the workspace at any depth: the file search skips package folders.
+    /// Returns the sockets bound below the workspace at any depth, since the file search skips package folders.
     pub(super) fn bound_below(&self, workspace: &Path) -> Vec<PathBuf> {
         let all = self.machine_network().iter();
         let real = all.filter_map(|name| name.is_absolute().then(|| name.canonicalize().ok())?);
@@ -84,7 +87,7 @@ fn read_command_sockets() -> Vec<PathBuf> {
     paths
 }
 
-/// Other systems have no such list: any listener counts as outside.
+/// Returns an empty list: other systems have no such list, so any listener counts as outside.
 #[cfg(not(target_os = "linux"))]
 fn read_machine_sockets() -> Vec<PathBuf> {
     Vec::new()

@@ -1,6 +1,6 @@
-//! Names of folders with a special meaning to the path rules.
+//! Names of folders with a special meaning for the path rules.
 //!
-//! Not in this module: the enforcement of the rules.
+//! Out of scope: the enforcement of the rules.
 
 use std::fs::{FileType, ReadDir};
 use std::io;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use mimir_core::paths::{PathRules, PathVerdict};
 
 /// Folders of downloaded or built files. The built-in rules for secrets and settings do not apply in them, and they
-/// contain more files than all the rest. Paths that the user denies in them are denied (see [`denied_below`]).
+/// contain more files than the rest of a workspace. The user's own rules apply (see [`denied_below`]).
 pub(crate) const BUILD_FOLDERS: &[&str] = &[
     "node_modules",
     "target",
@@ -21,11 +21,11 @@ pub(crate) const BUILD_FOLDERS: &[&str] = &[
     "bower_components",
 ];
 
-/// Folders that a sandbox replaces, or that describe or control the whole machine. No workspace may be in them.
+/// Folders that a sandbox replaces, or that describe or control the whole machine. A workspace cannot be inside.
 pub(super) const SYSTEM_FOLDERS: [&str; 6] = ["/proc", "/sys", "/dev", "/run", "/etc", "/boot"];
 
-/// Lists the paths below the folder `at` that the user's `rules` hide, with their file types, and without the paths
-/// below them. Folders below which no rule can match are not read.
+/// Lists the paths below the folder `at` that the user's `rules` hide, with their file types. Skips paths below hidden
+/// ones, and folders in which no rule can match.
 pub(crate) fn denied_below(
     base: &Path,
     rules: &PathRules,
@@ -40,7 +40,7 @@ pub(crate) fn denied_below(
         let scope = rules.scope(&at);
         for entry in entries {
             let entry = entry?;
-            // Rules match only names that are valid UTF-8.
+            // Rules match only UTF-8 names.
             let Ok(name) = entry.file_name().into_string() else {
                 continue;
             };
@@ -56,8 +56,7 @@ pub(crate) fn denied_below(
     Ok(denied)
 }
 
-/// Lists a folder. Returns `None` if it was removed meanwhile, or if this process cannot read it, and so neither can a
-/// command.
+/// Lists a folder. Returns `None` if it has been removed, or if this process, and so any command, cannot read it.
 pub(super) fn read_dir_if_readable(folder: &Path) -> io::Result<Option<ReadDir>> {
     match folder.read_dir() {
         Err(error)
@@ -72,7 +71,7 @@ pub(super) fn read_dir_if_readable(folder: &Path) -> io::Result<Option<ReadDir>>
     }
 }
 
-/// Returns true for folders with single entries that rules name.
+/// Returns true for folders that have rules for single entries.
 pub(crate) fn has_entry_rules(folder: &std::ffi::OsStr) -> bool {
     [".git", ".vscode", ".config", ".docker", ".kube", ".mimir"]
         .iter()
@@ -82,14 +81,14 @@ pub(crate) fn has_entry_rules(folder: &std::ffi::OsStr) -> bool {
 /// Folders of a repository that contain the repositories of its submodules and worktrees.
 pub(crate) const INNER: [&str; 2] = ["modules", "worktrees"];
 
-/// Entries of such a repository that git runs or obeys.
+/// Entries of these repositories that git runs or obeys.
 pub(crate) const OBEYED: [&str; 5] = ["commondir", "config", "config.worktree", "gitdir", "hooks"];
 
-/// The folder of a repository's data, in which no other repository is looked for.
+/// Folder of a repository's data, which is not searched for other repositories.
 pub(crate) const OBJECTS: &str = "objects";
 
-/// Lists the repositories in such a folder, at any depth: each folder with an entry `HEAD`, since git accepts a link
-/// that leads nowhere. Links to folders are not followed.
+/// Lists the repositories in a folder from [`INNER`], at any depth: each folder with an entry `HEAD`, even a dangling
+/// link, since git accepts that. Links to folders are not followed.
 pub(crate) fn inner_repositories(
     folder: &Path,
     read: impl Fn(&Path) -> Option<ReadDir>,

@@ -1,4 +1,4 @@
-//! System calls without a safe wrapper. This is the only unsafe code of the crate, except for one line on macOS.
+//! System calls without a safe wrapper. All unsafe code of the crate is here, except for one line on macOS.
 
 #![expect(
     unsafe_code,
@@ -47,7 +47,7 @@ pub(super) fn user_namespace_of(namespace: &OwnedFd) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Passes these descriptors to the program that `command` starts and closes all others in it. The descriptors must
+/// Passes these descriptors to the program that `command` starts, and closes all others in it. The descriptors must
 /// stay open in this process until the program has started.
 pub(super) fn inherit_fds(command: &mut std::process::Command, descriptors: Vec<RawFd>) {
     use std::os::unix::process::CommandExt;
@@ -84,7 +84,7 @@ impl AsRawFd for SharedFd {
     }
 }
 
-/// The memory range of this process's command-line arguments.
+/// Memory range of this process's command-line arguments.
 #[derive(Debug, Clone)]
 pub(super) struct ArgvMemory(std::ops::Range<usize>);
 
@@ -104,8 +104,7 @@ impl ArgvMemory {
         (begin != 0 && begin < end).then_some(Self(begin..end))
     }
 
-    /// Erases the arguments in a forked copy of this process, because `/proc` shows them to every process that can see
-    /// it.
+    /// Erases the arguments in a forked copy of this process: `/proc` shows them to every process that can see it.
     pub(super) fn overwrite(&self) {
         // SAFETY: the kernel placed the arguments there at program start, in memory that stays mapped and is writable.
         // The child has its own copy, in which only `process/root_plan.rs` and its siblings run, and that code does not
@@ -179,7 +178,7 @@ pub(super) fn mount_setattr(mount: BorrowedFd<'_>, recursive: bool, set: u64) ->
     .map(drop)
 }
 
-/// Returns the Landlock version of this kernel; zero or negative if it has none.
+/// Returns the Landlock version of this kernel; zero or negative without Landlock.
 pub(super) fn landlock_version() -> c_int {
     const VERSION: c_int = 1;
     // SAFETY: with this flag no attributes are read.
@@ -368,7 +367,7 @@ pub(super) fn set_host_name(name: &[u8]) -> Result<(), Errno> {
 
 /// Drops all capabilities from the bounding set, so that no program can gain them.
 pub(super) fn drop_bounding_set() {
-    // More than any kernel has; the kernel refuses the first unknown number.
+    // No kernel has as many; the kernel refuses the first unknown number.
     for capability in 0..64 {
         // SAFETY: the arguments are numbers.
         if unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) } != 0 {

@@ -1,4 +1,4 @@
-//! Helpers for the tests of every sandbox.
+//! Helpers for the tests of all sandboxes.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub async fn run_in(
     run(sandbox, spec, &mut |_, _| {}).await
 }
 
-/// Returns true if another process of this machine, including those in containers, has this word in its arguments.
+/// Returns true if another process of this machine, including containers, has this word in its arguments.
 pub fn runs(word: &str) -> bool {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     entries.into_iter().any(|entry| {
@@ -25,12 +25,12 @@ pub fn runs(word: &str) -> bool {
     })
 }
 
-/// Returns a number for `sleep` that is in no other command line.
+/// Returns a number for `sleep` that occurs in no other command line.
 pub fn marker(seed: u32) -> String {
     format!("{}{seed}", 10_000_000 + u64::from(std::process::id()))
 }
 
-/// Runs a command that prints `begin` and then far more output than is stored, and checks the memory use.
+/// Runs a command that prints `begin` and then far more output than is stored. Checks the memory use.
 pub async fn outpours(sandbox: &dyn Sandbox, mut spec: CommandSpec) {
     spec.timeout = Some(Duration::from_secs(5));
     let before = memory();
@@ -46,7 +46,7 @@ pub async fn outpours(sandbox: &dyn Sandbox, mut spec: CommandSpec) {
         "{}",
         captured.omitted_bytes
     );
-    // Other tests of this program use memory meanwhile.
+    // Other tests of this program use memory in parallel.
     assert!(memory() < before + (256 << 20));
 }
 

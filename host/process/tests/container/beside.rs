@@ -1,4 +1,4 @@
-//! A repository outside of the workspace that a person lets commands change.
+//! A repository outside the workspace that the user lets commands change.
 
 use std::process::Command;
 

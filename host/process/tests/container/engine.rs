@@ -1,4 +1,4 @@
-//! Engines that are not running, exit, or lack a feature or image; and the removal of leftover containers.
+//! Engines that are not running, exit, or lack a feature or an image; and removal of leftover containers.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -27,7 +27,7 @@ fn relay(at: &Path) -> tokio::task::JoinHandle<()> {
     })
 }
 
-// The relay must continue while the engine is looked for.
+// The relay must continue while the test looks for the engine.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a container engine"]
 async fn engine_disconnect_is_an_error_and_ends_the_command() {
@@ -50,9 +50,9 @@ async fn engine_disconnect_is_an_error_and_ends_the_command() {
         "{:?}",
         begun.elapsed()
     );
-    // Its input was held by the connection that is gone.
+    // The lost connection held the input of the container open.
     comes(&number, false).await;
-    // The leftover container is removed when mimir starts the next time.
+    // The next start of mimir removes the leftover container.
     world.comes_to(1).await;
     world.remove_all().await;
     let again = run_in(&sandbox, &spec).await.unwrap_err();
@@ -71,8 +71,8 @@ async fn image_that_is_missing_is_not_pulled() {
         assert!(matches!(fault, SandboxError::NoImage { .. }), "{fault}");
         let error = ToolError::from(fault);
         assert_eq!(error.code, ToolErrorCode::Unavailable);
-        let way_out = error.remedies.concat();
-        assert!(way_out.contains("pull mimir-test/missing:1"), "{way_out}");
+        let remedy = error.remedies.concat();
+        assert!(remedy.contains("pull mimir-test/missing:1"), "{remedy}");
     }
 }
 
@@ -105,7 +105,7 @@ async fn containers_of_ended_processes_are_removed() {
         .unwrap();
     let docker = docker().await;
     let mut made = vec![];
-    // A label whose process id is reused, one whose process is running, and a container without a label.
+    // A label with a reused process id, one with a running process, and a container without a label.
     for label in [Some(label(1, "1")), Some(label(1, first)), None] {
         let labels = label.map(|label| HashMap::from([("mimir.owner".to_owned(), label)]));
         let body = ContainerCreateBody {

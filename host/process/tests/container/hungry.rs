@@ -1,4 +1,4 @@
-//! Programs that use all processes or all memory, or that produce endless output.
+//! Programs that use up all processes or memory, or that produce endless output.
 
 use std::time::{Duration, Instant};
 
@@ -46,10 +46,7 @@ async fn limits_of_processes_and_files_are_enforced() {
         world.script("n=0; while [ $n -lt 100 ]; do sleep 9 & n=$((n+1)); done; echo $n");
     spec.bounds.processes = ResourceBound::Requested(20);
     let finished = run_in(&sandbox(), &spec).await.unwrap();
-    assert_ne!(
-        finished.exit_code, 0,
-        "one of the hundred cannot be started"
-    );
+    assert_ne!(finished.exit_code, 0, "all hundred processes were started");
     let mut spec = world
         .script("head -c 10m /dev/zero > big; ls -l big | awk '{print $5}'; ulimit -c; ulimit -n");
     spec.bounds.file_size = 1 << 20;
@@ -65,7 +62,7 @@ async fn limits_of_processes_and_files_are_enforced() {
 #[ignore = "needs a container engine"]
 async fn cpu_limit_is_enforced() {
     let world = World::new();
-    // A tenth of a processor takes ten times as long for the same work.
+    // With a tenth of a processor, the work takes ten times as long.
     let work =
         "n=0; while [ $n -lt 200000 ]; do n=$((n+1)); done; awk '{print $14+$15}' /proc/$$/stat";
     let mut spec = world.script(work);

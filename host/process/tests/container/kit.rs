@@ -1,4 +1,4 @@
-//! A workspace in a temporary folder, and commands that run in containers over it.
+//! A workspace in a temporary folder, and commands that run on it in containers.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ pub fn sandbox() -> ContainerSandbox {
     with(IMAGE, None)
 }
 
-/// The socket of the engine that these tests use.
+/// Returns the socket of the engine for these tests.
 pub fn socket() -> PathBuf {
     let host = std::env::var("DOCKER_HOST").unwrap();
     host.strip_prefix("unix://").unwrap().into()
@@ -58,7 +58,7 @@ impl World {
         self.0.path().canonicalize().unwrap()
     }
 
-    /// Writes a file of the workspace.
+    /// Writes a file in the workspace.
     pub fn with(self, file: &str, content: &str) -> Self {
         let path = self.path().join(file);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -90,7 +90,7 @@ impl World {
         std::fs::read_to_string(self.path().join(file)).ok()
     }
 
-    /// The containers for this workspace, in any state.
+    /// Returns the containers for this workspace, in any state.
     async fn all(&self) -> Vec<String> {
         let path = self.path().to_str().unwrap().to_owned();
         let filters = HashMap::from([("volume", vec![path.as_str()])]);
@@ -109,11 +109,11 @@ impl World {
         self.all().await.len()
     }
 
-    /// Removes the containers, as another program may do.
+    /// Removes the containers, as another program might.
     pub async fn remove_all(&self) {
         let force = RemoveContainerOptionsBuilder::new().force(true).build();
         for id in self.all().await {
-            // It may be exiting already.
+            // The container may already be exiting.
             let _ = docker()
                 .await
                 .remove_container(&id, Some(force.clone()))
@@ -129,7 +129,7 @@ impl World {
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        panic!("{} containers, not {count}", self.containers().await);
+        panic!("{} containers, expected {count}", self.containers().await);
     }
 }
 
@@ -163,5 +163,5 @@ pub async fn comes(word: &str, is: bool) {
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    panic!("that a process with `{word}` is there is not {is}");
+    panic!("the existence of a process with `{word}` did not become {is}");
 }

@@ -1,4 +1,4 @@
-//! Programs that resist termination, and programs whose caller is gone.
+//! Programs that resist termination, and programs whose caller has gone.
 
 use std::time::{Duration, Instant};
 
@@ -71,7 +71,7 @@ async fn dropped_command_is_killed_and_its_container_removed() {
     drop(child);
     comes(&number, false).await;
     world.comes_to(0).await;
-    // Dropped at different moments of the start.
+    // Dropped at different times during the start.
     for after in [1, 30, 100, 200, 400, 700] {
         let running = run_in(&sandbox, &spec);
         let early = tokio::time::timeout(Duration::from_millis(after), running).await;

@@ -1,4 +1,4 @@
-//! The sandbox `container`, with a real engine, and an image that contains only busybox. `.ci/containers` starts the
+//! Tests of the sandbox `container` with a real engine, and an image with only busybox. `.ci/containers` starts the
 //! engine and builds the image.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot run has failed")]

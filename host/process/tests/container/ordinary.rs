@@ -124,10 +124,10 @@ async fn program_start_failures_have_error_codes() {
             .unwrap_err();
         assert_eq!(fault.code(), code, "{words:?}: {fault}");
     }
-    // Some runtimes report the start before they know that it failed.
+    // Some runtimes report the start before they detect its failure.
     let ended = run_in(&sandbox(), &world.spec(vector(&["./broken"]))).await;
     assert!(ended.is_err() || ended.is_ok_and(|finished| finished.exit_code != 0));
-    // The message and exit code of a shell are passed on as they are.
+    // The message and exit code of a shell are passed on unchanged.
     let said = world.sh("no-such-program").await;
     assert_eq!(said.code, 127, "{said:?}");
     assert!(said.err.contains("not found"), "{said:?}");

@@ -1,6 +1,6 @@
-//! Paths that are replaced between our check and the mount by the engine.
+//! Paths that are replaced between mimir's check and the mount by the engine.
 //!
-//! A command in the background would win this race by many attempts. These tests win it with a relay to the engine.
+//! A background command would win this race after many attempts. These tests win it with a relay to the engine.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::kit::{IMAGE, World, run_in, socket, with};
 const LOOK: &str =
     "cat d/.docker/* d/.ssh/*; echo x > d/.docker/made; cat /proc/self/mountinfo; echo end";
 
-/// A workspace in which `d` is swapped, and a home outside of it with the same names.
+/// Creates a workspace in which `d` is swapped, and a home outside with the same names.
 fn world() -> World {
     let world = World::new()
         .with("d/.docker/config.json", "{}")
@@ -32,9 +32,9 @@ fn world() -> World {
 /// The workspace, and the replacement of its `d`.
 struct Swap {
     work: PathBuf,
-    /// The home that `d` becomes a link to; otherwise it becomes another folder.
+    /// The home that `d` becomes a link to, or `None` if `d` becomes another folder.
     home: Option<PathBuf>,
-    /// The number of swaps that remain.
+    /// The number of remaining swaps.
     times: AtomicUsize,
     done: AtomicBool,
 }
@@ -72,8 +72,8 @@ impl Swap {
     }
 }
 
-/// Forwards connections to the engine, and swaps the folder from before the attach request, with which Podman starts
-/// the container, until it has started.
+/// Forwards connections to the engine. Swaps the folder from before the attach request, with which Podman starts the
+/// container, until the container has started.
 fn relay(at: &Path, swap: &Arc<Swap>) -> tokio::task::JoinHandle<()> {
     let listener = UnixListener::bind(at).unwrap();
     let swap = Arc::clone(swap);
@@ -146,21 +146,28 @@ async fn runs_clean_after(link: bool, before: usize, swaps: usize) -> Result<(),
     }
     times.store(swaps, Ordering::SeqCst);
     if before > 0 {
-        // The waiting container is being created now, and has started a second later.
+        // The waiting container is being created, and has started a second later.
         for _ in 0..500 {
             if times.load(Ordering::SeqCst) == 0 {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        assert_eq!(times.load(Ordering::SeqCst), 0, "none is made");
+        assert_eq!(
+            times.load(Ordering::SeqCst),
+            0,
+            "no container was created in advance"
+        );
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     let ended = run_in(&sandbox, &world.script(LOOK)).await;
     let made = world.beside().join("victim/.docker/made");
-    assert!(!made.exists(), "a command has written to the home");
+    assert!(!made.exists(), "a command wrote to the home");
     let left = times.load(Ordering::SeqCst);
-    assert_eq!(left, 0, "not swapped: {ended:?}");
+    assert_eq!(
+        left, 0,
+        "the folder was not swapped as often as planned: {ended:?}"
+    );
     if let Ok(finished) = &ended {
         is_clean(&String::from_utf8_lossy(&finished.stdout.bytes));
     }
@@ -172,7 +179,7 @@ async fn runs_clean_after(link: bool, before: usize, swaps: usize) -> Result<(),
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a container engine"]
 async fn swapped_folder_with_link_to_home_is_not_entered() {
-    // After one swap another container is created. If it is swapped each time, the command is refused.
+    // After one swap, another container is created. If every container is swapped, the command is refused.
     runs_clean_after(true, 0, 1).await.unwrap();
     let fault = runs_clean_after(true, 0, 3).await.unwrap_err();
     assert!(matches!(fault, SandboxError::Replaced(_)), "{fault}");
@@ -181,7 +188,7 @@ async fn swapped_folder_with_link_to_home_is_not_entered() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a container engine"]
 async fn swapped_folder_in_a_waiting_container_is_not_entered() {
-    // The second command is the one after which a container waits.
+    // A container is prepared after the second command.
     runs_clean_after(true, 2, 1).await.unwrap();
 }
 

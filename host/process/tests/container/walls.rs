@@ -1,4 +1,4 @@
-//! Limits of a command in a container: paths, network and processes that it cannot reach, read or change.
+//! Isolation of a command in a container: paths, networks and processes that it cannot reach, read or change.
 
 use mimir_core::ToolErrorCode;
 use mimir_process::sandbox::{HostMount, SandboxError};
@@ -70,7 +70,7 @@ async fn engine_socket_is_unreachable_and_not_mountable() {
         .sh("find / -xdev -type s 2>/dev/null; ls /var/run/docker.sock /run/docker.sock /run/podman /run/containerd && echo there; echo end")
         .await;
     assert_eq!(said.out, "end\n", "{said:?}");
-    // The engine's socket cannot be mounted either, nor a folder that contains it.
+    // Neither the engine's socket nor a folder that contains it can be mounted.
     for from in [socket(), socket().parent().unwrap().to_owned()] {
         let mut spec = world.script("true");
         spec.mounts = vec![HostMount {
@@ -171,7 +171,7 @@ async fn secret_files_are_unreadable() {
         assert_eq!(world.read(file).as_deref(), Some("SECRET"), "{file}");
     }
     assert!(world.read(".ssh/authorized_keys").is_none());
-    // A folder around a secret can be moved. A command that is caught doing that is stopped.
+    // A folder that contains a secret can be moved. A command that is detected doing that is stopped.
     let moves = world.script("mv deep d; cat d/er/key.pem; mv d deep; cat deep/er/key.pem");
     let written = match run_in(&sandbox(), &moves).await {
         Ok(finished) => finished.combined.bytes,

@@ -1,16 +1,16 @@
-//! The container that waits for the next command: no effect of one command reaches the next.
+//! The container prepared for the next command: one command has no effect on the next.
 
 use std::time::Duration;
 
 use crate::kit::{World, run_in, sandbox};
 
-/// Time in which a new container has started.
-const BEGUN: Duration = Duration::from_secs(2);
+/// Time after which a new container has started.
+const START_TIME: Duration = Duration::from_secs(2);
 
 /// Waits until a container is ready for the next command.
 async fn waits(world: &World) {
     world.comes_to(1).await;
-    tokio::time::sleep(BEGUN).await;
+    tokio::time::sleep(START_TIME).await;
 }
 
 #[tokio::test]
@@ -23,12 +23,16 @@ async fn warm_container_starts_after_the_second_command() {
     assert_eq!(
         world.containers().await,
         0,
-        "none waits for who runs one command"
+        "a container was prepared after a single command"
     );
     world.sh_in(&sandbox, "true").await;
     waits(&world).await;
     drop(sandbox);
-    assert_eq!(world.containers().await, 0, "removed when it is dropped");
+    assert_eq!(
+        world.containers().await,
+        0,
+        "the prepared container was not removed on drop"
+    );
 }
 
 #[tokio::test]
@@ -44,8 +48,8 @@ async fn warm_container_shows_no_files_or_processes_of_others() {
             said.out, "/dev/shm:\n\n/home/mimir:\n\n/tmp:\n0\n",
             "{said:?}"
         );
-        // The next command runs in the waiting container or in a new one, with the same result.
-        let _ = tokio::time::timeout(BEGUN, waits(&world)).await;
+        // The next command runs in the prepared container or a new one, with the same result.
+        let _ = tokio::time::timeout(START_TIME, waits(&world)).await;
     }
 }
 
@@ -58,7 +62,7 @@ async fn warm_container_masks_secrets_created_later() {
         world.sh_in(&sandbox, "true").await;
     }
     waits(&world).await;
-    // Saved like in an editor: the covered path is another file now, and there is one more secret.
+    // Saved as by an editor: the covered path is now another file, and there is one more secret.
     std::fs::write(world.path().join("new"), "SECRET").unwrap();
     std::fs::rename(world.path().join("new"), world.path().join(".env")).unwrap();
     let said = world.sh_in(&sandbox, "cat .env; echo end").await;

@@ -1,4 +1,4 @@
-//! Commands without a sandbox, if a person has configured that: their processes are cleaned up, too.
+//! Commands that run without a sandbox, as configured by the user: their processes are cleaned up, too.
 
 use std::time::Duration;
 

@@ -9,21 +9,21 @@ use mimir_process::sandbox::{CommandSpec, ProcessSandbox, Sandbox};
 
 pub use crate::common::{marker, outpours, run_in, runs};
 
-/// One sandbox for all tests: the facts that it detects do not change.
+/// Returns the sandbox shared by all tests: the detected facts do not change.
 pub fn sandbox() -> Arc<dyn Sandbox> {
     static SANDBOX: OnceLock<Arc<ProcessSandbox>> = OnceLock::new();
     let sandbox = SANDBOX.get_or_init(|| {
-        Arc::new(match wrapped() {
-            true => ProcessSandbox::by_bubblewrap(),
-            false => ProcessSandbox::new(),
+        Arc::new(if wrapped() {
+            ProcessSandbox::by_bubblewrap()
+        } else {
+            ProcessSandbox::new()
         })
     });
     sandbox.available().expect("these tests need namespaces");
     sandbox.clone()
 }
 
-/// Returns true if bubblewrap makes the sandbox. The results are the same then, except for Landlock and the
-/// performance.
+/// Returns true if bubblewrap builds the sandbox. The results must be the same, except for Landlock and performance.
 pub fn wrapped() -> bool {
     std::env::var_os("MIMIR_TEST_BUBBLEWRAP").is_some()
 }
@@ -47,7 +47,7 @@ impl World {
         self.folder.path().canonicalize().unwrap()
     }
 
-    /// Writes a file of the workspace.
+    /// Writes a file in the workspace.
     pub fn with(self, file: &str, content: &str) -> Self {
         let path = self.path().join(file);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -103,7 +103,7 @@ pub async fn gone(word: &str) {
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    panic!("a process with `{word}` is still there");
+    panic!("a process with `{word}` is still running");
 }
 
 pub fn exists(path: &Path) -> bool {

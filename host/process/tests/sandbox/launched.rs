@@ -1,4 +1,4 @@
-//! Programs that run independently of the calls: they use the same sandbox, and end when their handle is dropped.
+//! Long-running programs: they use the same sandbox, and end when their handle is dropped.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ async fn start(
     world: &World,
     launch: LaunchSpec,
 ) -> Result<LaunchedProgram, mimir_core::ToolError> {
-    // Fails if the machine lacks the namespaces that these tests need.
+    // Fails if the machine lacks the namespaces for these tests.
     sandbox();
     std::fs::create_dir_all(world.path()).unwrap();
     ProgramLauncher::new(world.path(), world.outside().join("started"))
@@ -58,7 +58,7 @@ async fn launched_program_is_killed_when_its_handle_is_dropped() {
     let program = start(&world, launch(&script)).await.unwrap();
     let mut lines = BufReader::new(program.stdout).lines();
     assert_eq!(lines.next_line().await.unwrap().unwrap(), "begun");
-    // Both have been forked; on a busy machine they may not have executed their program yet.
+    // Both have been forked, but on a busy machine they may not have executed their program yet.
     while !runs(&number) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -114,7 +114,11 @@ async fn launch_without_a_folder_uses_an_empty_folder() {
         assert_eq!(program.handle.wait().await, Ok(0));
         drop(program.handle);
         let left = std::fs::read_dir(world.outside().join("started")).unwrap();
-        assert_eq!(left.count(), 0, "it is gone with the program");
+        assert_eq!(
+            left.count(),
+            0,
+            "the start folder was not removed with the program"
+        );
     }
 }
 
@@ -162,7 +166,7 @@ async fn launch_with_secrets_or_no_sandbox_rejects_workspace_code() {
             assert!(error.remedies[0].contains("workspaceCode"), "{error:?}");
         }
     }
-    // Paths outside of the workspace are allowed, and a sandboxed program without secrets may use any path.
+    // Paths outside the workspace are allowed, and a sandboxed program without secrets may use any path.
     let mut fine = words(&["true", "/usr/lib"]);
     fine.sandbox = serde_json::from_value("none".into()).unwrap();
     assert!(start(&world, fine).await.is_ok());

@@ -1,4 +1,4 @@
-//! The sandboxes, with well-behaved and hostile programs.
+//! Tests of the sandboxes with well-behaved and hostile programs.
 #![cfg(target_os = "linux")]
 #![expect(
     clippy::unwrap_used,

@@ -24,7 +24,7 @@ async fn script_runs_in_its_workspace() {
     assert_eq!(world.read("b.txt").as_deref(), Some("new\n"));
 }
 
-/// Programs such as `rg` search their input instead of the folder if it is a pipe.
+/// With a pipe, programs such as `rg` would search their input instead of the folder.
 #[tokio::test]
 async fn stdin_is_the_null_device_by_default() {
     let world = World::new();
@@ -100,7 +100,10 @@ async fn basic_system_files_and_devices_are_available() {
     assert_eq!(said.code, 0, "{said:?}");
     let lines: Vec<_> = said.out.lines().collect();
     assert_eq!(lines[0], "mimir");
-    assert_ne!(lines[1], "0", "programs take root for more than it is here");
+    assert_ne!(
+        lines[1], "0",
+        "commands run as root, so programs would expect permissions that they lack"
+    );
     assert_eq!(lines[2], lines[3]);
     assert_eq!(lines[4..], ["mimir", "sub"]);
 }

@@ -1,5 +1,5 @@
-//! Git in realistic workspaces: with tracked files that commands may not read, linked to a repository elsewhere, with
-//! submodules, and with settings that run programs.
+//! Git in realistic workspaces: with tracked hidden files, linked to a repository elsewhere, with submodules, and with
+//! settings that run programs.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn git(folder: &Path, words: &[&str]) -> String {
     String::from_utf8(done.stdout).unwrap()
 }
 
-/// A repository with tracked files that commands may not read.
+/// Creates a repository with tracked files that commands may not read.
 fn tracked() -> World {
     let world = World::new()
         .with("tests/cert.pem", "SECRET\n")
@@ -53,7 +53,7 @@ async fn tracked_secrets_are_unchanged_to_git() {
         "{said:?}"
     );
     assert_eq!(said.code, 0, "{said:?}");
-    // Outside of the sandbox nothing has changed.
+    // Nothing has changed outside the sandbox.
     let at = world.path();
     assert_eq!(git(&at, &["status", "--short"]), "");
     assert_eq!(git(&at, &["ls-files", "-v"]).matches("H ").count(), 6);
@@ -135,7 +135,7 @@ async fn tracked_secrets_are_not_in_patches() {
         let readme = |line: &&str| line.contains("one SECRET") || line.contains("two SECRET");
         assert!(shown.iter().all(readme), "{command}: {said:?}");
     }
-    // A file that changed between commits is not shown as emptied.
+    // A file that changed between commits is not shown as empty.
     let said = world
         .sh("git diff --stat HEAD~1 -- .env; git diff HEAD~1 -- .env")
         .await;
@@ -188,7 +188,7 @@ async fn directory_walks_succeed_with_hidden_paths() {
     let said = world.sh("ls -A .ssh .mimir/state .mimir/memory").await;
     assert_eq!(said.code, 0, "{said:?}");
     assert!(!said.out.contains("id_rsa"), "{said:?}");
-    // A search reports the files that it could not read, and the setting that reveals them.
+    // A search reports unreadable files, and the setting that reveals them.
     let said = world.sh("grep -rc file .").await;
     assert!(said.out.contains("./a.txt:1"), "{said:?}");
     assert!(
@@ -289,7 +289,7 @@ async fn git_read_commands_run_no_programs_of_the_config() {
         world.sh(text).await;
         assert_eq!(world.read("ran"), None, "{text}");
     }
-    // The trap works: with explicit settings git runs these programs.
+    // Control: with explicit settings, git runs these programs.
     world
         .sh("git -c man.x.cmd=./evil help log; git -c gpg.program=./evil log -1")
         .await;
@@ -329,7 +329,7 @@ async fn git_merge_ignores_the_configured_driver() {
         world.sh(text).await;
         assert_eq!(world.read("ran"), None, "{text}");
     }
-    // The trap works: git runs the driver outside of the sandbox.
+    // Control: outside the sandbox, git runs the driver.
     git(&at, &["show", "--remerge-diff", "HEAD"]);
     assert!(world.read("ran").is_some());
 }
@@ -377,8 +377,8 @@ async fn agent_instruction_files_are_reported_when_changed() {
     assert_eq!(said.err, "", "{said:?}");
 }
 
-/// Creates a linked worktree as the workspace, of a repository with a second worktree and hooks. Returns it with that
-/// repository.
+/// Creates a workspace that is a linked worktree of a repository with a second worktree and hooks. Returns it with the
+/// path of the repository.
 fn worktree() -> (World, std::path::PathBuf) {
     let world = World::new();
     let main = world.outside().join("main");
@@ -424,7 +424,7 @@ async fn worktree_can_commit_without_settings() {
         assert!(made.is_err(), "{name}: {made:?}");
         assert!(!exists(&common.join(name)), "{name}");
     }
-    // The files of the other worktrees are not visible.
+    // The files of the other worktrees are invisible.
     let said = world.sh(&format!("ls {}", world.outside().display())).await;
     assert_eq!(said.out, "main\nwork\n", "{said:?}");
 }
@@ -471,11 +471,11 @@ async fn bare_worktree_and_submodule_can_commit_without_settings() {
         let said = Said::of(run_in(&*sandbox(), &spec(&text)).await.unwrap());
         assert_eq!(said.out, "end\n", "{said:?}");
         assert_eq!(std::fs::read(outermost.join("config")).unwrap(), config);
-        for place in [own.join("config.worktree"), outermost.join("commondir")] {
-            let text = format!("echo ../evil > {}", place.display());
+        for path in [own.join("config.worktree"), outermost.join("commondir")] {
+            let text = format!("echo ../evil > {}", path.display());
             let made = run_in(&*sandbox(), &spec(&text)).await;
-            assert!(made.is_err(), "{}: {made:?}", place.display());
-            assert!(!exists(&place), "{}", place.display());
+            assert!(made.is_err(), "{}: {made:?}", path.display());
+            assert!(!exists(&path), "{}", path.display());
         }
     }
 }

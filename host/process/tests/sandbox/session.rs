@@ -1,4 +1,4 @@
-//! Resources that the commands of one session share, and that those of two sessions do not.
+//! Resources that the commands of one session share, and those of different sessions do not.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::escape::network::Site;
 use crate::kit::{Said, World, run_in, sandbox, wrapped};
 
-/// Returns the spec of a command of a session.
+/// Returns the spec of a script in this session.
 fn of(world: &World, session: &Arc<CommandSession>, text: &str) -> CommandSpec {
     CommandSpec {
         session: Some(Arc::clone(session)),
@@ -23,7 +23,7 @@ async fn says(world: &World, session: &Arc<CommandSession>, text: &str) -> Strin
     Said::of(finished.unwrap_or_else(|fault| panic!("{fault}\n{text}"))).out
 }
 
-/// Starts a server of a session that sends `hello` to each client. It is listening when this returns.
+/// Starts a server in a session that sends `hello` to each client. Returns once the server listens.
 async fn serve(world: &World, session: &Arc<CommandSession>, address: &str) -> SandboxChild {
     let family = if address.contains(':') {
         "AF_INET6"
@@ -44,7 +44,7 @@ while True:
     child
 }
 
-/// A client of that server.
+/// Client of this server.
 const ASK: &str = "python3 -c '
 import socket
 try:
@@ -77,7 +77,7 @@ async fn session_connect_reaches_servers_of_that_session_only() {
         return;
     }
     let world = World::new();
-    // A server of this machine does not belong to the session.
+    // A server on the host does not belong to the session.
     let here = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = here.local_addr().unwrap().port();
     for address in ["127.0.0.1", "::1"] {
@@ -131,7 +131,7 @@ async fn session_has_one_temporary_folder() {
     assert!(!std::path::Path::new("/tmp/folder").exists());
     let size = says(&world, &own, "df --output=size -BG /tmp | tail -1").await;
     assert_eq!(size.trim(), "2G");
-    // Set-user-ID programs in it get no additional rights.
+    // Set-user-ID programs in the folder get no additional rights.
     let text = "grep ' /tmp ' /proc/self/mountinfo | grep -o 'nosuid,nodev'";
     assert_eq!(says(&world, &own, text).await, "nosuid,nodev\n");
 }
@@ -145,7 +145,7 @@ async fn session_command_cannot_change_shared_namespaces() {
     let session = Arc::<CommandSession>::default();
     let _server = serve(&world, &session, "127.0.0.1").await;
     for (text, said) in [
-        // The processes of another command are not visible.
+        // The processes of another command are invisible.
         ("ls /proc | grep -c '^[0-9]' | awk '{print $1 < 8}'", "1"),
         (
             "ip link set lo down 2>/dev/null; python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 8123))' && echo up",
@@ -165,7 +165,7 @@ async fn session_command_cannot_change_shared_namespaces() {
     }
 }
 
-/// Sends a request to a site through a proxy, without a login unless the address of the proxy has one.
+/// Sends a request through a proxy, with credentials only if the address of the proxy has them.
 const BY_PROXY: &str = "
 import os, sys, urllib.error, urllib.request
 def by(proxy, port):
@@ -188,7 +188,8 @@ async fn session_proxy_requires_the_credential_of_the_command() {
         proxy: Some(site.proxy()),
         ..of(&world, &session, text)
     };
-    // The first command is running, and another one of the session has its proxy address, but no login or a wrong one.
+    // The first command is running. Another command of the session has its proxy address, but no credential or a wrong
+    // one.
     let mut first = sandbox()
         .start(&proxied("echo $http_proxy; exec sleep 60"))
         .await
@@ -220,12 +221,12 @@ cat /proc/*/environ | tr '\\0' '\\n' | grep -c -- '{password}' || true",
     let said = Said::of(finished);
     let refused = "407 mimir: PERMISSION_DENIED: \n".repeat(3);
     assert_eq!(said.out, format!("{refused}hello\n0\n"), "{said:?}");
-    // No refusal was recorded, and the site received only the one request.
+    // No refusal was recorded, and the site received only one request.
     assert!(site.refused.lock().is_empty());
     let heard = site.heard();
     let requests: Vec<_> = heard.iter().filter(|one| *one != "ended").collect();
     assert_eq!(requests.len(), 1, "{heard:?}");
-    // The login of the proxy is not sent to the site.
+    // The proxy credential is not sent to the site.
     assert!(
         !requests[0].to_lowercase().contains("authorization"),
         "{requests:?}"

@@ -1,4 +1,4 @@
-//! Tests of bubblewrap alone: it runs outside of the sandbox that it makes.
+//! Tests specific to bubblewrap, which runs outside the sandbox that it builds.
 
 use mimir_core::ToolErrorCode;
 use mimir_core::command::CommandProgram;
@@ -6,7 +6,7 @@ use mimir_process::sandbox::{ProcessSandbox, Sandbox, SandboxError};
 
 use crate::kit::{Said, World, run_in};
 
-/// Returns the sandbox, on a machine that has bubblewrap.
+/// Returns the sandbox, if bubblewrap is installed.
 fn sandbox() -> Option<ProcessSandbox> {
     let sandbox = ProcessSandbox::by_bubblewrap();
     sandbox.available().is_ok().then_some(sandbox)
@@ -17,7 +17,7 @@ async fn bubblewrap_does_not_get_variables_of_the_command() {
     let Some(sandbox) = sandbox() else { return };
     let world = World::new();
     std::fs::create_dir_all(world.path()).unwrap();
-    // A library that creates a file in whichever process loads it.
+    // This library creates a file in any process that loads it.
     let (source, library) = (world.path().join("x.c"), world.path().join("x.so"));
     let mark = world.outside().join("mark");
     let text = format!(
@@ -39,7 +39,7 @@ async fn bubblewrap_does_not_get_variables_of_the_command() {
         spec.environment = vec![(name.into(), library.clone()), ("A".into(), "b c".into())];
         let said = Said::of(run_in(&sandbox, &spec).await.unwrap());
         assert_eq!(said.out, format!("b c\n{library}\n"), "{said:?}");
-        assert!(!mark.exists(), "{name} has run code outside");
+        assert!(!mark.exists(), "{name} ran code outside the sandbox");
     }
 }
 
@@ -95,7 +95,7 @@ async fn bubblewrap_rejects_too_many_arguments_or_masks() {
     assert!(!error.remedies.is_empty(), "{error:?}");
 }
 
-/// The limit of open files applies to the whole process, so another process tests it.
+/// The limit of open files applies to the whole process, so the test runs in another process.
 #[tokio::test]
 async fn bubblewrap_rejects_more_masks_than_open_files() {
     const INSIDE: &str = "MIMIR_TEST_FEW_FILES";

@@ -1,11 +1,11 @@
-//! The end of a word: skips its quotes and substitutions, if all shells agree on where they end.
+//! Search for the end of a word: skips quotes and substitutions, if all shells agree on where they end.
 
 use super::{DEPTH_MAX, ShellFault};
 
-/// The fault of a word that a line continuation splits.
+/// Fault of a word that is split by a line continuation.
 pub(super) const SPLIT_WORD: ShellFault = "a word that continues on the next line is not analyzed";
 
-/// A construct that is open inside of a word.
+/// A construct that is open inside a word.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OpenDelimiter {
     /// `"…"`
@@ -77,7 +77,7 @@ fn scan(text: &str, mut open: Vec<OpenDelimiter>) -> Result<usize, ShellFault> {
         let top = open.last().copied();
         let was_word_start = std::mem::replace(&mut at_word_start, false);
         if open.len() > DEPTH_MAX {
-            return Err("it is nested too deep to be read");
+            return Err("it is nested too deeply to analyze");
         }
         match (byte, top) {
             (b'\\', None) if next == Some(b'\n') && continues_word(&bytes[at + 2..]) => {
@@ -99,7 +99,7 @@ fn scan(text: &str, mut open: Vec<OpenDelimiter>) -> Result<usize, ShellFault> {
             (b'$', _) if next == Some(b'\\') && bytes.get(at + 2) == Some(&b'\n') => {
                 return Err(SPLIT_WORD);
             }
-            // `$$` is the process id of the shell: its second dollar sign does not begin anything.
+            // `$$` is the process id of the shell: its second dollar sign begins nothing.
             (b'$', _) if next == Some(b'$') => at += 1,
             (b'$', _) if next == Some(b'(') => {
                 open.push(OpenDelimiter::Paren);
@@ -122,7 +122,7 @@ fn scan(text: &str, mut open: Vec<OpenDelimiter>) -> Result<usize, ShellFault> {
             (b'<', Some(OpenDelimiter::Brace)) if next == Some(b'<') => {
                 return Err("`<<` inside of `${…}` has different meanings in different shells");
             }
-            // Newer shells also run this substitution.
+            // Newer shells run this substitution.
             (b'<' | b'>', Some(OpenDelimiter::Brace)) if next == Some(b'(') => {
                 return Err("`<(…)` inside of `${…}` has different meanings in different shells");
             }
@@ -173,7 +173,7 @@ fn continues_word(bytes: &[u8]) -> bool {
     !matches!(bytes.first(), None | Some(b' ' | b'\t' | b'\n'))
 }
 
-/// Returns true if the text begins with this word and a blank.
+/// Returns true if the text begins with this word and whitespace.
 fn begins_with_word(text: &str, word: &str) -> bool {
     let after = text.strip_prefix(word);
     after.is_some_and(|after| after.starts_with([' ', '\t', '\n']))
@@ -185,7 +185,7 @@ fn skip_single_quoted(bytes: &[u8]) -> Result<usize, ShellFault> {
     end.map(|end| end + 1).ok_or("a quote is not closed")
 }
 
-/// Returns the distance to the quote that closes `$'…'`. Shells without that form end it at another quote.
+/// Returns the distance to the quote that closes `$'…'`. Shells without that syntax may end it at another quote.
 fn skip_ansi_quoted(bytes: &[u8]) -> Result<usize, ShellFault> {
     let end = skip_single_quoted(bytes)?;
     match bytes[..end].last() {

@@ -1,10 +1,10 @@
-//! The first message of a TLS client, read far enough to know which host it asks for (RFC 8446 section 4.1.2).
+//! Parser for the ClientHello, the first message of a TLS client, up to the requested host (RFC 8446 section 4.1.2).
 
 use core::net::IpAddr;
 
 use mimir_core::network::NetworkHost;
 
-/// The reason why bytes are not a valid message.
+/// Reason why a ClientHello was rejected.
 pub(super) type MalformedHello = &'static str;
 
 const CLIENT_HELLO: u8 = 1;
@@ -12,27 +12,27 @@ const SERVER_NAME: u16 = 0;
 const EARLY_DATA: u16 = 42;
 const HOST_NAME: u8 = 0;
 
-/// Maximum size of a ClientHello in bytes. Those with post-quantum keys and encrypted parts have about 2,000.
+/// Maximum size of a ClientHello in bytes. A ClientHello with post-quantum key shares and ECH is about 2,000 bytes.
 const MAX_HELLO_BYTES: usize = 64 << 10;
 
-/// Bytes of the header of a handshake message: its type and its length.
+/// Size in bytes of the header of a handshake message: type and length.
 const HEADER_BYTES: usize = 4;
 
-const CUT_SHORT: MalformedHello = "its ClientHello ends in the middle of a field";
+const CUT_SHORT: MalformedHello = "the ClientHello ends in the middle of a field";
 
-/// A ClientHello that arrives in chunks, over any number of records.
+/// Collects a ClientHello that arrives in chunks, over any number of records.
 #[derive(Default)]
 pub(super) struct ClientHelloBuffer(Vec<u8>);
 
 impl ClientHelloBuffer {
-    /// Adds the next bytes. Returns the whole message, without its header, once it is complete.
+    /// Adds the next bytes. Returns the message without its header once it is complete.
     pub(super) fn add(&mut self, chunk: &[u8]) -> Result<Option<Vec<u8>>, MalformedHello> {
         self.0.extend_from_slice(chunk);
         let [kind, rest @ ..] = self.0.as_slice() else {
             return Ok(None);
         };
         if *kind != CLIENT_HELLO {
-            return Err("its first message is not a ClientHello");
+            return Err("the first message is not a ClientHello");
         }
         let [a, b, c, ..] = rest else {
             return Ok(None);
@@ -40,24 +40,24 @@ impl ClientHelloBuffer {
         let length =
             HEADER_BYTES + (usize::from(*a) << 16 | usize::from(*b) << 8 | usize::from(*c));
         if length > MAX_HELLO_BYTES {
-            return Err("its ClientHello is longer than 64 KiB");
+            return Err("the ClientHello is longer than 64 KiB");
         }
         match self.0.len() {
             received if received < length => Ok(None),
             received if received > length => {
-                Err("something follows its ClientHello in the same record")
+                Err("extra data follows its ClientHello in the same record")
             }
             _ => Ok(Some(std::mem::take(&mut self.0).split_off(HEADER_BYTES))),
         }
     }
 }
 
-/// The fields of a ClientHello that decide on a tunnel.
+/// Fields of a ClientHello that the filter of a tunnel needs.
 #[derive(Debug, Default)]
 pub(super) struct ClientHello {
-    /// The host that it asks for. `None` if it names none.
+    /// The requested host, or `None` without a server name.
     pub(super) server_name: Option<String>,
-    /// True if it offers early data (RFC 8446 section 4.2.10).
+    /// True if the client offers early data (RFC 8446 section 4.2.10).
     pub(super) early_data: bool,
 }
 
@@ -72,7 +72,7 @@ impl ClientHello {
             let kind = extensions.number()?;
             let content = extensions.list()?;
             if kind == SERVER_NAME && hello.server_name.replace(host_name(content)?).is_some() {
-                return Err("its ClientHello names a host twice");
+                return Err("the ClientHello has two server names");
             }
             hello.early_data |= kind == EARLY_DATA;
         }
@@ -90,19 +90,19 @@ fn extensions(message: &[u8]) -> Result<Option<HelloFields<'_>>, MalformedHello>
     let compressions = fields.short_list()?;
     if session.len() > 32 || ciphers.is_empty() || ciphers.len() % 2 != 0 || compressions.is_empty()
     {
-        return Err("the length of a field of its ClientHello is not valid");
+        return Err("a field of the ClientHello has an invalid length");
     }
     if fields.0.is_empty() {
         return Ok(None);
     }
     let extensions = HelloFields(fields.list()?);
     if !fields.0.is_empty() {
-        return Err("something follows the extensions of its ClientHello");
+        return Err("extra data follows the extensions of the ClientHello");
     }
     Ok(Some(extensions))
 }
 
-/// The content of the extension `server_name`: a list of exactly one name (RFC 6066 section 3).
+/// Returns the host name in a `server_name` extension, which must list exactly one name (RFC 6066 section 3).
 fn host_name(content: &[u8]) -> Result<String, MalformedHello> {
     let mut extension = HelloFields(content);
     let mut names = HelloFields(extension.list()?);
@@ -114,12 +114,12 @@ fn host_name(content: &[u8]) -> Result<String, MalformedHello> {
         .filter(|text| is_single_name && text.is_ascii());
     match text {
         Some(text) if !text.is_empty() => Ok(text.to_owned()),
-        _ => Err("the server name of its ClientHello is not one host name"),
+        _ => Err("the ClientHello does not have exactly one valid server name"),
     }
 }
 
-/// Returns true if a connection with this server name asks for `host`. Clients send no name for an address (RFC 6066
-/// section 3).
+/// Returns true if a ClientHello with this server name asks for `host`. Clients send no server name for an IP address
+/// (RFC 6066 section 3).
 pub(super) fn asks_for(name: Option<&str>, host: &NetworkHost) -> bool {
     match (name, host) {
         (Some(name), NetworkHost::Name(host)) => {
@@ -136,7 +136,7 @@ pub(super) fn asks_for(name: Option<&str>, host: &NetworkHost) -> bool {
     }
 }
 
-/// The unread rest of a message.
+/// Reader over the unread rest of a message.
 struct HelloFields<'a>(&'a [u8]);
 
 impl<'a> HelloFields<'a> {
@@ -168,7 +168,7 @@ impl<'a> HelloFields<'a> {
 pub(super) mod tests {
     use super::*;
 
-    /// An extension `server_name` with these names.
+    /// Builds a `server_name` extension with these names.
     fn names(names: &[&[u8]]) -> Vec<u8> {
         let list: Vec<u8> = names
             .iter()
@@ -181,7 +181,7 @@ pub(super) mod tests {
         [&u16::try_from(bytes.len()).unwrap().to_be_bytes(), bytes].concat()
     }
 
-    /// A ClientHello with its header and these extensions.
+    /// Builds a ClientHello with a header and these extensions.
     pub(in super::super) fn hello_with(extensions: &[u8]) -> Vec<u8> {
         let fixed: [&[u8]; 5] = [&[3, 3], &[7; 32], &[0], &[0, 2, 0x13, 1], &[1, 0]];
         let body = [&*fixed.concat(), &prefixed(extensions)].concat();
@@ -189,12 +189,12 @@ pub(super) mod tests {
         [&[CLIENT_HELLO][..], &length[1..], &body].concat()
     }
 
-    /// A ClientHello with its header that asks for this host.
+    /// Builds a ClientHello with a header that asks for this host.
     pub(in super::super) fn hello(host: &str) -> Vec<u8> {
         hello_with(&names(&[host.as_bytes()]))
     }
 
-    /// A ClientHello that offers early data.
+    /// Builds a ClientHello that offers early data.
     pub(in super::super) fn hello_with_early_data(host: &str) -> Vec<u8> {
         hello_with(&[&*names(&[host.as_bytes()]), &[0, 42, 0, 0]].concat())
     }

@@ -1,7 +1,7 @@
-//! Filter of the data in a tunnel: TLS records, and a ClientHello that asks for the host of the tunnel.
+//! Filter for the data in a tunnel: only TLS records pass, and the ClientHello must ask for the host of the tunnel.
 //!
-//! Of an encrypted ClientHello the outer name is checked: it must be the host of the tunnel as well. Only the server
-//! with that name can decrypt the inner one, and it is responsible for the hosts behind it.
+//! With Encrypted ClientHello, the outer name is checked and must be the host of the tunnel. Only the server with that
+//! name can decrypt the inner name, and it is responsible for the hosts behind it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -14,27 +14,27 @@ const CHANGE_CIPHER_SPEC: u8 = 20;
 const HANDSHAKE: u8 = 22;
 const APPLICATION_DATA: u8 = 23;
 
-/// Bytes of the header of a record: type, version, length.
+/// Size in bytes of the header of a record: type, version, length.
 const HEADER_BYTES: usize = 5;
 
-/// The longest payload of an encrypted record of TLS 1.2 (RFC 5246 section 6.2.3).
+/// Maximum payload in bytes of an encrypted record in TLS 1.2 (RFC 5246 section 6.2.3).
 const MAX_ENCRYPTED_PAYLOAD: usize = (1 << 14) + 2048;
 
-/// The random number of a ServerHello that requests a second ClientHello (RFC 8446 section 4.1.3).
+/// Random number of a ServerHello that requests a second ClientHello (RFC 8446 section 4.1.3).
 const RETRY: [u8; 32] = [
     0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91,
     0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 ];
 
-/// Bytes of a ServerHello up to the end of its random number, with the header of the message.
+/// Position of the random number in a ServerHello, counted from the header of the message.
 const SERVER_RANDOM: std::ops::Range<usize> = 6..38;
 
-/// The reason for closing a tunnel.
+/// Reason for closing a tunnel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TunnelViolation {
     /// The data in the tunnel is not TLS.
     Malformed(MalformedHello),
-    /// Its TLS connection asks for another host, or for none.
+    /// The ClientHello asks for another host, or for none.
     Name(Option<String>),
 }
 
@@ -44,13 +44,13 @@ impl From<MalformedHello> for TunnelViolation {
     }
 }
 
-/// The response of the server to the ClientHello.
+/// State of the server's response to the ClientHello, shared by both filters.
 #[derive(Clone)]
 struct ServerHelloState(Arc<AtomicU8>);
 
 impl ServerHelloState {
     const NONE: u8 = 0;
-    /// The server wants a second ClientHello, which the client sends in the clear.
+    /// The server requests a second ClientHello, which the client sends unencrypted.
     const RETRY: u8 = 1;
     const AGREED: u8 = 2;
 
@@ -81,13 +81,13 @@ pub(super) fn record_filters(host: &NetworkHost) -> (ClientRecordFilter, ServerR
     (client, server)
 }
 
-/// Checks the data of the client.
+/// Checks the data that the client sends.
 pub(super) struct ClientRecordFilter {
     records: RecordSplitter,
     host: NetworkHost,
-    /// The expected ClientHello, as far as received.
+    /// The part of the expected ClientHello received so far; `None` once it is complete.
     hello: Option<ClientHelloBuffer>,
-    /// True if the ClientHello offers early data, which the client sends before the server has responded.
+    /// True if the ClientHello offers early data, which the client sends before the server responds.
     early_data: bool,
     server_hello_state: ServerHelloState,
 }
@@ -105,7 +105,7 @@ impl ClientRecordFilter {
         records.check(bytes, |kind, payload| {
             match (kind, hello.is_some()) {
                 (HANDSHAKE, true) => {}
-                (_, true) => return Err("it does not begin with a ClientHello".into()),
+                (_, true) => return Err("the connection does not begin with a ClientHello".into()),
                 (HANDSHAKE, false) => match server_hello_state.get() {
                     ServerHelloState::NONE => {
                         return Err(
@@ -121,7 +121,7 @@ impl ClientRecordFilter {
                 (APPLICATION_DATA, false)
                     if server_hello_state.get() == ServerHelloState::NONE && !*early_data =>
                 {
-                    return Err("it sends data before the server has responded".into());
+                    return Err("the client sends data before the server has responded".into());
                 }
                 (_, false) => {}
             }
@@ -139,16 +139,16 @@ impl ClientRecordFilter {
         })
     }
 
-    /// Returns true if the expected ClientHello is complete, and asks for the host of the tunnel.
+    /// Returns true if the expected ClientHello is complete and asks for the host of the tunnel.
     pub(super) fn has_valid_hello(&self) -> bool {
         self.hello.is_none()
     }
 }
 
-/// Checks the data of the server.
+/// Checks the data that the server sends.
 pub(super) struct ServerRecordFilter {
     records: RecordSplitter,
-    /// Its first message, as far as received and needed.
+    /// The server's first message, as far as received and needed.
     first_message: Vec<u8>,
     server_hello_state: ServerHelloState,
 }
@@ -198,14 +198,14 @@ impl ServerRecordFilter {
 #[derive(Default)]
 struct RecordSplitter {
     header: [u8; HEADER_BYTES],
-    /// Bytes received of the header; 0 within a payload.
+    /// Number of header bytes received; 0 within a payload.
     filled: usize,
-    /// Bytes missing of the payload.
+    /// Number of payload bytes still expected.
     missing: usize,
 }
 
 impl RecordSplitter {
-    /// Checks the next bytes, and passes on each chunk of a payload with the type of its record.
+    /// Checks the next bytes, and calls `payload` with each payload chunk and the type of its record.
     fn check(
         &mut self,
         mut bytes: &[u8],
@@ -229,7 +229,7 @@ impl RecordSplitter {
         Ok(())
     }
 
-    /// Checks the header as far as received, so that at most one of its bytes passes unchecked.
+    /// Checks the header bytes received so far, so that at most one invalid byte is accepted.
     fn check_header(&mut self) -> Result<(), TunnelViolation> {
         let [kind, major, minor, high, low] = self.header;
         let is_valid = match self.filled {
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn hello_with_another_name_or_none_is_cut() {
+    fn hello_with_another_name_or_none_is_rejected() {
         for (message, name) in [
             (hello("evil.test"), Some("evil.test".to_owned())),
             (hello_with(&[0, 43, 0, 0]), None),
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_the_only_data_after_the_hello() {
+    fn tunnel_rejects_non_tls_data_after_the_hello() {
         let with_hello = || {
             let (mut client, server) = filters();
             client.check(&record(HANDSHAKE, &hello("a.test"))).unwrap();
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn data_before_the_server_has_responded_passes_only_as_early_data() {
+    fn data_before_the_server_response_needs_early_data() {
         for (message, passes) in [
             (hello("a.test"), false),
             (hello_with_early_data("a.test"), true),
@@ -355,7 +355,7 @@ mod tests {
         let (mut client, _) = with_hello();
         assert!(
             client.check(&record(HANDSHAKE, &hello("a.test"))).is_err(),
-            "no second hello was requested"
+            "accepted a second ClientHello that was not requested"
         );
         for (name, good) in [("a.test", true), ("evil.test", false)] {
             let (mut client, mut server) = with_hello();

@@ -1,9 +1,9 @@
-//! The guards whose last search has not ended. A process waits for them before it exits.
+//! Counter of guards with a pending last search. A process waits for them before it exits.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Number of guards whose last search has not ended.
+/// Number of guards with a pending last search.
 static ACTIVE_GUARDS: AtomicUsize = AtomicUsize::new(0);
 
 /// Counts a guard until it is dropped.
@@ -22,11 +22,11 @@ impl Drop for ActiveGuard {
     }
 }
 
-/// Maximum wait of a process for the last searches before it exits.
+/// Maximum time to wait for the last searches.
 const MAX_EXIT_DELAY: Duration = Duration::from_secs(3);
 
-/// Waits until the workspaces of all commands have been searched for the last time, at most three seconds. A process
-/// calls it before it exits, when its commands are dropped: what they created last would stay otherwise.
+/// Waits until the last searches of all commands have ended, at most three seconds. Call it before the process exits,
+/// after its commands have been dropped: otherwise, forbidden files created at the end would stay.
 pub fn wait_for_last_searches() {
     let begun = Instant::now();
     while ACTIVE_GUARDS.load(Ordering::SeqCst) > 0 && begun.elapsed() < MAX_EXIT_DELAY {

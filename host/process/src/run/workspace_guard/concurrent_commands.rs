@@ -1,7 +1,7 @@
-//! Commands that run in one workspace at the same time.
+//! Concurrent commands in one workspace.
 //!
-//! The creator of a file is not known. So a forbidden path that is found while several commands run does not end any of
-//! them: it is renamed, and each command reports it.
+//! The creator of a file is unknown. So a forbidden path found while several commands run ends none of them: the path
+//! is renamed, and each command reports it.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
@@ -10,13 +10,13 @@ use parking_lot::Mutex;
 
 use super::{ForbiddenPath, MAX_RENAMED};
 
-/// The forbidden paths that were found while a command ran beside others.
+/// Forbidden paths found during a command while others were running.
 type Findings = Mutex<Vec<ForbiddenPath>>;
 
 /// The running commands, each with its workspace.
 static RUNNING: Mutex<Vec<(PathBuf, Weak<Findings>)>> = Mutex::new(Vec::new());
 
-/// A running command. It is removed from the list when this is dropped.
+/// Entry of a running command. Removed from the list on drop.
 pub(super) struct ConcurrentCommand {
     workspace: PathBuf,
     findings: Arc<Findings>,
@@ -33,8 +33,8 @@ impl ConcurrentCommand {
         }
     }
 
-    /// Reports forbidden paths to all commands that run in the workspace. Returns false, and reports nothing, if this
-    /// is the only one.
+    /// Reports forbidden paths to all commands in the workspace. Returns false, and reports nothing, if this is the
+    /// only command.
     pub(super) fn report(&self, findings: &[ForbiddenPath]) -> bool {
         let running = RUNNING.lock();
         let commands = running.iter().filter(|(at, _)| *at == self.workspace);
@@ -50,12 +50,12 @@ impl ConcurrentCommand {
         has_others
     }
 
-    /// Returns true if more paths were found than commands may continue with.
+    /// Returns true if more paths were found than a command may continue with.
     pub(super) fn must_end(&self) -> bool {
         self.findings.lock().len() > MAX_RENAMED
     }
 
-    /// Returns the forbidden paths that this command or another one has created.
+    /// Removes and returns the forbidden paths created by this command or a concurrent one.
     pub(super) fn take(&self) -> Vec<ForbiddenPath> {
         std::mem::take(&mut self.findings.lock())
     }
@@ -86,12 +86,15 @@ mod tests {
         let [one, other, elsewhere] = ["/concurrent/a", "/concurrent/a", "/concurrent/b"]
             .map(|at| ConcurrentCommand::new(Path::new(at)));
         assert!(one.report(found));
-        assert!(!elsewhere.report(found), "it runs alone");
+        assert!(
+            !elsewhere.report(found),
+            "no other command runs in this workspace"
+        );
         assert_eq!(one.take(), found);
         assert_eq!(other.take(), found);
         assert_eq!(elsewhere.take(), []);
         drop(other);
-        assert!(!one.report(found), "the other one has ended");
+        assert!(!one.report(found), "the other command has ended");
         assert!(!one.must_end());
     }
 }

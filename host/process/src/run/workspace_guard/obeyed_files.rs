@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// The state of a file, as far as it can be determined without reading it.
+/// State of a file, determined without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ObeyedStamp {
     size: u64,
@@ -12,7 +12,7 @@ pub(super) struct ObeyedStamp {
 }
 
 impl ObeyedStamp {
-    /// The stamp of a regular file.
+    /// Returns the stamp of a regular file, or `None` for anything else.
     pub(super) fn of_file(path: &Path) -> Option<Self> {
         let meta = path.symlink_metadata().ok()?;
         #[cfg(unix)]

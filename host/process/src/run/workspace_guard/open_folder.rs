@@ -1,4 +1,4 @@
-//! Access to single files of a workspace without following links: a command may create a link anywhere, at any moment.
+//! Access to single files of a workspace without following links: a command may create links anywhere and at any time.
 
 use std::ffi::OsStr;
 use std::fs::ReadDir;
@@ -10,12 +10,12 @@ use std::path::PathBuf;
 
 use super::REFUSED_SUFFIX;
 
-/// Maximum number of names that are tried for a renamed path, and how many of them end with a small number.
+/// Maximum number of new names to try for a renamed path; the first ones end with a small number.
 const MAX_NAMES: u64 = 2_000;
 const NUMBERED_NAMES: u64 = 1_000;
 
-/// Renames a path below the workspace so that no program obeys it, and returns the new name. No link in its path is
-/// followed: a command could make it lead anywhere.
+/// Renames a path, given relative to the workspace, so that no program obeys it. Returns the new path. Follows no link:
+/// a command could make it lead anywhere.
 pub(super) fn move_aside(workspace: &Path, path: &str) -> Option<String> {
     let path = Path::new(path);
     let (above, name) = (path.parent()?, path.file_name()?);
@@ -26,21 +26,21 @@ pub(super) fn move_aside(workspace: &Path, path: &str) -> Option<String> {
         match number {
             0 => {}
             1..NUMBERED_NAMES => aside.push(format!("-{number}")),
-            // A command may have taken all numbers.
+            // A command may have used all numbers.
             _ => aside.push(format!("-{:016x}", RandomState::new().hash_one(number))),
         }
         match folder.rename(name, &aside) {
             Ok(()) => return Some(above.join(aside).display().to_string()),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            // Another name would not help.
+            // Another name would fail as well.
             Err(_) => return None,
         }
     }
     None
 }
 
-/// Reads a folder. If its permissions prevent that, its owner gets all of them: a command may have withdrawn them, and
-/// other programs can still open the files in it.
+/// Reads a folder. If permissions prevent that, gives its owner all permissions first: a command may have removed them,
+/// while other programs can still open known files in the folder.
 pub(super) fn read_folder(path: &Path) -> Option<ReadDir> {
     match path.read_dir() {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
@@ -51,7 +51,7 @@ pub(super) fn read_folder(path: &Path) -> Option<ReadDir> {
     }
 }
 
-/// An open folder, so that it cannot be replaced by another one in between.
+/// An open folder, which cannot be swapped between operations.
 #[cfg(target_os = "linux")]
 struct OpenFolder(std::os::fd::OwnedFd);
 
@@ -74,7 +74,7 @@ impl OpenFolder {
         Ok(renamed?)
     }
 
-    /// Gives the owner all permissions for the folder. It fails for a folder of another user.
+    /// Gives the owner all permissions for the folder. Has no effect on a folder of another user.
     fn grant_owner(&self) {
         use std::os::fd::AsRawFd as _;
         use std::os::unix::fs::PermissionsExt as _;
@@ -123,7 +123,7 @@ impl OpenFolder {
     fn grant_owner(&self) {}
 }
 
-/// Reads a regular file without following links, if it has at most `limit` bytes.
+/// Reads a regular file without following links. Returns `None` if it is larger than `limit` bytes.
 pub(crate) fn read_regular_file(path: &Path, limit: u64) -> Option<Vec<u8>> {
     let file = open(path)?;
     if !file.metadata().ok()?.is_file() {

@@ -1,7 +1,7 @@
-//! Checks of a repository that a command has created: whether git, run by a person, would run a program because of it.
+//! Checks of a repository that a command has created: it must not make git run a program for the user.
 //!
-//! The files that `git init` and `git clone` write are allowed: settings that name no program and no other file, and
-//! hooks that are samples. The settings are an allow list, since each release of git adds more that run programs.
+//! Files as written by `git init` and `git clone` are allowed: settings that name no program and no other file, and
+//! sample hooks. Settings are checked against an allow list, since each release of git adds more that run programs.
 
 use std::path::Path;
 
@@ -10,16 +10,16 @@ use super::open_folder::{read_folder, read_regular_file};
 use crate::launch_folder::normalize_path;
 use crate::sandbox::{INNER, OBJECTS, inner_repositories};
 
-/// Maximum number of bytes of a settings file: git writes none that is longer.
+/// Maximum size in bytes of a settings file; git writes smaller ones.
 const MAX_CONFIG_BYTES: u64 = 64 << 10;
 
-/// The folder of the linked worktrees in a repository.
+/// Folder of the linked worktrees in a repository.
 const WORKTREES: &str = "worktrees";
 
-/// Maximum number of bytes of a file that contains a path.
+/// Maximum size in bytes of a file that contains a path.
 const MAX_LINK_BYTES: u64 = 8192;
 
-/// Settings that `git init`, `git clone` and people's usual `git config` write, by section. `*` is any key.
+/// Allowed keys by section: those that `git init`, `git clone` and common uses of `git config` write. `*` is any key.
 const ALLOWED_SETTINGS: [(&str, &[&str]); 24] = [
     (
         "core",
@@ -91,12 +91,12 @@ const ALLOWED_SETTINGS: [(&str, &[&str]); 24] = [
     ("tag", &["gpgsign", "sort"]),
 ];
 
-/// Returns the paths in the repository at `git`, a folder `.git`, that may not stay, each with the reason.
+/// Returns the forbidden paths in the repository at `git`, a `.git` folder, each with the reason.
 pub(super) fn find_forbidden_parts(workspace: &Path, git: &str) -> Vec<(String, String)> {
     let mut forbidden = Vec::new();
     check_links(workspace, git, false, &mut forbidden);
     check_git_folder(workspace, git, None, &mut forbidden);
-    // Also for its submodules, at any depth, and its worktrees.
+    // Includes its submodules, at any depth, and its worktrees.
     for inner in INNER {
         let at = workspace.join(git).join(inner);
         for folder in inner_repositories(&at, read_folder) {
@@ -115,7 +115,7 @@ pub(super) fn find_forbidden_parts(workspace: &Path, git: &str) -> Vec<(String, 
     forbidden
 }
 
-/// Checks the files that lead git to settings elsewhere. Only worktrees have them.
+/// Checks the files that redirect git to other settings. Only worktrees may have them.
 fn check_links(
     workspace: &Path,
     folder: &str,
@@ -140,7 +140,7 @@ fn check_links(
     }
 }
 
-/// Returns true if a path, which need not exist, is in the workspace, also where links lead elsewhere.
+/// Returns true if a path is in the workspace, both as written and with links resolved. The path need not exist.
 fn is_inside(workspace: &Path, path: &Path) -> bool {
     let normalized = normalize_path(path);
     let mut existing = normalized.ancestors();
@@ -148,11 +148,11 @@ fn is_inside(workspace: &Path, path: &Path) -> bool {
     normalized.starts_with(workspace) && real.is_some_and(|real| real.starts_with(workspace))
 }
 
-/// Returns true if a file `HEAD` makes its folder a repository for which git would run a program.
+/// Returns true if this `HEAD` file makes its folder a repository for which git would run a program.
 pub(super) fn is_repository_head(workspace: &Path, head: &str) -> bool {
     let folder = head.rsplit_once('/').map_or("", |(folder, _)| folder);
     let at = workspace.join(folder);
-    // It leads git to the settings of another folder.
+    // `commondir` redirects git to the settings of another folder.
     if at.join("commondir").symlink_metadata().is_ok() {
         return true;
     }
@@ -163,8 +163,8 @@ pub(super) fn is_repository_head(workspace: &Path, head: &str) -> bool {
     !forbidden.is_empty()
 }
 
-/// Returns true if a file `.git` leads to the folder of a submodule or a worktree in one of these repositories, which
-/// are checked by themselves.
+/// Returns true if a `.git` file leads to a submodule or worktree in one of these repositories, which is checked
+/// separately.
 pub(super) fn links_to_repository<'r>(
     workspace: &Path,
     file: &str,
@@ -173,10 +173,10 @@ pub(super) fn links_to_repository<'r>(
     let target = || {
         let file = workspace.join(file);
         let text = String::from_utf8(read_regular_file(&file, MAX_LINK_BYTES)?).ok()?;
-        // Blanks at the end are a part of the path.
+        // Trailing spaces are part of the path.
         let text = text.trim_end_matches(['\n', '\r']);
         let path = normalize_path(&file.parent()?.join(text.strip_prefix("gitdir: ")?));
-        // A link in the path could lead elsewhere later.
+        // A link in the path could be changed later.
         (path.canonicalize().ok()? == path).then_some(path)
     };
     target().is_some_and(|target| {
@@ -192,15 +192,15 @@ pub(super) fn links_to_repository<'r>(
     })
 }
 
-/// The folder of a submodule, in a folder `.git`.
+/// Folder of a submodule, inside a `.git` folder.
 struct SubmoduleFolder<'a> {
     workspace: &'a Path,
     folder: &'a Path,
 }
 
 impl SubmoduleFolder<'_> {
-    /// Returns true if a value of `core.worktree` leads to a folder of the workspace: a submodule's own files are next
-    /// to the `.git` folder that it is in.
+    /// Returns true if a `core.worktree` value leads to a folder of the workspace: the files of a submodule are next to
+    /// the `.git` folder that contains it.
     fn allows_worktree(&self, value: &str) -> bool {
         value.starts_with("../")
             && !value.contains(['"', '#', ';'])
@@ -208,7 +208,7 @@ impl SubmoduleFolder<'_> {
     }
 }
 
-/// Checks the settings and the hooks in one folder of git, and adds those that may not stay to `forbidden`.
+/// Checks the settings and hooks in a git folder, and adds the forbidden ones to `forbidden`.
 fn check_git_folder(
     workspace: &Path,
     folder: &str,
@@ -254,7 +254,7 @@ fn check_git_folder(
     }
 }
 
-/// Returns the first setting that is not on the list, or the first line that cannot be parsed.
+/// Returns the first setting that is not on the allow list, or the first line that cannot be parsed.
 fn find_unusual_setting(text: &str, submodule: Option<&SubmoduleFolder<'_>>) -> Option<String> {
     let mut section = String::new();
     for line in text.lines() {
@@ -263,7 +263,7 @@ fn find_unusual_setting(text: &str, submodule: Option<&SubmoduleFolder<'_>>) -> 
             continue;
         }
         if let Some(rest) = line.strip_prefix('[') {
-            // Git ends a name with a `]` in it elsewhere, and then reads the rest differently.
+            // Git ends a name that contains `]` at another position, and reads the rest differently.
             let Some((head, after)) = rest.split_once(']') else {
                 return Some(line.to_owned());
             };
@@ -273,7 +273,7 @@ fn find_unusual_setting(text: &str, submodule: Option<&SubmoduleFolder<'_>>) -> 
             if line.is_empty() || line.starts_with(['#', ';']) {
                 continue;
             }
-            // Git reads a second section on the line.
+            // Git accepts a second section on the line.
             if line.starts_with('[') {
                 return Some(line.to_owned());
             }
@@ -293,7 +293,7 @@ fn is_allowed_setting(
     value: &str,
     submodule: Option<&SubmoduleFolder<'_>>,
 ) -> bool {
-    // The next line would be a part of this value, and an escaped one has another meaning than its text.
+    // A `\` may continue the value on the next line, or give it another meaning than its text.
     if value.contains('\\')
         || value.contains("::")
         || value.trim_start_matches('"').starts_with(['!', '-'])

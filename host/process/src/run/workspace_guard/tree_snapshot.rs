@@ -1,18 +1,17 @@
-//! Paths anywhere in a workspace that break a rule and did not exist when a command began.
+//! Detection of forbidden paths, anywhere in a workspace, that did not exist when a command began.
 //!
-//! They are found by a search of the whole workspace, like the one that finds the paths to cover before a command
-//! starts, and renamed. Every rule that reserves a path for people applies at any depth, since a folder below may be
-//! opened in an editor, an agent, a shell or git like the workspace itself. The exceptions are:
+//! A search of the whole workspace finds and renames them, similar to the search for paths to cover before a command
+//! starts. Every rule that reserves a path for people applies at any depth, since a subfolder may be opened in an
+//! editor, an agent, a shell or git like the workspace itself. Exceptions:
 //!
-//! - A repository that a command creates (`git init`, `git clone`) has settings and a folder of hooks from the start.
-//!   Settings that name no program, and hooks that are samples, stay (see [`repository`]).
-//! - `.husky` and `.githooks` in such a repository are folders like any other, as long as its settings do not name
-//!   them.
-//! - Folders with downloads or build results, such as `node_modules`, are not searched: packages contain the editor
+//! - A repository that a command creates (`git init`, `git clone`) has settings and a hooks folder from the start.
+//!   Settings that name no program, and sample hooks, are allowed (see [`repository`]).
+//! - `.husky` and `.githooks` in such a repository are ordinary folders, unless its settings refer to them.
+//! - Folders of downloads or build results, such as `node_modules`, are not searched: packages contain the editor
 //!   settings of their authors, and people do not open those folders.
-//! - A secret that a command writes is its own, except `.envrc`, which shells run.
+//! - A secret that a command writes is allowed, except `.envrc`, which shells run.
 //!
-//! Out of scope: paths in the root of the workspace, which are checked far more often (see the parent module).
+//! Out of scope: paths in the root of the workspace, which the parent module checks far more often.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::ReadDir;
@@ -31,25 +30,25 @@ use crate::sandbox::{
     inner_repositories,
 };
 
-/// A hidden file like other secrets, and a script that shells run when they enter its folder.
+/// A hidden file like other secrets, and also a script that shells run when they enter the folder.
 const ENVRC: &str = ".envrc";
 
-/// The folder of the submodules in a repository.
+/// Folder of the submodules in a repository.
 const MODULES: &str = "modules";
 
-/// Files of a repository that git obeys, and that every tool working with it may have to write.
+/// Files of a repository that git obeys and that every git client may have to write.
 const OBEYED_OF_GIT: [&str; 2] = ["info/attributes", "objects/info/alternates"];
 
-/// The settings folder of mimir, which is always covered.
+/// Settings folder of mimir, which is always covered.
 const MIMIR_FOLDER: &str = ".mimir";
 
-/// Maximum length of the names in rules about paths that are not folders, in any spelling.
+/// Maximum length of a name in rules that apply only to files, in any spelling.
 const MAX_LEAF_NAME: usize = 16;
 
-/// A path that a rule matches.
+/// A path with the rule that it matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct RuleMatch {
-    /// Below the workspace.
+    /// Path relative to the workspace.
     path: String,
     rule: String,
     what: MatchKind,
@@ -57,47 +56,47 @@ struct RuleMatch {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MatchKind {
-    /// It may not be created.
+    /// A path that may not be created.
     Protected,
-    /// A folder `.git`.
+    /// A `.git` folder.
     Repository,
-    /// A file `.git`, which leads to such a folder.
+    /// A `.git` file, which leads to a repository elsewhere.
     GitLink,
-    /// A file `HEAD`, which may make its folder a repository.
+    /// A `HEAD` file, which may make its folder a repository.
     Head,
     /// A folder from which a repository may run hooks.
     Hooks,
 }
 
-/// A workspace, or another writable folder, in its state when a command began.
+/// State of a workspace, or of another writable folder, when a command began.
 pub(super) struct TreeSnapshot {
     /// The folder to which paths are relative.
     base: PathBuf,
     /// The folder to search, relative to `base`.
     start: String,
-    /// The workspace, if this is another folder that contains it: the workspace is searched by itself.
+    /// The workspace, if this is another folder: the workspace is searched separately.
     excluded: Option<PathBuf>,
     rules: PathRules,
-    /// Folders in it that the command cannot change.
+    /// Folders inside that the command cannot change.
     read_only_folders: Vec<PathBuf>,
-    /// True if it is a repository that is not called `.git`.
+    /// True if the folder is a repository with another name than `.git`.
     is_repository: bool,
-    /// The paths that existed, each with its parent folder. In another folder that takes the place of the parent,
-    /// a path is new: the cover of the old file has moved away with the old folder.
+    /// The existing paths, each with its parent folder. If another folder takes the place of the parent, the path
+    /// counts as new: the old file, with its cover, has moved away.
     known: HashMap<String, Option<FileIdentity>>,
     /// Folders that could not be read.
     unreadable: HashSet<String>,
     /// True once the state before the command is recorded.
     is_recorded: bool,
-    /// Files that agents and tools obey.
+    /// Instruction files of agents and tools.
     obeyed: BTreeMap<String, ObeyedStamp>,
-    /// The paths that commands may not read.
+    /// Paths that commands may not read.
     hidden: Vec<HiddenPath>,
-    /// Folders and files `.git`.
+    /// `.git` folders and files.
     repositories: Vec<String>,
 }
 
-/// The findings of a walk.
+/// Findings of a walk over the tree.
 #[derive(Default)]
 struct WalkFindings {
     unreadable: HashSet<String>,
@@ -109,14 +108,14 @@ struct WalkFindings {
 /// A path that commands may not read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HiddenPath {
-    /// Below the workspace.
+    /// Path relative to the workspace.
     pub(crate) path: String,
     pub(crate) kind: HiddenKind,
-    /// The layer that hides it.
+    /// The layer of the rule that hides the path.
     pub(crate) layer: PathRuleLayer,
 }
 
-/// The kind of a hidden path.
+/// Kind of a hidden path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HiddenKind {
     File,
@@ -137,14 +136,14 @@ impl HiddenKind {
     }
 }
 
-/// The result of a search.
+/// Result of a search.
 #[derive(Debug, Default)]
 pub(super) struct SearchFindings {
     pub(super) created: Vec<ForbiddenPath>,
-    /// Files that agents and tools obey, and that are new or have changed.
+    /// New or changed instruction files of agents and tools.
     pub(super) obeyed: Vec<String>,
-    /// True if the command must end. Paths in a repository that it fetches do not count: a fetched repository may
-    /// contain any file, and is fetched as a whole.
+    /// True if the command must end. Paths in a fetched repository do not count: it may contain any file, and is
+    /// fetched as a whole.
     pub(super) ends: bool,
 }
 
@@ -166,7 +165,7 @@ impl TreeSnapshot {
         }
     }
 
-    /// Records the current state as the one before the command.
+    /// Records the current state as the state before the command.
     pub(super) fn with_current_state(mut self, read_only_folders: Vec<PathBuf>) -> Self {
         self.read_only_folders = read_only_folders;
         let walked = self.walk();
@@ -200,7 +199,7 @@ impl TreeSnapshot {
         self
     }
 
-    /// Finds hidden paths in a read-only folder.
+    /// Collects hidden paths in a read-only folder.
     fn collect_hidden_below(&mut self, folder: String) {
         let mut pending = vec![folder];
         while let Some(at) = pending.pop() {
@@ -232,12 +231,12 @@ impl TreeSnapshot {
         }
     }
 
-    /// Finds paths that a person denies, in a folder where no other rule applies.
+    /// Finds paths denied by a person's rules in a folder where no other rules apply.
     fn find_denied_below(&self, at: &str) -> Vec<HiddenPath> {
         if !self.rules.may_deny_below(at) {
             return Vec::new();
         }
-        // An unreadable folder has stopped the command before it began, when the paths to cover were searched.
+        // With an unreadable folder, the earlier search for paths to cover has failed, and the command has not started.
         let denied = denied_below(&self.base, &self.rules.person_rules(), at).unwrap_or_default();
         denied
             .into_iter()
@@ -257,7 +256,7 @@ impl TreeSnapshot {
         &self.repositories
     }
 
-    /// Searches the whole tree, and renames forbidden paths.
+    /// Searches the whole tree, and renames new forbidden paths.
     pub(super) fn search(&self) -> SearchFindings {
         let walked = self.walk();
         let all_repositories: Vec<String> = walked
@@ -297,14 +296,17 @@ impl TreeSnapshot {
         searched.obeyed = changed.map(|(path, _)| self.display_path(path)).collect();
         for one in &new {
             let forbidden = match one.what {
-                // It is checked as a part of the repository.
+                // Checked as a part of its repository.
                 _ if is_in_new_repository(&one.path) => Vec::new(),
                 MatchKind::Repository => repository::find_forbidden_parts(&self.base, &one.path),
                 MatchKind::GitLink if links_to_repository(&one.path) => Vec::new(),
-                MatchKind::Head => match repository::is_repository_head(&self.base, &one.path) {
-                    true => vec![(one.path.clone(), one.describe_protected())],
-                    false => Vec::new(),
-                },
+                MatchKind::Head => {
+                    if repository::is_repository_head(&self.base, &one.path) {
+                        vec![(one.path.clone(), one.describe_protected())]
+                    } else {
+                        Vec::new()
+                    }
+                }
                 MatchKind::Hooks if is_fetched(&one.path) => Vec::new(),
                 MatchKind::Protected | MatchKind::GitLink | MatchKind::Hooks => {
                     vec![(one.path.clone(), one.describe_protected())]
@@ -342,16 +344,18 @@ impl TreeSnapshot {
         None
     }
 
-    /// Reads a folder. A command may have made it unreadable, while git and other programs still open its files.
+    /// Reads a folder. If it was readable before the command, restores its permissions: git and other programs can
+    /// still open known files in a folder that the command made unreadable.
     fn read_folder(&self, folder: &Path) -> Option<ReadDir> {
         let path = folder.strip_prefix(&self.base).ok().and_then(Path::to_str);
-        match self.is_recorded && path.is_none_or(|path| !self.unreadable.contains(path)) {
-            true => read_folder(folder),
-            false => folder.read_dir().ok(),
+        if self.is_recorded && path.is_none_or(|path| !self.unreadable.contains(path)) {
+            read_folder(folder)
+        } else {
+            folder.read_dir().ok()
         }
     }
 
-    /// Returns a path for messages: relative in the workspace, absolute elsewhere.
+    /// Returns a path for messages: relative to the workspace, absolute elsewhere.
     fn display_path(&self, path: String) -> String {
         match &self.excluded {
             None => path,
@@ -384,7 +388,7 @@ impl TreeSnapshot {
             }
             let scope = self.rules.scope(&at);
             for entry in entries.into_iter().flatten().flatten() {
-                // No rule matches a name that is not UTF-8.
+                // Rules match only UTF-8 names.
                 let (Ok(name), Ok(kind)) = (entry.file_name().into_string(), entry.file_type())
                 else {
                     continue;
@@ -403,9 +407,10 @@ impl TreeSnapshot {
                 {
                     found.obeyed.insert(path.clone(), stamp);
                 }
-                let verdict = match kind.is_dir() || name.len() > MAX_LEAF_NAME {
-                    true => self.rules.check_in(&scope, &name),
-                    false => self.rules.check_file(&path),
+                let verdict = if kind.is_dir() || name.len() > MAX_LEAF_NAME {
+                    self.rules.check_in(&scope, &name)
+                } else {
+                    self.rules.check_file(&path)
                 };
                 if let PathVerdict::Hidden { rule } = verdict {
                     found.hidden.push(HiddenPath {
@@ -420,7 +425,7 @@ impl TreeSnapshot {
                     PathVerdict::Hidden { rule } if rule.text() == ENVRC => Some(rule),
                     PathVerdict::Hidden { .. } => continue,
                     PathVerdict::Free if kind.is_symlink() && has_entry_rules(name.as_ref()) => {
-                        // The target of the link would be obeyed under this name.
+                        // Programs would obey the target of the link under this name.
                         let below = self.rules.may_cover_below(&path);
                         below.filter(|rule| rule.protection() == ProtectionLevel::ReadOnly)
                     }
@@ -439,7 +444,7 @@ impl TreeSnapshot {
         found
     }
 
-    /// Finds paths in a repository that a rule matches. Its folder of hooks is covered if it existed before.
+    /// Finds rule matches in a repository. An existing hooks folder is covered, so it is not included.
     fn walk_repository(&self, at: &str, found: &mut WalkFindings) {
         for name in OBEYED_OF_GIT {
             let path = format!("{at}/{name}");
@@ -471,7 +476,7 @@ impl TreeSnapshot {
         }
     }
 
-    /// Finds the files that git obeys in a repository that is not called `.git`.
+    /// Finds the files that git obeys in a repository with another name than `.git`.
     fn walk_repository_mount(&self, found: &mut Vec<RuleMatch>) {
         let Some(rule) = self.rules.check(".git/config").against_writing() else {
             return;
@@ -487,7 +492,7 @@ impl TreeSnapshot {
         }
     }
 
-    /// Finds the files that git obeys in the repositories below a folder, if a command may write to them.
+    /// Finds the files that git obeys in the repositories below a folder, unless the folder is read-only.
     fn walk_inner_repositories(&self, at: &str, rule: &PathRule, found: &mut Vec<RuleMatch>) {
         if self.read_only_folders.contains(&self.base.join(at)) {
             return;

@@ -1,9 +1,9 @@
-//! Configuration of a container, complete before a command enters it.
+//! Complete configuration of a container, made before a command enters it.
 //!
-//! A mount refers to the file at its source and target at the time when the container is made. If either is replaced
-//! later, as editors do when they save, the mount still shows the old file, or is gone. So the blueprint records the
-//! source and target of every mount, and a prepared container is used only if all of them are unchanged. Before a
-//! command enters, the actual mounts are compared with the blueprint (see `planned_mount.rs`).
+//! A mount refers to the files at its source and target when the container is made. If either is replaced later, as
+//! editors do on save, the mount still shows the old file or is gone. So the blueprint records the source and target of
+//! every mount, and a prepared container is used only if all of them are unchanged. Before a command enters, the actual
+//! mounts are compared with the blueprint (see `planned_mount.rs`).
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -22,33 +22,33 @@ use crate::sandbox::mount_mask::{MountMask, OutsideMask, find_masks, find_outsid
 use crate::sandbox::special_folders::SYSTEM_FOLDERS;
 use crate::sandbox::{CommandSpec, FileIdentity, ResourceBound, SandboxError};
 
-/// Mount options of the temporary folder and the home, at most 2 GiB each. Their memory counts towards the limit of
-/// the command.
+/// Mount options of the temporary folder and the home, of at most 2 GiB each. Their memory counts towards the memory
+/// limit of the command.
 const TEMP_FOLDER_OPTIONS: &str = "rw,exec,nosuid,nodev,size=2g,mode=1777";
 
-/// Mount options of an empty folder that can be listed, so that programs that walk a tree continue.
+/// Mount options of an empty folder. It can be listed, so that programs that walk a tree do not fail.
 const EMPTY_FOLDER_OPTIONS: &str = "ro,noexec,nosuid,nodev,size=4k,mode=555";
 
-/// Mount option that keeps Podman from copying the image's files into such a folder. Docker does not know the option.
+/// Mount option that keeps Podman from copying the image's files into such a folder. Docker does not support it.
 const NO_COPY_UP: &str = ",notmpcopyup";
 
-/// First process of a container. It waits until its input closes, which happens when the process that made the
-/// container has ended, and then ends, with all other processes of the container. It ignores SIGTERM, so that the
-/// other processes have time to handle it. The shell stays as the first process and reaps orphaned processes: not
-/// every engine has an init program.
+/// First process of a container. It ends, with all other processes of the container, when its input closes, which
+/// happens when the process that made the container ends. It ignores SIGTERM, so that the other processes have time to
+/// handle it. The shell stays as the first process to reap orphaned processes, since not every engine has an init
+/// program.
 const INIT_COMMAND: [&str; 3] = ["sh", "-c", "trap '' TERM; cat >/dev/null; exit"];
 
-/// The period over which processor time is measured, in microseconds: the kernel's default.
+/// Period for the limit of processor time, in microseconds: the kernel's default.
 const CPU_PERIOD: i64 = 100_000;
 
 /// Limit of processes per user, across all containers of Podman: Podman's own default. The control group limits the
-/// processes of a single command.
+/// processes of each command.
 const MAX_USER_PROCESSES: u64 = 32_768;
 
-/// More folders that no workspace may contain, since it would replace those of the image.
+/// Further folders that a workspace may not contain, since it would replace those of the image.
 const IMAGE_FOLDERS: [&str; 7] = ["/bin", "/lib", "/lib64", "/opt", "/sbin", "/usr", "/var"];
 
-/// Configuration of a container that is not made yet.
+/// Configuration of a container to be made.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ContainerBlueprint {
     pub(super) body: ContainerCreateBody,
@@ -120,7 +120,7 @@ impl ContainerBlueprint {
         &self.workspace
     }
 
-    /// Folders of this machine that commands in the container can write to.
+    /// Returns the host folders that commands in the container can write to.
     pub(super) fn writable(&self) -> Vec<PathBuf> {
         let host = self.body.host_config.as_ref();
         let mounts = host.and_then(|host| host.mounts.as_deref());
@@ -131,18 +131,18 @@ impl ContainerBlueprint {
             .collect()
     }
 
-    /// Mounts that the container must have.
+    /// Returns the mounts that the container must have.
     pub(super) fn planned_mounts(&self) -> &[PlannedMount] {
         &self.planned_mounts
     }
 
-    /// Masked paths, in the workspace and outside it.
+    /// Returns the masked paths, in the workspace and outside.
     pub(super) fn covered(&self) -> Vec<FileIdentity> {
         let covered = self.planned_mounts.iter().filter_map(PlannedMount::covers);
         covered.chain(&self.outside).cloned().collect()
     }
 
-    /// Returns true if a later replacement of any source or target of the mounts can be detected.
+    /// Returns true if a later replacement of a source or target can be detected.
     pub(super) fn can_verify_mounts(&self) -> bool {
         self.planned_mounts
             .iter()
@@ -155,9 +155,12 @@ fn host_config(facts: &ContainerEngineFacts, spec: &CommandSpec, mounts: Vec<Mou
     let if_enforced =
         |enforced: bool, bound: ResourceBound| enforced.then(|| saturating_i64(bound.value()));
     let memory = if_enforced(facts.memory, spec.bounds.memory);
-    let options = |size: &str| match facts.podman {
-        true => format!("{size}{NO_COPY_UP}"),
-        false => size.to_owned(),
+    let options = |size: &str| {
+        if facts.podman {
+            format!("{size}{NO_COPY_UP}")
+        } else {
+            size.to_owned()
+        }
     };
     let (empty_folders, mounts): (Vec<_>, Vec<_>) = mounts
         .into_iter()
@@ -169,7 +172,7 @@ fn host_config(facts: &ContainerEngineFacts, spec: &CommandSpec, mounts: Vec<Mou
         .chain(temporary);
     let mut security = vec!["no-new-privileges".to_owned()];
     if facts.selinux {
-        // Without this, SELinux denies all access to mounted files; relabelling would change the user's files.
+        // Otherwise, SELinux denies all access to mounted files; relabelling would change the user's files.
         security.push("label=disable".to_owned());
     }
     HostConfig {
@@ -191,7 +194,7 @@ fn host_config(facts: &ContainerEngineFacts, spec: &CommandSpec, mounts: Vec<Mou
         security_opt: Some(security),
         userns_mode: facts.userns_mode().map(str::to_owned),
         init: Some(false),
-        // Output goes only to the attached client, and to no log file of the engine.
+        // Output goes only to the attached client, not to a log file of the engine.
         log_config: Some(HostConfigLogConfig {
             typ: Some("none".to_owned()),
             config: None,
@@ -200,12 +203,12 @@ fn host_config(facts: &ContainerEngineFacts, spec: &CommandSpec, mounts: Vec<Mou
     }
 }
 
-/// Resource limits of each process. None exceeds the limits of this process: an engine with the same rights could not
-/// start the container.
+/// Resource limits of each process. They do not exceed the limits of this process: an engine with the same rights could
+/// not start the container.
 fn limits(facts: &ContainerEngineFacts, spec: &CommandSpec) -> Vec<ResourcesUlimits> {
     let own = |resource| rustix::process::getrlimit(resource).maximum;
     let files = spec.bounds.open_files;
-    let files = own(Resource::Nofile).map_or(files, |most| files.min(most));
+    let files = own(Resource::Nofile).map_or(files, |own_limit| files.min(own_limit));
     let mut limits = vec![
         limit("fsize", spec.bounds.file_size),
         limit("nofile", files),
@@ -213,8 +216,8 @@ fn limits(facts: &ContainerEngineFacts, spec: &CommandSpec) -> Vec<ResourcesUlim
     ];
     if facts.podman {
         // Podman would otherwise set a limit above its own.
-        let most = own(Resource::Nproc).unwrap_or(MAX_USER_PROCESSES);
-        limits.push(limit("nproc", most.min(MAX_USER_PROCESSES)));
+        let own_limit = own(Resource::Nproc).unwrap_or(MAX_USER_PROCESSES);
+        limits.push(limit("nproc", own_limit.min(MAX_USER_PROCESSES)));
     }
     limits
 }
@@ -231,7 +234,7 @@ fn limit(name: &str, value: u64) -> ResourcesUlimits {
     }
 }
 
-/// Collects the mounts of the workspace, the additional folders, and the masks over protected paths.
+/// Collects the mounts: workspace, additional folders, and masks over protected paths.
 fn mounts(spec: &CommandSpec, outside: &[OutsideMask]) -> Result<Vec<Mount>, SandboxError> {
     let parts = spec.parts();
     let mut mounts = Vec::new();
@@ -257,7 +260,7 @@ fn mounts(spec: &CommandSpec, outside: &[OutsideMask]) -> Result<Vec<Mount>, San
             None,
         )?);
     }
-    // Removes duplicate targets; a mask replaces a mount of the same part.
+    // Keeps one mount per target; a mask replaces a mount of the same part.
     let mut by_target = HashMap::new();
     for mount in mounts {
         by_target.insert(mount.target.clone(), mount);
@@ -299,8 +302,7 @@ fn mask_mount(
     }
 }
 
-/// Checks that the workspace and the mounts do not expose the engine or replace system folders. `socket` is the
-/// engine's.
+/// Checks that the workspace and the mounts do not expose the engine's `socket` or replace system folders.
 pub(super) fn check_mounts(spec: &CommandSpec, socket: &Path) -> Result<(), SandboxError> {
     let workspace = &spec.workspace;
     let inside = SYSTEM_FOLDERS

@@ -1,4 +1,4 @@
-//! A running command in a container: forwards its input and output, detects its end, and removes its container.
+//! A running command in a container: forwards input and output, detects the end, and removes the container.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,21 +17,21 @@ use super::exec::{ExecInput, ExecStream};
 use super::pool::PooledContainer;
 use crate::sandbox::{CommandExit, CommandHandle, SandboxChild, SandboxError};
 
-/// Buffer between the engine and the reader, in bytes: the capacity of a pipe.
+/// Size in bytes of the buffer between engine and reader: the capacity of a pipe.
 const PIPE_BYTES: usize = 64 * 1024;
 
-/// Interval of the checks whether a command has ended, at first and as the maximum. When it closes its outputs, as
-/// nearly all do by ending, it is checked at once.
+/// Initial and maximum interval of the checks for the end of a command. When the command closes its outputs, usually
+/// because it has ended, it is checked at once.
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(2);
 const MAX_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Exit code of a command that was killed.
 const KILLED: i32 = 128 + 9;
 
-/// Exit of a command, or why it is unknown: the failed step and its error message.
+/// Exit of a command; or the failed step and the error message if the exit is unknown.
 type ExecResult = Option<Result<CommandExit, (&'static str, String)>>;
 
-/// Follows a running command. `on_end` is called when it has ended.
+/// Monitors a running command. Calls `on_end` when it has ended.
 pub(super) fn follow_command(
     container: PooledContainer,
     (exec, counter): (String, OomCounter),
@@ -90,7 +90,7 @@ async fn forward_input(mut from: DuplexStream, mut input: ExecInput) {
     let _ = input.shutdown().await;
 }
 
-/// Forwards the output of the command. A slow reader blocks it, as with a pipe.
+/// Forwards the output of the command. A slow reader blocks the command, as with a pipe.
 async fn forward_output(
     mut output: ExecStream,
     mut out: DuplexStream,
@@ -112,7 +112,7 @@ async fn forward_output(
     closed.send_replace(true);
 }
 
-/// Waits until a command has ended, and kills its remaining processes.
+/// Waits for the end of a command, and kills its remaining processes.
 async fn wait_until_ended(
     container: &PooledContainer,
     exec: &str,
@@ -122,8 +122,7 @@ async fn wait_until_ended(
     let engine = &container.engine;
     let ended = async {
         let code = wait_for_exit_code(engine, exec, &mut closes).await?;
-        // A successful command is not checked. Not every engine reports processes other than the first one, hence the
-        // counter.
+        // The counter is needed since not every engine reports processes other than the first one.
         let ran_out_of_memory =
             code != 0 && counter.has_oom_kill(engine.facts.podman && code == KILLED);
         engine.kill(&container.id).await?;
@@ -132,7 +131,7 @@ async fn wait_until_ended(
     let (code, ran_out_of_memory) = match ended.await {
         Ok(code) => code,
         Err(fault) => {
-            // A killed engine leaves its processes running, so they are killed directly.
+            // A killed engine leaves the processes running, so they are killed directly.
             container_processes::kill(&container.id);
             return Err(fault);
         }
@@ -153,7 +152,7 @@ async fn wait_for_exit_code(
     let mut open = true;
     loop {
         match engine.docker.inspect_exec(exec).await {
-            // The container no longer exists, and so neither does the command.
+            // The container no longer exists, so the command has ended.
             Err(error) if matches!(status(&error), Some(404 | 409)) => return Ok(KILLED),
             Err(error) => return Err(fault("to report how a command has ended")(error)),
             Ok(state) => {
@@ -169,7 +168,7 @@ async fn wait_for_exit_code(
     }
 }
 
-/// Handle of a command in a container.
+/// Handle to a command in a container.
 struct ContainerHandle {
     engine: Arc<ContainerEngine>,
     id: String,
@@ -202,7 +201,7 @@ impl CommandHandle for ContainerHandle {
 
     fn kill(&mut self) -> BoxFuture<'_, ()> {
         let (engine, id) = (Arc::clone(&self.engine), self.id.clone());
-        // The watching task detects the end.
+        // The monitoring task detects the end.
         tokio::spawn(async move {
             let _ = engine.kill(&id).await;
         });
@@ -210,7 +209,7 @@ impl CommandHandle for ContainerHandle {
     }
 }
 
-/// Sends SIGTERM to all processes of a container. The engine itself can signal only the first process.
+/// Sends SIGTERM to all processes of a container. The engine's own API signals only the first process.
 async fn terminate(engine: &ContainerEngine, id: &str) {
     let options = CreateExecOptions {
         cmd: Some(["sh", "-c", "kill -TERM -1"].map(str::to_owned).into()),
@@ -228,7 +227,7 @@ async fn terminate(engine: &ContainerEngine, id: &str) {
 
 impl Drop for ContainerHandle {
     fn drop(&mut self) {
-        // An aborted watching task drops the container, which removes it.
+        // The aborted monitoring task drops the container, which removes it.
         for task in &self.tasks {
             task.abort();
         }

@@ -1,16 +1,16 @@
-//! Owner of a container: the process that created it. Containers of ended processes can be removed.
+//! Owner of a container: the process that created it. Containers of ended processes are removed.
 
 use std::fs;
 
 /// Label of every container made by mimir.
 pub(super) const LABEL: &str = "mimir.owner";
 
-/// A process, identified as uniquely as the platform allows.
+/// Identity of a process, as unique as the platform allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ContainerOwner {
     /// Boot ID of this machine.
     boot: String,
-    /// The PID namespace of the process.
+    /// PID namespace of the process.
     pid_namespace: String,
     process: u32,
     /// Start time of the process in clock ticks since boot: process IDs are reused.
@@ -52,8 +52,8 @@ impl ContainerOwner {
         fields.next().is_none().then_some(owner)
     }
 
-    /// Returns true if the container with this label belongs to a process that has ended. A container
-    /// whose owner cannot be checked does not count as abandoned.
+    /// Returns true if the owner in this label has ended. A container with an unverifiable owner does not count as
+    /// abandoned.
     pub(super) fn is_abandoned(&self, label: &str, is_running: bool) -> bool {
         let Some(other) = Self::parse_label(label) else {
             return false;
@@ -70,7 +70,7 @@ impl ContainerOwner {
     }
 }
 
-/// Start time of a process of this machine in clock ticks since boot, if it exists.
+/// Returns the start time of a process in clock ticks since boot, if it exists.
 fn start_time(process: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The process name is in parentheses and may contain any character.
@@ -90,7 +90,10 @@ mod tests {
             ContainerOwner::parse_label(&owner.label()).as_ref(),
             Some(&owner)
         );
-        assert!(!owner.is_abandoned(&owner.label(), true), "it runs");
+        assert!(
+            !owner.is_abandoned(&owner.label(), true),
+            "a running owner counted as abandoned"
+        );
         assert!(!owner.is_abandoned(&owner.label(), false));
         let mut ended = std::process::Command::new("true").spawn().unwrap();
         let process = ended.id();
@@ -115,7 +118,7 @@ mod tests {
         };
         assert!(
             !owner.is_abandoned(&elsewhere.label(), false),
-            "its processes are not visible here"
+            "processes of another PID namespace are not visible"
         );
         let earlier_boot = ContainerOwner {
             boot: "x".into(),

@@ -1,13 +1,13 @@
-//! Processes of a container, seen from outside, for when the engine that should end or report them does not.
+//! Direct access to the processes of a container, for engines that fail to end or report them.
 //!
-//! The processes of a container are in control groups whose path contains its ID, 64 random hexadecimal digits, and in
-//! no others. This process may kill them, since commands run as the same user. If the engine runs in a virtual
-//! machine, none are found.
+//! Only the processes of a container are in control groups whose path contains the container ID, 64 random hexadecimal
+//! digits. This process may kill them, since commands run as the same user. If the engine runs in a virtual machine, no
+//! processes are found.
 
 #[cfg(target_os = "linux")]
 use crate::sandbox::procfs::oom_kills;
 
-/// Rounds of a search for processes: each process may have started another one meanwhile.
+/// Number of search rounds: each process may start another one meanwhile.
 #[cfg(target_os = "linux")]
 const SCAN_ROUNDS: usize = 50;
 
@@ -15,7 +15,7 @@ const SCAN_ROUNDS: usize = 50;
 #[cfg(target_os = "linux")]
 const CONTAINER_ID_LENGTH: usize = 64;
 
-/// Podman's monitor process, as its control group is called.
+/// Name part of the control group of Podman's monitor process.
 #[cfg(target_os = "linux")]
 const MONITOR: &str = "conmon";
 
@@ -40,7 +40,7 @@ pub(super) fn kill(id: &str) {
 #[cfg(not(target_os = "linux"))]
 pub(super) fn kill(_: &str) {}
 
-/// Number of processes of this machine killed for running out of memory since it was started.
+/// Returns the number of out-of-memory kills on this machine since it was started.
 #[cfg(target_os = "linux")]
 fn machine_oom_kills() -> u64 {
     oom_kills("/proc/vmstat").unwrap_or(0)
@@ -49,15 +49,15 @@ fn machine_oom_kills() -> u64 {
 /// Counter of out-of-memory kills in a container, opened before its command starts.
 #[cfg(target_os = "linux")]
 pub(super) struct OomCounter {
-    /// The file with the count of the container.
+    /// The file with the container's count.
     file: Option<String>,
-    /// The count of the whole machine when the counter was opened.
+    /// The machine's count when the counter was opened.
     before: u64,
 }
 
 #[cfg(target_os = "linux")]
 impl OomCounter {
-    /// Opens the counter of the container whose first process this is.
+    /// Opens the counter of the container with this first process.
     pub(super) fn for_container(process: i32, id: &str) -> Self {
         let groups = std::fs::read_to_string(format!("/proc/{process}/cgroup"));
         Self {
@@ -66,9 +66,9 @@ impl OomCounter {
         }
     }
 
-    /// Returns true if a process in the container was killed for running out of memory. The container's own count
-    /// disappears with its last process. Then, if `use_machine_count` is true, the count of the whole machine decides,
-    /// which may include kills elsewhere.
+    /// Returns true if a process in the container was killed for running out of memory. The container's count
+    /// disappears with its last process; then, if `use_machine_count` is true, the machine's count decides, which may
+    /// include kills elsewhere.
     pub(super) fn has_oom_kill(&self, use_machine_count: bool) -> bool {
         let Some(file) = &self.file else {
             return false;
@@ -94,8 +94,8 @@ impl OomCounter {
     }
 }
 
-/// Finds the file with the count in the control groups of a process: version 1, or else version 2. Groups that do not
-/// belong to the container are ignored.
+/// Finds the file with the container's count from the control groups of a process, of version 1 or else 2. Ignores
+/// groups that do not belong to the container.
 #[cfg(target_os = "linux")]
 fn counter_file(groups: &str, id: &str) -> Option<String> {
     let mut lines = groups.lines().filter_map(|line| {
@@ -114,8 +114,8 @@ fn counter_file(groups: &str, id: &str) -> Option<String> {
     belongs_to_container(path).then(|| format!("/sys/fs/cgroup{path}/memory.events"))
 }
 
-/// Process IDs of the running processes of a container. The engine's monitor, whose group may contain the container
-/// ID, is excluded.
+/// Returns the IDs of the running processes of a container. Excludes the engine's monitor, whose group may contain the
+/// container ID.
 #[cfg(target_os = "linux")]
 fn processes(id: &str) -> impl Iterator<Item = i32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(
             counter_file(second, "another"),
             None,
-            "it belongs to another container"
+            "the group belongs to another container"
         );
         assert_eq!(counter_file("", "x"), None);
     }

@@ -1,7 +1,7 @@
-//! Network access of a container, which has no network but its loopback: a listening socket for the proxy in the
-//! container, opened from outside, whose connections are accepted here.
+//! Network access of a container, which has only its own loopback: a listening socket for the proxy is opened in the
+//! container from outside, and its connections are accepted in this process.
 //!
-//! Needs no program of the image. Only root may open the socket, or the user of a rootless engine.
+//! Does not depend on programs in the image. Only root, or the user of a rootless engine, may open the socket.
 
 use mimir_net::Proxy;
 
@@ -16,7 +16,7 @@ pub(super) use linux::{EgressProxy, check_possible, open_proxy};
 pub(super) use elsewhere::{EgressProxy, check_possible, open_proxy};
 
 fn proxy_error(why: &str) -> SandboxError {
-    SandboxError::unsupported(NAME, "access to the network", why)
+    SandboxError::unsupported(NAME, "network access", why)
 }
 
 #[cfg(target_os = "linux")]
@@ -30,11 +30,10 @@ mod linux {
     const ONLY_ROOT: &str = "network access in containers of an engine that runs as root needs root with CAP_SYS_ADMIN; \
                              use `sandbox: {mode: process, networkAccess: true}` or a rootless engine";
 
-    /// The proxy connection of a container. Dropping it closes all its connections.
+    /// The running proxy of a container. Dropping it closes all connections.
     pub(in super::super) type EgressProxy = ProxyTask;
 
-    /// Checks whether this process may open the socket in containers of this engine, as far as that is known in
-    /// advance.
+    /// Checks that this process may open the socket in containers of this engine, as far as this is known in advance.
     pub(in super::super) fn check_possible(
         facts: &ContainerEngineFacts,
     ) -> Result<(), SandboxError> {
@@ -44,7 +43,7 @@ mod linux {
         Err(proxy_error(ONLY_ROOT))
     }
 
-    /// Opens the socket in the container whose first process is `process`; `first` looks that process up again.
+    /// Opens the socket in the container with this first process. `first` looks up the first process again.
     pub(in super::super) async fn open_proxy<F>(
         process: i32,
         proxy: &Proxy,
@@ -54,8 +53,8 @@ mod linux {
         F: Future<Output = Result<i32, SandboxError>>,
     {
         let network = NetworkNamespace::of_process(process);
-        // The process ID could have been reused, so it is checked again. If the container has ended, `first` returns
-        // the reason.
+        // The process ID may have been reused, so it is checked again. If the container has ended, `first` returns the
+        // reason.
         let serving = match network {
             Ok(network) if first().await? == process => network.serve(proxy).await,
             Ok(_) => Err(io::ErrorKind::NotFound.into()),
@@ -67,7 +66,7 @@ mod linux {
         serving.map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => proxy_error(ONLY_ROOT),
             _ => SandboxError::Io {
-                doing: "the proxy socket of a container could not be opened",
+                doing: "cannot open the proxy socket of a container",
                 error,
             },
         })
@@ -81,7 +80,7 @@ mod elsewhere {
     const WHY: &str = "network access is not supported in containers that run in a virtual machine; use \
                        `sandbox: {mode: process, networkAccess: true}` where it is available";
 
-    /// Never created on this platform.
+    /// Not available on this platform.
     pub(in super::super) enum EgressProxy {}
 
     pub(in super::super) fn check_possible(_: &ContainerEngineFacts) -> Result<(), SandboxError> {

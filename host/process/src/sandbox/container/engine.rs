@@ -1,4 +1,4 @@
-//! Connection to a container engine: its properties, and the removal of containers.
+//! Connection to a container engine: queries its properties, and kills and removes containers.
 
 use std::collections::HashMap;
 use std::io;
@@ -27,19 +27,18 @@ use crate::sandbox::SandboxError;
 /// Seconds until a request to the engine times out. Starting a container on a slow disk can take several seconds.
 const REQUEST_TIMEOUT_SECONDS: u64 = 30;
 
-/// Time limit for an engine that has answered a ping to report its properties. Podman can take some seconds on a busy
-/// machine.
+/// Time limit for querying the properties of an engine. Podman can take seconds on a busy machine.
 pub(super) const FACTS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time limit to remove a container.
 const REMOVE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Time limit of one removal request for a container that the engine may still be making; then the request is
-/// repeated.
+/// Time limit of one removal request for a container that the engine may still be making. The request is repeated
+/// afterwards.
 const REMOVE_REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Attempts to remove a container; and additional attempts where the reply to the creation request was never received,
-/// so that the container may appear later. `RETRY_DELAY` is the pause between attempts.
+/// Attempts to remove a container. The extra attempts apply if the creation request was never answered, since the
+/// container may appear later. `RETRY_DELAY` is the pause between attempts.
 const REMOVE_ATTEMPTS: u32 = 20;
 const EXTRA_REMOVE_ATTEMPTS: u32 = 50;
 
@@ -53,11 +52,11 @@ async fn server_uid(socket: &Path) -> Option<u32> {
     Some(stream.peer_cred().ok()?.uid())
 }
 
-/// A container that is to be removed.
+/// A container to be removed.
 pub(super) enum DiscardedContainer {
-    /// An existing container by its ID, and the folders to check for set-ID files of its command.
+    /// An existing container by ID, and the folders to check for set-ID files of its command.
     ById(String, Option<WritableFolders>),
-    /// A container by its name, which the engine may still be making.
+    /// A container by name, which the engine may still be making.
     ByName(String),
 }
 
@@ -89,7 +88,7 @@ pub(super) struct ContainerEngine {
 }
 
 impl ContainerEngine {
-    /// Connects to an engine that answers a ping within `time_limit`.
+    /// Connects to an engine. Fails if it does not answer a ping within `time_limit`.
     pub(super) async fn connect(socket: &Path, time_limit: Duration) -> Result<Self, String> {
         let name = socket.to_str().ok_or("its path is not valid UTF-8")?;
         let docker = Docker::connect_with_unix(name, REQUEST_TIMEOUT_SECONDS, API_DEFAULT_VERSION);
@@ -145,8 +144,8 @@ impl ContainerEngine {
                 Err(error) if matches!(status(&error), Some(404 | 409)) => return Ok(()),
                 Err(error) => error,
             };
-            // Podman fails if the container has already ended, and may still report one that has just ended as
-            // running.
+            // Podman fails if the container has already ended, and may still report a container as running that has
+            // just ended.
             if error
                 .to_string()
                 .contains("can only kill running containers")
@@ -205,8 +204,8 @@ impl ContainerEngine {
         .await;
     }
 
-    /// Queues a container for removal on a separate thread, since the caller may be unable to wait. The folders that
-    /// its command could write to are checked afterwards.
+    /// Queues a container for removal on a separate thread, since the caller may be unable to wait. Afterwards, clears
+    /// set-ID bits in its command's writable folders.
     pub(super) fn discard(&self, container: DiscardedContainer) {
         let mut cleaner = self.cleaner.lock();
         if cleaner.is_none() {
@@ -232,7 +231,7 @@ impl Drop for ContainerEngine {
             let join = move || {
                 let _ = thread.join();
             };
-            // In a multi-threaded runtime, other tasks of this thread move to another one.
+            // In a multi-threaded runtime, other tasks move to another thread meanwhile.
             match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
                 Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(join),
                 _ => join(),
@@ -241,7 +240,7 @@ impl Drop for ContainerEngine {
     }
 }
 
-/// Removes queued containers concurrently, so that a slow removal delays no other.
+/// Removes queued containers concurrently, so that a slow removal does not delay the others.
 fn remove_queued(docker: &Docker, mut queue: UnboundedReceiver<DiscardedContainer>) {
     let Ok(runtime) = runtime() else {
         return;
@@ -265,13 +264,13 @@ fn remove_queued(docker: &Docker, mut queue: UnboundedReceiver<DiscardedContaine
     });
 }
 
-/// Removes a container. If it does not exist yet, tries up to `extra_attempts` times more.
+/// Removes a container. If it does not exist yet, retries up to `extra_attempts` times.
 async fn remove(docker: &Docker, id: &str, extra_attempts: u32) {
     let all = RemoveContainerOptionsBuilder::new()
         .force(true)
         .v(true)
         .build();
-    // An engine that is making or ending the container refuses, and Podman reports that in many ways.
+    // An engine refuses while it is making or ending the container, and Podman reports that in many ways.
     let mut missed = 0;
     let time_limit = if extra_attempts > 0 {
         REMOVE_REQUEST_TIMEOUT
@@ -290,7 +289,7 @@ async fn remove(docker: &Docker, id: &str, extra_attempts: u32) {
                     tracing::debug!(container = id, %error, "a container was not removed");
                 }
                 missed += u32::from(code == Some(404));
-                // No status means that the connection failed, so that another attempt would fail too.
+                // Without a status, the connection has failed, and another attempt would fail too.
                 if code.is_none() || missed > extra_attempts {
                     return;
                 }
@@ -317,7 +316,7 @@ pub(super) fn block_on_thread<T: Send>(work: impl Future<Output = T> + Send) -> 
     })
 }
 
-/// The HTTP status of an error response of the engine.
+/// Returns the HTTP status of an error response of the engine.
 pub(super) fn status(error: &Error) -> Option<u16> {
     match error {
         Error::DockerResponseServerError { status_code, .. } => Some(*status_code),
@@ -325,7 +324,7 @@ pub(super) fn status(error: &Error) -> Option<u16> {
     }
 }
 
-/// Describes an error, in the engine's own words if there are any.
+/// Describes an error, with the engine's own message if available.
 pub(super) fn error_text(error: Error) -> String {
     match error {
         Error::DockerResponseServerError { message, .. } => message,

@@ -1,21 +1,21 @@
-//! Properties of a container engine, and the limits that it can enforce.
+//! Properties of a container engine, including the limits that it can enforce.
 
 use std::fs;
 
 use bollard::models::{SystemInfo, SystemVersion};
 
-/// Properties that an engine reports about itself.
+/// Properties reported by an engine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ContainerEngineFacts {
     /// Name and version.
     pub(super) engine: String,
     pub(super) podman: bool,
-    /// True if it runs without root, as the user.
+    /// True if the engine runs as the user, without root.
     pub(super) rootless: bool,
-    /// True if it maps user IDs in containers to others outside (`userns-remap`).
+    /// True if the engine maps user IDs in containers to others outside (`userns-remap`).
     pub(super) userns_remap: bool,
     pub(super) selinux: bool,
-    /// Limits that it has control groups for.
+    /// True for each limit that the engine has control groups for.
     pub(super) memory: bool,
     pub(super) swap: bool,
     pub(super) pids: bool,
@@ -53,18 +53,18 @@ impl ContainerEngineFacts {
         }
     }
 
-    /// Detects a rootless Podman by the user that serves its socket. Podman reports it itself only from 4.6 on; Docker
-    /// always does.
+    /// Detects rootless Podman by the user that serves its socket. Podman reports it only since 4.6; Docker always
+    /// does.
     pub(super) fn set_server_user(&mut self, user: Option<u32>) {
         self.rootless |= self.podman && user.is_some_and(|user| user != 0);
     }
 
-    /// Returns true if a memory limit can be enforced: memory over the limit must not move to swap.
+    /// Returns true if a memory limit can be enforced: memory beyond the limit must not move to swap.
     pub(super) fn can_limit_memory(&self) -> bool {
         self.memory && (self.swap || !self.has_swap)
     }
 
-    /// User and group ID of commands: those of this process. In rootless Docker, root in the container is mapped to
+    /// Returns the user and group ID of commands: those of this process. Rootless Docker maps root in the container to
     /// them.
     pub(super) fn command_user(&self) -> String {
         if self.rootless && !self.podman {
@@ -74,7 +74,7 @@ impl ContainerEngineFacts {
         format!("{}:{}", user.as_raw(), group.as_raw())
     }
 
-    /// The user namespace mode that keeps user IDs equal inside and outside the container.
+    /// Returns the user namespace mode that keeps user IDs the same inside and outside the container.
     pub(super) fn userns_mode(&self) -> Option<&'static str> {
         match (self.podman && self.rootless, self.userns_remap) {
             (true, _) => Some("keep-id"),
@@ -83,7 +83,7 @@ impl ContainerEngineFacts {
         }
     }
 
-    /// Docker with support for all limits.
+    /// Returns the properties of a Docker engine with support for all limits.
     #[cfg(test)]
     pub(super) fn all() -> Self {
         Self {
@@ -168,6 +168,6 @@ mod tests {
         }
         let mut docker = ContainerEngineFacts::all();
         docker.set_server_user(Some(1000));
-        assert!(!docker.rootless, "Docker reports it itself");
+        assert!(!docker.rootless, "Docker reports rootless mode itself");
     }
 }

@@ -26,16 +26,16 @@ use crate::sandbox::environment::{
 use crate::sandbox::git_identity::GitIdentity;
 use crate::sandbox::{CommandNetwork, CommandSpec, SandboxChild, SandboxError, program_lookup};
 
-/// Runs the script by bash if the image has it, else by sh. Neither reads a start-up file.
+/// Runs a script with bash if the image has it, otherwise with sh. Neither reads a start-up file.
 const SHELL: &str = r#"if command -v bash >/dev/null 2>&1; then exec bash --noprofile --norc -c "$0"; fi; exec sh -c "$0""#;
 
-/// Bytes read from the engine at once: the size of one of its frames.
+/// Maximum number of bytes per read from the engine: the size of one of its frames.
 const CHUNK: usize = 64 * 1024;
 
 /// Pause between checks for the start of a program, which takes some tens of milliseconds.
 const POLL_INTERVAL: Duration = Duration::from_millis(3);
 
-/// Time limit to read the reason why a program has not started.
+/// Time limit for reading the reason why a program has not started.
 const REASON_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Maximum number of bytes of that reason, which is usually one sentence.
@@ -44,13 +44,13 @@ const MAX_REASON_BYTES: usize = 4096;
 /// Maximum number of characters of the engine's text in an error message.
 const MAX_ENGINE_MESSAGE: usize = 300;
 
-/// A command as the engine expects it.
+/// A command in the engine's terms.
 pub(super) struct ContainerCommand {
     program: String,
     arguments: Vec<String>,
     variables: Vec<String>,
     directory: String,
-    /// True if its standard input is not the null device.
+    /// True if the standard input is not the null device.
     reads_stdin: bool,
     proxy: Option<Proxy>,
 }
@@ -91,7 +91,7 @@ impl ContainerCommand {
         })
     }
 
-    /// Prepares the command in a container. Fails if the container has ended, or does not have the expected mounts.
+    /// Prepares the command in a container. Fails if the container has ended or has unexpected mounts.
     pub(super) async fn prepare(
         &self,
         container: PooledContainer,
@@ -134,14 +134,14 @@ impl ContainerCommand {
     }
 }
 
-/// Returns the proxy of a command that has network access.
+/// Returns the proxy of a command with network access.
 fn proxy(spec: &CommandSpec) -> Result<Option<Proxy>, SandboxError> {
     match (spec.network, &spec.proxy) {
         (CommandNetwork::None, _) => Ok(None),
         (_, Some(proxy)) => Ok(Some(proxy.clone())),
         (_, None) => Err(SandboxError::unsupported(
             NAME,
-            "access to the network",
+            "network access",
             "no proxy is configured to check its requests",
         )),
     }
@@ -157,7 +157,7 @@ async fn verify_mounts(
     let result =
         planned_mount::compare(process, blueprint.workspace(), blueprint.planned_mounts()).await;
     if result.is_err() {
-        // The mounts of an ended container cannot be read, and its end is the better error.
+        // If the container has ended, its mounts cannot be read; report the end instead.
         first_process(container).await?;
     }
     result.map(|()| process)
@@ -208,7 +208,7 @@ async fn container_end_reason(container: &PooledContainer) -> SandboxError {
     }
 }
 
-/// Builds the environment of the command. The variables of the image remain unless one here has the same name.
+/// Builds the environment of the command, which overrides variables of the image.
 fn variables(spec: &CommandSpec, git_identity: &GitIdentity) -> Result<Vec<String>, SandboxError> {
     let mut variables = common_variables(spec, HOME.as_ref(), TEMP.as_ref());
     add_git_settings(&mut variables, git_identity.pairs());
@@ -222,7 +222,7 @@ fn variables(spec: &CommandSpec, git_identity: &GitIdentity) -> Result<Vec<Strin
 }
 
 impl PreparedExec {
-    /// Starts the command, and returns when the program runs. `on_end` is called when it has ended.
+    /// Starts the command, and returns once the program runs. Calls `on_end` when it has ended.
     pub(super) async fn begin(
         self,
         on_end: impl FnOnce() + Send + 'static,
@@ -245,7 +245,7 @@ impl PreparedExec {
             Err(error) if matches!(status(&error), Some(404 | 409)) => {
                 return Err(container_end_reason(&self.container).await);
             }
-            // Some engines detect before they respond that the program cannot be started.
+            // Some engines detect a program that cannot be started before they respond.
             Err(error) if status(&error).is_some() => {
                 let fault = fault("to start a command")(error);
                 return Err(self.runtime_refusal(&fault.to_string()).unwrap_or(fault));
@@ -257,7 +257,7 @@ impl PreparedExec {
             if let Some(fault) = self.runtime_refusal(&String::from_utf8_lossy(&why)) {
                 return Err(fault);
             }
-            // Some engines forget the process ID of a program that has ended, so this is real output.
+            // Some engines forget the process ID of an ended program; this is its real output then.
             let first_output = futures::stream::iter([Ok(LogOutput::StdOut {
                 message: why.into(),
             })]);
@@ -276,7 +276,7 @@ impl PreparedExec {
         ))
     }
 
-    /// Converts an error message of the engine's runtime, received in place of program output, to a fault.
+    /// Converts a message of the engine's runtime, received instead of program output, into an error.
     fn runtime_refusal(&self, message: &str) -> Option<SandboxError> {
         let of_runtime = ["OCI runtime", "exec failed", "crun: ", "runc: "];
         if !of_runtime.iter().any(|text| message.contains(text)) {
@@ -306,7 +306,7 @@ impl PreparedExec {
     }
 }
 
-/// Waits until the program runs. Returns the engine's exit code (126 or 127) if the program has never started.
+/// Waits until the program runs. Returns the engine's exit code (126 or 127) if the program has not started.
 async fn wait_until_started(
     engine: &ContainerEngine,
     exec: &str,
@@ -327,7 +327,7 @@ async fn wait_until_started(
     }
 }
 
-/// Reads the message that the engine sends in place of the output of a program.
+/// Reads the engine's message in place of program output.
 async fn read_reason(output: &mut ExecStream) -> Vec<u8> {
     let mut text = Vec::new();
     let read = async {

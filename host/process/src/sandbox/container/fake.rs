@@ -5,7 +5,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Response of an engine to requests for its properties.
+/// Response to requests for the engine's properties.
 pub(super) const PROPERTIES: (&str, &str) = ("200 OK", r#"{"ApiVersion": "1.41"}"#);
 
 /// Listens at a socket. `answer` receives the method and the path of a request, and returns the status and the body of

@@ -1,22 +1,21 @@
-//! Comparison of the mounts of a container with the expected ones.
+//! Comparison of a container's mounts with the planned ones.
 //!
-//! An engine gets paths, and resolves them, as root, when it starts a container. By then, a command that runs in the
-//! same workspace can have replaced a folder by another one or by a link, and can restore it afterwards. So the
-//! expected source of each mount is recorded first, by a path without links; and before a command enters, each mount
-//! is checked at its place in the container, from outside. If one has another source or another target, the command is
-//! not started.
+//! An engine receives paths, and resolves them as root when it starts a container. By then, a command in the same
+//! workspace may have replaced a folder by another folder or a link, and may restore it afterwards. So the planned
+//! source of each mount is recorded in advance, by a path without links. Before a command enters, each mount in the
+//! container is checked from outside. If a source or target differs, the command is not started.
 //!
-//! If the processes of a container cannot be inspected, nothing can be compared, and the command is not started
-//! either. On systems other than Linux, where all containers run in a virtual machine, the check is limited to whether
-//! the paths still lead to the same files.
+//! If the processes of a container cannot be inspected, the mounts cannot be compared, and the command is not started.
+//! On systems other than Linux, where all containers run in a virtual machine, the check is limited to the identity of
+//! the files at the paths.
 //!
-//! Not in this module: the choice of mounts.
+//! Out of scope: the choice of mounts.
 
 use std::path::{Path, PathBuf};
 
 use crate::sandbox::{FileIdentity, SandboxError};
 
-/// An expected mount.
+/// A planned mount.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct PlannedMount {
     /// Target path in the container.
@@ -29,8 +28,8 @@ pub(super) struct PlannedMount {
 }
 
 impl PlannedMount {
-    /// Records the files at the source and target. `covers` is true for a mount over a part of the workspace that is
-    /// mounted itself.
+    /// Records the files at the source and target. `covers` is true if the target is inside a mounted part of the
+    /// workspace.
     pub(super) fn new(
         target: &Path,
         source: Option<&Path>,
@@ -70,12 +69,12 @@ impl PlannedMount {
         })
     }
 
-    /// The path of the workspace that this mount masks.
+    /// Returns the workspace path that this mount masks.
     pub(super) fn covers(&self) -> Option<&FileIdentity> {
         self.masked.as_ref().map(|(_, masked)| masked)
     }
 
-    /// All files that must be unchanged.
+    /// Returns all files that must stay unchanged.
     pub(super) fn identities(&self) -> impl Iterator<Item = &FileIdentity> {
         let masked = self
             .masked
@@ -105,12 +104,12 @@ mod linux {
     /// File system type of tmpfs.
     const TMPFS_MAGIC: i64 = 0x0102_1994;
 
-    /// Attempts to open the root of a container that has just started, and the pause between them. During its setup,
-    /// only root can inspect the first process, for some milliseconds.
+    /// Attempts to open the root of a container that has just started, and the pause between them. During the setup of
+    /// some milliseconds, only root can inspect the first process.
     const MAX_ATTEMPTS: usize = 200;
     const RETRY_DELAY: Duration = Duration::from_millis(5);
 
-    /// Compares the mounts that the process sees with the expected ones.
+    /// Compares the mounts of a process with the planned ones.
     pub(in super::super) async fn compare(
         process: i32,
         workspace: &Path,
@@ -128,7 +127,7 @@ mod linux {
                 });
             }
         };
-        // The mounts must be distinct: otherwise one could pass for two, with the other at a different path.
+        // Each mount must be distinct: otherwise one could pass for two, with the other at a different path.
         let mut mounts = HashSet::new();
         for mounted in expected {
             match mounted.verify_mount(&root, workspace) {
@@ -162,7 +161,7 @@ mod linux {
     }
 
     impl PlannedMount {
-        /// Returns the ID of this mount below a root, or `None` if it is not as expected.
+        /// Returns the ID of this mount below a root, or `None` if the mount differs from the plan.
         fn verify_mount(&self, root: &File, workspace: &Path) -> io::Result<Option<u64>> {
             let path = OFlags::PATH | OFlags::CLOEXEC;
             // An image may have links on the path to a target, and the engine has followed them.
@@ -180,7 +179,7 @@ mod linux {
                         Some(at) => open_below(&parent, at)?,
                         None => parent,
                     };
-                    // A mask must be in the original parent folder, which could have been moved.
+                    // A mask must be in the original parent folder, which may have been moved.
                     if let Some((folder, _)) = &self.masked
                         && !folder.is_same_file(&parent)?
                     {

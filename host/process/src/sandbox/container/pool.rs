@@ -1,9 +1,9 @@
-//! Life cycle of containers, and the prepared container for the next command.
+//! Life cycle of containers, including the prepared container for the next command.
 //!
-//! One container is prepared in the background, and is used once. The first is prepared after the second command has
-//! ended: for a single tool call from a terminal it would be wasted.
+//! One container is prepared in the background, and used once. The first is prepared after the second command has
+//! ended: for a single tool call in a terminal, it would be wasted.
 //!
-//! The pool does not know which command runs. It hands out containers, and takes none back.
+//! Containers are never returned to the pool.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -24,32 +24,31 @@ use super::exec::{ContainerCommand, PreparedExec};
 use super::set_id_bits::WritableFolders;
 use crate::sandbox::{FileIdentity, SandboxChild, SandboxError};
 
-/// Time after which an unused container is removed. An agent that has run no command for so long is unlikely to run
-/// the next one soon.
+/// Time after which an unused container is removed. After such a pause, an agent is unlikely to run a command soon.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Time limit to remove containers of ended processes, before the first command.
+/// Time limit for removing containers of ended processes before the first command.
 const SWEEP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Number of commands from which on the next container is prepared in advance.
+/// The next container is prepared in advance from this command on.
 const PREPARE_FROM_COMMAND: u32 = 2;
 
-/// Attempts to make a container for a command while its mounts are being replaced.
+/// Maximum attempts to make a container whose mounts are being replaced.
 const MAX_ATTEMPTS: u32 = 3;
 
-/// Builds the current blueprint for a command. Protected paths may change between commands, so it is built again for
-/// each one.
+/// Builds the blueprint for a command. Called for each command, since protected paths may change in between.
 pub(super) type BlueprintFactory =
     Arc<dyn Fn() -> Result<ContainerBlueprint, SandboxError> + Send + Sync>;
 
-/// A running container in which only the waiting first process runs. Dropping it removes it with all its processes.
+/// A running container with only the waiting first process. Dropping it removes the container with all processes.
 pub(super) struct PooledContainer {
     pub(super) id: String,
     image: String,
     pub(super) engine: Arc<ContainerEngine>,
     /// Folders to check for set-ID files of the command.
     writable_folders: Option<WritableFolders>,
-    /// Connection to its standard input. The container ends when this closes, also if this process ends.
+    /// Connection to the container's standard input. The container ends when it closes, including when this process
+    /// ends.
     _stdin: Option<Mutex<AttachContainerResults>>,
 }
 
@@ -58,7 +57,7 @@ impl PooledContainer {
         engine: Arc<ContainerEngine>,
         blueprint: ContainerBlueprint,
     ) -> Result<Self, SandboxError> {
-        // A separate task: if the caller is cancelled, the container is still registered and can be removed.
+        // A separate task: if the caller is cancelled, the container is still registered for removal.
         let task = tokio::spawn(async move {
             let image = blueprint.body.image.clone().unwrap_or_default();
             let pending = PendingContainer::new(Arc::clone(&engine));
@@ -110,13 +109,13 @@ impl PooledContainer {
         begun.map_err(|error| self.fault("to start a container", error))
     }
 
-    /// Records that a command is about to run in it.
+    /// Records that a command is about to run in the container.
     fn mark_used(mut self, blueprint: &ContainerBlueprint) -> Self {
         self.writable_folders = Some(WritableFolders::for_command_in(blueprint));
         self
     }
 
-    /// Some engines already try to run the first process when they are attached to.
+    /// Converts an engine error. Some engines already try to run the first process when a client attaches.
     fn fault(&self, doing: &'static str, error: Error) -> SandboxError {
         match fault(doing)(error) {
             SandboxError::Engine { why, .. } if why.contains("executable file not found") => {
@@ -126,7 +125,7 @@ impl PooledContainer {
         }
     }
 
-    /// The fault for an image without the programs that the waiting process needs.
+    /// Returns the error for an image without the programs of the waiting process.
     pub(super) fn bad_image(&self) -> SandboxError {
         SandboxError::BadImage {
             image: self.image.clone(),
@@ -143,8 +142,8 @@ impl Drop for PooledContainer {
     }
 }
 
-/// A container that the engine was asked to make. If this is dropped before the engine has answered, for example
-/// because mimir ends, the container is removed by its name.
+/// A requested container. If this is dropped before the engine has answered, for example because mimir exits, the
+/// container is removed by its name.
 struct PendingContainer {
     name: String,
     engine: Arc<ContainerEngine>,
@@ -177,14 +176,14 @@ struct IdleContainer {
     container: PooledContainer,
 }
 
-/// The containers of a sandbox.
+/// Containers of a sandbox.
 pub(super) struct ContainerPool {
     ready: Mutex<Option<IdleContainer>>,
-    /// Held while a container is prepared, so that only one is at a time.
+    /// Locked while a container is prepared, so that only one is prepared at a time.
     making: Arc<tokio::sync::Mutex<()>>,
     begun: AtomicU32,
     swept: OnceCell<()>,
-    /// Declared after the prepared container, since dropping the engine waits for the removal of those containers.
+    /// Declared after `ready`, since dropping the engine waits for the removal of prepared containers.
     engine: Arc<ContainerEngine>,
 }
 
@@ -203,8 +202,8 @@ impl ContainerPool {
         &self.engine
     }
 
-    /// Runs a command in a container built by `plan`. When the command has ended, `plan` also builds the container for
-    /// the next one.
+    /// Runs a command in a container built by `plan`. After the command, `plan` also builds the container for the next
+    /// one.
     pub(super) async fn run(
         self: &Arc<Self>,
         plan: BlueprintFactory,
@@ -219,7 +218,7 @@ impl ContainerPool {
         let (prepared, covered) = loop {
             attempts += 1;
             match self.prepare(&plan, &command).await {
-                // A program that was moving files may have finished by now.
+                // The program that was moving files may have finished by now.
                 Err(SandboxError::Replaced(path)) if attempts < MAX_ATTEMPTS => {
                     tracing::debug!(path = %path.display(), "a mount was replaced; making another container");
                 }
@@ -239,7 +238,7 @@ impl ContainerPool {
         })
     }
 
-    /// Prepares a command in a container. Also returns the protected files at that time.
+    /// Prepares a command in a container. Also returns the files protected at that time.
     async fn prepare(
         &self,
         plan: &BlueprintFactory,
@@ -251,8 +250,8 @@ impl ContainerPool {
             let container = container.mark_used(&blueprint);
             match command.prepare(container, &blueprint).await {
                 Ok(prepared) => return Ok((prepared, covered)),
-                // The container may have ended, as after a restart of the engine. If there is another cause, a new
-                // container fails as well.
+                // The container may have ended, as after a restart of the engine. With any other cause, a new container
+                // fails as well.
                 Err(fault) => tracing::debug!(%fault, "the prepared container cannot be used"),
             }
         }
@@ -261,19 +260,19 @@ impl ContainerPool {
         Ok((command.prepare(container, &blueprint).await?, covered))
     }
 
-    /// Takes the prepared container if it matches the blueprint, and removes it otherwise.
+    /// Returns the prepared container if it matches the blueprint, and removes it otherwise.
     fn take(&self, blueprint: &ContainerBlueprint) -> Option<PooledContainer> {
         let ready = self.ready.lock().take()?;
         (ready.blueprint == *blueprint).then_some(ready.container)
     }
 }
 
-/// Builds the blueprint on a blocking thread, since that searches the workspace.
+/// Builds the blueprint on a blocking thread, since it searches the workspace.
 async fn make_blueprint(plan: &BlueprintFactory) -> Result<ContainerBlueprint, SandboxError> {
     let plan = Arc::clone(plan);
     let blueprint = tokio::task::spawn_blocking(move || plan()).await;
     blueprint.map_err(|error| SandboxError::Io {
-        doing: "the workspace could not be looked through",
+        doing: "cannot search the workspace",
         error: error.into(),
     })?
 }
@@ -340,7 +339,7 @@ mod tests {
     use super::*;
     use crate::sandbox::CommandSpec;
 
-    /// Time that the fake engine takes to make a container.
+    /// Time that the fake engine needs to make a container.
     const MAKING: Duration = Duration::from_millis(600);
 
     /// Requests to the fake engine.
@@ -398,7 +397,7 @@ mod tests {
                 }
             });
             drop(runtime);
-            // Here the program could end.
+            // The program could exit here.
             let removed = requests.removed.lock();
             assert_eq!((removed.len(), &*removed), (1, &*requests.made.lock()));
         }

@@ -1,8 +1,8 @@
-//! Removal of set-user-ID and set-group-ID bits from files that a command in a container has made. A container does
-//! not prevent such files, and in a shared folder other users could run them with the rights of the owner. The files
+//! Removal of set-user-ID and set-group-ID bits from files made by a command in a container. A container does not
+//! prevent such files, and other users of a shared folder could run them with the rights of the owner. The files
 //! themselves remain.
 //!
-//! Not needed for commands in the sandbox `process`, whose system call filter refuses such modes.
+//! Not needed for the sandbox `process`, whose system call filter refuses such modes.
 
 use std::ffi::CStr;
 use std::path::PathBuf;
@@ -23,10 +23,10 @@ const SET_ID: RawMode = 0o6000;
 /// Granularity of file system timestamps.
 const TIMESTAMP_GRANULARITY: Duration = Duration::from_millis(20);
 
-/// Maximum depth of folders that are searched: more than any workspace has.
+/// Maximum search depth: more than any workspace has.
 const MAX_DEPTH: usize = 500;
 
-/// Folders that a command could write to, and the time when it started.
+/// Folders that a command could write to, and the time of its start.
 #[derive(Debug)]
 pub(super) struct WritableFolders {
     folders: Vec<PathBuf>,
@@ -46,7 +46,7 @@ impl WritableFolders {
         }
     }
 
-    /// Clears the bits of files changed since the command started. Call it after all its processes have ended.
+    /// Clears the bits of files changed since the command started. Call this after all of its processes have ended.
     pub(super) fn clear(&self) {
         for folder in &self.folders {
             match open_folder(CWD, folder.as_path()) {
@@ -58,7 +58,7 @@ impl WritableFolders {
         }
     }
 
-    /// Searches a folder and all below it, without following links.
+    /// Searches a folder and its subfolders, without following links.
     fn clear_below(&self, folder: OwnedFd) {
         let mut stack: Vec<Dir> = Dir::new(folder).into_iter().collect();
         while let Some(folder) = stack.last_mut() {
@@ -102,7 +102,7 @@ impl WritableFolders {
             && SystemTime::UNIX_EPOCH + Duration::new(seconds, nanos) >= self.since
     }
 
-    /// Clears the bits through a file handle: another file may have the name by now.
+    /// Clears the bits through a file handle, since another file may have the name by now.
     fn clear_bits(&self, folder: BorrowedFd<'_>, name: &CStr) {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         #[cfg(target_os = "linux")]
@@ -127,7 +127,7 @@ impl WritableFolders {
     }
 }
 
-/// Changes a mode. On Linux, the path in `/proc` also works for a file that cannot be read.
+/// Changes a mode. On Linux, the path in `/proc` also works for an unreadable file.
 fn change_mode(file: &OwnedFd, mode: Mode) -> rustix::io::Result<()> {
     if cfg!(target_os = "linux") {
         let at = format!("/proc/self/fd/{}", file.as_raw_fd());

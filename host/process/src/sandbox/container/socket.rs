@@ -7,16 +7,16 @@ use futures::future::join_all;
 
 use super::engine::{ContainerEngine, FACTS_TIMEOUT, block_on_thread};
 
-/// Time limit for the engine at a default socket to answer.
+/// Time limit for an engine at a default socket to answer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Default sockets of the system's engines.
 const SYSTEM_SOCKETS: [&str; 2] = ["/var/run/docker.sock", "/run/podman/podman.sock"];
 
-/// Default sockets of the user's engines, in the folder of their session.
+/// Default sockets of the user's engines, relative to the session's runtime folder.
 const SESSION_SOCKETS: [&str; 2] = ["docker.sock", "podman/podman.sock"];
 
-/// Connects to the engine that the settings or `DOCKER_HOST` name, or else to the first default socket that answers.
+/// Connects to the engine named in the settings or in `DOCKER_HOST`, or else to the first default socket that answers.
 pub(super) fn find(named: Option<&str>) -> Result<ContainerEngine, String> {
     let host = std::env::var("DOCKER_HOST").ok();
     let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
@@ -32,7 +32,8 @@ pub(super) fn find(named: Option<&str>) -> Result<ContainerEngine, String> {
     )
 }
 
-/// Socket paths to try, in order. The engine must run on this machine, since folders of this machine are mounted.
+/// Returns the socket paths to try, in order. The engine must run on this machine, since folders of this machine are
+/// mounted.
 fn candidates(
     named: Option<&str>,
     host: Option<&str>,
@@ -64,8 +65,8 @@ fn local_path(name: &str) -> Option<PathBuf> {
     path.is_absolute().then(|| path.to_owned())
 }
 
-/// Connects to the first of these sockets whose engine answers. All are tried at once, so that one without a server
-/// does not delay the others.
+/// Connects to the first of these sockets whose engine answers. Tries all at once, so that a dead socket does not delay
+/// the others.
 fn connect_first(candidates: &[PathBuf], time_limit: Duration) -> Result<ContainerEngine, String> {
     let existing: Vec<_> = candidates.iter().filter(|path| path.exists()).collect();
     let attempts = existing

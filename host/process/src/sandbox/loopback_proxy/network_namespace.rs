@@ -1,7 +1,8 @@
-//! Opens the proxy's socket in the network namespace of a waiting process, which another program has created.
+//! Opens the proxy's socket in the network namespace of a waiting process that another program has created.
 //!
-//! No code in the sandbox takes part. A child of this process enters the network namespace only to open the socket. It
-//! enters no other namespace, so the sandbox cannot see it. This needs root, or the user who created the namespace.
+//! No code in the sandbox is involved. A child of this process enters the network namespace only to open the socket. It
+//! enters no other namespace, so it is invisible to the sandbox. This needs root, or the user who created the
+//! namespace.
 
 use std::io;
 
@@ -15,22 +16,22 @@ use super::{ProxyTask, fork_to_open, handover_pair, listen_on_loopback, send_err
 use crate::sandbox::environment::PROXY;
 use crate::sandbox::sys;
 
-/// The number of attempts while the loopback interface is missing, and the delay between them: one second in total.
+/// Number of attempts while the loopback interface is missing, and the delay between them: one second in total.
 const MAX_ATTEMPTS: usize = 1000;
 const RETRY_DELAY: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 1_000_000,
 };
 
-/// The network of a process. The caller must check afterwards that the process still runs: its number cannot have been
-/// reused then.
+/// Network namespace of a process. Check afterwards that the process still runs: then its number cannot have been
+/// reused.
 pub(in crate::sandbox) struct NetworkNamespace {
-    /// The user namespace that owns it, if it is not the current one.
+    /// The owning user namespace, if it is not the current one.
     user: Option<OwnedFd>,
     network: OwnedFd,
 }
 
-/// The state of the child: the network, and the socket through which it sends the descriptor.
+/// State of the child: the network to enter, and the socket for the descriptor.
 struct NamespaceJoin {
     network: NetworkNamespace,
     handover_socket: OwnedFd,
@@ -50,7 +51,7 @@ fn open_listener(network: NetworkNamespace) -> io::Result<OwnedFd> {
 impl NetworkNamespace {
     /// Opens the network of the process with this number.
     pub(in crate::sandbox) fn of_process(process: i32) -> io::Result<Self> {
-        // The folder stays bound to one process, even if the number is reused.
+        // The opened folder stays bound to this process, even if the number is reused.
         let folder = openat(
             CWD,
             format!("/proc/{process}"),
@@ -76,7 +77,7 @@ impl NetworkNamespace {
         Ok(Self { user, network })
     }
 
-    /// Opens the connection and serves it with the proxy.
+    /// Opens the socket and serves its connections with the proxy.
     pub(in crate::sandbox) async fn serve(self, proxy: &Proxy) -> io::Result<ProxyTask> {
         let listening = tokio::task::spawn_blocking(|| open_listener(self)).await??;
         ProxyTask::begin(listening, proxy.clone())
@@ -89,7 +90,7 @@ fn is_own(namespace: &OwnedFd, own: &str) -> io::Result<bool> {
     Ok((other.st_dev, other.st_ino) == (own.st_dev, own.st_ino))
 }
 
-/// Runs in the child. It makes only system calls (see [`sys`]).
+/// Runs in the child, and makes only system calls (see [`sys`]).
 fn listen(join: &mut NamespaceJoin) -> ! {
     let send_listener = || {
         if let Some(user) = &join.network.user {

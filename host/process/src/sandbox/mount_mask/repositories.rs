@@ -1,4 +1,4 @@
-//! Covers for repositories: the files that git obeys are read-only and cannot be moved.
+//! Covers for repositories: the files that git obeys become read-only and cannot be moved.
 
 use std::fs;
 use std::io;
@@ -7,10 +7,10 @@ use std::path::Path;
 use super::{MaskCollector, MountMask};
 use crate::sandbox::special_folders::{INNER, OBEYED, OBJECTS, inner_repositories};
 
-/// The hooks folder. It is created empty in every repository that lacks it, as git itself does for new ones.
+/// Hooks folder. It is created empty in every repository that lacks it, as git does for new repositories.
 pub(super) const HOOKS: &str = "hooks";
 
-/// The folder of the submodules in a repository.
+/// Folder of the submodules in a repository.
 pub(super) const MODULES: &str = "modules";
 
 pub(super) fn is_inner(name: &str) -> bool {
@@ -21,7 +21,7 @@ impl MaskCollector<'_> {
     /// Creates a missing protected folder, so that a command cannot create it with contents.
     pub(super) fn make_empty_folder(&self, path: &str) {
         if self.writes && self.rules.check(path).against_writing().is_some() {
-            // It exists nearly always. If it cannot be created here, the command cannot create it either.
+            // It usually exists. If it cannot be created here, the command cannot create it either.
             let _ = create_folder(&self.canonical_path(path));
         }
     }
@@ -30,7 +30,7 @@ impl MaskCollector<'_> {
         self.rules.check(".git/hooks").against_writing().is_some()
     }
 
-    /// Covers the files that git obeys in a repository outside the workspace that is not called `.git`.
+    /// Covers the files that git obeys in a repository outside the workspace with another name than `.git`.
     pub(super) fn mask_repository(&mut self, at: &str) {
         let folder = self.canonical_path(at);
         if !folder.join("commondir").exists() {
@@ -88,7 +88,7 @@ impl MaskCollector<'_> {
         }
     }
 
-    /// Covers the files that git obeys in a bare repository, which has no `.git` folder around it.
+    /// Covers the files that git obeys in a bare repository, which is not inside a `.git` folder.
     pub(super) fn mask_bare_repository(&mut self, at: &str, folder: &Path) {
         let is_repository = ["objects", "refs"]
             .iter()
@@ -115,8 +115,7 @@ impl MaskCollector<'_> {
     }
 }
 
-/// Creates a folder without following symbolic links: a command that is already running may have placed one in the
-/// path.
+/// Creates a folder without following symbolic links: a command that is already running may have put one in the path.
 #[cfg(target_os = "linux")]
 fn create_folder(path: &Path) -> io::Result<()> {
     use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, mkdirat, openat2};

@@ -40,7 +40,7 @@ pub(super) fn spawn(command: Command) -> io::Result<SpawnedProcess> {
         .spawn()
 }
 
-/// The pipes of a process. The first one is `None` if standard input is the null device.
+/// Standard input, output and error of a process. The first is `None` if standard input is the null device.
 pub(super) type ProcessPipes = (Option<ChildStdin>, ChildStdout, ChildStderr);
 
 #[cfg(not(windows))]
@@ -60,7 +60,7 @@ pub(super) async fn wait(process: &mut SpawnedProcess) -> io::Result<ExitStatus>
     process.wait().await
 }
 
-/// Waits for the command itself; its background processes are killed afterwards, not waited for.
+/// Waits for the command itself, and kills its background processes.
 #[cfg(windows)]
 pub(super) async fn wait(process: &mut SpawnedProcess) -> io::Result<ExitStatus> {
     let status = process.inner_mut().wait().await;

@@ -1,14 +1,14 @@
-//! Kills a command when this process dies, for whatever reason.
+//! Watchdog that kills a command when this process dies for any reason.
 //!
-//! A killed process cannot clean up. So each command has a shell that waits for the end of its input, a pipe that this
-//! process holds open: the kernel closes it when this process dies. Then the shell kills the process group of the
-//! command and all processes that carry its mark.
+//! A killed process cannot clean up. So each command has a shell that reads from a pipe held open by this process. When
+//! this process dies, the kernel closes the pipe, and the shell kills the process group of the command and all
+//! processes with its mark.
 
 use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 
-/// The watchdog script. The first input line is the process group of the command; end of input means that mimir died.
+/// Watchdog script. The first input line is the process group of the command. End of input means that mimir died.
 const SCRIPT: &str = r#"
 trap '' HUP INT QUIT TERM PIPE
 read -r group
@@ -26,14 +26,14 @@ while [ "$round" -lt 50 ]; do
 done
 "#;
 
-/// The watchdog shell. Dropping it after the command has ended kills only the shell.
+/// Watchdog shell. Dropping it after the command has ended kills only the shell.
 #[derive(Debug)]
 pub(super) struct WatchdogShell {
     shell: Child,
 }
 
 impl WatchdogShell {
-    /// Starts the shell, before the command starts. `mark` is the variable that all processes of the command inherit.
+    /// Starts the shell before the command. `mark` is the variable that all processes of the command inherit.
     pub(super) fn begin(mark: &str) -> io::Result<Self> {
         let shell = Command::new("/bin/sh")
             .args(["-c", SCRIPT, "mimir-watch", mark])
@@ -60,7 +60,7 @@ impl WatchdogShell {
 
 impl Drop for WatchdogShell {
     fn drop(&mut self) {
-        // Killed before its input is closed, which it would take for the death of this process.
+        // Must be killed before its input is closed, which the shell would treat as the death of this process.
         let _ = self.shell.kill();
         let _ = self.shell.wait();
     }

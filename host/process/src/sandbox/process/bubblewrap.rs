@@ -1,14 +1,13 @@
-//! The process sandbox built by bubblewrap, for systems that allow only certain programs to create namespaces.
+//! The sandbox `process` built by bubblewrap, for systems that allow only certain programs to create namespaces.
 //!
-//! A command sees the same files as in the native sandbox, with these differences. Landlock is missing, since
-//! bubblewrap does not apply it. Commands of one session share no network and no temporary folder. A shell starts the
-//! command: it writes the signal that ended the command into its output, passes on no variable whose name is not valid
-//! in a shell, and calls the program by its path. Files are checked to be programs before the start, instead of by the
-//! kernel: formats that only a handler of this machine runs (`binfmt_misc`) are refused. It is slower to start, and is
-//! used only if nothing else is available.
+//! A command sees the same files as in the native sandbox. Differences: bubblewrap does not apply Landlock. Commands of
+//! one session share no network and no temporary folder. A shell starts the command: it prints the signal that ended
+//! the command, drops variables with names that are not valid in a shell, and calls the program by its path. Programs
+//! are checked before the start instead of by the kernel, so formats that need a handler of this machine
+//! (`binfmt_misc`) are refused. Starting is slower, so bubblewrap is used only if nothing else is available.
 //!
-//! Bubblewrap itself runs outside the sandbox, so it is started without any variables. It reads those of the command,
-//! like all its options, from a file in memory, because every user of this machine can read its command line.
+//! Bubblewrap itself runs outside the sandbox, so it gets no environment variables. It reads the variables of the
+//! command, like all its options, from a file in memory, since every user of this machine can read its command line.
 
 mod bubblewrap_arguments;
 mod bubblewrap_handle;
@@ -38,20 +37,20 @@ use crate::sandbox::{CommandSpec, SandboxChild, SandboxError, input_writer, prog
 use bubblewrap_arguments::BubblewrapArguments;
 use bubblewrap_handle::{BubblewrapHandle, BubblewrapReport};
 
-/// The usual install locations. A search path could lead to another program of this name.
+/// Usual install locations. A search path could lead to another program of this name.
 const INSTALL_PATHS: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
 
-/// The first process of the namespace: a shell that starts the program and ends with it. Bubblewrap's own first
-/// process is neither filtered nor unprivileged, and processes of the same user can inspect it; the shell is filtered
-/// and unprivileged like all others.
+/// First process of the namespace: a shell that starts the program and ends with it. Bubblewrap's own first process is
+/// neither filtered nor unprivileged, and could be inspected by processes of the same user; the shell is filtered and
+/// unprivileged like all others.
 const SHELL: &str = "/bin/sh";
 const SHELL_SCRIPT: &str = "\"$@\"; exit $?";
 
-/// The maximum number of arguments that bubblewrap takes (`MAX_ARGS`).
+/// Maximum number of arguments to bubblewrap (`MAX_ARGS`).
 const MAX_ARGUMENTS: usize = 9_000;
 
-/// The number of file descriptors reserved for the rest of this process, in addition to the open ones: pipes, groups,
-/// and those that other commands open in the meantime.
+/// Number of file descriptors reserved for this process in addition to the open ones: pipes, groups, and those that
+/// other commands open meanwhile.
 const RESERVED_FDS: usize = 64;
 
 /// Returns the path of bubblewrap if it is installed.
@@ -62,10 +61,10 @@ pub(super) fn find() -> Option<&'static Path> {
         .find(|path| path.is_file())
 }
 
-/// A command that is ready to be started by bubblewrap.
+/// A command ready to be started by bubblewrap.
 struct BubblewrapCommand {
     command: Command,
-    /// The descriptors that stay open during the start.
+    /// Descriptors that stay open during the start.
     inherited: Vec<OwnedFd>,
     root: RootPlan,
 }
@@ -78,7 +77,7 @@ impl ProcessSandbox {
         spec: &CommandSpec,
         trial: TrialResult,
     ) -> Result<SandboxChild, SandboxError> {
-        let preparation_failed = SandboxError::io_error("a command could not be prepared");
+        let preparation_failed = SandboxError::io_error("cannot prepare a command");
         let pipes = || pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from);
         let ((status, to_status), (held_back, go)) = pipes()
             .and_then(|one| Ok((one, pipes()?)))
@@ -88,7 +87,7 @@ impl ProcessSandbox {
         let groups = self.groups.make(&spec.bounds, cgroup::FIRST_PROCESS)?;
         let mut child = ready.command.spawn().map_err(spawn_error)?;
         drop(ready.inherited);
-        let no_status = SandboxError::io_error("the status of bubblewrap cannot be read");
+        let no_status = SandboxError::io_error("cannot read the status of bubblewrap");
         let mut report =
             BubblewrapReport::new(pipe::Receiver::from_owned_fd(status).map_err(no_status)?);
         let Ok(Some(first)) = timeout(SETUP_TIMEOUT, report.process()).await else {
@@ -107,12 +106,11 @@ impl ProcessSandbox {
         if let Some(proxy) = &spec.proxy {
             let proxy_task = handle.open_proxy(proxy).await;
             handle.proxy_task = Some(proxy_task.map_err(SandboxError::io_error(
-                "the proxy of a command cannot be connected",
+                "cannot connect the proxy of a command",
             ))?);
         }
-        rustix::io::write(&go, b"0").map_err(|error| {
-            SandboxError::io_error("a command could not be started")(error.into())
-        })?;
+        rustix::io::write(&go, b"0")
+            .map_err(|error| SandboxError::io_error("cannot start a command")(error.into()))?;
         Ok(SandboxChild {
             stdin: input_writer(stdin),
             stdout: Box::new(stdout.ok_or_else(closed)?),
@@ -122,7 +120,8 @@ impl ProcessSandbox {
         })
     }
 
-    /// Builds the command line and the descriptors that it refers to. `more` are options that take a descriptor.
+    /// Builds the command line and the descriptors that it refers to. `more` contains further options with a
+    /// descriptor.
     fn wrap(
         &self,
         bwrap: &Path,
@@ -174,8 +173,9 @@ impl ProcessSandbox {
             .iter()
             .flat_map(bubblewrap_arguments::instruction)
             .collect();
-        let file = bubblewrap_arguments::memory_file(&filter)
-            .map_err(SandboxError::io_error("a filter could not be prepared"))?;
+        let file = bubblewrap_arguments::memory_file(&filter).map_err(SandboxError::io_error(
+            "cannot prepare the system call filter",
+        ))?;
         bwrap_args.fd_option("--seccomp", file);
         for (option, fd) in more {
             bwrap_args.fd_option(option, fd);
@@ -183,7 +183,7 @@ impl ProcessSandbox {
         bwrap_args.option("--chdir", &spec.directory);
         let shell = [SHELL, "-c", SHELL_SCRIPT, SHELL];
         let arguments = program.arguments.get(1..).unwrap_or_default();
-        // The program's own name, `--args`, the descriptor, `--` and the shell.
+        // Bubblewrap's own name, `--args`, the descriptor, `--` and the program.
         let count = bwrap_args.args.len() + shell.len() + arguments.len() + 5;
         if count > MAX_ARGUMENTS {
             return Err(too_many_resources(format!(
@@ -218,7 +218,7 @@ impl ProcessSandbox {
         })
     }
 
-    /// Runs a command that does nothing.
+    /// Runs a test command that does nothing. Fails with the reason.
     pub(super) fn try_wrapped(
         &self,
         bwrap: &Path,
@@ -248,7 +248,7 @@ impl ProcessSandbox {
         }
         let mut message = Vec::new();
         if let Some(stderr) = child.stderr.take() {
-            // All writers of the pipe have ended with it.
+            // All writers of the pipe have ended with the child.
             let _ = stderr.take(4096).read_to_end(&mut message);
         }
         Err(last_line(&message))
@@ -265,7 +265,7 @@ fn ends_within(child: &std::process::Child, time_limit: Duration) -> io::Result<
     Ok(ended > 0)
 }
 
-/// Checks that the limit of open files allows for the descriptors that bubblewrap needs.
+/// Checks that the limit of open files is sufficient for bubblewrap.
 fn check_fd_limit(root: &RootPlan) -> Result<(), SandboxError> {
     let Some(limit) = getrlimit(Resource::Nofile).current else {
         return Ok(());
@@ -290,18 +290,18 @@ fn too_many_resources(why: String) -> SandboxError {
 
 fn preparation_error(error: io::Error) -> SandboxError {
     match Errno::from_io_error(&error) {
-        // Other threads may have opened files since they were counted.
+        // Other threads may have opened files since the check.
         Some(Errno::MFILE | Errno::NFILE) => {
             too_many_resources(format!("{error}; `ulimit -n` shows the limit"))
         }
-        _ => SandboxError::io_error("a command could not be prepared")(error),
+        _ => SandboxError::io_error("cannot prepare a command")(error),
     }
 }
 
 fn spawn_error(error: io::Error) -> SandboxError {
     match Errno::from_io_error(&error) {
         Some(Errno::TOOBIG) => super::start::arguments_too_long(),
-        _ => SandboxError::io_error("bubblewrap cannot be started")(error),
+        _ => SandboxError::io_error("cannot start bubblewrap")(error),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Control groups, if the machine allows creating some. They limit memory, processes and processor time of a command
+//! Control groups, where the machine allows creating them. They limit memory, processes and processor time of a command
 //! and all its descendants.
 //!
 //! Both versions are supported: v2 has a single tree, and groups can be created if a group above this process is
@@ -16,7 +16,7 @@ use rustix::fs::{Access, access};
 use crate::sandbox::procfs::oom_kills;
 use crate::sandbox::{ResourceBounds, SandboxError};
 
-/// The parent folders in which groups can be created.
+/// Parent folders in which groups can be created.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CgroupTree {
     memory: Option<PathBuf>,
@@ -25,15 +25,15 @@ pub(super) struct CgroupTree {
     unified: bool,
 }
 
-/// The groups of one command. Dropping it removes them.
+/// Groups of one command. Dropping this removes them.
 #[derive(Debug, Default)]
 pub(super) struct CommandCgroups {
     folders: Vec<PathBuf>,
     /// True for a single group of cgroup v2.
     unified: bool,
-    /// The file that counts processes killed for their memory.
+    /// File that counts out-of-memory kills.
     events: Option<PathBuf>,
-    /// The count of such kills before the current command.
+    /// Number of out-of-memory kills before the current command.
     killed_before: u64,
 }
 
@@ -73,7 +73,7 @@ impl CgroupTree {
         tree
     }
 
-    /// Finds the nearest group above this process that delegates controllers and is writable.
+    /// Finds the nearest group at or above this process that delegates controllers and is writable.
     fn use_unified_tree(&mut self, self_cgroup: &Path) {
         for folder in self_cgroup
             .ancestors()
@@ -102,7 +102,7 @@ impl CgroupTree {
         }
     }
 
-    /// Removes the groups of dead mimir processes that were killed before they could clean up.
+    /// Removes the groups of mimir processes that were killed before they could clean up.
     fn sweep(&self) {
         for folder in [&self.memory, &self.pids, &self.cpu].into_iter().flatten() {
             for entry in folder.read_dir().into_iter().flatten().flatten() {
@@ -135,8 +135,8 @@ impl CgroupTree {
         self.cpu.is_some()
     }
 
-    /// Creates the groups of one command. `sandbox_tasks` is the number of processes and threads of the sandbox itself
-    /// that stay in them while the command runs. Limits that cannot be enforced here are left out: callers check that
+    /// Creates the groups of one command. `sandbox_tasks` is the number of the sandbox's own processes and threads that
+    /// stay in the groups while the command runs. Limits that cannot be enforced are omitted: callers must check that
     /// before.
     pub(super) fn make(
         &self,
@@ -147,7 +147,7 @@ impl CgroupTree {
         groups.unified = self.unified;
         self.fill(&mut groups, bounds, sandbox_tasks)
             .map_err(SandboxError::io_error(
-                "the control groups of a command could not be made",
+                "cannot create the control groups of a command",
             ))?;
         Ok(groups)
     }
@@ -206,13 +206,13 @@ impl CgroupTree {
     }
 }
 
-/// The number of sandbox processes in the groups of a command: the first one of its namespace.
+/// Number of sandbox processes in the groups of a command: the first process of its namespace.
 pub(super) const FIRST_PROCESS: u64 = 1;
 
-/// The name prefix of our groups, followed by the process id and a counter.
+/// Name prefix of mimir's groups, followed by the process id and a counter.
 const PREFIX: &str = "mimir-";
 
-/// The accounting period of processor time in microseconds: the kernel's default.
+/// Period for the limit of processor time, in microseconds: the kernel's default.
 const CPU_PERIOD: u64 = 100_000;
 
 impl CommandCgroups {
@@ -229,7 +229,7 @@ impl CommandCgroups {
         self.folders.iter().map(tasks).collect()
     }
 
-    /// Moves an existing process into the groups; its future children start there.
+    /// Moves an existing process into the groups. Its future children start there.
     pub(super) fn admit(&self, process: i32) -> io::Result<()> {
         let files = self
             .folders
@@ -240,12 +240,12 @@ impl CommandCgroups {
             .try_for_each(|file| fs::write(file, process.to_string()))
     }
 
-    /// Marks the start of another command in these groups.
+    /// Resets the out-of-memory state for the next command in these groups.
     pub(super) fn begin_command(&mut self) {
         self.killed_before = self.killed();
     }
 
-    /// Returns true if a process of the current command was killed because memory ran out.
+    /// Returns true if a process of the current command was killed for running out of memory.
     pub(super) fn out_of_memory(&self) -> bool {
         self.killed() > self.killed_before
     }
@@ -254,7 +254,7 @@ impl CommandCgroups {
         self.events.as_ref().and_then(oom_kills).unwrap_or(0)
     }
 
-    /// Returns the number of bytes of memory that the groups currently use.
+    /// Returns the current memory use of the groups in bytes.
     pub(super) fn memory_in_use(&self) -> u64 {
         let file = self.events.as_ref().and_then(|file| file.parent());
         let file = file.map(|folder| folder.join("memory.usage_in_bytes"));
@@ -271,7 +271,7 @@ impl CommandCgroups {
 impl Drop for CommandCgroups {
     fn drop(&mut self) {
         for folder in &self.folders {
-            // The last process is gone, but the group may be busy for a moment longer.
+            // The last process has ended, but the group may be busy for a moment longer.
             for _ in 0..20 {
                 match fs::remove_dir(folder) {
                     Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
@@ -284,7 +284,7 @@ impl Drop for CommandCgroups {
     }
 }
 
-/// Returns the folder on this machine of the group `path` in a cgroup tree.
+/// Returns the host folder of the group `path` in a cgroup tree.
 fn find_mounted_cgroup(
     mounts: &str,
     kind: &str,
@@ -308,7 +308,7 @@ fn find_mounted_cgroup(
     })
 }
 
-/// Returns true if a group can be created below this one. This can only be found out by trying.
+/// Returns true if a group can be created below this one. The only way to find out is to try.
 fn can_create(folder: &Path) -> bool {
     let probe = folder.join(format!("{PREFIX}{}-probe", std::process::id()));
     let created = fs::create_dir(&probe).is_ok();

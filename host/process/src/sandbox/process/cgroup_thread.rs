@@ -1,8 +1,8 @@
 //! Threads that stay in control groups, for cgroup v1.
 //!
 //! Moving a process into a v1 group waits for all processors to notice, which takes longer than the rest of a start.
-//! Here a thread is moved once, and the processes that it forks start in its groups. When a command has ended, its
-//! groups and their thread are reused by the next command with the same limits.
+//! Instead, a thread is moved once, and the processes that it forks start in its groups. After a command, its groups
+//! and thread are reused for the next command with the same limits.
 
 use std::fs;
 use std::io;
@@ -15,13 +15,13 @@ use parking_lot::Mutex;
 use super::cgroup::{CgroupTree, CommandCgroups, FIRST_PROCESS};
 use crate::sandbox::{ResourceBounds, SandboxError};
 
-/// The maximum number of idle threads: as many as commands often run at once.
+/// Maximum number of idle threads: as many as commands often run at once.
 const MAX_IDLE_THREADS: usize = 4;
 
 /// The thread itself, which the groups count like a process.
 const THREAD_COUNT: u64 = 1;
 
-/// The maximum memory in bytes that may remain charged to groups that are reused.
+/// Maximum memory in bytes that may remain charged to reused groups.
 const MAX_CHARGED_BYTES: u64 = 64 << 20;
 
 type CgroupTask = Box<dyn FnOnce() + Send>;
@@ -31,17 +31,17 @@ struct CgroupThread {
     bounds: ResourceBounds,
     tasks: Option<Sender<CgroupTask>>,
     thread: Option<JoinHandle<()>>,
-    /// Declared after the thread, which must be gone before the groups can be removed.
+    /// Declared after the thread, which must end before the groups can be removed.
     groups: CommandCgroups,
 }
 
-/// The idle threads.
+/// Pool of idle threads.
 #[derive(Default)]
 pub(super) struct CgroupThreadPool {
     idle: Arc<Mutex<Vec<CgroupThread>>>,
 }
 
-/// A thread for one command. Dropping it after the command has ended makes it available to the next one.
+/// Thread for one command. Dropping this after the command has ended makes the thread available to the next one.
 pub(super) struct CgroupThreadGuard {
     thread: Option<CgroupThread>,
     pool: Weak<Mutex<Vec<CgroupThread>>>,
@@ -82,12 +82,12 @@ impl CgroupThread {
                 todo.into_iter().for_each(|task| task());
             }
         };
-        let failed = "a thread cannot live in the control groups of a command";
+        let failed = "cannot start a thread in the control groups of a command";
         let thread = std::thread::Builder::new()
             .name("mimir-commands".to_owned())
             .spawn(run_tasks)
             .map_err(SandboxError::io_error(failed))?;
-        // Built before the reply is read, so that an error drops it in order.
+        // Built before the reply is read, so that an error drops the fields in order.
         let thread = Self {
             bounds: *bounds,
             tasks: Some(tasks),
@@ -123,7 +123,7 @@ impl CgroupThreadGuard {
             .as_ref()
             .and_then(|thread| thread.tasks.as_ref());
         let task: CgroupTask = Box::new(move || {
-            // The receiver may have stopped waiting.
+            // Fails if the receiver has stopped waiting.
             let _ = done.send(task());
         });
         let sent = tasks.is_some_and(|tasks| tasks.send(task).is_ok());
@@ -147,7 +147,7 @@ impl Drop for CgroupThreadGuard {
             return;
         }
         let mut idle = pool.lock();
-        // The thread that has been idle longest is dropped.
+        // Drops the thread that has been idle longest.
         let oldest = (idle.len() >= MAX_IDLE_THREADS).then(|| idle.remove(0));
         idle.push(thread);
         drop(idle);

@@ -1,4 +1,4 @@
-//! The data that a child needs between the fork and the program, prepared before the fork.
+//! Data that a child needs between the fork and the program, prepared before the fork.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -17,13 +17,13 @@ use super::session_namespaces::SessionNamespaces;
 use crate::sandbox::mount_mask::MountMask;
 use crate::sandbox::sys::{ArgvMemory, CStringArray};
 
-/// The steps of the child and their data.
+/// Steps of the child and their data.
 pub(super) struct ChildPlan {
-    /// The command line of the forking process, which is erased in the child.
+    /// Command line of the forking process, which the child erases.
     pub(super) argv: Option<ArgvMemory>,
     pub(super) uid_map: Vec<u8>,
     pub(super) gid_map: Vec<u8>,
-    /// The steps that build the new root, in order.
+    /// Steps that build the new root, in order.
     pub(super) steps: Vec<RootStep>,
     /// The working directory of the program.
     pub(super) directory: CString,
@@ -36,17 +36,17 @@ pub(super) struct ChildPlan {
     pub(super) stdin: OwnedFd,
     pub(super) stdout: OwnedFd,
     pub(super) stderr: OwnedFd,
-    /// The pipe to which records are written.
+    /// Pipe for status records.
     pub(super) status: OwnedFd,
-    /// A pipe that hangs up when the parent is gone.
+    /// Pipe that hangs up when the parent has ended.
     pub(super) lifeline: OwnedFd,
-    /// The resources that the command shares with others of its session.
+    /// Resources shared with other commands of the session.
     pub(super) shared: Arc<SessionNamespaces>,
-    /// The socket that passes the pidfd of the first process out and the permission to start the program in.
+    /// Socket that passes out the pidfd of the first process, and passes in the permission to start the program.
     pub(super) handover_socket: OwnedFd,
-    /// The stack of the child that becomes the program.
+    /// Stack of the child that becomes the program.
     pub(super) stack: Vec<u8>,
-    /// The reason that the program did not start.
+    /// Reason why the program did not start.
     pub(super) failure: Option<(SetupStage, Errno)>,
 }
 
@@ -55,11 +55,11 @@ impl ChildPlan {
     pub(super) const VOID_FOLDER: &CStr = c".void/folder";
     /// A file without read permission.
     pub(super) const VOID_FILE: &CStr = c".void/file";
-    /// The stack size in bytes between the fork and the program: there are few frames, and none is large.
+    /// Stack size in bytes between the fork and the program, where the frames are few and small.
     pub(super) const STACK: usize = 64 * 1024;
 }
 
-/// One step of building the new root. Paths are relative to it.
+/// Step of building the new root. Paths are relative to the new root.
 pub(super) enum RootStep {
     Directory {
         at: CString,
@@ -74,7 +74,7 @@ pub(super) enum RootStep {
         at: CString,
         to: CString,
     },
-    /// Mounts `from`, a path on this machine.
+    /// Mounts the host path `from`.
     Bind {
         from: CString,
         at: CString,
@@ -96,7 +96,7 @@ pub(super) enum RootStep {
     Cover {
         at: CString,
         with: MountMask,
-        /// The file or folder of this machine that replaces a hidden path; `None` for an empty one.
+        /// Host file or folder that replaces a hidden path; `None` for an empty one.
         stand_in: Option<CString>,
     },
 }
@@ -112,7 +112,7 @@ impl MountAttributes {
         Self::from_flags(MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_NODEV));
     /// [`PLAIN`](Self::PLAIN) and read-only.
     pub(super) const SYSTEM: Self = Self(Self::READ_ONLY.0 | Self::PLAIN.0);
-    /// Devices are usable, programs and setuid bits are not.
+    /// Allows devices, but no programs or setuid bits.
     pub(super) const DEVICE: Self = Self::from_flags(
         MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_NOEXEC),
     );
@@ -124,7 +124,7 @@ impl MountAttributes {
     }
 }
 
-/// The step at which a child failed before it became the program.
+/// Stage at which a child failed before it became the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SetupStage {
     Group,
@@ -145,7 +145,7 @@ pub(super) enum SetupStage {
 }
 
 impl SetupStage {
-    /// The stages with their descriptions. The index of a stage stands for it in a [`StatusRecord`].
+    /// Stages with their descriptions. A [`StatusRecord`] contains the index of a stage.
     const ALL: [(Self, &str); 15] = [
         (Self::Group, "joining its control groups"),
         (Self::Identity, "becoming the owner of its namespaces"),
@@ -178,7 +178,7 @@ impl SetupStage {
         }
     }
 
-    /// Describes the step for an error message.
+    /// Describes the stage for an error message.
     pub(super) fn describe(self, steps: &[String]) -> String {
         let description = Self::ALL
             .get(self.index())
@@ -193,7 +193,7 @@ impl SetupStage {
     }
 }
 
-/// A message of the first process: the program has started, how it ended, or why it did not start.
+/// Message of the first process: the program has started, has ended, or did not start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StatusRecord {
     Started,

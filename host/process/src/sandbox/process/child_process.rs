@@ -1,8 +1,8 @@
-//! The code that runs inside the sandbox: the setup between the fork and the program, and then the first process of
-//! the namespace.
+//! Code that runs inside the sandbox: the setup between the fork and the program, then the first process of the
+//! namespace.
 //!
-//! It runs in a forked child of a multi-threaded program. So it makes only system calls: it does not allocate, takes
-//! no lock, and cannot panic (see [`crate::sandbox::sys`]). Everything that it needs is in the [`ChildPlan`].
+//! It runs in a forked child of a multi-threaded program, so it makes only system calls: it does not allocate, takes no
+//! lock, and cannot panic (see [`crate::sandbox::sys`]). All its data is in the [`ChildPlan`].
 
 use std::ffi::CStr;
 use std::mem::ManuallyDrop;
@@ -28,8 +28,8 @@ use crate::sandbox::file_identity::open_by_no_link;
 use crate::sandbox::mount_mask::MountMask;
 use crate::sandbox::{loopback_proxy, sys};
 
-/// The mount point of the new root until it becomes the root. Every machine has this folder, and no mount source is
-/// below it.
+/// Mount point of the new root until it becomes the root. Every machine has this folder, and no mount source is below
+/// it.
 const STAGING: &CStr = c"/proc";
 
 type StageResult<T = ()> = Result<T, (SetupStage, Errno)>;
@@ -46,7 +46,7 @@ impl<T> AtStage<T> for Result<T, Errno> {
 
 /// Runs as the first process of the namespace: builds the sandbox, starts the program, and ends with it.
 pub(super) fn run_first_process(plan: &mut ChildPlan) -> ! {
-    // The parent of mimir may have set SIGCHLD to be ignored; then the end of the program could not be detected.
+    // If the parent of mimir has set SIGCHLD to be ignored, the end of the program could not be detected.
     sys::reset_child_signal();
     if let Some(argv) = &plan.argv {
         argv.overwrite();
@@ -68,14 +68,14 @@ pub(super) fn run_first_process(plan: &mut ChildPlan) -> ! {
     }
 }
 
-/// Reports a state to the process outside.
+/// Reports a status to the process outside.
 fn report(plan: &ChildPlan, record: StatusRecord) {
-    // A write error means that the reader has ended, and then this process is killed, too.
+    // A write error means that the reader has ended; then this process is killed, too.
     let _ = write(&plan.status, &record.bytes());
 }
 
-/// Runs as the intermediate process: enters the network of the session, forks the first process of the namespace
-/// there, and sends its pidfd, or the error, to the parent.
+/// Runs as the intermediate process: enters the network of the session, forks the first process of the namespace there,
+/// and sends its pidfd or the error to the parent.
 pub(super) fn enter(plan: &mut ChildPlan) -> ! {
     let entered = plan.shared.enter_network();
     let forked = entered.and_then(|()| sys::fork_sibling(sys::NAMESPACES, plan, run_first_process));
@@ -88,8 +88,8 @@ pub(super) fn enter(plan: &mut ChildPlan) -> ! {
 }
 
 fn build_root(plan: &ChildPlan) -> StageResult {
-    // Leaves the process group that receives signals from a terminal. A new session would protect no better against
-    // that terminal, which cannot be opened inside anyway, and costs a third of a millisecond.
+    // Leaves the process group that receives signals from a terminal. A new session would not protect better against
+    // that terminal, which cannot be opened inside anyway, and would cost a third of a millisecond.
     setpgid(None, None).at(SetupStage::Session)?;
     sys::new_cgroup_namespace().at(SetupStage::Group)?;
     write_file(c"/proc/self/setgroups", b"deny").at(SetupStage::Identity)?;
@@ -206,7 +206,7 @@ fn apply_step(root: &OwnedFd, step: &RootStep) -> Result<(), Errno> {
         }
         RootStep::Attach { mount, at } => attach(mount, &open(root, at)?),
         RootStep::Cover { at, with, stand_in } => match open(root, at) {
-            // It has been removed since the scan.
+            // The path has been removed since the scan.
             Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(error),
             Ok(path) => cover(root, &path, *with, stand_in.as_deref()),
@@ -251,7 +251,7 @@ fn cover(
     }
 }
 
-/// Drops the privileges that this process has as owner of its namespaces, for itself and all its descendants.
+/// Drops the privileges of the namespaces' owner, for this process and all its descendants.
 fn drop_privileges(plan: &ChildPlan) -> StageResult {
     set_no_new_privs(true).at(SetupStage::Privileges)?;
     if let Some(landlock) = &plan.landlock {
@@ -276,14 +276,14 @@ fn drop_privileges(plan: &ChildPlan) -> StageResult {
         inheritable: CapabilitySet::empty(),
     };
     set_capabilities(None, no_capabilities).at(SetupStage::Privileges)?;
-    // This process has a copy of the memory of its parent. No process inside may inspect or trace it.
+    // This process has a copy of its parent's memory. No process inside may inspect or trace it.
     set_dumpable_behavior(DumpableBehavior::NotDumpable).at(SetupStage::Privileges)
 }
 
-/// Starts the program. On return the program has been executed.
+/// Starts the program. Returns once the program is executing.
 fn start(plan: &mut ChildPlan) -> StageResult<Pid> {
-    // Until the intermediate process is gone, it counts against the process limit of the command. If that takes too
-    // long, the fork may fail with an error of its own.
+    // Until the intermediate process has ended, it counts against the process limit of the command. If that takes too
+    // long, the fork may fail with its own error.
     loopback_proxy::wait_for_release(&plan.handover_socket, SETUP_TIMEOUT);
     // The stack is leaked: freeing it would call the allocator.
     let mut stack = ManuallyDrop::new(std::mem::take(&mut plan.stack));
@@ -354,7 +354,7 @@ fn wait_for_program(plan: &ChildPlan, program: Pid) -> i32 {
     }
 }
 
-/// Closes all descriptors but two; the others belong to the program or are unused.
+/// Closes all descriptors except two. The others belong to the program or are unused.
 fn close_all_but(keep: [&OwnedFd; 2]) {
     let [a, b] = keep.map(|fd| fd.as_raw_fd());
     let (low, high) = (a.min(b), a.max(b));

@@ -1,5 +1,5 @@
-//! A handle on a command: the pidfd of the first process of its namespace. When that process ends, the kernel kills
-//! all others in the namespace, and reports the end only when they are gone.
+//! Handle to a command: the pidfd of the first process of its namespace. When that process ends, the kernel kills all
+//! others in the namespace, and reports the end once they have ended.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -24,9 +24,9 @@ pub(super) struct ForkedHandle {
     /// Closing this descriptor ends the first process. The kernel also closes it if this process dies.
     _life: OwnedFd,
     exit: Option<CommandExit>,
-    /// Removed when all processes in the groups are gone.
+    /// Removed when all processes in the groups have ended.
     groups: Option<CgroupHandle>,
-    /// The proxy of the command. It is stopped when the handle is dropped.
+    /// The proxy of the command, stopped when the handle is dropped.
     proxy: Option<(ProxyTask, ListenerGuard)>,
 }
 
@@ -94,7 +94,7 @@ impl ForkedHandle {
             return Ok(exit);
         }
         let process = sys::exit_watcher(&self.process)?;
-        // The pidfd becomes readable when the first process is gone, after all others.
+        // The pidfd becomes readable when the first process has ended, after all others.
         let _ = process.readable().await?;
         drop(process);
         let reaped = reap(&self.process);
@@ -127,7 +127,7 @@ fn reap(process: &OwnedFd) -> i32 {
             let signal = status.terminating_signal().map(|signal| 128 + signal);
             status.exit_status().or(signal).unwrap_or(KILLED)
         }
-        // Another part of this program has already collected it.
+        // Another part of this program has already collected the status.
         _ => KILLED,
     }
 }
@@ -137,7 +137,7 @@ impl CommandHandle for ForkedHandle {
         Box::pin(async {
             self.wait_for_exit()
                 .await
-                .map_err(SandboxError::io_error("a command cannot be waited for"))
+                .map_err(SandboxError::io_error("cannot wait for a command"))
         })
     }
 
@@ -159,7 +159,7 @@ impl Drop for ForkedHandle {
             return;
         }
         let _ = pidfd_send_signal(&self.process, Signal::KILL);
-        // The process ends within moments, but it stays a zombie until it is waited for, and its groups are in use
+        // The process ends within moments, but it stays a zombie until it is waited for, and its groups stay in use
         // until then.
         let (process, groups) = (Arc::clone(&self.process), self.groups.take());
         std::thread::spawn(move || {

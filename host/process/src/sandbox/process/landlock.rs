@@ -1,4 +1,4 @@
-//! Landlock rules on top of the mounts: two parts of the kernel enforce which files are writable.
+//! Landlock rules in addition to the mounts: two independent parts of the kernel enforce which files are writable.
 
 use std::ffi::CString;
 use std::io;
@@ -9,13 +9,13 @@ use landlock::{ABI, Access, AccessFs, Scope};
 use super::child_plan::c_path;
 use crate::sandbox::sys;
 
-/// The Landlock rules of a command, in the format of the kernel.
+/// Landlock rules of a command, in the kernel's format.
 pub(super) struct LandlockRules {
-    /// The kinds of access that are refused unless a rule allows them.
+    /// Kinds of access that are refused unless a rule allows them.
     pub(super) handled: u64,
-    /// The kinds of communication that are limited to processes under the same rules.
+    /// Kinds of communication that are limited to processes under the same rules.
     pub(super) scoped: u64,
-    /// Paths, and the access that is allowed below each.
+    /// Paths with the access allowed below each.
     pub(super) rules: Vec<(CString, u64)>,
 }
 

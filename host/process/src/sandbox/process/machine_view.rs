@@ -1,5 +1,5 @@
-//! The files of this machine that commands see: programs, libraries and the user's toolchains, but no other files of
-//! the user. Collected once, and the same for every command.
+//! Host files visible to commands: programs, libraries and the user's toolchains, but no other files of the user.
+//! Collected once for all commands.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use crate::sandbox::environment::AmbientEnvironment;
 use crate::sandbox::git_identity::GitIdentity;
 use crate::sandbox::special_folders::SYSTEM_FOLDERS;
 
-/// Folders that hold programs and libraries on every machine.
+/// Folders of programs and libraries, on any kind of system.
 const PROGRAM_FOLDERS: &[&str] = &[
     "/usr",
     "/bin",
@@ -26,8 +26,8 @@ const PROGRAM_FOLDERS: &[&str] = &[
     "/sys/devices/system/cpu",
 ];
 
-/// System settings that programs need to run. The list is short because each mount takes time. None of them reveals
-/// anything about the user or about what else runs here. Certificates are public; keys are in neighbouring folders.
+/// System settings that programs need to run. The list is short because each mount takes time. No entry reveals
+/// anything about the user or other programs. Certificates are public; keys are in neighboring folders.
 const SYSTEM_SETTINGS: &[&str] = &[
     "/etc/alternatives",
     "/etc/crypto-policies",
@@ -54,8 +54,8 @@ const SYSTEM_SETTINGS: &[&str] = &[
     "/etc/timezone",
 ];
 
-/// Toolchain folders in a home. Each entry is narrowed to programs and their libraries, because settings and
-/// credentials are in neighbouring folders.
+/// Toolchain folders in a home directory, narrowed to programs and their libraries, because settings and credentials
+/// are in neighboring folders.
 const TOOLCHAINS: &[&str] = &[
     ".asdf",
     ".bun/bin",
@@ -92,8 +92,8 @@ const TOOLCHAINS: &[&str] = &[
     "go/pkg",
 ];
 
-/// Variables that name a toolchain elsewhere, and the folders to show below it; an empty name shows the whole folder.
-/// The command gets the variable, too.
+/// Variables with the path of a toolchain, and the visible folders below it; an empty name stands for the whole folder.
+/// The variable is passed to commands, too.
 const TOOLCHAIN_VARIABLES: &[(&str, &[&str])] = &[
     ("CARGO_HOME", &["bin", "env", "git", "registry"]),
     ("GOROOT", &[""]),
@@ -104,23 +104,23 @@ const TOOLCHAIN_VARIABLES: &[(&str, &[&str])] = &[
     ("VOLTA_HOME", &[""]),
 ];
 
-/// The files of this machine that a command sees.
+/// Host files visible to a command.
 #[derive(Debug, Clone)]
 pub(super) struct MachineView {
     pub(super) entries: Vec<MachineEntry>,
-    /// The folders that variables name. If one is in a workspace, it is as writable as the workspace.
+    /// Folders from variables. A folder in the workspace is as writable as the workspace.
     pub(super) named: Vec<MachineEntry>,
-    /// The visible folders of the `PATH`.
+    /// Visible folders of the `PATH`.
     pub(super) path: Vec<PathBuf>,
-    /// The path of the private home: the same as the user's home, because toolchains look for themselves there.
+    /// Path of the private home: that of the user's home, because toolchains look for themselves there.
     pub(super) home: PathBuf,
-    /// The paths of the available devices.
+    /// Paths of the available devices.
     pub(super) devices: Vec<PathBuf>,
-    /// The author of git commits.
+    /// Author of git commits.
     pub(super) git_identity: GitIdentity,
 }
 
-/// A read-only path of this machine.
+/// Read-only host path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum MachineEntry {
     /// A folder or file to mount.
@@ -137,7 +137,7 @@ impl MachineEntry {
     }
 }
 
-/// The home directory of users without one.
+/// Home directory for users without one.
 const NO_HOME: &str = "/home/mimir";
 
 /// Devices that only read and write bytes.
@@ -224,8 +224,8 @@ fn cargo_settings(cargo: &Path) -> Option<MachineEntry> {
         .flatten()
 }
 
-/// Returns the folders named by variables that are not visible anyway. A variable that names the home, a folder above
-/// it or a system folder does not identify a toolchain and is ignored.
+/// Returns the toolchain folders from variables, unless they are visible anyway. Ignores a variable with the home, a
+/// folder above it or a system folder: these are not toolchains.
 fn toolchains_from_variables(
     ambient: &AmbientEnvironment,
     home: &Path,
@@ -258,7 +258,7 @@ fn toolchains_from_variables(
         {
             continue;
         }
-        // A path with `..` or a symbolic link is an alias; the mount uses the canonical path.
+        // A path with `..` or symbolic links is an alias; the mount uses the canonical path.
         let path_of = |part: &str| match part {
             "" => real.clone(),
             part => real.join(part),
@@ -293,7 +293,7 @@ fn toolchains_from_variables(
     folders
 }
 
-/// Returns the folders below `/etc`, named after a version, that Java's libraries link to.
+/// Returns the versioned folders below `/etc` that Java's libraries link to.
 fn versioned_java() -> impl Iterator<Item = MachineEntry> {
     let entries = Path::new("/etc").read_dir().into_iter().flatten().flatten();
     let java = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("java-"));
@@ -310,8 +310,7 @@ fn machine_entry(at: &Path) -> Option<MachineEntry> {
         });
     }
     let from = at.canonicalize().ok()?;
-    // A link such as `/etc/localtime` leads to a file that is visible anyway; creating a link takes a quarter of the
-    // time of a mount.
+    // A link such as `/etc/localtime` leads to a visible file; creating a link takes a quarter of the time of a mount.
     if metadata.is_symlink() && from.starts_with("/usr") && !at.starts_with("/usr") {
         return Some(MachineEntry::Link {
             at: at.to_owned(),
@@ -413,7 +412,7 @@ mod tests {
         assert_eq!(view.path, [real.join("rust/cargo/bin")]);
         assert!(
             view.accepts_workspace(&real.join("rust")),
-            "a workspace may have its own toolchain"
+            "a workspace with its own toolchain was rejected"
         );
     }
 

@@ -1,4 +1,4 @@
-//! The root file system of a command, as steps that the child performs.
+//! Root file system of a command, as steps for the child.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -12,29 +12,29 @@ use super::{NAME, TrialResult};
 use crate::sandbox::mount_mask::{MountMask, find_masks, find_outside_masks};
 use crate::sandbox::{CommandSpec, FileIdentity, SandboxError};
 
-/// The steps that build a root, with a name for each.
+/// Steps that build a root, each with a name.
 pub(super) struct RootPlan {
     pub(super) steps: Vec<RootStep>,
     pub(super) step_names: Vec<String>,
-    /// The writable paths.
+    /// Writable paths.
     pub(super) writable: Vec<PathBuf>,
-    /// The covered files, as they were before.
+    /// Covered files, as they were before the command.
     pub(super) covered: Vec<FileIdentity>,
     folders: BTreeSet<PathBuf>,
 }
 
-/// The mount options of the temporary folder and the home. Both are in memory, and count against the memory limit.
+/// Mount options of the temporary folder and the home. Both are in memory, and count against the memory limit.
 pub(super) const TEMPORARY: [(&str, &str); 2] = [("mode", "0700"), ("size", "2g")];
 
-/// The user and group ids of the command: those of the current user, but never root, because programs would expect
-/// more permissions than they have here.
+/// User and group ids of a command: those of the current user, but never root, since programs would expect permissions
+/// that they lack here.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SandboxIdentity {
     pub(super) user: u32,
     pub(super) group: u32,
 }
 
-/// The first uid that systems assign to a user.
+/// First uid that systems assign to a user.
 const FIRST_USER_ID: u32 = 1000;
 
 impl SandboxIdentity {
@@ -48,7 +48,7 @@ impl SandboxIdentity {
 }
 
 impl RootPlan {
-    /// Plans the root. `temporary` is a mount of the session's shared temporary folder; without it the command gets a
+    /// Plans the root. `temporary` is a mount of the session's shared temporary folder; without it, the command gets a
     /// private one.
     pub(super) fn new(
         view: &MachineView,
@@ -110,7 +110,7 @@ impl RootPlan {
         mounts.sort_by_key(|(_, at, _)| at.components().count());
         for (from, at, attributes) in mounts {
             match root.bind(from, at, attributes) {
-                // A toolchain that was removed after the view was built is not an error.
+                // A toolchain may have been removed since the view was built.
                 Err(SandboxError::Mount { .. }) if !is_requested(at) && !from.exists() => {}
                 bound => bound?,
             }
@@ -123,7 +123,7 @@ impl RootPlan {
                 continue;
             }
             root.covered.extend(FileIdentity::of_path(&at));
-            // Files below a read-only path are protected already, and cannot be moved.
+            // Files below a read-only path are already protected, and cannot be moved.
             let is_below_read_only = read_only
                 .as_ref()
                 .is_some_and(|above| at.starts_with(above));
@@ -222,7 +222,7 @@ impl RootPlan {
         Ok(())
     }
 
-    /// Adds the few files in `/etc` that name the user and the host.
+    /// Adds the files in `/etc` that describe the user and the host.
     fn settings(&mut self, view: &MachineView) -> Result<(), SandboxError> {
         let SandboxIdentity { user, group } = SandboxIdentity::for_commands();
         let home = view.home.display();

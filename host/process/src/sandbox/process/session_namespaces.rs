@@ -1,8 +1,8 @@
-//! Resources that the commands of one session share: a network and a temporary folder.
+//! Resources shared by the commands of one session: a network and a temporary folder.
 //!
-//! Both belong to a user namespace that is created for the session. Each command gets its own user namespace below it,
-//! so it has no privileges over the shared resources. No process remains in the namespaces: they last as long as this
-//! process holds them open, and a short-lived child enters them to open resources there.
+//! Both belong to a user namespace created for the session. Each command gets its own user namespace below it, so it
+//! has no privileges over the shared resources. No process remains in the namespaces: they last as long as this process
+//! holds them open, and a short-lived child enters them to open resources.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -31,23 +31,23 @@ use crate::sandbox::loopback_proxy::{
 };
 use crate::sandbox::sys;
 
-/// The path of the temporary folder in the session's mount namespace, in which no other path is resolved.
+/// Path of the temporary folder in the session's mount namespace, in which no other path is resolved.
 const MOUNT_POINT: &std::ffi::CStr = c"/proc";
 
-/// The number of mounts of the temporary folder that are prepared in advance.
+/// Number of mounts of the temporary folder to prepare in advance.
 const SPARE_FOLDERS: usize = 4;
 
-/// The maximum number of concurrent commands with a proxy in one session; each uses its own port.
+/// Maximum number of concurrent commands with a proxy in one session, each with its own port.
 const MAX_PROXIES: u16 = 128;
 
-/// The shared resources of a session.
+/// Shared resources of a session.
 pub(in crate::sandbox) struct SessionNamespaces {
     user: OwnedFd,
     network: OwnedFd,
     mounts: OwnedFd,
-    /// Mounts of the temporary folder that are not in use yet. Each command takes one.
+    /// Unused mounts of the temporary folder. Each command takes one.
     folders: Mutex<Vec<OwnedFd>>,
-    /// Listening loopback sockets that no proxy uses at present.
+    /// Listening loopback sockets without a proxy.
     listeners: Arc<Mutex<Vec<SessionListener>>>,
 }
 
@@ -57,14 +57,14 @@ struct SessionListener {
     port: u16,
 }
 
-/// A [`SessionListener`] for one command. Dropping it makes it available to the next one.
+/// A [`SessionListener`] for one command. Dropping it makes it available to the next command.
 pub(super) struct ListenerGuard {
     listener: Option<SessionListener>,
     pool: Weak<Mutex<Vec<SessionListener>>>,
 }
 
 impl ListenerGuard {
-    /// Returns the port at which the command reaches its proxy.
+    /// Returns the port of the proxy in the command's network.
     pub(super) fn port(&self) -> u16 {
         self.listener.as_ref().map_or(PROXY, |one| one.port)
     }
@@ -110,7 +110,7 @@ impl SessionNamespaces {
         })
     }
 
-    /// Enters the network. Must run in a child.
+    /// Enters the network. Must run in a child process.
     pub(super) fn enter_network(&self) -> Result<(), Errno> {
         enter(&self.user, LinkNameSpaceType::User)?;
         enter(&self.network, LinkNameSpaceType::Network)
@@ -182,14 +182,14 @@ impl SessionNamespaces {
     }
 }
 
-/// The state of the child of [`SessionNamespaces::new`].
+/// State of the child of [`SessionNamespaces::new`].
 struct NamespaceSetup {
     handover_socket: OwnedFd,
     uid_map: Vec<u8>,
     gid_map: Vec<u8>,
 }
 
-/// Runs in the child, in the new namespaces. It makes only system calls (see [`sys`]).
+/// Runs in the child, in the new namespaces. Makes only system calls (see [`sys`]).
 fn run_namespace_child(setup: &mut NamespaceSetup) -> ! {
     let set_up = || {
         write_file(c"/proc/self/setgroups", b"deny")?;
@@ -250,7 +250,7 @@ fn folders() -> Result<[OwnedFd; SPARE_FOLDERS], Errno> {
     Ok([mount()?, mount()?, mount()?, mount()?])
 }
 
-/// The resource to open in the namespaces of a session.
+/// Resource to open in the namespaces of a session.
 #[derive(Debug, Clone, Copy)]
 enum NamespaceJob {
     Folders,
@@ -258,14 +258,14 @@ enum NamespaceJob {
     Sockets,
 }
 
-/// The state of the child of [`SessionNamespaces::open_in_namespaces`].
+/// State of the child of [`SessionNamespaces::open_in_namespaces`].
 struct NamespaceVisit<'a> {
     shared: &'a SessionNamespaces,
     job: NamespaceJob,
     handover_socket: OwnedFd,
 }
 
-/// Runs in the child. It makes only system calls.
+/// Runs in the child. Makes only system calls.
 fn run_visit_child(visit: &mut NamespaceVisit<'_>) -> ! {
     if let Err(error) = open_resources(visit) {
         send_error(&visit.handover_socket, error);

@@ -1,4 +1,4 @@
-//! Starts a command from its [`CommandSpec`].
+//! Start of a command from its [`CommandSpec`].
 
 use std::io;
 use std::os::unix::ffi::OsStringExt;
@@ -30,16 +30,16 @@ use crate::sandbox::{
     loopback_proxy, program_lookup,
 };
 
-/// A forked command that has not yet reported that its program runs.
+/// A forked command whose program may not be running yet.
 struct ForkedCommand {
     handle: ForkedHandle,
-    /// The write end of its standard input, unless that is the null device.
+    /// Write end of its standard input, unless that is the null device.
     stdin: Option<OwnedFd>,
     stdout: OwnedFd,
     stderr: OwnedFd,
-    /// The socket that its proxy listens on, if it has one.
+    /// Socket that its proxy listens on, if it has one.
     listener: Option<ListenerGuard>,
-    /// A description of each step of the child.
+    /// Description of each step of the child.
     step_names: Vec<String>,
     covered: Vec<FileIdentity>,
 }
@@ -51,7 +51,7 @@ impl ProcessSandbox {
         trial: TrialResult,
     ) -> Result<SandboxChild, SandboxError> {
         let mut forked = self.fork(spec, trial)?;
-        let doing = "the output of a command cannot be read";
+        let doing = "cannot read the output of a command";
         match timeout(SETUP_TIMEOUT, forked.handle.wait_until_started()).await {
             Ok(Ok(())) => {}
             Ok(Err((stage, error))) => {
@@ -68,9 +68,8 @@ impl ProcessSandbox {
             let serving = listener
                 .socket()
                 .and_then(|socket| loopback_proxy::ProxyTask::begin(socket, proxy.clone()));
-            let serving = serving.map_err(SandboxError::io_error(
-                "the proxy of a command cannot listen",
-            ))?;
+            let serving =
+                serving.map_err(SandboxError::io_error("cannot open the proxy of a command"))?;
             forked.handle.attach_proxy(serving, listener);
         }
         let reader =
@@ -102,9 +101,11 @@ impl ProcessSandbox {
         let shared = shared.map_err(session_error)?;
         let temporary = shared.folder().map_err(session_error)?;
         let listener = match &spec.proxy {
-            Some(_) => Some(shared.listener().map_err(SandboxError::io_error(
-                "the proxy of a command cannot listen",
-            ))?),
+            Some(_) => Some(
+                shared
+                    .listener()
+                    .map_err(SandboxError::io_error("cannot open the proxy of a command"))?,
+            ),
             None => None,
         };
         let variables =
@@ -114,16 +115,18 @@ impl ProcessSandbox {
             .landlock
             .map(|abi| LandlockRules::new(abi, &root.writable))
             .transpose();
-        let groups = match self.groups.is_version_one() {
-            true => CgroupHandle::Pooled(self.cgroup_threads.acquire(&self.groups, &spec.bounds)?),
-            false => CgroupHandle::Own(self.groups.make(&spec.bounds, cgroup::FIRST_PROCESS)?),
+        let groups = if self.groups.is_version_one() {
+            CgroupHandle::Pooled(self.cgroup_threads.acquire(&self.groups, &spec.bounds)?)
+        } else {
+            CgroupHandle::Own(self.groups.make(&spec.bounds, cgroup::FIRST_PROCESS)?)
         };
         let pipes = || pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from);
         type ParentPipes = (Option<OwnedFd>, OwnedFd, OwnedFd);
         let prepare = || -> io::Result<(ChildPlan, ParentPipes, OwnedFd, OwnedFd, OwnedFd)> {
-            let (stdin, to_stdin) = match spec.stdin.is_null() {
-                true => (std::fs::File::open("/dev/null")?.into(), None),
-                false => pipes().map(|(stdin, to_stdin)| (stdin, Some(to_stdin)))?,
+            let (stdin, to_stdin) = if spec.stdin.is_null() {
+                (std::fs::File::open("/dev/null")?.into(), None)
+            } else {
+                pipes().map(|(stdin, to_stdin)| (stdin, Some(to_stdin)))?
             };
             let (from_stdout, stdout) = pipes()?;
             let (from_stderr, stderr) = pipes()?;
@@ -174,13 +177,13 @@ impl ProcessSandbox {
             ))
         };
         let (plan, (stdin, stdout, stderr), status, lifeline_end, parent_socket) =
-            prepare().map_err(SandboxError::io_error("a command could not be prepared"))?;
+            prepare().map_err(SandboxError::io_error("cannot prepare a command"))?;
         let pidfd = groups
             .fork(plan)
             .and_then(|intermediate| receive_first_process(&intermediate, &parent_socket))
             .map_err(|error| setup_error("making its namespaces", error))?;
         let handle = ForkedHandle::new(pidfd, status, lifeline_end, groups)
-            .map_err(SandboxError::io_error("a command cannot be waited for"))?;
+            .map_err(SandboxError::io_error("cannot wait for a command"))?;
         Ok(ForkedCommand {
             handle,
             stdin,
@@ -202,12 +205,12 @@ impl ProcessSandbox {
         let mut variables =
             self.ambient
                 .command_variables(spec, path, home, Path::new("/tmp"), proxy)?;
-        // The default path of this file depends on how git was built.
+        // Git's default path of this file depends on how git was built.
         variables.insert("GIT_CONFIG_SYSTEM".into(), "/etc/gitconfig".into());
         Ok(variables)
     }
 
-    /// Runs a command that does nothing, to find out if and by which builder commands can run.
+    /// Runs a test command that does nothing, to find a builder with which commands can run.
     pub(super) fn run_trial(&self) -> Result<TrialResult, String> {
         let workspace = existing_folder();
         let mut spec = CommandSpec::new(CommandProgram::Vector(vec!["true".into()]), workspace);
@@ -252,16 +255,16 @@ impl ProcessSandbox {
     }
 }
 
-/// The control groups of a running command.
+/// Control groups of a running command.
 pub(super) enum CgroupHandle {
     Own(CommandCgroups),
     Pooled(CgroupThreadGuard),
 }
 
-/// Waits for the intermediate process and returns the pidfd of the first process of the namespace, a child of this
-/// process. After that the control groups no longer count the intermediate process, and the program may start.
+/// Waits for the intermediate process, and returns the pidfd of the first process of the namespace, a child of this
+/// process. Then the control groups no longer count the intermediate process, and the program may start.
 fn receive_first_process(intermediate: &OwnedFd, parent_socket: &OwnedFd) -> io::Result<OwnedFd> {
-    // The exit status does not matter: the result arrives through the socket.
+    // The exit status is irrelevant: the result arrives through the socket.
     let _ = waitid(WaitId::PidFd(intermediate.as_fd()), WaitIdOptions::EXITED);
     let first = loopback_proxy::receive_fds(parent_socket)?
         .pop()
@@ -293,7 +296,7 @@ impl CgroupHandle {
     }
 }
 
-/// Returns a folder that exists on every machine; its content is not used.
+/// Returns a folder that exists on every machine. Its content is not used.
 fn existing_folder() -> std::path::PathBuf {
     std::env::temp_dir()
         .canonicalize()
@@ -304,14 +307,14 @@ fn c_string(bytes: Vec<u8>) -> io::Result<std::ffi::CString> {
     Ok(std::ffi::CString::new(bytes)?)
 }
 
-/// Returns the limits that all processes of a command inherit. `memory` is the limit for each process if there is no
-/// memory control group.
+/// Returns the resource limits that all processes of a command inherit. `memory` is the limit in bytes for each process
+/// if no control group limits memory.
 ///
-/// It limits data (`RLIMIT_DATA`), which is private writable memory. A limit of the address space (`RLIMIT_AS`) would
-/// break node, java and go, which reserve far more than they use.
+/// Memory is limited by `RLIMIT_DATA`, which counts private writable memory. `RLIMIT_AS`, which limits the address
+/// space, would break node, java and go, which reserve far more than they use.
 pub(super) fn limits(bounds: &ResourceBounds, memory: Option<u64>) -> Vec<(Resource, Rlimit)> {
     let limit = |resource: Resource, value: u64| {
-        // A limit that is already tighter stays in force.
+        // A tighter existing limit stays in force.
         let value = getrlimit(resource)
             .maximum
             .map_or(value, |maximum| maximum.min(value));
@@ -338,11 +341,11 @@ fn setup_error(stage: &str, error: io::Error) -> SandboxError {
     }
 }
 
-/// The error text for a file that is missing in the sandbox, or whose interpreter is.
+/// Error text if a file or its interpreter is missing in the sandbox.
 pub(super) const NOT_IN_THERE: &str =
     "it, or the interpreter named in its first line, does not exist in the sandbox";
 
-/// The error text for a file that is not a program.
+/// Error text for a file that is not a program.
 pub(super) const NO_PROGRAM: &str =
     "it is neither a program for this processor nor a script that begins with `#!`";
 
@@ -391,7 +394,7 @@ fn stage_error(
     }
 }
 
-/// Converts the first record into a result.
+/// Converts the first status record into a result.
 pub(super) fn check_started(record: Option<StatusRecord>) -> Result<(), (SetupStage, io::Error)> {
     match record {
         Some(StatusRecord::Started) => Ok(()),

@@ -1,8 +1,8 @@
-//! The system calls that commands may not make: those that reach beyond a sandbox, or into parts of the kernel that
-//! are meant for the administrator.
+//! System call filter of commands. It refuses calls that reach beyond a sandbox, or into parts of the kernel meant for
+//! the administrator.
 //!
-//! All others are allowed. Refused calls fail with EPERM; calls that programs try first and can do without fail with
-//! ENOSYS.
+//! All other calls are allowed. Refused calls fail with EPERM. Calls that programs can do without fail with ENOSYS, so
+//! that programs use the alternative.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use seccompiler::{
     SeccompFilter, SeccompRule, TargetArch, sock_filter,
 };
 
-/// Always refused with EPERM.
+/// Calls that are always refused with EPERM.
 const REFUSED: &[i64] = &[
     // Change the root or mounts.
     libc::SYS_mount,
@@ -68,8 +68,8 @@ const REFUSED: &[i64] = &[
     libc::SYS_kexec_file_load,
 ];
 
-/// Reported as missing (ENOSYS): a filter cannot see the flags of `clone3`, and C libraries fall back to `clone`;
-/// `io_uring` makes calls that a filter cannot see.
+/// Calls reported as missing (ENOSYS). A filter cannot see the flags of `clone3`, and C libraries fall back to `clone`;
+/// nor can it see the calls that `io_uring` makes.
 const MISSING: &[i64] = &[
     libc::SYS_clone3,
     libc::SYS_io_uring_setup,
@@ -96,11 +96,11 @@ const TERMINAL_INPUT: [u64; 2] = [
     0x541c,
 ];
 
-/// The setuid and setgid mode bits. A file with one of them would remain in the workspace, where other users of this
-/// machine could run it with the rights of its owner. (A file created with them loses them when it is written to.)
+/// The setuid and setgid mode bits. A file with such a bit would remain in the workspace, where other users of this
+/// machine could run it with the rights of its owner. (A file created with such a bit loses it when it is written to.)
 const SET_ID: [u32; 2] = [libc::S_ISUID, libc::S_ISGID];
 
-/// The calls that change a file mode, and the index of their mode argument.
+/// Calls that change a file mode, with the index of their mode argument.
 const MODE_CALLS: &[(i64, u8)] = &[
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_chmod, 1),
@@ -109,13 +109,13 @@ const MODE_CALLS: &[(i64, u8)] = &[
     (libc::SYS_fchmodat2, 2),
 ];
 
-/// The allowed socket families: local sockets and IP.
+/// Allowed socket families: local sockets and IP.
 const ALLOWED_FAMILIES: [i32; 3] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6];
 
-/// Builds the filter that all commands share.
+/// Builds the filter for all commands.
 ///
-/// When a filter is installed, the kernel compiles it and evaluates it once for each system call number. So the filter
-/// finds numbers by binary search, and checks arguments afterwards for the few calls that need it.
+/// On installation, the kernel compiles a filter and evaluates it once for each system call number. So the filter finds
+/// numbers by binary search, and then checks arguments for the few calls that need it.
 pub(super) fn filter() -> Result<BpfProgram, BackendError> {
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
     let argument_rules = argument_rules()?;
@@ -157,7 +157,7 @@ pub(super) fn filter() -> Result<BpfProgram, BackendError> {
     Ok(program)
 }
 
-/// The decision about a call.
+/// Decision about a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SyscallAction {
     Refused,
@@ -166,7 +166,7 @@ enum SyscallAction {
     Arguments,
 }
 
-/// The first number of the second system call table of some x86-64 kernels (x32), with other numbers for the same
+/// First number of the second system call table of some x86-64 kernels (x32), which has other numbers for the same
 /// calls.
 const X32_TABLE: Option<u32> = if cfg!(target_arch = "x86_64") {
     Some(0x4000_0000)
@@ -174,8 +174,8 @@ const X32_TABLE: Option<u32> = if cfg!(target_arch = "x86_64") {
     None
 };
 
-/// The number of instructions at the start of a filter built by the library: load the architecture, compare it, and
-/// kill the process if it differs.
+/// Number of instructions at the start of a filter built by the library: load the architecture, compare it, and kill
+/// the process if it differs.
 const ARCHITECTURE: usize = 3;
 
 fn number_of(call: i64) -> Result<u32, BackendError> {
@@ -194,7 +194,7 @@ fn load_number() -> sock_filter {
 
 /// Builds a binary search for the loaded number among the sorted `calls`. All other numbers are allowed.
 fn binary_search(calls: &[(u32, SyscallAction)]) -> Result<BpfProgram, BackendError> {
-    /// The number of calls below which they are compared one by one.
+    /// Maximum number of calls that are compared one by one.
     const FEW: usize = 3;
     let return_with = |with| instruction(libc::BPF_RET | libc::BPF_K, 0, 0, with);
     let mut program = Vec::new();
@@ -216,9 +216,10 @@ fn binary_search(calls: &[(u32, SyscallAction)]) -> Result<BpfProgram, BackendEr
     }
     for (number, action) in calls {
         // The other table covers all numbers from here on.
-        let comparison = match Some(*number) == X32_TABLE {
-            true => libc::BPF_JGE,
-            false => libc::BPF_JEQ,
+        let comparison = if Some(*number) == X32_TABLE {
+            libc::BPF_JGE
+        } else {
+            libc::BPF_JEQ
         };
         program.push(instruction(
             libc::BPF_JMP | comparison | libc::BPF_K,
@@ -284,7 +285,7 @@ fn argument_rules() -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
     Ok(rules)
 }
 
-/// A condition on the lower 32 bits of an argument; the kernel ignores the rest in the arguments that are compared.
+/// Returns a condition on the lower 32 bits of an argument; for these arguments, the kernel ignores the rest.
 fn argument_condition(
     argument: u8,
     op: SeccompCmpOp,
@@ -307,7 +308,7 @@ impl FromFlag for u64 {
 mod tests {
     use super::*;
 
-    /// The input of a filter for a call on this machine.
+    /// Input of a filter for a call on this machine.
     struct Call {
         number: u32,
         architecture: u32,
@@ -336,7 +337,7 @@ mod tests {
                 0 => self.number,
                 4 => self.architecture,
                 16.. => (self.arguments[(at - 16) / 8] >> (at % 8 * 8)) as u32,
-                _ => unreachable!("nothing looks at the instruction pointer"),
+                _ => unreachable!("the filter does not read the instruction pointer"),
             }
         }
     }
@@ -384,7 +385,7 @@ mod tests {
             } else {
                 ALLOWED
             };
-            // Arguments that are allowed for all calls that depend on arguments.
+            // These arguments are allowed for all calls that depend on arguments.
             let call = Call::of(number, &[libc::AF_UNIX]);
             assert_eq!(verdict(&program, &call), expected, "{number}");
         }

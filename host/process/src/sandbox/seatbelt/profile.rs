@@ -1,4 +1,4 @@
-//! The profile of one command: one rule per line; the last matching rule wins.
+//! Sandbox profile of one command: one rule per line, and the last matching rule wins.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::sandbox::mount_mask::MountMask;
 use crate::sandbox::{HostMount, SandboxError};
 
-/// The rules that every program needs to start.
+/// Rules that every program needs to start.
 const BASE: &str = "(version 1)
 (deny default)
 (import \"system.sb\")
@@ -20,7 +20,7 @@ const BASE: &str = "(version 1)
 (allow file-write-data (literal \"/dev/null\") (literal \"/dev/zero\"))
 ";
 
-/// Programs, libraries and settings of the system.
+/// The system's programs, libraries and settings.
 const SYSTEM: [&str; 9] = [
     "/bin",
     "/sbin",
@@ -33,7 +33,7 @@ const SYSTEM: [&str; 9] = [
     "/private/var/select",
 ];
 
-/// Toolchain folders in the home that hold no secrets.
+/// Toolchain folders in the home without secrets.
 const TOOLCHAINS: [&str; 9] = [
     ".cargo/bin",
     ".cargo/git",
@@ -46,12 +46,12 @@ const TOOLCHAINS: [&str; 9] = [
     "Library/Python",
 ];
 
-/// The inputs of a profile.
+/// Inputs of a profile.
 pub(super) struct SeatbeltProfile<'a> {
     pub(super) home: Option<&'a Path>,
     /// Folders with programs.
     pub(super) path: &'a [PathBuf],
-    /// Settings files of toolchains that hold no credential.
+    /// Settings files of toolchains without credentials.
     pub(super) settings: &'a [PathBuf],
     /// The private home and temporary folder of the command.
     pub(super) scratch: &'a Path,
@@ -113,7 +113,7 @@ impl SeatbeltProfile<'_> {
         for (path, with) in self.covers {
             out += &match with {
                 MountMask::ReadOnly => rule("deny", "file-write*", "subpath", path)?,
-                // Moving it would move the files that the rules protect.
+                // Moving the folder would move the protected files in it.
                 MountMask::Pin => rule("deny", "file-write-unlink", "literal", path)?,
                 MountMask::Nothing { .. } => {
                     rule("deny", "file-read* file-write*", "subpath", path)?
@@ -124,8 +124,8 @@ impl SeatbeltProfile<'_> {
     }
 }
 
-/// Returns the toolchains of a home by the variables that lead to them, and their readable settings files. Cargo fails
-/// if it cannot read its settings, so `CARGO_HOME` is left out if they hold a credential.
+/// Returns the toolchains in a home, keyed by the variable for their location, and their readable settings files. Cargo
+/// fails if it cannot read its settings, so `CARGO_HOME` is omitted if they contain a credential.
 pub(super) fn toolchains(home: &Path) -> (Vec<(&'static str, PathBuf)>, Vec<PathBuf>) {
     let mut homes = Vec::new();
     let mut settings = Vec::new();
@@ -153,7 +153,7 @@ pub(super) fn toolchains(home: &Path) -> (Vec<(&'static str, PathBuf)>, Vec<Path
     (homes, settings)
 }
 
-/// Writes one rule. Fails if the path contains a character that a profile string cannot hold, since it could not be
+/// Formats one rule. Fails for a path with a character that a profile string cannot hold, since that path could not be
 /// protected.
 fn rule(decision: &str, what: &str, how: &str, path: &Path) -> Result<String, SandboxError> {
     let text = path
@@ -222,12 +222,15 @@ mod tests {
         at("(allow file-read* (literal \"/Users/me/.cargo/config.toml\"))");
         assert!(
             !text.contains("/dev/tty"),
-            "the terminal belongs to the user"
+            "the profile allows access to the user's terminal"
         );
-        assert!(!text.contains("network"), "the default denies the network");
+        assert!(
+            !text.contains("network"),
+            "the profile mentions the network"
+        );
         assert!(
             !text.contains("\"/Users/me\""),
-            "the home itself is not readable"
+            "the profile allows access to the whole home"
         );
     }
 

@@ -1,9 +1,8 @@
-//! Forks: into new namespaces, or to execute a program.
+//! Forks into new namespaces, and forks to execute a program.
 //!
-//! At the moment of a fork, another thread may hold the lock of the allocator or any other lock, and will never
-//! release it in the child. So two rules make [`fork`] sound in a multi-threaded program: the code in the child
-//! neither allocates nor takes a lock, and it never returns. Everything that it needs is prepared before; it makes
-//! only system calls.
+//! At the time of a fork, another thread may hold the lock of the allocator or any other lock, and will never release
+//! it in the child. So two rules make [`fork`] sound in a multi-threaded program: the code in the child neither
+//! allocates nor takes a lock, and it never returns. All its data is prepared before; it makes only system calls.
 
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -16,14 +15,14 @@ use rustix::process::Pid;
 
 use super::{check, exit, number};
 
-/// The namespaces of a command. Its network is that of its session.
+/// Namespaces of a command. It uses the network of its session.
 pub(in crate::sandbox) const NAMESPACES: u64 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWNS
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWUTS) as u64;
 
-/// The namespaces of a session.
+/// Namespaces of a session.
 pub(in crate::sandbox) const SHARED: u64 =
     (libc::CLONE_NEWUSER | libc::CLONE_NEWNS | libc::CLONE_NEWNET) as u64;
 
@@ -43,7 +42,7 @@ struct CloneArgs {
     set_tid_size: u64,
     cgroup: u64,
 }
-/// Aborts the process if a panic unwinds through it: the frames above belong to the parent and must not run in the
+/// Aborts the process if a panic unwinds through it: the outer frames belong to the parent and must not run in the
 /// child.
 struct AbortOnUnwind;
 
@@ -53,7 +52,7 @@ impl Drop for AbortOnUnwind {
     }
 }
 
-/// Forks into new namespaces and, if given, into a group of cgroup v2; runs `child` there with all signals blocked.
+/// Forks into new namespaces and, if given, into a cgroup v2 group; runs `child` there with all signals blocked.
 /// Returns the pidfd of the child.
 pub(in crate::sandbox) fn fork<T>(
     namespaces: u64,
@@ -96,7 +95,7 @@ pub(in crate::sandbox) fn fork<T>(
     Ok(unsafe { OwnedFd::from_raw_fd(pidfd) })
 }
 
-/// Blocks all signals of this thread while it lives: handlers of the parent must not run in the child.
+/// Blocks all signals of this thread until dropped: handlers of the parent must not run in the child.
 struct BlockedSignals(libc::sigset_t);
 
 impl BlockedSignals {
@@ -119,14 +118,14 @@ impl Drop for BlockedSignals {
     }
 }
 
-/// The argument of the child of [`fork_to_exec`].
+/// Argument of the child of [`fork_to_exec`].
 struct ForkedChild<'a, T> {
     state: &'a mut T,
     child: fn(&mut T) -> !,
 }
 
 /// Forks without copying memory: this process is suspended until the child has executed another program or has ended.
-/// Writes of the child to `state` are visible here afterwards.
+/// Writes of the child to `state` are visible afterwards.
 pub(in crate::sandbox) fn fork_to_exec<T>(
     stack: &mut [u8],
     state: &mut T,

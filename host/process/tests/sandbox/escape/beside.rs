@@ -1,4 +1,4 @@
-//! Folders outside of the workspace that a person lets commands change: files that other programs run or obey are
+//! Folders outside the workspace that the user lets commands change: files that other programs run or obey are
 //! protected there, too.
 
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ fn git(folder: &Path, words: &[&str]) {
     assert!(done.status.success(), "{words:?}: {done:?}");
 }
 
-/// Creates a repository outside of the workspace, as `git init` does but without hooks.
+/// Creates a repository outside the workspace, as `git init` does but without hooks.
 fn repository(world: &World) -> PathBuf {
     let folder = world.outside().join("main");
     std::fs::create_dir_all(&folder).unwrap();
@@ -44,14 +44,18 @@ async fn mounted_repository_hooks_and_config_are_not_changed() {
     let config = std::fs::read(git.join("config")).unwrap();
     let elsewhere = world.outside().join("elsewhere");
     for at in [&git, &elsewhere] {
-        let place = at.display();
+        let location = at.display();
         let text = format!(
-            "cd {place}; echo x > hooks/post-checkout; mkdir -p hooks/x; mv hooks h; rm -rf hooks; mkdir -p hooks
+            "cd {location}; echo x > hooks/post-checkout; mkdir -p hooks/x; mv hooks h; rm -rf hooks; mkdir -p hooks
              echo x > hooks/y; echo x >> config; mv config c; ln -sf /tmp/x config; rm -f config; echo x > free; echo end"
         );
         let said = said(&with(&world, &text, &git, at)).await;
         assert_eq!(said.out, "end\n");
-        assert_eq!(git.join("hooks").read_dir().unwrap().count(), 0, "{place}");
+        assert_eq!(
+            git.join("hooks").read_dir().unwrap().count(),
+            0,
+            "{location}"
+        );
         assert_eq!(std::fs::read(git.join("config")).unwrap(), config);
         std::fs::remove_file(git.join("free")).unwrap();
     }
@@ -102,10 +106,13 @@ async fn mounted_folder_forbidden_new_files_are_renamed() {
         else {
             panic!("{made}: {fault}");
         };
-        // The message names its path on this machine.
+        // The message contains the host path.
         assert_eq!(*path, main.join(made).display().to_string());
         assert!(!exists(&main.join(made)), "{made}");
-        assert!(exists(Path::new(renamed_to)), "{made}: nothing is lost");
+        assert!(
+            exists(Path::new(renamed_to)),
+            "{made}: the content was lost"
+        );
     }
 }
 
@@ -144,7 +151,7 @@ async fn mounted_folder_secrets_are_unreadable() {
     });
     let said = said(&spec).await;
     assert_eq!(said.out, "textend\n");
-    // A rule protects this folder, but a person has mounted it by its name.
+    // A rule protects this folder, but the user has mounted it explicitly.
     assert!(exists(&named.join("settings.json")));
     assert!(!exists(&named.join(".mimir")) && !exists(&data.join(".mimir")));
 }
@@ -172,7 +179,7 @@ async fn mounted_workspace_part_stays_protected_at_another_path() {
     assert_eq!(world.read("sub/.bashrc").as_deref(), Some("old"));
 }
 
-/// A workspace that is a linked worktree: its repository is elsewhere.
+/// The workspace is a linked worktree, with its repository elsewhere.
 #[tokio::test]
 async fn worktree_can_commit_but_not_change_its_repository() {
     let world = World::new();

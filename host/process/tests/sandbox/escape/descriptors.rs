@@ -1,4 +1,4 @@
-//! File descriptors that are open in the process that starts a command.
+//! Open file descriptors of the process that starts a command.
 
 use std::os::fd::AsRawFd;
 
@@ -14,7 +14,7 @@ async fn file_descriptors_are_not_inherited() {
     let file = std::fs::File::open(secret).unwrap();
     let folder = std::fs::File::open("/").unwrap();
     for open in [&file, &folder] {
-        // Without `CLOEXEC`, like a careless library leaves it.
+        // Without `CLOEXEC`, as by a careless library.
         fcntl_setfd(open, FdFlags::empty()).unwrap();
     }
     let (a, b) = (file.as_raw_fd(), folder.as_raw_fd());

@@ -1,4 +1,4 @@
-//! Files of this machine and of the person, by their paths and by links in the workspace.
+//! Files of the host and the user, accessed by path and through links in the workspace.
 
 use crate::kit::{World, exists};
 
@@ -25,7 +25,7 @@ async fn symlink_out_of_the_workspace_is_not_followed() {
     let said = world
         .sh(&format!("cat link root{0}; echo changed > link; echo made > root/etc/made; echo > root/usr/made; cat {0}", outside.display()))
         .await;
-    // The command wrote to folders of its own with these names.
+    // The command wrote to its private folders with these names.
     assert!(!said.out.contains("SECRET"), "{said:?}");
     assert_eq!(std::fs::read_to_string(outside).unwrap(), "SECRET");
     assert!(!exists("/etc/made".as_ref()) && !exists("/usr/made".as_ref()));

@@ -1,4 +1,4 @@
-//! Programs that use all processes, all memory or all of the disk.
+//! Programs that use up processes, memory or disk space.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use mimir_process::sandbox::{ProcessSandbox, ResourceBound, Sandbox, SandboxErro
 
 use crate::kit::{Said, World, gone, marker, run_in, sandbox};
 
-/// Returns true if this machine cannot enforce the limit: the command must be refused then.
+/// Returns true if this machine cannot enforce the limit, so that the command must be refused.
 async fn refused(fault: &SandboxError) -> bool {
     matches!(fault, SandboxError::Unsupported { .. })
 }
@@ -48,14 +48,14 @@ print(1 + count)";
         .output();
     let python = String::from_utf8(python.unwrap().stdout).unwrap();
     let words = [&*python, "-c", program].map(str::to_owned);
-    for most in [1, 2, 32] {
+    for max in [1, 2, 32] {
         let mut spec = world.spec(CommandProgram::Vector(words.to_vec()));
-        spec.bounds.processes = ResourceBound::Requested(most);
+        spec.bounds.processes = ResourceBound::Requested(max);
         match run_in(&*sandbox(), &spec).await {
             Err(fault) => assert!(refused(&fault).await, "{fault}"),
             Ok(finished) => {
                 let said = Said::of(finished);
-                assert_eq!(said.out, format!("{most}\n"), "{said:?}");
+                assert_eq!(said.out, format!("{max}\n"), "{said:?}");
             }
         }
     }
@@ -97,7 +97,7 @@ print(len(bytearray(size // 2)))'",
     spec.bounds.memory = ResourceBound::Default(128 << 20);
     let said = Said::of(run_in(&sandbox, &spec).await.unwrap());
     assert_eq!(said.out, "no more\n33554432\n", "{said:?}");
-    // A configured limit applies to all processes together, and is refused.
+    // A configured limit would apply to all processes together, so it is refused.
     spec.bounds.memory = ResourceBound::Requested(128 << 20);
     let fault = run_in(&sandbox, &spec).await.unwrap_err();
     assert!(refused(&fault).await, "{fault}");
@@ -110,7 +110,7 @@ async fn runtimes_start_without_control_groups() {
     let world = World::new();
     let path = std::env::var_os("PATH").unwrap();
     let has_java = std::env::split_paths(&path).any(|folder| folder.join("java").is_file());
-    // A Java runtime is too large to be installed for this test alone.
+    // A Java runtime is too large to install for this test alone.
     let java = has_java.then_some("java -version");
     for command in ["node -e 'console.log(1)'", "go version"]
         .into_iter()

@@ -2,7 +2,7 @@
 
 use crate::kit::{World, wrapped};
 
-/// Calls a system call by its number on x86-64 and prints the result.
+/// Makes a system call by its number on x86-64, and prints the result.
 const PROBE: &str = "
 import ctypes, os
 libc = ctypes.CDLL(None, use_errno=True)
@@ -54,7 +54,7 @@ call('mount_setattr', 442, -100, b'/', 0, 0, 0)"
         .filter(|line| !line.ends_with("Operation not permitted"))
         .collect();
     assert!(done.is_empty(), "{done:?}");
-    // Calls by other number tables, and a call that hides its flags from a filter.
+    // Calls from another number table, and a call that hides its flags from filters.
     let probe = format!(
         "{PROBE}\ncall('clone3', 435, 0, 0)\ncall('io_uring_setup', 425, 1, 0)\ncall('x32', 0x40000000 + 165, b'none', b'/tmp', b'tmpfs', 0, None)"
     );
@@ -80,7 +80,8 @@ async fn user_namespace_cannot_be_nested() {
 async fn init_process_cannot_be_inspected() {
     let world = World::new();
     if wrapped() {
-        // With bubblewrap it is a shell like the commands, without resources of the process that started it.
+        // With bubblewrap, the first process is a shell like the commands, without resources of the process that
+        // started it.
         let said = world
             .sh("grep -E '^(CapEff|CapPrm|NoNewPrivs|Seccomp):' /proc/1/status; ls /proc/1/fd")
             .await;
@@ -92,13 +93,13 @@ async fn init_process_cannot_be_inspected() {
         );
         return;
     }
-    // It has a copy of the memory of the process that started it.
+    // The first process has a copy of the memory of the process that started it.
     let said = world
         .sh("ls /proc/1/root/ /proc/1/cwd/; readlink /proc/1/fd/* /proc/1/ns/* /proc/1/exe; cat /proc/1/fd/*; cat /proc/1/environ /proc/1/maps /proc/1/mem
              cd /proc/1/root && ls; for p in /proc/[0-9]*; do readlink $p/root; done | sort -u")
         .await;
     assert_eq!(said.out, "/\n", "{said:?}");
-    // The arguments of that process cannot be read either.
+    // Its arguments are unreadable, too.
     let said = world.sh("tr -d '\\0' </proc/1/cmdline | wc -c").await;
     assert_eq!(said.out.trim(), "0", "{said:?}");
     let said = world

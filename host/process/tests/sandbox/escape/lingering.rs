@@ -48,7 +48,7 @@ async fn background_processes_end_with_the_command() {
     let world = World::new();
     let number = marker(3);
     let begun = Instant::now();
-    // With and without the output of the command, in a new session, and as an orphan.
+    // With and without the command's output, in a new session, and as an orphan.
     let said = world
         .sh(&format!(
             "sleep {number} & setsid sleep {number} & (setsid sh -c 'sleep {number} & disown 2>/dev/null; exit' &) ; nohup sleep {number} >/dev/null 2>&1 & echo end"

@@ -1,4 +1,4 @@
-//! Programs that try to escape, or to exceed their limits: one file per kind.
+//! Programs that try to escape or to exceed their limits, with one file per kind.
 
 mod beside;
 mod descriptors;

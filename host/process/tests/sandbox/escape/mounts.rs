@@ -25,7 +25,7 @@ async fn set_id_files_and_devices_are_not_usable() {
         "{said:?}"
     );
     assert!(!said.out.contains("/dev/"), "{said:?}");
-    // A set-user-ID file gives no more rights than the command had.
+    // A set-user-ID file adds no rights.
     let said = world.sh("find / -xdev -perm -4000 -newer /proc/self 2>/dev/null; grep -q nosuid /proc/self/mountinfo && grep -E ' /(newroot)? / ' /proc/self/mountinfo").await;
     assert!(said.out.contains(" ro,"), "{said:?}");
 }

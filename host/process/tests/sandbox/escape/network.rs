@@ -1,4 +1,4 @@
-//! Network access through a proxy: the requests that it allows and refuses, and the lack of any other connection.
+//! Network access through a proxy: allowed and refused requests, and the absence of any other connection.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpListener;
@@ -16,15 +16,15 @@ use parking_lot::Mutex;
 
 use crate::kit::{Said, World, run_in, sandbox};
 
-/// The TLS alert of a server that refuses the handshake (`handshake_failure`).
+/// TLS alert of a server that refuses the handshake (`handshake_failure`).
 const ALERT: &[u8] = &[21, 3, 3, 0, 2, 2, 40];
 
-/// A server on the loopback of this machine.
+/// A server on the host's loopback.
 pub struct Site {
     pub port: u16,
-    /// The requests that it received, and `ended` for each closed connection.
+    /// The requests received, and `ended` for each closed connection.
     heard: Arc<Mutex<Vec<String>>>,
-    /// The reasons why requests to it were refused.
+    /// The reasons why requests to the server were refused.
     pub refused: Arc<Mutex<Vec<String>>>,
 }
 
@@ -43,12 +43,12 @@ impl Site {
                     let speaks_tls = head.starts_with(&[22, 3]);
                     let head = String::from_utf8_lossy(&head[..count]).into_owned();
                     heard.lock().push(head);
-                    let _ = stream.write_all(match speaks_tls {
-                        true => ALERT,
-                        false => {
-                            b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: keep-alive\r\n\r\nhello"
-                        }
-                    });
+                    let response: &[u8] = if speaks_tls {
+                        ALERT
+                    } else {
+                        b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: keep-alive\r\n\r\nhello"
+                    };
+                    let _ = stream.write_all(response);
                     let _ = stream.read_to_end(&mut Vec::new());
                     heard.lock().push("ended".to_owned());
                 });
@@ -65,7 +65,7 @@ impl Site {
         self.heard.lock().clone()
     }
 
-    /// A proxy that allows only this site, by the name `site.test`.
+    /// Returns a proxy that allows only this site, as `site.test`.
     pub fn proxy(&self) -> Proxy {
         let name = RequestTarget::parse("http://site.test/")
             .unwrap()
@@ -123,7 +123,7 @@ async fn says(site: &Site, python: &str) -> Said {
     Said::of(finished.unwrap_or_else(|fault| panic!("{fault}\n{python}")))
 }
 
-/// Sends one request to the proxy as it is written, and prints the first and the last line of the response.
+/// Sends a raw request to the proxy, and prints the first and last line of the response.
 const RAW: &str = "
 import base64, os, socket, urllib.parse
 proxy = urllib.parse.urlparse(os.environ['http_proxy'])
@@ -140,7 +140,7 @@ def raw(head, then='', login=login):
     return s
 ";
 
-/// Makes a ClientHello, and sends bytes through a tunnel in packets of a size. Prints the response.
+/// Builds a ClientHello, and sends bytes through a tunnel in packets of a given size. Prints the response.
 const TLS: &str = "
 def sized(b): return len(b).to_bytes(2, 'big') + b
 def record(b, kind=22): return bytes([kind, 3, 1]) + sized(b)
@@ -188,13 +188,13 @@ tunnel('site.test:{port}', record(hello('Site.Test')))"
 
 #[tokio::test]
 async fn tunnel_with_wrong_server_name_or_data_is_closed() {
-    // TLS alerts: the name is not recognised, or the message is not expected.
+    // TLS alerts: unrecognized name, and unexpected message.
     let (name, message) = ("15030300020270", "1503030002020a");
     for (data, answer, why) in [
         ("record(hello('evil.test'))", name, "asks for `evil.test`"),
         ("record(hello('site.test.evil.test'))", name, "asks for"),
-        ("record(hello(None))", name, "it has no server name"),
-        // An encrypted ClientHello, with another name on the outside.
+        ("record(hello(None))", name, "has no server name"),
+        // Encrypted ClientHello with another outer name.
         (
             "record(hello('front.test', b'\\xfe\\x0d' + sized(bytes(100))))",
             name,
@@ -234,15 +234,15 @@ async fn tunnel_with_wrong_server_name_or_data_is_closed() {
         let site = Site::new();
         let program = format!("{RAW}{TLS}\ntunnel('site.test:{}', {data})", site.port);
         let said = says(&site, &program).await;
-        // A client that still sends when the connection is closed may not see the alert.
+        // A client that still sends when the connection closes may not see the alert.
         let ended = [answer, "cut"].contains(&said.out.trim());
         assert!(ended, "{data}: {said:?}");
         let heard = site.heard();
-        let nothing = heard.iter().all(|one| one.is_empty() || one == "ended");
-        assert!(nothing, "{data}: {heard:?}");
+        let is_empty = heard.iter().all(|one| one.is_empty() || one == "ended");
+        assert!(is_empty, "{data}: {heard:?}");
         let refused = site.refused.lock();
-        let told = refused.first().is_some_and(|first| first.contains(why));
-        assert!(told, "{data}: {refused:?}");
+        let has_reason = refused.first().is_some_and(|first| first.contains(why));
+        assert!(has_reason, "{data}: {refused:?}");
     }
 }
 
@@ -443,7 +443,7 @@ import time; time.sleep(600)",
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    panic!("the tunnel goes on: {:?}", site.heard());
+    panic!("the tunnel is still open: {:?}", site.heard());
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! More output than is stored.
+//! Output that exceeds the stored size.
 
 use crate::kit::{World, outpours, run_in, sandbox};
 

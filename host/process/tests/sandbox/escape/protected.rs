@@ -1,4 +1,4 @@
-//! Files in the workspace that other programs run or obey by themselves, and files with secrets.
+//! Workspace files that other programs run or obey automatically, and files with secrets.
 
 use std::process::Command;
 use std::time::Duration;
@@ -93,11 +93,11 @@ async fn protected_path_that_is_missing_cannot_be_created() {
         assert!(!exists(&world.path().join(path)), "{path}");
         assert!(
             exists(&world.path().join(renamed_to)),
-            "{path}: nothing is lost"
+            "{path}: the content was lost"
         );
         assert!(
             stopped.after.as_secs() < 10,
-            "{path}: it was not waited for"
+            "{path}: the command was stopped too late"
         );
     }
 }
@@ -115,7 +115,7 @@ async fn protected_path_created_by_a_short_command_is_detected() {
     assert!(!exists(&world.path().join(".git/commondir")));
 }
 
-/// Each path in a workspace of its own, with the path that is renamed.
+/// Each path is created in its own workspace, and is listed with the path that must be renamed.
 #[tokio::test]
 async fn executable_config_in_subfolders_is_renamed() {
     for (path, text) in [
@@ -228,12 +228,12 @@ async fn executable_config_in_subfolders_is_renamed() {
         assert!(!exists(&world.path().join(path)), "{path}");
         assert!(
             exists(&world.path().join(renamed_to)),
-            "{path}: nothing is lost"
+            "{path}: the content was lost"
         );
     }
 }
 
-/// A folder is moved away with the covers of its files, and another one takes its place.
+/// A folder is moved away with the covers of its files, and another folder replaces it.
 #[tokio::test]
 async fn protected_path_in_a_replaced_folder_is_renamed() {
     for wait in ["", "sleep 1"] {
@@ -251,14 +251,14 @@ async fn protected_path_in_a_replaced_folder_is_renamed() {
         else {
             panic!("{fault}");
         };
-        // It may be stopped before it has written the files.
+        // The command may be stopped before it has written the files.
         let is_complete = stopped.finished.exit_code == 0;
         for (file, evil) in [("sub/.git/config", "fsmonitor"), ("pkg/.mcp.json", "new")] {
             let text = world.read(file);
             assert!(!text.is_some_and(|text| text.contains(evil)), "{file}");
             let renamed = world.read(&format!("{file}.refused-by-mimir"));
             let is_kept = renamed.is_some_and(|text| text.contains(evil));
-            assert!(is_kept || !is_complete, "{file}: nothing is lost");
+            assert!(is_kept || !is_complete, "{file}: the content was lost");
         }
     }
 }
@@ -295,8 +295,11 @@ async fn executable_config_is_renamed_while_the_command_runs() {
         panic!("{fault}");
     };
     assert_eq!(path, "n/m/.mcp.json");
-    assert!(stopped.after.as_secs() < 10, "it was not waited for");
-    // A command whose caller is gone, and that created a file in the last moment.
+    assert!(
+        stopped.after.as_secs() < 10,
+        "the command was stopped too late"
+    );
+    // A command whose caller has gone creates a file at the last moment.
     let spec = world.script("echo x > n/.mcp.json; sleep 30");
     let ended = tokio::time::timeout(Duration::from_millis(400), run_in(&*sandbox(), &spec)).await;
     assert!(ended.is_err());
@@ -306,7 +309,7 @@ async fn executable_config_is_renamed_while_the_command_runs() {
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    panic!("it is still there");
+    panic!("the forbidden file was not renamed");
 }
 
 #[tokio::test]
@@ -353,7 +356,7 @@ async fn git_init_of_the_workspace_is_not_renamed() {
         said.out, "end\n",
         "files that existed before must stay: {said:?}"
     );
-    // A clone is not interrupted, but reported.
+    // A clone is not interrupted, but the forbidden path is reported.
     let spec = fetched.script("git clone -q from to; sleep 2; cat to/a; echo end");
     let fault = run_in(&*sandbox(), &spec).await.unwrap_err();
     let SandboxError::ForbiddenPathCreated { path, stopped, .. } = &fault else {
@@ -403,7 +406,7 @@ async fn workspace_in_a_system_folder_is_rejected() {
     }
 }
 
-/// Replaces a file by a rename, as editors save.
+/// Replaces a file by a rename, as editors do on save.
 fn replace(path: &std::path::Path, content: &str) {
     let beside = path.with_extension("new");
     std::fs::write(&beside, content).unwrap();

@@ -1,4 +1,4 @@
-//! Moves of folders that contain hidden paths.
+//! Attempts to move folders that contain hidden paths.
 
 use mimir_core::paths::PathRules;
 
@@ -91,7 +91,7 @@ async fn denied_folders_cannot_be_renamed() {
                 let _ = std::fs::remove_dir_all(world.path().join("kk"));
             }
         }
-        // Paths that no rule matches can be moved.
+        // Paths without a matching rule can be moved.
         let mut spec = world
             .script("mv b c && mv c/x c/z && python3 -c 'import os; os.rename(\"free\", \"f\")'");
         spec.path_rules = PathRules::protected().deny([deny]).unwrap();
@@ -101,7 +101,7 @@ async fn denied_folders_cannot_be_renamed() {
     }
 }
 
-/// Folders with downloads or build results are not searched for secrets, but paths in them that the person denies are
+/// Folders of downloads or build results are not searched for secrets, but paths in them that the user denies are
 /// hidden.
 #[tokio::test]
 async fn denied_files_below_build_folders_are_hidden() {
@@ -117,7 +117,7 @@ async fn denied_files_below_build_folders_are_hidden() {
             .with(file, "SECRETX")
             .with("target/.env", "built")
             .with("node_modules/p/.env", "built");
-        // Files there whose names only look secret stay readable.
+        // Other files there stay readable, even if their names look secret.
         let mut spec = world.script("cat target/.env node_modules/p/.env");
         spec.path_rules = PathRules::protected().deny([deny]).unwrap();
         let finished = run_in(&*sandbox(), &spec).await.unwrap();

@@ -1,4 +1,4 @@
-//! The network, and sockets of other programs of this machine.
+//! The network, and sockets of other host programs.
 
 use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt;
@@ -44,7 +44,7 @@ async fn abstract_socket_of_the_host_is_unreachable() {
     assert_eq!(said.out, "", "{said:?}");
 }
 
-/// A script that tries to connect to each of these sockets of the workspace.
+/// Returns a script that tries to connect to each of these sockets in the workspace.
 fn reaches(names: &[&str]) -> String {
     let names = names
         .iter()
@@ -77,7 +77,7 @@ async fn unix_socket_of_the_host_in_workspace_is_unreachable() {
         .iter()
         .map(|name| UnixListener::bind(world.path().join(name)).unwrap())
         .collect();
-    // A link with another name than the one that the socket was bound to.
+    // A link with another name than the bound one.
     let elsewhere = world.outside().join("elsewhere");
     let _linked = UnixListener::bind(&elsewhere).unwrap();
     std::fs::hard_link(&elsewhere, world.path().join("long")).unwrap();

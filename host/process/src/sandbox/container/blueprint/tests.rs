@@ -47,7 +47,7 @@ fn blueprint_masks_protected_paths_of_the_workspace() {
     let writable = |name: &str| mount_at(&blueprint, &path(name)).unwrap().read_only == Some(false);
     assert!(
         writable("") && writable(".git"),
-        "`.git` is pinned, and stays writable"
+        "`.git` must be pinned and writable"
     );
     for name in [".git/config", ".git/hooks", ".mimir"] {
         assert!(!writable(name), "{name}");
@@ -148,8 +148,8 @@ fn blueprint_limits_use_the_units_of_the_engine() {
         .iter()
         .find(|limit| limit.name.as_deref() == Some("nofile"));
     let own = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    let most = own.maximum.map_or(65_536, |most| most.min(65_536));
-    assert_eq!(files.unwrap().hard, i64::try_from(most).ok());
+    let limit = own.maximum.map_or(65_536, |own| own.min(65_536));
+    assert_eq!(files.unwrap().hard, i64::try_from(limit).ok());
     let none = ContainerEngineFacts {
         memory: false,
         pids: false,
@@ -198,15 +198,19 @@ fn blueprint_differs_after_a_masked_file_is_replaced() {
     assert_eq!(
         workspace.blueprint(&spec),
         before,
-        "no masked file was replaced"
+        "the blueprint changed although no masked file was replaced"
     );
     // Replaces the file by a rename, as editors do when they save.
     std::fs::write(workspace.path().join("new"), "x").unwrap();
     std::fs::rename(workspace.path().join("new"), workspace.path().join(".env")).unwrap();
     let after = workspace.blueprint(&spec);
-    assert_ne!(after, before, "a masked file was replaced");
+    assert_ne!(after, before, "the replaced masked file was not detected");
     std::fs::write(workspace.path().join("key.pem"), "x").unwrap();
-    assert_ne!(workspace.blueprint(&spec), after, "a masked file was added");
+    assert_ne!(
+        workspace.blueprint(&spec),
+        after,
+        "the added masked file was not detected"
+    );
 }
 
 #[test]

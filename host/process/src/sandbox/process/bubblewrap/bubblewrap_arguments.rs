@@ -1,7 +1,7 @@
-//! Converts a root into arguments for `bwrap` and the descriptors that they refer to.
+//! Converts a root plan into arguments for `bwrap` and the descriptors that they refer to.
 //!
 //! Mounted files are passed as open descriptors, opened by a path without symbolic links, so that they cannot be
-//! replaced in between.
+//! replaced meanwhile.
 
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs::File;
@@ -20,21 +20,21 @@ use super::super::root_plan::RootPlan;
 use crate::sandbox::file_identity::open_by_no_link;
 use crate::sandbox::mount_mask::MountMask;
 
-/// The arguments, and the descriptors that they refer to by number.
+/// Arguments, and the descriptors that they refer to by number.
 #[derive(Default)]
 pub(super) struct BubblewrapArguments {
     pub(super) args: Vec<OsString>,
     pub(super) fds: Vec<OwnedFd>,
 }
 
-/// The size of the shared memory: the same as that of a temporary folder.
+/// Size of the shared memory: that of a temporary folder.
 const SHARED: &CStr = c"2g";
 
-/// The descriptors that bubblewrap inherits.
+/// Descriptors that bubblewrap inherits.
 pub(super) struct InheritedFds {
-    /// All arguments except the command.
+    /// File with all arguments except the command.
     pub(super) args_file: OwnedFd,
-    /// The descriptors that the arguments refer to.
+    /// Descriptors that the arguments refer to.
     referenced: Vec<OwnedFd>,
 }
 
@@ -90,7 +90,7 @@ impl BubblewrapArguments {
         })
     }
 
-    /// Adds the new root: its steps in order, then sealed.
+    /// Adds the steps of the new root in order, then seals it.
     pub(super) fn root(&mut self, root: &RootPlan, trial: TrialResult) -> io::Result<()> {
         // Bubblewrap creates a complete `/dev`, with the usual links and a private terminal.
         self.option("--dev", "/dev");
@@ -110,7 +110,7 @@ impl BubblewrapArguments {
         self.option("--remount-ro", "/dev");
         if trial.proc {
             self.option("--proc", "/proc");
-            // Some of its files are writable for uid 0 of the host, even under another uid in the sandbox.
+            // uid 0 of the host may write some of its files, even under another uid in the sandbox.
             self.option("--remount-ro", "/proc");
         }
         self.option("--remount-ro", "/");
@@ -158,7 +158,7 @@ impl BubblewrapArguments {
                 }
                 self.option("--tmpfs", absolute_path(at));
             }
-            // Attached mounts exist only in the native sandbox.
+            // `Attach` occurs only in the native sandbox, and `root` handles `Cover`.
             RootStep::Attach { .. } | RootStep::Cover { .. } => {}
         }
         Ok(())
@@ -176,7 +176,7 @@ impl BubblewrapArguments {
         self.arg(absolute_path(at));
     }
 
-    /// Covers a path in the sandbox with the original that is `outside`, or with its replacement.
+    /// Covers a path in the sandbox. `outside` is the host path of the original.
     fn cover(
         &mut self,
         at: &CStr,
@@ -186,7 +186,7 @@ impl BubblewrapArguments {
     ) -> io::Result<()> {
         let mask_path = absolute_path(at);
         let from = match open(outside) {
-            // It has been removed since the scan.
+            // The path has been removed since the scan.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             from => from?,
         };
@@ -210,7 +210,7 @@ impl BubblewrapArguments {
     }
 }
 
-/// Returns the path on this machine of a path in the sandbox, from the last mount at or above it.
+/// Returns the host path of a path in the sandbox, from the last mount at or above it.
 fn machine_path(steps: &[RootStep], path: &CStr) -> io::Result<CString> {
     let path = Path::new(OsStr::from_bytes(path.to_bytes()));
     let mounts = steps.iter().rev().filter_map(|step| match step {
@@ -222,7 +222,7 @@ fn machine_path(steps: &[RootStep], path: &CStr) -> io::Result<CString> {
         }
         _ => None,
     });
-    // If two mounts have the same path, the last one wins, which comes first in this order.
+    // Of two mounts at the same path, the last one wins, which comes first in this order.
     let deepest = mounts.reduce(|one, other| if other.0 > one.0 { other } else { one });
     let outside = deepest.ok_or(io::ErrorKind::NotFound)?.1;
     Ok(CString::new(outside.into_os_string().into_vec())?)
@@ -232,7 +232,7 @@ fn is_device(at: &CStr) -> bool {
     at.to_bytes() == b"dev" || at.to_bytes().starts_with(b"dev/")
 }
 
-/// Returns the absolute path in the sandbox; steps store it relative to the root.
+/// Returns an absolute path in the sandbox. Steps store it relative to the root.
 fn absolute_path(at: &CStr) -> OsString {
     let mut path = vec![b'/'];
     path.extend(at.to_bytes());
@@ -248,7 +248,7 @@ fn bytes(size: &CStr) -> String {
     }
 }
 
-/// Opens a file of this machine by a path without symbolic links.
+/// Opens a host file by a path without symbolic links.
 fn open(path: &CStr) -> io::Result<OwnedFd> {
     match open_by_no_link(path) {
         Err(Errno::LOOP) => Err(io::Error::other("its path contains a symbolic link")),

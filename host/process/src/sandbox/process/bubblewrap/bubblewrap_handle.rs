@@ -1,5 +1,5 @@
-//! A handle on a command that bubblewrap has started. It covers bubblewrap itself and the first process of the
-//! namespace, whose end kills all others.
+//! Handle to a command started by bubblewrap. It covers bubblewrap itself and the first process of the namespace, whose
+//! end kills all others.
 
 use std::io;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::sandbox::loopback_proxy::ProxyTask;
 use crate::sandbox::loopback_proxy::network_namespace::NetworkNamespace;
 use crate::sandbox::{CommandExit, CommandHandle, SandboxError, procfs, sys};
 
-/// The status of a command as bubblewrap reports it, one JSON object per line.
+/// Status reports of bubblewrap, one JSON object per line.
 pub(super) struct BubblewrapReport(Lines<BufReader<pipe::Receiver>>);
 
 impl BubblewrapReport {
@@ -28,7 +28,7 @@ impl BubblewrapReport {
         Self(BufReader::new(from).lines())
     }
 
-    /// Reads up to the next number with this name.
+    /// Reads lines until one has a number with this name.
     async fn number(&mut self, name: &str) -> Option<i32> {
         while let Ok(Some(line)) = self.0.next_line().await {
             let line: serde_json::Value = serde_json::from_str(&line).unwrap_or_default();
@@ -44,7 +44,7 @@ impl BubblewrapReport {
         self.number("child-pid").await.and_then(Pid::from_raw)
     }
 
-    /// Returns the exit code of the command, or `None` if it never started.
+    /// Returns the exit code of the command, or `None` if it has not started.
     async fn exit(&mut self) -> Option<i32> {
         self.number("exit-code").await
     }
@@ -57,9 +57,9 @@ pub(super) struct BubblewrapHandle {
     process: Arc<OwnedFd>,
     report: BubblewrapReport,
     exit: Option<CommandExit>,
-    /// The proxy connection of its network, if it has one.
+    /// The proxy of the command, if it has one.
     pub(super) proxy_task: Option<ProxyTask>,
-    /// Removed when all processes in the groups are gone.
+    /// Removed when all processes in the groups have ended.
     groups: Option<CommandCgroups>,
 }
 
@@ -71,14 +71,14 @@ impl BubblewrapHandle {
         groups: CommandCgroups,
     ) -> Result<Self, SandboxError> {
         let failed = |error: rustix::io::Errno| {
-            SandboxError::io_error("a command cannot be waited for")(error.into())
+            SandboxError::io_error("cannot wait for a command")(error.into())
         };
         // The process waits for permission to start, so its number cannot have been reused.
         let process = pidfd_open(first, PidfdFlags::empty()).map_err(failed)?;
         groups
             .admit(first.as_raw_nonzero().get())
             .map_err(SandboxError::io_error(
-                "a command cannot be put into its control groups",
+                "cannot move a command into its control groups",
             ))?;
         Ok(Self {
             bwrap,
@@ -91,17 +91,17 @@ impl BubblewrapHandle {
         })
     }
 
-    /// Sets the limits that all processes of the command inherit.
+    /// Sets the resource limits that all processes of the command inherit.
     pub(super) fn set_limits(&self, limits: &[(Resource, Rlimit)]) -> Result<(), SandboxError> {
         for (resource, limit) in limits {
             prlimit(Some(self.first), *resource, *limit).map_err(|error| {
-                SandboxError::io_error("the limits of a command cannot be set")(error.into())
+                SandboxError::io_error("cannot set the limits of a command")(error.into())
             })?;
         }
         Ok(())
     }
 
-    /// Connects its network to the proxy.
+    /// Connects the network of the command to the proxy.
     pub(super) async fn open_proxy(&self, proxy: &Proxy) -> io::Result<ProxyTask> {
         let network = NetworkNamespace::of_process(self.first.as_raw_nonzero().get())?;
         let mut ended = [PollFd::new(&*self.process, PollFlags::IN)];
@@ -117,7 +117,7 @@ impl BubblewrapHandle {
             return Ok(exit);
         }
         let status = self.bwrap.wait().await?;
-        // Bubblewrap reports how the command ended and exits; the rest of the namespace ends a moment later.
+        // Bubblewrap reports the exit code and exits; the rest of the namespace ends a moment later.
         let _ = pidfd_send_signal(&self.process, Signal::KILL);
         let process = sys::exit_watcher(&self.process)?;
         let _ = process.readable().await?;
@@ -153,7 +153,7 @@ impl CommandHandle for BubblewrapHandle {
         Box::pin(async {
             self.wait_for_exit()
                 .await
-                .map_err(SandboxError::io_error("a command cannot be waited for"))
+                .map_err(SandboxError::io_error("cannot wait for a command"))
         })
     }
 
@@ -179,7 +179,7 @@ impl Drop for BubblewrapHandle {
         }
         let _ = pidfd_send_signal(&self.process, Signal::KILL);
         let _ = self.bwrap.start_kill();
-        // The groups are in use until the process is gone.
+        // The groups are in use until the process has ended.
         let (process, groups) = (Arc::clone(&self.process), self.groups.take());
         std::thread::spawn(move || {
             let mut polled = [PollFd::new(&*process, PollFlags::IN)];

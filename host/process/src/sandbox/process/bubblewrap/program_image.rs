@@ -1,5 +1,5 @@
-//! Checks that the kernel can run a file before it is started. The shell that starts it would otherwise run a text
-//! file as a script, or report a missing interpreter as a missing file.
+//! Check that the kernel can run a file, before it is started. The shell that starts it would otherwise run a text file
+//! as a script, or report a missing interpreter as a missing file.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,14 +13,14 @@ use super::super::start::{NO_PROGRAM, NOT_IN_THERE};
 use crate::sandbox::SandboxError;
 use crate::sandbox::program_lookup::ResolvedProgram;
 
-/// The maximum number of nested interpreters (the kernel's own limit).
+/// Maximum number of nested interpreters (the kernel's own limit).
 const MAX_INTERPRETERS: usize = 5;
 
-/// The number of bytes read to identify a file: more than the kernel reads of a script, and enough for the loader name
-/// where linkers put it.
+/// Number of bytes read to identify a file: more than the kernel reads of a script, and enough to contain the loader
+/// name where linkers put it.
 const HEAD_BYTES: u64 = 4096;
 
-/// Refuses files that the kernel would not run.
+/// Fails for files that the kernel would not run.
 pub(super) fn check_runnable(
     program: &ResolvedProgram,
     directory: &Path,
@@ -43,9 +43,9 @@ pub(super) fn check_runnable(
 }
 
 enum ProgramImage {
-    /// It can be run directly, or its kind is unknown.
+    /// Can be run directly, or is of an unknown kind.
     Program,
-    /// Another program runs or loads it.
+    /// Is run or loaded by another program.
     InterpretedBy(PathBuf),
     NotRunnable(&'static str),
 }
@@ -90,8 +90,7 @@ fn machine(head: &[u8]) -> Option<u16> {
     number(head, 18, 2).and_then(|machine| machine.try_into().ok())
 }
 
-/// Returns true if this machine runs programs for that processor: the type of this program, or its older 32-bit
-/// variant.
+/// Returns true if this machine runs programs for a processor type: that of this program, or its 32-bit variant.
 fn runs_on_this_machine(other: u16) -> bool {
     use libc::{EM_386, EM_AARCH64, EM_ARM, EM_X86_64};
     let own = File::open("/proc/self/exe").ok().and_then(|file| {
