@@ -1,7 +1,7 @@
 //! Files in the user's cache folder: compiled code, and descriptions of components.
 //!
-//! An entry is named after the hash of its input, and begins with a hash of its name and content. It is used only if the
-//! hash matches, and if only this user can write to the folder and the file. Any other entry is ignored.
+//! An entry is named after the hash of its input, and begins with a hash of its name and content. It is used only if
+//! the hash matches, and if only this user can write to the folder and the file. Any other entry is ignored.
 
 use std::fs;
 use std::io::{self, Read, Write};

@@ -47,8 +47,8 @@ impl Proof {
         }
     }
 
-    /// Returns the import capabilities that rule out the proof, directly or indirectly: a command can do anything that a
-    /// program can, and another tool anything that it was granted.
+    /// Returns the import capabilities that rule out the proof, directly or indirectly: a command can do anything that
+    /// a program can, and another tool anything that it was granted.
     const fn broken_by(self) -> &'static [ImportPower] {
         use ImportPower::{Commands, Files, Model, Network, Storage, Tools};
         match self {
