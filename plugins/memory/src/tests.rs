@@ -108,7 +108,7 @@ fn memory_errors_have_a_code_and_message() {
         (
             code(get(&workspace, "two", (None, None))),
             Code::NotFound,
-            "there are `one`",
+            "existing memories: `one`",
         ),
         (
             code(get(&workspace, "one", (Some(2), None))),

@@ -51,17 +51,16 @@ const MAX_BYTES: u64 = 100 << 20;
 const MAX_PATHS: usize = 10_000;
 
 /// Reason recorded for the changes of a call that declined copies.
-const DECLINED: &str = "no backup was wanted (`backup: false`)";
+const DECLINED: &str = "the call declined backups (`backup: false`)";
 
 /// Reason recorded for a move that takes along more than is copied.
-const MOVED_TOO_MUCH: &str =
-    "it moved too much, or what no record can hold; moving it back undoes it";
+const MOVED_TOO_MUCH: &str = "the move is too large, or contains an object that cannot be recorded; moving it back undoes it";
 
 /// Hint on how to make a change that cannot be recorded, for code that a model wrote.
 pub const CODE_WITHOUT_UNDO: &str = "write to another file, or run it with `backend: process`";
 
 /// Hint on how to make a change that cannot be recorded, for tools with the argument `backup`.
-pub const TOOL_WITHOUT_UNDO: &str = "`backup: false` goes ahead without";
+pub const TOOL_WITHOUT_UNDO: &str = "pass `backup: false` to make the change without a backup";
 
 /// Recorder of changes in a mount. Clones share one recording.
 #[derive(Debug, Clone, Default)]

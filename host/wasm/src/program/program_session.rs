@@ -277,7 +277,7 @@ impl ProgramEngine {
                     Some(Ok(code)) => Ok(sink.finish(code, start.elapsed())),
                     Some(Err(error)) => Err(with_output(error, &sink)),
                     None => Err(session_ended(
-                        "it was ended to start another one, or was idle for too long",
+                        "another session replaced it, or it was idle for too long",
                     )),
                 }
             }
@@ -407,7 +407,7 @@ impl ProgramEngine {
 }
 
 fn session_ended(why: &str) -> ToolError {
-    let message = format!("the session is over: {why}; call again to start a new one");
+    let message = format!("the session has ended: {why}; call again to start a new session");
     ToolError::new(ToolErrorCode::Unavailable, message)
 }
 
