@@ -112,9 +112,10 @@ impl FsBackend for Disk {
 
     async fn mkdir(&self, path: &Path, recursive: bool) -> Result<()> {
         let host_path = self.host_path(path);
-        Ok(match recursive {
-            true => fs::create_dir_all(host_path)?,
-            false => fs::create_dir(host_path)?,
+        Ok(if recursive {
+            fs::create_dir_all(host_path)?
+        } else {
+            fs::create_dir(host_path)?
         })
     }
 
