@@ -1,8 +1,8 @@
 //! Links the JavaScript engine: its runtime, as shipped compiled by `componentize-qjs`, to the world of `engine.wit`.
 //!
 //! The build needs cargo alone: the pin manifest fetches the runtime, wit-dylib generates the glue, and wit-component
-//! joins the two. The remaining step, creating the initial state of calls, needs a WebAssembly engine. Compiling one for
-//! the build script would cost every build minutes, so `mimir-wasm` does this step at the first use and caches the
+//! joins the two. The remaining step, creating the initial state of calls, needs a WebAssembly engine. Compiling one
+//! for the build script would cost every build minutes, so `mimir-wasm` does this step at the first use and caches the
 //! result.
 
 use std::path::Path;

@@ -32,7 +32,7 @@ use crate::script::ScriptState;
 use crate::script::script_effects::ScriptEffects;
 use crate::trap_errors::trap_error;
 
-/// State of a code session, in which code finds the state of earlier code.
+/// A code session, in which code finds the state of earlier code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CodeSession {
     /// Its name.
