@@ -121,7 +121,7 @@ mod tests {
             reason.starts_with("too slow; ") && reason.contains("in 2 min"),
             "{reason}"
         );
-        assert_eq!(reason_at(10_000), None, "it is over");
+        assert_eq!(reason_at(10_000), None, "the backoff has ended");
         assert_eq!(reason_at(20_000), None);
         assert_eq!(
             reason_at(10_000 - BACKOFF.as_secs() - 1),
