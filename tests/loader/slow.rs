@@ -42,7 +42,7 @@ async fn describe_timeout_is_remembered_until_a_person_retries() {
     assert!(took < WAIT / 2, "{took:?}");
     for left in [first, second] {
         assert!(
-            left.reason.contains("asked again in 10 min") && left.reason.contains("mimir doctor"),
+            left.reason.contains("queried again in 10 min") && left.reason.contains("mimir doctor"),
             "{left:?}"
         );
     }

@@ -1,8 +1,8 @@
-//! The bash engine: bashkit as published, with edits where its behaviour is wrong.
+//! The bash engine: the published package `bashkit`, with edits where its behaviour is wrong.
 //!
-//! The package is copied to the build folder, the texts listed in the modules below are replaced in the copy, modules
-//! of `../bash` are added to it, and cargo builds the copy in place of the original. Each replaced text has to occur
-//! exactly as often as stated, or the build stops. An edit is removed when a published version includes the fix.
+//! The package is copied to the build folder. In the copy, the texts listed in the modules below are replaced, and the
+//! modules of `../bash` are added; cargo builds the copy in place of the original. The build fails unless each replaced
+//! text occurs exactly as often as stated. Remove an edit when a published version includes the fix.
 
 mod arithmetic;
 mod bounds;

@@ -1,8 +1,9 @@
 //! Links the JavaScript engine: its runtime, as shipped compiled by `componentize-qjs`, to the world of `engine.wit`.
 //!
-//! With cargo alone: the pin manifest fetches the runtime, wit-dylib generates the glue, wit-component joins the two.
-//! The remaining step, creating the initial state of calls, needs an engine that runs wasm; compiling one for the
-//! build script would cost every build minutes, so `mimir-wasm` does it at the first use and caches the result.
+//! The build needs cargo alone: the pin manifest fetches the runtime, wit-dylib generates the glue, and wit-component
+//! joins the two. The remaining step, creating the initial state of calls, needs a WebAssembly engine. Compiling one
+//! for the build script would cost every build minutes, so `mimir-wasm` does this step at the first use and caches the
+//! result.
 
 use std::path::Path;
 
@@ -20,8 +21,8 @@ const RUNTIME: &str = "prebuilt/runtime-sync.wasm";
 
 const RUNTIME_SHA256: &str = "25703f010b80efb806f9c35daf9ee6524ad60320c9781b0bae4e234264f8dac5";
 
-/// Size of the engine's stack in its memory. The wasm stack used at the same time is a multiple of that, and has to
-/// fit into a guest's limit for it.
+/// Size in bytes of the engine's stack in its memory. The wasm stack used at the same time is a multiple of this size,
+/// and has to fit into the limit for guests.
 const STACK: u32 = 4 << 20;
 
 /// The parts for plugins in JavaScript, linked at run time, since their worlds are not known here.
@@ -46,8 +47,8 @@ fn runtime(here: &Path) -> Result<Vec<u8>> {
     limit_stack(package.file(RUNTIME, RUNTIME_SHA256)?)
 }
 
-/// The code that tells the runtime the size of its stack. Compiled for WASI, it sets its limit and its size to 0, and
-/// an endless recursion is a trap, which a script cannot catch.
+/// The code that sets the runtime's stack limit. Compiled for WASI, it sets limit and size to 0, so that endless
+/// recursion causes a trap, which a script cannot catch.
 const UNLIMITED: [u8; 24] = [
     0x20, 0x00, 0x41, 0x00, 0x36, 0x02, 0xfc, 0x04, // runtime.stack_limit = 0
     0x20, 0x00, 0x20, 0x04, 0x36, 0x02, 0xf8, 0x04, // runtime.stack_top = (local 4)
@@ -64,9 +65,11 @@ const LIMITED: [u8; 24] = [
 
 /// Returns the runtime with a stack limit, so that an endless recursion throws a `RangeError`.
 fn limit_stack(mut runtime: Vec<u8>) -> Result<Vec<u8>> {
-    let mut places = runtime.windows(UNLIMITED.len()).enumerate();
-    let is_it = |(at, bytes): (usize, &[u8])| (bytes == UNLIMITED).then_some(at);
-    let at = places.find_map(is_it).context("the limit of the stack")?;
+    let mut windows = runtime.windows(UNLIMITED.len()).enumerate();
+    let matches = |(at, bytes): (usize, &[u8])| (bytes == UNLIMITED).then_some(at);
+    let at = windows
+        .find_map(matches)
+        .context("finding the stack limit")?;
     runtime[at..at + LIMITED.len()].copy_from_slice(&LIMITED);
     Ok(runtime)
 }

@@ -1,8 +1,8 @@
-//! Python modules missing in CPython's library as shipped by `bashkit-cpython-wasm`, taken from a package of another
-//! interpreter, and the time zones. Stored as one zip, which Python reads like its own.
+//! Python modules that are missing in CPython's library as shipped by `bashkit-cpython-wasm`, taken from a package of
+//! another interpreter, and the time zones. They are stored as one zip, which Python reads like its own library.
 //!
-//! Modules still missing in the result have a core in C that the engine was built without, or need a desktop or
-//! processes. The description of the engine lists them, and a test compares the two.
+//! Modules that are still missing have a core in C that the engine was built without, or need a desktop or processes.
+//! The description of the engine lists these modules, and a test checks the list.
 
 use std::path::Path;
 
@@ -141,7 +141,7 @@ fn zones_into(zip: &mut ZipWriter, names: &str, data: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// A zip archive without compression: its content is read from memory.
+/// Writer of a zip archive without compression, because the archive is read from memory.
 #[derive(Default)]
 struct ZipWriter {
     files: Vec<u8>,

@@ -19,13 +19,13 @@ use sha2::{Digest, Sha256};
 
 const TARGET: &str = "wasm32-wasip2";
 
-/// The plugins, by the name of their folder.
+/// Folder names of the plugins.
 const PLUGINS: [&str; 6] = ["exec", "files", "git", "memory", "search", "web"];
 
-/// The bash engine is built like a plugin, but is not one.
+/// Folder name of the bash engine, which is built like a plugin.
 const BASH: &str = "bash";
 
-/// Text scanners use it to process sixteen bytes at a time, and every engine of the last years supports it.
+/// Enables SIMD, with which text scanners process sixteen bytes at a time. Every engine of the last years supports it.
 const RUSTFLAGS: &str = "-Ctarget-feature=+simd128";
 
 fn main() -> Result<()> {
@@ -168,7 +168,7 @@ fn build(root: &Path, folder: &Path, bashkit: &Path) -> Result<()> {
     for plugin in PLUGINS.into_iter().chain([BASH]) {
         command.args(["--package", &format!("mimir-plugin-{plugin}")]);
     }
-    // The variables of the outer build are meant for this machine's target, or for clippy.
+    // Removes variables of the outer build, which are meant for the host's target or for clippy.
     for (name, _) in env::vars_os() {
         let name = name.to_string_lossy().into_owned();
         let outer = name.starts_with("CARGO_FEATURE_")

@@ -1,5 +1,4 @@
-//! Fetches a package by its pin manifest, for the compiled code that it contains. The package itself is never
-//! compiled.
+//! Fetches packages pinned by a manifest, for files that they contain. The packages themselves are never compiled.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,16 +14,16 @@ pub struct PinnedPackage {
     folder: PathBuf,
 }
 
-/// Returns the package of the manifest in `folder`.
+/// Fetches the package `name` that the manifest in `folder` pins.
 pub fn package(folder: &Path, name: &'static str) -> Result<PinnedPackage> {
     // Packages for other platforms are not fetched: one is enough, and its file is the same for all.
     package_for(folder, name, &env::var("HOST").context("HOST")?)
 }
 
-/// Returns the package that a build for `target` needs, by the manifest in `folder`.
+/// Fetches the package `name` that a build of the manifest in `folder` for `target` needs.
 pub fn package_for(folder: &Path, name: &'static str, target: &str) -> Result<PinnedPackage> {
     let manifest = folder.join("Cargo.toml");
-    // A package fetched before needs no network.
+    // Try offline first: a package that was fetched before needs no network.
     let packages =
         metadata(&manifest, target, true).or_else(|_| metadata(&manifest, target, false))?;
     let packages = packages["packages"].as_array();
@@ -44,8 +43,8 @@ impl PinnedPackage {
         self.folder.join(path)
     }
 
-    /// Reads a file of the package, which the caller verifies: the manifest's lock file determines the version from
-    /// the registry.
+    /// Reads a file of the package without verifying it. The lock file pins the version of the package, but the caller
+    /// should verify the content.
     pub fn read(&self, path: &str) -> Result<Vec<u8>> {
         let file = self.path(path);
         fs::read(&file).with_context(|| format!("reading {}", file.display()))
@@ -82,9 +81,9 @@ fn metadata(manifest: &Path, target: &str, offline: bool) -> Result<Value> {
     }
     let output = command.output().context("running cargo metadata")?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
+        let stderr = String::from_utf8_lossy(&output.stderr);
         bail!(
-            "cannot fetch the packages of {}: {said}",
+            "cannot fetch the packages of {}: {stderr}",
             manifest.display()
         );
     }

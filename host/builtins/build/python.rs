@@ -1,9 +1,10 @@
-//! Builds a component from CPython as shipped by `bashkit-cpython-wasm`: a snapshot of the interpreter with its
-//! library loaded, so that a call starts in it.
+//! Builds a component from CPython as shipped by `bashkit-cpython-wasm`: a snapshot of the interpreter with its library
+//! loaded, in which every call starts.
 //!
-//! With cargo alone: the pin manifest fetches it, wasmtime's adapter provides WASI, and `bridge.wat` the connection to
-//! the host. The snapshot is a module of 18 MB in a package of 5; the code that wit-component adds around it is small,
-//! so the parts are stored separately, and the module stays compressed until it is compiled to machine code.
+//! The build needs cargo alone: the pin manifest fetches the package, wasmtime's adapter provides WASI, and
+//! `bridge.wat` the connection to the host. The snapshot is a module of 18 MB, compressed to 5 MB. The code that
+//! wit-component adds around the module is small, so the parts are stored separately, and the module stays compressed
+//! until it is compiled to machine code.
 
 use std::path::Path;
 
@@ -27,10 +28,10 @@ const LIBRARY_SHA256: &str = "a2fbfc15b11fe851fffe3a84369f4d8c73992904ea23bbc045
 const LICENCES: &str = "THIRD_PARTY_LICENSES.md";
 const LICENCES_SHA256: &str = "04eab1b3e3c908fbc21cc182921ca469741e08f7d83de024596efd878ce1d0fb";
 
-/// The engine in parts.
+/// The component of the engine in parts, and its other files.
 pub struct LinkedPython {
     pub before: Vec<u8>,
-    /// The module between the other two, compressed.
+    /// The module between `before` and `after`, compressed.
     pub module: Vec<u8>,
     pub after: Vec<u8>,
     /// sha256 of the whole component, uncompressed.

@@ -1,10 +1,10 @@
 //! The tools that ship with mimir, as bytes: `plugins/*`, built for `wasm32-wasip2` by this crate's build script, and
 //! the engines for scripts and programs.
 //!
-//! Out of scope: running them, which is the task of `mimir-wasm`.
+//! Out of scope: running the tools. `mimir-wasm` does that.
 //!
-//! The description of a plugin is stored next to this file, since only an engine can query it, which a build script does
-//! not have. A test compares it with the component's answer.
+//! The descriptions of the plugins are checked in next to this file, because only a WebAssembly engine can query them,
+//! which a build script does not have. A test compares each description with the component's own answer.
 
 use mimir_wasm::program::ProgramParts;
 use mimir_wasm::script::{EngineParts, JsPluginParts};
@@ -15,7 +15,7 @@ pub const JAVASCRIPT: EngineParts = EngineParts {
     name: "the JavaScript engine",
     component: built::JAVASCRIPT,
     sha256: built::JAVASCRIPT_SHA256,
-    // One module in parts: an engine loads no other modules.
+    // One module in several files, because the engine loads a single module.
     prelude: concat!(
         include_str!("../javascript/prelude/promise.js"),
         include_str!("../javascript/prelude/generators.js"),
@@ -45,7 +45,7 @@ pub const JAVASCRIPT: EngineParts = EngineParts {
     ),
 };
 
-/// The parts of plugins in JavaScript: the same runtime, as a library, and the code around theirs.
+/// The parts of plugins in JavaScript: the runtime as a library, and the code around a plugin's own code.
 pub const PLUGIN: JsPluginParts = JsPluginParts {
     runtime: built::JAVASCRIPT_RUNTIME,
     adapters: &[
@@ -117,22 +117,22 @@ pub const PYTHON: ProgramParts = ProgramParts {
         ),
     ],
     main: "main.py",
-    // The program's own arguments follow, as after `-c`.
+    // The arguments of the program follow, as after `python3 -c`.
     argv: &["python3", "-c", include_str!("../python/boot.py")],
     imports: &["--imports"],
     records: true,
 };
 
-/// The licence of a part of the engines.
+/// The licence of a third-party part of the engines.
 #[derive(Debug, Clone, Copy)]
 pub struct Licence {
     /// The licensed part.
     pub of: &'static str,
-    /// Its text.
+    /// The text of the licence.
     pub text: &'static str,
 }
 
-/// The licences of the engines. They must be distributed with the executable.
+/// The licences of the engines, which must be distributed with the executable.
 pub const LICENCES: [Licence; 3] = [
     Licence {
         of: "CPython 3.14, which runs Python, and what is in it",
@@ -160,7 +160,7 @@ pub const BASH: ProgramParts = ProgramParts {
     records: false,
 };
 
-/// All built-in plugins, in the order of precedence of their names.
+/// All built-in plugins, in order of precedence.
 pub const ALL: &[BundledComponent] = &[
     BundledComponent {
         name: "files",
@@ -241,11 +241,12 @@ mod built {
 mod tests {
     use super::*;
 
-    /// Above this, compilation at the first use and the executable suffer; a plugin that needs more has a dependency too many.
+    /// Maximum size of a plugin in bytes. A larger plugin probably has an unnecessary dependency, and would slow down
+    /// the first use.
     const SIZE_MAX: usize = 4 << 20;
 
-    /// The imports of a prelude become variables around it, so that a second declaration would silently shadow the
-    /// first.
+    /// The imports of a prelude become variables around the prelude, so a second declaration would silently shadow the
+    /// import.
     #[test]
     fn prelude_declares_each_name_once() {
         for prelude in [JAVASCRIPT.prelude, PLUGIN.prelude] {

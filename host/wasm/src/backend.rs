@@ -39,15 +39,15 @@ const HTTP_IMPORT: &str = "wasi:http/outgoing-handler";
 /// Prefix of the import that stores values.
 const STORAGE_IMPORT: &str = "mimir:tool/storage";
 
-/// Time limit for a plugin's own assessment of a call. After that the user is asked without it.
+/// Time limit for a plugin's own assessment of a call. After a timeout, the user is asked without the assessment.
 const MAX_ASSESSMENT_TIME: Duration = Duration::from_secs(5);
 
-/// Special treatment of a built-in plugin.
+/// Special rights and duties of a built-in plugin.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct BuiltinTraits {
-    /// True if its changes need copies for undo, unless the argument `backup` of a call is false.
+    /// True if changed files must be copied for undo, unless the argument `backup` of a call is false.
     pub(crate) requires_undo: bool,
-    /// True if it may write to the memories, if granted.
+    /// True if the plugin may be granted write access to the memories.
     pub(crate) memory: bool,
 }
 
@@ -77,7 +77,7 @@ impl WasmBackend {
         )
     }
 
-    /// Returns the copies that the changes of a call need.
+    /// Returns the undo copies that the changes of a call need.
     fn undo_copies(&self, call: &Approved) -> UndoCopies {
         match (self.0.traits.requires_undo, &call.arguments()["backup"]) {
             (true, Value::Bool(false)) => UndoCopies::Declined,
@@ -91,12 +91,12 @@ impl WasmBackend {
         if let Some(callee) = self.0.loaded() {
             return Ok(callee);
         }
-        // Compiling is work of the host, not of the tool, and has its own limits. It ends with the call.
+        // Compiling is work of the host, not of the tool, and has its own limits. It is cancelled with the call.
         let _paused = call.deadline().pause();
         Ok(Box::pin(self.0.load(call.limits().into())).await?)
     }
 
-    /// Returns everything that a call may reach and use, and the capture of a command's stdout.
+    /// Returns the store options with everything that a call was granted, and for a command the capture of stdout.
     fn start(
         &self,
         call: &Approved,
@@ -140,7 +140,7 @@ impl WasmBackend {
         Ok((start, capture))
     }
 
-    /// Returns the network access, for a component that imports it.
+    /// Returns the network access of a call; disabled for a component that does not import it.
     fn network(&self, call: &Approved) -> GuestNetwork {
         if imports_interface(call, HTTP_IMPORT) {
             GuestNetwork::for_call(Arc::clone(&self.0.clients), Arc::clone(&self.0.host), call)
@@ -149,11 +149,11 @@ impl WasmBackend {
         }
     }
 
-    /// Runs a call in a new store. The store is created before the first await, so that its parts are not stored in
-    /// the future as well.
+    /// Runs a call in a new store. The store is created in a block without awaits, so that the future does not store
+    /// its parts as well.
     async fn run_in_new_store(&self, call: &Approved) -> Result<RawResult, ToolError> {
         let callee = self.callee(call).await?;
-        // Dropped after the store, in which the component can still change files.
+        // Dropped after the store, because the component can change files until then.
         let (tracking, scope) = record_call(&self.0.host, call, self.undo_copies(call));
         let (store, capture) = {
             let (start, capture) = self.start(call, &tracking)?;
@@ -171,7 +171,7 @@ impl WasmBackend {
             log_lines: 10,
             ..*call.limits()
         };
-        // The assessment runs before any approval: a plugin without a grant sees no files.
+        // The assessment runs before any approval, so only permanent grants give access to files.
         let fs = match tool.rights().permanent() {
             Some(needs) => self.call_files(
                 needs,
@@ -193,14 +193,14 @@ impl WasmBackend {
             Ok(Err(error)) => Err(trap_error(&error, store.data())),
             Err(_) => Err(ToolError::new(
                 ToolErrorCode::Timeout,
-                "its assessment of the call timed out",
+                "the tool's assessment of the call timed out",
             )),
         }
     }
 }
 
-/// Writes the undo record of a call, and names in its result the files that it made or changed and that agents or build
-/// tools obey.
+/// Writes the undo record of a call, and adds a note to the result if the call created or changed files that agents or
+/// build tools load by themselves.
 pub(crate) async fn finish_recording(
     call: &Approved,
     scope: UndoScope,
@@ -225,14 +225,14 @@ fn imports_interface(call: &Approved, interface: &str) -> bool {
     imports.any(|import| import.starts_with(interface))
 }
 
-/// Returns the environment of a call: settings that tools may see, and the user's settings for this call.
+/// Returns the environment variables of a call: settings that tools may see, and the user's overrides for this tool.
 fn variables(call: &Approved) -> Vec<(String, String)> {
     let overrides = call.rights().environment.iter();
     let overrides = overrides.map(|(name, value)| (name.clone(), value.clone()));
     call.variables().iter().cloned().chain(overrides).collect()
 }
 
-/// Returns the values that the user has set for a call in `wasi:config/store`.
+/// Returns the user's values for `wasi:config/store`.
 fn config(call: &Approved) -> Vec<(String, String)> {
     let config = call.rights().config.iter();
     config
@@ -240,7 +240,7 @@ fn config(call: &Approved) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Returns the storage between calls, for a tool that imports it.
+/// Returns the plugin's storage, if the tool imports it.
 pub(crate) fn call_storage(call: &Approved, host: &WasmHost) -> Option<PluginStorage> {
     imports_interface(call, STORAGE_IMPORT).then(|| call.storage(host.workspace()))
 }
@@ -272,8 +272,8 @@ pub(crate) fn open_files(
         .map_err(|error| ToolError::new(ToolErrorCode::PermissionDenied, error.to_string()))
 }
 
-/// Mounts the memories: the only part of `.mimir` that a plugin may write to, and only this plugin. Deny rules of the
-/// user apply there, too. A read-only call does not create the folder; if it is missing, it is not mounted.
+/// Prepares the mounts of the memories folder, the only part of `.mimir` that a plugin can be granted to write. The
+/// user's deny rules apply there as well. A read-only call does not create the folder; a missing folder is not mounted.
 fn open_memory(
     workspace: &Path,
     mounts: &mut Vec<GuestMount>,
@@ -299,7 +299,7 @@ fn open_memory(
     Ok(())
 }
 
-/// Returns the granted directories of the workspace.
+/// Returns the mounts of the granted directories, with at most `max_access`.
 fn granted_mounts(
     workspace: &Path,
     needs: &Needs,
@@ -325,7 +325,7 @@ fn granted_mounts(
     mounts.collect()
 }
 
-/// Opens the files of a program: the granted part of the workspace, and a temporary folder.
+/// Opens the files of a program: the granted part of the workspace at `/workspace`, and a temporary folder at `/tmp`.
 pub(crate) fn program_files(
     host: &WasmHost,
     needs: &Needs,
@@ -371,7 +371,8 @@ pub(crate) fn new_files_limit_message(bytes: u64, files: u64) -> String {
     )
 }
 
-/// Begins to record the changes of a call in the workspace. Returns the quota and the recorder for its mounts.
+/// Begins to record the changes of a call in the workspace. Returns the tracking for its mounts, and the scope that
+/// ends the recording.
 pub(crate) fn record_call(
     host: &WasmHost,
     call: &Approved,
@@ -382,7 +383,7 @@ pub(crate) fn record_call(
     (workspace_tracking(call.limits(), undo), scope)
 }
 
-/// Returns the call whose changes are recorded.
+/// Returns the undo target of a call: the record to write, and the copies that its changes need.
 pub(crate) fn undo_target(host: &WasmHost, call: &Approved, copies: UndoCopies) -> UndoTarget {
     UndoTarget {
         workspace: host.workspace().to_owned(),
@@ -397,7 +398,8 @@ fn internal(error: wasmtime::Error) -> ToolError {
     ToolError::new(ToolErrorCode::Internal, format!("{error:#}"))
 }
 
-/// Creates the backups folder. In a checkout it may be a link, which could lead anywhere.
+/// Creates the backups folder, readable by its owner only. Links in its path are refused: a checkout could contain a
+/// link that leads anywhere.
 pub(crate) fn create_backups_folder(workspace: &Path, backups: &Path) -> std::io::Result<()> {
     mimir_core::files::reject_links(workspace, backups)?;
     if let Some(state) = backups.parent() {
@@ -421,11 +423,11 @@ pub(crate) fn create_backups_folder(workspace: &Path, backups: &Path) -> std::io
     }
 }
 
-/// The mode of the folder: its copies may be of files that only their owner can read.
+/// Mode of the folder: it may contain copies of files that only their owner can read.
 #[cfg(unix)]
 const OWNER_ONLY: u32 = 0o700;
 
-/// Restricts a folder to its owner. A folder of another owner is left unchanged.
+/// Restricts a folder to its owner. The folder of another owner cannot be restricted and is left unchanged.
 #[cfg(unix)]
 fn restrict_to_owner(folder: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
@@ -436,7 +438,7 @@ fn restrict_to_owner(folder: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Access rights of a folder are inherited on this platform.
+/// Does nothing: on this platform, folders inherit their access rights.
 #[cfg(not(unix))]
 fn restrict_to_owner(_: &Path) -> std::io::Result<()> {
     Ok(())

@@ -1,5 +1,5 @@
-//! Backoff for plugins that took too long or too much memory to compile, or too long to describe themselves, so that
-//! not every call and listing waits for them again.
+//! Backoff for plugins that exceeded the time or memory limit for compiling, or the time limit for describing
+//! themselves, so that not every call and listing waits for the same failure.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,22 +10,23 @@ use crate::cache::{self, ComponentCache};
 use crate::compile::CompileLimits;
 use crate::digest::Sha256Digest;
 
-/// Duration of the backoff: many listings, and still short enough that a merely busy machine recovers by itself.
+/// Duration of the backoff: long enough to spare many listings, short enough to recover soon if the machine was just
+/// busy.
 const BACKOFF: Duration = Duration::from_secs(10 * 60);
 
-/// The step that took too long.
+/// The step that exceeded a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BackoffKind {
-    /// Compiling within these limits. With other limits it is tried at once.
+    /// Compiling within these limits. With other limits, compiling is tried at once.
     Compile(CompileLimits),
-    /// Its own description.
+    /// The plugin's description of itself.
     Describe,
 }
 
-/// The stored note.
+/// The cached record of a failure.
 #[derive(Serialize, Deserialize)]
 struct BackoffNote {
-    /// End of the backoff, in seconds of the Unix epoch.
+    /// End of the backoff, in seconds since the Unix epoch.
     until: u64,
     reason: String,
     #[serde(default = "timeout")]
@@ -36,7 +37,7 @@ fn timeout() -> ToolErrorCode {
     ToolErrorCode::Timeout
 }
 
-/// Records a failure, and begins its backoff.
+/// Records a failure and begins the backoff.
 pub(crate) fn remember_failure(
     cache: &ComponentCache,
     digest: &Sha256Digest,
@@ -58,7 +59,7 @@ pub(crate) fn remember_failure(
     }
 }
 
-/// Returns the reason and the end of an active backoff, or `None` if there is none.
+/// Returns the error code and a message with the reason and the remaining time, or `None` without an active backoff.
 pub(crate) fn active_failure(
     cache: &ComponentCache,
     digest: &Sha256Digest,
@@ -71,7 +72,7 @@ pub(crate) fn active_failure(
 
 fn note_reason(note: BackoffNote, kind: BackoffKind, now: u64) -> Option<String> {
     let left = note.until.checked_sub(now).filter(|left| *left > 0)?;
-    // Later than any recorded end: the clock was set back.
+    // If more than the full duration is left, the clock was set back.
     if left > BACKOFF.as_secs() {
         return None;
     }
@@ -81,7 +82,7 @@ fn note_reason(note: BackoffNote, kind: BackoffKind, now: u64) -> Option<String>
             format!("it is tried again in {minutes} min, or at once with another limit")
         }
         BackoffKind::Describe => {
-            format!("it is asked again in {minutes} min, or at once by `mimir doctor`")
+            format!("it is queried again in {minutes} min, or at once by `mimir doctor`")
         }
     };
     Some(format!("{}; {retry}", note.reason))
@@ -120,7 +121,7 @@ mod tests {
             reason.starts_with("too slow; ") && reason.contains("in 2 min"),
             "{reason}"
         );
-        assert_eq!(reason_at(10_000), None, "it is over");
+        assert_eq!(reason_at(10_000), None, "the backoff has ended");
         assert_eq!(reason_at(20_000), None);
         assert_eq!(
             reason_at(10_000 - BACKOFF.as_secs() - 1),

@@ -1,7 +1,7 @@
 //! Files in the user's cache folder: compiled code, and descriptions of components.
 //!
-//! The name of an entry is the hash of its input. The entry carries a hash of its name and content, and is used only
-//! if folder and file belong to this user alone and the hash matches. Any other entry is ignored.
+//! An entry is named after the hash of its input, and begins with a hash of its name and content. It is used only if
+//! the hash matches, and if only this user can write to the folder and the file. Any other entry is ignored.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -19,17 +19,17 @@ mod private;
 use counts::CodeCounters;
 pub use counts::CodeCounts;
 
-/// The first bytes of every entry; the last one is the version of this format.
+/// The first bytes of every entry; the last byte is the version of the format.
 const MAGIC: &[u8; 8] = b"mimir\0c\x02";
 
-/// Magic and hash.
+/// Length of magic and hash in bytes.
 const HEADER: usize = MAGIC.len() + 32;
 
-/// A folder that only this user can write to, or no folder.
+/// The cache. Without a folder, it stores nothing.
 #[derive(Debug)]
 pub struct ComponentCache {
     folder: Option<PathBuf>,
-    /// True once a warning was logged that it cannot be used.
+    /// True once a warning was logged that the cache cannot be used.
     has_warned: AtomicBool,
     counts: CodeCounters,
 }
@@ -37,18 +37,18 @@ pub struct ComponentCache {
 /// State of the cache, for `doctor`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CacheState {
-    /// Nothing is cached.
+    /// The cache is disabled.
     Off,
     /// The folder does not exist yet; the first entry creates it.
     Absent,
-    /// It can be used.
+    /// The cache can be used.
     Good {
         /// Number of entries.
         entries: u64,
         /// Size in bytes.
         bytes: u64,
     },
-    /// It is not used.
+    /// The cache cannot be used.
     Bad {
         /// The reason.
         why: String,
@@ -56,7 +56,7 @@ pub enum CacheState {
 }
 
 impl ComponentCache {
-    /// Creates a cache in `folder`, or one that stores nothing.
+    /// Creates a cache in `folder`; `None` disables caching.
     pub fn new(folder: Option<PathBuf>) -> Self {
         Self {
             folder,
@@ -65,7 +65,7 @@ impl ComponentCache {
         }
     }
 
-    /// Returns its folder.
+    /// Returns the folder, if the cache has one.
     pub fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
     }
@@ -75,7 +75,7 @@ impl ComponentCache {
         &self.counts
     }
 
-    /// Returns its state and size.
+    /// Returns the state and size of the cache.
     pub fn state(&self) -> CacheState {
         let Some(folder) = &self.folder else {
             return CacheState::Off;
@@ -84,7 +84,7 @@ impl ComponentCache {
             why: error.to_string(),
         };
         if folder.symlink_metadata().is_err() {
-            // The first entry creates it, in the nearest existing ancestor.
+            // The first entry will create the folder in its nearest existing ancestor.
             let mut ancestors = folder.ancestors().skip(1);
             let existing_ancestor = ancestors.find(|folder| folder.symlink_metadata().is_ok());
             return match existing_ancestor.map_or(Ok(()), private::check_writable) {
@@ -102,7 +102,7 @@ impl ComponentCache {
             if folder.symlink_metadata().is_err() {
                 continue;
             }
-            // Each subfolder is checked before an entry of it is used.
+            // `get` checks each subfolder as well.
             if let Err(error) = private::check_folder(&folder) {
                 return CacheState::Bad {
                     why: format!("{}: {error}", folder.display()),
@@ -135,7 +135,7 @@ impl ComponentCache {
         }
     }
 
-    /// Stores an entry. A cache that cannot be written to only costs time.
+    /// Stores an entry. Failures are only logged: a cache that cannot be written to costs time, nothing else.
     pub(crate) fn put(&self, kind: CacheEntryKind, key: &str, content: &[u8]) {
         let Some(folder) = &self.folder else {
             return;
@@ -145,7 +145,7 @@ impl ComponentCache {
         }
     }
 
-    /// Warns once that the cache cannot be used: a fault of one entry applies to the others, too.
+    /// Warns once that the cache cannot be used: a fault that affects one entry usually affects all.
     fn warn_unusable(&self, folder: &Path, error: &io::Error) {
         if self.has_warned.swap(true, Ordering::Relaxed) {
             tracing::debug!(%error, "cannot use the cache");
@@ -158,16 +158,16 @@ impl ComponentCache {
     }
 }
 
-/// The content of an entry.
+/// The kind of an entry, which determines the subfolder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CacheEntryKind {
     /// Machine code.
     Compiled,
-    /// Seal of a file of machine code.
+    /// Seal of a machine code file.
     Seal,
-    /// Description of one component.
+    /// Description of a component.
     Description,
-    /// Index of one folder of tools.
+    /// Index of a tools folder.
     Folder,
 }
 
@@ -189,7 +189,7 @@ impl CacheEntryKind {
     }
 }
 
-/// Returns the hash that an entry carries. It covers the name: an entry under another name is not valid.
+/// Returns the hash stored in an entry. It covers the key, so an entry copied to another name is not valid.
 fn seal(key: &str, content: &[u8]) -> [u8; 32] {
     let mut hash = Sha256::new();
     hash.update((key.len() as u64).to_le_bytes());
@@ -201,7 +201,7 @@ fn seal(key: &str, content: &[u8]) -> [u8; 32] {
 fn read(top: &Path, folder: &Path, key: &str) -> io::Result<Option<Bytes>> {
     use io::ErrorKind::{NotADirectory, NotFound};
     let mut file = match private::open(&folder.join(key)) {
-        // An obstacle in the path is reported when an entry is stored.
+        // A file in place of a folder is reported when an entry is stored.
         Err(error) if matches!(error.kind(), NotFound | NotADirectory) => return Ok(None),
         other => other?,
     };
@@ -227,7 +227,7 @@ fn write(top: &Path, folder: &Path, key: &str, content: &[u8]) -> io::Result<()>
     })
 }
 
-/// Writes a file atomically. Only this user can access it.
+/// Writes a file atomically, accessible to this user only.
 fn write_to(
     top: &Path,
     folder: &Path,

@@ -1,4 +1,4 @@
-//! A single call of a component: a fresh store and instance, its limits, and its result.
+//! A single call of a component: a fresh store and instance, the limits, and the result.
 
 use std::pin::pin;
 
@@ -26,17 +26,17 @@ use crate::store_state::{StoreOptions, StoreState};
 use crate::trap_errors::trap_error;
 use crate::yielding::YieldHook;
 
-/// Fuel between two checks of the clock: about a millisecond of computing. Each check costs about a microsecond, a
-/// thousandth of the time.
+/// Fuel between two yields: about a millisecond of computing. Each yield costs about a microsecond, a thousandth of
+/// that time.
 const YIELD_FUEL: u64 = 1_000_000;
 
-/// Allowance of a result in addition to its payload, for names, codes and the list itself.
+/// Bytes that a result may have in addition to its payload, for names, codes and the list itself.
 const OUTPUT_OVERHEAD: usize = 1 << 20;
 
-/// The interface of a toolset. The lookup also finds a later, compatible version.
+/// The exported interface of a toolset. A lookup by this name also finds a later, compatible version.
 const TOOLSET: &str = "mimir:tool/toolset@1.0.0";
 
-/// The setting that limits a result, as named in messages.
+/// Config key of the limit for results, as named in messages.
 pub(crate) const OUTPUT_LIMIT: &str = "limits.outputBytes";
 
 /// A component ready to be instantiated, with the exports that will be called.
@@ -44,8 +44,8 @@ pub(crate) enum PreparedComponent {
     Toolset {
         pre: InstancePre<StoreState>,
         toolset: toolset::GuestIndices,
-        /// The export `call` alone: looking up the others as well, and comparing their types, takes as long as some
-        /// calls.
+        /// The export `call`. Looking up all exports for each call, and comparing their types, would take as long as
+        /// some calls.
         call: ComponentExportIndex,
         assessor: Option<assessor::GuestIndices>,
     },
@@ -108,11 +108,13 @@ impl PreparedComponent {
         store(self.pre().engine(), start, max_bytes, limit)
     }
 
-    /// Returns the limit in bytes of host memory for the data that a guest passes at once, and the setting that
-    /// defines it. A byte of a toolset's result is a byte here, too. The result of a foreign component is converted
-    /// value by value, unless its function is called [directly](lift), and each element of a list, even of a list of
-    /// bytes inside a type, is a whole [`Val`]. So the limit allows as many values as make a result of the allowed
-    /// size, but the host never holds more memory for the guest than the guest may use itself.
+    /// Returns the limit for the data that a guest passes at once, in bytes of host memory, and the config key that
+    /// defines it.
+    ///
+    /// A byte of a toolset's result takes a byte of host memory. The result of a foreign component is converted value
+    /// by value, unless its function is called [directly](lift), and each element of a list, even a single byte, takes
+    /// a whole [`Val`]. So the limit allows a value per byte of the allowed result, but never more memory than the
+    /// guest itself may use.
     fn transfer_limit(&self, limits: &Limits) -> (usize, &'static str) {
         let bytes = |max_bytes: u64| usize::try_from(max_bytes).unwrap_or(usize::MAX);
         let output = bytes(limits.output_bytes);
@@ -128,8 +130,8 @@ impl PreparedComponent {
     }
 }
 
-/// Creates a store with the limits of one call. A guest may pass at most `max_bytes` at once; `limit` is the
-/// setting that defines this.
+/// Creates a store with the limits of one call. A guest may pass at most `max_bytes` at once; `limit` is the config key
+/// of that limit.
 pub(crate) fn store(
     engine: &Engine,
     start: StoreOptions,
@@ -147,7 +149,7 @@ pub(crate) fn store(
     Ok(store)
 }
 
-/// Creates a store for one call of an engine, which may pass as much data at once as its output limit allows.
+/// Creates a store for one call of a language engine, which may pass as much data at once as a result may have.
 pub(crate) fn engine_store(
     engine: &Engine,
     start: StoreOptions,
@@ -157,7 +159,7 @@ pub(crate) fn engine_store(
         .map_err(|error| ToolError::new(ToolErrorCode::Internal, format!("{error:#}")))
 }
 
-/// Runs a call to its end or to one of its limits. The output of a command goes to `capture`.
+/// Runs a call until it ends or reaches a limit. `capture` holds the output of a command.
 pub(crate) async fn run_call(
     mut store: Store<StoreState>,
     callee: &PreparedComponent,
@@ -180,7 +182,7 @@ pub(crate) async fn run_call(
     finish_call(store, call, outcome)
 }
 
-/// Returns a hint for a built-in tool that can return the result with less computing.
+/// Returns a hint for a call of a built-in tool that could use the cheaper argument `format: raw`.
 fn cheaper_format_hint(call: &Approved) -> Option<&'static str> {
     let (tool, arguments) = (call.tool(), call.arguments());
     let formats = &tool.definition.input_schema.to_value()["properties"]["format"]["enum"];
@@ -249,7 +251,7 @@ fn find_call_export(component: &Component) -> Option<ComponentExportIndex> {
     component.get_export_index(Some(&toolset), "call")
 }
 
-/// A result, and true if the call was stopped early.
+/// A result, and true if a command's output was truncated.
 pub(crate) type GuestCallResult = (Result<ToolOutput, ToolError>, bool);
 
 async fn invoke(
@@ -317,7 +319,7 @@ async fn invoke(
     }
 }
 
-/// Returns a lifted result, structured and as text.
+/// Returns the result of a lifted function, structured and as text: a single string as it is, anything else as JSON.
 fn lifted_output(value: Option<Value>) -> ToolOutput {
     let text = match &value {
         None => String::new(),
@@ -354,14 +356,14 @@ fn command_output(guest: &StoreState, stdout: Vec<u8>, code: i32) -> Result<Tool
     Err(ToolError::new(ToolErrorCode::ExecutionError, message).with_details(details))
 }
 
-/// Adds the host's knowledge to a tool's own failure: the rule behind a refusal, the cause of a failed request or
+/// Adds facts known to the host to a tool's own failure: the rule behind a refusal, the cause of a failed request or
 /// command, a response timeout, and a write that failed for lack of space.
 fn explain_failure(mut error: ToolError, guest: &StoreState, limits: &Limits) -> ToolError {
     if error.code == ToolErrorCode::PermissionDenied
         && let Some(refusal) = guest.fs.refusals().last()
     {
         error.message = format!("{} ({refusal})", error.message);
-        // Code that a model wrote sees the failure of its own file system.
+        // Code that a model wrote keeps the error of its own language's file functions.
         if let RefusalCause::NotRecorded { code, .. } = refusal.cause
             && guest.console.is_none()
         {
@@ -369,8 +371,8 @@ fn explain_failure(mut error: ToolError, guest: &StoreState, limits: &Limits) ->
         }
     }
     if let Some(host_error) = guest.original_failure(&error) {
-        // The guest's error type has fewer codes, and none for a message to the user. A failure that it passes
-        // on is replaced by the host's own.
+        // The guest's error type has fewer codes and no remedies, so a failure that the guest passes on gets back those
+        // of the host's error.
         if let Some(details) = convert::tool_details(&error, host_error.code) {
             error.details = details;
         }
@@ -413,7 +415,7 @@ fn explain_failure(mut error: ToolError, guest: &StoreState, limits: &Limits) ->
     error
 }
 
-/// Extends the failure of a tool that could not open a file because none was granted, with a hint how to grant files.
+/// Adds a hint on how to grant files to the failure of a tool that was granted none and probably needed one.
 fn add_files_hint(mut error: ToolError, call: &Approved) -> ToolError {
     if error.code != ToolErrorCode::ExecutionError
         || !grants::lacks_files(call.tool(), call.rights())
@@ -470,7 +472,7 @@ pub(crate) fn result_too_large(max_bytes: u64) -> ToolError {
     ToolError::new(ToolErrorCode::LimitExceeded, message)
 }
 
-/// Asks a plugin for its description.
+/// Queries the description of a plugin; `None` for other kinds of components.
 pub(crate) async fn describe(
     store: &mut Store<StoreState>,
     callee: &PreparedComponent,
@@ -483,7 +485,7 @@ pub(crate) async fn describe(
     guest.call_describe(store).await.map(Some)
 }
 
-/// Asks a plugin to assess a call to itself.
+/// Queries a plugin's assessment of a call; `None` if the plugin exports no assessor.
 pub(crate) async fn assess(
     store: &mut Store<StoreState>,
     callee: &PreparedComponent,

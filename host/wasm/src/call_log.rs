@@ -7,10 +7,10 @@ use mimir_core::call::{CallObserver, LogLevel, LogLine};
 use mimir_core::{Limits, text};
 use parking_lot::{Mutex, MutexGuard};
 
-/// Bytes of the end of stderr that are stored to explain a failure.
+/// Number of bytes stored from the end of stderr, to explain a failure.
 const TAIL: usize = 2 << 10;
 
-/// The log of one call. Clones share it.
+/// The log of one call. Clones share the log.
 #[derive(Clone)]
 pub(crate) struct CallLog(Arc<Mutex<LogBuffer>>);
 
@@ -37,7 +37,7 @@ impl CallLog {
         })))
     }
 
-    /// Replaces the observer, with as many lines allowed as for a new call.
+    /// Replaces the observer and resets the number of allowed lines.
     pub(crate) fn set_observer(&self, observer: Arc<dyn CallObserver>) {
         let mut buffer = self.lock();
         buffer.observer = observer;
@@ -48,7 +48,7 @@ impl CallLog {
         self.0.lock()
     }
 
-    /// Passes on a line, if the limit allows it.
+    /// Passes a line on to the observer, truncated to the maximum length; drops it if the limit is reached.
     pub(crate) fn write_line(&self, level: LogLevel, line: &str) {
         let mut buffer = self.lock();
         if buffer.lines_left == 0 {
@@ -64,7 +64,7 @@ impl CallLog {
         buffer.observer.log(LogLine { level, text: shown });
     }
 
-    /// Returns the end of stderr.
+    /// Returns the stored end of stderr.
     pub(crate) fn tail(&self) -> String {
         let mut buffer = self.lock();
         let bytes: &[u8] = buffer.tail.make_contiguous();
@@ -89,7 +89,7 @@ impl CallLog {
         }
     }
 
-    /// Stores the end of this part of stderr.
+    /// Appends to the stored end of stderr.
     pub(crate) fn append_stderr(&self, bytes: &[u8]) {
         let mut buffer = self.lock();
         let bytes = &bytes[bytes.len().saturating_sub(TAIL)..];

@@ -1,7 +1,7 @@
 //! Compilation of components to machine code, through the cache.
 //!
-//! Compilation is limited in size before it begins ([`code_size`]) and in time and memory while it runs
-//! ([`ComponentCompiler`]), and passes through a queue ([`queue`]) that compiles each component once.
+//! The size of the code is limited before compilation ([`code_size`]), time and memory during compilation
+//! ([`ComponentCompiler`]). A queue ([`queue`]) ensures that each component is compiled once.
 
 use std::time::Duration;
 
@@ -33,14 +33,14 @@ pub(crate) use queue::{CompileLane, CompileQueue, CompileRequest, run_blocking};
 pub enum CompileEvent {
     /// Compilation has started.
     Started {
-        /// The component.
+        /// Display name of the component.
         name: String,
-        /// Its size in bytes.
+        /// Size of the component in bytes.
         bytes: u64,
     },
-    /// The compilation has ended: done, refused, stopped at a limit or cancelled.
+    /// The compilation has ended: it succeeded, failed, was stopped at a limit or cancelled.
     Finished {
-        /// The component.
+        /// Display name of the component.
         name: String,
         /// Elapsed time.
         took: Duration,
@@ -50,9 +50,9 @@ pub enum CompileEvent {
 /// Limits for compiling one component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CompileLimits {
-    /// Wall-clock time, from the start of the compiler.
+    /// Maximum wall-clock time from the start of the compiler.
     pub time: Duration,
-    /// Bytes of memory of the compiler.
+    /// Maximum memory of the compiler in bytes.
     pub memory: u64,
 }
 
@@ -88,7 +88,7 @@ fn key(engine: &Engine, digest: &Sha256Digest) -> String {
     format!("{digest}-{}", &Sha256Digest(settings).to_string()[..16])
 }
 
-/// Returns the compiled component from the cache if it has a trustworthy entry.
+/// Returns the compiled component from the cache, if a trustworthy entry exists.
 pub(crate) fn cached_component(
     engine: &Engine,
     cache: &ComponentCache,
@@ -128,8 +128,8 @@ fn load_and_store(
     Ok(memory_images::prepare_images(component))
 }
 
-/// Text of the pool's error for a component with more memories, tables or instances than a call may have. wasmtime
-/// exports no type for it.
+/// Part of the pool's error message for a component with more memories, tables or instances than a call may have.
+/// wasmtime exports no type for this error.
 const TOO_LARGE_FOR_POOL: &str = "pooling allocator";
 
 fn load_error(name: &str, error: &wasmtime::Error) -> WasmHostError {

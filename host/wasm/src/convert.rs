@@ -11,7 +11,7 @@ use mimir_core::{
 
 use crate::bindings::{assessor, toolset, types};
 
-/// Path of the workspace in a guest: the root, so that relative paths just work.
+/// Path of the workspace in a guest: the root, so that relative paths work.
 pub(crate) const GUEST_ROOT: &str = "/";
 
 /// Maximum length of a tool's own error code, in characters.
@@ -27,7 +27,7 @@ pub(crate) fn context(context: &CallContext) -> types::CallContext {
     }
 }
 
-/// Converts a tool's result. Structured content is parsed here, after its size was limited.
+/// Converts a tool's result. Fails if the structured content is not JSON.
 pub(crate) fn output(output: types::Output) -> Result<ToolOutput, ToolError> {
     let structured = match output.structured {
         Some(text) => Some(serde_json::from_str::<Value>(&text).map_err(|error| {
@@ -89,12 +89,14 @@ pub(crate) fn output_to_guest(output: &ToolOutput) -> types::Output {
     }
 }
 
-/// Converts a tool's failure. A tool cannot claim outcomes that only mimir decides: a refusal by the user or by a rule,
-/// the host's timeout, and cancellation by the caller, on which callers and exit codes rely. A tool that reports one
-/// of these (because its own request timed out, or a tool that it called was denied) has failed, and its claim goes
-/// into the details; a timeout of its own request is accepted if there was one (see [`tool_details`]). Failures that a
-/// tool detects itself are accepted: a file that is too large or a full disk is `limit-exceeded`, and a refusal of the
-/// system is `permission-denied`.
+/// Converts a tool's failure.
+///
+/// Three codes are reserved for the host, because callers and exit codes rely on them: denied approval, timeout and
+/// cancellation. A tool may return one of them if its own request timed out, or if a tool that it called was denied;
+/// such a call has failed with `EXECUTION_ERROR`, and the returned code goes into the details. A timeout is restored
+/// later if a request of the tool was answered (see [`tool_details`]). Codes for failures that a tool detects itself
+/// are accepted: `limit-exceeded` for a file that is too large or a full disk, `permission-denied` for a refusal of the
+/// system.
 pub(crate) fn error(error: types::Error) -> ToolError {
     use types::ErrorCode as E;
     let mut claimed = None;
@@ -139,8 +141,8 @@ pub(crate) fn error(error: types::Error) -> ToolError {
     }
 }
 
-/// Returns the tool's details of a failure for which it claimed this reserved code, or `None` if it claimed another
-/// one.
+/// Returns the tool's own details of a failure that it reported with the reserved `code`, or `None` if it reported
+/// another code.
 pub(crate) fn tool_details(error: &ToolError, code: ToolErrorCode) -> Option<Option<Value>> {
     let details = error.details.as_ref()?.as_object()?;
     let claims_code = error.code == ToolErrorCode::ExecutionError
@@ -234,7 +236,7 @@ pub(crate) fn needs(needs: types::Needs) -> Needs {
         reason: need.reason,
     });
     Needs {
-        // Set by the user, and never requested.
+        // Set by the user in the settings; a tool cannot request these.
         environment: std::collections::BTreeMap::new(),
         config: std::collections::BTreeMap::new(),
         files: files.collect(),

@@ -1,4 +1,4 @@
-//! Description of a component, checked once and cached by its hash.
+//! Descriptions of components, checked once and cached by the component's hash.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ use definitions::{MAX_NAME, definitions, single_line};
 pub(crate) enum ComponentKind {
     /// Through `mimir:tool/toolset`.
     Toolset {
-        /// True if it assesses its own calls.
+        /// True if the plugin assesses its own calls.
         assessor: bool,
     },
     /// Through its own typed exports.
@@ -50,22 +50,23 @@ pub(crate) struct ComponentDescription {
     pub name: Option<String>,
     pub version: String,
     pub imports: Vec<String>,
-    /// A toolset's tool definitions. Those of the other kinds follow from the kind.
+    /// The tool definitions of a toolset. Those of other kinds are derived from `kind`.
     pub tools: Vec<ToolDefinition>,
-    /// Tools that are left out, with the reasons.
+    /// Names of skipped tools, with the reasons.
     pub refused: Vec<(String, String)>,
 }
 
 /// The cached result for a component: its description, or the error.
 pub(crate) type DescriptionResult = Result<ComponentDescription, (ToolErrorCode, String)>;
 
-/// Version of the cached form, and part of its key: entries of other versions are ignored. Entries that cannot be
-/// parsed are ignored anyway; a new version is needed when old entries could be parsed but would be wrong: when a field
-/// of [`ComponentDescription`] changes its meaning, when `definitions` checks more or less, or when detection or
-/// lifting of components changes.
+/// Version of the cached form and part of its key, so that entries of other versions are ignored.
+///
+/// Increase it when old entries could be parsed but would be wrong: when a field of [`ComponentDescription`] changes
+/// its meaning, when `definitions` checks more or less, or when detection or lifting of components changes. Entries
+/// that cannot be parsed are ignored in any case.
 pub(crate) const FORMAT_VERSION: u32 = 6;
 
-/// Limits for getting a description: enough for a plugin that builds its schemas at run time.
+/// Limits for querying a description: enough for a plugin that builds its schemas at run time.
 const TIMEOUT: Duration = Duration::from_secs(5);
 const FUEL: u64 = 5_000_000_000;
 const MAX_BYTES: u64 = 4 << 20;
@@ -74,8 +75,8 @@ const MAX_BYTES: u64 = 4 << 20;
 pub(crate) struct InspectedComponent {
     pub digest: Sha256Digest,
     pub described: DescriptionResult,
-    /// True if another inspection would have the same result. Temporary faults and faults of this machine are not
-    /// cached.
+    /// True if another inspection would have the same result, so that the result may be cached. False for temporary
+    /// faults and faults of this machine.
     pub is_stable: bool,
 }
 
@@ -99,7 +100,7 @@ pub(crate) async fn describe_for_shipping(
     Ok(text + "\n")
 }
 
-/// Returns the description of a component: from the cache, or from the component itself. A component that recently
+/// Returns the description of a component: from the cache, or else by querying the component. A component that recently
 /// timed out is queried only if `ignore_backoff` is true.
 pub(crate) async fn inspect(
     host: &Arc<WasmHost>,
@@ -116,7 +117,7 @@ pub(crate) async fn inspect(
             is_stable: true,
         })
     };
-    // A component described before is not read into memory: only its hash is needed.
+    // A component with a cached description is not read into memory: only its hash is needed.
     let digest = digest.or_else(|| bytes.digest(location).ok());
     if let Some(cached_inspection) = digest.and_then(cached) {
         return cached_inspection;
@@ -186,7 +187,7 @@ pub(crate) async fn inspect(
     }
 }
 
-/// Returns the description of a component from the cache alone, without compiling. `None` if it was never described.
+/// Returns the cached description of a component, without compiling. `None` if no description is cached.
 pub(crate) fn inspect_cached(
     host: &WasmHost,
     bytes: &ComponentBytes,
@@ -220,7 +221,7 @@ async fn describe(
     content: Cow<'static, [u8]>,
 ) -> Result<ComponentDescription, WasmHostError> {
     let detected = family::detect(&content);
-    // Several components may wait for a compiler or for their own end; none of them should occupy memory meanwhile.
+    // Free the memory now: several components may wait for a compiler or run at the same time.
     drop(content);
     let detected = detected.map_err(|error| {
         let code =
@@ -267,7 +268,7 @@ async fn describe(
     }
 }
 
-/// Returns a definition for a component that is described by its types only.
+/// Returns the definition of a tool whose component has no description of its own.
 fn plain_definition(
     name: ToolName,
     description: String,
@@ -289,7 +290,7 @@ fn plain_definition(
     }
 }
 
-/// Returns the tools of a component's own exports.
+/// Returns the definitions of a foreign component's exported functions.
 pub(crate) fn lifted_definitions(lifted: &LiftedTools) -> Vec<ToolDefinition> {
     let tools = lifted.tools.iter().map(|tool| {
         plain_definition(
@@ -302,13 +303,13 @@ pub(crate) fn lifted_definitions(lifted: &LiftedTools) -> Vec<ToolDefinition> {
     tools.collect()
 }
 
-/// Returns the only tool of a program, named after its file.
+/// Returns the definition of the only tool of a program.
 pub(crate) fn program_definition(name: ToolName) -> ToolDefinition {
     let (description, schema) = command::definition(&name);
     plain_definition(name, description, schema, None)
 }
 
-/// Runs `describe` without any grants.
+/// Calls the plugin's export `describe`, without any grants.
 async fn query_manifest(
     host: &Arc<WasmHost>,
     bytes: &ComponentBytes,
@@ -339,7 +340,7 @@ async fn query_manifest(
     match reply {
         Ok(Ok(Some(manifest))) => Ok(manifest),
         Ok(Ok(None)) => Err(WasmHostError::Manifest(
-            "it does not describe itself".to_owned(),
+            "the component has no `describe` export".to_owned(),
             ToolErrorCode::InvalidInput,
         )),
         Ok(Err(error)) => {

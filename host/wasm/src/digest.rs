@@ -6,10 +6,10 @@ use std::io::{self, Read};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// Bytes read and hashed at a time.
+/// Number of bytes read and hashed at a time.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// A sha256; shown and stored in lower-case hex.
+/// A sha256, displayed and stored in lower-case hex.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Sha256Digest(pub [u8; 32]);
@@ -25,7 +25,7 @@ impl Sha256Digest {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// Returns the hash of everything that a reader yields, and its length.
+    /// Returns the hash of all bytes of a reader, and their number.
     pub(crate) fn of_reader(mut reader: impl Read) -> io::Result<(Self, u64)> {
         let mut hash = Sha256::new();
         let mut chunk = vec![0; CHUNK_BYTES];

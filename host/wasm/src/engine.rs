@@ -12,43 +12,43 @@ use crate::error::WasmHostError;
 /// The version of wasmtime that runs the components.
 pub const WASMTIME_VERSION: &str = env!("MIMIR_WASMTIME_VERSION");
 
-/// Stack of a guest in bytes. It reserves addresses; a call uses memory only as needed. Enough for deep but honest
-/// recursion, such as that of a parser. Engines with a depth limit of their own (CPython and QuickJS; see
-/// `bridge.wat`) reach it before this one, and raise an error that a program can catch.
+/// Stack size of a guest in bytes: enough for deep but legitimate recursion, such as that of a parser. Only addresses
+/// are reserved; a call uses memory as needed. CPython and QuickJS (see `bridge.wat`) have lower depth limits of their
+/// own, and raise an error that a program can catch.
 const GUEST_STACK: usize = 64 << 20;
 
-/// Stack of a call's fiber: the guest's, and space for the host functions that it calls.
+/// Stack size of a call's fiber in bytes: the guest's stack, and space for the host functions that the guest calls.
 const FIBER_STACK: usize = GUEST_STACK + (1 << 20);
 
 /// Maximum number of frames in a guest's backtrace.
 pub(crate) const BACKTRACE_FRAMES: usize = 20;
 
-/// Largest initial memory that is mapped as shared pages even if most of it is zeros: as much as the snapshot of
-/// CPython has. Larger initial memory is copied for each instance.
+/// Size in bytes up to which initial memory is mapped as shared pages even if most of it is zeros: the size of the
+/// CPython snapshot. Larger initial memory is copied for each instance.
 const DENSE_IMAGE: u64 = 64 << 20;
 
-/// Concurrent calls in the pool: every slot of the pipeline, as many assessments, and space for nested calls.
+/// Number of concurrent calls in the pool: every slot of the pipeline, as many assessments, and space for nested calls.
 const POOL_INSTANCES: u32 = 4 * Limits::CONCURRENT_TOTAL as u32;
 
-/// Limit for memories and tables of one component. More than any honest component needs; adapters and fused modules
-/// need up to a dozen.
+/// Limits for the memories and tables of one component: more than legitimate components need. Adapters and fused
+/// modules need up to a dozen.
 const MEMORIES_PER_COMPONENT: u32 = 8;
 const TABLES_PER_COMPONENT: u32 = 32;
 
-/// Bytes that stay mapped in a slot between calls. Without them every call ends in a `madvise` that stops the other
-/// cores: two workers do less than one. Sized to the memory that the smallest Python program changes.
+/// Bytes that stay mapped in a slot between calls: as many as the smallest Python program changes. Without them, every
+/// call ends in a `madvise` that interrupts the other cores, and two workers get less done than one.
 const MEMORY_RESIDENT: usize = 4 << 20;
 const TABLE_RESIDENT: usize = 1 << 20;
 const STACK_RESIDENT: usize = 1 << 20;
 
-/// The source of a call's memory.
+/// Memory allocation strategy for calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MemoryAllocation {
-    /// A pool of slots that were reserved once.
+    /// Memory comes from a pool of slots that was reserved once.
     Pooled,
-    /// The system, call by call.
+    /// Memory is requested from the system for each call.
     OnDemand {
-        /// The reason why there is no pool.
+        /// Reason why there is no pool.
         why: String,
     },
 }
@@ -56,14 +56,14 @@ pub enum MemoryAllocation {
 /// The addressing mode of compiled code. Code for one mode does not run on an engine with the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryAddressing {
-    /// Each memory reserves all its possible addresses, so accesses need no individual checks.
+    /// Each memory reserves its whole address range, so accesses need no individual checks.
     Reserved,
-    /// Address space is scarce: each access is checked.
+    /// Each access is checked, because address space is scarce.
     Checked,
 }
 
 impl MemoryAddressing {
-    /// Returns its spelling in the arguments of the compiler process.
+    /// Returns the mode's name in the arguments of the compiler process.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             MemoryAddressing::Reserved => "reserved",
@@ -71,7 +71,7 @@ impl MemoryAddressing {
         }
     }
 
-    /// Parses that spelling.
+    /// Parses a name returned by [`as_str`](Self::as_str).
     pub(crate) fn parse(word: &str) -> Option<Self> {
         let modes = [MemoryAddressing::Reserved, MemoryAddressing::Checked];
         modes.into_iter().find(|mode| mode.as_str() == word)
@@ -79,7 +79,7 @@ impl MemoryAddressing {
 }
 
 impl MemoryAllocation {
-    /// Returns the addressing mode of code compiled for it.
+    /// Returns the addressing mode of code compiled for this strategy.
     pub(crate) const fn addressing(&self) -> MemoryAddressing {
         match self {
             MemoryAllocation::Pooled => MemoryAddressing::Reserved,
@@ -88,7 +88,7 @@ impl MemoryAllocation {
     }
 }
 
-/// Creates an engine that only compiles, and so reserves no pool: the pool does not affect the code.
+/// Creates an engine that only compiles. It reserves no pool, because the pool does not affect the code.
 pub(crate) fn compiling_engine(addressing: MemoryAddressing) -> Result<Engine, WasmHostError> {
     let mut config = config();
     if addressing == MemoryAddressing::Checked {
@@ -97,7 +97,7 @@ pub(crate) fn compiling_engine(addressing: MemoryAddressing) -> Result<Engine, W
     Engine::new(&config).map_err(|error| WasmHostError::Engine(format!("{error:#}")))
 }
 
-/// Creates the engine: with a pool if `pooling` and if enough address space is available.
+/// Creates the engine, with a pool if `pooling` is true and enough address space is available.
 pub(crate) fn new_engine(pooling: bool) -> Result<(Engine, MemoryAllocation), WasmHostError> {
     let why = if pooling {
         let mut config = config();
@@ -126,7 +126,7 @@ fn config() -> Config {
         .async_stack_size(FIBER_STACK)
         .memory_init_cow(true)
         .memory_guaranteed_dense_image_size(DENSE_IMAGE)
-        // Backtraces of a guest cost little and are needed by its author.
+        // Backtraces cost little, and the author of a guest needs them.
         .wasm_backtrace_max_frames(std::num::NonZeroUsize::new(BACKTRACE_FRAMES));
     config
 }
@@ -134,8 +134,8 @@ fn config() -> Config {
 /// Extra address space reserved by a memory when addresses are scarce, so that it can grow without being moved.
 const GROWTH_RESERVATION: u64 = 4 << 20;
 
-/// Configures the engine for scarce address space: if a pool cannot be reserved, the usual 4 GiB per memory and its
-/// guard regions are too much as well. The code then checks each access, and is slower.
+/// Configures the engine for scarce address space: where a pool cannot be reserved, the usual 4 GiB per memory and the
+/// guard regions are too much as well. The code then checks each access, which is slower.
 fn configure_without_pool(config: &mut Config) {
     config
         .memory_reservation(0)
@@ -144,10 +144,10 @@ fn configure_without_pool(config: &mut Config) {
         .memory_reservation_for_growth(GROWTH_RESERVATION);
 }
 
-/// A module with one memory of one page, in binary.
+/// A binary module with one memory of one page.
 const SAMPLE_MODULE: &[u8] = b"\0asm\x01\0\0\0\x05\x03\x01\0\x01";
 
-/// Runs a sample: creating an engine does not prove that a guest fits in memory.
+/// Instantiates a sample module: creating an engine does not prove that a guest fits in memory.
 pub(crate) fn run_sample(engine: &Engine) -> wasmtime::Result<()> {
     let module = Module::new(engine, SAMPLE_MODULE)?;
     let mut store = Store::new(engine, ());
@@ -203,7 +203,7 @@ mod tests {
             assert_ne!(
                 key(&pooled),
                 key(&scarce),
-                "code for one is wrong for the other"
+                "code for both addressing modes has the same cache key"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! Errors of a component before it runs.
+//! Errors from loading a component, before a call runs.
 
 use mimir_core::{ToolError, ToolErrorCode};
 
@@ -15,7 +15,7 @@ pub enum WasmHostError {
         location: String,
         /// The reason.
         reason: String,
-        /// The code for the system's error.
+        /// The stable code for the system error.
         code: ToolErrorCode,
     },
     /// The file is not a component that mimir can use.
@@ -24,7 +24,7 @@ pub enum WasmHostError {
     /// The component was not compiled within its limits.
     #[error("{0}")]
     Compile(String, ToolErrorCode),
-    /// The file differs from the one whose tools were listed.
+    /// The file has changed since its tools were listed.
     #[error("{0} has changed since it was read; call it again")]
     Changed(String),
     /// The plugin's own description of its tools is not valid.

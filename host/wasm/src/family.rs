@@ -1,8 +1,8 @@
 //! Detection of a file's kind from its bytes alone, without compiling or running it.
 //!
-//! [`detect`] reads the outline of a component (its types, imports and exports; function bodies are skipped) and
-//! returns which of the three families it belongs to. Any other file gets a [`FamilyError`] with a remedy. The bytes
-//! may be hostile: counts, sizes and nesting are limited before they are followed.
+//! [`detect`] reads the outline of a component (types, imports and exports; function bodies are skipped) and returns
+//! its family. Any other file gets a [`FamilyError`] with a remedy. The bytes may be hostile: counts, sizes and nesting
+//! are checked against limits before they are used.
 //!
 //! Out of scope: engines, stores, instances.
 
@@ -27,11 +27,11 @@ use wasmparser::component_types::ComponentEntityType;
 
 use crate::lift::{self, LiftedTools};
 
-/// Largest file that is inspected, in bytes. Whole language engines are about 40 MB; above this, reading and compiling
-/// would take minutes and gigabytes.
+/// Maximum size of an inspected file in bytes. Whole language engines have about 40 MB; reading and compiling a file
+/// above the limit would take minutes and gigabytes.
 pub const MAX_FILE_BYTES: u64 = 256 * 1024 * 1024;
 
-/// The contract that this host offers: `mimir:tool` in this version.
+/// The version of the contract `mimir:tool` that this host offers.
 pub const CONTRACT: InterfaceVersion = InterfaceVersion {
     major: 1,
     minor: 0,
@@ -41,36 +41,36 @@ pub const CONTRACT: InterfaceVersion = InterfaceVersion {
 /// The calling convention of a component.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ComponentFamily {
-    /// It exports `mimir:tool/toolset` and describes its own tools.
+    /// The component exports `mimir:tool/toolset` and describes its own tools.
     Toolset {
-        /// The version of the contract that it was built for.
+        /// The version of the contract that the component was built for.
         version: InterfaceVersion,
-        /// True if it also exports `mimir:tool/assessor`.
+        /// True if the component also exports `mimir:tool/assessor`.
         assessor: bool,
     },
-    /// It exports functions with types, at least one; each of them is a tool.
+    /// The component exports at least one typed function; each of them is a tool.
     Lifted(LiftedTools),
-    /// It exports `wasi:cli/run` and nothing else that can be called: a program.
+    /// The component is a program: it exports `wasi:cli/run` and nothing else that can be called.
     Command,
 }
 
-/// The facts that a component's bytes reveal.
+/// Facts about a component that follow from its bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DetectedComponent {
-    /// Its calling convention.
+    /// Calling convention.
     pub family: ComponentFamily,
-    /// The interfaces that it imports, as written (`wasi:io/streams@0.2.6`), in the component's order. Interfaces with
+    /// Names of the imported interfaces as written (`wasi:io/streams@0.2.6`), in the component's order. Interfaces with
     /// types only are left out: they give no capability.
     pub imports: Vec<String>,
-    /// The names of its exports, as written, in the component's order.
+    /// Names of the exports as written, in the component's order.
     pub exports: Vec<String>,
 }
 
-/// Detects the kind of a file. Takes time and memory in proportion to the file's outline, never to the numbers it
-/// claims.
+/// Detects the kind of a file. Time and memory are in proportion to the size of the file's outline, whatever counts the
+/// file claims.
 ///
-/// A toolset takes precedence. A component that exports functions *and* `wasi:cli/run` is lifted, and the run export
-/// is listed as skipped: its author typed the functions.
+/// A toolset takes precedence. A component that exports typed functions *and* `wasi:cli/run` is lifted, and the run
+/// export is listed as skipped.
 pub fn detect(bytes: &[u8]) -> Result<DetectedComponent, FamilyError> {
     check_size(bytes.len() as u64)?;
     component_surface::check_header(bytes)?;

@@ -1,13 +1,13 @@
 //! The files that a guest sees: `wasi:filesystem` over mounts with protected paths.
 //!
-//! The engine's own implementation grants a whole directory or none of it. This one resolves every path itself, one
-//! component at a time on directory handles, never following a link that it has not read; it checks the canonical
-//! result against [`PathRules`], and then works on that one name in that one directory. A link swapped in meanwhile is
-//! not followed.
+//! wasmtime's own implementation grants a whole directory or none of it. This implementation resolves every path
+//! itself, one component at a time on directory handles, and never follows a link that it has not read. It checks the
+//! canonical path against [`PathRules`], and then works on that one name in that one directory handle, so a link
+//! swapped in meanwhile is not followed.
 //!
 //! Work is done on the current thread, because moving a read of a regular file to another thread costs more than the
-//! read; a guest that does nothing else still yields every few milliseconds, so that its timeout fires. Operations
-//! that can take long (`sync`) run on a thread for blocking work.
+//! read. A guest that only reads and writes files still yields every few milliseconds, so that its timeout fires.
+//! Operations that can take long (`sync`) run on a thread for blocking work.
 //!
 //! Out of scope: the choice of a call's mounts, and approval prompts.
 
@@ -59,34 +59,34 @@ use yield_timer::YieldTimer;
 
 pub(in crate::fs) use wasmtime_wasi::p2::bindings::filesystem::types::Advice;
 
-/// Maximum number of stored refusals: enough to explain a failure, however often a guest tries.
+/// Maximum number of stored refusals: enough to explain a failure.
 const MAX_REFUSALS: usize = 16;
 
-/// A directory of the host that a guest sees.
+/// A directory of the host that is mounted in a guest.
 #[derive(Debug, Clone)]
 pub struct GuestMount {
-    /// Path on the host. Its last components are those of `prefix`.
+    /// Path on the host, which ends with `prefix`.
     pub host: PathBuf,
     /// Path in the guest; `/` for the workspace root.
     pub guest: String,
-    /// Path from the workspace root, which the rules are applied to; `""` for the root.
+    /// Path relative to the workspace root, to which the rules apply; `""` for the root.
     pub prefix: String,
-    /// Read-only or writable.
+    /// Access of the guest: read-only or read-write.
     pub access: DirectoryAccess,
-    /// The protected paths in it.
+    /// Rules for protected paths.
     pub rules: PathRules,
 }
 
 /// The quota and the undo recorder of a mount.
 #[derive(Debug, Clone, Default)]
 pub struct MountTracking {
-    /// The quota for additions.
+    /// Quota for new data and entries; `None` is unlimited.
     pub quota: Option<MountQuota>,
-    /// Records changes.
+    /// Recorder of changes for `mimir undo`.
     pub undo: Option<UndoRecorder>,
 }
 
-/// An error when opening a mount.
+/// Error from opening a mount.
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
     /// The directory cannot be opened.
@@ -125,7 +125,7 @@ pub struct GuardedFs {
 }
 
 impl GuardedFs {
-    /// Opens the mounts; the guest may have `max_open` files and directories open at the same time.
+    /// Opens the mounts. The guest may have at most `max_open` files and directories open at the same time.
     pub fn open(mounts: Vec<GuestMount>, max_open: usize) -> Result<Self, MountError> {
         let tracked = mounts
             .into_iter()
@@ -169,8 +169,7 @@ impl GuardedFs {
         })
     }
 
-    /// Puts the same files under one root `/`, in which each mount is a directory, next to read-only files held in
-    /// memory by the host.
+    /// Combines the mounts, as directories, and the given read-only files, which stay in memory, under one root `/`.
     pub fn with_overlay(mut self, files: Vec<(String, Bytes)>) -> Self {
         let mounts = self
             .roots
@@ -200,12 +199,12 @@ impl GuardedFs {
         }
     }
 
-    /// Returns true if the guest was ever refused for having too many files open.
+    /// Returns true if an operation ever failed because the guest had too many files open.
     pub fn limit_hit(&self) -> bool {
         self.limit_hit
     }
 
-    /// Returns true if the guest was ever refused for having added too much to a mount.
+    /// Returns true if an operation ever failed because the quota of a mount was exceeded.
     pub fn was_quota_exceeded(&self) -> bool {
         self.roots.iter().any(|(entry, _)| match entry {
             FsEntry::Real(node) => {
@@ -248,8 +247,8 @@ impl GuardedFs {
     }
 }
 
-/// Opens the workspace root by its path, which the user chose, and from there the prefix without following links,
-/// since it depends on the content of the workspace.
+/// Opens the directory of a mount. Links in the path of the workspace root are followed, because the user chose it;
+/// links in the prefix are not, because they are part of the workspace's content.
 fn open_root(mount: &GuestMount) -> Result<sys::DirHandle, MountError> {
     let parts: Vec<&str> = mount
         .prefix
@@ -294,7 +293,7 @@ fn open_root(mount: &GuestMount) -> Result<sys::DirHandle, MountError> {
     Ok(dir)
 }
 
-/// The data that the implementation works on: the files of a store and its table of handles.
+/// View of the store data that the implementation needs: the files and the table of handles.
 pub struct FsCtxView<'a> {
     /// The files.
     pub fs: &'a mut GuardedFs,
@@ -302,7 +301,7 @@ pub struct FsCtxView<'a> {
     pub table: &'a mut ResourceTable,
 }
 
-/// Store data that has files.
+/// Store data with files.
 pub trait FsView: Send {
     /// Returns the files and the table of handles.
     fn fs(&mut self) -> FsCtxView<'_>;
@@ -348,7 +347,7 @@ impl types::Host for FsCtxView<'_> {
 }
 
 impl FsCtxView<'_> {
-    /// Finishes an operation: stores the reason of a refusal, and yields if the guest has worked for long.
+    /// Finishes an operation: stores the reason of a refusal, and yields if the guest has not yielded for a while.
     async fn finish<T>(&mut self, done: Result<T, refusal::FsFault>) -> FsResult<T> {
         self.fs.yield_timer.yield_if_due().await;
         done.map_err(|fault| self.fail(fault))

@@ -16,7 +16,7 @@ use crate::error::WasmHostError;
 use crate::linker;
 use crate::store_state::StoreState;
 
-/// Called for each compilation, for display.
+/// Callback for the start and end of each compilation, for display.
 pub type CompileObserver = Arc<dyn Fn(CompileEvent) + Send + Sync>;
 
 /// Options of a host. Unset options give no access.
@@ -28,14 +28,14 @@ pub struct HostOptions {
     pub cache_dir: Option<PathBuf>,
     /// True if memory comes from a pool.
     pub pooling: bool,
-    /// Called for each compilation.
+    /// Callback for each compilation.
     pub on_compile: Option<CompileObserver>,
     /// Compiles components; `None` is [`InProcessCompiler`], which does not limit memory.
     pub compiler: Option<Arc<dyn ComponentCompiler>>,
-    /// The limits for compiling language engines, and components that describe themselves. A call has its own in its
-    /// [`Limits`](mimir_core::Limits).
+    /// Limits for compiling outside of a call: language engines, and components to describe. A call has its own limits
+    /// in [`Limits`](mimir_core::Limits).
     pub compile_limits: CompileLimits,
-    /// Resolves the names to which a tool sends requests; `None` is the system's resolver.
+    /// DNS resolver for the requests of tools; `None` is the system's resolver.
     pub resolver: Option<Arc<dyn Resolver>>,
 }
 
@@ -57,8 +57,7 @@ impl HostOptions {
 /// Returns the cache folder, unless tools could write to it: code from there runs without a sandbox.
 fn safe_cache_folder(options: &HostOptions) -> Option<PathBuf> {
     let cache = options.cache_dir.clone()?;
-    // A missing folder is located by its nearest existing ancestor, unless its path climbs through components that do
-    // not exist either.
+    // A missing folder is located from its nearest existing ancestor, unless the missing part contains `..`.
     let real = |path: &Path| {
         let existing = path.ancestors().find(|above| above.exists())?;
         let rest = path.strip_prefix(existing).ok()?;
@@ -76,7 +75,7 @@ fn safe_cache_folder(options: &HostOptions) -> Option<PathBuf> {
     Some(cache)
 }
 
-/// Runs components. The engine is created at the first run, since listing tools does not need it.
+/// Host of all components of a process. The engine is created at the first run, because listing tools needs none.
 pub struct WasmHost {
     options: HostOptions,
     cache: ComponentCache,
@@ -101,11 +100,11 @@ impl RunningEngine {
 /// Facts about the engine, for `doctor`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineFacts {
-    /// The memory allocation, or the reason why nothing can run.
+    /// The memory allocation strategy, or the reason why no component can run.
     pub allocation: Result<MemoryAllocation, String>,
     /// Folder for compiled code.
     pub cache_dir: Option<PathBuf>,
-    /// Its state.
+    /// State of that folder.
     pub cache: CacheState,
 }
 
@@ -132,7 +131,7 @@ impl WasmHost {
         &self.options.workspace
     }
 
-    /// Returns facts for `doctor`. Creates the engine, and runs a sample on it.
+    /// Returns facts for `doctor`. Creates the engine and instantiates a sample module.
     pub fn facts(&self) -> EngineFacts {
         EngineFacts {
             allocation: self
@@ -152,12 +151,12 @@ impl WasmHost {
         self.cache.counts().snapshot()
     }
 
-    /// Returns the state and size of the cache. Reads the metadata of each of its files, and creates no engine.
+    /// Returns the state and size of the cache. Reads the metadata of each cached file, and creates no engine.
     pub fn cache_state(&self) -> CacheState {
         self.cache.state()
     }
 
-    /// Returns the engine, for measurements or for linking components of another kind. Created at the first use.
+    /// Returns the engine, for measurements or for linking components of another kind. The first use creates it.
     pub fn engine(&self) -> Result<Engine, WasmHostError> {
         Ok(self.running()?.engine.clone())
     }
@@ -176,7 +175,7 @@ impl WasmHost {
         self.options.compile_limits
     }
 
-    /// Returns the engine and the linker, created at the first use.
+    /// Returns the engine and the linker. The first use creates both.
     pub(crate) fn running(&self) -> Result<&RunningEngine, WasmHostError> {
         let running = self.running.get_or_init(|| {
             let (engine, allocation) = engine::new_engine(self.options.pooling)?;

@@ -1,8 +1,8 @@
 //! `wasi:http` for guests: each outgoing request goes through [`mimir_net`] after the call's effect gate has allowed
 //! it.
 //!
-//! This module forwards requests and converts their results for the guest. [`EffectGate`]
-//! decides which requests are allowed; nothing here extends that.
+//! This module forwards requests and converts their results for the guest. [`EffectGate`] alone decides which requests
+//! are allowed.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -34,10 +34,11 @@ use clients::{ClientLink, request_limits};
 use secret_headers::SecretHeaders;
 use upload::GuestUploadBody;
 
-/// Redirects followed for guests that do not follow them themselves, as the built-in `web_fetch` does.
+/// Maximum number of redirects followed for guests that do not follow redirects themselves.
 const MAX_REDIRECTS: usize = 5;
 
-/// Maximum compression ratio of a body. Text compresses to a tenth at best, hostile data to a thousandth.
+/// Maximum compression ratio of a body. Text usually compresses to a tenth at best, a decompression bomb to a
+/// thousandth.
 const MAX_COMPRESSION_RATIO: u64 = 100;
 
 /// The network access of one call.
@@ -53,7 +54,7 @@ struct NetworkTransport {
     failure: RequestFailure,
 }
 
-/// The result of the last request, with the host's message: the guest gets a code.
+/// The result of the last request. It holds the host's message, because the guest gets only a code.
 #[derive(Clone, Default)]
 struct RequestFailure(Arc<Mutex<LastRequest>>);
 
@@ -62,18 +63,18 @@ enum LastRequest {
     /// No request was sent.
     #[default]
     None,
-    /// It has a response.
+    /// The request got a response.
     Answered,
     Failed(ToolError),
 }
 
 impl RequestFailure {
-    /// Clears the failure after a successful request: an earlier failure is not the cause of a later error.
+    /// Clears the failure after a successful request, so that it is not taken for the cause of a later error.
     fn clear(&self) {
         *self.0.lock() = LastRequest::Answered;
     }
 
-    /// Stores the cause and converts it for the guest.
+    /// Stores the error and returns the code for the guest. `time` is the configured time limit.
     fn record(&self, error: Error, time: Duration) -> Code {
         let code = error_codes::wasi_code(&error);
         let cause = request_error(error, time);
@@ -82,7 +83,8 @@ impl RequestFailure {
     }
 }
 
-/// Returns the failure for the user, for a request with this time limit from the settings.
+/// Converts a request error for the user, and names the config key if a configured limit was exceeded. `time` is the
+/// configured time limit.
 fn request_error(error: Error, time: Duration) -> ToolError {
     let setting = setting(&error, time);
     let mut cause = ToolError::from(error);
@@ -92,10 +94,10 @@ fn request_error(error: Error, time: Duration) -> ToolError {
     cause
 }
 
-/// Returns the setting that defines a limit, as named in messages.
+/// Returns the config key of the exceeded limit, if the error is due to a configured limit.
 fn setting(error: &Error, time: Duration) -> Option<&'static str> {
     match error {
-        // A shorter time was set by the tool itself, or by its caller.
+        // With any other time, the tool itself or its caller has set the limit.
         Error::Timeout { after, .. } if *after == time => Some("limits.httpTimeMs"),
         Error::TooLarge {
             part: OversizedPart::RequestBody | OversizedPart::ResponseBody,
@@ -133,7 +135,7 @@ impl GuestNetwork {
         effects.flat_map(EffectGate::placeholders)
     }
 
-    /// Performs a whole exchange, for a guest that does not use `wasi:http`.
+    /// Performs a request including its redirects, for a guest that does not use `wasi:http`.
     pub(crate) async fn fetch(
         &self,
         request: http::Request<Bytes>,
@@ -158,8 +160,8 @@ impl GuestNetwork {
         }
     }
 
-    /// Returns true if the call has received a response that may take longer than the tool is willing to wait: then
-    /// the tool may report a timeout of its own.
+    /// Returns true if the last request got a response. Only then is a timeout reported by the tool credible: it may
+    /// have waited for the rest of the response.
     pub(crate) fn was_answered(&self) -> bool {
         self.0.as_ref().is_some_and(|transport| {
             let last = transport.failure.0.lock();
@@ -172,7 +174,7 @@ type ConnectionDriver = Box<dyn Future<Output = Result<(), Code>> + Send>;
 type SentRequest = (http::Response<WasiBody>, ConnectionDriver);
 
 impl WasiHttpHooks for GuestNetwork {
-    /// The client sets it from the real target of the request.
+    /// Returns false: the client sets the header from the real target of the request.
     fn set_host_header(&mut self) -> bool {
         false
     }
@@ -216,7 +218,7 @@ impl NetworkTransport {
         response::guest_response(&self, limits, link, &method, response).await
     }
 
-    /// Returns a client that calls the effect gate of the call for each request.
+    /// Returns a client that passes each request to the effect gate of the call.
     fn client(
         &self,
         uri: &http::Uri,
@@ -242,7 +244,7 @@ impl NetworkTransport {
         (client, link)
     }
 
-    /// Performs a whole exchange, with its redirects, each checked like the first request.
+    /// Performs a request and its redirects, each of which is checked like the first request.
     async fn fetch(&self, request: http::Request<Bytes>) -> Result<FetchedResponse, Error> {
         let (method, url) = (request.method().clone(), request.uri().to_string());
         let mut secrets = self.effects.upload_scanner();
@@ -296,7 +298,7 @@ impl RequestAuthorizer for GuestEffectGate {
             if let Some(secrets) = &self.secrets {
                 secrets.reveal(&self.effects, request.target)?;
             }
-            // An approval may have taken an hour.
+            // Permissions may have changed while the request waited for approval.
             self.link.update_access(&self.effects);
             Ok(match permission {
                 EgressPermission::Listed => RequestPermit::Listed,
@@ -305,7 +307,7 @@ impl RequestAuthorizer for GuestEffectGate {
         })
     }
 
-    /// Has the effect gate of the call explain the refusal, and records it.
+    /// Replaces the error of a blocked request with the effect gate's explanation, and records other refusals.
     fn explain_refusal<'a>(
         &'a self,
         target: &'a RequestTarget,

@@ -1,13 +1,13 @@
 //! WebAssembly components as tools: discovered, described, compiled once, and run in a fresh, limited sandbox per
 //! call.
 //!
-//! [`Toolbox`] finds components and creates [`mimir_core::Tool`]s from them; a call arrives through the
-//! [`Backend`](mimir_core::Backend) interface with its permissions decided, gets its own store and instance, and runs
-//! within its [`mimir_core::Limits`].
+//! [`Toolbox`] finds components and creates [`mimir_core::Tool`]s from them. A call arrives through the
+//! [`Backend`](mimir_core::Backend) interface after the policy has decided its permissions, gets its own store and
+//! instance, and runs within its [`mimir_core::Limits`].
 //!
-//! A component's network requests go through [`mimir_net`], after the effect gate of its call has allowed them.
+//! A component's network requests go through [`mimir_net`], after the effect gate of the call has allowed them.
 //!
-//! Out of scope: permissions of callers, approval prompts, output.
+//! Out of scope: permissions of callers, approval prompts, the display of results.
 
 mod backend;
 mod backoff;

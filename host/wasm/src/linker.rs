@@ -1,5 +1,5 @@
-//! Everything that a component may import. Imports that a call was not granted are linked all the same, and return a
-//! refusal: a plugin never fails to load for lack of a grant.
+//! Linker with everything that a component may import. Imports that a call was not granted are linked as well and
+//! refuse at run time, so a plugin never fails to load for lack of a grant.
 
 use wasmtime::Engine;
 use wasmtime::component::{HasSelf, Linker};
@@ -14,7 +14,7 @@ use crate::http;
 use crate::imports::config;
 use crate::store_state::StoreState;
 
-/// Creates the linker that all components share.
+/// Creates the linker shared by all components.
 pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<StoreState>> {
     let mut linker = Linker::new(engine);
     let l = &mut linker;
@@ -49,7 +49,7 @@ pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<StoreState>> {
     sockets::udp_create_socket::add_to_linker::<_, WasiSockets>(l, StoreState::sockets)?;
     sockets::ip_name_lookup::add_to_linker::<_, WasiSockets>(l, StoreState::sockets)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(l)?;
-    // wasmtime's own implementation finds no code in the error that ends the body of a response.
+    // wasmtime's own implementation does not recognize the errors that end a response body.
     l.allow_shadowing(true);
     l.instance(http::TYPES)?
         .func_wrap("http-error-code", http::error_code)?;

@@ -1,5 +1,5 @@
-//! stdout and stderr of a guest. They accept everything at once and store a limited part of it, so that a guest can
-//! neither fill memory with them nor wait for them.
+//! stdout and stderr of a guest. Both accept all data at once and store a limited part of it, so that a guest's output
+//! can neither fill memory nor block the guest.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use mimir_core::call::LogLevel;
 
 use crate::call_log::CallLog;
 
-/// Bytes accepted at a time.
+/// Number of bytes accepted at a time.
 const CHUNK: usize = 64 << 10;
 
 /// A destination for a guest's output.
 pub(crate) trait OutputTarget: Clone + Send + Sync + Unpin + 'static {
-    /// Takes all of `bytes`, however much of them is stored.
+    /// Accepts all of `bytes`; the target may store only a part of them.
     fn take(&self, bytes: &[u8]);
 }
 
-/// An output stream into a [`OutputTarget`].
+/// An output stream that writes to an [`OutputTarget`].
 #[derive(Clone)]
 pub(crate) struct OutputPipe<T>(pub(crate) T);
 
@@ -87,7 +87,7 @@ impl<T: OutputTarget> AsyncWrite for OutputPipe<T> {
     }
 }
 
-/// stdout or stderr of a guest, split into log lines. Never full: excess data is dropped.
+/// stdout or stderr of a guest, split into log lines. Excess data is dropped.
 #[derive(Clone)]
 pub(crate) struct LogLines {
     logs: CallLog,
@@ -112,7 +112,7 @@ impl LogLines {
         }
     }
 
-    /// Passes on a last line without a line end.
+    /// Logs the last line if it has no line end.
     pub(crate) fn flush(&self) {
         let mut unfinished = self.unfinished.lock();
         if !unfinished.is_empty() {
@@ -135,7 +135,7 @@ impl OutputTarget for LogLines {
                 Some(text) => (text, true),
                 None => (line, false),
             };
-            // A line without an end is stored only as far as it will be shown.
+            // An incomplete line is stored only up to the length that is logged.
             let room = max_bytes.saturating_sub(unfinished.len());
             unfinished.extend_from_slice(&text[..text.len().min(room)]);
             if is_complete {
@@ -149,7 +149,7 @@ impl OutputTarget for LogLines {
     }
 }
 
-/// stdout of a command, whose text is the result. Accepts everything and stores up to a limit.
+/// stdout of a command, which is the result of the call. Stores up to a limit and drops the rest.
 #[derive(Clone)]
 pub(crate) struct StdoutCapture {
     captured: Arc<Mutex<Vec<u8>>>,
@@ -166,7 +166,7 @@ impl StdoutCapture {
         }
     }
 
-    /// Returns the stored output, and true if it is incomplete.
+    /// Takes the stored output. The flag is true if output was dropped.
     pub(crate) fn finish(&self) -> (Vec<u8>, bool) {
         let captured = std::mem::take(&mut *self.captured.lock());
         (captured, self.truncated.load(Ordering::Relaxed))

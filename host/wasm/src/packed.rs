@@ -1,5 +1,5 @@
-//! The bytes of a component in the executable. They are compressed, since they are needed only once per machine: what
-//! is compiled from them is cached.
+//! Components embedded in the executable. They are compressed, because they are usually needed only once per machine:
+//! the compiled code is cached.
 
 use std::borrow::Cow;
 use std::io::Read as _;
@@ -11,13 +11,13 @@ use crate::error::WasmHostError;
 pub enum PackedComponent {
     /// The component, compressed with zlib.
     Deflated(&'static [u8]),
-    /// A module compressed with xz, and the parts of the component before and after it.
+    /// A module compressed with xz, and the uncompressed parts of the component before and after the module.
     Around {
-        /// The part before it.
+        /// The part before the module.
         before: &'static [u8],
-        /// The module.
+        /// The compressed module.
         module: &'static [u8],
-        /// The part after it.
+        /// The part after the module.
         after: &'static [u8],
     },
 }
@@ -27,7 +27,7 @@ impl PackedComponent {
     ///
     /// # Errors
     ///
-    /// The bytes are not those that the build wrote.
+    /// Fails if the bytes cannot be decompressed, which means that the executable is damaged.
     pub fn unpack(&self) -> Result<Cow<'static, [u8]>, WasmHostError> {
         let unpacked = match self {
             PackedComponent::Deflated(bytes) => inflate(bytes).map_err(|error| error.to_string()),
@@ -38,7 +38,9 @@ impl PackedComponent {
             } => unpack_xz(before, module, after).map_err(|error| error.to_string()),
         };
         unpacked.map(Cow::Owned).map_err(|error| {
-            WasmHostError::Engine(format!("its bytes cannot be decompressed: {error}"))
+            WasmHostError::Engine(format!(
+                "a built-in component cannot be decompressed: {error}"
+            ))
         })
     }
 }

@@ -1,4 +1,4 @@
-//! A single component: the location of its bytes, its description, and its code once it is called.
+//! A single component: the location of the bytes, the kind, and the code after the first call.
 
 use std::io::{self, ErrorKind, Read as _};
 use std::path::PathBuf;
@@ -33,22 +33,22 @@ pub(crate) enum ComponentBytes {
 pub(crate) struct WasmPlugin {
     pub(crate) host: Arc<WasmHost>,
     pub(crate) bytes: ComponentBytes,
-    /// The location to display: a path, or the name of a built-in component.
+    /// Display location: a path, or the name of a built-in component.
     pub(crate) location: String,
     pub(crate) digest: Sha256Digest,
     pub(crate) kind: ComponentKind,
-    /// Special treatment of a built-in plugin.
+    /// Special rights and duties of a built-in plugin.
     pub(crate) traits: BuiltinTraits,
-    /// The connections of its tools.
+    /// HTTP clients of the plugin's tools.
     pub(crate) clients: Arc<HttpClients>,
     code: OnceCell<Arc<PreparedComponent>>,
 }
 
-/// Maximum size of a component's file. Language engines reach 40 MB.
+/// Maximum size of a component file in bytes. Language engines reach 40 MB.
 pub(crate) const MAX_FILE_SIZE: u64 = 256 << 20;
 
 impl ComponentBytes {
-    /// Reads the component. The hashed bytes are the bytes that run.
+    /// Reads the component. Hash and compile the returned bytes, so that the hashed bytes are the ones that run.
     pub(crate) fn read(
         &self,
         location: &str,
@@ -122,7 +122,7 @@ impl WasmPlugin {
         self.code.get()
     }
 
-    /// Returns the code, ready to be instantiated: compiled within these limits if it is not in the cache.
+    /// Returns the code, ready to be instantiated. Code that is not in the cache is compiled within these limits.
     pub(crate) async fn load(
         self: &Arc<Self>,
         limits: CompileLimits,
@@ -130,7 +130,7 @@ impl WasmPlugin {
         if let Some(callee) = self.code.get() {
             return Ok(callee);
         }
-        // The file is hashed even if its code is in the cache: the file that runs must be the one that was granted.
+        // The file is hashed even if its code is cached: grants apply to the file that was described.
         self.check_digest()?;
         let request = CompileRequest {
             digest: self.digest,

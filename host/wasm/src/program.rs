@@ -1,9 +1,8 @@
-//! Programs: whole programs in a language, run by an engine that is a component. Python and bash.
+//! Programs in Python and bash, each run by a language engine that is a component.
 //!
-//! An engine is a process to its program: arguments, environment, stdin, stdout and an exit code. Its root is an
-//! overlay of files held by the host (the program, the language's library), in which `/workspace` and `/tmp` are
-//! directories of the host behind the same guard as a plugin's files. Each program has a fresh instance, unless it
-//! belongs to a session.
+//! A program has the interface of a process: arguments, environment, stdin, stdout and an exit code. Its root is an
+//! overlay of files in memory (the code, the standard library), in which `/workspace` and `/tmp` are directories of the
+//! host, guarded like a plugin's files. Each program runs in a fresh instance, unless it belongs to a session.
 //!
 //! Out of scope: permission to run the code.
 
@@ -49,27 +48,27 @@ use temporary_folder::TemporaryFolder;
 /// Path of the workspace in programs.
 pub const WORKSPACE: &str = "/workspace";
 
-/// Path for temporary files: a folder that is created for the call and removed after it.
+/// Path of the temporary folder in programs, which is created for a call and removed after it.
 pub(crate) const TEMPORARY: &str = "/tmp";
 
-/// The parts of an engine that a program embeds.
+/// The parts of a language engine, which an executable embeds.
 #[derive(Debug, Clone, Copy)]
 pub struct ProgramParts {
-    /// Its display name.
+    /// Display name of the engine.
     pub name: &'static str,
     /// The component.
     pub component: PackedComponent,
     /// sha256 of the component, uncompressed.
     pub sha256: [u8; 32],
-    /// Files that every program sees, by path from `/`.
+    /// Files that every program sees, by path relative to `/`.
     pub files: &'static [(&'static str, &'static [u8])],
-    /// The name of the file that contains the code.
+    /// Path of the file with the code of a program, relative to `/`.
     pub main: &'static str,
     /// argv before the program's own arguments.
     pub argv: &'static [&'static str],
-    /// Added to `argv` for a program that may import modules of the workspace.
+    /// Words added to `argv` for a program that may import modules of the workspace.
     pub imports: &'static [&'static str],
-    /// True if its requests are encoded as CPython does, false if they are JSON.
+    /// True if requests to the host are encoded as CPython records, false if they are JSON.
     pub records: bool,
 }
 
@@ -78,27 +77,27 @@ pub struct ProgramParts {
 pub struct ProgramRequest {
     /// The code.
     pub code: String,
-    /// Its arguments.
+    /// Arguments.
     pub arguments: Vec<String>,
-    /// Its environment.
+    /// Environment variables.
     pub environment: Vec<(String, String)>,
-    /// Its stdin.
+    /// Data for stdin.
     pub stdin: Vec<u8>,
-    /// Its initial working directory, from the root of the workspace; `None` for the root.
+    /// Initial working directory, relative to the workspace root; `None` is the root.
     pub directory: Option<String>,
-    /// Additional files that it sees besides those of its engine, by path from `/`.
+    /// Files in addition to those of the engine, by path relative to `/`.
     pub files: Vec<(String, Bytes)>,
-    /// Its time limit; the call's own limit applies as well.
+    /// Time limit; the limit of the call applies as well.
     pub timeout: Option<Duration>,
-    /// True if it may import modules of the workspace. A tool may not: it has permissions that the author of a file
-    /// there does not have.
+    /// True if the program may import modules of the workspace. False for tools: a tool may have been granted more than
+    /// the author of a file in the workspace should get.
     pub imports: bool,
-    /// The copies for `mimir undo` that its changes in the workspace need.
+    /// The copies for `mimir undo` that changes in the workspace need.
     pub undo: UndoCopies,
 }
 
 impl ProgramRequest {
-    /// Returns the path of its working directory.
+    /// Returns the path of the working directory in the guest.
     fn working_directory(&self) -> String {
         let directory = self.directory.as_deref().unwrap_or_default();
         match directory.trim_matches('/') {
@@ -111,11 +110,11 @@ impl ProgramRequest {
 /// The outcome of a program.
 #[derive(Debug)]
 pub struct ProgramOutcome {
-    /// Its result. The details of a stopped program contain its output so far under `output`.
+    /// The output, or an error. If the program was stopped, the error details contain its output so far under `output`.
     pub result: Result<CommandOutput, ToolError>,
-    /// The value that it returned in addition to its streams, if any.
+    /// The value that the program returned in addition to its streams, if any.
     pub returned: Option<Value>,
-    /// The resources that it used.
+    /// The resources that the program used.
     pub usage: ResourceUsage,
 }
 
@@ -129,15 +128,15 @@ impl From<ToolError> for ProgramOutcome {
     }
 }
 
-/// The detail of a stopped program that contains its output.
+/// Key of the output so far in the error details of a stopped program.
 const OUTPUT_DETAIL: &str = "output";
 
-/// An engine for the programs of one language. Prepared when the first one runs, and cached.
+/// An engine for the programs of one language. It is prepared when the first program runs, and cached.
 pub struct ProgramEngine {
     host: Arc<WasmHost>,
     parts: ProgramParts,
     ready: OnceCell<ReadyProgram>,
-    /// The engine that runs Python for the programs of this one.
+    /// The engine that runs Python for programs of this engine.
     python: Option<Arc<ProgramEngine>>,
     sessions: program_session::ProgramSessions,
 }
@@ -149,7 +148,7 @@ struct ReadyProgram {
 }
 
 impl ProgramEngine {
-    /// Creates an engine; nothing is initialized yet. Its programs may call `python`.
+    /// Creates an engine; nothing is initialized yet. Its programs can run Python with the engine `python`.
     pub fn new(host: Arc<WasmHost>, parts: ProgramParts, python: Option<Arc<Self>>) -> Arc<Self> {
         Arc::new(Self {
             host,
@@ -160,17 +159,17 @@ impl ProgramEngine {
         })
     }
 
-    /// Prepares the engine, so that the first call does not have to wait.
+    /// Prepares the engine in advance, so that the first call does not have to wait.
     pub async fn prepare(&self) -> Result<(), WasmHostError> {
         self.ready().await.map(|_| ())
     }
 
-    /// Returns true if it is ready.
+    /// Returns true if the engine is prepared.
     pub(crate) fn is_ready(&self) -> bool {
         self.ready.get().is_some()
     }
 
-    /// Returns its host.
+    /// Returns the host of the engine.
     pub fn host(&self) -> &Arc<WasmHost> {
         &self.host
     }
@@ -208,7 +207,7 @@ impl ProgramEngine {
         Ok(Box::pin(self.ready()).await?)
     }
 
-    /// Runs a program to its end or to one of its limits.
+    /// Runs a program until it ends or reaches a limit.
     pub async fn run(
         &self,
         call: &Approved,
@@ -231,7 +230,7 @@ impl ProgramEngine {
         let timeout = program.timeout;
         let sink = ProgramOutput::new(Arc::clone(call.observer()), &limits);
         let tmp = TemporaryFolder::new()?;
-        // Dropped after the store, in which the program can still change files.
+        // Dropped after the store, because the program can change files until then.
         let (tracking, scope) = backend::record_call(&self.host, call, program.undo);
         let program_host = ProgramHost::for_call(call, &self.host, &state.0);
         let guest =
@@ -267,7 +266,7 @@ impl ProgramEngine {
         })
     }
 
-    /// Returns the start options of a program with the access of a call: to the granted part of the workspace, to a
+    /// Returns the store options of a program with the access of a call: to the granted part of the workspace, to a
     /// temporary folder, and to the host.
     fn call_options(
         &self,
@@ -297,7 +296,7 @@ impl ProgramEngine {
         })
     }
 
-    /// Returns the start options of a program without access to the host.
+    /// Returns the store options of a program without access to the host.
     fn store_options(
         &self,
         fs: GuardedFs,
@@ -335,7 +334,7 @@ impl ProgramEngine {
     }
 }
 
-/// Reports on stderr that writing to the workspace has failed, and why.
+/// Writes a message to stderr if the workspace quota was exceeded.
 pub(crate) fn report_quota(tracking: &MountTracking, sink: &ProgramOutput) {
     let Some(quota) = tracking.quota.as_ref().filter(|quota| quota.was_full()) else {
         return;
@@ -348,8 +347,8 @@ pub(crate) fn report_quota(tracking: &MountTracking, sink: &ProgramOutput) {
     sink.stream(CommandStream::Stderr).take(message.as_bytes());
 }
 
-/// Names the files that a program made or changed and that agents or build tools obey, in its outcome and in the audit
-/// log.
+/// Adds a note to the result, and an entry to the audit log, if a program created or changed files that agents or build
+/// tools load by themselves.
 pub(crate) fn report_obeyed_files(
     call: &Approved,
     result: Result<CommandOutput, ToolError>,
@@ -378,7 +377,7 @@ pub(crate) fn report_obeyed_files(
     }
 }
 
-/// Reports on stderr that a file was not changed, and why.
+/// Writes a message to stderr if a file was not changed because the change could not be recorded.
 fn report_not_recorded(guest: &mut StoreState, sink: &ProgramOutput) {
     if let Some(why) = guest.fs.take_not_recorded() {
         let message = format!("mimir: {}\n", text::visible(&why));
@@ -427,13 +426,13 @@ pub(crate) fn with_output(error: ToolError, sink: &ProgramOutput) -> ToolError {
 }
 
 impl ProgramParts {
-    /// Returns the name of the engine's code in the cache.
+    /// Returns the digest under which the engine's code is cached.
     fn digest(&self) -> Sha256Digest {
         Sha256Digest::of_bytes(format!("program {}", Sha256Digest(self.sha256)).as_bytes())
     }
 }
 
-/// Links the engine.
+/// Links an engine and finds its export `run`.
 fn prepare_engine(
     host: &WasmHost,
     parts: &ProgramParts,

@@ -1,9 +1,9 @@
-//! Scripts: code in the form of text that runs on an engine which is itself a component.
+//! Scripts: source code that runs on an engine, which is itself a component.
 //!
-//! One engine serves all scripts of its language, and each call has a fresh instance of it, in a state that was
-//! computed once: see `snapshot`. The engine never waits. When a script has nothing left to compute, it returns its
-//! requests (a file, a command, an HTTP request), and is resumed with each result as it arrives, so that concurrent
-//! requests run concurrently. Every request passes the same policy checks as the imports of a plugin.
+//! One engine serves all scripts of a language. Each call has a fresh instance of the engine, in a state that was
+//! computed once: see `snapshot`. The engine never waits. When a script cannot continue without results, it returns its
+//! requests (a file, a command, an HTTP request) and is resumed with each result as it arrives, so requests run
+//! concurrently. The policy checks every request, as it does for the imports of a plugin.
 //!
 //! Out of scope: the languages, the files of scripts, and the permissions of a tool.
 
@@ -55,20 +55,20 @@ use script_protocol::{ScriptError, ScriptRequest, ScriptRequestKind, ScriptResul
 use snapshot::WarmEngine;
 use timers::TimerQueue;
 
-/// The parts of an engine that a program embeds.
+/// The parts of a script engine, which an executable embeds.
 #[derive(Debug, Clone, Copy)]
 pub struct EngineParts {
-    /// Its display name.
+    /// Display name of the engine.
     pub name: &'static str,
     /// The linked component.
     pub component: PackedComponent,
     /// The sha256 of the component, uncompressed.
     pub sha256: [u8; 32],
-    /// The code to run once, before the initial state of calls is saved.
+    /// Code that runs once, before the initial state of calls is saved.
     pub prelude: &'static str,
 }
 
-/// An engine for one language. Prepared when the first script runs, and cached.
+/// A script engine for one language. It is prepared when the first script runs, and cached.
 pub struct ScriptEngine {
     host: Arc<WasmHost>,
     parts: EngineParts,
@@ -76,17 +76,17 @@ pub struct ScriptEngine {
     ready: OnceCell<Arc<WarmEngine>>,
 }
 
-/// The state of a script between calls: connections.
+/// The state of a script between calls: HTTP connections.
 #[derive(Default)]
 pub struct ScriptState(pub(crate) Arc<HttpClients>);
 
-/// The detail of a failure that contains the stack, as written by the engine.
+/// Key of the engine's stack trace in the details of a failure.
 pub const STACK: &str = "stack";
 
-/// Maximum number of concurrent requests of one script, the same as for calls of one plugin. More wait for their turn.
+/// Maximum number of concurrent requests of one script, the same as for calls of one plugin. Further requests wait.
 const MAX_CONCURRENT_REQUESTS: usize = 8;
 
-/// Maximum number of stored request failures, for finding the cause of a script's failure.
+/// Maximum number of request failures stored to find the cause of a script's failure.
 const MAX_FAILURES: usize = 64;
 
 impl ScriptEngine {
@@ -124,12 +124,12 @@ impl ScriptEngine {
         Ok(Box::pin(self.ready()).await?)
     }
 
-    /// Returns its host.
+    /// Returns the host of the engine.
     pub fn host(&self) -> &Arc<WasmHost> {
         &self.host
     }
 
-    /// Runs a call of a script to its end or to one of its limits.
+    /// Runs a call of a script until it ends or reaches a limit.
     pub fn run<'a>(
         &'a self,
         call: &'a Approved,
@@ -149,7 +149,7 @@ impl ScriptEngine {
         state: &ScriptState,
     ) -> Result<RawResult, ToolError> {
         let ready = self.ready_for(call).await?;
-        // Dropped after the store, in which the script can still change files.
+        // Dropped after the store, because the script can change files until then.
         let (tracking, scope) = backend::record_call(&self.host, call, UndoCopies::Optional);
         let (mut store, effects) = open_store(&self.host, ready, call, state, &tracking)?;
         store.data_mut().compiler = Some(self.compiler);
@@ -162,9 +162,8 @@ impl ScriptEngine {
         backend::finish_recording(call, scope, raw).await
     }
 
-    /// Runs a script that is a whole program: its console is its stdout and stderr, and the number returned by
-    /// `execute` is its exit code. An uncaught error is written to stderr, with its frames in `loaded` and in files
-    /// loaded later.
+    /// Runs a script as a program: the console is stdout and stderr, and the number returned by `execute` is the exit
+    /// code. An uncaught error is written to stderr, with its stack frames in `loaded` and in files loaded later.
     pub async fn run_program(
         &self,
         call: &Approved,
@@ -240,7 +239,7 @@ impl ScriptEngine {
     }
 }
 
-/// Creates a store for a call with the access that it was granted.
+/// Creates a store with the access granted to a call.
 fn open_store(
     host: &Arc<WasmHost>,
     ready: &WarmEngine,
@@ -267,7 +266,7 @@ fn open_store(
     Ok((ready.store(start)?, effects))
 }
 
-/// Returns the arguments and the context of a call, in the form that scripts of any language get.
+/// Returns the arguments and the context of a call as JSON for scripts, in the same form for all languages.
 pub fn call_input(call: &Approved, arguments: &Value) -> Value {
     let context = call.context();
     let id = context.conversation_id.as_ref();
@@ -299,10 +298,10 @@ fn random_seed() -> [u32; 2] {
     [number as u32, (number >> 32) as u32]
 }
 
-/// Requests that wait for their turn.
+/// Requests that are not running yet.
 #[derive(Default)]
 struct PendingRequests {
-    /// Their numbers, and the bytes that the host holds for each, including cancelled ones.
+    /// Numbers of the requests, and the bytes that the host holds for each; includes cancelled requests.
     order: VecDeque<(u32, u64)>,
     kinds: HashMap<u32, ScriptRequestKind>,
 }
@@ -348,12 +347,12 @@ async fn run_turns(
                 return Ok((script_output(outcome, &failures, limits), false));
             }
             ScriptTurn::Requests(requests) => {
-                // Approximate share of a request in the text that contained it.
+                // Approximate size of one request in the text with all of them.
                 let share = text.len().checked_div(requests.len()).unwrap_or_default();
                 let cost = (size_of::<(u32, u64, u32, ScriptRequestKind)>() + share) as u64;
                 for ScriptRequest { id, kind } in requests {
                     match kind {
-                        // Timers cost little, and must not delay other requests.
+                        // Timers cost little, and must not take the slots of other requests.
                         ScriptRequestKind::Sleep { millis } => {
                             if let Err(error) = timers.add(id, script_effects::millis(millis)) {
                                 return Ok((Err(error), false));

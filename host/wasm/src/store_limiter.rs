@@ -1,11 +1,11 @@
-//! Accounting of a call's resources, over all its memories, tables and instances.
+//! Accounting of a call's resources, summed over all memories, tables and instances.
 
 use wasmtime::{ResourceLimiter, Result};
 
 use mimir_core::Limits;
 
-/// Limits the memory of one call. An allocation beyond a limit is refused to the guest, which usually traps then; the
-/// limit is stored, so that the caller learns the cause.
+/// Limits the memory of one call. An allocation beyond a limit is refused, after which the guest usually traps; the
+/// limit is stored, so that the error can name the cause.
 pub(crate) struct StoreLimiter {
     memory: u64,
     max_memory: u64,
@@ -16,7 +16,7 @@ pub(crate) struct StoreLimiter {
     limit: Option<&'static str>,
 }
 
-/// Maximum number of memories and tables of one call, whatever their size. Each takes a slot of the pool.
+/// Maximum numbers of memories and tables of one call, whatever their size. Each takes a slot of the pool.
 const MAX_MEMORIES: usize = 32;
 const MAX_TABLES: usize = 128;
 
@@ -38,7 +38,7 @@ impl StoreLimiter {
         self.peak
     }
 
-    /// Returns the limit that was hit, in the spelling of the settings.
+    /// Returns the config key of the limit that was hit last, if any.
     pub(crate) fn limit_hit(&self) -> Option<&'static str> {
         self.limit
     }
@@ -65,8 +65,7 @@ impl ResourceLimiter for StoreLimiter {
     }
 
     fn memory_grow_failed(&mut self, _: wasmtime::Error) -> Result<()> {
-        // Nothing was allocated, although it was counted above. The sum may now be too high, which only tightens the
-        // limit.
+        // The failed allocation was counted above. The sum may now be too high, which only tightens the limit.
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! State of one call's store: everything that the guest can reach.
+//! Store data of one call: everything that the guest can reach.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,14 +25,14 @@ use crate::program::{ProgramHost, ProgramOutput};
 use crate::script::{LoadedCode, ScriptCompiler};
 use crate::store_limiter::StoreLimiter;
 
-/// Maximum number of handles of all kinds in one call: files, streams, pollables. Far more than an honest guest has,
-/// far less than would burden the host.
+/// Maximum number of handles of all kinds in one call (files, streams, pollables): far more than a legitimate guest
+/// has, far less than would burden the host.
 const MAX_HANDLES: usize = 10_000;
 
-/// Maximum number of progress reports passed on from one call; a client redraws at each.
+/// Maximum number of progress reports passed on from one call. A client redraws at each report.
 const MAX_PROGRESS_REPORTS: u32 = 10_000;
 
-/// The state of one call's store.
+/// The store data of one call.
 pub(crate) struct StoreState {
     wasi: WasiCtx,
     http: WasiHttpCtx,
@@ -44,9 +44,9 @@ pub(crate) struct StoreState {
     pub(crate) observer: Arc<dyn CallObserver>,
     pub(crate) nested: Option<NestedCaller>,
     pub(crate) commands: Option<EffectGate>,
-    /// Its access to the language model, if granted.
+    /// Access to the language model, if granted.
     pub(crate) model: Option<EffectGate>,
-    /// Its plugin's storage between calls.
+    /// The plugin's storage between calls.
     pub(crate) storage: Option<PluginStorage>,
     /// The values of `wasi:config/store`.
     pub(crate) config: Vec<(String, String)>,
@@ -54,11 +54,11 @@ pub(crate) struct StoreState {
     last_failure: Option<ToolError>,
     /// Number of progress reports that may still be passed on.
     pub(crate) progress_reports_left: u32,
-    /// The setting that limits the data that the guest passes at once.
+    /// Config key of the limit for data that the guest passes at once.
     pub(crate) transfer_setting: &'static str,
-    /// Maximum size of its result in bytes.
+    /// Maximum size of the result in bytes.
     pub(crate) max_output: usize,
-    /// Time of its last yield in a host call.
+    /// Time of the last yield in a host call.
     pub(crate) last_yield: Instant,
     stdout: Option<LogLines>,
     stderr: LogLines,
@@ -68,31 +68,31 @@ pub(crate) struct StoreState {
     pub(crate) console: Option<ProgramOutput>,
     /// Compiler for code that a JavaScript program loads while it runs.
     pub(crate) compiler: Option<ScriptCompiler>,
-    /// The code that such a program has loaded.
+    /// The code that a JavaScript program has loaded.
     pub(crate) loaded: Vec<LoadedCode>,
     /// A hash in progress.
     pub(crate) hash: Option<ring::digest::Context>,
 }
 
-/// Options for starting a guest.
+/// Options of a store: the guest's access, limits and input.
 pub(crate) struct StoreOptions {
-    /// The files that it can reach.
+    /// The files that the guest can reach.
     pub fs: GuardedFs,
-    /// Its limits.
+    /// The limits of the call.
     pub limits: Limits,
     /// The observer of the call.
     pub observer: Arc<dyn CallObserver>,
-    /// Its access to other tools.
+    /// Access to other tools.
     pub nested: Option<NestedCaller>,
-    /// Its access to the network.
+    /// Access to the network.
     pub network: GuestNetwork,
-    /// Its access to commands.
+    /// Access to commands.
     pub commands: Option<EffectGate>,
-    /// Its access to the language model.
+    /// Access to the language model.
     pub model: Option<EffectGate>,
-    /// Its plugin's storage between calls.
+    /// The plugin's storage between calls.
     pub storage: Option<PluginStorage>,
-    /// Settings that it may see.
+    /// Environment variables of the guest.
     pub variables: Vec<(String, String)>,
     /// The values of `wasi:config/store`.
     pub config: Vec<(String, String)>,
@@ -103,8 +103,7 @@ pub(crate) struct StoreOptions {
 }
 
 impl StoreOptions {
-    /// Returns the options for a component that the host itself queries: it sees these files, and reaches nothing
-    /// else.
+    /// Returns the options for a guest that can reach these files and nothing else.
     pub(crate) fn isolated(fs: GuardedFs, limits: Limits) -> Self {
         Self {
             fs,
@@ -174,7 +173,7 @@ impl StoreState {
         }
         let mut config = start.config;
         for (_, value) in &mut config {
-            // Sent in place of the placeholder, and only to hosts that the user has allowed.
+            // The guest gets a placeholder. The secret replaces it in requests to hosts that the user has allowed.
             if let Some(secret) = value.strip_prefix(SECRET_PREFIX) {
                 let mut placeholders = start.network.placeholders();
                 let placeholder = placeholders.find(|(name, _)| *name == secret);
@@ -221,7 +220,7 @@ impl StoreState {
         Ok(self.table.get(error)?)
     }
 
-    /// Converts a result for the guest, and stores the original failure.
+    /// Converts a result for the guest. An error is also stored: see [`original_failure`](Self::original_failure).
     pub(crate) fn record_guest_result<T>(
         &mut self,
         result: Result<T, ToolError>,
@@ -233,13 +232,13 @@ impl StoreState {
         })
     }
 
-    /// Returns the original failure if the guest's own error repeats its message.
+    /// Returns the last failure that the guest received from the host, if the guest's error repeats its message.
     pub(crate) fn original_failure(&self, error: &ToolError) -> Option<&ToolError> {
         let failure = self.last_failure.as_ref()?;
         error.message.contains(&failure.message).then_some(failure)
     }
 
-    /// Replaces the observer.
+    /// Replaces the observer and resets the number of progress reports.
     pub(crate) fn set_observer(&mut self, observer: Arc<dyn CallObserver>) {
         self.logs.set_observer(Arc::clone(&observer));
         self.observer = observer;

@@ -1,4 +1,4 @@
-//! Contents of a folder of tools, and the cached index of it.
+//! Contents of a tools folder, and the cached index of the folder.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,7 +16,8 @@ use crate::cache::{CacheEntryKind, ComponentCache};
 use crate::describe::DescriptionResult;
 use crate::digest::Sha256Digest;
 
-/// Metadata of a file. Equal stamps are taken as equal content for listing; before it runs, the content is hashed.
+/// Metadata that identifies a version of a file. Listing takes equal stamps as equal content; before a component runs,
+/// its content is hashed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ToolFileStamp {
     size: u64,
@@ -50,18 +51,18 @@ impl ToolFileStamp {
     }
 }
 
-/// The contents of a folder of tools.
+/// The contents of a tools folder.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct FolderScan {
     /// The components by name.
     pub(crate) files: BTreeMap<String, ToolFileStamp>,
-    /// The scripts by name: not read here, but watched like the components.
+    /// The scripts by name, which are watched like the components but read elsewhere.
     pub(crate) scripts: BTreeMap<String, ToolFileStamp>,
-    /// The names that are not Unicode, as displayed, in order.
+    /// The names that are not Unicode, in display form, sorted.
     pub(crate) non_unicode: Vec<String>,
-    /// The names of dangling links.
+    /// The names of dangling links, sorted.
     pub(crate) dangling: Vec<String>,
-    /// The names of WebAssembly text files, in order.
+    /// The names of WebAssembly text files, sorted.
     pub(crate) text_files: Vec<String>,
 }
 
@@ -70,7 +71,7 @@ pub(crate) fn scan_folder(folder: &Path) -> io::Result<FolderScan> {
     Ok(list_names(folder)?.scan())
 }
 
-/// Scans a folder and reads its index, in parallel: both take about the same time.
+/// Scans a folder and reads its index. A large folder is scanned in parallel, since both steps take about as long.
 pub(crate) fn scan_known(
     cache: &ComponentCache,
     folder: &Path,
@@ -121,7 +122,7 @@ fn list_names(folder: &Path) -> io::Result<FolderNames> {
     Ok(names)
 }
 
-/// Returns the name of a component's file without its extension, which some systems write in capitals.
+/// Returns the name of a component file without the extension `.wasm` in any case, or `None` for another extension.
 pub(crate) fn stem(name: &str) -> Option<&str> {
     let (stem, ending) = name.rsplit_once('.')?;
     ending.eq_ignore_ascii_case("wasm").then_some(stem)
@@ -138,7 +139,7 @@ fn is_script(name: &str) -> bool {
     name.ends_with(".yml") || name.ends_with(".yaml")
 }
 
-/// The kind of file at a name.
+/// Result of looking up a file by name.
 enum FileLookup {
     File(ToolFileStamp),
     Dangling,
@@ -156,15 +157,15 @@ impl FolderNames {
         non_unicode.sort();
         text_files.sort();
         let stamps = map_in_parallel(&entries, |(_, entry)| {
-            // Follows a link: people link to the output of their build. Other files are looked up from their folder,
-            // which is half the work.
+            // Links are followed, because users link to their build output. The entry's own metadata is tried first:
+            // it costs half as much as a lookup by path.
             match entry.metadata() {
                 Ok(meta) if meta.is_symlink() => match std::fs::metadata(entry.path()) {
                     Ok(meta) => FileLookup::File(ToolFileStamp::from_metadata(&meta)),
                     Err(_) => FileLookup::Dangling,
                 },
                 Ok(meta) => FileLookup::File(ToolFileStamp::from_metadata(&meta)),
-                // Removed in the meantime.
+                // The file was removed in the meantime.
                 Err(_) => FileLookup::Gone,
             }
         });
@@ -190,10 +191,10 @@ impl FolderNames {
     }
 }
 
-/// Number of files per thread: for fewer files, starting another thread takes longer than it saves.
+/// Minimum number of files per thread: with fewer, another thread costs more time than it saves.
 const MIN_FILES_PER_THREAD: usize = 200;
 
-/// Maximum number of threads: more would wait for each other in the file system.
+/// Maximum number of threads: more would contend for the file system.
 const MAX_THREADS: usize = 4;
 
 /// Applies a function to each item, on several threads if there are many, and returns the results in order.
@@ -232,8 +233,8 @@ fn join_thread<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     }
 }
 
-/// Cached index of a folder's files. Stored as one line per file that identifies it, followed by the descriptions. A
-/// description is parsed only on demand, and copied as is when the index is written again.
+/// Cached index of a folder's files. Each entry is stored as a line of JSON that identifies the file, followed by the
+/// description, which is parsed on demand and copied unchanged when the index is written again.
 #[derive(Debug, Default)]
 pub(crate) struct FolderIndex {
     entries: BTreeMap<String, FolderIndexEntry>,
@@ -253,7 +254,7 @@ struct FolderIndexLine<'a> {
     name: Cow<'a, str>,
     stamp: ToolFileStamp,
     digest: Sha256Digest,
-    /// The length in bytes of its description.
+    /// Length of the description in bytes.
     length: usize,
 }
 
@@ -268,7 +269,7 @@ impl FolderIndex {
         }
     }
 
-    /// Stores the index if it differs from the one read.
+    /// Stores the index if it has changed since it was read.
     pub(crate) fn write(&self, cache: &ComponentCache, folder: &Path) {
         if !self.changed {
             return;
@@ -330,7 +331,7 @@ impl FolderIndex {
     }
 }
 
-/// Parses the stored form; `None` if it is not valid.
+/// Parses a stored index; `None` if it is not valid.
 fn parse_entries(mut rest: Bytes) -> Option<BTreeMap<String, FolderIndexEntry>> {
     let mut entries = BTreeMap::new();
     while !rest.is_empty() {
@@ -437,7 +438,7 @@ mod tests {
         let encoded = Bytes::from(index().encode().unwrap());
         let readable_lengths =
             (0..=encoded.len()).filter(|length| parse_entries(encoded.slice(..*length)).is_some());
-        // No file, the first file, both.
+        // Only prefixes that end after an entry are valid: those of zero, one and two entries.
         assert_eq!(readable_lengths.count(), 3);
     }
 }

@@ -1,4 +1,4 @@
-//! Collection of all callable components: the built-in ones and those in the folder.
+//! Collection of all callable components: the built-in ones and those in the tools folder.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -24,23 +24,23 @@ use crate::packed::PackedComponent;
 use crate::plugin::{ComponentBytes, WasmPlugin};
 use crate::tool_folder::{self, FolderScan};
 
-/// A component in the executable.
+/// A component that is embedded in the executable.
 #[derive(Debug, Clone, Copy)]
 pub struct BundledComponent {
-    /// Its display name.
+    /// Display name.
     pub name: &'static str,
     /// The component.
     pub component: PackedComponent,
     /// The sha256 of the component, uncompressed.
     pub sha256: [u8; 32],
-    /// True if its changes need copies for undo, unless the argument `backup` of a call is false.
+    /// True if changed files must be copied for undo, unless the argument `backup` of a call is false.
     pub requires_undo: bool,
-    /// True if it may write to the memory of the workspace.
+    /// True if the component may write to the memories of the workspace.
     pub keeps_memory: bool,
-    /// Aliases of its tools: name and alias.
+    /// Tool aliases, as pairs of tool name and alias.
     pub aliases: &'static [(&'static str, &'static str)],
-    /// Its description, as returned by [`Toolbox::descriptions`]: with it, nothing is compiled before one of its tools
-    /// is called. Without it the component is queried once.
+    /// Description as returned by [`Toolbox::descriptions`], with which nothing is compiled before the first call of a
+    /// tool. Without it, the component is compiled and queried once.
     pub description: Option<&'static str>,
 }
 
@@ -60,22 +60,22 @@ pub struct Toolbox {
 pub struct LoadedTools {
     /// The tools, built-in ones first.
     pub tools: Vec<Tool>,
-    /// Skipped components, with the reasons.
+    /// Skipped components and tools, with the reasons.
     pub quarantined: Vec<Quarantined>,
     /// Number of components that were not inspected.
     pub undescribed: usize,
-    /// The names of the scripts in the folder, which are loaded elsewhere.
+    /// The names of the scripts in the folder, which another crate loads.
     pub scripts: Vec<String>,
 }
 
-/// Maximum number of components described concurrently. Most of them wait for a compiler.
+/// Maximum number of components described concurrently, most of which wait for a compiler.
 const MAX_CONCURRENT: usize = 8;
 
 /// The displayed location of built-in tools.
 const BUILT_IN: &str = "built-in";
 
 impl Toolbox {
-    /// Creates a toolbox of these built-ins and of the files in `folder`.
+    /// Creates a toolbox of these built-in components and of the files in `folder`.
     pub fn new(
         host: Arc<WasmHost>,
         bundled: Vec<BundledComponent>,
@@ -92,7 +92,7 @@ impl Toolbox {
         }
     }
 
-    /// Also queries plugins that were recently too slow to describe themselves. By default they are skipped for some
+    /// Also queries plugins that recently timed out while describing themselves. By default they are skipped for ten
     /// minutes.
     #[must_use]
     pub fn with_retries(mut self) -> Self {
@@ -100,7 +100,7 @@ impl Toolbox {
         self
     }
 
-    /// Queries no component in the folder: those that were not described before are
+    /// Queries no component in the folder. Components that were not described before are
     /// [skipped](LoadedTools::undescribed).
     #[must_use]
     pub fn known_only(mut self) -> Self {
@@ -108,7 +108,7 @@ impl Toolbox {
         self
     }
 
-    /// Lists only components whose description is cached, even if under another name or in another folder, and
+    /// Lists only components whose description is cached, possibly from another name or folder, and
     /// [skips](LoadedTools::undescribed) the others. Compiles nothing.
     #[must_use]
     pub fn described_only(mut self) -> Self {
@@ -116,7 +116,7 @@ impl Toolbox {
         self
     }
 
-    /// Queries the built-in components and returns their current descriptions by name, for
+    /// Queries the built-in components and returns pairs of name and current description, for
     /// [`BundledComponent::description`].
     pub async fn descriptions(&self) -> Result<Vec<(&'static str, String)>, WasmHostError> {
         let mut descriptions = Vec::new();
@@ -149,8 +149,8 @@ impl Toolbox {
         inspection.await.described
     }
 
-    /// Loads everything. A component described before only costs a check of its size and date; loaded code stays
-    /// loaded.
+    /// Loads all components. For a component that was described before, this only checks the size and date of the file.
+    /// Loaded code stays loaded.
     pub async fn load(&self) -> LoadedTools {
         let mut loaded = LoadedTools::default();
         let mut current = HashMap::new();
@@ -206,15 +206,14 @@ impl Toolbox {
             loaded.quarantined.push(Quarantined {
                 location: self.display_name(path, &name),
                 code: mimir_core::ToolErrorCode::FileNotFound,
-                reason: "it is a link that leads to no file; point it to one, or remove it"
-                    .to_owned(),
+                reason: "the link is broken: point it to a component, or remove it".to_owned(),
             });
         }
         for name in text_files {
             let binary = std::path::Path::new(&name).with_extension("wasm");
             loaded.quarantined.push(Quarantined {
                 reason: format!(
-                    "it is WebAssembly text; `wasm-tools parse {name} -o {}` converts it to binary",
+                    "it is WebAssembly text: convert it to binary with `wasm-tools parse {name} -o {}`",
                     binary.display()
                 ),
                 location: self.display_name(path, &name),
@@ -225,8 +224,9 @@ impl Toolbox {
             loaded.quarantined.push(Quarantined {
                 location: self.display_name(path, &name),
                 code: mimir_core::ToolErrorCode::InvalidInput,
-                reason: "its name is not UTF-8; rename the file, with letters, digits and _ only"
-                    .to_owned(),
+                reason:
+                    "the file name is not UTF-8: rename the file, with letters, digits and _ only"
+                        .to_owned(),
             });
         }
         index.retain(&files);
@@ -273,7 +273,7 @@ impl Toolbox {
         index.write(self.host.cache(), path);
     }
 
-    /// Describes a component, or looks it up in the cache only.
+    /// Describes a component. If only described components are wanted, looks it up in the cache alone.
     fn inspect_component<'a>(
         &'a self,
         folder: &'a std::path::Path,
@@ -319,7 +319,7 @@ impl Toolbox {
         let Some(tools) = component.tools(&mut description) else {
             loaded.quarantined.push(Quarantined {
                 reason: format!(
-                    "`{}` cannot be converted to a tool name; rename the file, with letters, digits and _ only",
+                    "`{}` cannot be converted to a tool name: rename the file, with letters, digits and _ only",
                     component.stem
                 ),
                 location: component.location,
@@ -364,7 +364,7 @@ impl Toolbox {
                 _ if is_pure && definition.needs.is_empty() => ToolTrust::Harmless,
                 _ => ToolTrust::Untrusted,
             };
-            // Grants for a foreign component come from the user, who is asked elsewhere.
+            // Grants for a foreign component come from the user, and are requested elsewhere.
             let aliases = component.aliases(definition.name.as_str());
             let origin = Arc::clone(&origin);
             let tool = Tool::new(definition, component.source, origin, trust, backend.clone());
@@ -395,8 +395,8 @@ impl Toolbox {
         Arc::new(plugin)
     }
 
-    /// Polls the folder and passes on its contents whenever something changed. Polling works on every file system,
-    /// unlike notifications, and a scan of a thousand files takes about a millisecond.
+    /// Polls the folder and calls `on_change` with the reloaded tools whenever a file has changed. Polling works on
+    /// every file system, unlike notifications, and a scan of a thousand files takes about a millisecond.
     pub async fn watch(&self, every: Duration, mut on_change: impl FnMut(LoadedTools) + Send) {
         let Some(path) = &self.folder else {
             return;
@@ -427,7 +427,8 @@ struct ListedComponent<'a> {
 }
 
 impl ListedComponent<'_> {
-    /// Returns its tools, by their own names. A program is one tool, named after its file.
+    /// Returns the tools of the component, by their own names. A program is one tool, named after the file; `None` if
+    /// the file name cannot be converted to a tool name.
     fn tools(
         &self,
         description: &mut ComponentDescription,

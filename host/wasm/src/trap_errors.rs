@@ -11,28 +11,28 @@ use mimir_core::{ToolError, ToolErrorCode};
 use crate::engine::BACKTRACE_FRAMES;
 use crate::store_state::StoreState;
 
-/// The message for recursion without an end, or nearly so.
+/// Message for endless or too deep recursion.
 const TOO_DEEP: &str =
     "the tool's recursion is too deep for its stack: use a loop, or give it less nested input";
 
 /// wasmtime's message for a guest that passes too much data to the host. wasmtime exports no type for this error.
 const TOO_MUCH_OUTPUT: &str = "fuel allocated for hostcalls has been exhausted";
 
-/// wasmtime's text for a guest with too many instances, memories or tables, whatever their size. It exports no type
-/// for that either.
+/// wasmtime's message for a guest with too many instances, memories or tables, whatever their size. wasmtime exports no
+/// type for this error either.
 const TOO_MANY_OBJECTS: &str = "resource limit exceeded: ";
 
-/// wasmtime's text for a guest that holds more handles than there are numbers.
+/// wasmtime's message for a guest that holds more handles than its resource table allows.
 const TOO_MANY_HANDLES: &str = "resource table has no free keys";
 
-/// The system's text for a lack of memory or addresses. Its error type depends on the platform.
+/// The system's message for a lack of memory or addresses, whose error type depends on the platform.
 const NO_MEMORY: &str = if cfg!(windows) {
     "(os error 1455)"
 } else {
     "(os error 12)"
 };
 
-/// Converts a trap into an error. A limit hit before is the cause, whatever the trap.
+/// Converts a trap into an error. If the guest hit a limit before, the limit counts as the cause of any trap.
 pub(crate) fn trap_error(error: &wasmtime::Error, guest: &StoreState) -> ToolError {
     if let Some(limit) = guest.limiter.limit_hit() {
         return exceeded(format!("the tool needed more than {limit} allows"));
@@ -63,7 +63,7 @@ pub(crate) fn trap_error(error: &wasmtime::Error, guest: &StoreState) -> ToolErr
             );
         }
         Some(Trap::StackOverflow) => return exceeded(TOO_DEEP.to_owned()),
-        // A stack inside the guest's memory ends where the memory does.
+        // Some guests have a stack in their own memory, which overflows at the end of the memory.
         Some(Trap::MemoryOutOfBounds) if is_recursion(error) => {
             return exceeded(TOO_DEEP.to_owned());
         }
@@ -75,7 +75,7 @@ pub(crate) fn trap_error(error: &wasmtime::Error, guest: &StoreState) -> ToolErr
     {
         let limit = guest.transfer_setting;
         return exceeded(format!(
-            "the tool handed over more data at once than {limit} allows"
+            "the tool passed more data at once than {limit} allows"
         ));
     }
     let cause = error.root_cause().to_string();
@@ -97,7 +97,7 @@ pub(crate) fn trap_error(error: &wasmtime::Error, guest: &StoreState) -> ToolErr
         return ToolError::new(ToolErrorCode::Unavailable, message);
     }
     if error.root_cause().downcast_ref::<Utf8Error>().is_some() {
-        let message = format!("the tool handed over text that is not UTF-8: {cause}");
+        let message = format!("the tool passed text that is not UTF-8: {cause}");
         return ToolError::new(ToolErrorCode::ExecutionError, message);
     }
     let tail = guest.logs.tail();
@@ -109,7 +109,7 @@ pub(crate) fn trap_error(error: &wasmtime::Error, guest: &StoreState) -> ToolErr
     ToolError::new(ToolErrorCode::ExecutionError, message).with_details(details)
 }
 
-/// Returns true if the backtrace consists of a few functions that call each other.
+/// Returns true if the backtrace is full and consists of a few functions that call each other.
 fn is_recursion(error: &wasmtime::Error) -> bool {
     error
         .downcast_ref::<WasmBacktrace>()

@@ -1,4 +1,4 @@
-//! Yielding inside host calls: fuel limits a guest's own computing, not the work that it causes in the host.
+//! Yielding inside host calls: fuel limits a guest's own computing, but not the work that the guest causes in the host.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -8,17 +8,16 @@ use wasmtime::{CallHook, CallHookHandler, Result, StoreContextMut};
 
 use crate::store_state::StoreState;
 
-/// Time that a guest may keep the host busy without yielding. Short compared with any timeout, long compared with a
+/// Time that a guest may keep the host busy without yielding: short compared with any timeout, long compared with a
 /// host call.
 const MAX_TIME_WITHOUT_YIELD: Duration = Duration::from_millis(10);
 
-/// Yields when a guest calls the host and has not yielded for a while, so that its deadline, a cancellation and other
-/// calls are processed. Otherwise a guest whose host calls are always ready at once would run until its fuel is used
-/// up, and work of the host, such as copying megabytes, uses none.
+/// Yields when a guest calls the host and has not yielded for a while, so that deadlines, cancellations and other calls
+/// are processed. Without the hook, a guest whose host calls never wait would run until its fuel is used up, and host
+/// work such as copying megabytes uses no fuel.
 pub(crate) struct YieldHook;
 
-// Implemented by hand, because a call crosses between guest and host dozens of times: without anything to wait for, it
-// allocates nothing.
+// Implemented by hand to avoid an allocation per host call, of which a tool call makes dozens.
 impl CallHookHandler<StoreState> for YieldHook {
     fn handle_call_event<'me, 'store, 'both>(
         &'me self,
@@ -42,7 +41,7 @@ impl CallHookHandler<StoreState> for YieldHook {
     }
 }
 
-/// A future that is ready at once. It has no size, so boxing it does not allocate.
+/// A future that is ready at once. It is zero-sized, so boxing it does not allocate.
 struct NoYield;
 
 impl Future for NoYield {

@@ -1,5 +1,5 @@
-//! Directories of the host as a file system of the shell. WASI has no file modes, so modes that the script sets are
-//! stored here while it runs.
+//! Host directories as a file system of the shell. WASI has no file modes, so modes set by the script are stored here
+//! while the script runs.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -11,7 +11,7 @@ use std::{fs, io::Error};
 use bashkit::{DirEntry, FileType, FsBackend, Metadata, Result, async_trait};
 use wasip2::filesystem::preopens::get_directories;
 
-/// Modes of files and directories that the script has not changed, and of scripts.
+/// Default modes of files, directories and executable scripts, unless the script has changed them.
 const FILE_MODE: u32 = 0o644;
 const PROGRAM_MODE: u32 = 0o755;
 const DIRECTORY_MODE: u32 = 0o755;
@@ -112,9 +112,10 @@ impl FsBackend for Disk {
 
     async fn mkdir(&self, path: &Path, recursive: bool) -> Result<()> {
         let host_path = self.host_path(path);
-        Ok(match recursive {
-            true => fs::create_dir_all(host_path)?,
-            false => fs::create_dir(host_path)?,
+        Ok(if recursive {
+            fs::create_dir_all(host_path)?
+        } else {
+            fs::create_dir(host_path)?
         })
     }
 

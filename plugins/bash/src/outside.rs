@@ -1,4 +1,4 @@
-//! Requests of a script to the host: another tool, a command of the machine, Python.
+//! Requests of a script to the host: other tools, host programs, Python.
 
 use std::io;
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use bashkit::{Builtin, BuiltinContext, ExecResult, Result, async_trait};
 use serde_json::{Value, json};
 
-/// The interface to the host. After a change of `host/builtins/code`, `.ci/bindings` writes the file anew with the
-/// feature `generate`.
+/// Generated bindings of the interface to the host. After a change of `host/builtins/code`, `.ci/bindings` regenerates
+/// the checked-in file, with the feature `generate`.
 #[cfg(feature = "generate")]
 #[expect(unsafe_code, reason = "written by a generator")]
 pub(crate) mod bindings {
@@ -82,7 +82,7 @@ impl Builtin for Sleep {
     }
 }
 
-/// `python3`: the engine of Python, with this script's files.
+/// `python3`: runs Python on its own engine, with the files of this script.
 pub struct Python;
 
 #[async_trait]
@@ -151,7 +151,7 @@ fn python_request(code: &str, args: &[&String], stdin: &str, ctx: &BuiltinContex
     })
 }
 
-/// Converts the result of a program to that of a shell command.
+/// Converts the result of a program to the result of a shell command.
 fn exec_result(response: std::result::Result<Value, String>) -> ExecResult {
     match response {
         Ok(response) => {
@@ -195,7 +195,7 @@ impl Builtin for Tool {
     }
 }
 
-/// `mimir-exec PROGRAM [ARG]…`: runs a command of the machine through the pipeline, in the sandbox.
+/// `mimir-exec PROGRAM [ARG]…`: runs a host program through the pipeline, in the sandbox.
 pub struct Execute;
 
 #[async_trait]

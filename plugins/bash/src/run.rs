@@ -1,4 +1,4 @@
-//! One script, from its start to its exit code.
+//! Running of one script, from the start to the exit code.
 
 use std::io::{self, Write as _};
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use crate::bc::BcBuiltin;
 use crate::disk::Disk;
 use crate::outside::{self, Execute, Fetch, Guest, Log, Progress, Python, Sleep, Storage, Tool};
 
-/// The workspace, as the host shows it.
+/// Path of the workspace in the guest.
 pub const WORKSPACE: &str = "/workspace";
 const TEMPORARY: &str = "/tmp";
 
-/// The script.
+/// Path of the script.
 const SCRIPT: &str = "/main.sh";
 
 /// Exit code of bash for a script that it cannot parse.
 const PARSE_ERROR_EXIT_CODE: i32 = 2;
 
-/// Maximum nesting of function calls: as many as the stack of this component holds (`../build.rs`).
+/// Maximum nesting depth of function calls, for which the stack of this component is large enough (`../build.rs`).
 const MAX_FUNCTION_DEPTH: usize = 250;
 
-/// Maximum nesting of command substitutions and of subshells. Each copies the state of the shell.
+/// Maximum nesting depth of command substitutions and subshells, each of which copies the state of the shell.
 const MAX_SUBSHELL_DEPTH: usize = 60;
 
 /// Maximum number of parser operations for a script. The host limits the time, so the parser needs no tight limit.

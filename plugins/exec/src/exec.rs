@@ -59,7 +59,8 @@ pub struct Ran {
     pub job: Option<u32>,
 }
 
-/// Result whose exit code is at the place that front ends read it from.
+/// Result of a command. In addition to the structured content, it sets the exit code of the output, which front-ends
+/// read.
 #[derive(Debug)]
 pub struct Reported(Worded<Ran>);
 
@@ -78,7 +79,7 @@ impl IntoOutput for Reported {
     }
 }
 
-/// Long enough for a build, and short enough to notice one that hangs.
+/// Default time limit: long enough for a build, short enough to notice a build that hangs.
 const TIMEOUT: Duration = Duration::from_secs(180);
 
 impl Tool for Exec {
@@ -103,7 +104,7 @@ impl Tool for Exec {
         let background = self.background;
         if !background && !self.ports.is_empty() {
             return Err(Error::invalid_input(
-                "`ports` are for a server in the background; add `background: true`, or leave them out",
+                "`ports` is only allowed for a background server: add `background: true`, or leave out `ports`",
             ));
         }
         let timeout = self
@@ -177,8 +178,8 @@ fn report_finished(finished: &Finished) -> Worded<Ran> {
     .worded(text)
 }
 
-/// Returns true if git reports that a `.git` file points to a missing folder. If there is no repository at all, git's
-/// message has "(or any of the parent directories)" after "repository" instead of a path.
+/// Returns true if git reports that a `.git` file points to a missing folder. Without any repository, git's message has
+/// "(or any of the parent directories)" after "repository" instead of a path.
 fn git_dir_is_missing(stderr: &str) -> bool {
     stderr
         .lines()

@@ -1,4 +1,4 @@
-//! A command in the background, as the tools about it report it.
+//! Reports of background commands, shared by several tools.
 
 use mimir_sdk::commands::Job;
 use mimir_sdk::prelude::*;
@@ -52,7 +52,7 @@ impl JobReport {
     }
 }
 
-/// Finds a job by its number.
+/// Finds a job of this session by its number.
 pub fn find(id: u32) -> Result<JobReport> {
     let jobs = mimir_sdk::commands::jobs()?;
     let known: Vec<String> = jobs.iter().map(|job| job.id.to_string()).collect();

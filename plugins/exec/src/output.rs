@@ -41,7 +41,7 @@ pub struct Written {
     pub exit_code: Option<i32>,
 }
 
-/// Poll interval: too short for a model to notice, and a poll costs next to nothing.
+/// Poll interval while waiting for output.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 impl Tool for ExecOutput {

@@ -3,7 +3,7 @@
 /// Maximum number of characters of one stream in structured content.
 pub const MAX_STREAM: usize = 30_000;
 
-/// Maximum number of characters of both streams as text: some 10,000 tokens, of which a model uses the ends.
+/// Maximum number of characters of both streams as text: about 10,000 tokens.
 pub const MAX_TEXT: usize = 40_000;
 
 /// A text after truncation.
@@ -15,8 +15,8 @@ pub struct Truncated {
     pub is_truncated: bool,
 }
 
-/// Renders output as a terminal would show it: codes for colours and the like are removed, and of a line that was
-/// overwritten, such as a progress bar, only the last state remains. Invalid UTF-8 becomes `U+FFFD`.
+/// Renders output as a terminal would show it: removes control codes, such as those for colours, and replaces a line
+/// that was overwritten, such as a progress bar, with its last state. Invalid UTF-8 becomes `U+FFFD`.
 pub fn render_as_terminal(bytes: &[u8]) -> String {
     let rendered = apply_carriage_returns(bytes);
     // Invalid bytes are replaced first, because they could look like part of an escape code.
@@ -37,7 +37,8 @@ fn apply_carriage_returns(bytes: &[u8]) -> Vec<u8> {
     rendered
 }
 
-/// Truncates a text to its beginning and end, at most `max_chars` characters together, at line boundaries if possible.
+/// Truncates a text to its beginning and end, at line boundaries if possible. Both together have at most `max_chars`
+/// characters.
 pub fn truncate(text: &str, max_chars: usize) -> Truncated {
     let count = text.chars().count();
     if count <= max_chars {
@@ -68,7 +69,7 @@ pub fn truncate(text: &str, max_chars: usize) -> Truncated {
     }
 }
 
-/// Adds a line.
+/// Appends a line, on a line of its own.
 pub fn push_line(text: &mut String, line: &str) {
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');

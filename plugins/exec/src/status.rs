@@ -39,9 +39,10 @@ impl Tool for ExecStatus {
             None => commands::jobs()?.into_iter().map(JobReport::from).collect(),
         };
         let lines: Vec<String> = jobs.iter().map(JobReport::line).collect();
-        let text = match lines.is_empty() {
-            true => "this session has started no background commands".to_owned(),
-            false => lines.join("\n"),
+        let text = if lines.is_empty() {
+            "this session has started no background commands".to_owned()
+        } else {
+            lines.join("\n")
         };
         Ok(Json(Jobs { jobs }).worded(text))
     }

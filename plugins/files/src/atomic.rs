@@ -1,5 +1,5 @@
-//! Atomic writes: content is written under another name in the same folder, then renamed. If the disk is full or the
-//! process ends midway, the old file is unchanged.
+//! Atomic writes: content is written to a temporary file in the same folder, which is then renamed. If the disk is full
+//! or the process ends midway, the old file is unchanged.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use mimir_sdk::Result;
 
 use crate::workspace_path::WorkspacePath;
 
-/// Number of names to try. Concurrent calls use different names, so even a second try is rare.
+/// Maximum number of names to try. Concurrent calls use different names, so even a second try is rare.
 const MAX_ATTEMPTS: u32 = 100;
 
 /// Writes `content` to `location`, with the permissions of the replaced file if the system allows it.
@@ -21,7 +21,7 @@ pub fn write(location: &WorkspacePath, content: &[u8], replaced: Option<&Metadat
         .and_then(|()| {
             drop(file);
             if let Some(old) = replaced {
-                // WASI has no permissions: only native builds do something here.
+                // This has an effect in native builds only: WASI has no permissions.
                 let _ = fs::set_permissions(unfinished.absolute(), old.permissions());
             }
             fs::rename(unfinished.absolute(), location.absolute())
@@ -33,14 +33,14 @@ pub fn write(location: &WorkspacePath, content: &[u8], replaced: Option<&Metadat
     done
 }
 
-/// Creates a file with a unique name next to `location`: a hidden one, unless a policy rule forbids hidden files.
+/// Creates a file with a unique name next to `location`. The file is hidden, unless a policy rule forbids hidden files.
 fn create(location: &WorkspacePath) -> Result<(WorkspacePath, File)> {
     let hidden_refused = match create_named(location, ".") {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => error,
         created => return created.map_err(|error| location.io_error(&error)),
     };
-    // Open the target without changing it, to find out if it is denied itself. The host shows the person its last
-    // denial, which should then be about the requested path.
+    // Open the target without changing it, to find out if access to it is denied as well. The host shows the last
+    // denial to the person, so the last denial should be about the requested path.
     match File::options().write(true).open(location.absolute()) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             Err(location.io_error(&hidden_refused))
@@ -51,7 +51,7 @@ fn create(location: &WorkspacePath) -> Result<(WorkspacePath, File)> {
 
 fn create_named(location: &WorkspacePath, prefix: &str) -> io::Result<(WorkspacePath, File)> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    // Each call is a new instance, so a plain counter would always start at the same number.
+    // Each call runs in a new instance, so a counter alone would always start at the same number.
     let start = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .map_or(0, |time| time.as_nanos());

@@ -138,20 +138,20 @@ impl Assess for DeleteFile {
         warn_without_backup(
             Assessment::ask(summary).risk(Risk::High),
             self.backup,
-            "what is deleted is lost",
+            "the deleted content is lost",
         )
     }
 }
 
-/// Error for a name that no tool can express. Nothing is deleted then, because a half-deleted folder is worse than
-/// either result.
+/// Returns the error for a name that is not UTF-8, which no tool can pass to the host. Nothing is deleted in this case,
+/// because a half-deleted folder would be worse.
 fn unnameable_error(location: &WorkspacePath) -> Error {
     Error::unavailable(format_args!(
         "the name of `{location}` is not UTF-8, so no tool can delete it, and nothing was deleted; rename or remove it by hand first"
     ))
 }
 
-/// Resolves the path to delete: a link itself, not its target.
+/// Resolves the path to delete. A link is not followed: the link itself is deleted.
 fn resolve_target(cx: &Context, path: &str) -> Result<(WorkspacePath, Kind)> {
     let location = WorkspacePath::new(cx, path)?;
     if location.is_root() {
@@ -161,10 +161,10 @@ fn resolve_target(cx: &Context, path: &str) -> Result<(WorkspacePath, Kind)> {
     Ok((location, kind))
 }
 
-/// Counts the entries below a folder, as far as they are readable.
+/// Counts the readable entries below a folder, up to [`MAX_COUNTED`].
 fn count_entries(folder: &WorkspacePath) -> u64 {
     let mut inside = 0;
-    // An error stops the walk, here at the limit; so does an unreadable folder.
+    // The error stops the walk at the limit. An unreadable folder stops it as well.
     let _ = walk::bottom_up(folder, Kind::Directory, &mut |location, _| {
         inside += u64::from(location != folder);
         if inside < MAX_COUNTED {
@@ -176,9 +176,9 @@ fn count_entries(folder: &WorkspacePath) -> u64 {
     inside
 }
 
-/// Checks that the host allows every deletion below a folder, to avoid a half-deleted one. It tries to remove the folder
-/// as it is, which fails because the folder is not empty; the host reports if a rule forbids to empty it, or if its
-/// contents are too large to be recorded for undo.
+/// Checks that the host allows every deletion below a folder, to avoid half-deleted folders. The check tries to remove
+/// the non-empty folder. The host refuses, and reports if a rule forbids emptying the folder, or if its contents are
+/// too large to be recorded for undo.
 fn check_can_be_emptied(folder: &WorkspacePath) -> Result<()> {
     match fs::remove_dir(folder.absolute()) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -197,7 +197,7 @@ fn nothing_deleted_error(location: &WorkspacePath, error: &io::Error) -> Error {
     )
 }
 
-/// Removes the paths one by one. If one fails, those removed before it can still be undone.
+/// Removes the paths one by one. If a removal fails, the previous removals can still be undone.
 fn remove_all(targets: &[(WorkspacePath, Kind)]) -> Result<()> {
     for (removed_count, (location, kind)) in targets.iter().enumerate() {
         let removed = match kind {

@@ -1,4 +1,4 @@
-//! Diff of an edit, as hunks. The edit knows the replaced positions, so only the lines that it touched are compared.
+//! Diff of an edit, as hunks. The positions of the replacements are known, so only the lines around them are compared.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -13,7 +13,7 @@ const CONTEXT: usize = 3;
 /// Maximum number of lines of all hunks together: enough for a model to check an edit.
 pub const MAX_LINES: usize = 400;
 
-/// Longest line in a diff, in characters.
+/// Maximum length of a line in a diff, in characters.
 const MAX_LINE: usize = 500;
 
 /// The difference between two texts.
@@ -53,7 +53,7 @@ pub struct Span {
     pub new: Range<usize>,
 }
 
-/// A text seen as lines. Line starts are searched for and not stored, because a file may have millions.
+/// A text as lines. Line starts are searched for instead of stored, because a file may have millions of lines.
 #[derive(Clone, Copy)]
 struct Lines<'a>(&'a str);
 
@@ -63,12 +63,12 @@ impl<'a> Lines<'a> {
         at == 0 || self.0.as_bytes()[at - 1] == b'\n'
     }
 
-    /// Start of the line that contains `at`.
+    /// Returns the start of the line that contains `at`.
     fn line_start(self, at: usize) -> usize {
         memchr::memrchr(b'\n', &self.0.as_bytes()[..at]).map_or(0, |end| end + 1)
     }
 
-    /// End of the line that contains `at`, including its line break.
+    /// Returns the end of the line that contains `at`, after its line break.
     fn line_end(self, at: usize) -> usize {
         memchr::memchr(b'\n', &self.0.as_bytes()[at..]).map_or(self.0.len(), |end| at + end + 1)
     }
@@ -78,12 +78,13 @@ impl<'a> Lines<'a> {
         memchr::memchr_iter(b'\n', &self.0.as_bytes()[bytes]).count()
     }
 
-    /// The lines in a byte range of whole lines, each with its line break, so that a changed line break is a change.
+    /// Iterates over the lines in a byte range of whole lines. The lines include their line breaks, so that a changed
+    /// line break counts as a change.
     fn lines_in(self, bytes: Range<usize>) -> impl DoubleEndedIterator<Item = &'a str> {
         self.0[bytes].split_inclusive('\n')
     }
 
-    /// Byte range of the next lines from `at` on, at most `wanted`, and their number.
+    /// Returns the byte range and the number of the next lines from `at` on, at most `wanted` lines.
     fn next_lines(self, at: usize, wanted: usize) -> (Range<usize>, usize) {
         let (mut end, mut count) = (at, 0);
         while count < wanted && end < self.0.len() {
@@ -106,26 +107,26 @@ fn format_line(line: &str, mark: char) -> String {
 #[derive(Debug, Clone)]
 struct LineRange {
     bytes: Range<usize>,
-    /// Number of lines before it.
+    /// Number of lines before the range.
     first: usize,
     lines: usize,
 }
 
 impl LineRange {
-    /// Removes the first line, which has this many bytes.
+    /// Removes the first line, which has the given number of bytes.
     fn drop_first(&mut self, bytes: usize) {
         self.bytes.start += bytes;
         self.first += 1;
         self.lines -= 1;
     }
 
-    /// Removes the last line, which has this many bytes.
+    /// Removes the last line, which has the given number of bytes.
     fn drop_last(&mut self, bytes: usize) {
         self.bytes.end -= bytes;
         self.lines -= 1;
     }
 
-    /// Returns its first lines.
+    /// Returns the range of the first `lines` lines.
     fn truncate(&self, text: Lines<'_>, lines: usize) -> Self {
         let (bytes, lines) = text.next_lines(self.bytes.start, lines.min(self.lines));
         Self {
@@ -136,7 +137,7 @@ impl LineRange {
     }
 }
 
-/// A block of lines that became another block.
+/// A block of changed lines, in the old and in the new text.
 #[derive(Debug, Clone)]
 struct Block {
     old: LineRange,
@@ -148,13 +149,13 @@ impl Block {
         self.old.lines + self.new.lines
     }
 
-    /// Number of unchanged lines between this block and the next.
+    /// Returns the number of unchanged lines between this block and the next.
     fn gap(&self, next: &Self) -> usize {
         next.old.first - (self.old.first + self.old.lines)
     }
 }
 
-/// Builds the diff that replacing `spans` made.
+/// Builds the diff between `old` and `new`, which differ in `spans`.
 pub fn diff(path: &str, old: &str, new: &str, spans: &[Span]) -> Diff {
     let (old, new) = (Lines(old), Lines(new));
     let side = |side: &str| text::name(&format!("{side}/{path}")).into_owned();
@@ -189,7 +190,8 @@ pub fn diff(path: &str, old: &str, new: &str, spans: &[Span]) -> Diff {
     diff
 }
 
-/// Builds a hunk of a group, cut to `remaining` lines. The second value is true if the whole group fits.
+/// Builds a hunk for a group of blocks with at most `remaining` lines, or `None` if no block fits. The flag is true if
+/// the whole group fits.
 fn fit_hunk(
     old: Lines<'_>,
     new: Lines<'_>,
@@ -212,7 +214,7 @@ fn fit_hunk(
     if fits > 0 {
         return Some((hunk(old, new, &group[..fits], false), false));
     }
-    // A single large change: its beginning is shown if nothing else is.
+    // If even the first block does not fit, its beginning is shown, but only as the first hunk.
     let first = group.first().filter(|_| remaining == MAX_LINES)?;
     let half = (remaining - 2 * CONTEXT) / 2;
     let part = Block {
@@ -222,8 +224,7 @@ fn fit_hunk(
     Some((hunk(old, new, &[part], false), false))
 }
 
-/// Extends the spans to whole lines, on both sides by the same unchanged text; spans that then touch the same line are
-/// merged.
+/// Extends the spans to whole lines, by the same unchanged text in both texts, and merges spans that share a line.
 fn whole_lines(old: Lines<'_>, new: Lines<'_>, spans: &[Span]) -> Vec<Span> {
     let mut merged: Vec<Span> = Vec::new();
     for span in spans {
@@ -251,7 +252,7 @@ fn whole_lines(old: Lines<'_>, new: Lines<'_>, spans: &[Span]) -> Vec<Span> {
     merged
 }
 
-/// The changed lines, without those that are equal on both sides.
+/// Returns the blocks of changed lines, without equal lines at their beginning and end.
 fn blocks(old: Lines<'_>, new: Lines<'_>, spans: &[Span]) -> Vec<Block> {
     let (mut in_old, mut in_new) = (Counter::new(old), Counter::new(new));
     let mut blocks: Vec<Block> = whole_lines(old, new, spans)
@@ -309,7 +310,7 @@ impl<'a> Counter<'a> {
         }
     }
 
-    /// The whole lines in a byte range, which must come after the previous one.
+    /// Returns the whole lines in a byte range, which must come after the range of the previous call.
     fn line_range(&mut self, bytes: Range<usize>) -> LineRange {
         let first = self.line + self.text.count_breaks(self.at..bytes.start);
         let ends = self.text.count_breaks(bytes.clone());

@@ -14,7 +14,7 @@ mod matches;
 
 use matches::{Needle, Replaced};
 
-/// Maximum size of an edited file in bytes: old, new and normalised text are in memory at the same time.
+/// Maximum size of an edited file in bytes. The old, new and normalized texts are in memory at the same time.
 const MAX_BYTES: u64 = 16 << 20;
 
 /// Maximum number of line numbers listed when a pattern is not unique.
@@ -154,11 +154,11 @@ impl Assess for EditFile {
 
 fn missing(location: &WorkspacePath) -> Error {
     Error::file_not_found(format_args!(
-        "`{location}` does not exist; write_file creates it"
+        "`{location}` does not exist: create it with write_file"
     ))
 }
 
-/// A text with normalised line ends, so that a pattern works whichever ones the file has.
+/// A text with line ends normalized to LF, so that a pattern with LF also matches in a file with CRLF.
 struct Text<'a> {
     plain: Cow<'a, str>,
     crlf: bool,
@@ -179,7 +179,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Normalises a pattern or replacement in the same way.
+    /// Normalizes the line ends of a pattern or replacement in the same way.
     fn adapt<'p>(&self, text: &'p str) -> Cow<'p, str> {
         if self.crlf && text.contains("\r\n") {
             text.replace("\r\n", "\n").into()

@@ -2,12 +2,12 @@
 
 use std::fs::Metadata;
 
-/// `1 byte`, `1,204 bytes`.
+/// Formats a number of bytes: `1 byte`, `1,204 bytes`.
 pub fn bytes(count: u64) -> String {
     counted(count, "byte", "bytes")
 }
 
-/// `1 entry`, `1,204 entries`.
+/// Formats a count with its noun: `1 entry`, `1,204 entries`.
 pub fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{} {}", grouped(count), if count == 1 { one } else { many })
 }
@@ -24,7 +24,7 @@ fn grouped(number: u64) -> String {
     text
 }
 
-/// Time of the last change, ISO 8601 in UTC; the epoch if the system does not report it.
+/// Formats the time of the last change as ISO 8601 in UTC; the Unix epoch if the system does not report it.
 pub fn modified(metadata: &Metadata) -> String {
     let stamp = metadata
         .modified()

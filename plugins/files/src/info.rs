@@ -55,7 +55,7 @@ impl Tool for FileInfo {
         let (path, shown) = (location.exact().to_owned(), location.escaped());
         let Some(metadata) = location.metadata()? else {
             let text = format!("{shown} does not exist");
-            let none = Info {
+            let missing = Info {
                 path,
                 exists: false,
                 kind: None,
@@ -63,7 +63,7 @@ impl Tool for FileInfo {
                 modified: None,
                 target: None,
             };
-            return Ok(Json(none).worded(text));
+            return Ok(Json(missing).worded(text));
         };
         let kind = Kind::from(&metadata);
         let size = if kind == Kind::File {
@@ -76,14 +76,14 @@ impl Tool for FileInfo {
             .then(|| fs::read_link(location.absolute()).ok())
             .flatten()
             .map(|target| target.to_string_lossy().into_owned());
-        let what = match (kind, &target) {
+        let description = match (kind, &target) {
             (Kind::File, _) => format!("a file of {}", formatting::bytes(size)),
             (Kind::Directory, _) => "a directory".to_owned(),
             (Kind::Symlink, Some(target)) => format!("a symbolic link to {}", text::name(target)),
             (Kind::Symlink, None) => "a symbolic link".to_owned(),
             (Kind::Other | Kind::Unreadable, _) => "neither file nor directory".to_owned(),
         };
-        let text = format!("{shown} is {what}, last changed {modified}");
+        let text = format!("{shown} is {description}, last changed {modified}");
         let info = Info {
             path,
             exists: true,

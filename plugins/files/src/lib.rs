@@ -1,11 +1,11 @@
 //! The file tools: `read_file`, `write_file`, `edit_file`, `list_directory`, `delete_file`,
 //! `move_file`, `file_info`, and `file_operations`, the compact form of them.
 //!
-//! Each tool is one module with its arguments, its behaviour and its result. `location` resolves a caller's path inside
-//! the workspace, and `atomic` writes content atomically.
+//! Each tool is one module with its arguments, its behaviour and its result. `workspace_path` resolves a caller's path
+//! inside the workspace, and `atomic` writes content atomically.
 //!
-//! Out of scope: rules about which paths may be touched, and the records for `mimir undo`. The host enforces and makes
-//! those, and no tool can bypass them.
+//! Out of scope: path rules and the records for `mimir undo`. The host enforces the rules and makes the records, and no
+//! tool can bypass them.
 
 mod atomic;
 mod delete;
@@ -37,12 +37,12 @@ mimir_sdk::export!(
     assessed WriteFile, EditFile, DeleteFile, MoveFile, FileOperations
 );
 
-/// Backups are made by default.
+/// Default of the argument `backup`: backups are made.
 pub(crate) const fn default_true() -> bool {
     true
 }
 
-/// Id of the record that the host makes of a call's changes, if there were any and the call does not decline it.
+/// Returns the id of the host's undo record for this call, if the host records changes of the call.
 pub(crate) fn undo_record(cx: &mimir_sdk::Context, recorded: bool) -> Option<String> {
     recorded.then(|| cx.request_id().to_owned())
 }

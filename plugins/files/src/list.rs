@@ -7,10 +7,10 @@ use crate::formatting;
 use crate::walk::{self, Kind};
 use crate::workspace_path::WorkspacePath;
 
-/// Maximum number of entries in one result: as much as a model can read, and few enough to query each.
+/// Maximum number of entries in one result. Each entry is queried for its metadata.
 const MAX_SHOWN: usize = 1_000;
 
-/// Maximum number of entries that are counted in a recursive listing; a larger tree is reported as having more.
+/// Maximum number of entries that are counted in a recursive listing. The listing of a larger tree is truncated.
 const MAX_COUNTED: u64 = 200_000;
 
 /// Lists a directory, with the type, size and time of the last change of each entry.
@@ -140,7 +140,7 @@ impl Tool for ListDirectory {
         let folder = WorkspacePath::new(cx, &self.path)?.resolve_links()?;
         if !folder.existing_metadata()?.is_dir() {
             return Err(Error::invalid_input(format_args!(
-                "`{folder}` is not a directory; file_info tells what it is"
+                "`{folder}` is not a directory; file_info reports its type"
             )));
         }
         let mut listing = Listing {
@@ -167,9 +167,10 @@ impl ListDirectory {
             };
             listing.total += 1;
             let location = folder.join(&name);
-            let mut entry = match listing.entries.len() < MAX_SHOWN {
-                true => Entry::at(&location, &name, kind),
-                false => None,
+            let mut entry = if listing.entries.len() < MAX_SHOWN {
+                Entry::at(&location, &name, kind)
+            } else {
+                None
             };
             if self.recursive && kind == Kind::Directory {
                 if listing.total > MAX_COUNTED {
@@ -180,7 +181,7 @@ impl ListDirectory {
                 match (self.visible(&location, &name), &mut entry) {
                     (Ok(entries), _) => open.push(entries),
                     (Err(_), Some(entry)) => entry.closed = true,
-                    // The listing omits it too.
+                    // The directory itself is not listed either.
                     (Err(_), None) => {}
                 }
             }
@@ -189,7 +190,7 @@ impl ListDirectory {
         Ok(())
     }
 
-    /// The visible entries of a folder in reverse order, with paths relative to the listed folder.
+    /// Returns the visible entries of a folder in reverse order, with paths relative to the listed folder.
     fn visible(&self, folder: &WorkspacePath, above: &str) -> Result<Vec<(String, Kind)>> {
         let mut entries = walk::entries(folder)?;
         entries.retain(|(name, _)| self.include_hidden || !name.starts_with('.'));

@@ -1,4 +1,4 @@
-//! `file_operations`: the other tools in one, for models that work better with a short tool list.
+//! `file_operations`: the other tools combined into one, for models that work better with a short tool list.
 
 use mimir_sdk::prelude::*;
 use mimir_sdk::text;
@@ -206,7 +206,7 @@ fn split_result<T>(
 impl Assess for FileOperations {
     fn assess(&self, cx: &Context) -> Assessment {
         match self.clone().into_tool_call() {
-            // The call will fail on its arguments and change nothing.
+            // The call will fail because of its arguments and change nothing.
             Err(error) => Assessment::allow(error.to_string()),
             Ok(ToolCall::Write(tool)) => tool.assess(cx),
             Ok(ToolCall::Edit(tool)) => tool.assess(cx),

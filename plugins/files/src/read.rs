@@ -11,15 +11,14 @@ use crate::formatting;
 use crate::walk::Kind;
 use crate::workspace_path::WorkspacePath;
 
-/// Maximum number of bytes in one result. Data and its text form together stay well below the 16 MiB that a host
-/// captures.
+/// Maximum number of bytes in one result. Structured content and text together stay well below the host's limit of
+/// 16 MiB.
 const MAX_BYTES: u64 = 4 << 20;
 
-/// Maximum number of lines suggested for one call after a request for too many: line numbers make short lines several
-/// times as long.
+/// Maximum number of lines that an error suggests to read at once: line numbers make short lines several times as long.
 const MAX_SUGGESTED_LINES: usize = 100_000;
 
-/// Bytes per read: few host calls, and little memory for the largest file.
+/// Number of bytes per read: few host calls, and little memory even for the largest file.
 const CHUNK: usize = 1 << 20;
 
 /// Reads a file. With `startLine` or `endLine` only those lines, numbered; a large file can be read only that way.
@@ -54,7 +53,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// Content as bytes.
+    /// Decodes content to bytes.
     pub fn decode(self, content: &str) -> Result<Vec<u8>> {
         match self {
             Self::Utf8 => Ok(content.as_bytes().to_vec()),
@@ -91,7 +90,7 @@ pub struct FileContent {
 }
 
 impl FileContent {
-    /// The content, with line numbers if lines were requested.
+    /// Returns the content, with line numbers if lines were requested.
     pub fn text(&self) -> String {
         let Some(start) = self.start_line else {
             return self.content.clone();
@@ -171,7 +170,7 @@ impl ReadFile {
         );
         if start == 0 || end < start {
             return Err(Error::invalid_input(
-                "endLine is before startLine, or startLine is 0; lines count from 1",
+                "`startLine` and `endLine` are not valid: lines count from 1, and `endLine` must not be before `startLine`",
             ));
         }
         if self.encoding == Encoding::Base64 {
@@ -185,7 +184,7 @@ impl ReadFile {
         let mut at = 0;
         let mut buffer = vec![0; CHUNK];
         let mut wanted = Vec::new();
-        // Number of the line that the next byte belongs to, and whether that line has begun.
+        // The number of the line with the next byte, and true if that line has begun.
         let (mut line, mut line_started) = (1u64, false);
         let mut reached_end = false;
         'file: loop {
@@ -252,7 +251,8 @@ impl ReadFile {
     }
 }
 
-/// Error for content over the limit, with a call that works. `prefix` is the text that fits, from the line `start` on.
+/// Returns the error for content over the limit, with a suggestion that works. `prefix` is the content that fits, from
+/// the line `start` on.
 fn too_large(location: &WorkspacePath, metadata: &Metadata, prefix: &[u8], start: u64) -> Error {
     let (size, max_size) = (
         formatting::bytes(metadata.len()),
@@ -280,7 +280,7 @@ fn too_large(location: &WorkspacePath, metadata: &Metadata, prefix: &[u8], start
     ))
 }
 
-/// Converts bytes to text; the error suggests base64.
+/// Converts bytes to text. The error for binary data suggests base64.
 fn text(bytes: Vec<u8>, location: &WorkspacePath, metadata: &Metadata) -> Result<String> {
     String::from_utf8(bytes).map_err(|_| {
         Error::invalid_input(format_args!(

@@ -9,11 +9,11 @@ use crate::workspace_path::WorkspacePath;
 use crate::write::{missing_parents, with_new_folders};
 use crate::{formatting, undo_record};
 
-/// Maximum number of bytes that the host records of a move for `mimir undo`. Of a larger move it records only the
-/// paths: moving back undoes it, as long as it overwrites nothing.
+/// Maximum number of bytes that the host copies for `mimir undo` of a move. Of a larger move, the host records only the
+/// paths; as long as nothing was overwritten, moving back undoes it.
 const MAX_UNDO_BYTES: u64 = 64 << 20;
 
-/// Maximum number of paths that the host records of a move.
+/// Maximum number of paths that the host records for a move.
 const MAX_UNDO_PATHS: usize = 2_000;
 
 /// Moves or renames a file or directory.
@@ -71,7 +71,7 @@ impl Tool for MoveFile {
         let undoable = is_undoable(&from, kind, &source)?;
         if !undoable && existing.is_some() {
             return Err(Error::limit_exceeded(format_args!(
-                "`{from}` is too large to be moved over another file so that it could be undone; delete `{to}` first"
+                "moving `{from}` over `{to}` could not be undone, because `{from}` is too large: delete `{to}` first"
             )));
         }
         with_new_folders(&missing, || {
@@ -79,7 +79,7 @@ impl Tool for MoveFile {
         })?;
         let overwrote = existing.is_some();
         let replaced = if overwrote {
-            ", replacing what was there"
+            ", replacing the existing file"
         } else {
             ""
         };
@@ -155,14 +155,14 @@ impl MoveFile {
         }
         if !self.overwrite {
             return Err(Error::already_exists(format_args!(
-                "`{to}` exists; `overwrite: true` replaces it"
+                "`{to}` exists: pass `overwrite: true` to replace it"
             )));
         }
         Ok(())
     }
 }
 
-/// Returns true if the host records everything that moves.
+/// Returns true if the host records all moved objects.
 fn is_undoable(from: &WorkspacePath, kind: Kind, source: &Metadata) -> Result<bool> {
     if kind != Kind::Directory {
         return Ok(source.len() <= MAX_UNDO_BYTES && recordable(from, kind));
@@ -188,7 +188,7 @@ fn is_undoable(from: &WorkspacePath, kind: Kind, source: &Metadata) -> Result<bo
     }
 }
 
-/// Returns true if a record can hold the entry.
+/// Returns true if the host can record an object of this kind.
 fn recordable(location: &WorkspacePath, kind: Kind) -> bool {
     match kind {
         Kind::File | Kind::Directory => true,

@@ -44,12 +44,13 @@ impl From<&Metadata> for Kind {
     }
 }
 
-/// Name and type of an entry. `None` if it was removed in the meantime.
+/// Returns the name and type of an entry. `None` if the entry was removed in the meantime.
 fn entry(entry: &DirEntry) -> Option<(String, Kind)> {
     let name = entry.file_name();
     let exact = name.to_str().is_some();
     let name = name.to_string_lossy().into_owned();
-    // WASI replaces the invalid bytes of such a name and gives no type: a query would be about another name.
+    // WASI replaces the invalid bytes of a name that is not UTF-8, and gives no type. Querying the type by the replaced
+    // name would find another entry or none.
     let replaced = !exact || name.contains(char::REPLACEMENT_CHARACTER);
     let kind = match entry.file_type().map(Kind::from) {
         _ if !exact => Kind::Unreadable,
@@ -60,7 +61,7 @@ fn entry(entry: &DirEntry) -> Option<(String, Kind)> {
     Some((name, kind))
 }
 
-/// The entries of a folder, sorted by name, with their types.
+/// Returns the names and types of the entries of a folder, sorted by name.
 pub fn entries(folder: &WorkspacePath) -> Result<Vec<(String, Kind)>> {
     let failed = |error: std::io::Error| folder.io_error(&error);
     let mut names = Vec::new();
@@ -78,7 +79,7 @@ pub fn bottom_up(
     kind: Kind,
     visit: &mut dyn FnMut(&WorkspacePath, Kind) -> Result<()>,
 ) -> Result<()> {
-    // Open folders, with their entries that are still to be visited.
+    // The open folders, each with the entries not visited yet.
     let mut open: Vec<(WorkspacePath, Vec<(String, Kind)>)> = Vec::new();
     let mut next = Some((location.clone(), kind));
     loop {

@@ -11,7 +11,7 @@ use mimir_sdk::{Context, Error, Result, text};
 /// Maximum number of symbolic links that are followed to a file.
 const MAX_LINKS: usize = 16;
 
-/// Longest path in bytes: the limit of Linux.
+/// Maximum length of a path in bytes, as on Linux.
 const MAX_PATH: usize = 4096;
 
 /// A path inside the workspace. [`WorkspacePath::new`] is the only way to get one.
@@ -23,7 +23,7 @@ pub struct WorkspacePath {
 }
 
 impl WorkspacePath {
-    /// Resolves a path as a caller writes it: relative to the workspace root, with `/`.
+    /// Resolves a path as written by a caller: relative to the workspace root, with `/`.
     pub fn new(cx: &Context, written: &str) -> Result<Self> {
         if written.is_empty() {
             return Err(Error::invalid_path(
@@ -52,7 +52,7 @@ impl WorkspacePath {
         })
     }
 
-    /// Resolves `written` from the folder `from`. `None` if it leaves the root.
+    /// Resolves `written` from the folder `from`. `None` if the path leaves the root.
     fn within(root: &Path, from: &str, written: &str) -> Option<Self> {
         let mut parts: Vec<&str> = from.split('/').filter(|part| !part.is_empty()).collect();
         for part in written.split('/') {
@@ -75,18 +75,18 @@ impl WorkspacePath {
         self.name.is_empty()
     }
 
-    /// The unescaped path, for data; `.` for the root. In a text it could forge a line: use
+    /// Returns the unescaped path for structured content; `.` for the root. In a text it could forge a line: use
     /// [`WorkspacePath::escaped`] there.
     pub fn exact(&self) -> &str {
         if self.is_root() { "." } else { &self.name }
     }
 
-    /// The path escaped for use in a text. Error messages use its `Display`, which is also shortened.
+    /// Returns the path escaped for use in a text. For error messages, use `Display`, which also shortens it.
     pub fn escaped(&self) -> Cow<'_, str> {
         text::name(self.exact())
     }
 
-    /// The absolute path, for the file system.
+    /// Returns the absolute path, for the file system.
     pub fn absolute(&self) -> PathBuf {
         if self.is_root() {
             self.root.clone()
@@ -95,7 +95,7 @@ impl WorkspacePath {
         }
     }
 
-    /// The path of an entry in this folder.
+    /// Returns the path of an entry in this folder.
     pub fn join(&self, name: &str) -> Self {
         let name = if self.is_root() {
             name.to_owned()
@@ -108,12 +108,12 @@ impl WorkspacePath {
         }
     }
 
-    /// The last part of the path; empty for the root.
+    /// Returns the last component of the path; empty for the root.
     pub fn file_name(&self) -> &str {
         self.name.rsplit('/').next().unwrap_or_default()
     }
 
-    /// The parent folder; the root is its own parent.
+    /// Returns the parent folder. The root is its own parent.
     pub fn parent(&self) -> Self {
         let name = self.name.rsplit_once('/').map_or("", |(parent, _)| parent);
         Self {
@@ -132,13 +132,13 @@ impl WorkspacePath {
                 .is_some_and(|rest| rest.starts_with('/'))
     }
 
-    /// Metadata of the path, of a link itself. `None` if it does not exist.
+    /// Returns the metadata of the path, without following a link. `None` if the path does not exist.
     pub fn metadata(&self) -> Result<Option<Metadata>> {
         allow_not_found(fs::symlink_metadata(self.absolute()))
             .map_err(|error| self.io_error(&error))
     }
 
-    /// Metadata of the path, or an error if it does not exist.
+    /// Returns the metadata of the path, without following a link. Fails if the path does not exist.
     pub fn existing_metadata(&self) -> Result<Metadata> {
         self.metadata()?.ok_or_else(|| {
             // A directory listing replaces bytes that are not UTF-8 with this character.
@@ -151,7 +151,7 @@ impl WorkspacePath {
         })
     }
 
-    /// The real path of the file. Symbolic links are followed; one that leaves the workspace is an error.
+    /// Follows symbolic links to the real path of the file. Fails if a link leaves the workspace.
     pub fn resolve_links(&self) -> Result<Self> {
         let mut location = self.clone();
         for _ in 0..MAX_LINKS {
@@ -174,7 +174,7 @@ impl WorkspacePath {
             }
         }
         Err(Error::invalid_path(format_args!(
-            "`{self}` is a symbolic link with too many links on the way to its target"
+            "`{self}` leads through more than {MAX_LINKS} symbolic links"
         )))
     }
 

@@ -100,18 +100,19 @@ impl Assess for WriteFile {
     }
 }
 
-/// Raises the risk and names the loss if no backup is made.
+/// If no backup is made, raises the risk of an assessment and adds the loss as a consequence.
 pub fn warn_without_backup(assessment: Assessment, backup: bool, loss: &str) -> Assessment {
     if backup {
         assessment
     } else {
         assessment
             .risk(Risk::High)
-            .because(format!("no backup is kept: {loss}"))
+            .because(format!("no backup is made: {loss}"))
     }
 }
 
-/// Resolves the file to write and its current metadata, if the path can be a file.
+/// Resolves the path of a file to write, and returns the metadata of an existing file. Fails if the path cannot be a
+/// file.
 pub fn target(cx: &Context, path: &str) -> Result<(WorkspacePath, Option<Metadata>)> {
     let written = WorkspacePath::new(cx, path)?;
     if path.ends_with('/') {
@@ -132,7 +133,8 @@ pub fn target(cx: &Context, path: &str) -> Result<(WorkspacePath, Option<Metadat
     }
 }
 
-/// Missing parent folders of `location`, outermost first. Fails if they may not be created.
+/// Returns the missing parent folders of `location`, outermost first. Fails if folders are missing and `may_create` is
+/// false.
 pub fn missing_parents(location: &WorkspacePath, may_create: bool) -> Result<Vec<WorkspacePath>> {
     let mut missing = Vec::new();
     let mut folder = location.parent();
@@ -159,7 +161,7 @@ pub fn missing_parents(location: &WorkspacePath, may_create: bool) -> Result<Vec
     Ok(missing)
 }
 
-/// Creates the folders and runs `action`; removes the folders again if either fails.
+/// Creates the folders and runs `action`. If either fails, removes the created folders again.
 pub fn with_new_folders(
     missing: &[WorkspacePath],
     action: impl FnOnce() -> Result<()>,
@@ -174,7 +176,7 @@ pub fn with_new_folders(
         })
         .and_then(|()| action());
     if result.is_err() {
-        // A folder that another process has put a file into is not empty and stays.
+        // A folder in which another process has created a file is not empty, and is not removed.
         for folder in missing[..created_count].iter().rev() {
             let _ = fs::remove_dir(folder.absolute());
         }

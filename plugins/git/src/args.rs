@@ -179,9 +179,12 @@ impl Args {
             }
             let ((option, kind), value) = split_option(allowed, arg)
                 .ok_or_else(|| unsupported_option(operation, allowed, arg))?;
-            let joined = |value: &str| match option.starts_with("--") {
-                true => format!("{option}={value}"),
-                false => format!("{option}{value}"),
+            let joined = |value: &str| {
+                if option.starts_with("--") {
+                    format!("{option}={value}")
+                } else {
+                    format!("{option}{value}")
+                }
             };
             parsed.options.push(match (kind, value) {
                 (Bare | Optional, None) => option.to_owned(),
@@ -212,7 +215,7 @@ impl Args {
             .any(|given| options.iter().any(|option| is(given, option)))
     }
 
-    /// Options and names, as arguments for git.
+    /// Returns the options and names as arguments for git.
     pub fn options_and_names(&self) -> Vec<&str> {
         self.options
             .iter()
@@ -222,22 +225,21 @@ impl Args {
     }
 }
 
-/// Splits an option from the value in the same word.
+/// Finds the allowed option in an argument, and splits off a value in the same word. `None` for other options.
 fn split_option<'a>(
     allowed: &'static [(&'static str, OptionValue)],
     arg: &'a str,
 ) -> Option<((&'static str, OptionValue), Option<&'a str>)> {
-    let (name, value) = match arg.starts_with("--") {
-        true => match arg.split_once('=') {
+    let (name, value) = if arg.starts_with("--") {
+        match arg.split_once('=') {
             Some((name, value)) => (name, Some(value)),
             None => (arg, None),
-        },
-        // A single letter and the value directly after it.
-        false => {
-            let end = arg.char_indices().nth(2).map_or(arg.len(), |(at, _)| at);
-            let value = &arg[end..];
-            (&arg[..end], (!value.is_empty()).then_some(value))
         }
+    } else {
+        // A single letter and the value directly after it.
+        let end = arg.char_indices().nth(2).map_or(arg.len(), |(at, _)| at);
+        let value = &arg[end..];
+        (&arg[..end], (!value.is_empty()).then_some(value))
     };
     let option = allowed.iter().find(|(option, _)| *option == name)?;
     Some((*option, value))
@@ -246,9 +248,10 @@ fn split_option<'a>(
 fn unsupported_option(operation: Operation, allowed: &[(&str, OptionValue)], arg: &str) -> Error {
     let known: Vec<&str> = allowed.iter().map(|(option, _)| *option).collect();
     let name = operation.as_str();
-    let accepted = match known.is_empty() {
-        true => "takes no options, only paths after `--`".to_owned(),
-        false => format!("takes {}", known.join(", ")),
+    let accepted = if known.is_empty() {
+        "takes no options, only paths after `--`".to_owned()
+    } else {
+        format!("takes {}", known.join(", "))
     };
     Error::invalid_input(format_args!(
         "`{}` is not supported: `{name}` {accepted}; write each short option as its own word, or run git through `exec`",

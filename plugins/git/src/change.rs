@@ -36,7 +36,7 @@ pub fn add(repository: &Repository, args: &Args) -> Result<Worded<Report>> {
     check_paths_exist(repository, &paths, untracked)?;
     let filtered = filters::filtered_for_staging(repository, &paths, untracked)?;
     filters::refuse_filtered(&filtered, "add", UNFILTERED_CONSEQUENCE)?;
-    // Only the named files are staged: given a folder, git would look into each submodule in it.
+    // Folders are replaced by the changed files in them: given a folder, git would look into each submodule in it.
     let changed = WorkTreeChanges::query(repository, &paths, untracked)?.unstaged;
     if changed.is_empty() {
         return report_after(repository, &[]);
@@ -51,7 +51,7 @@ pub fn add(repository: &Repository, args: &Args) -> Result<Worded<Report>> {
 /// Consequence of staging files without running their filter.
 const UNFILTERED_CONSEQUENCE: &str = "they would be stored as they are";
 
-/// All arguments after the options are paths, before or after `--`.
+/// Returns all paths of operations without revisions: they may be before or after `--`.
 fn all_paths(args: &Args) -> Vec<String> {
     args.names.iter().chain(&args.paths).cloned().collect()
 }
@@ -73,12 +73,12 @@ fn check_paths_exist(repository: &Repository, paths: &[String], untracked: bool)
         args.extend(["--others", "--exclude-standard"]);
     }
     match repository.run(&args, &paths) {
-        // Exceeding the output limit means that there are files.
+        // Output over the limit means that the files exist.
         Err(error) if *error.code() == Code::LimitExceeded => Ok(()),
         Err(error) if untracked && *error.code() == Code::NotFound => {
             let message = error.message().lines().next().unwrap_or_default();
             Err(Error::not_found(format_args!(
-                "{message}, and no untracked file either: it does not exist, or .gitignore excludes it (`git add -f` with `exec` adds it)"
+                "{message}, nor any untracked file: the file does not exist, or .gitignore excludes it (`git add -f` with `exec` adds it)"
             )))
         }
         other => other.map(drop),
@@ -108,7 +108,7 @@ pub fn commit(repository: &Repository, args: &Args) -> Result<Worded<Report>> {
     }
     let changed = WorkTreeChanges::query(repository, &paths, false)?;
     let has_changes = changed.staged || stages && !changed.unstaged.is_empty();
-    // Git would report this too, but would look into each submodule first.
+    // Git would report this as well, but only after looking into each submodule.
     if !has_changes && !amends && !args.has(&["--allow-empty"]) && !is_merging(repository)? {
         return Err(Error::invalid_input(format_args!(
             "nothing is staged to commit; `add` stages files, and `-a` commits all changes of tracked files\n{}",
@@ -147,7 +147,7 @@ fn is_merging(repository: &Repository) -> Result<bool> {
     Ok(resolve_tree(repository, "MERGE_HEAD")?.is_some())
 }
 
-/// The hash of the tree that a name resolves to, if git knows the name.
+/// Returns the hash of the tree that a name resolves to. `None` if git does not know the name.
 fn resolve_tree(repository: &Repository, name: &str) -> Result<Option<String>> {
     let tree = format!("{name}^{{tree}}");
     match repository.run(&["rev-parse", "--verify", &tree], &[]) {
@@ -157,7 +157,7 @@ fn resolve_tree(repository: &Repository, name: &str) -> Result<Option<String>> {
     }
 }
 
-/// Returns true if uncommitted changes may be lost.
+/// Returns true if a checkout may discard uncommitted changes.
 pub fn discards(args: &Args) -> bool {
     !args.paths.is_empty() || args.has(&["-f", "--force", "--ours", "--theirs"])
 }
@@ -184,7 +184,7 @@ pub fn checkout(repository: &Repository, args: &Args) -> Result<Worded<Report>> 
     report_after(&Repository::open()?, &output)
 }
 
-/// The files with a filter that a checkout would write.
+/// Returns the files with a filter that a checkout would write.
 fn filtered_by_checkout(repository: &Repository, args: &Args) -> Result<Vec<FilteredFile>> {
     let forced = args.has(&["-f", "--force"]);
     let name = match args.names.first().map(String::as_str) {
@@ -193,10 +193,11 @@ fn filtered_by_checkout(repository: &Repository, args: &Args) -> Result<Vec<Filt
         name => name,
     };
     let Some(name) = name else {
-        return match args.paths.is_empty() {
+        return if args.paths.is_empty() {
             // A new branch at the current commit.
-            true => Ok(Vec::new()),
-            false => filters::filtered_for_checkout(repository, &[], &args.paths, None),
+            Ok(Vec::new())
+        } else {
+            filters::filtered_for_checkout(repository, &[], &args.paths, None)
         };
     };
     let trees = match resolve_tree(repository, name)? {
@@ -223,7 +224,8 @@ fn filtered_by_checkout(repository: &Repository, args: &Args) -> Result<Vec<Filt
     Ok(filtered)
 }
 
-/// Trees of the remote branches with this name: git may check one of them out if no local branch has the name.
+/// Returns the trees of the remote branches with this name: if no local branch has the name, git may check out one of
+/// them.
 fn remote_branch_trees(repository: &Repository, name: &str) -> Result<Vec<String>> {
     let pattern = format!("refs/remotes/*/{name}");
     let args = ["for-each-ref", "--format=%(tree)", "--", &pattern];

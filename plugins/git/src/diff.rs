@@ -8,7 +8,7 @@ use crate::filters::{self, Attributes};
 use crate::repository::{Repository, hidden_files_note, submodules_note};
 use crate::tool::Report;
 
-/// Maximum number of characters of a diff in a result; the line counts of all files are always included.
+/// Maximum number of characters of a patch in a result.
 const MAX_PATCH: usize = 40_000;
 
 /// Maximum number of files in structured content.
@@ -23,8 +23,8 @@ const SUMMARIES: [&str; 5] = [
     "--name-status",
 ];
 
-/// Options that keep programs configured by a repository from producing the output. Of submodules, whose settings
-/// are not checked, only the commits are compared.
+/// Options that prevent git from running programs configured by a repository. Of submodules, whose settings are not
+/// checked, only the commits are compared.
 pub const PLAIN: [&str; 5] = [
     "--no-ext-diff",
     "--no-textconv",
@@ -75,25 +75,26 @@ pub fn report(repository: &Repository, args: &Args) -> Result<Worded<Report>> {
     let (numbers, mut hidden) = run(&["--numstat", "-z"])?;
     let changes = parse(&numbers);
     let patch = String::from_utf8_lossy(&run(&[])?.0).into_owned();
-    let mut text = match patch.is_empty() {
-        true => "no changes".to_owned(),
-        false if args.has(&SUMMARIES) => patch,
-        false => summarize_patch(&changes, &patch),
+    let mut text = if patch.is_empty() {
+        "no changes".to_owned()
+    } else if args.has(&SUMMARIES) {
+        patch
+    } else {
+        summarize_patch(&changes, &patch)
     };
     // Comparisons between commits or with the index apply no filters.
     let between_commits = args.has(&["--staged", "--cached"])
         || args.names.len() > 1
         || args.names.iter().any(|name| name.contains(".."));
-    let unfiltered_note = match !between_commits && changes.total > 0 {
-        true => {
-            let paths = changes.files.iter().map(|file| file.path.as_bytes());
-            filters::unfiltered_note(&filters::find_filtered(
-                repository,
-                paths,
-                Attributes::WorkTree,
-            )?)
-        }
-        false => String::new(),
+    let unfiltered_note = if !between_commits && changes.total > 0 {
+        let paths = changes.files.iter().map(|file| file.path.as_bytes());
+        filters::unfiltered_note(&filters::find_filtered(
+            repository,
+            paths,
+            Attributes::WorkTree,
+        )?)
+    } else {
+        String::new()
     };
     if between_commits {
         hidden.extend(repository.hidden_changes(&changes));
@@ -109,7 +110,7 @@ pub fn report(repository: &Repository, args: &Args) -> Result<Worded<Report>> {
     .worded(text))
 }
 
-/// A summary line and the patch, cut to the limit.
+/// Returns a summary line and the patch, truncated to the limit.
 pub fn summarize_patch(changes: &Changes, patch: &str) -> String {
     let files = if changes.total == 1 { "file" } else { "files" };
     let head = format!(
@@ -127,7 +128,7 @@ pub fn summarize_patch(changes: &Changes, patch: &str) -> String {
     }
 }
 
-/// Reads `--numstat -z`.
+/// Parses the output of `--numstat -z`.
 pub fn parse(output: &[u8]) -> Changes {
     let output = String::from_utf8_lossy(output);
     let mut records = output.split('\0');
@@ -139,13 +140,14 @@ pub fn parse(output: &[u8]) -> Changes {
         else {
             continue;
         };
-        // A rename has its two names in separate records.
-        let (from, path) = match path.is_empty() {
-            true => (
+        // The two names of a rename are in separate records.
+        let (from, path) = if path.is_empty() {
+            (
                 records.next().map(str::to_owned),
                 records.next().unwrap_or_default(),
-            ),
-            false => (None, path),
+            )
+        } else {
+            (None, path)
         };
         let (added, removed) = (added.parse().ok(), removed.parse().ok());
         changes.total += 1;
@@ -164,7 +166,7 @@ pub fn parse(output: &[u8]) -> Changes {
 }
 
 impl Changes {
-    /// A line for each file.
+    /// Formats a line for each file.
     pub fn lines(&self) -> String {
         let mut lines = String::new();
         for file in &self.files {

@@ -1,16 +1,16 @@
 //! Detection of files with a filter among those that an operation stages, commits or checks out.
 //!
-//! A filter (`git-crypt`, LFS) is a program that the repository chooses, and no such program runs here. So files with
-//! a filter are refused: without it, `add` would store clear text where ciphertext was, and `checkout` would write
-//! ciphertext over clear text. Only the attribute is checked: the setting that names the program may be in the
-//! person's own configuration, which is not visible here.
+//! A filter (`git-crypt`, LFS) is a program chosen by the repository, and this tool runs no such program. So operations
+//! on files with a filter are refused: without the filter, `add` would store clear text instead of ciphertext, and
+//! `checkout` would replace clear text with ciphertext. Only the attribute is checked: the setting that names the
+//! program may be in the user's own configuration, which is not visible here.
 
 use mimir_sdk::prelude::*;
 use mimir_sdk::text;
 
 use crate::repository::Repository;
 
-/// Files per query, because the answer is held in memory too.
+/// Number of files per query, which limits the size of the output.
 const PATHS_PER_QUERY: usize = 4_000;
 
 /// Maximum number of files listed in a message.
@@ -37,7 +37,7 @@ pub enum Attributes<'a> {
     Of(&'a str),
 }
 
-/// Finds the files among these paths that have a filter.
+/// Returns the files among these paths that have a filter.
 pub fn find_filtered<'a>(
     repository: &Repository,
     paths: impl IntoIterator<Item = &'a [u8]>,
@@ -76,7 +76,8 @@ fn parse(output: &[u8]) -> Vec<FilteredFile> {
     filtered.collect()
 }
 
-/// Refuses an operation on these files, because their filters would not run. `consequence` completes the sentence.
+/// Fails if `filtered` is not empty, because the filters would not run. `consequence` describes the result for the
+/// message.
 pub fn refuse_filtered(filtered: &[FilteredFile], command: &str, consequence: &str) -> Result<()> {
     let Some(first) = filtered.first() else {
         return Ok(());
@@ -102,7 +103,7 @@ pub fn refuse_filtered(filtered: &[FilteredFile], command: &str, consequence: &s
     ))
 }
 
-/// Note on files that are compared without their filters.
+/// Returns a note on files that were compared without their filters.
 pub fn unfiltered_note(filtered: &[FilteredFile]) -> String {
     if filtered.is_empty() {
         return String::new();
@@ -112,9 +113,10 @@ pub fn unfiltered_note(filtered: &[FilteredFile]) -> String {
         .take(MAX_LISTED_NAMES)
         .map(|one| text::name(&one.path).into_owned())
         .collect();
-    let more = match filtered.len() > names.len() {
-        true => ", …",
-        false => "",
+    let more = if filtered.len() > names.len() {
+        ", …"
+    } else {
+        ""
     };
     format!(
         "\ncompared without the filters that .gitattributes names, so their effect looks like a change: {}{more}",
@@ -163,9 +165,10 @@ impl WorkTreeChanges {
             "-z",
             "--no-renames",
             "--ignore-submodules=dirty",
-            match untracked {
-                true => "--untracked-files=normal",
-                false => "--untracked-files=no",
+            if untracked {
+                "--untracked-files=normal"
+            } else {
+                "--untracked-files=no"
             },
         ];
         Ok(Self::parse(&repository.run(&args, paths)?))
@@ -191,7 +194,7 @@ impl WorkTreeChanges {
     }
 }
 
-/// The files with a filter that `add` or `commit` would read from the working tree.
+/// Returns the files with a filter that `add` or `commit` would read from the working tree.
 pub fn filtered_for_staging(
     repository: &Repository,
     paths: &[String],
@@ -205,8 +208,8 @@ pub fn filtered_for_staging(
     find_filtered(repository, records(&files), Attributes::WorkTree)
 }
 
-/// The files with a filter that `checkout` would write: those in the difference that `between`, as arguments of
-/// `git diff`, selects. `tree` is the tree that is checked out, or `None` for the index.
+/// Returns the files with a filter that `checkout` would write: those that `git diff` lists with the arguments
+/// `between`. `tree` is the tree to check out; `None` is the index.
 pub fn filtered_for_checkout(
     repository: &Repository,
     between: &[&str],
@@ -243,12 +246,13 @@ pub fn filtered_for_checkout(
 const ATTRIBUTES: &[u8] = b".gitattributes";
 
 fn explain_old_git(error: Error) -> Error {
-    match error.message().contains("unknown option") {
-        true => Error::unavailable(
+    if error.message().contains("unknown option") {
+        Error::unavailable(
             "the tree to check out has different .gitattributes, and git before 2.40 cannot report whether they apply \
              a filter, which this tool does not run; run `git checkout` with `exec`",
-        ),
-        false => error,
+        )
+    } else {
+        error
     }
 }
 

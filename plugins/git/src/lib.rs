@@ -1,9 +1,10 @@
 //! `git`: status, diff, log and show read a repository; add, commit, branch and checkout change it.
 //!
-//! `args` checks the arguments of a call. `repository` runs git so that no program that the repository configures runs.
-//! `filters` refuses operations on files that need such a program. Each operation has a module for its result.
+//! `args` parses the arguments of a call. `repository` runs git without the programs that a repository can configure.
+//! `filters` refuses operations on files that need such a program. The results of the operations are in `status`,
+//! `diff`, `log`, `branch` and `change`.
 //!
-//! Out of scope: other git commands. Use `exec` for them; it checks each command.
+//! Out of scope: other git commands. They can be run with `exec`, which checks each command.
 
 mod args;
 mod branch;

@@ -14,7 +14,7 @@ const DEFAULT_LIMIT: &str = "-n30";
 /// Maximum number of commits in a log, even if more are requested.
 const MAX_COMMITS: usize = 1000;
 
-/// Fields end with NUL, commits with a record separator; neither can be in a message.
+/// Output format: fields end with NUL, commits with a record separator.
 const FORMAT: &str = "--format=tformat:%H%x00%an%x00%ae%x00%aI%x00%D%x00%s%x00%b%x00%x1e";
 
 /// A commit.
@@ -81,7 +81,7 @@ pub fn show(repository: &Repository, args: &Args) -> Result<Worded<Report>> {
         ));
     }
     let name = args.names.first().map_or("HEAD", String::as_str);
-    // Other objects of a commit, such as files, are for `read_file` and `file_search`.
+    // Only commits can be shown. Files are read with `read_file` and `file_search`.
     let commit = format!("{name}^{{commit}}");
     show_commit(repository, &commit, args)
 }
@@ -149,9 +149,10 @@ impl Commit {
 
     fn line(&self) -> String {
         let day = self.date.get(..10).unwrap_or(&self.date);
-        let refs = match self.refs.is_empty() {
-            true => String::new(),
-            false => format!(" ({})", self.refs.join(", ")),
+        let refs = if self.refs.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", self.refs.join(", "))
         };
         format!(
             "{} {day} {}{refs}: {}\n",
@@ -162,9 +163,10 @@ impl Commit {
     }
 
     fn paragraph(&self) -> String {
-        let body = match self.body.is_empty() {
-            true => String::new(),
-            false => format!("\n{}\n", self.body),
+        let body = if self.body.is_empty() {
+            String::new()
+        } else {
+            format!("\n{}\n", self.body)
         };
         format!(
             "commit {}\nauthor {} <{}>, {}\n\n{}\n{body}\n",

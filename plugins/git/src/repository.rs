@@ -1,15 +1,16 @@
-//! Runs git without running any program that the repository configures.
+//! Runs git without running any program configured by the repository.
 //!
 //! Anyone with write access to a repository can make git run programs: through hooks, and through settings for pagers,
-//! diffs, filters, signatures, file watchers and transports. All of them are switched off for each run. Filters and
-//! some others have names that the repository chooses, so they are looked up first; reading settings runs no program.
+//! diffs, filters, signatures, file watchers and transports. All of these are switched off for each run. The names of
+//! some settings, such as those for filters, are chosen by the repository, so they are looked up first; reading
+//! settings runs no program.
 //!
-//! A submodule has its own settings, which are not looked up, so git never runs inside one. No operation here may
-//! query the changed files of a submodule (see [`filters`](crate::filters) and [`PLAIN`](crate::diff::PLAIN)).
+//! A submodule has its own settings, which are not looked up, so git never runs inside a submodule. No operation here
+//! may query the changed files of a submodule (see [`filters`](crate::filters) and [`PLAIN`](crate::diff::PLAIN)).
 //!
-//! Git must not fetch either. It fetches missing objects of a partial clone on demand, with a program that the
-//! repository names. So the transports are switched off one by one, since each has precedence over the general rule,
-//! and `GIT_NO_LAZY_FETCH` is set.
+//! Git must not fetch either. It fetches missing objects of a partial clone on demand, with a program named by the
+//! repository. So `GIT_NO_LAZY_FETCH` is set and the transports are switched off one by one, because the setting for a
+//! single transport has precedence over the general one.
 
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use mimir_sdk::text;
 
 use crate::diff::Changes;
 
-/// Settings that keep git from running other programs. Each only switches something off.
+/// Settings that keep git from running other programs.
 const QUIET: [&str; 17] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -55,7 +56,7 @@ const PROGRAMS: [ProgramSetting; 9] = [
     ProgramSetting("hook.", ".event", ".enabled=false"),
 ];
 
-/// Prefix and suffix of a setting's name; then the suffix and the value of the setting that switches it off.
+/// Prefix and suffix of a setting's name, and the suffix with the value of the setting that switches the program off.
 struct ProgramSetting(&'static str, &'static str, &'static str);
 
 /// Prefixes and suffixes of settings that mark a partial clone, from which git may fetch missing objects.
@@ -74,7 +75,7 @@ pub struct Repository {
     settings: Vec<String>,
     /// True for a partial clone, which may lack objects.
     partial: bool,
-    /// Tracked files that no tool may read. In the sandbox, git sees them as unchanged.
+    /// Tracked files that tools may not read. In the sandbox, git sees them as unchanged.
     hidden: Vec<String>,
 }
 
@@ -112,22 +113,22 @@ impl Repository {
         Ok(repository)
     }
 
-    /// Refuses a repository whose settings make git work in another folder.
+    /// Fails if a setting of the repository makes git work in another folder.
     fn check_work_tree(&self) -> Result<()> {
         let args = ["rev-parse", "--is-inside-work-tree", "--show-prefix"];
         let output = self.run(&args, &[])?;
         let output = String::from_utf8_lossy(&output);
-        match output.trim() == "true" {
-            true => Ok(()),
-            false => Err(Error::new(
-                Code::PermissionDenied,
-                "the repository's setting core.worktree makes git work in a folder other than the workspace; \
-                 remove it by hand: `git config --unset core.worktree`",
-            )),
+        if output.trim() == "true" {
+            return Ok(());
         }
+        Err(Error::new(
+            Code::PermissionDenied,
+            "the repository's setting core.worktree makes git work in a folder other than the workspace; \
+             remove it by hand: `git config --unset core.worktree`",
+        ))
     }
 
-    /// Paths of the submodules. Git never runs inside one, so changes in them are unknown.
+    /// Returns the paths of the submodules. Git never runs inside a submodule, so changes in submodules are unknown.
     pub fn submodules(&self) -> Vec<String> {
         let args = [
             "config",
@@ -145,7 +146,7 @@ impl Repository {
             .collect()
     }
 
-    /// Runs a subcommand that must succeed and returns its stdout. `paths` are never taken for options.
+    /// Runs a subcommand and returns its stdout. Fails if the exit code is not 0. `paths` are never taken for options.
     pub fn run(&self, args: &[&str], paths: &[String]) -> Result<Vec<u8>> {
         let mut command = self.command(args);
         if !paths.is_empty() {
@@ -170,7 +171,7 @@ impl Repository {
         command.args(args.iter().copied()).timeout(TIMEOUT)
     }
 
-    /// Runs a command that must succeed and returns its stdout.
+    /// Runs a command and returns its stdout. Fails if the exit code is not 0.
     fn stdout_of(&self, command: Command) -> Result<Vec<u8>> {
         let finished = command.run()?;
         let stderr = || String::from_utf8_lossy(&finished.stderr);
@@ -189,12 +190,12 @@ impl Repository {
     }
 }
 
-/// Maximum number of files that a comparison excludes one by one: each costs a run of git.
+/// Maximum number of unreadable files excluded from a comparison, each of which costs a run of git.
 const MAX_HIDDEN: usize = 50;
 
 impl Repository {
-    /// Runs a comparison that skips tracked files that no tool may read, such as a committed `.env`. Returns the
-    /// output without them, and their paths.
+    /// Runs a comparison without the tracked files that tools may not read, such as a committed `.env`. Returns the
+    /// output and the paths of the skipped files.
     pub fn compare(&self, args: &[&str], paths: &[String]) -> Result<(Vec<u8>, Vec<String>)> {
         let mut hidden = Vec::new();
         let mut wanted = paths.to_vec();
@@ -213,7 +214,7 @@ impl Repository {
         }
     }
 
-    /// The tracked files at or below these paths that no tool may read. Without paths, all of them.
+    /// Returns the tracked files at or below these paths that tools may not read; without paths, all such files.
     pub fn hidden_files(&self, paths: &[String]) -> Vec<String> {
         let is_in = |file: &&String| {
             let mut paths = paths.iter().map(|path| path.trim_end_matches('/'));
@@ -227,7 +228,7 @@ impl Repository {
         files.cloned().collect()
     }
 
-    /// The changed files that no tool may read; their lines are not shown.
+    /// Returns the changed files that tools may not read, whose lines are not shown.
     pub fn hidden_changes(&self, changes: &Changes) -> Vec<String> {
         let files = changes.files.iter().filter(|file| file.added.is_none());
         let files = files.map(|file| &file.path);
@@ -237,7 +238,7 @@ impl Repository {
             .collect()
     }
 
-    /// Finds the files of the working tree that git cannot compare because no tool may read them.
+    /// Returns the files of the working tree that git cannot compare because tools may not read them.
     pub fn find_unreadable(&self, paths: &[String]) -> Result<Vec<String>> {
         // This lists names without reading the files.
         let args = ["diff", "--numstat", "-z", "--no-ext-diff", "--no-textconv"];
@@ -262,7 +263,7 @@ fn split_at_nul(output: &[u8]) -> Vec<String> {
         .collect()
 }
 
-/// Note on submodules, whose files were not compared.
+/// Returns a note on submodules, whose files were not compared.
 pub fn submodules_note(submodules: &[String]) -> String {
     let Some(first) = submodules.first() else {
         return String::new();
@@ -275,7 +276,7 @@ pub fn submodules_note(submodules: &[String]) -> String {
     )
 }
 
-/// Note on files left out of a comparison.
+/// Returns a note on files left out of a comparison.
 pub fn hidden_files_note(hidden: &[String]) -> String {
     match hidden {
         [] => String::new(),
@@ -292,7 +293,8 @@ pub fn hidden_files_note(hidden: &[String]) -> String {
     }
 }
 
-/// Settings that switch off every configured program among these names.
+/// Returns the settings that switch off all programs configured by settings with these names, separated by NUL. Fails
+/// if a program cannot be switched off.
 fn disabling_settings(names: &[u8]) -> Result<Vec<String>> {
     let mut settings = Vec::new();
     for name in names.split(|byte| *byte == 0) {
@@ -370,18 +372,19 @@ fn failure(exit_code: i32, stderr: &str) -> Error {
     } else {
         Code::Execution
     };
-    match stderr.is_empty() {
-        true => Error::new(
+    if stderr.is_empty() {
+        Error::new(
             error_code,
             format!("git exited with code {exit_code} and no error message"),
-        ),
-        false => Error::new(error_code, stderr),
+        )
+    } else {
+        Error::new(error_code, stderr)
     }
 }
 
-/// Error for a folder in which git finds no repository.
+/// Returns the error for a folder in which git finds no repository.
 fn no_repository_error(stderr: &str) -> Error {
-    // Git reports a `.git` file whose target does not exist as not found, and names the target.
+    // If the target of a `.git` file does not exist, git reports that it found no repository, and names the target.
     let target = stderr
         .split_once("not a git repository: ")
         .and_then(|(_, rest)| rest.lines().next());

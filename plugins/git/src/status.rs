@@ -59,9 +59,10 @@ pub fn report(repository: &Repository, args: &Args) -> Result<Worded<Report>> {
     let mut paths = args.names.clone();
     paths.extend(args.paths.iter().cloned());
     let mut status = read(repository, &paths)?;
-    let mut hidden = match status.files.iter().any(is_modified) {
-        true => repository.find_unreadable(&paths)?,
-        false => Vec::new(),
+    let mut hidden = if status.files.iter().any(is_modified) {
+        repository.find_unreadable(&paths)?
+    } else {
+        Vec::new()
     };
     status.leave_out(&hidden);
     hidden.extend(repository.hidden_files(&paths));
@@ -76,25 +77,25 @@ pub fn report(repository: &Repository, args: &Args) -> Result<Worded<Report>> {
     .worded(text))
 }
 
-/// Note on files that may look changed only because their filters did not run.
+/// Returns a note on files that may look changed only because their filters did not run.
 fn unfiltered_note(repository: &Repository, status: &Status) -> Result<String> {
     let modified = status.files.iter().filter(|entry| is_modified(entry));
     let paths: Vec<&[u8]> = modified.map(|entry| entry.path.as_bytes()).collect();
-    match paths.is_empty() {
-        true => Ok(String::new()),
-        false => Ok(filters::unfiltered_note(&filters::find_filtered(
-            repository,
-            paths,
-            Attributes::WorkTree,
-        )?)),
+    if paths.is_empty() {
+        return Ok(String::new());
     }
+    Ok(filters::unfiltered_note(&filters::find_filtered(
+        repository,
+        paths,
+        Attributes::WorkTree,
+    )?))
 }
 
 fn is_modified(entry: &Entry) -> bool {
     entry.unstaged.as_deref() == Some("modified")
 }
 
-/// The state of the working tree, or of some paths.
+/// Returns the state of the working tree, or of some paths.
 pub fn read(repository: &Repository, paths: &[String]) -> Result<Status> {
     // A submodule has its own settings, so only its commit is compared.
     let args = [
@@ -107,7 +108,7 @@ pub fn read(repository: &Repository, paths: &[String]) -> Result<Status> {
     Ok(parse(&repository.run(&args, paths)?))
 }
 
-/// Parses porcelain v2 with NULs.
+/// Parses the output of `git status --porcelain=v2 -z`.
 fn parse(output: &[u8]) -> Status {
     let output = String::from_utf8_lossy(output);
     let mut records = output.split('\0');
@@ -177,7 +178,7 @@ fn parse_entry(rest: &str, fields: usize, from: Option<String>) -> Option<Entry>
     })
 }
 
-/// The meaning of git's status letter.
+/// Returns the meaning of git's status letter.
 pub fn change_name(letter: char) -> Option<&'static str> {
     Some(match letter {
         'A' => "added",

@@ -1,4 +1,4 @@
-//! The tool: its operations, their results, and which of them need approval.
+//! The tool `git`: the operations, their results, and their need for approval.
 
 use mimir_sdk::prelude::*;
 use mimir_sdk::text;
@@ -117,7 +117,7 @@ impl Assess for Git {
     fn assess(&self, _: &Context) -> Assessment {
         let args = match Args::parse(self.operation, &self.args) {
             Ok(args) => args,
-            // The call will fail before git runs.
+            // The call will fail because of its arguments, before git runs.
             Err(error) => return Assessment::allow(error.to_string()),
         };
         let summary = text::brief(&self.args.join(" ")).into_owned();
@@ -134,7 +134,7 @@ impl Assess for Git {
             Operation::Branch => {
                 Assessment::ask(format!("changes branches: {summary}")).risk(Risk::Low)
             }
-            // Staging needs no approval: `commit`, which stores what was staged, asks.
+            // Staging needs no approval, because `commit`, which stores the staged changes, asks for it.
             Operation::Add => Assessment::allow(format!("stages: {summary}")),
             Operation::Commit if args.has(&["--amend"]) => {
                 Assessment::ask(format!("replaces the last commit: {summary}"))

@@ -1,5 +1,6 @@
-//! Ranking by meaning: an endpoint computes a vector for each passage, and passages whose vectors are close to that of
-//! the query have a similar meaning. `client` queries the endpoint, `vectors` stores the results until a memory changes.
+//! Ranking by meaning. An embeddings endpoint computes a vector for each text; the closer the vectors of a passage and
+//! of the query, the closer their meanings. `client` queries the endpoint, `vectors` stores vectors until a memory
+//! changes.
 
 use std::collections::VecDeque;
 
@@ -18,17 +19,17 @@ pub(crate) use client::{Network, Transport};
 pub(crate) use settings::{Settings, VARIABLE};
 use vectors::Vectors;
 
-/// Passages per request, across memories. Providers accept some hundred; their vectors take some megabytes.
+/// Number of passages per request, across memories. Providers accept some hundred, whose vectors take some megabytes.
 const PASSAGES_PER_REQUEST: usize = 128;
 
-/// Maximum number of passages that one search embeds. The rest is left to the next search, so that a search after many
-/// changes still ends in time.
+/// Maximum number of passages that one search embeds. Further passages are left to the next search, so that a search
+/// after many changes still ends in time.
 const MAX_NEW_PASSAGES: usize = 1_024;
 
 /// Maximum number of bytes of a stored value, without its header.
 const MAX_VALUE: usize = (1 << 20) - 64;
 
-/// Number of nearest passages that are ranked: the rest is hardly related.
+/// Number of nearest passages that are ranked. Further passages are hardly related to the query.
 const NEAREST: usize = 40;
 
 /// The passages closest to a query in meaning.
@@ -50,8 +51,8 @@ pub(crate) fn rank_by_meaning(
 ) -> Result<MeaningRanking> {
     let mut note = None;
     let query = client::embed(settings, transport, &[query])?.remove(0);
-    // Limits the passages of each memory: vectors too large to store would be computed again by each search, and take
-    // the time for other memories.
+    // The number of passages per memory is limited: each search would compute vectors again that are too large to
+    // store, and have no time for other memories.
     let limit = (MAX_VALUE / query.len().max(1)).min(MAX_NEW_PASSAGES);
     let mut truncated = 0;
     let mut known: Vec<Option<Vec<i8>>> = vec![None; passages.len()];
@@ -90,8 +91,7 @@ pub(crate) fn rank_by_meaning(
         .map(|at| passages[*at].ranked_text.as_str());
     let mut computed: VecDeque<Vec<i8>> = VecDeque::new();
     for (memory, own) in &missing {
-        // Vectors are stored as soon as those of a memory are complete, so that a later failed request does not lose
-        // them.
+        // The vectors of a memory are stored as soon as they are complete, so that a later failure does not lose them.
         while computed.len() < own.len() {
             let batch: Vec<&str> = texts.by_ref().take(PASSAGES_PER_REQUEST).collect();
             let vectors = client::embed(settings, transport, &batch)?;
@@ -99,7 +99,7 @@ pub(crate) fn rank_by_meaning(
         }
         let vectors = Vectors(computed.drain(..own.len()).collect());
         if let Err(error) = vectors.write(store, settings, &memories[*memory]) {
-            // This search can still use them.
+            // This search can still use the vectors.
             note = Some(format!(
                 "vectors are not stored: {}",
                 text::brief(error.message())

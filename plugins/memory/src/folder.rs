@@ -15,7 +15,7 @@ pub(crate) const FOLDER: &str = ".mimir/memory";
 /// Maximum size of a memory in bytes: as much as a model can read.
 pub(crate) const MAX_FILE_SIZE: u64 = 256 << 10;
 
-/// Maximum number of memories. Each search reads them all.
+/// Maximum number of memories. Each search reads all memories.
 pub(crate) const MAX_FILES: usize = 400;
 
 /// Maximum size of all memories together, in bytes.
@@ -24,10 +24,10 @@ pub(crate) const MAX_TOTAL: u64 = 8 << 20;
 /// Lock file of the call that is saving.
 const LOCK_FILE: &str = ".turn";
 
-/// Lock file of the call that removes a stale [`LOCK_FILE`] file.
+/// Lock file of the call that removes a stale [`LOCK_FILE`].
 const CLEANUP_LOCK_FILE: &str = ".sweep";
 
-/// Age after which a [`LOCK_FILE`] file is stale: saving takes milliseconds.
+/// Age after which a [`LOCK_FILE`] is stale: saving takes milliseconds.
 const LOCK_STALE_AFTER: Duration = Duration::from_secs(10);
 
 /// Maximum time that a call waits for the lock.
@@ -57,7 +57,7 @@ pub(crate) struct Listing {
     pub(crate) invalid: usize,
 }
 
-/// The lock for saving. Dropping it releases it.
+/// The lock for saving, released on drop.
 pub(crate) struct SaveLock(PathBuf);
 
 impl Folder {
@@ -68,7 +68,7 @@ impl Folder {
     /// Lists the memories. A missing folder counts as empty.
     pub(crate) fn list(&self) -> Result<Listing> {
         let mut listing = Listing::default();
-        // The host grants no folder until something was saved, and the error of listing it depends on the system.
+        // The folder does not exist until something is saved, and the error for listing it depends on the system.
         if fs::metadata(&self.0).is_err() {
             return Ok(listing);
         }
@@ -96,7 +96,7 @@ impl Folder {
         Ok(listing)
     }
 
-    /// Reads a memory, if it exists.
+    /// Reads a memory. `None` if the memory does not exist.
     pub(crate) fn read(&self, name: &Name) -> Result<Option<String>> {
         let path = self.0.join(name.file());
         let Ok(meta) = fs::symlink_metadata(&path) else {
@@ -123,12 +123,12 @@ impl Folder {
     /// Writes a memory atomically. The caller must hold the lock.
     pub(crate) fn write(&self, name: &Name, content: &str, _lock: &SaveLock) -> Result<()> {
         let new = self.0.join(".new");
-        // Left over from a call that was stopped.
+        // A call that was stopped may have left a temporary file.
         let _ = fs::remove_file(&new);
         let written = File::create_new(&new)
             .and_then(|mut file| {
                 file.write_all(content.as_bytes())?;
-                // The content must be on disk before the name is.
+                // The content must be on disk before the file is renamed.
                 file.sync_data()
             })
             .and_then(|()| fs::rename(&new, self.0.join(name.file())));
@@ -138,7 +138,7 @@ impl Folder {
         written.map_err(failed)
     }
 
-    /// Waits for the lock, which also excludes other processes.
+    /// Waits for the lock, which excludes other calls and other processes. Fails after [`LOCK_TIMEOUT`].
     pub(crate) fn lock(&self) -> Result<SaveLock> {
         let path = self.0.join(LOCK_FILE);
         let mut waited = Duration::ZERO;
@@ -163,8 +163,8 @@ impl Folder {
         }
     }
 
-    /// Removes the lock file of a call that was stopped, if it still has this creation time. A second lock ensures that
-    /// only one call does this, so that no call removes a lock that another one has created since.
+    /// Removes the lock file of a call that was stopped, if the file still has the creation time `seen`. A second lock
+    /// ensures that only one call does this, so that no call removes a lock that another call has created since.
     fn remove_stale_lock(&self, lock_file: &Path, seen: SystemTime) -> Result<()> {
         let path = self.0.join(CLEANUP_LOCK_FILE);
         match File::create_new(&path) {
@@ -181,8 +181,8 @@ impl Folder {
     }
 }
 
-/// Creation time of the lock file, if it exists. Fails if it is not a regular file, because no call would ever
-/// remove that.
+/// Returns the creation time of the lock file, if it exists. Fails if it is not a regular file, because no call would
+/// ever remove such an obstacle.
 fn lock_time(path: &Path) -> Result<Option<SystemTime>> {
     let Ok(meta) = fs::symlink_metadata(path) else {
         return Ok(None);
@@ -195,7 +195,7 @@ fn lock_time(path: &Path) -> Result<Option<SystemTime>> {
     meta.modified().map(Some).map_err(failed)
 }
 
-/// Returns true if a lock file of this creation time is stale. A time too far in the future counts as stale, too.
+/// Returns true if a lock file with this creation time is stale. A time too far in the future counts as stale as well.
 fn is_stale(lock_time: SystemTime) -> bool {
     let now = SystemTime::now();
     let age = now

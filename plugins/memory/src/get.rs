@@ -106,18 +106,18 @@ impl MemoryGet {
             )));
         }
         let whole = first == 1 && last >= count;
-        let content = match whole {
-            true => text.clone(),
-            false => {
-                let selected = lines(&text).skip(first - 1).take(last + 1 - first);
-                selected.fold(String::new(), |content, line| {
-                    content + without_key_material(&text, line) + "\n"
-                })
-            }
+        let content = if whole {
+            text.clone()
+        } else {
+            let selected = lines(&text).skip(first - 1).take(last + 1 - first);
+            selected.fold(String::new(), |content, line| {
+                content + without_key_material(&text, line) + "\n"
+            })
         };
-        let head = match whole {
-            true => String::new(),
-            false => format!("lines {first} to {} of {count}\n", last.min(count)),
+        let head = if whole {
+            String::new()
+        } else {
+            format!("lines {first} to {} of {count}\n", last.min(count))
         };
         let got = Got {
             memory: Some(Content {
@@ -161,7 +161,7 @@ fn list(folder: &Folder, store: &impl Store) -> Result<Worded<Got>> {
     Ok(Json(got).worded(text))
 }
 
-/// Maximum number of names that are listed when a memory does not exist, so that a caller can correct a typo.
+/// Maximum number of existing names in the error for a missing memory, so that a caller can correct a typo.
 const MAX_LISTED_NAMES: usize = 8;
 
 fn not_found(name: &Name, folder: &Folder, store: &impl Store) -> Result<Error> {
@@ -171,8 +171,8 @@ fn not_found(name: &Name, folder: &Folder, store: &impl Store) -> Result<Error> 
     let names: Vec<String> = names.map(|entry| format!("`{}`", entry.name)).collect();
     let existing = match listing.entries.len() {
         0 => "nothing is saved yet".to_owned(),
-        count if count > MAX_LISTED_NAMES => format!("there are {}, …", names.join(", ")),
-        _ => format!("there are {}", names.join(", ")),
+        count if count > MAX_LISTED_NAMES => format!("existing memories: {}, …", names.join(", ")),
+        _ => format!("existing memories: {}", names.join(", ")),
     };
     Ok(Error::not_found(format_args!(
         "memory `{name}` does not exist; {existing}"

@@ -1,10 +1,10 @@
 //! Memory: `memory_save`, `memory_get` and `memory_search`, over the files `.mimir/memory/*.md`.
 //!
-//! `name` checks the names of memories, `folder` reads and writes their files, `taint_marks` tracks the origin of their
-//! text, `section` splits a text into sections for ranking, `rank` ranks by words and `embeddings` by meaning, with
-//! vectors of an endpoint.
+//! `name` validates the names of memories, `folder` reads and writes their files, `taint_marks` tracks the origin of
+//! their text, `section` splits a text into sections for ranking, `rank` ranks by words, and `embeddings` by meaning,
+//! with vectors from an endpoint.
 //!
-//! Out of scope: other folders. The host grants this one to this plugin, and no other tool may write to it.
+//! Out of scope: other folders. The host grants write access to this folder to this plugin only.
 
 mod embeddings;
 mod folder;

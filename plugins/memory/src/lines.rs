@@ -12,7 +12,7 @@ pub(crate) struct Line<'a> {
     pub(crate) text: &'a str,
 }
 
-/// The lines of a text, without line breaks.
+/// Iterates over the lines of a text, without line breaks.
 pub(crate) fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
     let mut at = 0;
     text.split_inclusive('\n')
@@ -28,8 +28,8 @@ pub(crate) fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
         })
 }
 
-/// The text of a line for display on its own. A line from the inside of a private key is masked: without the key's
-/// first line, the host cannot detect it.
+/// Returns the text of a line for display without the lines before it. A line from the inside of a private key is
+/// masked, because the host detects a key only by its first line.
 pub(crate) fn without_key_material<'a>(text: &str, line: Line<'a>) -> &'a str {
     let bytes = line.text.as_bytes();
     if pieces::in_key(bytes) && pieces::opens_key(&text.as_bytes()[..line.at]) {

@@ -13,12 +13,12 @@ const EXTENSION: &str = ".md";
 /// Names that Windows reserves for devices, with any extension.
 const DEVICES: [&str; 4] = ["con", "prn", "aux", "nul"];
 
-/// The name of a memory: a file name and never a path. [`Name::parse`] is the only way to get one.
+/// The validated name of a memory: a file name without extension, never a path. Created by [`Name::parse`] only.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Name(String);
 
 impl Name {
-    /// Parses a name as a caller writes it, with or without `.md`.
+    /// Parses a name as written by a caller, with or without `.md`.
     pub(crate) fn parse(written: &str) -> Result<Self> {
         let name = written.strip_suffix(EXTENSION).unwrap_or(written);
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -36,14 +36,14 @@ impl Name {
         Ok(Self(name.to_owned()))
     }
 
-    /// The name that belongs to a file in the folder, if the file is a memory.
+    /// Returns the memory name for a file in the folder. `None` if the file name is not that of a memory.
     pub(crate) fn of_file(file: &str) -> Option<Self> {
         Self::parse(file.strip_suffix(EXTENSION)?)
             .ok()
             .filter(|name| name.file() == file)
     }
 
-    /// The file name.
+    /// Returns the file name, with extension.
     pub(crate) fn file(&self) -> String {
         format!("{}{EXTENSION}", self.0)
     }

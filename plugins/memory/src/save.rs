@@ -67,7 +67,7 @@ impl Tool for MemorySave {
 }
 
 impl Assess for MemorySave {
-    /// Appending can be reverted by hand; replacing loses the old text.
+    /// Asks only before a memory is replaced: replacing loses the old text, while appended text can be removed by hand.
     fn assess(&self, cx: &Context) -> Assessment {
         let old = Name::parse(&self.name).and_then(|name| Folder::of(cx).read(&name));
         match (self.mode, old) {
@@ -128,15 +128,17 @@ impl MemorySave {
     }
 }
 
-/// A text whose last line ends with a line break.
+/// Adds a line break to the last line of a text if it has none.
 fn with_line_end(text: &str) -> String {
-    match text.is_empty() || text.ends_with('\n') {
-        true => text.to_owned(),
-        false => format!("{text}\n"),
+    if text.is_empty() || text.ends_with('\n') {
+        text.to_owned()
+    } else {
+        format!("{text}\n")
     }
 }
 
-/// Checks the size limits, and that no other memory has a name that some file systems treat as equal.
+/// Checks the size limits, and that no other memory has a name that differs only in case, which some file systems treat
+/// as equal.
 fn check_limits(folder: &Folder, name: &Name, old: Option<&str>, content: &str) -> Result<()> {
     if content.len() as u64 > MAX_FILE_SIZE {
         return Err(Error::limit_exceeded(format_args!(
@@ -152,7 +154,7 @@ fn check_limits(folder: &Folder, name: &Name, old: Option<&str>, content: &str) 
     });
     if let Some(similar) = similar {
         return Err(Error::already_exists(format_args!(
-            "there is a memory `{}`, which some file systems do not distinguish from `{name}`; use that name or another one",
+            "the name `{name}` differs from the existing memory `{0}` only in case: use `{0}`, or a different name",
             similar.name
         )));
     }

@@ -18,14 +18,14 @@ use crate::taint_marks;
 /// Maximum size of a query in bytes.
 const MAX_QUERY: usize = 2_000;
 
-/// Lines and bytes of a snippet: enough to judge if the memory is worth reading.
+/// Maximum numbers of lines and bytes of a snippet: enough to judge if the memory is worth reading.
 const SNIPPET_LINES: usize = 8;
 const SNIPPET_BYTES: usize = 700;
 
 /// Maximum bytes of one line of a snippet.
 const LINE_BYTES: usize = 300;
 
-/// Constant of reciprocal rank fusion: the higher, the less the top ranks dominate. 60 is the usual value.
+/// Constant of reciprocal rank fusion. The higher it is, the less the top ranks dominate; 60 is the usual value.
 const RANK_FUSION_K: f32 = 60.0;
 
 /// Searches notes saved by `memory_save`, by words and, if configured, by meaning. Returns the best passages with
@@ -192,7 +192,7 @@ impl MemorySearch {
     }
 }
 
-/// The memories, and the number of invalid files.
+/// Reads all memories. Also returns the number of invalid files.
 fn read(folder: &Folder) -> Result<(Vec<Memory>, usize)> {
     let listing = folder.list()?;
     let (mut memories, mut invalid) = (Vec::new(), listing.invalid);
@@ -247,7 +247,7 @@ fn build_hit(memory: &Memory, section: &Section, words: &HashSet<String>, score:
         line_words.intersection(words).count()
     };
     let best = section_lines.iter().enumerate().max_by_key(|(at, line)| {
-        // The first one wins a tie.
+        // Of several equally good lines, the first one is used.
         (count_query_words(line.text), usize::MAX - at)
     });
     let best = best.map_or(0, |(at, _)| at);
@@ -280,7 +280,7 @@ fn build_hit(memory: &Memory, section: &Section, words: &HashSet<String>, score:
     }
 }
 
-/// Byte offset of the first query word in a line.
+/// Returns the byte offset of the first query word in a line, or 0.
 fn first_query_word_offset(line: &str, words: &HashSet<String>) -> usize {
     let mut at = 0;
     for run in line.split_inclusive(|c: char| !c.is_alphanumeric()) {

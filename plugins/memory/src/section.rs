@@ -8,11 +8,11 @@ const SECTION_BYTES: usize = 1_200;
 /// A section of a memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Section {
-    /// Its first line, from 1.
+    /// Number of the first line, from 1.
     pub(crate) start: usize,
-    /// Its last line.
+    /// Number of the last line.
     pub(crate) end: usize,
-    /// The heading above it; empty if the section begins with its heading.
+    /// The heading above the section; empty if the section begins with its heading.
     pub(crate) heading: String,
     pub(crate) text: String,
 }
@@ -65,7 +65,8 @@ fn is_heading(line: Line<'_>) -> bool {
 }
 
 impl Section {
-    /// The text to rank: with the name and the heading, because a section alone may not state its topic.
+    /// Returns the text to rank: the section with the name of the memory and the heading, because a section alone may
+    /// not state its topic.
     pub(crate) fn ranked_text(&self, name: &str) -> String {
         format!("{name}\n{}\n{}", self.heading, self.text)
     }

@@ -1,10 +1,10 @@
-//! Tracks the origin of a memory's text with a stored value, the mark, for each saved memory. With each mark the host
-//! stores the worst taint of all sessions that set it, and a session that reads the mark takes on that taint. So a save
-//! sets the mark of the memory before the file changes, and reading a memory reads its mark.
+//! Tracks the origin of memories. Each saved memory has a mark, a value in the plugin's storage. With each mark, the
+//! host stores the worst taint of all sessions that set the mark, and a session that reads the mark takes on that
+//! taint. So a save sets the mark of the memory before the file changes, and reading a memory reads its mark.
 //!
-//! A file that a person wrote has no mark. A saved memory keeps its mark whatever happens to the file: a person may
-//! edit it, or version control may restore an older one, and neither means that each line was checked. To clear the
-//! taint, a person renames the file. Some file systems treat two spellings as one name, so both share a mark.
+//! A file written by a person has no mark. A saved memory keeps its mark even if a person edits the file, or version
+//! control restores an older version, because neither means that each line was checked. To clear the taint, a person
+//! renames the file. Names that differ only in case share a mark, because some file systems treat them as equal.
 
 use mimir_sdk::{Code, Result};
 
@@ -12,7 +12,7 @@ use crate::folder::Folder;
 use crate::name::Name;
 use crate::store::Store;
 
-/// Prefix of the keys. The host knows it.
+/// Prefix of the storage keys, by which the host recognizes marks.
 const MARKS: &str = "mark/";
 
 fn key(name: &Name) -> String {
@@ -30,7 +30,7 @@ pub(crate) fn set_mark(store: &impl Store, folder: &Folder, name: &Name) -> Resu
     }
 }
 
-/// Registers that this call has read the memory of this name.
+/// Registers that this call has read the memory with this name.
 pub(crate) fn record_read(store: &impl Store, name: &Name) -> Result<()> {
     store.get(&key(name)).map(drop)
 }
@@ -40,7 +40,7 @@ pub(crate) fn record_names_read(store: &impl Store) -> Result<()> {
     store.keys(MARKS).map(drop)
 }
 
-/// Removes the marks of missing memories. Only done when the storage is full, because a removed memory may be
+/// Removes the marks of missing memories. Call this only if the storage is full, because a removed memory may be
 /// restored.
 fn remove_orphans(store: &impl Store, folder: &Folder) -> Result<()> {
     let entries = folder.list()?.entries;

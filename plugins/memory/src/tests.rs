@@ -103,12 +103,12 @@ fn memory_errors_have_a_code_and_message() {
         (
             code(workspace.save("ONE", "x", Mode::Append)),
             Code::AlreadyExists,
-            "there is a memory `one`",
+            "differs from the existing memory `one` only in case",
         ),
         (
             code(get(&workspace, "two", (None, None))),
             Code::NotFound,
-            "there are `one`",
+            "existing memories: `one`",
         ),
         (
             code(get(&workspace, "one", (Some(2), None))),

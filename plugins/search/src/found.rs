@@ -5,10 +5,10 @@ use std::fmt::Write;
 use mimir_sdk::prelude::*;
 use mimir_sdk::{pieces, text};
 
-/// Longest line in a result, in bytes: enough to recognise it, even in a minified file.
+/// Maximum length of a line in a result, in bytes: enough to recognize the line, even in a minified file.
 const MAX_LINE: usize = 400;
 
-/// Maximum number of characters of all lines together. Data and text each stay below the limit of hosts.
+/// Maximum number of characters of all lines together. Structured content and text each stay below the host's limit.
 const MAX_TOTAL: usize = 60_000;
 
 /// The result of a search.
@@ -51,8 +51,8 @@ pub struct Hit {
     pub after: Vec<String>,
 }
 
-/// Formats a line for a result: without its line break, and for a long line the part around `at`. It is not cut inside
-/// a secret, because the host could not mask a partial one.
+/// Formats a line for a result: without its line break, and for a long line only the part around `at`. The line is not
+/// cut inside a secret, because the host could not redact a partial secret.
 pub fn line(bytes: &[u8], at: usize) -> String {
     let text = String::from_utf8_lossy(bytes);
     let text = text.trim_end_matches(['\n', '\r']);
@@ -63,14 +63,14 @@ pub fn line(bytes: &[u8], at: usize) -> String {
 }
 
 impl Found {
-    /// Adds to the size of the result. Returns false once the limit is reached.
+    /// Counts the size of an addition to the result. Returns false once the limit is reached.
     pub fn has_room(&mut self, more: usize) -> bool {
         self.size += more;
         self.truncated |= self.size > MAX_TOTAL;
         !self.truncated
     }
 
-    /// Sorts everything by path, which is not the order of the walk.
+    /// Sorts matches and files by path, which is not the order of the walk.
     pub fn sort(&mut self) {
         self.matches.sort_by(|a, b| a.path.cmp(&b.path));
         self.files.sort_unstable();

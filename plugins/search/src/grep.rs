@@ -15,11 +15,11 @@ use crate::start::SearchStart;
 use crate::tree::{Content, Folder};
 use crate::{FileSearch, Mode, walk};
 
-/// Files up to this size, in bytes, are read whole, with few host calls; larger ones are read in chunks, so that
-/// memory stays bounded.
+/// Size in bytes up to which files are read whole, with few host calls. Larger files are read in chunks, to limit
+/// memory.
 const MAX_WHOLE_FILE: usize = 4 << 20;
 
-/// Longest searched line of a large file, in bytes. The buffer for it grows by doubling.
+/// Maximum length of a searched line in a large file, in bytes. The line buffer grows by doubling.
 const MAX_LINE_BYTES: usize = 48 << 20;
 
 /// Finds the matching lines of the files below `start`.
@@ -93,7 +93,7 @@ fn matcher(search: &FileSearch) -> Result<RegexMatcher> {
     })
 }
 
-/// Longest explanation of an invalid expression, in characters. It repeats the expression.
+/// Maximum length in characters of the explanation of an invalid expression, which repeats the expression.
 const MAX_REASON_CHARS: usize = 400;
 
 fn shorten_reason(reason: &str) -> &str {
@@ -136,8 +136,8 @@ struct FileHits<'a> {
 }
 
 impl FileHits<'_> {
-    /// Formats a line with a match at `at`. A line from the inside of a private key is not shown, because the host
-    /// detects a key only by its first line.
+    /// Formats a line with a match at `at`. A line from the inside of a private key is masked, because the host detects
+    /// a key only by its first line.
     fn format_line(&self, bytes: &[u8], at: usize, offset: u64) -> String {
         if pieces::in_key(bytes) && self.opens_key(offset).unwrap_or(true) {
             return pieces::KEY_MARK.to_owned();

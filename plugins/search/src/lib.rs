@@ -1,7 +1,9 @@
 //! `file_search`: finds text and files in the workspace with ripgrep's own crates.
 //!
-//! Takes the arguments of [`file_search`](crate::FileSearch) and returns a [`Found`]: `walk` selects the files, `grep`
-//! and `glob` search them, `tree` reads them with few host calls. Out of scope: anything that changes a file.
+//! A call of [`file_search`](crate::FileSearch) returns a [`Found`]: `walk` selects the files, `grep` and `glob` search
+//! them, and `tree` reads them with few host calls.
+//!
+//! Out of scope: changing files.
 
 mod found;
 mod glob;
@@ -64,7 +66,7 @@ pub enum Mode {
     Regex,
 }
 
-/// Enough to see the uses of a name; a caller can ask for more.
+/// Default number of matches: enough to see the uses of a name.
 fn default_results() -> usize {
     200
 }

@@ -1,4 +1,4 @@
-//! Start of a search: the folder or file that it is limited to.
+//! Start of a search: the folder or file to which the search is limited.
 
 use std::path::{Component, Path};
 
@@ -25,7 +25,7 @@ pub enum SearchStart {
 }
 
 impl SearchStart {
-    /// Resolves the path that the caller gave.
+    /// Resolves a path as written by the caller.
     pub fn find(root: &Folder, written: Option<&str>) -> Result<Self> {
         let path = inside(written.unwrap_or("."))?;
         let Some(name) = path.rsplit('/').next().filter(|name| !name.is_empty()) else {
@@ -72,7 +72,7 @@ impl SearchStart {
     }
 }
 
-/// Normalises a path; fails if it leaves the workspace.
+/// Normalizes a path. Fails if the path leaves the workspace.
 fn inside(written: &str) -> Result<String> {
     let mut path = String::new();
     for part in Path::new(written).components() {

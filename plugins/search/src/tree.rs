@@ -1,7 +1,7 @@
-//! Folders and files, with as few host calls as possible, because they take most of the time of a search.
+//! Access to folders and files with as few host calls as possible, because these take most of the time of a search.
 //!
-//! A component calls `wasi:filesystem` directly. The standard library would make two or three times as many calls: for
-//! the metadata of each directory entry, and for the flags and the size of each file.
+//! The component calls `wasi:filesystem` directly. The standard library would make two or three times as many calls:
+//! for the metadata of each directory entry, and for the flags and the size of each file.
 
 #[cfg(not(target_os = "wasi"))]
 mod native;
@@ -15,13 +15,13 @@ pub use wasi::{File, Folder};
 
 use std::io;
 
-/// Bytes per read. A host may return less.
+/// Number of bytes per read. A host may return less.
 const CHUNK: usize = 1 << 20;
 
-/// A host that returns less returns whole pages, unless the file ends there.
+/// Page size in bytes. A host that returns less than requested returns whole pages, unless the file ends there.
 const PAGE: usize = 4096;
 
-/// Bytes at the beginning of a file that are checked to tell binaries from text.
+/// Number of bytes at the beginning of a file that are checked to distinguish binary files from text.
 const BINARY_CHECK_BYTES: usize = 1024;
 
 /// Contents of a folder.

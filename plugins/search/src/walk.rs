@@ -14,7 +14,7 @@ mod rules;
 
 use rules::Level;
 
-/// Entries that a walk had to skip.
+/// Counter of entries that a walk had to skip.
 #[derive(Debug, Default)]
 pub struct SkippedEntries {
     /// Number of files or folders that could not be read.
@@ -23,21 +23,21 @@ pub struct SkippedEntries {
 
 /// A file that a walk visits.
 pub struct WalkedFile<'a> {
-    /// Relative to the workspace root.
+    /// Path relative to the workspace root.
     pub path: &'a str,
     folder: &'a Folder,
     name: &'a str,
 }
 
 impl WalkedFile<'_> {
-    /// Opens it.
+    /// Opens the file.
     pub fn open(&self) -> std::io::Result<File> {
         self.folder.file(self.name)
     }
 }
 
-/// Visits the files below `start`, those of a folder before those of its subfolders, except files that ignore files or
-/// the arguments exclude and hidden ones. Stops early if `visit` returns `Break`.
+/// Visits the files below `start`, the files of a folder before those of its subfolders. Skips files that are hidden,
+/// or excluded by ignore files or by the arguments. Stops early if `visit` returns `Break`.
 pub fn files(
     search: &FileSearch,
     root: &Folder,
@@ -172,5 +172,5 @@ fn build_globs(option: &str, globs: &[String]) -> Result<Option<Gitignore>> {
     Ok(Some(built))
 }
 
-/// The rules of a folder, shared by all folders below it without rules of their own.
+/// The rules of a folder, shared by all folders below that have no rules of their own.
 type Rules = Option<Rc<Level>>;

@@ -5,7 +5,7 @@ use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 /// Number of bytes at the beginning of a page that are scanned for a declared encoding, as in browsers.
 const PRESCAN: usize = 1024;
 
-/// Decodes bytes and returns the name of the encoding, too. `declared` is the one in the headers.
+/// Decodes bytes, and returns the text and the name of the encoding. `declared` is the encoding in the headers.
 pub(crate) fn decode(bytes: &[u8], declared: Option<&str>) -> (String, &'static str) {
     let from_header = declared.and_then(|label| Encoding::for_label(label.as_bytes()));
     let encoding = Encoding::for_bom(bytes)
@@ -32,7 +32,7 @@ fn declared_in_page(bytes: &[u8]) -> Option<&'static Encoding> {
     let mut metas = metas.filter_map(|meta| value(meta.split('>').next()?, "charset"));
     let label = declared.or_else(|| metas.next())?;
     let encoding = Encoding::for_label(label.as_bytes())?;
-    // The declaration could not be read in a UTF-16 page, so it must be wrong.
+    // A declaration in ASCII could not be read in a UTF-16 page, so a declaration of UTF-16 must be wrong.
     let readable = encoding.is_ascii_compatible();
     Some(if readable { encoding } else { UTF_8 })
 }

@@ -1,4 +1,4 @@
-//! A whole exchange: follows redirects and decompresses the body.
+//! A complete HTTP exchange: follows redirects and decompresses the body.
 
 use std::io::Read;
 
@@ -8,10 +8,10 @@ use url::Url;
 
 use crate::http::{Request, Response, Transport};
 
-/// Maximum number of redirects that are followed. Servers need one or two.
+/// Maximum number of redirects to follow. Servers usually need one or two.
 pub(crate) const MAX_REDIRECTS: usize = 5;
 
-/// Maximum number of bytes of a decompressed body: half as much again as the host allows compressed.
+/// Maximum size of a decompressed body in bytes: one and a half times the host's limit for compressed bodies.
 const MAX_DECOMPRESSED: u64 = 16 << 20;
 
 /// Headers that may be sent to another origin, because they do not identify the sender.
@@ -38,7 +38,7 @@ pub(crate) fn parse(text: &str) -> Result<Url> {
         text.chars().any(char::is_control) || text.contains('\\') || text.trim() != text;
     if malformed {
         return Err(invalid(
-            "it has a backslash, a control character or a space at an end; write it without, or percent-encoded",
+            "it has a backslash, a control character, or a space at an end: remove or percent-encode it",
         ));
     }
     let url = Url::parse(text).map_err(|error| match error {
@@ -95,12 +95,12 @@ pub(crate) fn run(transport: &impl Transport, mut request: Request) -> Result<Ex
     }
 }
 
-/// Sets the kind of an error: the same stable names that the host uses.
+/// Sets the kind of an error: a stable name, which the host uses as well.
 pub(crate) fn with_kind(kind: &str, error: Error) -> Error {
     error.with_details(serde_json::json!({ "kind": kind }))
 }
 
-/// Adds the redirects to an error.
+/// Adds the URLs of the redirects to an error.
 fn with_redirects(error: Error, redirects: &[Url]) -> Error {
     if redirects.is_empty() {
         return error;
@@ -126,9 +126,10 @@ fn redirect_target(from: &Url, response: &Response) -> Result<Option<Url>> {
         let to = mimir_sdk::text::brief(text);
         format!("it redirects to {to}, which is not followed: {why}")
     };
-    let target = match text.contains('\\') {
-        true => Err("it has a backslash".to_owned()),
-        false => from.join(text).map_err(|error| error.to_string()),
+    let target = if text.contains('\\') {
+        Err("it has a backslash".to_owned())
+    } else {
+        from.join(text).map_err(|error| error.to_string())
     };
     let target = target.and_then(|url| match parse(url.as_str()) {
         Ok(url) => Ok(url),
@@ -168,7 +169,7 @@ fn redirect_request(request: &mut Request, to: Url, status: u16) {
     request.url = to;
 }
 
-/// Decompresses the body if its encoding was requested.
+/// Decompresses the body. Fails if the server has used an encoding that was not requested.
 fn decompress(response: &mut Response) -> Result<()> {
     let coding = response.header("content-encoding").unwrap_or_default();
     let coding = coding.trim().to_ascii_lowercase();

@@ -48,7 +48,7 @@ pub struct WebFetch {
     pub max_length: usize,
 }
 
-/// Some ten thousand tokens: a long article, which fits in the context of any model.
+/// Default number of characters: about ten thousand tokens, enough for a long article.
 fn default_length() -> usize {
     40_000
 }
@@ -85,7 +85,7 @@ impl Method {
         Self::Delete,
     ];
 
-    /// The method as it is sent.
+    /// Returns the method as it is sent.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -117,7 +117,7 @@ pub enum Format {
     Markdown,
 }
 
-/// Preferred types. Markdown needs no conversion.
+/// Header with the preferred types. Markdown comes first, because it needs no conversion.
 const ACCEPT: &str = "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, text/plain;q=0.8, application/json;q=0.8, */*;q=0.5";
 
 /// Headers about the transfer of a message, not the request itself (RFC 9110 sections 7.2, 7.6 and 8.6).
@@ -165,10 +165,10 @@ impl Assess for WebFetch {
         }
         let size = self.body.as_ref().map_or(0, String::len);
         let assessment = Assessment::ask(format!("send {method} to {url}"))
-            .because("it may change something there");
+            .because("it may change data on the server");
         match size {
             0 => assessment,
-            size => assessment.because(format!("{size} bytes leave this machine in its body")),
+            size => assessment.because(format!("it sends {size} bytes in its body")),
         }
     }
 }

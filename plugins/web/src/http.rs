@@ -1,4 +1,4 @@
-//! A request and its response.
+//! HTTP requests and responses.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub(crate) struct Request {
     pub(crate) timeout: Option<Timeout>,
 }
 
-/// The time limit for all of a request, redirects included.
+/// The time limit for a request including its redirects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Timeout {
     /// The requested limit.
@@ -46,16 +46,17 @@ impl Timeout {
         }
     }
 
-    /// The remaining time for the next hop.
+    /// Returns the time limit for the next redirect. Fails if no time is left.
     pub(crate) fn after(self, spent: Duration) -> Result<Self> {
         let remaining = self.remaining.saturating_sub(spent);
-        match remaining.is_zero() {
-            true => Err(self.timeout_error()),
-            false => Ok(Self { remaining, ..self }),
+        if remaining.is_zero() {
+            Err(self.timeout_error())
+        } else {
+            Ok(Self { remaining, ..self })
         }
     }
 
-    /// Error for a timeout.
+    /// Returns the error for a timeout.
     pub(crate) fn timeout_error(self) -> Error {
         let message = format_args!(
             "the whole response took longer than the `timeout` of {} s; increase it",
@@ -69,7 +70,7 @@ impl Timeout {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Response {
     pub(crate) status: u16,
-    /// With names in lower case, in their order.
+    /// Headers in the order of the response, with names in lower case.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
     /// Elapsed time, without the time that a person took to approve.
@@ -77,7 +78,7 @@ pub(crate) struct Response {
 }
 
 impl Response {
-    /// The first value of a header.
+    /// Returns the first value of a header.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut headers = self.headers.iter();
         let header = headers.find(|(known, _)| known == name)?;

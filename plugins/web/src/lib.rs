@@ -3,8 +3,8 @@
 //! `http` sends one request, `exchange` follows redirects and decompresses the body, `charset` decodes text and `page`
 //! converts HTML for a reader. `fetch` and `search` are the tools.
 //!
-//! Out of scope: rules about which addresses may be reached. The host checks each request, including every hop of a
-//! redirect, and the key of a search provider never gets here.
+//! Out of scope: rules about allowed addresses. The host checks each request, including every redirect. The key of a
+//! search provider never reaches this plugin.
 
 mod charset;
 mod exchange;

@@ -1,7 +1,7 @@
-//! Conversion of an HTML page for a reader: its title, and its main content as Markdown or as plain text.
+//! Conversion of an HTML page to its title and its main content, as Markdown or as plain text.
 //!
-//! The page is parsed as in a browser. `tidy` removes everything but the content from the tree, then `htmd` or `plain`
-//! writes it. The URL of the page is only used to resolve its links.
+//! The page is parsed as in a browser. `tidy` removes everything but the main content from the tree, then `htmd` or
+//! `plain` writes it. The URL of the page is only used to resolve links.
 
 mod attributes;
 mod dom;
@@ -75,9 +75,10 @@ fn converter() -> HtmlToMarkdown {
         .add_handler(
             vec!["pre"],
             move |_: &dyn Handlers, element: Element<'_>| {
-                let written = match in_cells.inside_cell() {
-                    true => code_lines(element.node),
-                    false => code_block(element.node),
+                let written = if in_cells.inside_cell() {
+                    code_lines(element.node)
+                } else {
+                    code_block(element.node)
                 };
                 Some(HandlerResult::from(written))
             },
@@ -89,7 +90,7 @@ fn converter() -> HtmlToMarkdown {
         .build()
 }
 
-/// Preformatted text is written as code, with or without a `code` element, and nothing in it is Markdown.
+/// Formats preformatted text as a code block, with or without a `code` element.
 fn code_block(node: &dom::Handle) -> String {
     let text = dom::text(node);
     let text = text.trim_matches('\n').trim_end();
@@ -104,23 +105,24 @@ fn code_block(node: &dom::Handle) -> String {
     format!("\n\n{fence}{language}\n{text}\n{fence}\n\n")
 }
 
-/// Preformatted text in a table cell, which cannot contain a block.
+/// Formats preformatted text as lines of inline code, because a table cell cannot contain a code block.
 fn code_lines(node: &dom::Handle) -> String {
     let text = dom::text(node);
     let lines: Vec<String> = text.lines().map(code_span).collect();
     format!("\n\n{}\n\n", lines.join("\n"))
 }
 
-/// Inline code is written as its text alone: a link in it would be read as code.
+/// Formats the text of an element as inline code, without links.
 fn code_span(text: &str) -> String {
     let text = one_line(text);
     if text.is_empty() {
         return String::new();
     }
     let ticks = "`".repeat(longest_ticks(&text) + 1);
-    match text.starts_with('`') || text.ends_with('`') {
-        true => format!("{ticks} {text} {ticks}"),
-        false => format!("{ticks}{text}{ticks}"),
+    if text.starts_with('`') || text.ends_with('`') {
+        format!("{ticks} {text} {ticks}")
+    } else {
+        format!("{ticks}{text}{ticks}")
     }
 }
 

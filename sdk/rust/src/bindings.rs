@@ -1,9 +1,9 @@
 //! Generated bindings of the contract in `wit/`. Only the rest of this crate and the expansion of
 //! [`export!`](crate::export!) use them.
 //!
-//! The generator is two thirds of what a plugin's first build compiles, so its output is checked in next to this file.
-//! After a change of `wit/`, `.ci/bindings` regenerates it, with the feature `generate`, from the two invocations
-//! below.
+//! The generator makes up two thirds of the code that a plugin's first build compiles, so its output is checked in next
+//! to this file. After a change of `wit/`, `.ci/bindings` regenerates the output, with the feature `generate`, from the
+//! two invocations below.
 
 /// The WIT world that every plugin implements.
 #[cfg(feature = "generate")]
@@ -31,8 +31,8 @@ pub mod tool {
     include!("bindings/tool.rs.in");
 }
 
-/// The additional exports of a plugin with an assessor. It is a separate WIT world, so that other plugins do not
-/// export an assessor; the two are merged when a component is linked.
+/// The additional exports of a plugin with an assessor. They are a separate WIT world, so that plugins without an
+/// assessor do not export one; the linker merges both worlds into one component.
 #[cfg(feature = "generate")]
 pub mod assessing {
     wit_bindgen::generate!({

@@ -1,10 +1,10 @@
-//! Context of a call: the caller and the workspace.
+//! Context of a call: ids, the user and the workspace.
 
 use std::path::{Path, PathBuf};
 
 use crate::bindings::mimir::tool::types as wit;
 
-/// The context of one call. Nothing here is secret.
+/// The context of one call. It contains no secrets.
 #[derive(Debug, Clone)]
 pub struct Context {
     request_id: String,
@@ -15,7 +15,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// A context for tests, with a directory as the workspace.
+    /// Creates a context for tests, with the given directory as the workspace.
     pub fn at(workspace: impl Into<PathBuf>) -> Self {
         Self {
             request_id: "test-request".into(),
@@ -26,34 +26,34 @@ impl Context {
         }
     }
 
-    /// Sets another request id, which tests use to tell calls apart.
+    /// Sets the request id, so that tests can tell calls apart.
     #[must_use]
     pub fn with_request_id(mut self, id: impl Into<String>) -> Self {
         self.request_id = id.into();
         self
     }
 
-    /// Id of this call, which is unique.
+    /// Unique id of this call.
     pub fn request_id(&self) -> &str {
         &self.request_id
     }
 
-    /// Id of the session, shared by its calls.
+    /// Id of the session, shared by all calls of the session.
     pub fn session_id(&self) -> &str {
         &self.session_id
     }
 
-    /// Id of the conversation that the call belongs to.
+    /// Id of the conversation that the call belongs to, if the caller gave one.
     pub fn conversation_id(&self) -> Option<&str> {
         self.conversation_id.as_deref()
     }
 
-    /// The user on whose behalf the call runs.
+    /// The user on whose behalf the call runs, if known.
     pub fn user(&self) -> Option<&str> {
         self.user.as_deref()
     }
 
-    /// The workspace root as this tool sees it. Files that were not granted don't exist in it.
+    /// The workspace root as this tool sees it. Files that were not granted do not exist there.
     pub fn workspace(&self) -> &Path {
         &self.workspace
     }

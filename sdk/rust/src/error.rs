@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::bindings::mimir::tool::types as wit;
 use crate::text;
 
-/// Result of a tool's functions.
+/// Result of a fallible function of a tool.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The stable codes of the contract.
@@ -29,13 +29,13 @@ pub enum Code {
     AlreadyExists,
     /// The host or the system denied access.
     PermissionDenied,
-    /// A person denied approval. The caller receives this code as [`Execution`](Self::Execution) with a note in the
-    /// details, as it does the next two: only the host can report decisions of people, its own timeouts and
-    /// cancellations.
+    /// A person denied approval. Reserved for the host, like [`Timeout`](Self::Timeout) and
+    /// [`Cancelled`](Self::Cancelled): if a tool returns one of these codes, the caller receives
+    /// [`Execution`](Self::Execution), with the returned code in the details.
     ApprovalDenied,
-    /// A time limit was reached. Passed on to the caller only if it concerns the response to a request of the tool.
+    /// A time limit was reached. Passed on to the caller only if a network request of the tool timed out.
     Timeout,
-    /// The caller cancelled the call.
+    /// The caller cancelled the call. Reserved for the host.
     Cancelled,
     /// A limit was exceeded.
     LimitExceeded,
@@ -49,7 +49,7 @@ pub enum Code {
     Other(String),
 }
 
-/// A failed call. The code is for programs, the message for the model and the person.
+/// A failed call. Programs read the code; the model and the person read the message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Error {
     code: Code,
@@ -109,7 +109,8 @@ impl Error {
         Self::new(Code::Other(code.into()), message)
     }
 
-    /// Creates an error for a failed file operation, with the path as the caller wrote it.
+    /// Creates an error for a failed file operation. `path` is the path as the caller wrote it; long paths are
+    /// shortened in the message.
     pub fn io(error: &io::Error, path: impl AsRef<Path>) -> Self {
         Self::new(
             code_of(error),
@@ -121,7 +122,7 @@ impl Error {
         )
     }
 
-    /// Adds details for programs. Details that can't be serialized are left out.
+    /// Sets the details for programs. Details that cannot be serialized are dropped.
     #[must_use]
     pub fn with_details(mut self, details: impl Serialize) -> Self {
         self.details = serde_json::to_value(details).ok();
@@ -200,7 +201,7 @@ fn code_of(error: &io::Error) -> Code {
     }
 }
 
-/// The error without its `(os error 2)`, which is of no use to a model.
+/// Formats an error without its suffix `(os error 2)`, which is of no use to a model.
 fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     match text.rfind(" (os error ") {

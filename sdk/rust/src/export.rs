@@ -11,8 +11,8 @@ use crate::tool::{self, Assess, Assessment, Tool};
 
 /// Exports tools as a plugin. Call it once, in a crate of type `cdylib`.
 ///
-/// Tools that implement [`Assess`](crate::Assess) come after `assessed`; without any, the plugin exports no assessor,
-/// which saves a call of it.
+/// List the tools that implement [`Assess`](crate::Assess) after `assessed`. A plugin without such tools exports no
+/// assessor, which saves the host one call of the component per tool call.
 ///
 /// ```
 /// # use mimir_sdk::prelude::*;
@@ -28,7 +28,7 @@ use crate::tool::{self, Assess, Assessment, Tool};
 /// mimir_sdk::export!(Count; assessed Forget);
 /// ```
 ///
-/// A tool that implements `Assess` and isn't listed as such doesn't compile:
+/// A tool that implements `Assess` but is not listed after `assessed` does not compile:
 ///
 /// ```compile_fail
 /// # use mimir_sdk::prelude::*;
@@ -131,7 +131,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// A tool whose declaration applies to every call.
+    /// Creates the entry of a tool whose declared approval and risk apply to every call.
     pub const fn plain<T: Tool>() -> Self {
         Self {
             name: tool::name::<T>,
@@ -141,7 +141,7 @@ impl Entry {
         }
     }
 
-    /// A tool that assesses its calls.
+    /// Creates the entry of a tool that assesses its calls.
     pub const fn assessed<T: Assess>() -> Self {
         Self {
             assess: assess_own::<T>,
@@ -150,24 +150,25 @@ impl Entry {
     }
 }
 
-/// Tests at compile time if a type implements [`Assess`]: if so, the inherent constant takes precedence.
+/// Detects at compile time if a type implements [`Assess`]: if it does, the inherent constant takes precedence over the
+/// constant of [`NotAssessed`].
 #[derive(Debug)]
 pub struct Probe<T>(PhantomData<T>);
 
 impl<T: Assess> Probe<T> {
-    /// The type implements it.
+    /// True: the type implements [`Assess`].
     pub const ASSESSED: bool = true;
 }
 
-/// The negative result of [`Probe`].
+/// Fallback of [`Probe`] for types that do not implement [`Assess`].
 pub trait NotAssessed {
-    /// The type does not implement it.
+    /// False: the type does not implement [`Assess`].
     const ASSESSED: bool = false;
 }
 
 impl<T> NotAssessed for Probe<T> {}
 
-/// The manifest of a plugin for the host.
+/// Returns the manifest of a plugin for the host.
 pub fn describe(package: &Package, tools: &[Entry]) -> wit::Manifest {
     let non_empty = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     wit::Manifest {
@@ -180,7 +181,7 @@ pub fn describe(package: &Package, tools: &[Entry]) -> wit::Manifest {
     }
 }
 
-/// Runs one call.
+/// Runs one call. Fails with `not-found` if the plugin has no tool of this name.
 pub fn call(
     tools: &[Entry],
     tool: &str,
@@ -193,7 +194,7 @@ pub fn call(
     Ok(output.into())
 }
 
-/// Assesses a call without running it.
+/// Assesses a call without running it. A call of an unknown tool is denied.
 pub fn assess(
     tools: &[Entry],
     tool: &str,
@@ -217,7 +218,7 @@ fn run<T: Tool>(arguments: &str, cx: &Context) -> Result<Output> {
 fn assess_own<T: Assess>(arguments: &str, cx: &Context) -> Assessment {
     match parse::<T>(arguments) {
         Ok(tool) => tool.assess(cx),
-        // The call will fail on its arguments and change nothing.
+        // `ask` is safe: the call would fail on the same arguments before it changes anything.
         Err(error) => Assessment::ask(error.to_string()),
     }
 }

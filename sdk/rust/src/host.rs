@@ -1,7 +1,7 @@
-//! Functions of the host. Each module is one import of the contract, and a component imports only those that its code
+//! Functions of the host. Each module is one import of the contract; a component imports only the modules that its code
 //! calls.
 //!
-//! Outside of a component, in native tests, logging goes to stderr, progress is dropped, and all other functions fail
+//! In native tests, outside of a component, log lines go to stderr, progress is dropped, and all other functions fail
 //! with `unavailable`.
 
 /// Log lines; the host adds the time, limits their size and redacts secrets.
@@ -35,7 +35,8 @@ pub mod log {
 
 /// Progress of a long call, shown to the person.
 pub mod progress {
-    /// Reports the amount done out of the total, in units of the tool's own, and the current step.
+    /// Reports that `done` of `total` units are finished, and describes the current step in `message`. The tool chooses
+    /// the unit; `total` is `None` if it is not known.
     pub fn report(done: u64, total: Option<u64>, message: Option<&str>) {
         #[cfg(target_family = "wasm")]
         crate::bindings::mimir::tool::progress::report(done, total, message);
@@ -46,14 +47,14 @@ pub mod progress {
 
 pub mod commands;
 
-/// Calls of other tools. Each call goes through the same policy checks as any other.
+/// Calls of other tools. The policy applies to these calls as to any other.
 pub mod tools {
     use serde::Serialize;
 
     use crate::error::Result;
     use crate::output::Output;
 
-    /// Calls a tool by its name.
+    /// Calls a tool by its name and returns its output.
     pub fn call(name: &str, arguments: impl Serialize) -> Result<Output> {
         let arguments = serde_json::to_string(&arguments)?;
         #[cfg(target_family = "wasm")]
@@ -84,12 +85,12 @@ pub mod model {
     }
 }
 
-/// Small values stored between calls, private to the plugin and to the workspace: at most 1 MB each, 1,000 of them and
-/// 16 MB in all. Beyond that, calls fail with `LIMIT_EXCEEDED`.
+/// Small values stored between calls, private to the plugin and to the workspace: at most 1,000 values, 1 MB each and
+/// 16 MB in total. [`set`](storage::set) fails with `limit-exceeded` beyond these limits.
 pub mod storage {
     use crate::error::Result;
 
-    /// Reads the value of a key.
+    /// Returns the value of a key, or `None` if the key does not exist.
     pub fn get(key: &str) -> Result<Option<Vec<u8>>> {
         #[cfg(target_family = "wasm")]
         return Ok(crate::bindings::mimir::tool::storage::get(key)?);

@@ -23,17 +23,17 @@
 //!
 //! # Arguments
 //!
-//! Any type that serde can read and schemars can describe. `Option` and `#[serde(default)]` make a field optional,
-//! `#[serde(rename_all = "camelCase")]` renames fields, `#[serde(deny_unknown_fields)]` rejects unknown ones,
-//! `#[schemars(range(min = 1))]` sets bounds. A tool without arguments is `struct Now {}`, with braces. The host
-//! checks arguments against the schema before the tool runs; arguments that pass but don't fit the type fail with
-//! `invalid-input` and the path.
+//! The arguments can be any type that serde can read and schemars can describe. `Option` and `#[serde(default)]` make a
+//! field optional, `#[serde(rename_all = "camelCase")]` renames fields, `#[serde(deny_unknown_fields)]` rejects unknown
+//! fields, `#[schemars(range(min = 1))]` sets bounds. A tool without arguments is `struct Now {}`, with braces. The
+//! host validates the arguments against the schema before the tool runs. Arguments that pass this validation but do not
+//! fit the type fail with `invalid-input`, and the error names the path of the argument.
 //!
 //! # Results
 //!
 //! A `String` or `&'static str` is text, `()` is an empty result, [`Json`] is structured content with an output schema
-//! (give it a better text form with [`Json::worded`]), and [`Output`] covers all of the contract: several parts,
-//! pictures, sounds, files, an exit code.
+//! (give it a better text form with [`Json::worded`]), and [`Output`] covers everything else: several parts, images,
+//! audio, files, an exit code.
 //!
 //! ```
 //! use mimir_sdk::prelude::*;
@@ -57,21 +57,21 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! Names of files and other text from outside can forge a line of the text that a model reads: [`text::name`] escapes
-//! them. A tool that shows a part of a longer text cuts it with [`pieces::piece`], so that its caller can't read a
-//! secret in two halves that the host does not recognise.
+//! A file name or other external text can forge a line of the result that a model reads: escape it with [`text::name`].
+//! A tool that returns a part of a longer text cuts the text with [`pieces::piece`]. Otherwise a caller could read a
+//! secret in two halves, neither of which the host would recognize and redact.
 //!
 //! # Failures
 //!
-//! `?` works on [`std::io::Error`], strings and JSON errors; [`Error`] has a constructor for each
-//! code of the contract. A panic ends the call as a trap, and its message goes to the log.
+//! `?` works on [`std::io::Error`], strings and JSON errors; [`Error`] has a constructor for each code of the contract.
+//! A panic ends the call with a trap, and the panic message goes to the log.
 //!
 //! # Needs, approval, hints
 //!
-//! A tool starts without any rights: no files, no network, no commands. It declares its needs in [`Tool::needs`], each
-//! with a reason, and a person grants them or doesn't. A tool that needs nothing is allowed by default, any other
-//! needs approval; [`Tool::APPROVAL`] changes that. [`Tool::GROUP`], [`Tool::RISK`] and [`Tool::HINTS`] inform
-//! policies; hints can only make a decision stricter.
+//! A tool starts without any permissions: no files, no network, no commands. It declares its needs in [`Tool::needs`],
+//! each with a reason, and a person grants or denies them. By default, calls of a tool without needs are allowed and
+//! calls of any other tool need approval; set [`Tool::APPROVAL`] to change this. Policies can use [`Tool::GROUP`],
+//! [`Tool::RISK`] and [`Tool::HINTS`]; hints can only make a decision stricter.
 //!
 //! ```
 //! use mimir_sdk::prelude::*;
@@ -98,18 +98,18 @@
 //! # Assessing calls
 //!
 //! A tool whose risk depends on its arguments implements [`Assess`] and is listed after `assessed` in [`export!`]:
-//! `export!(ReadIt; assessed WriteIt)`. An assessor sees files read-only and nothing else. Its result can make the
-//! decision stricter; it can relax it only for plugins that a person trusts.
+//! `export!(ReadIt; assessed WriteIt)`. An assessor can read the granted files and has no other access. An assessment
+//! can always make the decision stricter; it can relax the decision only for plugins that a person trusts.
 //!
 //! # The host
 //!
-//! [`log`], [`progress`], [`commands`], [`tools`], [`model`], [`storage`] are functions of the host. A component
-//! imports only those that its code calls, so a missing import proves that the component can't call it.
+//! [`log`], [`progress`], [`commands`], [`tools`], [`model`] and [`storage`] are functions of the host. A component
+//! imports only the modules that its code calls, so a missing import proves that the component cannot use that module.
 //!
 //! # Tests
 //!
-//! A plugin is an ordinary crate: add `rlib` to its `crate-type`, create a [`Context::at`] some directory and call
-//! [`Tool::run`]. The testkit crate runs the built component under the real pipeline.
+//! A plugin is an ordinary crate: add `rlib` to its `crate-type`, create a context with [`Context::at`] and call
+//! [`Tool::run`]. The crate `mimir-testkit` runs the built component in the real pipeline.
 
 #[doc(hidden)]
 pub mod bindings;

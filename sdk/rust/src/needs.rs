@@ -1,4 +1,4 @@
-//! Needs of a tool. Declaring one grants nothing: a person does.
+//! Needs of a tool. Declaring a need grants nothing: a person grants it.
 
 use crate::bindings::mimir::tool::types as wit;
 
@@ -28,18 +28,18 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// No needs: the tool only computes.
+    /// Creates an empty set of needs, for a tool that only computes.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Files in a directory below the workspace root, `.` for all of it, to read and list.
+    /// Requests to read and list the files in a directory, relative to the workspace root; `.` is the whole workspace.
     #[must_use]
     pub fn read(self, path: impl Into<String>, reason: impl Into<String>) -> Self {
         self.files(path, wit::FileAccess::Read, reason)
     }
 
-    /// Files in a directory below the workspace root, to read, create, change and remove.
+    /// Requests to read, create, change and remove the files in a directory, relative to the workspace root.
     #[must_use]
     pub fn write(self, path: impl Into<String>, reason: impl Into<String>) -> Self {
         self.files(path, wit::FileAccess::ReadWrite, reason)
@@ -59,8 +59,8 @@ impl Needs {
         self
     }
 
-    /// A host (`api.example.com`, `*.example.com`, optional `:port`) and the methods sent to it. `*` is any host that
-    /// the person's settings allow; any other needs approval.
+    /// Requests access to a host (`api.example.com`, `*.example.com`, optionally with `:port`) with these HTTP methods.
+    /// `*` stands for any host: hosts allowed by the user's settings are reached directly, others need approval.
     #[must_use]
     pub fn host<M: Into<String>>(
         mut self,
@@ -77,7 +77,7 @@ impl Needs {
         self
     }
 
-    /// Commands whose words match a pattern such as `git status *`.
+    /// Requests to run commands that match a pattern such as `git status *`, word by word.
     #[must_use]
     pub fn command(mut self, pattern: impl Into<String>, reason: impl Into<String>) -> Self {
         self.commands.push(wit::CommandNeed {
@@ -87,9 +87,9 @@ impl Needs {
         self
     }
 
-    /// A credential that the host puts into `header` of requests to `host`; the tool never sees it. The environment
-    /// variable `name` holds a placeholder, which changes with each call: put it into the header in place of the
-    /// value, as in `Bearer {placeholder}`. The credential is sent only over https, or to this machine.
+    /// Requests a credential for `header` in requests to `host`. The tool never sees the credential: the environment
+    /// variable `name` holds a placeholder, which changes with each call. Put the placeholder into the header, as in
+    /// `Bearer {placeholder}`; the host replaces it with the credential. It is sent only over https or to localhost.
     #[must_use]
     pub fn secret(
         mut self,
@@ -108,28 +108,28 @@ impl Needs {
         self
     }
 
-    /// The value of an environment or configuration variable.
+    /// Requests the value of an environment or configuration variable.
     #[must_use]
     pub fn variable(mut self, name: impl Into<String>) -> Self {
         self.variables.push(name.into());
         self
     }
 
-    /// Another tool to call.
+    /// Requests to call another tool.
     #[must_use]
     pub fn tool(mut self, name: impl Into<String>) -> Self {
         self.tools.push(name.into());
         self
     }
 
-    /// Completions from the host's language model.
+    /// Requests completions from the host's language model.
     #[must_use]
     pub fn model(mut self) -> Self {
         self.model = true;
         self
     }
 
-    /// Returns true if nothing is needed.
+    /// Returns true if no needs are declared.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
             && self.hosts.is_empty()

@@ -1,4 +1,4 @@
-//! Results of tools: text, structured content, pictures, files.
+//! Results of tools: text, structured content, images, audio, files.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,7 +8,7 @@ use crate::bindings::mimir::tool::types as wit;
 use crate::error::{Error, Result};
 use crate::schema;
 
-/// The result of a call, with any number of parts.
+/// The result of a call, with any number of content parts.
 ///
 /// ```
 /// use mimir_sdk::Output;
@@ -24,24 +24,24 @@ pub struct Output {
 }
 
 impl Output {
-    /// An empty result.
+    /// Creates an empty result.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A result with one part of text.
+    /// Creates a result with one text part.
     pub fn text(text: impl Into<String>) -> Self {
         Self::new().and_text(text)
     }
 
-    /// Adds a part of text.
+    /// Adds a text part.
     #[must_use]
     pub fn and_text(mut self, text: impl Into<String>) -> Self {
         self.content.push(wit::Content::Text(text.into()));
         self
     }
 
-    /// Adds a picture.
+    /// Adds an image.
     #[must_use]
     pub fn image(mut self, mime_type: impl Into<String>, data: Vec<u8>) -> Self {
         self.content.push(wit::Content::Image(wit::Media {
@@ -51,7 +51,7 @@ impl Output {
         self
     }
 
-    /// Adds a sound.
+    /// Adds audio.
     #[must_use]
     pub fn audio(mut self, mime_type: impl Into<String>, data: Vec<u8>) -> Self {
         self.content.push(wit::Content::Audio(wit::Media {
@@ -78,14 +78,14 @@ impl Output {
         self
     }
 
-    /// Sets the structured content. A type with a schema is better: see [`Json`].
+    /// Sets the structured content. Prefer [`Json`], which also declares an output schema.
     #[must_use]
     pub fn structured(mut self, value: Value) -> Self {
         self.structured = Some(value);
         self
     }
 
-    /// Sets the exit code of a program.
+    /// Sets the exit code, for a tool that runs a program.
     #[must_use]
     pub fn exit_code(mut self, code: i32) -> Self {
         self.exit_code = Some(code);
@@ -130,12 +130,12 @@ impl From<wit::Output> for Output {
 
 /// A type that a tool can return.
 pub trait IntoOutput {
-    /// The JSON Schema of the structured content, if there is one.
+    /// Returns the JSON Schema of the structured content; `None` for types without a schema.
     fn schema() -> Option<Value> {
         None
     }
 
-    /// Converts the result to the form of the contract.
+    /// Converts the value to an [`Output`].
     fn into_output(self) -> Result<Output>;
 }
 
@@ -163,15 +163,15 @@ impl IntoOutput for () {
     }
 }
 
-/// Structured content with an output schema; its text form is compact JSON.
+/// Structured content with an output schema. The text part is compact JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Json<T>(
-    /// The value; its type gives the output schema.
+    /// The value, whose type defines the output schema.
     pub T,
 );
 
 impl<T> Json<T> {
-    /// Adds a text form that reads better than JSON.
+    /// Replaces the JSON text with one that reads better.
     pub fn worded(self, text: impl Into<String>) -> Worded<T> {
         Worded {
             value: self.0,
@@ -180,10 +180,10 @@ impl<T> Json<T> {
     }
 }
 
-/// Structured content with an output schema and a custom text form.
+/// Structured content with an output schema and a custom text part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Worded<T> {
-    /// The structured content; its type gives the output schema.
+    /// The structured content, whose type defines the output schema.
     pub value: T,
     /// The text for the model.
     pub text: String,

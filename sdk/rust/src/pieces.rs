@@ -1,32 +1,34 @@
-//! Chunks of a longer text, cut such that no secret is split.
+//! Chunks of a longer text, cut so that no secret is split.
 //!
-//! A host masks the secrets in results, but recognises one only if it is complete and next to the words that identify
-//! it. A tool that returns parts of a text lets its caller choose where they begin: without this module, a caller
-//! could read a token as two halves, and a private key line by line.
+//! The host redacts the secrets in results, but it recognizes a secret only if the secret is complete and next to the
+//! words that identify it. The caller of a tool that returns parts of a text chooses where a part begins: without this
+//! module, a caller could read a token in two halves, and a private key line by line.
 //!
-//! Out of scope: detecting secrets, other than the frame of a private key. The host has the rules for that.
+//! Out of scope: detecting secrets, except for the first and last lines of private keys. The host has rules for that.
 
 use std::iter::successors;
 use std::ops::Range;
 
-/// Longest run of characters without a gap that is never split, in bytes: longer than any token.
+/// Length in bytes up to which a run of characters without a gap is never split: longer than any token.
 const MAX_TOKEN: usize = 4096;
 
-/// Longest line that [`piece`] never splits, in bytes.
+/// Length in bytes up to which [`piece`] never splits a line.
 const MAX_LINE: usize = 1000;
 
-/// Longest private key that is never split, in bytes: several times the longest in use.
+/// Length in bytes up to which a private key is never split: several times the longest key in use.
 pub const KEY: usize = 32 << 10;
 
-/// Fewest bytes of a line from a private key that reveal anything about it.
+/// Length in bytes from which a line of a private key reveals anything about the key.
 const MIN_KEY_LINE: usize = 16;
 
-/// Characters around the lines of a private key that is quoted, escaped or commented.
+/// Characters that surround the lines of a quoted, escaped or commented private key.
 const QUOTES: &[u8] = b" \t\r\n\"'>|#*+,;\\";
 
-/// The part of `text` from about `from` on with about `max_bytes` bytes. It begins and ends at line ends, in a long line
-/// between two members or words, and never inside a private key. So it may begin before `from`, and it is longer than
-/// `max_bytes` if no cut is allowed. The next part begins at its end. It is empty only at the end of the text.
+/// Returns the byte range of a part of `text` that begins at about `from` and has about `max_bytes` bytes.
+///
+/// The part begins and ends at line ends; in a long line, between two members or words; never inside a private key. It
+/// may therefore begin before `from`, and exceeds `max_bytes` where no cut is allowed. To read on, pass the end of the
+/// range as `from`. The range is empty only at the end of the text.
 ///
 /// ```
 /// use mimir_sdk::pieces::piece;
@@ -58,7 +60,7 @@ pub fn piece(text: &str, from: usize, max_bytes: usize) -> Range<usize> {
     start..end
 }
 
-/// The excerpt of a line around the byte `at`, with about `max_bytes` bytes.
+/// Returns the byte range of an excerpt of a line around the byte `at`, with about `max_bytes` bytes.
 ///
 /// ```
 /// let line = r#"{"user": "ann", "token": "abcdef"}"#;
@@ -72,7 +74,7 @@ pub fn excerpt(line: &str, at: usize, max_bytes: usize) -> Range<usize> {
     let cuts = successors(Some(0), |from| {
         (*from < bytes.len()).then(|| from + unsplit_prefix(&bytes[*from..], max_bytes / 4))
     });
-    // At most a quarter of the excerpt comes before `at`, so that the match is in it.
+    // At most a quarter of the excerpt comes before `at`, so that the excerpt contains the match.
     let (mut start, mut before, mut end) = (0, 0, 0);
     for cut_at in cuts {
         if cut_at <= at {
@@ -90,7 +92,7 @@ pub fn excerpt(line: &str, at: usize, max_bytes: usize) -> Range<usize> {
     if end - start < MAX_TOKEN {
         return start..end;
     }
-    // A run of this length is not a token, so a part of it reveals no secret.
+    // A run of this length is not a token, so a part of the run reveals no secret.
     let run_start = if start - before < MAX_TOKEN {
         start
     } else {
@@ -100,8 +102,8 @@ pub fn excerpt(line: &str, at: usize, max_bytes: usize) -> Range<usize> {
     start_at..line.floor_char_boundary((start_at + max_bytes).min(end))
 }
 
-/// Returns true if a private key begins in `before` and does not end there. A tool checks up to [`KEY`] bytes before
-/// the lines that it shows, if the first of them [may be](in_key) part of a key.
+/// Returns true if a private key begins in `before` and does not end there. Pass up to [`KEY`] bytes before the lines
+/// to show, if the first of these lines [may be](in_key) part of a key.
 pub fn opens_key(before: &[u8]) -> bool {
     let before = &before[before.len().saturating_sub(KEY)..];
     match memchr::memmem::rfind(before, BEGIN) {
@@ -110,7 +112,7 @@ pub fn opens_key(before: &[u8]) -> bool {
     }
 }
 
-/// Returns true if a line looks like one from the inside of a private key: only base64, or its last line.
+/// Returns true if a line looks like part of a private key: at least 16 characters of base64 only, or the END line.
 pub fn in_key(line: &[u8]) -> bool {
     let inner = line.trim_ascii();
     let inner = trim_quotes(inner);
@@ -123,13 +125,13 @@ pub fn ends_key(line: &[u8]) -> bool {
     memchr::memmem::find(line, END).is_some_and(|at| is_frame(&line[at..]))
 }
 
-/// Replacement for a line from the inside of a private key whose beginning is not shown.
+/// Replacement for a line of a private key whose BEGIN line is not shown.
 pub const KEY_MARK: &str = "[REDACTED:private-key]";
 
 const BEGIN: &[u8] = b"-----BEGIN";
 const END: &[u8] = b"-----END";
 
-/// Returns true for the first or last line of a private key, but not of a certificate.
+/// Returns true if a BEGIN or END line is that of a private key, not of a certificate.
 fn is_frame(text: &[u8]) -> bool {
     let name = &text[..text.len().min(120)];
     let name = name.split(|byte| *byte == b'\n').next().unwrap_or(name);
@@ -147,14 +149,14 @@ fn trim_quotes(line: &[u8]) -> &[u8] {
     }
 }
 
-/// End of the private key that begins at `at`.
+/// Returns the end of the private key that begins at `at`, or `None` if it does not end within [`KEY`] bytes.
 fn key_end(text: &[u8], at: usize) -> Option<usize> {
     let candidate = &text[at..text.len().min(at + KEY)];
     let end = memchr::memmem::find(candidate, END)?;
     Some(at + end + END.len())
 }
 
-/// The next allowed cut after `at`, which must itself be one and not the end.
+/// Returns the next allowed cut after `at`, which must itself be an allowed cut before the end of the text.
 fn next_cut(text: &[u8], at: usize) -> usize {
     let mut end = line_end(text, at);
     if end - at > MAX_LINE {
@@ -177,8 +179,8 @@ fn line_end(text: &[u8], at: usize) -> usize {
     memchr::memchr(b'\n', &text[at..]).map_or(text.len(), |end| at + end + 1)
 }
 
-/// Length of the first part of a line that must not be split, about `max_bytes` bytes: it ends after a member, after a
-/// word, or after a run that has neither.
+/// Returns the length of the first part of a line, about `max_bytes` bytes. The part ends after a member or else after
+/// a word; a run with neither is cut at [`MAX_TOKEN`] bytes.
 fn unsplit_prefix(line: &[u8], max_bytes: usize) -> usize {
     if line.len() <= max_bytes {
         return line.len();
@@ -200,7 +202,7 @@ fn unsplit_prefix(line: &[u8], max_bytes: usize) -> usize {
         Some(at) => at + 1,
         None => {
             let mut end = line.len().min(MAX_TOKEN);
-            // Ends after a whole character.
+            // Moves on to a character boundary.
             while end < line.len() && line[end] & 0xc0 == 0x80 {
                 end += 1;
             }

@@ -5,7 +5,7 @@ use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value};
 
-/// The schema of a tool's arguments and the doc comment of the type.
+/// Returns the schema of a tool's arguments and the doc comment of the type.
 pub(crate) fn input<T: JsonSchema>() -> (Value, String) {
     let mut schema = settings().into_generator().into_root_schema_for::<T>();
     let description = match schema.remove("description") {
@@ -15,7 +15,7 @@ pub(crate) fn input<T: JsonSchema>() -> (Value, String) {
     (finish(schema), description)
 }
 
-/// The schema of a tool's structured content.
+/// Returns the schema of a tool's structured content.
 pub(crate) fn output<T: JsonSchema>() -> Value {
     let mut schema = settings()
         .for_serialize()
@@ -25,7 +25,7 @@ pub(crate) fn output<T: JsonSchema>() -> Value {
     finish(schema)
 }
 
-/// Draft 2020-12 with all subschemas inline, because models read a schema from top to bottom.
+/// Returns settings for draft 2020-12 with inline subschemas, because models read a schema from top to bottom.
 fn settings() -> SchemaSettings {
     SchemaSettings::draft2020_12()
         .with(|settings| {
@@ -52,7 +52,7 @@ fn tidy(schema: &mut Schema) {
     }
 }
 
-/// The root of a contract schema is an object and carries no title.
+/// Finishes the root of a schema: the contract requires `type: object`, and the title only costs tokens.
 fn finish(mut schema: Schema) -> Value {
     schema.remove("title");
     schema.remove("$schema");
@@ -64,7 +64,7 @@ fn finish(mut schema: Schema) -> Value {
     Value::Object(root)
 }
 
-/// Joins the lines of each paragraph; lists, quotes and code keep theirs.
+/// Joins the lines of each paragraph; the lines of lists, quotes and code stay separate.
 pub(crate) fn unwrap_lines(text: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     let (mut fenced, mut open) = (false, false);

@@ -1,18 +1,17 @@
 //! Escaping of names and other external text for use in a sentence.
 //!
-//! A file may be called `a
-//! read_file: ok`: written as it is, it forges a line of the result. Escape names in the text form of a result with
-//! [`name`]; structured content keeps the exact name.
+//! A file name can contain a line end, and `a\nread_file: ok` would forge a line of the result. Escape names in the
+//! text of a result with [`name`]; structured content keeps the exact name.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Longest text that a message repeats, in characters: enough to recognise it.
+/// Maximum length in characters of a text that a message repeats: enough to recognize the text.
 const MAX_BRIEF_CHARS: usize = 100;
 
-/// Formats a name or a path for use in a line: as it is, or as a JSON string if it could be mistaken for something
-/// else. That applies to line ends and other control characters, characters that hide or reorder what follows, spaces
-/// at either end or two in a row, and a quote at the beginning.
+/// Formats a name or a path for use in a line. A name that could be mistaken for something else becomes a JSON string:
+/// an empty name, or one with line ends or other control characters, characters that hide or reorder text, spaces at
+/// either end or two in a row, or a quote at the beginning. Any other name is returned unchanged.
 ///
 /// ```
 /// use mimir_sdk::text;
@@ -47,8 +46,8 @@ pub fn name(name: &str) -> Cow<'_, str> {
     Cow::Owned(quoted)
 }
 
-/// Escapes a text as [`name`] does, for messages that repeat a caller's input of any length: the middle of a long text
-/// is left out, since the end of a path says most.
+/// Escapes a text as [`name`] does and shortens it to about 100 characters, for messages that repeat a caller's input.
+/// The middle is cut out, because the end of a path is the most specific part.
 ///
 /// ```
 /// assert_eq!(mimir_sdk::text::brief(&"x".repeat(1_000_000)).chars().count(), 101);
@@ -67,8 +66,8 @@ pub fn brief(text: &str) -> Cow<'_, str> {
         .into()
 }
 
-/// Characters that end a line, control a terminal, or hide or reorder what is around them. Joiners are part of
-/// ordinary emoji and of several scripts, so they are not included.
+/// Returns true for characters that end a line, control a terminal, or hide or reorder text. Joiners are excluded,
+/// because ordinary emoji and several scripts contain them.
 fn misleads(c: char) -> bool {
     match c {
         '\u{200c}' | '\u{200d}' => false,

@@ -13,23 +13,23 @@ use crate::schema;
 
 /// A tool. The fields of the type are its arguments, the doc comment is its description.
 pub trait Tool: DeserializeOwned + JsonSchema {
-    /// Type of the result: text, [`Json`](crate::Json), [`Output`](crate::Output).
+    /// Type of the result, such as `String`, [`Json`](crate::Json) or [`Output`](crate::Output).
     type Output: IntoOutput;
 
-    /// The name, unless it is that of the type in snake_case.
+    /// Name of the tool; `None` is the name of the type in snake_case.
     const NAME: Option<&'static str> = None;
-    /// A title for people.
+    /// Title to display.
     const TITLE: Option<&'static str> = None;
     /// Group of the tool.
     const GROUP: Group = Group::System;
-    /// Decision if no rule matches. By default a tool that needs nothing is allowed and any other needs approval.
+    /// Decision if no rule matches. `None` allows a tool without needs and asks for any other.
     const APPROVAL: Option<Approval> = None;
     /// Risk of a wrong call.
     const RISK: Risk = Risk::Low;
     /// Declared effects.
     const HINTS: Hints = Hints::NONE;
 
-    /// Declared needs. Declaring one grants nothing.
+    /// Returns the declared needs. Declaring a need grants nothing.
     fn needs() -> Needs {
         Needs::none()
     }
@@ -38,7 +38,7 @@ pub trait Tool: DeserializeOwned + JsonSchema {
     fn run(self, cx: &Context) -> Result<Self::Output>;
 }
 
-/// A tool that assesses its own calls before they run, with read-only files and nothing else.
+/// A tool that assesses its own calls before they run. An assessor can read the granted files and has no other access.
 ///
 /// List it after `assessed` in [`export!`](crate::export!).
 pub trait Assess: Tool {
@@ -77,13 +77,13 @@ pub enum Approval {
 /// Risk of a wrong call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Risk {
-    /// No loss.
+    /// Causes no loss.
     Low,
-    /// A loss that can be restored.
+    /// Causes a loss that can be undone.
     Medium,
-    /// A permanent loss.
+    /// Causes a permanent loss.
     High,
-    /// Damage beyond the workspace.
+    /// Causes damage outside the workspace.
     Critical,
 }
 
@@ -110,28 +110,28 @@ impl Hints {
         open_world: false,
     };
 
-    /// It changes nothing.
+    /// Declares that the tool changes nothing.
     #[must_use]
     pub const fn read_only(mut self) -> Self {
         self.read_only = true;
         self
     }
 
-    /// It may destroy something.
+    /// Declares that the tool may destroy data.
     #[must_use]
     pub const fn destructive(mut self) -> Self {
         self.destructive = true;
         self
     }
 
-    /// A second call with the same arguments changes nothing more.
+    /// Declares that a second call with the same arguments has no further effect.
     #[must_use]
     pub const fn idempotent(mut self) -> Self {
         self.idempotent = true;
         self
     }
 
-    /// It reaches things outside the workspace.
+    /// Declares that the tool reaches beyond the workspace.
     #[must_use]
     pub const fn open_world(mut self) -> Self {
         self.open_world = true;
@@ -149,17 +149,17 @@ pub struct Assessment {
 }
 
 impl Assessment {
-    /// The call may run.
+    /// Suggests that the call may run. The summary describes the call to the person.
     pub fn allow(summary: impl Into<String>) -> Self {
         Self::new(Approval::Allow, Risk::Low, summary)
     }
 
-    /// A person should be asked.
+    /// Suggests to ask a person.
     pub fn ask(summary: impl Into<String>) -> Self {
         Self::new(Approval::Ask, Risk::Medium, summary)
     }
 
-    /// The call should not run.
+    /// Suggests to deny the call.
     pub fn deny(summary: impl Into<String>) -> Self {
         Self::new(Approval::Deny, Risk::High, summary)
     }
@@ -180,7 +180,7 @@ impl Assessment {
         self
     }
 
-    /// Adds a possible consequence, as a line for the person.
+    /// Adds a line for the person about a possible consequence.
     #[must_use]
     pub fn because(mut self, line: impl Into<String>) -> Self {
         self.risks.push(line.into());
@@ -203,12 +203,12 @@ impl Assessment {
     }
 }
 
-/// The name under which a tool is called.
+/// Returns the name of a tool.
 pub fn name<T: Tool>() -> String {
     T::NAME.map_or_else(|| schema::snake_case(&T::schema_name()), str::to_owned)
 }
 
-/// The decision that a tool declares for all of its calls.
+/// Returns the declared decision for all calls of a tool, or the default that follows from its needs.
 pub(crate) fn approval<T: Tool>() -> Approval {
     T::APPROVAL.unwrap_or(if T::needs().is_empty() {
         Approval::Allow
@@ -217,7 +217,7 @@ pub(crate) fn approval<T: Tool>() -> Approval {
     })
 }
 
-/// The definition of a tool for the host.
+/// Returns the definition of a tool for the host.
 pub(crate) fn definition<T: Tool>() -> wit::Definition {
     let (input_schema, description) = schema::input::<T>();
     wit::Definition {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::TestkitError;
 
-/// The part of cargo's messages that a test needs.
+/// The fields of a cargo message that are needed to find the component.
 #[derive(Deserialize)]
 struct Message {
     reason: String,
@@ -19,7 +19,7 @@ struct Message {
 
 /// Builds the package in `folder` for `wasm32-wasip2` and returns the path of its component.
 ///
-/// Safe inside `cargo test`: cargo holds no lock while tests run.
+/// Works inside `cargo test`, because cargo holds no lock while tests run.
 pub(crate) fn build(folder: &Path) -> Result<PathBuf, TestkitError> {
     let failed = |reason: String| TestkitError::Build {
         folder: folder.to_owned(),
@@ -40,7 +40,7 @@ pub(crate) fn build(folder: &Path) -> Result<PathBuf, TestkitError> {
             "--manifest-path",
         ])
         .arg(&manifest)
-        // Flags of the test's own build may not suit the other target.
+        // Flags of the test build may not suit the wasm target.
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env_remove("CARGO_BUILD_TARGET")
@@ -65,7 +65,7 @@ pub(crate) fn build(folder: &Path) -> Result<PathBuf, TestkitError> {
     let component = text.lines().find_map(component);
     component.ok_or_else(|| {
         failed(
-            "the package builds no component; its Cargo.toml needs [lib] crate-type = [\"cdylib\"]"
+            "the package builds no component: add [lib] crate-type = [\"cdylib\"] to its Cargo.toml"
                 .to_owned(),
         )
     })

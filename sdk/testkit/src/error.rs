@@ -1,4 +1,4 @@
-//! Errors of the kit's setup. A failed *call* is an outcome, not an error.
+//! Errors from setting up a kit. A failed *call* is an outcome, not an error.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ pub enum TestkitError {
     /// A file or folder of the kit is not accessible.
     #[error("{path}: {source}", path = path.display())]
     File {
-        /// The path, or a description of the resource.
+        /// The path, or a description such as `a temporary folder`.
         path: PathBuf,
         /// The cause.
         source: io::Error,
@@ -27,7 +27,7 @@ pub enum TestkitError {
     Build {
         /// The plugin's folder.
         folder: PathBuf,
-        /// The output of cargo, or the missing artefact.
+        /// The error output of cargo, or the reason why no component was found.
         reason: String,
     },
     /// The settings are not valid as a config file.

@@ -1,4 +1,4 @@
-//! The kit: a workspace, its plugins, a pipeline to call them, and a simulated person.
+//! The test kit: a workspace with plugins, a pipeline to call them, and a simulated person.
 
 use std::fs;
 use std::future::Future;
@@ -26,8 +26,7 @@ use crate::secrets::TestSecrets;
 
 /// A workspace with plugins, a pipeline to call them, and a simulated person who answers prompts.
 ///
-/// The workspace is a new temporary folder, removed when the kit is dropped. Calls may be made from several
-/// threads.
+/// The workspace is a new temporary folder, which is removed when the kit is dropped. Several threads may make calls.
 pub struct Testkit {
     workspace: TempDir,
     toolbox: Toolbox,
@@ -43,15 +42,15 @@ pub struct Testkit {
 }
 
 impl Testkit {
-    /// Creates a kit with the plugin in this file: a `.wasm` component of any kind that mimir loads.
+    /// Creates a kit with the plugin in the given file: a `.wasm` component of any kind that mimir loads.
     pub fn new(plugin: impl AsRef<Path>) -> Result<Self, TestkitError> {
         let kit = Self::empty()?;
         kit.add(plugin)?;
         kit.check_loaded()
     }
 
-    /// Creates a kit with the plugin that cargo builds in this folder: `Testkit::build(env!("CARGO_MANIFEST_DIR"))` in
-    /// a plugin's own tests.
+    /// Builds the plugin in the given folder with cargo and creates a kit with it. In the tests of a plugin, call
+    /// `Testkit::build(env!("CARGO_MANIFEST_DIR"))`.
     pub fn build(folder: impl AsRef<Path>) -> Result<Self, TestkitError> {
         Self::new(build::build(folder.as_ref())?)
     }
@@ -68,7 +67,7 @@ impl Testkit {
         Self::with_bundled(Vec::new())
     }
 
-    /// Creates a kit without plugins of its own, and with components as if they were shipped with mimir.
+    /// Creates a kit with components that are loaded as if they were shipped with mimir, and no other plugins.
     pub fn with_bundled(bundled: Vec<BundledComponent>) -> Result<Self, TestkitError> {
         let workspace = tempfile::Builder::new().prefix("mimir-testkit-").tempdir();
         Self::at(
@@ -78,7 +77,7 @@ impl Testkit {
         )
     }
 
-    /// Creates a kit in the given folder, with a host that the caller has set up.
+    /// Creates a kit in the given folder; `options` changes the default options of the host.
     pub fn at(
         workspace: TempDir,
         bundled: Vec<BundledComponent>,
@@ -164,7 +163,7 @@ impl Testkit {
         }
     }
 
-    /// Sets the person's answer. The default is [`Approve::Always`].
+    /// Sets the answers of the simulated person. The default is [`Approve::Always`].
     #[must_use]
     pub fn approve(self, approve: Approve) -> Self {
         self.person.set(approve);
@@ -178,21 +177,21 @@ impl Testkit {
         self
     }
 
-    /// Sets a language model that answers the tools' prompts; without one, prompts fail.
+    /// Sets the function that answers the prompts of tools. Without it, prompts fail.
     #[must_use]
     pub fn model(self, answer: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
         self.model.set(answer);
         self
     }
 
-    /// Puts files into the workspace.
+    /// Calls `fill` with the path of the workspace, to create files there.
     #[must_use]
     pub fn workspace(self, fill: impl FnOnce(&Path)) -> Self {
         fill(self.path());
         self
     }
 
-    /// Sets the content of `.mimir/config.yml`, as JSON: approvals, limits, policy.
+    /// Sets the configuration, as `.mimir/config.yml` does, in JSON: approvals, limits, policy.
     pub fn settings(self, config: Value) -> Result<Self, TestkitError> {
         let config: Config =
             serde_json::from_value(config).map_err(|e| TestkitError::Settings(e.to_string()))?;
@@ -215,12 +214,12 @@ impl Testkit {
         });
     }
 
-    /// Calls a tool and waits for the outcome. Not from async code: see [`start`](Self::start).
+    /// Calls a tool and waits for the outcome. Panics in async code: use [`start`](Self::start) there.
     pub fn call(&self, tool: &str, arguments: Value) -> Outcome {
         self.block_on(self.start(tool, arguments))
     }
 
-    /// Calls a tool; dropping the future cancels the call.
+    /// Returns a future that calls a tool. Dropping the future cancels the call.
     pub fn start(
         &self,
         tool: &str,
@@ -243,7 +242,7 @@ impl Testkit {
         self.runtime.block_on(work)
     }
 
-    /// The workspace folder, in which the tools work.
+    /// Path of the workspace.
     pub fn path(&self) -> &Path {
         self.workspace.path()
     }
@@ -268,7 +267,7 @@ impl Testkit {
         self.events.all()
     }
 
-    /// All output of the tools to the log, stdout and stderr.
+    /// All lines that the tools wrote to the log, stdout and stderr.
     pub fn log(&self) -> Vec<LogLine> {
         self.output.lines()
     }
@@ -287,8 +286,8 @@ impl Testkit {
 /// Folder of the plugins, relative to the workspace.
 const TOOLS: &str = ".mimir/tools";
 
-/// Compiled code is cached next to the test binary, so that a suite compiles each plugin once. A rebuilt binary starts
-/// with an empty cache, because the plugin descriptions in it come from the old host.
+/// Returns the cache folder for compiled code, next to the test binary, so that a suite compiles each plugin once. A
+/// rebuilt binary starts with an empty cache, because the cached plugin descriptions come from the old host.
 fn cache_dir() -> Option<PathBuf> {
     static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
     let find = || {
@@ -299,7 +298,7 @@ fn cache_dir() -> Option<PathBuf> {
         if let (Ok(cached), Ok(built)) = (changed(&folder), changed(&exe))
             && cached < built
         {
-            // At worst, a kit that uses it at this moment compiles again.
+            // At worst, a kit that is using the cache compiles again.
             fs::remove_dir_all(&folder).ok()?;
         }
         Some(folder)

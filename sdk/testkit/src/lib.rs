@@ -1,9 +1,9 @@
-//! Runs a built plugin under mimir's own pipeline, from `cargo test`.
+//! Runs a built plugin in mimir's own pipeline, from `cargo test`.
 //!
-//! A [`Testkit`] is a workspace of its own that contains only what the test adds. [`Testkit::call`] goes through the
-//! real pipeline: the arguments are validated, the rules decide, the person of the test is asked, the component runs
-//! in its sandbox under its limits, the result is truncated and labelled, and the call is recorded. It returns the
-//! [`Outcome`] that an agent would get.
+//! A [`Testkit`] has a separate workspace that contains only files added by the test. [`Testkit::call`] goes through
+//! the real pipeline: the arguments are validated, the policy decides, a simulated person approves or denies the call,
+//! the component runs in its sandbox under its limits, the result is truncated and labelled, and the call is recorded.
+//! The returned [`Outcome`] is the one that an agent would get.
 //!
 //! ```
 //! use mimir_testkit::{Approve, Code, Testkit, json};
@@ -23,22 +23,22 @@
 //! assert_eq!(outcome.result().unwrap().structured, Some(json!({"result": 5})));
 //! assert!(outcome.receipt().fuel > Some(0));
 //!
-//! // What does not match the schema never reaches the plugin.
+//! // Arguments that do not match the schema never reach the plugin.
 //! let refused = kit.call("add", json!({"a": "two"}));
 //! assert_eq!(refused.result().unwrap_err().code, Code::InvalidInput);
 //!
-//! // A person can be asked, and can say no.
+//! // The simulated person can deny a call.
 //! let kit = kit.settings(json!({"tools": {"add": {"approval": "ask"}}}))?.approve(Approve::Never);
 //! let refused = kit.call("add", json!({"a": 2, "b": 3}));
 //! assert_eq!(refused.result().unwrap_err().code, Code::ApprovalDenied);
 //! assert_eq!(kit.cards().last().unwrap().tool, "add");
 //!
-//! // Every call is on record.
+//! // Every call is recorded.
 //! assert_eq!(kit.events().len(), 3);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Out of scope: running a tool in any other way than through the pipeline.
+//! Out of scope: running a tool without the pipeline.
 
 mod build;
 mod error;

@@ -1,4 +1,4 @@
-//! The language model of a test: a function of the prompt.
+//! The language model of a test: a function from the prompt to the answer.
 
 use std::sync::Mutex;
 
@@ -9,7 +9,7 @@ use crate::person::lock;
 
 type AnswerFn = Box<dyn Fn(&str) -> String + Send + Sync>;
 
-/// A model that answers at once, if the test has set a function.
+/// A model that answers with the function set by the test; without a function, prompts fail.
 #[derive(Default)]
 pub(crate) struct TestModel(Mutex<Option<AnswerFn>>);
 

@@ -1,27 +1,27 @@
-//! The person of a test: gives scripted answers and records the cards.
+//! The simulated person of a test, who gives scripted answers and records the approval cards.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mimir_core::{ApprovalAnswer, Approver, BoxFuture, Card};
 
-/// Answers of the person.
+/// Answers of the simulated person to approval cards.
 #[derive(Clone, Default)]
 pub enum Approve {
-    /// Yes to everything.
+    /// Approves each call once.
     #[default]
     Always,
-    /// Yes to everything, for the rest of the session.
+    /// Approves each call for the rest of the session.
     Session,
-    /// No to everything.
+    /// Denies every call.
     Never,
-    /// No person is available, as in a pipe or a CI job.
+    /// No person is available to answer, as in a pipe or a CI job.
     Nobody,
-    /// The function decides for each card.
+    /// Approves the calls for which the function returns true and denies the others.
     By(Arc<dyn Fn(&Card) -> bool + Send + Sync>),
 }
 
 impl Approve {
-    /// Creates an answer that depends on the card.
+    /// Creates [`Approve::By`] from a function: true approves the call.
     pub fn by(judge: impl Fn(&Card) -> bool + Send + Sync + 'static) -> Self {
         Approve::By(Arc::new(judge))
     }

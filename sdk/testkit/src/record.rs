@@ -8,7 +8,7 @@ use mimir_core::{AuditEvent, AuditSink};
 
 use crate::person::lock;
 
-/// The audit log of a test, in memory.
+/// The in-memory audit log of a test.
 #[derive(Default)]
 pub(crate) struct RecordedEvents(Mutex<Vec<AuditEvent>>);
 

@@ -7,7 +7,7 @@ use mimir_core::redact::{Redactor, Vault, VaultError};
 
 use crate::person::lock;
 
-/// Secrets by their names, shared with the pipeline.
+/// Secrets by name, shared with the pipeline.
 #[derive(Default)]
 pub(crate) struct TestSecrets(Mutex<BTreeMap<String, String>>);
 
@@ -20,9 +20,10 @@ impl TestSecrets {
 impl Vault for TestSecrets {
     fn redactor(&self) -> Result<Redactor, VaultError> {
         let secrets = lock(&self.0);
-        Ok(match secrets.is_empty() {
-            true => Redactor::new(),
-            false => Redactor::new().with_values(secrets.clone()),
+        Ok(if secrets.is_empty() {
+            Redactor::new()
+        } else {
+            Redactor::new().with_values(secrets.clone())
         })
     }
 

@@ -1,12 +1,12 @@
-//! The parser moves on or fails.
+//! The parser makes progress or fails.
 //!
-//! As published, what no command begins with is asked for again and again in a `case` item, a subshell and a group, until
-//! the fuel of the call is used up.
+//! The published parser loops in a `case` item, a subshell or a group at a token that cannot begin a command, until the
+//! fuel of the call is used up.
 //!
-//! A subscript in a list of elements may hold spaces (`m=([a b]=1)`): as published, it is two elements.
+//! A subscript in an array literal may contain spaces (`m=([a b]=1)`); the published parser reads two elements.
 //!
-//! A list of elements and a `${` that have no end are syntax errors: as published, they swallow the rest of the script,
-//! and it succeeds.
+//! An array literal or a `${` without an end is a syntax error; in the published version it swallows the rest of the
+//! script, which then succeeds.
 
 use super::SourceEdit;
 

@@ -1,8 +1,8 @@
-//! Cached machine code. It is large, so a file is mapped rather than read if it has not changed since its content was
-//! last verified.
+//! Cached machine code. Files of machine code are large, so they are mapped rather than read if they have not changed
+//! since their content was last verified.
 //!
-//! Reading and hashing 40 MB takes longer than everything else in a call. A file whose content was verified against
-//! its hash is recognized by its stamp: metadata that changes with every change of the file.
+//! Reading and hashing 40 MB takes longer than everything else in a call. Whether a verified file has changed is
+//! detected by its stamp: metadata that every change of the file alters.
 //!
 //! Out of scope: running the code.
 
@@ -17,7 +17,7 @@ use super::{CacheEntryKind, ComponentCache, private, seal, write_to};
 /// Seal of a code file: the hash of its name and content, and its stamp at the time of verification.
 struct CodeSeal {
     hash: String,
-    /// `None` if a change might not alter the stamp.
+    /// `None` if a later change might not alter the stamp.
     stamp: Option<String>,
 }
 
@@ -39,14 +39,14 @@ impl CodeSeal {
 }
 
 impl ComponentCache {
-    /// Returns the file with this code if it has not changed since its content was verified.
+    /// Returns the path of the code file if the file has not changed since its content was verified.
     pub(crate) fn verified_file(&self, key: &str) -> Option<PathBuf> {
         let stamp = CodeSeal::read(self, key)?.stamp?;
         let (file, path) = self.open_code_file(key).ok()??;
         (file_stamp(&file)? == stamp).then_some(path)
     }
 
-    /// Reads this code and verifies its hash.
+    /// Reads the code and verifies its hash. `None` if it is missing, unreadable or corrupt.
     pub(crate) fn read_code(&self, key: &str) -> Option<Bytes> {
         let mut seal = CodeSeal::read(self, key)?;
         let (mut file, path) = match self.open_code_file(key) {
@@ -56,7 +56,7 @@ impl ComponentCache {
                 return None;
             }
         };
-        // Taken before reading: a change in the meantime alters the later stamp.
+        // Taken before reading, so that the stamp of a file that changes in the meantime will not match.
         let stamp = file_stamp(&file);
         let mut content = Vec::new();
         let read = file.read_to_end(&mut content);
@@ -86,7 +86,7 @@ impl ComponentCache {
         if let Err(error) = written {
             return self.warn_unusable(folder, &error);
         }
-        // The file is too new for a reliable stamp.
+        // No stamp yet: the file is too new for a reliable one.
         let seal = CodeSeal {
             hash: hash(key, content),
             stamp: None,
@@ -117,14 +117,14 @@ fn hash(key: &str, content: &[u8]) -> String {
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the metadata that identifies a file version, if every later change is certain to alter it.
+/// Returns the metadata that identifies a version of a file, or `None` if a later change might not alter it.
 #[cfg(unix)]
 fn file_stamp(file: &File) -> Option<String> {
     use std::os::unix::fs::MetadataExt as _;
     use std::time::{Duration, SystemTime};
 
-    /// File system clocks have a resolution of ten milliseconds at worst: two changes within one step have the same
-    /// time.
+    /// Minimum age of the last change. Two changes within one step of the file system's clock, ten milliseconds at
+    /// worst, have the same time.
     const STEP: Duration = Duration::from_millis(200);
 
     let meta = file.metadata().ok()?;
@@ -138,7 +138,7 @@ fn file_stamp(file: &File) -> Option<String> {
     Some(format!("{device} {number} {length} {seconds}.{nanos:09}"))
 }
 
-/// Other platforms have no file metadata that a program cannot set.
+/// Returns `None`: on other platforms, programs can set all file metadata.
 #[cfg(not(unix))]
 fn file_stamp(_: &File) -> Option<String> {
     None

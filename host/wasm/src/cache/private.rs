@@ -1,4 +1,4 @@
-//! Checks that a file can be accessed by this user only.
+//! Checks that other users cannot change cached files.
 
 #[cfg(unix)]
 pub use unix::*;
@@ -37,7 +37,7 @@ mod unix {
         }
         if meta.mode() & 0o077 != 0 {
             return Err(refuse(
-                "the cache folder is open to others; `chmod 700` makes it private",
+                "other users can access the cache folder: make it private with `chmod 700`",
             ));
         }
         Ok(())
@@ -49,7 +49,7 @@ mod unix {
             || meta.uid() != rustix::process::geteuid().as_raw()
             || meta.mode() & WRITABLE_BY_OTHERS != 0
         {
-            return Err(refuse("another user could have written it"));
+            return Err(refuse("another user could have written the cached file"));
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
-//! Compiler in a child process, as seen by the host: started for one component, and stopped when it takes too long or
-//! no request waits for it any more.
+//! Compiler in a child process, on the side of the host. A process is started for one component, and killed when it
+//! takes too long or no call waits for the result any more.
 //!
-//! The process is this program again, with an argument that makes it a compiler
+//! The child runs the same executable with an argument that turns it into a compiler
 //! ([`run_if_child`](super::run_if_child)). It receives the component on stdin and returns the code on stdout.
 
 use std::ffi::OsString;
@@ -16,16 +16,16 @@ use tokio::process::{Child, Command};
 use super::child_main::{ARGUMENT, CompilerReply, MAX_THREADS};
 use super::compiler::{CompileError, CompileJob, ComponentCompiler};
 
-/// Environment variables that the process inherits: the ones needed to load a program at all.
+/// Environment variables that the process inherits: those needed to load a program at all.
 const INHERITED_VARIABLES: [&str; 3] = ["LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SystemRoot"];
 
-/// Limit in bytes for the part of the process's stderr that is read.
+/// Maximum number of bytes stored from the process's stderr.
 const MAX_STDERR: u64 = 16 << 10;
 
 /// Compiles each component in a child process with limits on time and memory.
 ///
 /// The program has to call [`run_if_child`](super::run_if_child) first in its `main`. Memory is limited on Linux only;
-/// other systems rely on the time limit and on the checks before compilation.
+/// on other systems, the time limit and the checks before compilation have to suffice.
 #[derive(Debug, Clone)]
 pub struct ChildCompiler {
     program: PathBuf,
@@ -33,10 +33,10 @@ pub struct ChildCompiler {
 }
 
 impl ChildCompiler {
-    /// Starts this very program, which has to call [`run_if_child`](super::run_if_child).
+    /// Uses the running executable as the compiler, which has to call [`run_if_child`](super::run_if_child).
     pub fn this_program() -> Self {
-        // After an update, the path of the running program leads to another program, or nowhere; this link still leads
-        // to itself.
+        // After an update, the path of the running executable leads to another version or to no file; this link still
+        // leads to the running one.
         if cfg!(target_os = "linux") {
             return Self::program("/proc/self/exe");
         }
@@ -44,7 +44,7 @@ impl ChildCompiler {
         Self::program(std::env::current_exe().unwrap_or_else(|_| first()))
     }
 
-    /// Starts the program in this file, which has to call [`run_if_child`](super::run_if_child).
+    /// Uses the program in this file as the compiler, which has to call [`run_if_child`](super::run_if_child).
     pub fn program(program: impl Into<PathBuf>) -> Self {
         Self {
             program: program.into(),
@@ -75,7 +75,7 @@ impl ChildCompiler {
                 command.env(name, value);
             }
         }
-        // Memory use grows with the threads, and the time hardly shrinks after the first few.
+        // Memory use grows with the number of threads, while more than a few threads hardly save time.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         command.env("RAYON_NUM_THREADS", cores.min(MAX_THREADS).to_string());
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
@@ -88,7 +88,7 @@ impl ComponentCompiler for ChildCompiler {
         let mut command = self.command(&job);
         Box::pin(async move {
             let child = command.spawn().map_err(|error| {
-                CompileError::Failed(format!("its process cannot be started: {error}"))
+                CompileError::Failed(format!("cannot start the process: {error}"))
             })?;
             let time = job.limits.time;
             // The process is killed when the exchange is dropped.
@@ -101,7 +101,7 @@ impl ComponentCompiler for ChildCompiler {
 /// Sends the component and reads the reply.
 async fn exchange(mut child: Child, job: &CompileJob) -> Result<Vec<u8>, CompileError> {
     let failed = |error: io::Error| CompileError::Failed(error.to_string());
-    let no_pipe = || CompileError::Failed("it has no pipes".to_owned());
+    let no_pipe = || CompileError::Failed("the process has no pipes".to_owned());
     let mut stdin = child.stdin.take().ok_or_else(no_pipe)?;
     let mut stdout = child.stdout.take().ok_or_else(no_pipe)?;
     let stderr = child.stderr.take().ok_or_else(no_pipe)?;
@@ -117,7 +117,7 @@ async fn exchange(mut child: Child, job: &CompileJob) -> Result<Vec<u8>, Compile
     let ((), read, messages) = tokio::join!(send, read, read_beginning(stderr));
     let read = read.map_err(failed);
     let status = child.wait().await.map_err(failed)?;
-    // Stays open until here: the process exits when it is closed, so that none outlives its host.
+    // The process exits when its stdin is closed, so that it cannot outlive its host. Keep it open until here.
     drop(stdin);
     read?;
     match CompilerReply::parse(reply) {
@@ -132,7 +132,7 @@ async fn exchange(mut child: Child, job: &CompileJob) -> Result<Vec<u8>, Compile
     }
 }
 
-/// Returns the beginning of a stream; the rest is read and dropped.
+/// Reads a stream to its end and returns the first [`MAX_STDERR`] bytes.
 async fn read_beginning(mut stream: impl AsyncRead + Unpin) -> String {
     let mut text = Vec::new();
     let _ = (&mut stream).take(MAX_STDERR).read_to_end(&mut text).await;
@@ -140,7 +140,8 @@ async fn read_beginning(mut stream: impl AsyncRead + Unpin) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Returns the error for a process that ended without a reply. Rust's allocator aborts when it gets no memory.
+/// Returns the error for a process that ended without a valid reply. Without memory, Rust's allocator prints a message
+/// and aborts.
 fn exit_error(status: ExitStatus, messages: &str, job: &CompileJob) -> CompileError {
     let has_message = |words: &str| messages.contains(words);
     let out_of_memory =
@@ -153,7 +154,7 @@ fn exit_error(status: ExitStatus, messages: &str, job: &CompileJob) -> CompileEr
     CompileError::Failed(format!("{status}: {line}"))
 }
 
-/// Returns true if the system killed it, as on access to memory beyond the limit.
+/// Returns true if a signal ended the process, as on access to memory beyond the limit.
 #[cfg(unix)]
 fn is_killed(status: ExitStatus) -> bool {
     use std::os::unix::process::ExitStatusExt as _;

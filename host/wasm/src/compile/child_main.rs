@@ -8,13 +8,13 @@ use super::compiler::{self, CompileError};
 use crate::engine::MemoryAddressing;
 use crate::plugin::MAX_FILE_SIZE;
 
-/// The argument that turns a program into a compiler. The addressing mode and the bytes of memory follow.
+/// The argument that turns the program into a compiler. The addressing mode and the memory limit in bytes follow.
 pub(super) const ARGUMENT: &str = "__compile-component";
 
-/// Number of compiler threads of the process.
+/// Maximum number of compiler threads of the process.
 pub(super) const MAX_THREADS: usize = 8;
 
-/// Exit code of a process whose host has gone.
+/// Exit code of a compiler process whose host has ended.
 const ABANDONED: i32 = 3;
 
 /// The first byte of each kind of reply.
@@ -57,8 +57,8 @@ impl CompilerReply {
     }
 }
 
-/// Compiles a component if this process was started for that by a [`ChildCompiler`](super::ChildCompiler), and returns
-/// the exit code. Call it first in `main`:
+/// Compiles a component and returns the exit code, if a [`ChildCompiler`](super::ChildCompiler) started this process;
+/// `None` otherwise. Call it first in `main`:
 ///
 /// ```no_run
 /// fn main() -> std::process::ExitCode {
@@ -93,10 +93,10 @@ fn serve(mut arguments: impl Iterator<Item = OsString>) -> Result<Vec<u8>, Compi
     let memory = next().and_then(|word| word.parse().ok());
     let (Some(addressing), Some(memory)) = (addressing, memory) else {
         return Err(failed(
-            "it was started with unexpected arguments".to_owned(),
+            "the process was started with unexpected arguments".to_owned(),
         ));
     };
-    limit_memory(memory).map_err(|error| failed(format!("cannot limit its memory: {error}")))?;
+    limit_memory(memory).map_err(|error| failed(format!("cannot limit the memory: {error}")))?;
     let bytes = read_component().map_err(|error| failed(error.to_string()))?;
     std::thread::spawn(exit_with_host);
     compiler::compile(addressing, &bytes)
@@ -119,13 +119,13 @@ fn read_component() -> io::Result<Vec<u8>> {
     }
 }
 
-/// Ends the process when its host has ended: the host holds the other end of stdin and sends nothing more.
+/// Ends the process when its host ends, which closes stdin. The host sends nothing after the component.
 fn exit_with_host() {
     let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
     std::process::exit(ABANDONED);
 }
 
-/// Limits the memory that the process can write to. Address space that is only reserved does not count.
+/// Limits the memory that the process can write to. Reserved address space does not count.
 #[cfg(target_os = "linux")]
 fn limit_memory(bytes: u64) -> io::Result<()> {
     use rustix::process::{Resource, Rlimit, setrlimit};
@@ -149,7 +149,7 @@ fn limit_memory(bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Other systems have no process limit that counts mapped memory.
+/// Does nothing: other systems have no process limit that counts mapped memory.
 #[cfg(not(target_os = "linux"))]
 fn limit_memory(_: u64) -> io::Result<()> {
     Ok(())

@@ -1,12 +1,12 @@
-//! Limits for the code of a component to compile. Compilation takes time and memory out of proportion to the size of
-//! the code if it has many small functions, or functions with many variables that live across many branches: 310 KB
-//! are enough for minutes and gigabytes. So these are counted first, in one pass over the code.
+//! Limits for the code of a component to compile. Many small functions, or functions with many variables that live
+//! across many branches, take time and memory out of proportion to the size of the code: 310 KB can take minutes and
+//! gigabytes. So functions, variables and branches are counted first, in one pass over the code.
 //!
 //! Out of scope: validation of the code, which the engine does.
 
 use wasmparser::{BlockType, CompositeInnerType, FunctionBody, Operator, Parser, Payload};
 
-/// Limit in bytes for the code of one function. The largest in CPython has 163 KB, in bash and QuickJS 63 KB.
+/// Limit in bytes for the code of one function. The largest function in CPython has 163 KB, in bash and QuickJS 63 KB.
 const MAX_FUNCTION_BYTES: u64 = 1 << 20;
 
 /// Limit for the number of functions of all modules together. Each costs about 7 KB of memory and 0.1 ms. Bash has
@@ -16,18 +16,18 @@ const MAX_FUNCTIONS: u64 = 250_000;
 /// Limit in bytes for the code of all functions together.
 const MAX_CODE_BYTES: u64 = 128 << 20;
 
-/// Limit for variables times branches of one function. The largest known value of honest code is 700,000, in
-/// unoptimised code; the interpreters of CPython and QuickJS have up to 150,000. Two million take about a second and
-/// 240 MB.
+/// Limit for the number of variables times the number of branches of one function. The largest known value of
+/// legitimate code is 700,000, in unoptimised code; the interpreters of CPython and QuickJS have up to 150,000. Two
+/// million take about a second and 240 MB.
 const MAX_FUNCTION_COMPLEXITY: u64 = 2_000_000;
 
-/// Limit for that product over all functions together: bash has 11 million in 10 MB, QuickJS one million in 1.5 MB,
+/// Limit for the sum of these products over all functions: bash has 11 million in 10 MB, QuickJS one million in 1.5 MB,
 /// and language engines reach 40 MB.
 const MAX_TOTAL_COMPLEXITY: u64 = 200_000_000;
 
 /// Returns a description of the first exceeded limit, if any.
 pub(super) fn find_excess(bytes: &[u8]) -> Option<String> {
-    // The engine reports a component that cannot be parsed, with its own message.
+    // The engine reports components that cannot be parsed.
     find_first_excess(bytes).unwrap_or_default()
 }
 

@@ -1,4 +1,4 @@
-//! The compiler interface, and a compiler in this process.
+//! The compiler interface, and a compiler that runs in this process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use crate::engine::{self, MemoryAddressing};
 
 /// Compiles components to machine code within limits.
 ///
-/// A host calls it for one component at a time, or for two if one of them is built in. Dropping the future cancels the
-/// compilation; an implementation that cannot stop it has to limit how many continue.
+/// A host compiles at most two components at a time, one of them built in. Dropping the future cancels the compilation;
+/// an implementation that cannot stop a compilation has to limit the number of those that continue.
 pub trait ComponentCompiler: Send + Sync {
     /// Compiles a component. The result is what [`wasmtime::Engine::precompile_component`] returns.
     fn compile(&self, job: CompileJob) -> BoxFuture<'static, Result<Vec<u8>, CompileError>>;
@@ -23,7 +23,7 @@ pub trait ComponentCompiler: Send + Sync {
 /// A component to compile.
 #[derive(Debug, Clone)]
 pub struct CompileJob {
-    /// The component; its size and number of functions were already checked.
+    /// The component, whose code size is already checked.
     pub bytes: Bytes,
     /// The addressing mode of the code.
     pub addressing: MemoryAddressing,
@@ -31,10 +31,10 @@ pub struct CompileJob {
     pub limits: CompileLimits,
 }
 
-/// The reason why a component was not compiled.
+/// Reason why a component was not compiled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CompileError {
-    /// The component is not valid; the text is the engine's.
+    /// The component is not valid. Contains the engine's message.
     #[error("{0}")]
     Invalid(String),
     /// Compiling took too long.
@@ -48,15 +48,15 @@ pub enum CompileError {
     Failed(String),
 }
 
-/// A compiler on threads of this process.
+/// A compiler that runs on threads of this process.
 ///
-/// For embedders and tests. It enforces the time limit by giving up: the compilation continues in the background, for
-/// at most two compilations at a time. It does not enforce the memory limit. [`ChildCompiler`](super::ChildCompiler)
-/// enforces both.
+/// For embedders and tests. At the time limit it gives up, but the compilation continues in the background; at most two
+/// compilations run at a time. It does not enforce the memory limit. [`ChildCompiler`](super::ChildCompiler) enforces
+/// both limits.
 #[derive(Debug)]
 pub struct InProcessCompiler(Arc<Semaphore>);
 
-/// Limit for running compilations of this compiler, including those that were given up.
+/// Maximum number of running compilations, including abandoned ones.
 const MAX_RUNNING: usize = 2;
 
 impl Default for InProcessCompiler {
@@ -85,7 +85,7 @@ impl ComponentCompiler for InProcessCompiler {
                 // A compiler that panics drops its sender.
                 receiver
                     .await
-                    .unwrap_or_else(|_| Err(failed("it ended without a result".to_owned())))
+                    .unwrap_or_else(|_| Err(failed("the thread ended without a result".to_owned())))
             };
             let result = tokio::time::timeout(time, work).await;
             result.unwrap_or(Err(CompileError::Time(time)))
@@ -93,7 +93,7 @@ impl ComponentCompiler for InProcessCompiler {
     }
 }
 
-/// Compiles on this thread and on those of the compiler's pool.
+/// Compiles on this thread and on wasmtime's thread pool.
 pub(super) fn compile(addressing: MemoryAddressing, bytes: &[u8]) -> Result<Vec<u8>, CompileError> {
     let engine: Engine = engine::compiling_engine(addressing)
         .map_err(|error| CompileError::Failed(error.to_string()))?;

@@ -1,9 +1,10 @@
 //! Loading of machine code from the cache.
 //!
-//! Deserializing is sound only for output of `Component::serialize`, since the code will run. The cache returns only
-//! entries outside of the workspace, in a folder and a file that only this user can write, and whose content has the
-//! hash recorded when `compile` stored it under this key; wasmtime itself refuses code of another version or with
-//! other settings. A program that runs as this user could write there, but it could as well change mimir itself.
+//! Deserializing is sound only for output of `Component::serialize`, since the code will run. The cache is outside of
+//! the workspace. It returns only entries in a folder and a file that only this user can write to, and whose content
+//! has the hash recorded when `compile` stored it under this key. wasmtime itself refuses code of another version or
+//! with other settings. A program that runs as this user could forge an entry, but it could just as well change mimir
+//! itself.
 //!
 //! Out of scope: storing entries and verifying them.
 
@@ -23,7 +24,7 @@ pub(super) fn map_code(engine: &Engine, file: &Path) -> Option<Component> {
     // same.
     let mapped = unsafe { Component::deserialize_file(engine, file) };
     mapped
-        // A file system that forbids execution also forbids mapping code for it.
+        // A file system mounted without execute permission also forbids mapping code.
         .inspect_err(|error| tracing::debug!(%error, "cached code is not mapped"))
         .ok()
 }

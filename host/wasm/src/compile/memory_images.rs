@@ -1,20 +1,20 @@
-//! Memory images from which instances start, prepared before the first start.
+//! Preparation of memory images, the initial memory of instances, before the first instance is created.
 
 use std::io;
 use std::time::Duration;
 
 use wasmtime::component::Component;
 
-/// Number of attempts, and the pause between them. The kernel itself waits for about a sixth of a second; the
-/// condition lasts microseconds, and is rare.
+/// Number of attempts, and the pause between them. The condition is rare and usually lasts microseconds; the kernel
+/// itself waits for about a sixth of a second.
 const MAX_ATTEMPTS: u32 = 10;
 const RETRY_DELAY: Duration = Duration::from_millis(20);
 
 /// Prepares the memory images of a component.
 ///
-/// wasmtime has the kernel seal each image. Linux refuses that with `EBUSY` while another user holds one of the pages,
-/// which its own page migration may do at any time; without this step, a call that seals an image in passing would
-/// fail.
+/// wasmtime has the kernel seal each image. Linux fails with `EBUSY` while another user holds one of the pages, which
+/// its own page migration may do at any time. Without this step, images would be sealed during the first call, which
+/// would fail.
 pub(crate) fn prepare_images(component: Component) -> Component {
     for _ in 0..MAX_ATTEMPTS {
         match component.initialize_copy_on_write_image() {

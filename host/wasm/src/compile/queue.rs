@@ -1,5 +1,5 @@
-//! Queue of compilations: each component is compiled once, however many calls wait for it. When the last waiting call
-//! is cancelled, so is the compilation.
+//! Queue of compilations: each component is compiled once, however many calls wait for it. A compilation is cancelled
+//! together with the last call that waits for it.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -22,8 +22,8 @@ use crate::digest::Sha256Digest;
 use crate::error::WasmHostError;
 use crate::host::WasmHost;
 
-/// The origin of a component. One of each kind is compiled at a time: a custom component that keeps the compiler busy
-/// does not delay the built-in ones.
+/// The origin of a component. One component of each origin is compiled at a time, so that a slow custom component does
+/// not delay built-in ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CompileLane {
     /// Built into the program.
@@ -34,9 +34,9 @@ pub(crate) enum CompileLane {
 
 /// A request for a compiled component.
 pub(crate) struct CompileRequest {
-    /// Identifies its code in the cache.
+    /// Digest of the component, which identifies its code in the cache.
     pub digest: Sha256Digest,
-    /// The display name.
+    /// Display name of the component.
     pub name: String,
     pub lane: CompileLane,
     pub limits: CompileLimits,
@@ -45,7 +45,7 @@ pub(crate) struct CompileRequest {
 type CompileResult = Result<Component, WasmHostError>;
 type SharedCompilation = Shared<BoxFuture<'static, CompileResult>>;
 
-/// The compilations under way.
+/// The queue, with the running compilations.
 pub(crate) struct CompileQueue {
     compiler: Arc<dyn ComponentCompiler>,
     built_in: Semaphore,
@@ -53,7 +53,7 @@ pub(crate) struct CompileQueue {
     compilations: Mutex<RunningCompilations>,
 }
 
-/// By digest; the number distinguishes a job from an earlier one for the same component.
+/// Running compilations by digest. The number distinguishes a job from an earlier one for the same component.
 #[derive(Default)]
 struct RunningCompilations {
     jobs: HashMap<Sha256Digest, (u64, WeakShared<BoxFuture<'static, CompileResult>>)>,
@@ -74,8 +74,8 @@ impl CompileQueue {
         self.compilations.lock()
     }
 
-    /// Waits for a free compiler, which is released when the result is dropped. Waiting longer than the compile time
-    /// limit is an error.
+    /// Waits for a free compiler, which is released when the permit is dropped. Fails if that takes longer than the
+    /// compile time limit.
     async fn acquire_lane(
         &self,
         request: &CompileRequest,
@@ -98,7 +98,7 @@ impl CompileQueue {
 }
 
 impl WasmHost {
-    /// Returns the component: from the cache, or compiled now from these bytes.
+    /// Returns the component: from the cache, or else compiled from these bytes.
     pub(crate) async fn component(
         self: &Arc<Self>,
         request: CompileRequest,
@@ -120,7 +120,7 @@ impl WasmHost {
         .await
     }
 
-    /// Joins the compilation of this component if there is one, or begins it.
+    /// Joins the running compilation of this component, or begins one.
     fn join(
         self: &Arc<Self>,
         digest: Sha256Digest,
@@ -191,7 +191,7 @@ impl WasmHost {
     fn compile_failure(&self, request: &CompileRequest, error: CompileError) -> WasmHostError {
         let name = &request.name;
         let limit = |reason: String, code: ToolErrorCode| {
-            // The next call would fail in the same way, after as long a wait.
+            // Without a backoff, the next call would fail in the same way after the same wait.
             let kind = backoff::BackoffKind::Compile(request.limits);
             backoff::remember_failure(self.cache(), &request.digest, kind, code, &reason);
             let (code, reason) = backoff::active_failure(self.cache(), &request.digest, kind)
@@ -222,7 +222,7 @@ impl WasmHost {
     }
 }
 
-/// Runs blocking work on a thread separate from those of calls.
+/// Runs blocking work on a thread that runs no calls.
 pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, WasmHostError> + Send + 'static,
 ) -> Result<T, WasmHostError> {
@@ -230,7 +230,7 @@ pub(crate) async fn run_blocking<T: Send + 'static>(
     result.map_err(|error| WasmHostError::Engine(error.to_string()))?
 }
 
-/// Removes a job from the list when it has ended or no request waits for it.
+/// Removes a job from the list when the job has ended or no call waits for it any more.
 struct JobCleanup {
     host: Arc<WasmHost>,
     digest: Sha256Digest,
@@ -247,7 +247,7 @@ impl Drop for JobCleanup {
     }
 }
 
-/// Reports the beginning of a compilation, and its end however it ends.
+/// Reports the start of a compilation, and on drop the end, including failures and cancellation.
 struct CompileNotifier<'a> {
     host: &'a WasmHost,
     name: &'a str,

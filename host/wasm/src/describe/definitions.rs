@@ -1,4 +1,4 @@
-//! Tool definitions of a plugin, tool by tool: checked, limited and made safe to print.
+//! Tool definitions of a plugin: validated, limited in size and sanitized, tool by tool.
 
 use std::collections::HashSet;
 
@@ -11,21 +11,20 @@ use crate::bindings::types;
 use crate::convert;
 use crate::error::WasmHostError;
 
-/// Maximum number of tools of a plugin: more than real plugins have. A model sees all of them.
+/// Maximum number of tools of a plugin: more than real plugins have. Models see all tools.
 const MAX_TOOLS: usize = 256;
 
-/// Maximum lengths of the texts in a definition, in characters. A model reads every description in every prompt.
+/// Maximum lengths of the texts in a definition, in characters. Every prompt to a model contains all descriptions.
 pub(super) const MAX_NAME: usize = 64;
 const MAX_DESCRIPTION: usize = 8_000;
 const MAX_TEXT: usize = 500;
 const MAX_SCHEMA: usize = 200_000;
 const MAX_NEEDS: usize = 100;
 
-/// The tools of a manifest: the valid ones, and the skipped ones with the reasons.
+/// The valid definitions of a manifest, and the names of skipped tools with the reasons.
 pub(super) type SortedDefinitions = (Vec<ToolDefinition>, Vec<(String, String)>);
 
-/// Checks the tools of a manifest one by one. An invalid tool is skipped; a manifest that is invalid as a whole is
-/// refused.
+/// Validates the tools of a manifest. An invalid tool is skipped; a manifest with no tools or too many is an error.
 pub(super) fn definitions(
     tools: Vec<types::Definition>,
 ) -> Result<SortedDefinitions, WasmHostError> {
@@ -51,7 +50,8 @@ pub(super) fn definitions(
         if !names.insert(tool.name.clone()) {
             refused.push((
                 name,
-                "the plugin describes this name twice; only the first counts".to_owned(),
+                "the plugin describes this name twice; only the first definition is used"
+                    .to_owned(),
             ));
             continue;
         }
@@ -73,7 +73,9 @@ fn definition(tool: types::Definition) -> Result<ToolDefinition, String> {
         return Err(too_long("description", length, MAX_DESCRIPTION));
     }
     if tool.description.trim().is_empty() {
-        return Err("it has no description, so no model could choose it".to_owned());
+        return Err(
+            "the description is empty: models choose tools by their descriptions".to_owned(),
+        );
     }
     let schema = |what: &str, text: &str| {
         if text.len() > MAX_SCHEMA {
@@ -99,7 +101,7 @@ fn definition(tool: types::Definition) -> Result<ToolDefinition, String> {
     })
 }
 
-/// Checks a tool's needs: a need that could not be granted as written is an error of its author.
+/// Validates a tool's needs. A need that could not be granted as written is an error.
 fn needs(mut needs: Needs) -> Result<Needs, String> {
     let count = needs.files.len()
         + needs.hosts.len()
@@ -119,7 +121,7 @@ fn needs(mut needs: Needs) -> Result<Needs, String> {
         if !is_inside || need.path.contains(['\\', '\0', ':']) {
             let shown = single_line(&need.path, MAX_TEXT);
             return Err(format!(
-                "it needs the directory `{shown}`: write a path below the workspace, such as `data`, or `.` for all of it"
+                "the needed directory `{shown}` is not valid: expected a path below the workspace, such as `data`, or `.` for all of it"
             ));
         }
         need.path = trimmed.to_owned();
@@ -134,7 +136,7 @@ fn needs(mut needs: Needs) -> Result<Needs, String> {
         {
             let near = did_you_mean(method, METHODS);
             return Err(format!(
-                "it needs `{}`, which is not a valid HTTP method.{near}",
+                "a host need has `{}`, which is not a valid HTTP method.{near}",
                 single_line(method, MAX_NAME)
             ));
         }
@@ -160,7 +162,7 @@ fn needs(mut needs: Needs) -> Result<Needs, String> {
     Ok(needs)
 }
 
-/// Returns a text of the guest as one short line.
+/// Returns a text from a guest as one sanitized line of at most `max_chars` characters.
 pub(super) fn single_line(text: &str, max_chars: usize) -> String {
     text::visible(text::prefix(text, max_chars))
 }

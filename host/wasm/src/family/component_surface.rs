@@ -13,7 +13,7 @@ const DOCS_SECTION: &str = "package-docs";
 /// Documentation above this size is not read, in bytes; the WIT of all of WASI has a tenth of it.
 const MAX_DOCS_BYTES: usize = 1024 * 1024;
 
-/// The parts of a component that can be read without its code.
+/// The outline of a component: everything except function bodies.
 pub(crate) struct ComponentSurface {
     types: Types,
     imports: Vec<(String, ComponentEntityType)>,
@@ -125,7 +125,7 @@ fn with_types(
         .collect()
 }
 
-/// Refuses a size above [`MAX_FILE_BYTES`]; call it before reading a file.
+/// Fails for a size above [`MAX_FILE_BYTES`]. Call it before reading a file.
 pub fn check_size(size: u64) -> Result<(), FamilyError> {
     match size {
         0..=MAX_FILE_BYTES => Ok(()),
@@ -133,7 +133,7 @@ pub fn check_size(size: u64) -> Result<(), FamilyError> {
     }
 }
 
-/// Checks the first eight bytes.
+/// Checks that the first eight bytes are the header of a component.
 pub(super) fn check_header(bytes: &[u8]) -> Result<(), FamilyError> {
     let magic = b"\0asm";
     let Some((start, rest)) = bytes.split_first_chunk::<4>() else {
@@ -147,7 +147,7 @@ pub(super) fn check_header(bytes: &[u8]) -> Result<(), FamilyError> {
     if start != magic {
         let text = bytes.trim_ascii_start();
         let hint = if text.starts_with(b"(component") || text.starts_with(b"(module") {
-            "; it looks like WebAssembly text: `wasm-tools parse FILE -o TOOL.wasm` converts it to binary"
+            "; it looks like WebAssembly text: convert it to binary with `wasm-tools parse FILE -o TOOL.wasm`"
         } else {
             ""
         };

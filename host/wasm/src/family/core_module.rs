@@ -1,4 +1,4 @@
-//! Analysis of core modules: what is missing to make one a component, by its imports, exports and custom sections.
+//! Analysis of core modules by their imports, exports and custom sections, for instructions to make them components.
 
 use serde::{Deserialize, Serialize};
 use wasmparser::{Parser, Payload};
@@ -15,16 +15,16 @@ const START: &str = "_start";
 /// The properties of a core module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CoreModule {
-    /// True if it exports `_start`: it is a program.
+    /// True if the module is a program: it exports `_start`.
     pub is_program: bool,
-    /// True if it carries the types of its functions, as a WIT world.
+    /// True if the module contains a WIT world with the types of its functions.
     pub has_world: bool,
-    /// True if it imports WASI 0.1, which an adapter turns into WASI 0.2.
+    /// True if the module imports WASI 0.1, which an adapter maps to WASI 0.2.
     pub uses_wasi_01: bool,
 }
 
 impl CoreModule {
-    /// Reads as much as possible; a damaged part counts as absent.
+    /// Reads a module up to the first damaged part, if any.
     pub(super) fn read(bytes: &[u8]) -> Self {
         let mut module = Self::default();
         for payload in Parser::new(0).parse_all(bytes) {
@@ -47,7 +47,7 @@ impl CoreModule {
         module
     }
 
-    /// Returns instructions to turn it into a component.
+    /// Returns instructions for turning the module into a component.
     pub(super) fn remedy(&self) -> String {
         let adapter = |kind: &str| {
             if self.uses_wasi_01 {

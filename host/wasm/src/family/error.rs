@@ -1,4 +1,4 @@
-//! Errors for files that are not tools: a code for programs and a message for the user who installed them.
+//! Errors for files that are not tools, with a code for programs and a message for the user who installed the file.
 
 use mimir_core::text;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ const MAX_NAMES: usize = 5;
 /// Maximum length of a name or reason from a file in a message, in characters.
 const MAX_NAME_CHARS: usize = 120;
 
-/// A file that cannot be used.
+/// Reason why a file cannot be used as a tool.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum FamilyError {
     /// The file is larger than [`MAX_FILE_BYTES`].
@@ -29,13 +29,13 @@ pub enum FamilyError {
     /// The file is not WebAssembly.
     #[error("this is not a WebAssembly file: it does not begin with `\\0asm`{hint}")]
     NotWasm {
-        /// The detected format, as the rest of the sentence.
+        /// A hint about the detected format as the end of the message, or an empty text.
         hint: String,
     },
-    /// A core module.
+    /// The file is a core module, not a component.
     #[error("this is a core module, but mimir runs components: {}", .0.remedy())]
     CoreModule(CoreModule),
-    /// An unknown component encoding.
+    /// The component encoding is not known.
     #[error(
         "this is WebAssembly in an encoding that mimir does not know (version {version}, layer {layer}): build it with current tools"
     )]
@@ -45,7 +45,7 @@ pub enum FamilyError {
         /// The layer field of the header.
         layer: u16,
     },
-    /// Bytes that violate the format, or end too early.
+    /// The file violates the format, or ends too early.
     #[error("the file is damaged or truncated at byte {offset}: {reason}; copy or build it again")]
     Corrupt {
         /// The position in the file.
@@ -53,7 +53,7 @@ pub enum FamilyError {
         /// The fault at that position.
         reason: String,
     },
-    /// A later minor version of the contract.
+    /// The component was built for a later minor version of the contract.
     #[error(
         "it was built for `{found}`, but this version of mimir offers {CONTRACT}: update mimir, or build the plugin for {}.{}",
         CONTRACT.major,
@@ -63,7 +63,7 @@ pub enum FamilyError {
         /// The interface that it imports or exports.
         found: String,
     },
-    /// A version of the contract with another major number, or an unknown one.
+    /// The component was built for another major version of the contract, or for an unknown version.
     #[error(
         "it was built for `{found}`, which this version of mimir does not support; it offers {CONTRACT}: build the plugin for {}.{}",
         CONTRACT.major,
@@ -73,13 +73,13 @@ pub enum FamilyError {
         /// The interface that it imports or exports.
         found: String,
     },
-    /// A WASI version that is not 0.2.
+    /// The component uses a WASI version other than 0.2.
     #[error("it uses `{found}`, but mimir offers WASI 0.2 only: build it for `wasm32-wasip2`")]
     Wasi {
         /// The interface.
         found: String,
     },
-    /// Imports that this host does not provide.
+    /// The component has imports that this host does not provide.
     #[error(
         "it imports {}, which mimir does not provide: tools get WASI 0.2 (cli, clocks, filesystem, http, io, random, sockets), `wasi:config/store` and `mimir:tool` {CONTRACT}; compose the component with one that provides it (`wac plug`), or build it without",
         list_names(missing)
@@ -88,7 +88,7 @@ pub enum FamilyError {
         /// The imports, as written.
         missing: Vec<String>,
     },
-    /// A component without a callable export.
+    /// The component has no callable export.
     #[error(
         "there is nothing to call: it exports no `mimir:tool/toolset`, no function with plain types and no `wasi:cli/run`{}",
         skipped_reasons(skipped)
@@ -100,7 +100,7 @@ pub enum FamilyError {
 }
 
 impl FamilyError {
-    /// Returns a stable spelling for programs.
+    /// Returns the stable error code.
     pub const fn code(&self) -> &'static str {
         match self {
             FamilyError::TooLarge { .. } => "FILE_TOO_LARGE",

@@ -1,4 +1,4 @@
-//! Names and versions of interfaces, and the ones that this host provides.
+//! Names and versions of interfaces, and the interfaces that this host provides.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -17,7 +17,7 @@ const MIMIR_IMPORTS: &[&str] = &[
     "types", "log", "progress", "commands", "tools", "model", "storage",
 ];
 
-/// The linked interfaces of WASI 0.2. Without a grant their functions return a refusal.
+/// The linked interfaces of WASI 0.2. Without a grant, their functions return errors.
 const WASI_IMPORTS: &[(&str, &[&str])] = &[
     (
         "wasi:cli",
@@ -53,22 +53,22 @@ const WASI_IMPORTS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The linked versions of `wasi:config/store`. They are pre-releases, so each counts as another interface; all of them
-/// are identical.
+/// The linked versions of `wasi:config/store`. As pre-releases they count as different interfaces, although they are
+/// identical.
 pub(crate) const CONFIG_STORES: [&str; 3] = [
     "wasi:config/store@0.2.0-draft",
     "wasi:config/store@0.2.0-rc.1",
     "wasi:config/store@0.2.0",
 ];
 
-/// A version of an interface, without pre-release or build parts.
+/// A version of an interface, without pre-release or build identifiers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct InterfaceVersion {
-    /// Breaking changes.
+    /// Major version: changes with breaking changes.
     pub major: u64,
-    /// Additions.
+    /// Minor version: changes with additions.
     pub minor: u64,
-    /// Corrections.
+    /// Patch version: changes with corrections.
     pub patch: u64,
 }
 
@@ -131,7 +131,7 @@ impl<'a> InterfaceName<'a> {
             .is_some_and(|version| (version.major, version.minor) == (0, 2))
     }
 
-    /// Returns true if it is linked in some version.
+    /// Returns true if this host links some version of the interface.
     fn is_known_wasi(&self) -> bool {
         WASI_IMPORTS
             .iter()
@@ -149,7 +149,7 @@ impl fmt::Display for InterfaceName<'_> {
     }
 }
 
-/// Returns the version of an interface of the contract, if this host offers it.
+/// Returns the version of a contract interface. Fails if this host does not offer the version.
 pub(super) fn check_contract(
     interface: &InterfaceName<'_>,
 ) -> Result<InterfaceVersion, FamilyError> {
@@ -168,7 +168,7 @@ pub(super) fn check_contract(
     }
 }
 
-/// Returns the imports that give a capability, or the error for those that are not provided.
+/// Returns the names of imports that give a capability. Fails if this host does not provide all of them.
 pub(super) fn check_imports(surface: &ComponentSurface) -> Result<Vec<String>, FamilyError> {
     let mut imports = Vec::new();
     let mut missing = Vec::new();
@@ -207,8 +207,8 @@ pub(super) fn check_imports(surface: &ComponentSurface) -> Result<Vec<String>, F
 /// Resources of earlier imports.
 type ImportedResources = HashSet<ResourceId>;
 
-/// Returns true if an import only names types: it needs no implementation and gives no capability. Resources of
-/// earlier imports may be named again.
+/// Returns true if an import only names types, including resources of earlier imports. Such an import needs no
+/// implementation and gives no capability.
 fn only_names_types(
     surface: &ComponentSurface,
     ty: ComponentEntityType,

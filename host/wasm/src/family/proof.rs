@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use super::interface::InterfaceName;
 
-/// Something that a component certainly cannot do.
+/// A capability that a component provably lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Proof {
-    /// It cannot send data over the network.
+    /// The component cannot use the network.
     NoNetwork,
-    /// It cannot run programs of the host.
+    /// The component cannot run programs on the host.
     NoCommands,
-    /// It cannot see or change files.
+    /// The component cannot see or change files.
     NoFiles,
-    /// It cannot call other tools.
+    /// The component cannot call other tools.
     NoTools,
-    /// It cannot query a language model.
+    /// The component cannot query a language model.
     NoModel,
     /// A call leaves no data for a later one.
     NoMemory,
@@ -35,7 +35,7 @@ impl Proof {
         Proof::NoMemory,
     ];
 
-    /// Returns the end of a sentence that begins with the tool's name.
+    /// Returns the proof as the end of a sentence that begins with the tool's name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Proof::NoNetwork => "cannot reach the network",
@@ -47,8 +47,8 @@ impl Proof {
         }
     }
 
-    /// Returns the imports that would make it possible, directly or indirectly: a command can do anything a program
-    /// can, another tool anything it is allowed to.
+    /// Returns the import capabilities that rule out the proof, directly or indirectly: a command can do anything that
+    /// a program can, and another tool anything that it was granted.
     const fn broken_by(self) -> &'static [ImportPower] {
         use ImportPower::{Commands, Files, Model, Network, Storage, Tools};
         match self {
@@ -77,7 +77,7 @@ enum ImportPower {
     Tools,
     Model,
     Storage,
-    /// Computing, clocks, random numbers, captured output, an empty environment.
+    /// Nothing beyond computing, clocks, random numbers, captured output and the environment.
     Nothing,
     /// A name that this host does not know; it rules out every proof.
     Unknown,
@@ -105,8 +105,8 @@ fn import_power(import: &str) -> ImportPower {
 /// Returns the proofs that follow from the imports of a component (those of
 /// [`DetectedComponent`](super::DetectedComponent)) alone.
 ///
-/// `wasi:filesystem` is imported by nearly every component that links a standard library. Without a preopened directory
-/// it reaches no file, but that is due to the host: the imports do not prove it, so it is not claimed here.
+/// Nearly every component that links a standard library imports `wasi:filesystem`. Without a preopened directory it
+/// gives access to no file, but that depends on the host, so the import rules out [`Proof::NoFiles`].
 pub fn proofs(imports: &[String]) -> Vec<Proof> {
     let powers: Vec<ImportPower> = imports.iter().map(|import| import_power(import)).collect();
     Proof::ALL
@@ -120,8 +120,8 @@ pub fn proofs(imports: &[String]) -> Vec<Proof> {
 }
 
 /// Returns true if the imports allow nothing beyond computing, clocks, random numbers, logging, progress and captured
-/// streams, *provided that no directory is preopened*: `wasi:filesystem` counts as harmless here, since without a
-/// preopen there is no file to open.
+/// streams, *provided that no directory is preopened*: `wasi:filesystem` counts as harmless here, since no file can be
+/// opened without a preopened directory.
 pub fn is_pure(imports: &[String]) -> bool {
     imports.iter().all(|import| {
         matches!(

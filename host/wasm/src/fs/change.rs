@@ -1,7 +1,7 @@
 //! Operations that change the directory tree.
 //!
-//! Each checks that the canonical path may be changed. Moving and linking check more: they could move a protected file
-//! to an unprotected path, or make a protected name lead elsewhere.
+//! Each operation checks that the canonical path may be changed. Moves and links need more checks: they could move a
+//! protected file to an unprotected path, or make a protected name lead elsewhere.
 
 use super::empty_check;
 use super::link_check;
@@ -24,8 +24,8 @@ pub(super) async fn make_dir(node: &FsNode, path: &str) -> Result<(), FsFault> {
     })
 }
 
-/// Removes an empty directory, which cannot contain a protected file. For a non-empty one, reports if it could be
-/// emptied: programs that remove a tree try that first.
+/// Removes an empty directory, which cannot contain a protected file. For a non-empty directory, the error tells if it
+/// can be emptied: programs that remove a tree first try to remove its root.
 pub(super) async fn remove_dir(
     node: &FsNode,
     path: &str,
@@ -154,14 +154,14 @@ pub(super) async fn rename(
     result
 }
 
-/// Returns the object that a move replaces: two names of one file stay two.
+/// Returns the object that a move replaces. A move between two names of one file replaces nothing.
 fn replaced(from: &Target<'_>, to: &Target<'_>) -> Option<FileStat> {
     let old = sys::stat_at(&to.at, &to.name).ok()?;
     let new = sys::stat_at(&from.at, &from.name).ok()?;
     (old.id != new.id).then_some(old)
 }
 
-/// Adds a second name for a regular file. Not for a link: its second name would lead elsewhere.
+/// Adds a second name for a regular file. Links are refused, because a relative link leads elsewhere from another path.
 pub(super) async fn hard_link(
     old: &FsNode,
     old_path: &str,
@@ -178,7 +178,7 @@ pub(super) async fn hard_link(
     if from.dir || to.dir {
         return Err(ErrorCode::NotDirectory.into());
     }
-    // A write through one name also changes the other.
+    // Both names are recorded, because a write through one also changes the other.
     old.shared().record(&from.path).await?;
     new.shared().record(&to.path).await?;
     create_counted(new.shared().quota.as_ref(), || {
@@ -186,8 +186,8 @@ pub(super) async fn hard_link(
     })
 }
 
-/// Creates a link. Its text is checked as if no part of its path were a link; a guest that follows it later is checked
-/// against its real target.
+/// Creates a symbolic link. The link text is checked as if its path contained no links; when a guest follows the link
+/// later, the real target is checked.
 pub(super) async fn soft_link(node: &FsNode, link_text: &str, path: &str) -> Result<(), FsFault> {
     let target = resolve_name(node, path)?;
     let shared = node.shared();
@@ -203,8 +203,8 @@ pub(super) async fn soft_link(node: &FsNode, link_text: &str, path: &str) -> Res
     })
 }
 
-/// Checks that `link` may have the text `link_text`. It must climb first and then descend: after a name that is itself
-/// a link, `..` leads out of the target of that link.
+/// Checks that `link` may have the text `link_text`. Every `..` must come before the first name: after a name that is
+/// itself a link, `..` would lead out of the target of that link.
 fn check_link_target(
     shared: &MountState,
     link_text: &str,
@@ -236,8 +236,8 @@ fn check_link_target(
     shared.check_writable(&target.join("/"))
 }
 
-/// Returns true if the directory of `at` still is at its path: a guest may have moved it while it held a handle to it,
-/// and `..` from there would lead elsewhere.
+/// Returns true if the directory of `at` is still at its path. If a guest has moved the directory while it had a handle
+/// to it, `..` would lead elsewhere.
 fn is_at_its_path(shared: &MountState, at: &Target<'_>, parent: &[&str]) -> bool {
     let parts = parent.iter().skip(shared.depth);
     let id = |dir: &sys::DirHandle| sys::stat_dir(dir).map(|stat| stat.id).ok();
@@ -247,8 +247,8 @@ fn is_at_its_path(shared: &MountState, at: &Target<'_>, parent: &[&str]) -> bool
     }
 }
 
-/// Checks that a link may be created at `to`: not at a path where another program, looking for a protected path, would
-/// follow it.
+/// Checks that a link may be created at `to`. At a parent of a protected path, other programs would follow the link
+/// instead of reaching the protected path.
 fn check_link_location(shared: &MountState, to: &Target<'_>) -> Result<(), FsFault> {
     match shared.rules.may_cover_below(&to.path) {
         Some(rule) => Err(FsFault::refused(
@@ -259,8 +259,8 @@ fn check_link_location(shared: &MountState, to: &Target<'_>) -> Result<(), FsFau
     }
 }
 
-/// Resolves a path whose last component is the object to change: a link there is not followed. The path as written is
-/// checked first, so that a refusal does not depend on existing files.
+/// Resolves a path without following a link in its last component, which names the object to change. The path as
+/// written is checked first, so that a refusal does not depend on existing files.
 fn resolve_name<'n>(node: &'n FsNode, path: &str) -> Result<Target<'n>, FsFault> {
     let written = GuestPath::parse(path)?;
     check_written_path(node, &written)?;
@@ -284,7 +284,7 @@ fn check_written_path(node: &FsNode, written: &GuestPath<'_>) -> Result<(), FsFa
 }
 
 fn check_same_mount(old: &FsNode, new: &FsNode) -> Result<(), FsFault> {
-    // As between two file systems: programs then copy and delete, and each copy is checked.
+    // As between two file systems: programs then copy and delete instead, and each copy is checked.
     if Arc::ptr_eq(old.shared(), new.shared()) {
         Ok(())
     } else {

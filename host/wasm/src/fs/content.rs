@@ -11,13 +11,14 @@ use sha2::{Digest, Sha256};
 use super::real_path::real_path;
 use super::resolve::GuestPath;
 
-/// A longer file is not hashed: reading it would take longer than building it.
+/// Maximum size of a hashed file in bytes.
 const MAX_HASHED: u64 = 256 << 20;
 
-/// The digest of a missing file, and of an object that is not a file.
+/// Placeholder digest of a missing file, and of a directory.
 const MISSING: &str = "missing";
 
-/// Returns the sha256 of the file at a path below `root`, following links. `None` if it cannot be read, or is outside.
+/// Returns the sha256 in hex of the file at a path below `root`, following links; [`MISSING`] for a missing file or a
+/// directory. `None` if the file is outside of `root`, too large, or cannot be read.
 pub fn content_digest(root: &Path, path: &str) -> Option<String> {
     let leads_outside =
         |part: Component<'_>| !matches!(part, Component::Normal(_) | Component::CurDir);
@@ -41,11 +42,11 @@ pub fn content_digest(root: &Path, path: &str) -> Option<String> {
     Some(format!("{:x}", hash.finalize()))
 }
 
-/// Maximum length of a text in bytes: as much as one call can edit.
+/// Maximum size of a text file in bytes, the same as for editing.
 const MAX_TEXT: u64 = 16 << 20;
 
-/// Reads the text file at a path below `root`, following links inside of it. `None` if it is missing, not text, too
-/// long or hidden by a rule.
+/// Reads the text file at a path below `root`, following links that stay inside. `None` if it is missing, not text, too
+/// large, outside of `root` or hidden by a rule.
 pub fn read_text(root: &Path, path: &str, rules: &PathRules) -> Option<String> {
     let real = match real_path(root, path) {
         RealPath::AsWritten => normalize_path(path)?,
@@ -58,7 +59,7 @@ pub fn read_text(root: &Path, path: &str, rules: &PathRules) -> Option<String> {
     files::read_text(&root.join(real), LinkPolicy::Refuse, MAX_TEXT).ok()
 }
 
-/// Normalizes a path, without `.` and `..`; `None` if it leads out.
+/// Removes `.` and `..` from a path. `None` if the path is not valid or leads out of the root.
 fn normalize_path(path: &str) -> Option<String> {
     let written = GuestPath::parse(path).ok()?;
     let mut parts: Vec<&str> = Vec::new();

@@ -1,4 +1,4 @@
-//! The methods of `descriptor`: from handles in the table to the operations of this module.
+//! The methods of the WASI resource `descriptor`: they look up handles and call the operations of this module.
 
 use super::dir_listing::DirListing;
 use super::node::{FsNode, NodeObject};
@@ -17,8 +17,8 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 use wasmtime_wasi::p2::pipe::MemoryInputPipe;
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsResult};
 
-/// Hands a host handle to the guest. The engine's bindings declare their own types, of which only the number matters:
-/// the table holds ours under it.
+/// Converts a handle to the type of wasmtime's bindings. Only the handle's number matters: the table has this module's
+/// own object under that number.
 pub(super) fn to_guest_handle<Ours, Theirs: 'static>(handle: Resource<Ours>) -> Resource<Theirs> {
     Resource::new_own(handle.rep())
 }
@@ -35,7 +35,7 @@ fn follows_links(flags: PathFlags) -> bool {
 }
 
 impl FsCtxView<'_> {
-    /// Returns the entry of a handle; an unknown handle is a fault of the engine and traps.
+    /// Returns the entry of a handle. An unknown handle is a fault of the engine and traps.
     fn entry(&self, handle: &Resource<Descriptor>) -> FsResult<FsEntry> {
         Ok(self
             .table
@@ -43,7 +43,7 @@ impl FsCtxView<'_> {
             .clone())
     }
 
-    /// Returns the node of a handle. An overlay entry has none, and does not support operations that need one.
+    /// Returns the host object of a handle. An overlay entry has none, so the operation fails as read-only.
     fn node(&self, handle: &Resource<Descriptor>) -> FsResult<FsNode> {
         match self.entry(handle)? {
             FsEntry::Real(node) => Ok(node),
@@ -78,7 +78,7 @@ impl FsCtxView<'_> {
         }
     }
 
-    /// Flushes pending writes to the disk, on a separate thread where that may take long.
+    /// Flushes pending writes to the disk, on a thread for blocking work.
     async fn flush(&mut self, handle: Resource<Descriptor>, data_only: bool) -> FsResult<()> {
         let node = self.node(&handle)?;
         let work = tokio::task::spawn_blocking(move || match node.object() {
@@ -184,7 +184,7 @@ impl types::HostDescriptor for FsCtxView<'_> {
     }
 
     async fn get_type(&mut self, fd: Resource<Descriptor>) -> FsResult<DescriptorType> {
-        // Only these two kinds are ever opened.
+        // A handle of another kind is never opened.
         Ok(match self.entry(&fd)? {
             FsEntry::Real(node) => match node.object() {
                 NodeObject::File(_) => DescriptorType::RegularFile,

@@ -1,8 +1,9 @@
-//! Listing of a directory: entry by entry, so that its size costs no memory, and without hidden entries.
+//! Listing of a directory without hidden entries. Entries are read one by one, so that large directories need no more
+//! memory.
 //!
-//! WASI's names are Unicode. Any other name is listed with U+FFFD for each invalid part and with an unknown type: a
-//! guest sees that an entry exists, and finds nothing by that name. Without the entry, a directory would seem empty
-//! but could not be removed; an error, as on other hosts, would hide all the rest.
+//! Names in WASI are Unicode. Any other name is listed with U+FFFD for each invalid part and with an unknown type: a
+//! guest sees that the entry exists, but cannot open it. If such entries were left out, a directory would seem empty
+//! but could not be removed; an error, as on other hosts, would hide all other entries.
 
 use super::node::{FsNode, HandleSlot, HandleSlots};
 use super::refusal::FsFault;
@@ -14,9 +15,9 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{DescriptorType, DirectoryEn
 
 /// A position in a directory listing.
 pub(super) enum DirListing {
-    /// Of a host directory.
+    /// Listing of a host directory.
     Real(Box<HostListing>),
-    /// Of an overlay, whose entries are few and all known.
+    /// Listing of an overlay directory, whose few entries are all known.
     Overlay(std::vec::IntoIter<DirectoryEntry>),
 }
 
@@ -25,7 +26,7 @@ pub(super) struct HostListing {
     entries: sys::DirEntries,
     node: FsNode,
     scope: PathScope,
-    /// A listing has its own host handle.
+    /// The slot of the listing's own host handle.
     _slot: HandleSlot,
 }
 

@@ -1,21 +1,21 @@
 //! Writes that failed for lack of disk space.
 //!
-//! A stream only tells a guest that a write failed, and most guests' libraries report that as `I/O error`, whatever
-//! the reason. The host stores the reason for the user.
+//! A stream reports to a guest only that a write failed, and most guests' libraries show `I/O error`, whatever the
+//! reason. The host stores the reason for the user.
 
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// The reason why a write had no space.
+/// Reason why a write failed for lack of space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpaceExhausted {
     /// The disk is full.
     Disk,
     /// The user's disk quota is used up.
     Quota,
-    /// The file has the maximum size that the system allows.
+    /// The file has reached the maximum size that the system allows.
     File,
 }
 

@@ -1,7 +1,7 @@
 //! Check that a directory can be emptied, before any entry is removed.
 //!
-//! A guest does not see hidden files, and does not know beforehand which ones are read-only. A program that removes a
-//! tree one entry after the other would find out half-way, when the first half is gone.
+//! A guest does not see hidden files, and does not know which files are read-only. A program that removes a tree entry
+//! by entry would fail half-way, when the first half is already gone.
 
 use super::link_check::{ignore_missing, open_below};
 use super::node::MountState;
@@ -14,10 +14,10 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 
-/// Maximum number of entries to check: more than a large `node_modules`, and a few seconds of work.
+/// Maximum number of entries to check: more than in a large `node_modules`, and a few seconds of work.
 const MAX_ENTRIES: usize = 500_000;
 
-/// Refuses if an object below the directory `top` may not or cannot be removed, or if its removal could not be undone.
+/// Fails if an object below the directory `top` may not or cannot be removed, or if its removal could not be undone.
 pub(super) async fn check_can_empty(
     shared: &MountState,
     top: &Target<'_>,

@@ -1,7 +1,7 @@
-//! Check of a directory to be moved for relative links that its position affects.
+//! Check of the relative links in a directory that is moved.
 //!
-//! A relative link may climb a number of levels. Nearer to the root of the mount, it then leads outside: guests are
-//! refused to follow it, but other programs would. The contents of a directory move with it, so they are checked first.
+//! A relative link may climb a number of levels. Moved nearer to the root of the mount, it could lead outside. Guests
+//! cannot follow such a link, but other programs would. So the contents of a directory are checked before it is moved.
 
 use super::refusal::{FsFault, RefusalCause};
 use super::resolve::Target;
@@ -11,11 +11,11 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Maximum number of entries to check: more than a large `node_modules`, and about a second of work.
+/// Maximum number of entries to check: more than in a large `node_modules`, and about a second of work.
 const MAX_ENTRIES: usize = 500_000;
 
-/// Refuses to move the directory at `from` to `to` if a link in it would lead out of the mount from there. The
-/// directory is inspected at its current path `now`, one of the two.
+/// Fails if the directory at `from` contains a link that would lead out of the mount when moved to `to`. `now` is the
+/// current path of the directory: `from` or `to`.
 pub(super) async fn check_links_stay_inside(
     from: &Target<'_>,
     to: &Target<'_>,
@@ -80,13 +80,13 @@ fn not_scanned(path: &str) -> FsFault {
 pub(super) fn ignore_missing<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        // It is not a directory any more.
+        // The object is not a directory any more.
         Err(error) if sys::is_link_error(&error) => Ok(None),
         result => result.map(Some),
     }
 }
 
-/// Opens the directory `below` the one at `top`; no component may be a link.
+/// Opens the directory at the path `below` in the directory `top`. No component may be a link.
 pub(super) fn open_below(top: &Target<'_>, below: &Path) -> io::Result<sys::DirHandle> {
     let mut parent: Option<sys::DirHandle> = None;
     let mut name = OsStr::new(&top.name);
@@ -100,9 +100,9 @@ pub(super) fn open_below(top: &Target<'_>, below: &Path) -> io::Result<sys::DirH
     sys::open_dir(parent.as_ref().unwrap_or(&top.at), name)
 }
 
-/// Returns true if a link in a directory at this depth of the mount certainly leads to a target inside. A link that
-/// climbs after it has descended is uncertain, since the descent may pass through a link. An absolute link leads to
-/// the same target as before.
+/// Returns true if a link in a directory at this depth of the mount certainly leads to a target inside. A link with
+/// `..` after a name is uncertain, since the name may be a link. An absolute link is accepted: its target does not
+/// depend on its position.
 fn stays_inside(text: &OsStr, depth: usize) -> bool {
     let text = text.to_string_lossy();
     if Path::new(&*text).has_root() {

@@ -10,7 +10,7 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
     DescriptorFlags, ErrorCode, MetadataHashValue, OpenFlags,
 };
 
-/// Maximum number of attempts of an open whose object was swapped after the check.
+/// Maximum number of attempts to open an object that is swapped between check and open.
 const MAX_ATTEMPTS: usize = 8;
 
 /// Opens a file or directory.
@@ -61,7 +61,7 @@ pub(super) async fn open(
     Ok(node.with_object(object, path, read, write, slot))
 }
 
-/// Records an object that an open could truncate, or a write through the handle could change.
+/// Records an object before it is opened for writing.
 async fn record_before_open(
     node: &FsNode,
     follow: bool,
@@ -80,7 +80,7 @@ async fn record_before_open(
     }
 }
 
-/// Opens an object that may be created or truncated by that, and updates the quota if there is one.
+/// Opens an object for writing, and updates the quota if the open creates or truncates a file.
 fn open_counted(
     node: &FsNode,
     follow: bool,
@@ -164,8 +164,8 @@ pub(super) fn stat_at(node: &FsNode, follow: bool, path: &str) -> Result<FileSta
     Ok(stat)
 }
 
-/// Returns the number that identifies the object at `path`. Libraries request it for every listed entry and abort the
-/// listing if one has none, so an entry whose name is not Unicode also gets one.
+/// Returns the hash that identifies the object at `path`. Libraries request a hash for every listed entry and abort the
+/// listing if a request fails, so an entry whose name is not Unicode gets the hash 0.
 pub(super) fn hash_at(
     node: &FsNode,
     follow: bool,
@@ -179,8 +179,8 @@ pub(super) fn hash_at(
     }
 }
 
-/// Returns the text of the link at `path`, whatever its target: it is workspace content like that of a file, and
-/// visible under the same rules. Following it is checked separately.
+/// Returns the text of the link at `path`, whatever its target: the text is workspace content, to which the same rules
+/// apply as to the content of a file. Following the link is checked separately.
 pub(super) fn read_link(node: &FsNode, path: &str) -> Result<String, FsFault> {
     let target = resolve_path(node, path, false)?;
     if sys::stat_at(&target.at, &target.name)?.kind != FileKind::Link {

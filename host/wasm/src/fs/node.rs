@@ -1,4 +1,4 @@
-//! An open file or directory, and the limit for their number.
+//! Open files and directories, and the limit for their number.
 
 use super::quota::{MountQuota, QuotaHandle, WriteEnd};
 use super::refusal::{FsFault, RefusalCause};
@@ -20,9 +20,9 @@ pub(super) struct MountState {
     pub depth: usize,
     /// The root of the mount, for looking up the current object at a path.
     pub root: sys::DirHandle,
-    /// The quota, if there is one.
+    /// Quota for new data and entries; `None` is unlimited.
     pub quota: Option<MountQuota>,
-    /// Records changes.
+    /// Recorder of changes for `mimir undo`.
     pub undo: Option<UndoRecorder>,
 }
 
@@ -70,7 +70,7 @@ impl MountState {
     }
 }
 
-/// An open file or directory; closed when the last clone is dropped, including those of streams.
+/// An open file or directory, closed when the last clone is dropped. Streams hold clones, too.
 #[derive(Debug, Clone)]
 pub(super) struct FsNode(Arc<Inner>);
 
@@ -170,7 +170,8 @@ impl FsNode {
         }
     }
 
-    /// Records the content of the file before it changes: its handle may be older than the call.
+    /// Records the content of the file before it changes. Needed for each change, because the handle may have been
+    /// opened in an earlier call.
     pub(super) async fn record(&self) -> Result<(), FsFault> {
         self.0.shared.record(&self.0.path).await
     }
@@ -181,7 +182,7 @@ impl FsNode {
         undo.is_none_or(|undo| undo.is_recorded(&self.0.path))
     }
 
-    /// Changes the file, which is recorded and grows up to `end` at most, if the quota allows it.
+    /// Changes the file if the quota allows it to grow up to `end`. The file must be recorded.
     pub(super) fn change<T>(
         &self,
         end: WriteEnd,

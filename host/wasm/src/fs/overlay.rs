@@ -1,7 +1,7 @@
-//! Overlay root that is not a directory of the host: read-only files in the host's memory, next to mounts.
+//! Overlay root for the programs of a language engine: read-only files in memory, next to mounts of host directories.
 //!
-//! Programs of an engine see it: their library and their code are such files, the workspace is one of the mounts. A
-//! file here has no inode, so links to it are impossible, and writes need no check.
+//! The code of a program and its standard library are files in memory, the workspace is one of the mounts. The files in
+//! memory have no inodes, so links to them are impossible.
 //!
 //! Out of scope: paths inside a mount, which are resolved and checked by the mount.
 
@@ -38,7 +38,7 @@ pub(super) struct OverlayTree {
 #[derive(Debug, Clone)]
 pub(super) struct OverlayNode {
     tree: Arc<OverlayTree>,
-    /// From the root, which is `""`.
+    /// Path from the root, which is `""`.
     path: String,
     /// The content of a file; `None` for a directory.
     content: Option<Bytes>,
@@ -112,7 +112,7 @@ impl OverlayNode {
         Err(ErrorCode::NoEntry.into())
     }
 
-    /// Opens it with these flags. An overlay is never changed.
+    /// Checks that the entry can be opened with these flags. Writing fails, because an overlay is read-only.
     pub(super) fn open_with(
         self,
         open_flags: OpenFlags,

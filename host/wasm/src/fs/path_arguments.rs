@@ -1,8 +1,8 @@
-//! Paths as passed by guests, which need not be UTF-8.
+//! Path arguments that are not UTF-8.
 //!
-//! The engine traps a guest that passes text which is not UTF-8. But programs in C and Python can name such a path,
-//! and other systems report that it does not exist. So the methods that take paths are linked again here, and such a
-//! path fails with `illegal-byte-sequence`.
+//! wasmtime traps a guest that passes text that is not UTF-8. But programs in C and Python can pass such a path, and
+//! expect an error. So the methods with path arguments are linked again here, and fail for such a path with
+//! `illegal-byte-sequence`.
 
 use super::FsView;
 use wasmtime::component::{Linker, Resource, WasmStr};
@@ -80,7 +80,7 @@ macro_rules! methods {
     )*};
 }
 
-/// Links the methods that take paths, replacing the existing ones.
+/// Links the methods with path arguments, replacing wasmtime's.
 pub(super) fn add_to_linker<T: FsView + 'static>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
     linker.allow_shadowing(true);
     let mut types = linker.instance(TYPES)?;

@@ -1,8 +1,7 @@
 //! Quota for a guest's additions to a folder: bytes, and entries.
 //!
-//! Additions count when the guest makes them; removals release space again, but never beyond the initial quota. The
-//! length of a file counts, not its size on disk, so a sparse file counts in full. A file that is removed while open
-//! still takes its space, and releases it when it is closed.
+//! Removals release space again, but never more than the initial quota. The length of a file counts, not its size on
+//! disk, so a sparse file counts in full. A file that is removed while it is open releases its space when it is closed.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -18,7 +17,7 @@ use super::sys::{self, FileKind, FileStat};
 /// Identity of a file on the system.
 type FileId = (u64, u64);
 
-/// A quota and its current use. Clones share it.
+/// A quota and its current usage. Clones share the usage.
 #[derive(Debug, Clone)]
 pub struct MountQuota(Arc<Mutex<QuotaUsage>>);
 
@@ -36,11 +35,11 @@ struct QuotaUsage {
 #[derive(Debug, Default)]
 struct OpenFile {
     handles: usize,
-    /// The bytes that it still takes although its last name was removed.
+    /// Size in bytes of a file whose last name was removed, which still counts.
     unlinked_bytes: Option<u64>,
 }
 
-/// A handle to a file of the folder.
+/// Registration of an open file, released on drop.
 #[derive(Debug)]
 pub(super) struct QuotaHandle {
     quota: MountQuota,
@@ -60,7 +59,7 @@ impl MountQuota {
         })))
     }
 
-    /// Restarts counting with these limits, for the next call of a session.
+    /// Resets the usage and sets the limits, for the next call of a session.
     pub fn restart(&self, max_bytes: u64, max_entries: u64) {
         let mut usage = self.lock();
         (usage.bytes, usage.entries) = (0, 0);
@@ -98,7 +97,8 @@ impl MountQuota {
         self.lock().entries += 1;
     }
 
-    /// Reserves space for a file to grow up to `end`; [`MountQuota::settle`] releases the unused part.
+    /// Checks that a file may grow up to `end`, and returns its current size in bytes. After the write,
+    /// [`MountQuota::settle`] counts the growth.
     pub(super) fn reserve(&self, file: &File, end: WriteEnd) -> io::Result<u64> {
         let size = file.metadata()?.len();
         let end = match end {
@@ -113,7 +113,7 @@ impl MountQuota {
         Ok(size)
     }
 
-    /// Accounts for the new size of a file that was `before` bytes long.
+    /// Counts the new size of a file that was `before` bytes long.
     pub(super) fn settle(&self, file: &File, before: u64) {
         let (Ok(meta), Ok(stat)) = (file.metadata(), sys::stat_file(file)) else {
             return;
@@ -130,13 +130,13 @@ impl MountQuota {
         }
     }
 
-    /// Releases the bytes of an emptied file.
+    /// Releases the bytes of a truncated file.
     pub(super) fn release_bytes(&self, was: FileStat) {
         let mut usage = self.lock();
         usage.bytes = usage.bytes.saturating_sub(was.size);
     }
 
-    /// Accounts for the removal of the object at a name.
+    /// Counts the removal of a name, given the metadata of the object.
     pub(super) fn release_entry(&self, stat: &FileStat) {
         let mut usage = self.lock();
         usage.entries = usage.entries.saturating_sub(1);
@@ -189,7 +189,7 @@ impl Drop for QuotaHandle {
     }
 }
 
-/// Runs an operation that creates an entry, if one more is allowed.
+/// Runs an operation that creates an entry, if the quota allows one more, and counts the entry.
 pub(super) fn create_counted(
     quota: Option<&MountQuota>,
     create: impl FnOnce() -> Result<(), FsFault>,
@@ -201,7 +201,7 @@ pub(super) fn create_counted(
     Ok(())
 }
 
-/// Runs an operation that removes the object at a name.
+/// Runs an operation that removes the object at a name, and counts the removal.
 pub(super) fn remove_counted(
     quota: Option<&MountQuota>,
     at: &Target<'_>,

@@ -1,6 +1,6 @@
-//! Resolution of workspace paths to their real target, for rules about paths. File access itself is guarded by
-//! [`super::resolve`], which checks each object that it opens; this module only finds the target of a name for the
-//! rules.
+//! Resolution of workspace paths to their real targets, for policy rules about paths.
+//!
+//! Out of scope: guarding file access. [`super::resolve`] does that, and checks each object that it opens.
 
 use std::io;
 use std::path::Path;
@@ -12,7 +12,8 @@ use super::resolve::{GuestPath, MAX_LINKS};
 /// Maximum number of components in one resolution: more than real paths have, and a millisecond of work.
 const MAX_STEPS: usize = 1000;
 
-/// Returns the path below `root` to which `path` leads. From the first missing component on, it stays as written.
+/// Returns the path below `root` to which `path` leads, following links. From the first missing component on, the path
+/// stays as written.
 pub fn real_path(root: &Path, path: &str) -> RealPath {
     let Ok(written) = GuestPath::parse(path) else {
         return RealPath::AsWritten;
@@ -39,7 +40,7 @@ pub fn real_path(root: &Path, path: &str) -> RealPath {
             match std::fs::symlink_metadata(&host_path) {
                 Ok(meta) if meta.is_symlink() => {
                     links += 1;
-                    // A loop, a link that leads out or an unreadable one is not a path of the workspace.
+                    // A path with a loop, an unreadable link or a link that leads out counts as outside.
                     let target = (links <= MAX_LINKS).then(|| std::fs::read_link(&host_path));
                     let Some(Ok(target)) = target else {
                         return RealPath::Outside;

@@ -6,16 +6,16 @@ use mimir_core::paths::{PathRule, ProtectionLevel};
 use std::fmt;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 
-/// A path that a guest was refused, and the reason.
+/// A refused operation: the path and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathRefusal {
-    /// From the workspace root; as written by the guest if it leads outside.
+    /// Path from the workspace root; as written by the guest if it leads outside.
     pub path: String,
     /// The reason.
     pub cause: RefusalCause,
 }
 
-/// The reason for a refusal.
+/// Reason for a refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RefusalCause {
     /// A rule protects the path.
@@ -28,7 +28,7 @@ pub enum RefusalCause {
     ClimbsAfterName,
     /// The directory was granted for reading only.
     ReadOnlyMount,
-    /// It is neither a file nor a directory.
+    /// The object is neither a file nor a directory.
     NotAFile,
     /// A link in a directory that would move leads out of the granted directory from there, or may.
     LinkWouldEscape,
@@ -44,7 +44,7 @@ pub enum RefusalCause {
     NotRecorded {
         /// The reason.
         why: String,
-        /// How to make the change anyway.
+        /// Hint on how to make the change anyway.
         remedy: &'static str,
         /// The code of the failure.
         code: ToolErrorCode,

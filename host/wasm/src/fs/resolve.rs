@@ -1,9 +1,9 @@
 //! Resolution of a guest's path to one name in one directory handle, with the canonical path that is checked.
 //!
-//! There are two methods. A path without `..` is first tried as a whole, with the kernel guaranteeing that no part of
-//! it is a link: then the path as written is the canonical one. If that fails, or the kernel has no such call, the
-//! path is walked: each component is inspected and opened without following it, and links are read and walked in turn.
-//! A path never leaves the directory that it starts from.
+//! There are two methods. A path without `..` is first opened as a whole, with the kernel guaranteeing that no
+//! component is a link: then the path as written is canonical. If that fails, or the kernel does not support it, the
+//! path is walked: each component is inspected and opened without following links, and the text of a link is walked in
+//! turn. A path never leaves the directory that it starts from.
 
 use super::node::FsNode;
 use super::refusal::{FsFault, RefusalCause};
@@ -12,22 +12,22 @@ use std::ffi::OsStr;
 use std::ops::Deref;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 
-/// As many links as Linux follows in one path.
+/// Maximum number of links followed in one path, as on Linux.
 pub(super) const MAX_LINKS: usize = 40;
 
-/// Maximum number of components in one resolution, including `..` and links: far more than an honest path has, and a
-/// few milliseconds of work at most.
+/// Maximum number of components in one resolution, including `..` and links: far more than real paths have, and a few
+/// milliseconds of work at most.
 const MAX_STEPS: usize = 10_000;
 
-/// Maximum length of a path on Linux.
+/// Maximum length of a path in bytes, as on Linux.
 const MAX_PATH: usize = 4096;
 
-/// A path as written, in components.
+/// A path as written by a guest, split into components.
 #[derive(Debug)]
 pub(super) struct GuestPath<'p> {
-    /// Without empty ones and `.`.
+    /// The components, without empty ones and `.`.
     pub parts: Vec<&'p str>,
-    /// True if it ends like a directory's: in `/` or `.`.
+    /// True if the path must be a directory: it ends in `/` or `.`.
     pub dir: bool,
     /// True if a component is `..`.
     pub climbs: bool,
@@ -250,7 +250,7 @@ fn walk<'n>(
                     at = DirRef::Own(next);
                     canonical.push(name);
                 }
-                // It was swapped since it was inspected. Retry, but not for ever.
+                // The directory was swapped since it was inspected: retry a limited number of times.
                 Err(error) if sys::is_link_error(&error) => {
                     links += 1;
                     if links > MAX_LINKS {
@@ -277,7 +277,7 @@ fn walk<'n>(
     })
 }
 
-/// Descends through canonical components, so that none may be a link.
+/// Opens the directory at canonical components below `base`. No component may be a link.
 pub(super) fn descend<'n>(
     base: &'n sys::DirHandle,
     canonical: impl IntoIterator<Item = impl AsRef<OsStr>>,

@@ -1,4 +1,4 @@
-//! Streams over regular files: a position in a file, read or written on the current thread.
+//! Streams over regular files, read and written on the current thread.
 
 use super::disk_status::DiskStatus;
 use super::node::FsNode;
@@ -11,14 +11,14 @@ use std::fs::File;
 use std::io;
 use wasmtime_wasi::p2::{InputStream, OutputStream, Pollable, StreamError, StreamResult};
 
-/// Maximum size of one read. Large enough that the cost of crossing into the host vanishes, small enough that a
+/// Maximum size of one read in bytes: large enough that the cost of host calls is negligible, small enough that a
 /// thousand concurrent reads are no burden.
 pub(super) const MAX_READ: usize = 256 * 1024;
 
-/// Maximum size of one write.
+/// Maximum size of one write in bytes.
 const MAX_WRITE: usize = 256 * 1024;
 
-/// Reads a file from a position on.
+/// A stream that reads a file from an offset on.
 pub(super) struct FileReader {
     node: FsNode,
     offset: u64,
@@ -84,13 +84,13 @@ impl Pollable for FileReader {
     }
 }
 
-/// The position of a write.
+/// Position of the next write.
 enum WritePosition {
     At(u64),
     End,
 }
 
-/// Writes a file from a position on, or at its end.
+/// A stream that writes a file from an offset on, or appends to it.
 pub(super) struct FileWriter {
     node: FsNode,
     position: WritePosition,
@@ -101,7 +101,7 @@ pub(super) struct FileWriter {
 }
 
 impl FileWriter {
-    /// Creates a writer at `offset`, or at the end if it is `None`.
+    /// Creates a writer that begins at `offset`; `None` appends.
     pub(super) fn new(
         node: FsNode,
         offset: Option<u64>,
@@ -119,7 +119,7 @@ impl FileWriter {
         })
     }
 
-    /// Records the content of the file before the first write. The next operation reports a failure.
+    /// Records the content of the file before the first write. A failure is reported by the next operation.
     async fn record(&mut self) {
         if !self.closed && self.failed.is_none() && self.node.record().await.is_err() {
             self.failed = Some(io::ErrorKind::PermissionDenied.into());
@@ -156,7 +156,7 @@ impl FileWriter {
         Ok(())
     }
 
-    /// Returns an earlier failure once; after that the stream is closed.
+    /// Reports an earlier failure once; after that, the stream is closed.
     fn take_failure(&mut self) -> StreamResult<()> {
         match self.failed.take() {
             Some(error) => {
@@ -195,7 +195,7 @@ impl OutputStream for FileWriter {
 
     fn check_write(&mut self) -> StreamResult<usize> {
         self.take_failure()?;
-        // No write is accepted until the file is recorded, which `ready` waits for.
+        // No write is accepted until the file is recorded, which `ready` does.
         if self.node.is_recorded() {
             Ok(MAX_WRITE)
         } else {

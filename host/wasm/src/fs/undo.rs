@@ -1,14 +1,13 @@
-//! The undo recorder: copies of files that a call changes in the workspace, and the record that `mimir undo` reads,
-//! both in `.mimir/state/backups`, which no guest can reach.
+//! The undo recorder: copies the files that a call changes in the workspace, and writes the record that `mimir undo`
+//! reads. Both are in `.mimir/state/backups`, which no guest can reach.
 //!
-//! For a call with the request id `R` there is `R.json`, a record, and a folder `R` with the copies `0`, `1`, … that
-//! the record names as `R/0`, `R/1`, …. A guest does not announce its changes: before a path changes for the first
-//! time, its state is copied and appended to the record, so that a call of a process that is killed can still be
-//! undone. When the call is over, however it ends, the record gets the states after it; unchanged paths are left out,
-//! and a record without changes is removed.
+//! A call with the request id `R` has a record `R.json`, and a folder `R` with the copies `0`, `1`, …, which the record
+//! names `R/0`, `R/1`, …. Before a path changes for the first time, its state is copied and appended to the record, so
+//! that a call can be undone even if the process is killed. When the call ends, the states after the call are added,
+//! unchanged paths are left out, and a record without changes is removed.
 //!
 //! Copies and comparisons run on threads for blocking work, not on those that run calls, and both stop when the call
-//! is over. For a new file the record contains its size and time, not a digest, so the cost of a record does not
+//! ends. For a new file, the record contains the size and time instead of a digest, so the cost of a record does not
 //! depend on the amount of data that the call has written.
 //!
 //! Out of scope: permission to change a file, which was checked before.
@@ -52,19 +51,18 @@ const MAX_BYTES: u64 = 100 << 20;
 const MAX_PATHS: usize = 10_000;
 
 /// Reason recorded for the changes of a call that declined copies.
-const DECLINED: &str = "no backup was wanted (`backup: false`)";
+const DECLINED: &str = "the call declined backups (`backup: false`)";
 
 /// Reason recorded for a move that takes along more than is copied.
-const MOVED_TOO_MUCH: &str =
-    "it moved too much, or what no record can hold; moving it back undoes it";
+const MOVED_TOO_MUCH: &str = "the move is too large, or contains an object that cannot be recorded; moving it back undoes it";
 
-/// How to make a change without a record, for code that a model wrote.
+/// Hint on how to make a change that cannot be recorded, for code that a model wrote.
 pub const CODE_WITHOUT_UNDO: &str = "write to another file, or run it with `backend: process`";
 
-/// How to make a change without a record, for tools with the argument `backup`.
-pub const TOOL_WITHOUT_UNDO: &str = "`backup: false` goes ahead without";
+/// Hint on how to make a change that cannot be recorded, for tools with the argument `backup`.
+pub const TOOL_WITHOUT_UNDO: &str = "pass `backup: false` to make the change without a backup";
 
-/// Records changes in a mount. Clones share one recording.
+/// Recorder of changes in a mount. Clones share one recording.
 #[derive(Debug, Clone, Default)]
 pub struct UndoRecorder(Arc<Mutex<Option<UndoRecording>>>);
 
@@ -78,29 +76,29 @@ pub struct UndoScope(UndoRecorder);
 pub struct UndoTarget {
     /// The root of the workspace.
     pub workspace: PathBuf,
-    /// The folder of the backups in it. It need not exist yet.
+    /// The backups folder in the workspace, which need not exist yet.
     pub folder: PathBuf,
     /// The request id of the call.
     pub id: String,
-    /// The tool.
+    /// The name of the tool.
     pub tool: String,
-    /// The copies that its changes need.
+    /// The copies that the changes of the call need.
     pub copies: UndoCopies,
 }
 
 /// The copies that the changes of a call need.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum UndoCopies {
-    /// A change whose original cannot be copied is refused. The text says how to make it anyway.
+    /// A change whose original cannot be copied is refused. The text is a hint on how to make the change anyway.
     Required(&'static str),
-    /// A change whose original cannot be copied is recorded as one that cannot be undone.
+    /// A change whose original cannot be copied is recorded as irreversible.
     #[default]
     Optional,
-    /// Nothing is copied, and all changes are recorded as ones that cannot be undone.
+    /// Nothing is copied, and all changes are recorded as irreversible.
     Declined,
 }
 
-/// The changes of one call so far. Dropping it writes the record, if that was not done before.
+/// The changes of one call so far. The record is written on drop, if it was not written before.
 #[derive(Debug)]
 struct UndoRecording {
     target: UndoTarget,
@@ -116,7 +114,7 @@ struct UndoRecording {
     written: bool,
     /// The record on disk, once there is a change.
     file: Option<RecordFile>,
-    /// The files made or changed that agents or build tools obey by themselves. Set by [`UndoRecording::write`].
+    /// Created or changed files that agents or build tools load by themselves. Set by [`UndoRecording::write`].
     obeyed: Vec<String>,
 }
 
@@ -144,12 +142,12 @@ struct RecordedChange {
     path: String,
     before: RecordedState,
     after: RecordedState,
-    /// The reason why it cannot be undone.
+    /// Reason why the change cannot be undone, if so.
     #[serde(skip)]
     obstacle: Option<String>,
 }
 
-/// Records to be pruned.
+/// A folder in which old records have to be pruned.
 struct PruneJob {
     folder: PathBuf,
     added: u64,
@@ -245,8 +243,8 @@ impl UndoRecorder {
 
 impl UndoScope {
     /// Writes the record, on a thread for blocking work. Files are compared until the deadline, or for `time_left` if
-    /// that ends sooner; the remaining ones then count as changed. Returns the files that were made or changed and that
-    /// agents or build tools obey by themselves.
+    /// that ends sooner; files not compared by then count as changed. Returns the created or changed files that agents
+    /// or build tools load by themselves.
     pub async fn finish(self, deadline: &Deadline, time_left: Option<Duration>) -> Vec<String> {
         let Some(mut recording) = self.0.lock().take() else {
             return Vec::new();
@@ -293,7 +291,7 @@ impl Drop for UndoScope {
             return;
         }
         recording.stop.store(true, Ordering::Relaxed);
-        // A runtime that shuts down drops the closure instead of running it, which writes the record, too.
+        // A runtime that shuts down drops the closure instead of running it. Both write the record.
         match tokio::runtime::Handle::try_current() {
             Ok(runtime) => drop(runtime.spawn_blocking(move || drop(recording))),
             Err(_) => drop(recording),
@@ -315,12 +313,13 @@ impl UndoRecording {
         self.changes.is_empty() && self.copies == 0 && self.file.is_none()
     }
 
-    /// Returns true if no further path can be recorded. Files that agents obey have to be reported in any case.
+    /// Returns true if the path cannot be recorded because of the limit. Files that agents load by themselves are
+    /// exempt, because they have to be reported in any case.
     fn is_full(&self, path: &str) -> bool {
         self.changes.len() >= MAX_PATHS && !is_obeyed_path(path)
     }
 
-    /// Adds a change that can be undone, unless the call needs no copies.
+    /// Adds a change that can be undone, unless the call declined copies.
     fn add(
         &mut self,
         shared: &Arc<MountState>,
@@ -404,7 +403,7 @@ impl UndoRecording {
         }
     }
 
-    /// Returns the copy to be made of a file.
+    /// Returns the copy to make of a file, or the reason why it cannot be made.
     fn reserve_copy(
         &mut self,
         file: fs::File,

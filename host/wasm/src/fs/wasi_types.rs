@@ -7,7 +7,7 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
     Datetime, DescriptorStat, DescriptorType, ErrorCode, MetadataHashValue, NewTimestamp,
 };
 
-/// Returns the code of an I/O error. The engine's own table comes last: it lacks these.
+/// Returns the WASI code of an I/O error. Handles errors that wasmtime's own table lacks, and leaves the rest to it.
 pub(super) fn error_code(error: &io::Error) -> ErrorCode {
     match error.kind() {
         io::ErrorKind::CrossesDevices => ErrorCode::CrossDevice,
@@ -19,7 +19,7 @@ pub(super) fn error_code(error: &io::Error) -> ErrorCode {
         _ => match error.raw_os_error() {
             #[cfg(unix)]
             Some(raw) => match rustix::io::Errno::from_raw_os_error(raw) {
-                // The host itself is out of handles.
+                // The host process has too many files open.
                 rustix::io::Errno::MFILE | rustix::io::Errno::NFILE => {
                     ErrorCode::InsufficientMemory
                 }

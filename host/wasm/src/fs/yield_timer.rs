@@ -1,8 +1,8 @@
-//! Yielding: file work runs on a thread that also runs timers and other calls.
+//! Yielding during file work, which runs on a thread that also runs timers and other calls.
 
 use std::time::{Duration, Instant};
 
-/// Time that a guest may do file work without yielding. Short compared with any timeout, long compared with an
+/// Time that a guest may do file work without yielding: short compared with any timeout, long compared with an
 /// operation.
 const MAX_TIME_WITHOUT_YIELD: Duration = Duration::from_millis(10);
 
@@ -15,7 +15,7 @@ impl YieldTimer {
         Self(Instant::now())
     }
 
-    /// Yields to other tasks if due.
+    /// Yields to other tasks if the guest has not yielded for [`MAX_TIME_WITHOUT_YIELD`].
     pub(super) async fn yield_if_due(&mut self) {
         if self.0.elapsed() >= MAX_TIME_WITHOUT_YIELD {
             tokio::task::yield_now().await;

@@ -1,5 +1,5 @@
-//! HTTP clients of a plugin: one for each of its tools, created at the first request and reused with its connections
-//! for as long as the tool's network permissions stay the same.
+//! HTTP clients of a plugin, one per tool. A client is created at the first request and reused, together with its
+//! connections, as long as the tool's network permissions stay the same.
 
 use std::collections::HashMap;
 use std::io;
@@ -30,8 +30,8 @@ pub(super) struct ClientLink {
 }
 
 impl HttpClients {
-    /// Returns the client of a tool with these permissions. If they have changed, creates a new one: requests still
-    /// running on the old one are checked by the call that they belong to.
+    /// Returns the client of a tool with these permissions. If the permissions have changed, creates a new client;
+    /// requests still running on the old client are checked by their own call.
     pub(super) fn client_for(
         &self,
         tool: &Arc<str>,
@@ -47,7 +47,7 @@ impl HttpClients {
         if let Some(link) = existing(&lock()) {
             return link;
         }
-        // Unreadable roots are an error only for a request that needs them.
+        // Unreadable root certificates are an error only for requests that need them.
         let roots = TlsRoots::from_folder(host.workspace(), &reach.roots)
             .unwrap_or_else(TlsRoots::unavailable);
         let has_roots = !roots.is_unavailable();
@@ -71,7 +71,7 @@ impl HttpClients {
         if let Some(link) = existing(&links) {
             return link;
         }
-        // The file may be repaired before the next request.
+        // A client without its root certificates is not stored, because the file may be repaired before the next call.
         if has_roots {
             links.insert(Arc::clone(tool), link.clone());
         }
@@ -79,7 +79,8 @@ impl HttpClients {
     }
 }
 
-/// Returns a client for one call to the servers of its session: connections to them are of no use to others.
+/// Returns a client for one call to the servers of its session. It is not shared, because other sessions cannot use its
+/// connections.
 pub(super) fn session_client(
     effects: &EffectGate,
     reach: &Arc<NetworkAccess>,
@@ -117,7 +118,7 @@ impl SessionServerDialer for CallSessionServers {
 }
 
 impl ClientLink {
-    /// Puts the call's current permissions in force. A change ends connections opened before.
+    /// Applies the current permissions of the call. A change closes earlier connections.
     pub(super) fn update_access(&self, effects: &EffectGate) {
         let now = effects.reach();
         if !Arc::ptr_eq(&now, &self.reach) && *self.guard.policy() != now.policy {

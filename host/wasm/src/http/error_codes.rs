@@ -9,7 +9,7 @@ use wasmtime_wasi_http::p2::bindings::http::types::{ErrorCode, IoError};
 
 use crate::store_state::StoreState;
 
-/// The instance with [`error_code`], in wasmtime's version.
+/// Name of the instance that exports [`error_code`], with wasmtime's version.
 pub(crate) const TYPES: &str = "wasi:http/types@0.2.12";
 
 /// `http-error-code`: returns the code for an error of a stream.
@@ -33,7 +33,8 @@ fn body_error(code: &Code) -> ErrorCode {
     }
 }
 
-/// Returns the code for an error. Its message is for the user and the model, and is part of the outcome of the call.
+/// Returns the WASI code for an error. The error's message does not reach the guest; it becomes part of the outcome of
+/// the call.
 pub(super) fn wasi_code(error: &Error) -> Code {
     match error {
         Error::Url(UrlError::Scheme(_)) => Code::HttpProtocolError,

@@ -1,9 +1,9 @@
-//! The response as the guest reads it: it ends when the call loses access to its source, and the values of the call's
-//! secrets are masked in it.
-//!
-//! A server may echo a header, for example on a debug page. The tool has a placeholder instead of the value, and must
-//! not learn the value that way. A body is masked as it arrives; a compressed one is read completely, decompressed and
+//! Responses for guests: a response is cut off when the call loses access to the server, and the call's secrets are
 //! masked.
+//!
+//! A server may echo a request header, for example on a debug page. The tool has only a placeholder for a secret, and
+//! must not learn the value that way. A body is masked as it arrives; a compressed body is first read completely and
+//! decompressed.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -24,7 +24,7 @@ use wasmtime_wasi_http::{Error as HttpError, WasiBody};
 use super::clients::ClientLink;
 use super::{NetworkTransport, RequestFailure};
 
-/// Builds the response that the guest receives, for a request within these limits.
+/// Builds the response for the guest. `limits` applies to decompression.
 pub(super) async fn guest_response(
     transport: &NetworkTransport,
     limits: RequestLimits,
@@ -99,7 +99,7 @@ pub(super) fn mask_fetched(redactor: &Redactor, fetched: &mut FetchedResponse) {
     fetched.body = masked(redactor, &fetched.body);
 }
 
-/// Returns the text without the values, or `None` if it contains none.
+/// Returns the text with all secrets masked, or `None` if it contains no secrets.
 fn mask_values(redactor: &Redactor, text: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = text.to_vec();
     redactor.mask_bytes(&mut bytes);
@@ -134,8 +134,7 @@ fn is_compressed(headers: &HeaderMap) -> bool {
     })
 }
 
-/// The body of a response. It ends when the call's permissions change so that the request would not be allowed any
-/// more.
+/// The body of a response. It fails as soon as the call's permissions no longer allow the request.
 struct GuestResponseBody {
     body: Option<mimir_net::ResponseBody>,
     /// Frames to return before the next one of the server.
@@ -144,11 +143,11 @@ struct GuestResponseBody {
     effects: EffectGate,
     link: ClientLink,
     failure: RequestFailure,
-    /// The maximum time that the settings give a request.
+    /// The configured time limit of a request.
     time: Duration,
 }
 
-/// Returns the error of a response that is cut off, even if it was allowed at first.
+/// Converts an error during a transfer. A blocked transfer was allowed at first, so the permissions have changed.
 fn cut_off_error(error: Error) -> Error {
     let message =
         "the response was cut off: the network permissions of the tool changed during the transfer";
@@ -212,7 +211,7 @@ impl HttpBody for GuestResponseBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        // The retained bytes may be the rest.
+        // While the body is open, the masker may retain bytes.
         let ended = self.body.as_ref().is_none_or(HttpBody::is_end_stream);
         ended && self.ready.is_empty() && (self.mask.is_none() || self.body.is_none())
     }

@@ -1,4 +1,4 @@
-//! Headers of a request with placeholders, and their replacement by secrets.
+//! Request headers with placeholders, and their replacement by secrets.
 
 use parking_lot::Mutex;
 
@@ -8,7 +8,7 @@ use mimir_core::pipeline::EffectGate;
 use mimir_core::{ToolError, ToolErrorCode};
 use mimir_net::SecretSwap;
 
-/// The headers with placeholders, and after authorization, the values to send.
+/// The headers of a request with placeholders, and the values to send once the request is authorized.
 pub(super) struct SecretHeaders {
     with_placeholder: Vec<(HeaderName, HeaderValue)>,
     revealed: Mutex<Vec<RevealedHeader>>,
@@ -22,7 +22,7 @@ struct RevealedHeader {
 }
 
 impl SecretHeaders {
-    /// Returns the headers that contain placeholders of the call, if there are any.
+    /// Finds the headers that contain placeholders of the call; `None` without such headers.
     pub(super) fn find(effects: &EffectGate, headers: &HeaderMap) -> Option<Self> {
         let has_placeholder = |value: &HeaderValue| {
             let text = value.to_str().unwrap_or_default();
@@ -39,7 +39,7 @@ impl SecretHeaders {
         })
     }
 
-    /// Gets the values for an authorized request from the effect gate.
+    /// Stores the values to send, which the effect gate provides for an authorized request.
     pub(super) fn reveal(
         &self,
         effects: &EffectGate,

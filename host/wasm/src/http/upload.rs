@@ -1,4 +1,4 @@
-//! Request body, as the guest writes it.
+//! The request body that a guest writes.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use wasmtime_wasi_http::WasiBody;
 
 use super::clients::ClientLink;
 
-/// Passes on a body, chunk by chunk, as long as the call's permissions are unchanged and it contains no secret.
+/// Passes a body on chunk by chunk. A chunk with text in the form of a secret waits for approval.
 pub(super) struct GuestUploadBody {
     body: WasiBody,
     effects: EffectGate,
@@ -50,7 +50,7 @@ impl GuestUploadBody {
         }
     }
 
-    /// Scans a chunk; returns the rule if it contains text in the form of a secret.
+    /// Scans a chunk. Returns the matching rule if the chunk contains text in the form of a secret.
     fn scan_chunk(&mut self, frame: &Frame<Bytes>) -> Result<Option<String>, ToolError> {
         if let Some(data) = frame.data_ref() {
             return self.secrets.scan_chunk(data);
@@ -65,7 +65,7 @@ impl GuestUploadBody {
         Ok(None)
     }
 
-    /// Asks for approval of a chunk, which is retained until then.
+    /// Requests approval for a chunk, which is retained until the answer.
     fn begin_approval(&mut self, frame: Frame<Bytes>, rule: String) {
         let (effects, (method, url)) = (self.effects.clone(), self.target.clone());
         let pending_rule = rule.clone();
@@ -78,7 +78,7 @@ impl GuestUploadBody {
     }
 }
 
-/// Asks for approval of a body that contains text in the form of a secret.
+/// Requests approval for sending a body that contains text in the form of a secret.
 pub(super) async fn approve_upload(
     effects: &EffectGate,
     method: &Method,

@@ -1,4 +1,5 @@
-//! `mimir:tool/commands`: programs on the host, each checked during the call, and run in the command sandbox.
+//! `mimir:tool/commands`: programs on the host. The policy checks each command during the call, and the command sandbox
+//! runs it.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::store_state::StoreState;
 type ImportResult<T> = wasmtime::Result<Result<T, Error>>;
 
 impl StoreState {
-    /// Returns the access of this call to commands, if it has one.
+    /// Returns the call's effect gate for commands. Fails if the tool was not granted commands.
     fn effects(&mut self) -> Result<EffectGate, ToolError> {
         self.commands.clone().ok_or_else(|| {
             ToolError::new(

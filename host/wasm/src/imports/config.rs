@@ -6,7 +6,7 @@ use wasmtime::component::{ComponentType, Lift, Linker, Lower};
 use crate::family::CONFIG_STORES;
 use crate::store_state::StoreState;
 
-/// The errors of the interface. A value exists or not, so none of them occurs.
+/// The error type of the interface. This implementation never fails, so no value is ever created.
 #[derive(Debug, Clone, ComponentType, Lift, Lower)]
 #[component(variant)]
 enum ConfigError {

@@ -1,4 +1,4 @@
-//! `mimir:tool/model`: completions from the language model, each checked during the call.
+//! `mimir:tool/model`: completions from the language model. The policy checks each prompt during the call.
 
 use mimir_core::{ToolError, ToolErrorCode};
 

@@ -6,7 +6,7 @@ use mimir_core::text;
 use crate::bindings::progress::Host;
 use crate::store_state::StoreState;
 
-/// Maximum length of a report's message, in characters: one line of a terminal.
+/// Maximum length of a report's message in characters: about one line of a terminal.
 const MAX_MESSAGE: usize = 200;
 
 impl Host for StoreState {

@@ -1,4 +1,4 @@
-//! `mimir:tool/tools`: calls of other tools, with the same policy checks.
+//! `mimir:tool/tools`: calls of other tools. The policy applies to them as to any other call.
 
 use crate::bindings::tools::Host;
 use crate::bindings::types::{Error, ErrorCode, Host as Types, Output};

@@ -21,19 +21,19 @@ pub enum LiftedOutput {
     },
 }
 
-/// The reason why there is no output.
+/// Reason why a call has no output.
 #[derive(Debug, thiserror::Error)]
 pub enum LiftError {
     /// The arguments do not match the function. Nothing was run.
     #[error("the arguments do not match: {0}")]
     Arguments(#[from] ValueError),
-    /// The component does not have the function, or not with types that JSON can represent.
+    /// The component has no such function, or the function has types that JSON cannot represent.
     #[error("the component has no function `{0}` with the types that were described")]
     Missing(String),
     /// The result exceeds its limit.
     #[error("the result is too large")]
     TooLarge,
-    /// The function trapped, or a limit of the store stopped it; wasmtime's error.
+    /// The function trapped, or a limit of the store stopped it. Contains wasmtime's error.
     #[error("{0}")]
     Trap(wasmtime::Error),
 }
@@ -41,9 +41,8 @@ pub enum LiftError {
 /// Calls the function of `tool` at `index` (from [`ExportPath::resolve`](super::ExportPath::resolve)) with
 /// `arguments`, an object with a property per parameter.
 ///
-/// The store limits the number of values in a result by its hostcall fuel (`Store::set_hostcall_fuel`); more than that
-/// ends in a trap. Values that would take more than `max_bytes` bytes of JSON, the form in which the caller gets them,
-/// are not converted.
+/// The store's hostcall fuel (`Store::set_hostcall_fuel`) limits the number of values in a result; more values cause a
+/// trap. A result that would take more than `max_bytes` bytes as JSON fails with [`LiftError::TooLarge`].
 pub async fn call(
     mut store: impl AsContextMut<Data: Send>,
     instance: &Instance,
@@ -76,7 +75,7 @@ pub async fn call(
         .ok_or_else(missing)
 }
 
-/// Calls any function: every part of an argument or result is a separate value.
+/// Calls a function of any type. Every part of an argument or result is a separate [`Val`].
 pub(super) async fn call_by_values(
     mut store: impl AsContextMut<Data: Send>,
     function: Func,

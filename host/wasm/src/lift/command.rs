@@ -1,6 +1,6 @@
 //! Programs (`wasi:cli/run`) as tools: the input is an argument vector and text for standard input.
 //!
-//! Out of scope: running them.
+//! Out of scope: running the programs.
 
 use mimir_core::error::{ToolError, ToolErrorCode};
 use mimir_core::schema::Schema;
@@ -8,7 +8,7 @@ use mimir_core::tool::ToolName;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Returns the description and the input schema of a program of which only the name is known.
+/// Returns the description and the input schema of a program, of which only the name is known.
 pub fn definition(name: &ToolName) -> (String, Schema) {
     let description = format!(
         "Runs the program `{name}` in a sandbox with the given arguments and returns what it prints."

@@ -1,7 +1,7 @@
 //! Doc comments of WIT, if the binary contains them.
 //!
-//! Components do not contain them by default; some tools copy them into the section `package-docs`, a version byte and
-//! a JSON document. It is parsed leniently: invalid documentation is ignored, and never a reason to refuse the
+//! Components do not contain doc comments by default. Some tools copy them into the section `package-docs`, which
+//! consists of a version byte and a JSON document. Invalid documentation is ignored; it is never a reason to refuse a
 //! component.
 
 use std::collections::BTreeMap;
@@ -68,7 +68,7 @@ impl TypeDocs {
 }
 
 impl PackageDocs {
-    /// Parses the section; any error results in no documentation.
+    /// Parses the section. Returns empty documentation if the section is not valid.
     pub fn parse(section: &[u8]) -> Self {
         match section.split_first() {
             Some((0 | 1, json)) => serde_json::from_slice(json).unwrap_or_default(),

@@ -1,8 +1,8 @@
 //! Foreign components as tools: their exported functions are called with JSON.
 //!
-//! `lift` converts the outline of a component into definitions: names, schemas, descriptions. [`call`] passes JSON
-//! arguments through wasmtime and returns the result. The two agree: a call accepts exactly the arguments that a
-//! tool's schema allows, and its result matches the output schema. [`schema`] defines the rules of that JSON.
+//! `lift` converts the outline of a component into tool definitions: names, schemas, descriptions. [`call`] calls a
+//! function with JSON arguments and returns the result as JSON. A call accepts exactly the arguments that the tool's
+//! schema allows, and the result matches the output schema. [`schema`] defines the mapping between WIT and JSON.
 //!
 //! Out of scope: stores, linkers, limits, policy.
 
@@ -41,8 +41,8 @@ pub struct ExportPath {
 }
 
 impl ExportPath {
-    /// Finds the function in the compiled component. Once per component is enough: the index is valid for every
-    /// instance of it. `None` if it does not exist.
+    /// Finds the function in the compiled component. The index is valid for every instance of the component. `None` if
+    /// the function does not exist.
     pub fn resolve(&self, component: &Component) -> Option<ComponentExportIndex> {
         let outer = match &self.interface {
             Some(interface) => Some(component.get_export_index(None, interface.as_str())?),
@@ -101,6 +101,6 @@ pub struct SkippedExport {
 pub struct LiftedTools {
     /// The tools, in the order of the exports.
     pub tools: Vec<LiftedTool>,
-    /// The skipped exports, with the reasons. Never more than a screenful.
+    /// The skipped exports, with the reasons; a limited number of them.
     pub skipped: Vec<SkippedExport>,
 }

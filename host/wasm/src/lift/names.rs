@@ -1,4 +1,4 @@
-//! Derivation of tool names from names that follow other rules.
+//! Derivation of tool names from file and function names.
 
 use std::collections::HashMap;
 
@@ -32,8 +32,9 @@ fn to_snake_case(text: &str) -> String {
     name
 }
 
-/// Assigns a unique name to each function: the function's own; if functions of several interfaces share it,
-/// `<interface>_<function>`; after that, a number. A function of the world itself keeps its own name.
+/// Assigns a unique name to each function: the function's own name, or `<interface>_<function>` if several functions
+/// share that name, with a number if that is taken as well. A function of the world itself keeps its own name. `None`
+/// if a name has no letters or digits.
 pub(super) fn assign_names(exports: &[ExportPath]) -> Vec<Option<ToolName>> {
     let own_names: Vec<String> = exports
         .iter()

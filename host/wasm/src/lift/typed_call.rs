@@ -1,9 +1,8 @@
 //! Typed calls of functions that take or return bytes, without a value for each byte.
 //!
-//! wasmtime represents values of types known only at run time as one [`Val`] per element: 40 bytes for a byte. It
-//! passes whole vectors if the types are known when mimir is compiled, so the usual signatures of functions over bytes
-//! are listed here. Any other function, or one with bytes deeper inside a type, is called by values, with the same
-//! result.
+//! If types are known only at run time, wasmtime represents each element as a [`Val`]: 40 bytes for a byte. It passes
+//! whole vectors if types are known when mimir is compiled, so the usual signatures of functions over bytes are listed
+//! here. Other functions, including those with bytes deeper inside a type, are called by values, with the same result.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

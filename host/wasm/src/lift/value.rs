@@ -1,7 +1,7 @@
 //! Conversion of values between JSON and wasmtime, by the rules of [`schema`](super::schema).
 //!
-//! wasmtime's own types guide both directions, so a wrong cached description of a component does no harm: a value that
-//! does not match is refused with its path.
+//! Both directions use the types of the loaded component, so a wrong cached description does no harm: a value that does
+//! not match is refused with its path.
 
 mod json_size;
 mod lower;
@@ -14,7 +14,7 @@ pub(super) use raise::{UnraisableValue, raise};
 
 use std::fmt::Write as _;
 
-/// JSON that does not match the type.
+/// Error for JSON that does not match the type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {message}", if path.is_empty() { "/" } else { path })]
 pub struct ValueError {

@@ -1,7 +1,8 @@
-//! Programs outside of a call: those started by another program, and those that the host itself runs on an engine.
+//! Programs without a call of their own: nested programs, started by another program, and isolated programs, run by the
+//! host itself.
 //!
-//! They have no access to the host. A program started by another one sees the files of that one; a program of the host
-//! sees none.
+//! These programs have no access to the host. A nested program sees the files of the outer program; an isolated program
+//! sees no files of the workspace.
 
 use std::time::Instant;
 
@@ -16,13 +17,14 @@ use crate::fs::GuardedFs;
 use crate::trap_errors::trap_error;
 
 impl ProgramEngine {
-    /// Runs a program outside of any call, within `limits`: it sees only the files that come with it.
+    /// Runs a program outside of any call, within `limits`. It sees only the files in the request and those of the
+    /// engine.
     pub async fn run_isolated(
         &self,
         program: ProgramRequest,
         limits: Limits,
     ) -> Result<CommandOutput, ToolError> {
-        // Preparing the engine takes longer than the program may.
+        // Preparing the engine may take longer than the time limit, so it does not count.
         self.ready().await?;
         let run = self.run_with_files(GuardedFs::empty(), program, limits);
         match run_with_timeout(Some(limits.wall), run).await {
@@ -31,8 +33,7 @@ impl ProgramEngine {
         }
     }
 
-    /// Runs a program for a program of another engine, with the files of that one and the rest of its fuel. Also
-    /// returns the fuel that it used.
+    /// Runs a nested program with the files of the outer program and at most `fuel`. Also returns the used fuel.
     pub(crate) async fn run_nested(
         &self,
         outer: &program_host::NestedRights,

@@ -1,5 +1,5 @@
-//! Requests of a program to the host, during which it waits: commands, HTTP requests, other tools, Python. Each passes
-//! the policy check of its kind, as a script's requests do.
+//! Synchronous requests of a program to the host: commands, HTTP requests, other tools, Python. The policy checks each
+//! request, as it does for scripts.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,18 +29,18 @@ mod cpython_records;
 /// The interface with the functions `ask` and `take`.
 const INTERFACE: &str = "mimir:code/outside@1.0.0";
 
-/// Position of the status bits in the return value of `perform_request`, above the length of the reply.
+/// Bit position of the status in the return value of `ask`, above the length of the reply.
 const STATUS_SHIFT: u32 = 32;
 
 /// The access of one program to the host.
 #[derive(Default)]
 pub(crate) struct ProgramHost {
     effects: Option<ScriptEffects>,
-    /// The reply that was not fetched yet.
+    /// The last reply, until the program fetches it.
     reply: Vec<u8>,
     /// The value that the program returned as its result.
     returned: Option<Value>,
-    /// The engine that runs Python for it.
+    /// The engine for nested Python programs.
     pub(super) python: Option<Arc<ProgramEngine>>,
     pub(super) nested: Option<NestedRights>,
     pub(super) records: bool,
@@ -48,19 +48,19 @@ pub(crate) struct ProgramHost {
     pub(super) session_input: Option<SessionInput>,
 }
 
-/// The access of a program started by this one.
+/// The access of nested programs.
 pub(crate) struct NestedRights {
     pub(super) rights: Needs,
     pub(super) paths: PathRules,
     pub(super) tmp: (PathBuf, MountQuota),
     pub(super) limits: Limits,
-    /// True if it may import modules of the workspace, as the outer program may.
+    /// True if nested programs may import modules of the workspace, as the outer program may.
     pub(super) imports: bool,
     /// The quota and the undo recorder of the workspace.
     pub(super) tracking: MountTracking,
 }
 
-/// Requests that only programs have.
+/// Requests that scripts do not have.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 enum ProgramOnlyRequest {
@@ -72,13 +72,13 @@ enum ProgramOnlyRequest {
         env: Vec<(String, String)>,
         cwd: String,
     },
-    /// The result of the program.
+    /// Set the result of the program.
     Result { value: Value },
-    /// A line of the log.
+    /// Write a line to the log.
     Log { level: String, message: String },
-    /// Fetch the next code of a session; contains the exit code of the last one, if there was one.
+    /// Fetch the next code of a session; `done` is the exit code of the previous code, if any.
     Next { done: Option<i32> },
-    /// A progress report.
+    /// Report progress.
     Progress {
         done: u64,
         total: Option<u64>,
@@ -115,7 +115,7 @@ impl ProgramHost {
     }
 }
 
-/// Links the functions with which an engine sends requests.
+/// Links the functions through which an engine sends requests.
 pub(super) fn add_to_linker(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
     let mut interface = linker.instance(INTERFACE)?;
     interface.func_wrap_async(
@@ -140,7 +140,8 @@ async fn perform_request(
     request: Vec<u8>,
     millis: i64,
 ) -> u64 {
-    // Taken out, because the store is needed during the request. A cancelled request ends the program, too.
+    // Taken out, because the store is needed during the request. It is not put back if the request is cancelled, but
+    // then the program ends as well.
     let Some(mut host) = store.data_mut().program_host.take() else {
         return 0;
     };
@@ -264,14 +265,14 @@ async fn perform_json_request(
                 ..ProgramRequest::default()
             };
             if !python.is_ready() {
-                // Compiling it is work of the host, not of the program, and has its own limits.
+                // Compiling the engine is work of the host, not of the program, and has its own limits.
                 let deadline = host.effects.as_ref().map(|effects| &effects.deadline);
                 let _paused = deadline.map(Deadline::pause);
                 Box::pin(python.prepare()).await?;
             }
             let fuel = store.get_fuel().unwrap_or_default();
             let (finished, used) = Box::pin(python.run_nested(nested, program, fuel)).await;
-            // The fuel that it used is spent.
+            // The nested program's fuel counts as the outer program's.
             store.set_fuel(fuel.saturating_sub(used)).ok();
             let finished = finished?;
             let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -297,7 +298,7 @@ async fn perform_json_request(
                 }
                 super::report_not_recorded(store.data_mut(), &session_input.sink);
             }
-            // Between calls a session holds neither the previous call nor its observer.
+            // Between calls, a session keeps neither the effects nor the observer of the previous call.
             host.effects = None;
             store.data_mut().set_observer(Arc::new(NoObserver));
             let next = match &mut host.session_input {

@@ -1,4 +1,4 @@
-//! stdout and stderr of a program: stored within limits, and passed line by line to the observer.
+//! stdout and stderr of a program, stored within limits and passed to the observer line by line.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::output_pipes::OutputTarget;
 
-/// Maximum number of lines of one program passed to the observer. The rest is in the output only.
+/// Maximum number of lines of one program passed to the observer. Further lines are in the output only.
 const MAX_LINES: usize = 1_000;
 
 /// Maximum length of such a line in bytes.
 const MAX_LINE: usize = 4_096;
 
-/// Fraction of the result size limit for each stream: there are two, and both are included once more, combined.
+/// Divisor of the result size limit for each stream: a result contains two streams, and both once more, combined.
 const STREAM_SHARE: u64 = 4;
 
 /// Both streams of one program. Clones share them.
@@ -43,12 +43,12 @@ pub(crate) struct StreamHalf {
 }
 
 impl ProgramOutput {
-    /// Stores the output, and passes it on line by line.
+    /// Creates a sink that stores the output and passes it on line by line.
     pub(crate) fn new(observer: Arc<dyn CallObserver>, limits: &Limits) -> Self {
         Self::new_with(Some(observer), limits)
     }
 
-    /// Stores the output only.
+    /// Creates a sink that only stores the output.
     pub(crate) fn without_observer(limits: &Limits) -> Self {
         Self::new_with(None, limits)
     }
@@ -174,7 +174,7 @@ impl OutputTarget for StreamHalf {
     }
 }
 
-/// The beginning and the end of a stream: they show what was done, and how it ended.
+/// Buffer for the beginning and the end of a stream; the middle is dropped.
 struct StreamBuffer {
     head: Vec<u8>,
     tail: VecDeque<u8>,

@@ -1,9 +1,9 @@
-//! Sessions: a Python program that continues between calls, so that a call finds the state of the previous one. It
-//! waits in the middle of its run for the next code.
+//! Code sessions: a Python program that stays alive between calls, so that a call finds the state of the previous call.
+//! The program waits for the next code in the middle of its run.
 //!
 //! Each call still has its own permissions and limits: fuel, time and access to the host are those of the call whose
-//! code runs, and a session whose files differ from those that a call may see is ended. Their number is limited, and
-//! an idle session ends by itself.
+//! code runs. A session is ended if its files differ from those granted to the call. The number of sessions is limited,
+//! and an idle session ends by itself.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -45,10 +45,10 @@ pub struct CodeSession {
     pub open: Vec<String>,
 }
 
-/// Maximum number of sessions of one engine: each holds as much memory as a call may have.
+/// Maximum number of sessions of one engine. Each session takes as much memory as a call may have.
 const MAX_SESSIONS: usize = 4;
 
-/// Time that a session waits for the next call.
+/// Time that a session waits for the next call before it ends.
 const MAX_IDLE_TIME: Duration = Duration::from_secs(600);
 
 /// The program that the engine runs for a session.
@@ -58,7 +58,7 @@ const SESSION_CODE: &str = "import mimir\nmimir.serve()\n";
 #[derive(Default)]
 pub(super) struct ProgramSessions(Arc<Mutex<VecDeque<ProgramSession>>>);
 
-/// A session that waits or runs.
+/// A waiting or running session.
 struct ProgramSession {
     key: SessionKey,
     rights: Needs,
@@ -83,7 +83,7 @@ impl ProgramSession {
     }
 }
 
-/// The owner of a session, and its name for the owner.
+/// Owner and name of a session.
 type SessionKey = (String, String);
 
 /// The parts of a session needed to run code in it.
@@ -94,7 +94,7 @@ type SessionHandle = (
     MountTracking,
 );
 
-/// The result of the program of a session, once it has ended.
+/// The result of a session's program, once the program has ended.
 type ExitSlot = Arc<Mutex<Option<Result<i32, ToolError>>>>;
 
 /// Code to run in a session.
@@ -106,7 +106,7 @@ struct SessionJob {
     reply: oneshot::Sender<JobOutcome>,
 }
 
-/// The outcome of such code.
+/// The outcome of a job.
 struct JobOutcome {
     finished: CommandOutput,
     fuel: u64,
@@ -120,7 +120,7 @@ pub(super) struct SessionInput {
     running: Option<RunningJob>,
 }
 
-/// The running code.
+/// The running job.
 struct RunningJob {
     reply: oneshot::Sender<JobOutcome>,
     start: Instant,
@@ -128,8 +128,8 @@ struct RunningJob {
 }
 
 impl SessionInput {
-    /// Reports the outcome of the last code and waits for the next one. `left` is the remaining fuel, `memory` the
-    /// peak memory use. Returns the code, with its limits and observer, or `None` if the session is over.
+    /// Reports the outcome of the last code and waits for the next code. `left` is the remaining fuel, `memory` the
+    /// peak memory in bytes. Returns the code with its effects, observer and fuel, or `None` if the session has ended.
     pub(super) async fn next_job(
         &mut self,
         exit_code: Option<i32>,
@@ -188,7 +188,7 @@ impl ProgramSessions {
     }
 }
 
-/// Ends a session whose code was interrupted.
+/// Guard that ends the session on drop, unless the code ran to its end.
 struct SessionGuard<'a> {
     sessions: &'a ProgramSessions,
     key: SessionKey,
@@ -209,7 +209,7 @@ impl Drop for SessionGuard<'_> {
 }
 
 impl ProgramEngine {
-    /// Runs code in the session of this name, which is started if it does not exist.
+    /// Runs code in the session with this name, and starts the session if it does not exist.
     pub async fn run_in_session(
         self: &Arc<Self>,
         call: &Approved,
@@ -237,7 +237,7 @@ impl ProgramEngine {
         if let Some(quota) = &tracking.quota {
             quota.restart(call.limits().new_file_bytes, call.limits().new_files);
         }
-        // Between calls nothing is recorded, so no changes are allowed.
+        // Recording begins here. Between calls, the recorder refuses all changes.
         let scope = tracking.undo.as_ref();
         let scope =
             scope.map(|undo| undo.begin(backend::undo_target(&self.host, call, program.undo)));
@@ -257,7 +257,7 @@ impl ProgramEngine {
             reply,
         };
         let work = std::pin::pin!(run_with_timeout(timeout, async {
-            // If it is not received, no reply will come.
+            // If the job is not received, the reply channel is closed.
             jobs.send(job).await.ok();
             receiver.await
         }));
@@ -277,7 +277,7 @@ impl ProgramEngine {
                     Some(Ok(code)) => Ok(sink.finish(code, start.elapsed())),
                     Some(Err(error)) => Err(with_output(error, &sink)),
                     None => Err(session_ended(
-                        "it was ended to start another one, or was idle for too long",
+                        "another session replaced it, or it was idle for too long",
                     )),
                 }
             }
@@ -334,7 +334,7 @@ impl ProgramEngine {
                     sessions.push_back(session);
                     return Ok((handle, false));
                 }
-                // It could still access files that this call may not.
+                // The session has access to files that this call may not have.
                 session.task.abort();
             }
         }
@@ -407,11 +407,11 @@ impl ProgramEngine {
 }
 
 fn session_ended(why: &str) -> ToolError {
-    let message = format!("the session is over: {why}; call again to start a new one");
+    let message = format!("the session has ended: {why}; call again to start a new session");
     ToolError::new(ToolErrorCode::Unavailable, message)
 }
 
-/// Returns the code in the form that the session's program expects.
+/// Returns the JSON document for the session's program.
 fn job_document(program: &ProgramRequest) -> Value {
     json!({
         "code": program.code,

@@ -1,5 +1,5 @@
-//! The temporary folder of one program, its `/tmp`: limited in size, and removed when the program ends. Folders of a
-//! killed process are removed when another process prepares an engine.
+//! The temporary folder of one program, which the program sees as `/tmp`. It is limited in size and removed when the
+//! program ends. Folders left by a killed process are removed when another process prepares an engine.
 //!
 //! Out of scope: the workspace.
 
@@ -14,11 +14,11 @@ use super::ProgramOutput;
 use crate::fs::MountQuota;
 use crate::output_pipes::OutputTarget as _;
 
-/// Limit in bytes. The folder may be in memory, and a call may have 256 MB of that; larger files belong in the
-/// workspace, where they stay.
+/// Size limit in bytes. The folder may be in memory, of which a call may use 256 MB; larger files belong in the
+/// workspace.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// Limit for files, folders and links: about as many as in an unpacked archive of sources.
+/// Maximum number of files, folders and links: about as many as in an unpacked source archive.
 const MAX_ENTRIES: u64 = 10_000;
 
 /// Prefix of the folder name.
@@ -73,14 +73,14 @@ impl TemporaryFolder {
 
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
-        // Usually it is empty. If it cannot be removed, the system will clean it up.
+        // Usually the folder is empty. If it cannot be removed, the system cleans it up later.
         if std::fs::remove_dir(&self.path).is_err() {
             std::fs::remove_dir_all(&self.path).ok();
         }
     }
 }
 
-/// Reports on stderr that writing has failed, and why.
+/// Writes a message to stderr that the folder is full.
 pub(super) fn report_full(sink: &ProgramOutput) {
     let message = format!(
         "mimir: /tmp is limited to {} MiB and {MAX_ENTRIES} files; write the rest to the workspace\n",
@@ -101,7 +101,7 @@ fn lock(path: &Path) -> std::io::Result<std::fs::File> {
 #[cfg(unix)]
 const MIN_AGE: std::time::Duration = std::time::Duration::from_secs(60);
 
-/// Removes folders that are no longer in use, as their lock shows. The process ID in the name is not reliable: it may
+/// Removes folders that are not locked and thus no longer in use. The process ID in the name is not reliable: it may
 /// have been reused, or belong to another container.
 #[cfg(unix)]
 pub(super) fn remove_stale_folders() {
@@ -120,14 +120,14 @@ pub(super) fn remove_stale_folders() {
         let age = meta.modified().ok().and_then(|time| time.elapsed().ok());
         let may_be_stale =
             meta.is_dir() && meta.uid() == own && age.is_some_and(|age| age > MIN_AGE);
-        // While it is locked here, no other process removes it.
+        // The lock also keeps other processes from removing the folder at the same time.
         if may_be_stale && let Ok(_lock) = lock(&path) {
             std::fs::remove_dir_all(&path).ok();
         }
     }
 }
 
-/// Use cannot be detected on this platform; the system cleans up.
+/// Does nothing: this platform cannot detect unused folders, and the system cleans up.
 #[cfg(not(unix))]
 pub(super) fn remove_stale_folders() {}
 

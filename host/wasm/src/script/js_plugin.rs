@@ -1,7 +1,7 @@
-//! Plugins in JavaScript: components of the contract, built here from the runtime and compiled code.
+//! Plugins in JavaScript: components that implement the contract, built here from the runtime and compiled code.
 //!
-//! The code runs once, when the plugin is built, and the resulting state is saved: each call starts there. The code
-//! has no access to anything then, no file, no network and no real clock.
+//! The code runs once, when the plugin is built, and each call starts in the resulting state. During the build, the
+//! code has no access to anything: no file, no network and no real clock.
 //!
 //! Out of scope: the languages, and the tools of the plugin.
 
@@ -23,13 +23,13 @@ const NAME: &str = "the runtime of plugins in TypeScript";
 pub struct JsPluginParts {
     /// The runtime, as a library.
     pub runtime: PackedComponent,
-    /// Substitutes for imports of the runtime that no world has, by module name.
+    /// Adapters for imports of the runtime that a plugin's world does not have, by module name.
     pub adapters: &'static [(&'static str, &'static [u8])],
     /// The contract, in WIT.
     pub contract: &'static str,
-    /// Code that precedes all of the following.
+    /// Code before all other parts.
     pub prelude: &'static str,
-    /// Code for the file requests of a tool, included if it has any.
+    /// Code for reading files. This part and the following ones are included if the plugin's tools need them.
     pub files: &'static str,
     /// Code for requests that change files.
     pub changes: &'static str,
@@ -45,7 +45,7 @@ pub struct JsPluginParts {
     pub storage: &'static str,
     /// Code for environment variables.
     pub environment: &'static str,
-    /// The exports.
+    /// Code for the exports.
     pub toolset: &'static str,
 }
 
@@ -66,12 +66,12 @@ pub struct PluginImports {
     pub storage: bool,
     /// Environment variables: settings, and the placeholders of secrets.
     pub environment: bool,
-    /// True if it exports the assessment of its own calls.
+    /// True if the plugin assesses its own calls.
     pub assesses: bool,
 }
 
 impl JsPluginParts {
-    /// Returns the module that the runtime is started with.
+    /// Returns the module with which the runtime is started.
     fn module(self, imports: PluginImports, code: &str, about: &str) -> String {
         let parts = [
             (true, self.prelude),
@@ -97,7 +97,8 @@ impl JsPluginParts {
     }
 }
 
-/// Builds a plugin. `code` is a function that returns the exports of the module, `about` the JSON passed to them.
+/// Builds a plugin and returns the component. `code` is a function that returns the exports of the module, `about` the
+/// JSON passed to `begin` together with these exports.
 pub async fn build_plugin(
     host: &Arc<WasmHost>,
     parts: JsPluginParts,

@@ -1,4 +1,4 @@
-//! Scripts outside of any call: running code to inspect it, before it becomes a tool.
+//! Scripts outside of any call, for inspecting code before it becomes a tool.
 
 use mimir_core::{Limits, ToolError, ToolErrorCode};
 use serde_json::json;
@@ -10,7 +10,8 @@ use crate::store_state::StoreOptions;
 use crate::{call, trap_errors};
 
 impl ScriptEngine {
-    /// Runs a script outside of any call, within `limits`: it has access to nothing, and cannot wait.
+    /// Runs a script outside of any call, within `limits`, and returns its result. The script has access to nothing; a
+    /// script that waits for a request fails.
     pub async fn run_isolated(&self, script: &str, limits: Limits) -> Result<String, ToolError> {
         let ready = self.ready().await?;
         let mut store = ready.store(StoreOptions::isolated(GuardedFs::empty(), limits))?;

@@ -1,5 +1,5 @@
-//! Links the JavaScript runtime to the world of a plugin: the contract, and only those of its imports and of WASI's
-//! that the tools of the plugin need. So the imports of a plugin show its capabilities, like those of any other.
+//! Links the JavaScript runtime to the world of a plugin. The world has only those imports of the contract and of WASI
+//! that the plugin's tools need, so the imports show the plugin's capabilities, as for any other plugin.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -83,8 +83,8 @@ const WASI_VERSION: &str = "0.2.9";
 /// The version of the contract.
 const CONTRACT_VERSION: &str = "1.0.0";
 
-/// The stack of the runtime in its memory, as in the engine for scripts: the runtime reports an error 256 KiB before
-/// its end, which a tool can catch.
+/// Size in bytes of the runtime's stack in its memory, as in the script engine. 256 KiB before the end, the runtime
+/// throws an error that a tool can catch.
 const STACK: u32 = 4 << 20;
 
 /// Returns the linked component, not yet initialized.
@@ -125,8 +125,8 @@ fn link_error(error: impl fmt::Display) -> wasmtime::Error {
     wasmtime::Error::msg(format!("{error:#}"))
 }
 
-/// Returns the module that connects the runtime and the world. A WASI function that is never called is left out, and
-/// so not imported.
+/// Returns the module that connects the runtime and the world. WASI functions that are never called are left out, so
+/// that they are not imported.
 fn glue_module(resolve: &Resolve, world: WorldId, imports: PluginImports) -> Vec<u8> {
     let called = called_functions(imports);
     let mut resolve = resolve.clone();

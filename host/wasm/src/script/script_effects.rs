@@ -1,5 +1,5 @@
-//! Asynchronous requests of scripts: commands, HTTP requests, other tools, waiting. They run concurrently, and each
-//! passes the effect gate of its kind.
+//! Asynchronous requests of scripts: commands, HTTP requests, other tools, delays. They run concurrently, and the
+//! effect gate of the call checks each of them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::backend;
 use crate::host::WasmHost;
 use crate::http::{GuestNetwork, HttpClients};
 
-/// The result of a request: JSON, and bytes if bytes were requested.
+/// The result of a request: JSON, and bytes, which are empty unless bytes were requested.
 pub(crate) type EffectResult = Result<(Value, Vec<u8>), ToolError>;
 
 /// The effects that one call may have: commands, requests, other tools, the model and storage.
@@ -31,13 +31,13 @@ pub(crate) struct ScriptEffects {
     pub nested: Option<NestedCaller>,
     pub network: Option<Arc<GuestNetwork>>,
     pub model: Option<EffectGate>,
-    /// Its storage between calls.
+    /// The tool's storage between calls.
     pub storage: Option<PluginStorage>,
-    /// The deadline of its call.
+    /// The deadline of the call.
     pub deadline: Deadline,
 }
 
-/// Encodes a result for an engine: true for a failure, JSON, bytes.
+/// Encodes a result for an engine: a flag that is true for a failure, JSON, and bytes.
 pub(super) fn encode_result(result: EffectResult) -> (bool, String, Vec<u8>) {
     match result {
         Ok((value, bytes)) => (false, value.to_string(), bytes),
@@ -51,7 +51,7 @@ pub(super) fn encode_result(result: EffectResult) -> (bool, String, Vec<u8>) {
     }
 }
 
-/// Returns the error for missing access.
+/// Returns the error for access that was not granted.
 pub(super) fn not_granted(what: &str) -> ToolError {
     let message = format!("the tool was not granted {what}");
     ToolError::new(ToolErrorCode::PermissionDenied, message)
@@ -186,7 +186,7 @@ async fn perform_storage(
     })
 }
 
-/// Returns a directory relative to the workspace root, which a script writes as `.`, `./src` or `/src`.
+/// Converts a directory as written by a script (`.`, `./src`, `/src`) to a path relative to the workspace root.
 fn directory(path: &str) -> Option<String> {
     let mut rest = path;
     while let Some(shorter) = rest.strip_prefix("./").or_else(|| rest.strip_prefix('/')) {
@@ -195,7 +195,7 @@ fn directory(path: &str) -> Option<String> {
     (!rest.is_empty() && rest != ".").then(|| rest.to_owned())
 }
 
-/// Converts a time of a script; an invalid one counts as zero.
+/// Converts a time from a script, in milliseconds. An invalid time counts as zero.
 pub(super) fn millis(time: f64) -> Duration {
     Duration::try_from_secs_f64(time / 1000.0).unwrap_or(Duration::ZERO)
 }

@@ -1,5 +1,4 @@
-//! File requests of scripts, served by the same file system that components see: the same mounts, protected paths and
-//! limits.
+//! File requests of scripts. They use the same file system as components, with its mounts, protected paths and limits.
 
 use mimir_core::{Limits, ToolError, ToolErrorCode, text};
 use serde::Deserialize;
@@ -18,21 +17,21 @@ use super::sync_requests::{ErrnoError, SyncRequest, SyncResult};
 use crate::fs::{FsCtxView, FsView};
 use crate::store_state::StoreState;
 
-/// Bytes read at once.
+/// Number of bytes read at once.
 const CHUNK_BYTES: u64 = 1 << 20;
 
-/// Maximum depth of a folder tree that can be removed. Real projects are far below it.
+/// Maximum depth of a folder tree that can be removed: far more than real projects have.
 const MAX_DEPTH: usize = 256;
 
 /// The mode of writing a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum WriteMode {
-    /// Replaces its content.
+    /// Replaces the content.
     Replace,
-    /// Appends to its content.
+    /// Appends to the content.
     Append,
-    /// Only if it does not exist.
+    /// Creates the file; fails if it exists.
     Create,
 }
 
@@ -114,7 +113,7 @@ pub(super) async fn perform_request(
         ScriptFileError::Reported(error) => error,
         ScriptFileError::Code(path, code) => {
             let mut error = file_error(&path, code);
-            // The file system stores the reason of a refusal, and returns only a code to a guest.
+            // The file system returns only a code, and stores the reason of a refusal.
             if code == ErrorCode::NotPermitted
                 && let Some(refusal) = state.fs.refusals().last()
             {

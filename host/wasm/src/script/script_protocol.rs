@@ -1,4 +1,5 @@
-//! The return value of an engine when a script has nothing left to compute. A script can forge it.
+//! Protocol of script engines: the value that an engine returns when a script cannot continue without results. A script
+//! can forge this value.
 
 use serde::Deserialize;
 
@@ -18,7 +19,7 @@ pub(super) enum ScriptTurn {
 #[serde(rename_all = "camelCase")]
 pub(super) enum ScriptResult {
     Text(String),
-    /// The result exceeds its limit.
+    /// The result exceeds the size limit.
     TooLarge {},
     Error(ScriptError),
 }
@@ -31,7 +32,7 @@ pub(super) struct ScriptError {
     pub stack: Option<String>,
     /// The thrown value, if it is not an `Error`.
     pub thrown: Option<String>,
-    /// The number of the request that failed with it.
+    /// The number of the request whose failure the script has thrown.
     #[serde(rename = "wish")]
     pub request: Option<u32>,
 }
@@ -53,7 +54,7 @@ pub(super) enum ScriptRequestKind {
     Sleep {
         millis: f64,
     },
-    /// Cancels the request with the same number: its result is not needed any more.
+    /// Cancels the request with this number, whose result is not needed any more.
     Wake,
 }
 
@@ -89,7 +90,7 @@ pub(super) enum FileRequest {
     },
 }
 
-/// Bytes, in one of the two forms that fit into JSON.
+/// Bytes in JSON, as text or as base64.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ByteData {

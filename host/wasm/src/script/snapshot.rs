@@ -1,8 +1,8 @@
-//! Creates the state of an engine in which every call starts: its runtime initialized, its prelude run. This is done
-//! once per machine and version; a call only copies pages.
+//! Snapshots of script engines: the state in which every call starts, after the runtime is initialized and the prelude
+//! has run. A snapshot is made once per machine and version; a call only copies pages.
 //!
-//! It is done here rather than in a build script, because it needs an engine that runs wasm: a second wasmtime in
-//! every build costs minutes, two compilations of the engine here cost seconds, once.
+//! Snapshots are made at run time rather than in a build script, because they need wasmtime: a second wasmtime would
+//! cost every build minutes, while compiling the engine twice costs seconds, once.
 
 use std::sync::Arc;
 
@@ -21,13 +21,13 @@ use crate::fs::GuardedFs;
 use crate::host::WasmHost;
 use crate::store_state::{StoreOptions, StoreState};
 
-/// Code that the runtime requires before any script: the object for types of streams, which are not used.
+/// Code that the runtime requires before any script: the object for stream types, which are not used.
 const RUNTIME_SHIM: &str = "globalThis.wit = {};";
 
-/// Part of the cache key of the state: increase it when its creation changes.
+/// Version of the snapshot and part of its cache key: increase it when the creation of snapshots changes.
 const FORMAT_VERSION: u32 = 1;
 
-/// Fuel for creating the state.
+/// Fuel for making a snapshot.
 const FUEL: u64 = 20_000_000_000;
 const MAX_SNAPSHOT_BYTES: usize = 256 << 20;
 
@@ -36,7 +36,7 @@ pub(super) struct WarmEngine {
     pre: InstancePre<StoreState>,
 }
 
-/// One instance, for one call.
+/// An instance of an engine for one call.
 pub(super) struct ScriptInstance {
     instance: Instance,
     resume: Option<ResumeFunction>,
@@ -44,7 +44,7 @@ pub(super) struct ScriptInstance {
 
 type ResumeFunction = TypedFunc<(u32, bool, String, Vec<u8>), (String,)>;
 
-/// Returns the engine, from the cache or created now.
+/// Returns the engine with its snapshot: from the cache, or else made now.
 pub(super) async fn load_or_snapshot(
     host: &Arc<WasmHost>,
     parts: &EngineParts,
@@ -161,7 +161,7 @@ pub(super) async fn snapshot(
 struct SnapshotState<'a> {
     store: &'a mut Store<StoreState>,
     instance: Instance,
-    /// The first error; the trait cannot return one.
+    /// The first error, because the trait's methods cannot return errors.
     fault: Option<wasmtime::Error>,
 }
 

@@ -5,13 +5,14 @@ use serde_json::Value;
 
 use super::STACK;
 
-/// The engine's names for evaluated code, which precede its positions.
+/// The engine's names for evaluated code, which precede positions in stack traces.
 const EVALUATED: [&str; 2] = ["<input>:", "<eval>:"];
 
-/// Maximum number of frames in a stack trace. The innermost ones show the fault.
+/// Maximum number of frames in a stack trace: the innermost ones.
 const MAX_FRAMES: usize = 20;
 
-/// Lines before the first file: code evaluated as text has its own lines from 1 on, and is distinguished by that.
+/// Number of unused lines before the first file, which distinguishes files from code that is evaluated as text, whose
+/// lines begin at 1.
 const LINES_BEFORE_FILES: u32 = 1_000;
 
 /// Code that a program has loaded.
@@ -19,12 +20,12 @@ const LINES_BEFORE_FILES: u32 = 1_000;
 pub struct LoadedCode {
     /// The name of the file in stack traces.
     pub path: String,
-    /// Number of lines before its first one, as counted by the engine.
+    /// Number of lines before the first line, as counted by the engine.
     pub base: u32,
-    /// Its number of lines, as compiled.
+    /// Number of lines of the compiled code.
     pub lines: u32,
-    /// Map of positions in the evaluated code to positions in the file: line and column there, line and column here,
-    /// all from 1, in the order of the former.
+    /// Source map: line and column in the compiled code, line and column in the file, all from 1, sorted by the
+    /// position in the compiled code.
     pub map: Vec<[u32; 4]>,
 }
 
@@ -34,7 +35,7 @@ impl LoadedCode {
         Self::loaded_after(&[], path.to_owned(), code, map)
     }
 
-    /// Returns a file loaded after these: its lines begin where no other code has any.
+    /// Returns a file loaded after `files`, with line numbers after those of all other files.
     pub(crate) fn loaded_after(
         files: &[Self],
         path: String,

@@ -1,5 +1,5 @@
-//! Synchronous requests of the JavaScript engine: the import `host` of its world, during which the script waits. Files
-//! are accessed through the same file system as in asynchronous requests; the rest only computes.
+//! Synchronous requests of the JavaScript engine through the import `host`. File requests use the same file system as
+//! asynchronous requests; all other requests only compute.
 //!
 //! Out of scope: permissions of a script.
 
@@ -18,13 +18,13 @@ use super::script_files::{self, WriteMode};
 use super::stack_trace::LoadedCode;
 use crate::store_state::StoreState;
 
-/// The import with this function.
+/// Name of the imported interface.
 const INTERFACE: &str = "mimir:script/host@1.0.0";
 
 /// Maximum number of random bytes per request; Node has the same limit for `getRandomValues`.
 const MAX_RANDOM_BYTES: usize = 65_536;
 
-/// Maximum number of files that one program may load. Each has its own lines in the stacks of the engine.
+/// Maximum number of files that one program may load. Each takes a range of line numbers in stack traces.
 const MAX_LOADED_FILES: usize = 1_000;
 
 /// The origin of code that a program loads while it runs.
@@ -37,10 +37,10 @@ pub enum LateCode {
     Eval,
 }
 
-/// Compiled code, and a map of positions in it to positions in the file: line and column each, all from 1.
+/// Compiled code and its source map: line and column in the compiled code, line and column in the file, all from 1.
 pub type CompiledScript = (String, Vec<[u32; 4]>);
 
-/// Compiles such code. The error is a sentence with the position in front.
+/// Compiles code that a program loads while it runs. The error is a sentence that begins with the position.
 pub type ScriptCompiler = fn(code: &str, late: LateCode) -> Result<CompiledScript, String>;
 
 /// A request that is performed synchronously.
@@ -103,7 +103,7 @@ pub(super) enum ZlibFormat {
     InflateRaw,
 }
 
-/// The reason of a failure: an errno code, and a message.
+/// A failure with an errno code and a message.
 #[derive(Debug)]
 pub(super) struct ErrnoError {
     pub(super) code: &'static str,
@@ -121,7 +121,7 @@ impl ErrnoError {
 
 pub(super) type SyncResult = Result<(Value, Vec<u8>), ErrnoError>;
 
-/// Adds the import.
+/// Links the interface.
 pub(super) fn add_to_linker(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
     let mut interface = linker.instance(INTERFACE)?;
     type CompileReply = (Result<(String, Vec<u8>), String>,);
@@ -173,7 +173,7 @@ async fn perform(guest: &mut StoreState, request: SyncRequest, bytes: Vec<u8>) -
     }
 }
 
-/// Hashes a chunk: a hash of several chunks begins with the first and ends with the last.
+/// Hashes a chunk of data and returns the hash after the last chunk. `first` begins a new hash.
 fn hash(
     guest: &mut StoreState,
     name: &str,
@@ -227,20 +227,20 @@ fn zlib(format: ZlibFormat, bytes: &[u8], max_bytes: usize) -> Result<Vec<u8>, E
     }
 }
 
-/// Reads the output of a decoder, up to the limit for data handed over.
+/// Decompresses data. Fails if the output exceeds `max_bytes`.
 fn decompress(decoder: impl std::io::Read, max_bytes: usize) -> Result<Vec<u8>, ErrnoError> {
     let mut bytes = Vec::new();
     let read = decoder.take(max_bytes as u64 + 1).read_to_end(&mut bytes);
     read.map_err(|error| ErrnoError::new("Z_DATA_ERROR", error.to_string()))?;
     if bytes.len() > max_bytes {
         let max_bytes = mimir_core::text::bytes(max_bytes as u64);
-        let why = format!("it decompresses to more than {max_bytes} (limits.outputBytes)");
+        let why = format!("the data decompresses to more than {max_bytes} (limits.outputBytes)");
         return Err(ErrnoError::new("ERR_BUFFER_TOO_LARGE", why));
     }
     Ok(bytes)
 }
 
-/// Compiles code loaded at run time. Its lines begin where no other code of the program has any.
+/// Compiles code loaded at run time, and assigns it line numbers after those of all other code.
 async fn compile(
     guest: &mut StoreState,
     path: String,

@@ -1,5 +1,5 @@
-//! Timers of one script. A script may set timers without any grant, so each costs the host only a few words, and their
-//! number is limited.
+//! Timers of one script. A script may set timers without any grant, so a timer takes little memory, and the number of
+//! timers is limited.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -7,13 +7,13 @@ use std::time::Duration;
 use mimir_core::{ToolError, ToolErrorCode};
 use tokio::time::Instant;
 
-/// Maximum number of timers of one script: no program needs that many, and each wakes the engine.
+/// Maximum number of timers of one script: more than programs need. Each timer wakes the engine.
 const MAX_TIMERS: usize = 10_000;
 
-/// A longer wait than any call may last is a wait for ever.
+/// Maximum delay, longer than any call may last. A longer delay is shortened to this.
 const MAX_DELAY: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Timers in the order in which they are due; those of the same moment in the order in which they were set.
+/// Timers in the order in which they are due; timers due at the same moment in the order in which they were set.
 #[derive(Default)]
 pub(super) struct TimerQueue {
     due: BTreeSet<(Instant, u32)>,
@@ -44,7 +44,7 @@ impl TimerQueue {
         }
     }
 
-    /// Waits for the next timer. Dropping this future loses no timer.
+    /// Waits for the next timer. Dropping the future loses no timer.
     pub(super) async fn next(&mut self) -> Option<u32> {
         let (when, id) = self.due.first().copied()?;
         tokio::time::sleep_until(when).await;

@@ -1,6 +1,6 @@
-//! The machine that executes compiled bc programs.
+//! The virtual machine that executes compiled bc programs.
 //!
-//! Calls of functions take no stack of the machine that runs it, so their depth is bounded by a number only.
+//! Function calls take no native stack, so only a fixed limit bounds their depth.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -46,13 +46,13 @@ pub enum LineOutcome {
     Halted,
 }
 
-/// A value that a call replaced.
+/// The previous value of a name that a call has replaced.
 enum SavedLocal {
     Variable(usize, DecimalNumber),
     Array(usize, NumberArray),
 }
 
-/// A call that has not returned.
+/// A running function call.
 struct CallFrame {
     /// Code of the caller, and the position after the call.
     code: Rc<[BcInstruction]>,
@@ -275,7 +275,7 @@ impl BcMachine {
         self.stack.push(DecimalNumber::from(i64::from(truth)));
     }
 
-    /// Takes the index of an element. Other places have none.
+    /// Pops the index of an array element. Other locations have no index.
     fn pop_index(
         &mut self,
         location: NumberLocation,
@@ -472,7 +472,7 @@ impl BcMachine {
         Ok((saved.collect(), height))
     }
 
-    /// Sets a local name, and returns what it was before.
+    /// Sets a local name and returns its previous value.
     fn swap_local(&mut self, local: SavedLocal) -> SavedLocal {
         match local {
             SavedLocal::Variable(name, number) => {

@@ -6,7 +6,7 @@ const KEYWORDS: [&str; 20] = [
     "obase", "print", "quit", "read", "return", "scale", "sqrt", "void", "while",
 ];
 
-/// Operators and punctuation; a longer one comes before its beginning.
+/// Operators and punctuation. An operator comes before those that are a prefix of it.
 const SYMBOLS: [&str; 32] = [
     "++", "--", "+=", "-=", "*=", "/=", "%=", "^=", "==", "!=", "<=", ">=", "&&", "||", "+", "-",
     "*", "/", "%", "^", "=", "<", ">", "!", "(", ")", "[", "]", "{", "}", ",", ";",
@@ -63,7 +63,7 @@ impl<'a> BcLexer<'a> {
         self.take_bytes(end.unwrap_or(self.rest.len()))
     }
 
-    /// Reads the next token. Characters that no token begins with are reported and skipped.
+    /// Reads the next token. Characters that cannot begin a token are reported and skipped.
     pub fn read_token(&mut self) -> BcToken {
         loop {
             let Some(first) = self.rest.chars().next() else {
@@ -137,7 +137,7 @@ impl<'a> BcLexer<'a> {
         }
     }
 
-    /// Reads a number, which may go on after a backslash at the end of a line. A point alone is `last`.
+    /// Reads a number, which may continue after a backslash at the end of a line. A point alone means `last`.
     fn read_number(&mut self) -> BcToken {
         let mut text = String::new();
         loop {

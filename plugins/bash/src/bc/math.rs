@@ -1,15 +1,16 @@
 //! The math library of `bc -l`: sine, cosine, arctangent, logarithm, exponential and Bessel functions.
 //!
-//! They are computed with binary fixed-point numbers of more digits than are asked for, and cut to the scale.
+//! The functions are computed with binary fixed-point numbers of more digits than requested, and truncated to the
+//! scale.
 
 use num_bigint::{BigInt, Sign};
 
 use super::number::{DecimalNumber, MAX_DIGITS, NumberError, power_of_ten};
 
-/// Bits beyond those of the result, for the errors of the steps.
+/// Number of extra bits, for the rounding errors of the steps.
 const GUARD_BITS: u64 = 64;
 
-/// Largest argument of `j()`, whose work grows with it.
+/// Largest argument of `j()`, whose cost grows with the argument.
 const MAX_BESSEL: i64 = 10_000;
 
 /// A function of the math library.

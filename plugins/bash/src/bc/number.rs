@@ -92,8 +92,8 @@ impl DecimalNumber {
         Self { value, scale }
     }
 
-    /// Reads a literal: digits `0` to `9` and `A` to `Z` with at most one point. A digit that the base does not have
-    /// counts as its largest one, unless it is alone.
+    /// Parses a literal: digits `0` to `9` and `A` to `Z` with at most one point. A digit that the base does not have
+    /// counts as the largest digit of the base, unless the literal is a single digit.
     pub fn from_literal(text: &str, base: u32) -> Result<Self, NumberError> {
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
         if whole.len() > MAX_DIGITS || fraction.len() > MAX_DIGITS {
@@ -235,7 +235,7 @@ impl DecimalNumber {
         Self::from_parts(value, scale).check_size()
     }
 
-    /// Returns what the division to a scale leaves.
+    /// Returns the remainder of the division to a scale.
     pub fn remainder(&self, other: &Self, scale: usize) -> Result<Self, NumberError> {
         if other.is_zero() {
             return Err(NumberError::ModuloByZero);

@@ -24,15 +24,15 @@ const EXPRESSION: &str = "expression";
 /// Options and operands.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BcOptions {
-    /// The functions of the math library are defined.
+    /// True if the functions of the math library are defined.
     pub math_library: bool,
-    /// Expressions that are arguments.
+    /// Expressions given as arguments.
     pub sources: Vec<BcSource>,
     /// Paths of the files to execute.
     pub files: Vec<String>,
-    /// Stdin is not executed, since expressions are.
+    /// True if stdin is not executed, because expressions were given.
     pub ignores_stdin: bool,
-    /// Text to print in place of a run.
+    /// Text to print instead of executing anything.
     pub information: Option<&'static str>,
 }
 

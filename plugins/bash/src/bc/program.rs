@@ -4,7 +4,8 @@ use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-/// Numbers of names. Variables, arrays and functions with equal names are different things with one number.
+/// Table of names and their numbers. A variable, an array and a function with the same name are different objects that
+/// share a number.
 #[derive(Debug, Default)]
 pub struct NameTable {
     numbers: HashMap<String, usize>,
@@ -132,19 +133,19 @@ pub enum LanguageFunction {
     SquareRoot,
 }
 
-/// An instruction. What it takes and leaves is on the stack.
+/// An instruction, which pops its operands from the stack and pushes its result.
 #[derive(Debug, Clone)]
 pub enum BcInstruction {
-    /// Leaves a literal, read in the current input base.
+    /// Pushes a literal, parsed in the current input base.
     Literal(Rc<str>),
-    /// Leaves 0 or 1.
+    /// Pushes 0 or 1.
     Truth(bool),
     Duplicate,
     Discard,
     Load(NumberLocation),
-    /// Takes a number, stores and leaves it.
+    /// Stores the number on top of the stack, which stays there.
     Store(NumberLocation),
-    /// Adds to a number in place, and leaves the number before or after.
+    /// Adds to a number in place, and pushes the number before or after the addition.
     Step {
         location: NumberLocation,
         amount: i64,

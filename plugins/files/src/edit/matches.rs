@@ -1,4 +1,4 @@
-//! Finding the text that an edit replaces, replacing it, and hints about near matches.
+//! Search and replacement for edits, and hints about near matches.
 
 use std::ops::Range;
 
@@ -8,13 +8,14 @@ use regex::{Captures, Regex, RegexBuilder};
 use crate::diff::{self, Span};
 use crate::formatting;
 
-/// Largest result, in bytes: the old text and both with their original line ends are in memory at the same time.
+/// Maximum size of a result in bytes. Old and new text, each also with the original line ends, are in memory at the
+/// same time.
 const MAX_RESULT: usize = 32 << 20;
 
-/// Upper bound for the expanded text of one match. It overestimates where groups are small.
+/// Maximum estimated size in bytes of a text after expanding a match. The estimate is too high if groups are short.
 const MAX_EXPANDED: usize = 3 * MAX_RESULT;
 
-/// Maximum number of changed positions that are tracked: a diff shows fewer lines than that.
+/// Maximum number of tracked changes: one more than the number of lines that a diff shows.
 const MAX_SPANS: usize = diff::MAX_LINES + 1;
 
 /// Maximum number of lines that are compared to find a near match, to bound the cost of a hint.
@@ -25,7 +26,7 @@ const MAX_HINT_LINES: usize = 20;
 
 /// Pattern to search for.
 pub enum Needle<'p> {
-    /// This text.
+    /// Literal text.
     Literal(&'p str),
     /// A regular expression.
     Regex(Regex),
@@ -53,7 +54,7 @@ impl<'p> Needle<'p> {
             .map_err(|error| Error::invalid_input(format_args!("pattern: {error}")))
     }
 
-    /// Byte ranges of the matches, in order.
+    /// Returns the byte ranges of the matches, in order.
     pub fn ranges<'t>(&'t self, text: &'t str) -> Box<dyn Iterator<Item = Range<usize>> + 't> {
         match self {
             Self::Literal(literal) => {
@@ -122,13 +123,12 @@ impl<'p> Needle<'p> {
 fn too_large() -> Error {
     let max_size = formatting::bytes(MAX_RESULT as u64);
     Error::limit_exceeded(format_args!(
-        "the file would have more than {max_size}, so nothing was changed; replace less"
+        "the edited file would have more than {max_size}, so nothing was changed: replace less text"
     ))
 }
 
 impl Replaced {
-    /// Records a change. There may be millions, so changes in the same line are merged, and so are those over the
-    /// limit.
+    /// Records a change. Changes in the same line and changes over the limit are merged, because there may be millions.
     fn record(&mut self, old: &str, span: Span) {
         self.count += 1;
         let full = self.spans.len() == MAX_SPANS;
@@ -146,7 +146,7 @@ fn same_line(text: &str, from: usize, to: usize) -> bool {
     !text[..from].ends_with('\n') && memchr::memchr(b'\n', &text.as_bytes()[from..to]).is_none()
 }
 
-/// Hint for a pattern without a match, if there is a near match.
+/// Returns a hint for a pattern without a match, if a near match exists.
 pub fn hint(text: &str, pattern: &str) -> Option<String> {
     mixed_line_ends_hint(text, pattern).or_else(|| {
         find_similar_line(text, pattern).map(|line| {
@@ -155,8 +155,8 @@ pub fn hint(text: &str, pattern: &str) -> Option<String> {
     })
 }
 
-/// Hint for a pattern that would match if the file had consistent line ends. In a file with consistent line ends the
-/// pattern is adapted to them, so it matches anyway.
+/// Returns a hint for a pattern that would match if the file had consistent line ends. To consistent line ends, the
+/// pattern is adapted in any case.
 fn mixed_line_ends_hint(text: &str, pattern: &str) -> Option<String> {
     if !text.contains("\r\n") || !pattern.contains('\n') {
         return None;
@@ -183,7 +183,7 @@ fn mixed_line_ends_hint(text: &str, pattern: &str) -> Option<String> {
     })
 }
 
-/// The line at which `pattern` would match if indentation and trailing spaces were ignored.
+/// Returns the number of the line at which `pattern` would match if indentation and trailing spaces were ignored.
 fn find_similar_line(text: &str, pattern: &str) -> Option<usize> {
     let mut wanted = pattern.trim().lines().map(str::trim);
     let first = wanted.next()?;

@@ -1,14 +1,14 @@
-//! Masking of lines from the inside of a private key: the host detects a key by its first line, which these lines
-//! lack.
+//! Masking of lines from the inside of a private key. The host detects a private key by its first line, which is
+//! missing if a caller requests later lines only.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
 use mimir_sdk::pieces::{self, KEY, KEY_MARK};
 
-/// Number of lines checked for belonging to a key. An encrypted key has headers before its first line of data.
+/// Number of lines that are checked for key data. An encrypted key has headers before its first line of data.
 const MAX_CHECKED_LINES: usize = 6;
 
-/// Returns `text`, which begins at the byte `at` of `file`, with the lines of a key that began before it masked.
+/// Masks the lines of a private key that begins before `text`. `at` is the byte offset of `text` in `file`.
 pub(super) fn mask_key_lines(
     text: String,
     file: &mut (impl Read + Seek),

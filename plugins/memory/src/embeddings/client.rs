@@ -1,4 +1,5 @@
-//! Requests to the endpoint, which turns texts into vectors. It has the API of OpenAI, which other providers share.
+//! Requests to the embeddings endpoint, which turns texts into vectors. The API is OpenAI's, which other providers
+//! support as well.
 
 use mimir_sdk::serde_json::{self, Value, json};
 use mimir_sdk::{Error, Result, text};
@@ -29,7 +30,7 @@ pub(crate) trait Transport {
     fn post(&self, url: &Url, headers: &[(&str, String)], body: &[u8]) -> Result<Response>;
 }
 
-/// Returns a vector for each text.
+/// Queries the endpoint and returns a vector for each text.
 pub(super) fn embed(
     settings: &Settings,
     transport: &impl Transport,
@@ -65,7 +66,7 @@ pub(super) fn embed(
     check_vectors(vectors(&json).unwrap_or_default(), texts.len())
 }
 
-/// The vectors of a response, in the order of the texts.
+/// Parses the vectors of a response, in the order of the texts.
 fn vectors(json: &Value) -> Option<Vec<Vec<f32>>> {
     let data = json.get("data")?.as_array()?;
     let mut indexed: Vec<(u64, Vec<f32>)> = Vec::with_capacity(data.len());

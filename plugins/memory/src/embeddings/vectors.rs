@@ -1,7 +1,7 @@
-//! Vectors stored between calls: one stored value for each memory, valid until the memory or the model changes.
+//! Vectors stored between calls: one stored value per memory, valid until the memory or the model changes.
 //!
-//! A number takes one byte: the lost precision is less than the difference between models. These values are computed
-//! from the files alone, whichever session does it, so the host attaches no taint to them (`derived/`).
+//! Each number is stored as one byte: the lost precision is less than the difference between models. The values depend
+//! on the files alone, not on the session, so the host attaches no taint to them (`derived/`).
 
 use mimir_sdk::serde_json;
 use mimir_sdk::{Error, Result};
@@ -21,7 +21,7 @@ fn key(memory: &Memory) -> String {
     format!("{KEYS}{}", memory.name)
 }
 
-/// Hash of the inputs of the vectors.
+/// Returns a hash of everything that the vectors depend on.
 fn input_hash(settings: &Settings, memory: &Memory) -> Vec<u8> {
     let inputs = serde_json::json!([
         1,
@@ -81,7 +81,7 @@ pub(super) fn remove_orphans(store: &impl Store, memories: &[Memory]) -> Result<
     Ok(())
 }
 
-/// Quantises a vector to bytes: only its direction is compared.
+/// Quantizes a vector to bytes. The length of the vector is lost, because only directions are compared.
 pub(super) fn quantise(vector: &[f32]) -> Vec<i8> {
     let max = vector
         .iter()
@@ -95,7 +95,8 @@ pub(super) fn quantise(vector: &[f32]) -> Vec<i8> {
     vector.iter().map(byte).collect()
 }
 
-/// The cosine similarity of two vectors; `None` if they cannot be compared or it is not positive.
+/// Returns the cosine similarity of two vectors. `None` if their dimensions differ, or if the similarity is not
+/// positive.
 pub(super) fn cosine_similarity(query: &[f32], passage: &[i8]) -> Option<f32> {
     if query.len() != passage.len() {
         return None;
@@ -113,15 +114,16 @@ pub(super) fn cosine_similarity(query: &[f32], passage: &[i8]) -> Option<f32> {
     (lengths > 0.0 && cosine > 0.0).then_some(cosine)
 }
 
-/// Checks that a response has the expected number of vectors, all with the same positive length.
+/// Checks that a response has the expected number of vectors, all with the same number of finite dimensions.
 pub(super) fn check_vectors(vectors: Vec<Vec<f32>>, expected: usize) -> Result<Vec<Vec<f32>>> {
     let length = vectors.first().map_or(0, Vec::len);
     let is_complete = vectors.len() == expected && length > 0;
     let fits = |vector: &Vec<f32>| {
         vector.len() == length && vector.iter().all(|number| number.is_finite())
     };
-    match is_complete && vectors.iter().all(fits) {
-        true => Ok(vectors),
-        false => Err(Error::network("it did not return one vector for each text")),
+    if is_complete && vectors.iter().all(fits) {
+        Ok(vectors)
+    } else {
+        Err(Error::network("it did not return one vector for each text"))
     }
 }

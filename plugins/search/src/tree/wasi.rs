@@ -41,7 +41,7 @@ impl Folder {
         opened.map(Self).map_err(error)
     }
 
-    /// Opens a file in this folder. Links are not followed: the walk passes none, so one here was swapped in since.
+    /// Opens a file in this folder. Links are not followed: the walk passes no links, so a link here was swapped in.
     pub fn file(&self, name: &str) -> io::Result<File> {
         let opened = self.0.open_at(
             PathFlags::empty(),

@@ -9,7 +9,7 @@ use super::Rules;
 use crate::start::join;
 use crate::tree::{Content, Entries, Folder};
 
-/// Largest file of rules that is read, in bytes: people don't write larger ones.
+/// Maximum size in bytes of a rules file: larger than any that a person writes.
 const MAX_FILE_BYTES: usize = 1 << 20;
 
 /// The rules that a folder adds to those above it.

@@ -70,7 +70,7 @@ struct File {
     data: Vec<u8>,
 }
 
-/// Maximum number of headers in the result, and of characters of each.
+/// Maximum number of headers in the result, and maximum number of characters of a header.
 const MAX_HEADERS: usize = 60;
 const MAX_HEADER_CHARS: usize = 500;
 
@@ -84,7 +84,7 @@ const SHOWN_HEADERS: [&str; 6] = [
     "allow",
 ];
 
-/// Headers as a map; values of the same name are joined to a list, as HTTP defines.
+/// Converts headers to a map. Values of the same name are joined to a list, as HTTP defines.
 pub(super) fn headers(all: &[(String, String)]) -> BTreeMap<String, String> {
     let mut map: BTreeMap<String, String> = BTreeMap::new();
     for (name, value) in all {
@@ -156,7 +156,7 @@ impl Fetched {
     }
 }
 
-/// Byte offset of the character with this number.
+/// Returns the byte offset of the character with this number.
 fn char_offset(text: &str, number: usize) -> usize {
     text.char_indices()
         .nth(number)
@@ -191,13 +191,13 @@ impl Answer {
         }
     }
 
-    /// The result without the file.
+    /// Returns the result without the file.
     pub fn fetched(&self) -> &Fetched {
         &self.fetched
     }
 }
 
-/// A file name from the last segment of the URL, in characters that are safe on every system.
+/// Derives a file name from the last segment of the URL, with characters that are safe on every system.
 fn file_name(url: &Url) -> String {
     let last = url.path_segments().and_then(|mut parts| parts.next_back());
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -221,7 +221,7 @@ impl IntoOutput for Answer {
     }
 
     fn into_output(self) -> Result<Output> {
-        // The body is in both: some clients show a model only the text, others only the structured content.
+        // Text and structured content both contain the body: some clients show a model only one of them.
         let text = self.fetched.text();
         let output = Json(self.fetched).worded(text).into_output()?;
         Ok(match self.file {

@@ -31,7 +31,7 @@ const TEXT_SUBTYPES: [&str; 14] = [
     "x-www-form-urlencoded",
 ];
 
-/// Decodes a body by its type, or without one by its first bytes.
+/// Decodes a body according to its content type, or to its first bytes if the type is missing.
 pub(super) fn read(bytes: Vec<u8>, content_type: Option<&str>) -> Body {
     let content_type = content_type.unwrap_or_default();
     let (essence, parameters) = content_type.split_once(';').unwrap_or((content_type, ""));
@@ -46,9 +46,10 @@ pub(super) fn read(bytes: Vec<u8>, content_type: Option<&str>) -> Body {
         return Body::Binary(bytes);
     }
     let (text, charset) = charset::decode(&bytes, charset);
-    match is_page {
-        true => Body::Page { text, charset },
-        false => Body::Text { text, charset },
+    if is_page {
+        Body::Page { text, charset }
+    } else {
+        Body::Text { text, charset }
     }
 }
 

@@ -1,5 +1,4 @@
-//! Requests through `wasi:http`. The host reports the cause of a failure, because it knows more than the error code
-//! says.
+//! Requests through `wasi:http`. The host adds the cause to a failure, because the error code contains too little.
 
 use std::time::Duration;
 
@@ -27,15 +26,16 @@ impl Transport for Network {
         let options = RequestOptions::new();
         let remaining = request.timeout.map(|timeout| nanos(timeout.remaining));
         if remaining.is_some() {
-            // A host without support for this limit has its own.
+            // A host that does not support these options applies its own limits.
             let _ = options.set_first_byte_timeout(remaining);
             let _ = options.set_between_bytes_timeout(remaining);
             let _ = options.set_connect_timeout(remaining);
         }
         let outgoing = outgoing(request)?;
-        let body = match request.body.is_empty() {
-            true => None,
-            false => outgoing.body().ok(),
+        let body = if request.body.is_empty() {
+            None
+        } else {
+            outgoing.body().ok()
         };
         let start = now();
         let future = handle(outgoing, Some(options));
@@ -113,7 +113,7 @@ fn outgoing(request: &Request) -> Result<OutgoingRequest> {
     Ok(outgoing)
 }
 
-/// Sends the body. A server that rejects the rest of it responds before its end.
+/// Sends the body. Failures are ignored, because a server may respond before the end of the body.
 fn upload(body: OutgoingBody, bytes: &[u8]) {
     if let Ok(stream) = body.write() {
         for chunk in bytes.chunks(CHUNK) {

@@ -1,22 +1,23 @@
-//! Limits the attributes of a tag before a page is parsed: the parser compares each with all others of its tag.
+//! Limit for the number of attributes of a tag, checked before a page is parsed: the parser compares each attribute
+//! with all others of the tag.
 
 use mimir_sdk::{Code, Error, Result};
 
 /// Maximum number of attributes of one tag. Real pages have a few dozen at most.
 const MAX_ATTRIBUTES: usize = 1_000;
 
-/// Refuses a page that would take too long to parse.
+/// Fails if a tag has so many attributes that the page would take too long to parse.
 pub fn check(html: &str) -> Result<()> {
     let count = max_attributes(html);
-    match count > MAX_ATTRIBUTES {
-        true => Err(Error::new(
-            Code::LimitExceeded,
-            format!(
-                "a tag of the page has {count} attributes, and the limit for reading a page is {MAX_ATTRIBUTES}; use `format: raw`"
-            ),
-        )),
-        false => Ok(()),
+    if count <= MAX_ATTRIBUTES {
+        return Ok(());
     }
+    Err(Error::new(
+        Code::LimitExceeded,
+        format!(
+            "a tag of the page has {count} attributes, and the limit for reading a page is {MAX_ATTRIBUTES}; use `format: raw`"
+        ),
+    ))
 }
 
 /// A position in a tag.
@@ -24,14 +25,14 @@ pub fn check(html: &str) -> Result<()> {
 enum TagState {
     Gap,
     Name,
-    /// Behind `=`.
+    /// After `=`.
     Equals,
     Quoted(u8),
     Unquoted,
 }
 
-/// Counts the attributes of the tag that has the most, in one pass. Text of scripts and comments that looks like a tag
-/// counts, too.
+/// Returns the largest number of attributes of any tag, in one pass. Text in scripts and comments that looks like a tag
+/// counts as well.
 fn max_attributes(html: &str) -> usize {
     let (mut max_attributes, mut count) = (0, 0);
     let mut tag = None;

@@ -1,7 +1,7 @@
 //! Tables as Markdown: every cell of every row, in the order of the page, without padding.
 //!
-//! A layout table, as in emails and old pages, becomes the blocks in its cells. `tidy` has removed everything but the
-//! content before.
+//! A layout table, as in emails and old pages, becomes the blocks in its cells. `tidy` has already removed everything
+//! but the main content.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use htmd::element_handler::{ElementHandler, HandlerResult, Handlers};
 
 use super::dom::{self, Handle};
 
-/// Maximum number of columns that a cell spans in addition to its own. A page may claim a thousand in every cell, and
-/// the output must not grow by that.
+/// Maximum number of columns that a cell spans in addition to its own, so that a page with huge spans in every cell
+/// does not inflate the output.
 const MAX_SPAN: usize = 32;
 
 /// Elements that only layout tables contain, unless the table names its rows or columns.
@@ -67,16 +67,15 @@ impl ElementHandler for Tables {
         let captions: Vec<String> = captions.filter(|text| !text.is_empty()).collect();
         let rows = self.0.enter_cell(|| table.cell_rows(handlers));
         let mut out = format!("\n\n{}\n\n", captions.join("\n"));
-        match self.0.inside_cell() {
-            false => grid(&mut out, &rows, table.is_headed()),
+        if self.0.inside_cell() {
             // Inside a cell of another table, rows become lines of that cell.
-            true => {
-                for row in rows {
-                    let texts: Vec<String> = row.into_iter().map(|cell| cell.text).collect();
-                    out.push_str(&texts.join("; "));
-                    out.push('\n');
-                }
+            for row in rows {
+                let texts: Vec<String> = row.into_iter().map(|cell| cell.text).collect();
+                out.push_str(&texts.join("; "));
+                out.push('\n');
             }
+        } else {
+            grid(&mut out, &rows, table.is_headed());
         }
         out.push('\n');
         Some(out.into())

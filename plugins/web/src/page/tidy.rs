@@ -47,14 +47,14 @@ const NO_CONTENT_CLASSES: [&str; 11] = [
     "screen-reader-text",
 ];
 
-/// Deepest nesting of the result. Deeper elements are reduced to their text, because the writers of the tree are
-/// recursive.
+/// Maximum nesting depth of the result. Deeper elements are reduced to their text, because the writers are recursive.
 const MAX_DEPTH: usize = 200;
 
-/// Least text of a main part, in characters. A page with less is built by scripts, or marks something else as main.
+/// Minimum length of a main part's text in characters. A page with less text is built by scripts, or marks the wrong
+/// element as its main part.
 const MIN_MAIN_TEXT: usize = 200;
 
-/// The main content of a page. Changes the tree.
+/// Returns the main content of a page. Modifies the tree.
 pub(super) fn content(document: &Handle, base: &Url) -> Handle {
     let base = declared_base(document, base);
     let body = dom::find(document, |node| dom::is(node, "body"));
@@ -73,7 +73,7 @@ fn declared_base(document: &Handle, base: &Url) -> Url {
         .unwrap_or_else(|| base.clone())
 }
 
-/// The main part by the page's own markup: an element, a role, or its only article.
+/// Returns the main part as marked by the page: by an element, a role, or a single article.
 fn main_part(body: &Handle) -> Option<Handle> {
     let has_text = |node: &Handle| {
         let text = dom::text(node);
@@ -214,7 +214,7 @@ fn is_translation(item: &Handle) -> bool {
     link.is_some_and(|link| dom::text(&link).trim() == dom::text(item).trim())
 }
 
-/// Returns true for an image with a description. Other images tell a reader nothing.
+/// Returns true for an image with a description. Other images are of no use to a reader of text.
 fn is_described_image(node: &Node) -> bool {
     let alt = dom::attribute(node, "alt").unwrap_or_default();
     let source = dom::attribute(node, "src").unwrap_or_default();
@@ -229,8 +229,8 @@ fn starts_with(text: &str, prefix: &str) -> bool {
 /// Raised endings of ordinals such as "1st", which need no marker.
 const ORDINALS: [&str; 4] = ["st", "nd", "rd", "th"];
 
-/// Marks a superscript number or letter, since `x2` would not mean x squared. Footnotes and symbols have brackets or
-/// signs already.
+/// Marks a superscript number or letter with `^`, so that x squared does not become `x2`. Footnotes and symbols have
+/// brackets or signs already.
 fn mark_superscript(node: &Handle) {
     if !dom::is(node, "sup") {
         return;
@@ -245,9 +245,10 @@ fn mark_superscript(node: &Handle) {
         return;
     }
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '+' | '-' | '\u{2212}' | '.' | ',');
-    let (before, after) = match text.chars().all(plain) {
-        true => ("^", ""),
-        false => ("^(", ")"),
+    let (before, after) = if text.chars().all(plain) {
+        ("^", "")
+    } else {
+        ("^(", ")")
     };
     node.children
         .borrow_mut()

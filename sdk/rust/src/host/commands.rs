@@ -26,7 +26,7 @@ enum CommandKind {
 /// Result of a program.
 #[derive(Debug, Clone)]
 pub struct Finished {
-    /// Its exit code; 128 plus the signal number if a signal ended it.
+    /// Exit code; 128 plus the signal number if a signal ended the program.
     pub exit_code: i32,
     /// Standard output.
     pub stdout: Vec<u8>,
@@ -34,22 +34,22 @@ pub struct Finished {
     pub stderr: Vec<u8>,
     /// Both streams in the order of arrival.
     pub combined: Vec<u8>,
-    /// True if either stream exceeded the output limit; the middle is left out then.
+    /// True if a stream exceeded the output limit, in which case the middle of that stream is missing.
     pub truncated: bool,
     /// Run time.
     pub duration: Duration,
 }
 
-/// A command that continues after the call that started it, until its session ends.
+/// A background command, which outlives the call that started it and ends with the session at the latest.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// Its number within the session.
+    /// Number of the job within the session.
     pub id: u32,
     /// The command as requested.
     pub command: String,
-    /// Exit code, once it has ended.
+    /// Exit code, once the command has ended.
     pub exit_code: Option<i32>,
-    /// Run time so far, or the total once it has ended.
+    /// Run time so far, or the total once the command has ended.
     pub duration: Duration,
 }
 
@@ -60,18 +60,18 @@ pub struct JobOutput {
     pub data: Vec<u8>,
     /// Byte offset of the next chunk.
     pub next: u64,
-    /// Bytes before this chunk that are no longer stored.
+    /// Number of bytes before this chunk that are no longer stored.
     pub missing: u64,
 }
 
 impl Command {
-    /// A program without arguments; no shell is involved.
+    /// Creates a command for a program, which runs without a shell.
     pub fn new(program: impl Into<String>) -> Self {
         Self::of(CommandKind::Program(program.into(), Vec::new()))
     }
 
-    /// A script for a shell. The host parses it and checks each simple command in it. It takes no
-    /// [environment](Self::env) and no [input](Self::stdin), because a script can set both itself.
+    /// Creates a command for a shell script. The host parses the script and checks each simple command in it.
+    /// [`env`](Self::env) and [`stdin`](Self::stdin) have no effect on a script, which can set both itself.
     pub fn shell(script: impl Into<String>) -> Self {
         Self::of(CommandKind::Script(script.into()))
     }
@@ -86,12 +86,12 @@ impl Command {
         }
     }
 
-    /// Adds an argument. Not for scripts.
+    /// Adds an argument. Has no effect on a script.
     pub fn arg(self, argument: impl Into<String>) -> Self {
         self.args([argument])
     }
 
-    /// Adds arguments. Not for scripts.
+    /// Adds arguments. Has no effect on a script.
     pub fn args<A: Into<String>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
         if let CommandKind::Program(_, program_arguments) = &mut self.kind {
             program_arguments.extend(arguments.into_iter().map(Into::into));
@@ -105,8 +105,7 @@ impl Command {
         self
     }
 
-    /// Adds an environment variable; otherwise the environment contains only variables that programs cannot do
-    /// without.
+    /// Adds an environment variable to the minimal environment that every program gets.
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.environment.push((name.into(), value.into()));
         self
@@ -118,13 +117,13 @@ impl Command {
         self
     }
 
-    /// Sets the time limit, after which it is killed.
+    /// Sets the time limit, after which the command is killed.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// Runs it and waits for its end.
+    /// Runs the command and waits for its end. A nonzero exit code is not an error.
     pub fn run(self) -> Result<Finished> {
         #[cfg(target_family = "wasm")]
         {
@@ -147,7 +146,7 @@ impl Command {
         Err(self.unavailable())
     }
 
-    /// Starts it in the background and returns the number of its job. The time limit applies to the job.
+    /// Starts the command in the background and returns the number of the job. The time limit applies to the job.
     pub fn start(self) -> Result<u32> {
         #[cfg(target_family = "wasm")]
         {
@@ -233,7 +232,7 @@ pub fn output(id: u32, begin: u64) -> Result<JobOutput> {
     }
 }
 
-/// Kills a job and its child processes.
+/// Kills a job and its child processes, and returns the final state of the job.
 pub fn stop(id: u32) -> Result<Job> {
     #[cfg(target_family = "wasm")]
     return Ok(wit::stop(id)?.into());

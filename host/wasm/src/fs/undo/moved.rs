@@ -10,7 +10,8 @@ use super::super::resolve::Target;
 use super::super::sys::{self, FileKind, FileStat};
 use super::*;
 
-/// Maximum number of bytes copied for one move. A larger move loses nothing, and moving back undoes it.
+/// Maximum number of bytes copied for one move. A larger move is not copied: it loses nothing, and moving back undoes
+/// it.
 const MAX_MOVED_BYTES: u64 = 64 << 20;
 
 /// Maximum number of paths recorded for one move.
@@ -65,8 +66,8 @@ impl UndoRecorder {
         })
     }
 
-    /// Records both sides of a move before it happens: each moved object disappears at its old path and appears at the
-    /// new one. A move of too much is recorded as one that cannot be undone.
+    /// Records a move before it happens: each moved object disappears at its old path and appears at its new path. A
+    /// move that is too large is recorded as irreversible.
     pub(in crate::fs) async fn record_before_move(
         &self,
         shared: &Arc<MountState>,
@@ -80,7 +81,7 @@ impl UndoRecorder {
             FileKind::File | FileKind::Link => Some(vec![from.path.clone()]),
             _ => None,
         };
-        // An object that is replaced is lost, so its copy has to be made.
+        // A replaced object would be lost, so it has to be copied.
         let replaces = sys::stat_at(&to.at, &to.name).is_ok();
         let Some(paths) = paths else {
             if replaces && stat.kind != FileKind::Directory {
@@ -105,7 +106,8 @@ impl UndoRecorder {
             }
             return Ok(());
         };
-        // Undo goes backwards: it restores directories before their contents, and removes them after these.
+        // Undo works backwards through the record: it restores directories before their contents, and removes
+        // directories after their contents.
         for path in paths.iter().rev() {
             self.record_before_change(shared, path).await?;
         }
@@ -118,8 +120,8 @@ impl UndoRecorder {
     }
 }
 
-/// Returns the path of a directory and all paths below it that a guest sees, directories before their contents. `None`
-/// if these are too many, or if one of them cannot be recorded.
+/// Returns the path of a directory and all visible paths below it, directories before their contents. `None` if there
+/// are too many paths or bytes, or if a path cannot be recorded.
 fn paths_below(shared: &MountState, top: &Target<'_>) -> io::Result<Option<Vec<String>>> {
     let mut paths = Vec::new();
     let mut bytes = 0;

@@ -8,17 +8,18 @@ use std::time::{Duration, SystemTime};
 /// Maximum number of records.
 const MAX_RECORDS: usize = 200;
 
-/// Number of records left after pruning, so that not every call has to prune.
+/// Number of records left after pruning: fewer than [`MAX_RECORDS`], so that not every call has to prune.
 const RECORDS_AFTER_PRUNING: usize = 180;
 
 /// Maximum size of all copies in bytes.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// Calls that back up less than this reach [`MAX_RECORDS`] before [`MAX_BYTES`], so only larger ones check sizes.
+/// Size in bytes from which the copies of a call trigger a check of all sizes. Smaller calls reach [`MAX_RECORDS`]
+/// before [`MAX_BYTES`].
 const MAX_UNCHECKED_BYTES: u64 = MAX_BYTES / MAX_RECORDS as u64;
 
-/// Age after which copies without a record are removed. They are from a call that was stopped while it made them, and
-/// no call runs longer.
+/// Age after which copies without a record are removed. They are left over from a call that was killed while copying;
+/// no call runs longer than this.
 const ORPHAN_AGE: Duration = Duration::from_secs(60 * 60);
 
 /// Removes the oldest records. `added` is the size of the latest call's copies in bytes. A record that cannot be

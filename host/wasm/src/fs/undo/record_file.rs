@@ -9,7 +9,7 @@ use crate::backend::create_backups_folder;
 /// The end of a record, after its last change.
 const END: &[u8] = b"]}";
 
-/// The record on disk. It is complete JSON after each change, with the last state of a path still unknown.
+/// The record on disk, which is valid JSON after each change. The states after the call are not known yet.
 #[derive(Debug)]
 pub(super) struct RecordFile {
     file: File,
@@ -32,7 +32,7 @@ impl RecordFile {
         })
     }
 
-    /// Appends a change. If that fails, the record is as before.
+    /// Appends a change. If that fails, the record is left as it was.
     pub(super) fn append(&mut self, change: &RecordedChange) -> io::Result<()> {
         let mut json = if self.empty { Vec::new() } else { vec![b','] };
         serde_json::to_writer(&mut json, change)?;

@@ -10,7 +10,7 @@ use super::type_catalogue::{ResolvedType, TypeCatalogue, TypeId};
 use super::{Unliftable, object, primitive};
 use crate::lift::docs::TypeDocs;
 
-/// Maximum size of one schema in bytes, estimated. A model reads all of it before it calls anything.
+/// Maximum estimated size of one schema in bytes. Every prompt to a model contains all schemas.
 const MAX_SCHEMA_BYTES: usize = 128 * 1024;
 
 /// Size of a schema node without its names, in bytes.

@@ -1,5 +1,5 @@
-//! Requests and replies in the form that CPython was linked with: fields preceded by their lengths, 32 bits in
-//! little-endian order. A program can write any bytes.
+//! Requests and replies in the binary form of the CPython engine: fields preceded by their lengths, as 32 bits in
+//! little-endian order. The bytes come from a program and may be invalid.
 
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ pub(super) struct RecordRequest {
 }
 
 impl RecordRequest {
-    /// Parses method, URL, headers and body; `None` if they are not valid.
+    /// Parses method, URL, headers and body; `None` if the bytes are not valid.
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         let mut rest = bytes;
         let method = text(&mut rest)?;
