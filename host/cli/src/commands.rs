@@ -1,4 +1,4 @@
-//! The commands, one file each. A command does the work; `output` prints the result.
+//! The commands of `mimir`, one file each. A command does the work; `output` prints the result.
 
 use crate::args::{CliArgs, CliCommand, PolicyCommand};
 use crate::exit::{CommandResult, ExitReason};
@@ -67,7 +67,7 @@ pub async fn run(args: CliArgs) -> CommandResult {
         CliCommand::Doctor => doctor::run(globals).await,
         CliCommand::Licences => licences::run(globals.printer()),
         CliCommand::Completions { shell } => completions::run(shell),
-        // Printed where the line was parsed.
+        // `CliArgs::parse_line` has printed the version already.
         CliCommand::Version => Ok(ExitReason::Done),
     }
 }

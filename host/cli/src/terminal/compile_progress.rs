@@ -1,4 +1,4 @@
-//! Shows a progress line while a component is compiled, once that takes noticeably long.
+//! Shows a progress line if the compilation of a component takes noticeably long.
 
 use std::collections::HashMap;
 use std::io::IsTerminal;
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use crate::output::progress::ProgressLine;
 
-/// Handler of compile events. On a terminal it shows a progress line; elsewhere it prints nothing.
+/// Returns a handler of compile events that shows a progress line; `None` if stderr is not a terminal.
 pub fn show_compiling() -> Option<Arc<dyn Fn(CompileEvent) + Send + Sync>> {
     if !std::io::stderr().is_terminal() {
         return None;
@@ -21,7 +21,7 @@ pub fn show_compiling() -> Option<Arc<dyn Fn(CompileEvent) + Send + Sync>> {
         match event {
             CompileEvent::Started { name, bytes } => {
                 let (shown, size) = (visible(&name), size(bytes));
-                let message = format!("compiling {shown} ({size}); this is done once");
+                let message = format!("compiling {shown} ({size}), needed only once");
                 lines.insert(name, ProgressLine::spinner(message));
             }
             CompileEvent::Finished { name, .. } => drop(lines.remove(&name)),
