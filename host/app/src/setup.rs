@@ -187,7 +187,7 @@ impl HostSetup {
     /// the tools that use them. An unreadable lock file grants nothing.
     pub fn apply_grants(&self, tools: &mut [Tool]) {
         self.settings.config.add_configured_needs(tools);
-        // A foreign component cannot declare its needs, so it may have grants even if it counts as trusted.
+        // A foreign component cannot declare its needs, so it may have grants even if it counts as harmless.
         let may_have_grants =
             |tool: &Tool| tool.trust == ToolTrust::Untrusted || grants::is_foreign(tool);
         if !tools.iter().any(may_have_grants) {
