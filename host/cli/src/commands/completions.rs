@@ -15,7 +15,7 @@ pub fn run(shell: clap_complete::Shell) -> CommandResult {
     Ok(ExitReason::Done)
 }
 
-/// Prints the help.
+/// Prints the help of the program.
 pub fn help() -> CommandResult {
     CliArgs::command().print_help()?;
     Ok(ExitReason::Done)
