@@ -155,9 +155,9 @@ const ROWS_BESIDE: usize = 16;
 /// Answers that a card accepts, in addition to yes and no.
 #[derive(Clone, Copy)]
 struct CardAnswers {
-    /// Whether the answers "session" and "always" are offered.
+    /// True if the answers "session" and "always" are offered.
     lasting: bool,
-    /// Whether the arguments can be edited.
+    /// True if the arguments can be edited.
     edit: bool,
 }
 
