@@ -76,7 +76,7 @@ struct ProgressLineState {
 }
 
 impl ProgressLine {
-    /// Creates a spinner with `message` and the elapsed time, shown after [`SHOW_DELAY`]. Returns `None` if stderr is
+    /// Creates a spinner with `message` and the elapsed time, shown after half a second. Returns `None` if stderr is
     /// not a terminal.
     pub fn spinner(message: String) -> Option<Self> {
         if !std::io::stderr().is_terminal() {

@@ -44,7 +44,7 @@ fn write(chunks: &Receiver<StderrChunk>) {
     }
 }
 
-/// Writes output that is still held back, and waits up to [`FLUSH_TIMEOUT`] until queued output is written.
+/// Writes output that is still held back, and waits up to half a second until queued output is written.
 pub fn flush() {
     // An abandoned question may still hold back output.
     let held = lock_held_output().take();
