@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(
             store.load(None).unwrap().messages,
             [Message::user("short")],
-            "what was kept before is still there"
+            "the stored conversation was lost"
         );
     }
 

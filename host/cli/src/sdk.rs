@@ -125,7 +125,7 @@ mod tests {
             fs::read_to_string(&contract)
                 .unwrap()
                 .contains("package mimir:tool@"),
-            "it is mended"
+            "the modified file was not repaired"
         );
         assert!(lay_out(None).is_err());
     }

@@ -245,7 +245,10 @@ mod tests {
         lock_in_thread("slow.two@0").recv_timeout(soon).unwrap();
         let same = lock_in_thread("slow.one@0");
         let briefly = std::time::Duration::from_millis(100);
-        assert!(same.recv_timeout(briefly).is_err(), "the lock is held");
+        assert!(
+            same.recv_timeout(briefly).is_err(),
+            "the lock was acquired twice"
+        );
         drop(held);
         same.recv_timeout(soon).unwrap();
     }

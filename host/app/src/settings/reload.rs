@@ -200,7 +200,7 @@ impl ConfigFileStamp {
 mod tests {
     use super::*;
 
-    /// A workspace with a config, and its watcher.
+    /// Creates a workspace with a config, and its watcher.
     fn watched(config: &str) -> (tempfile::TempDir, PathBuf, SettingsWatcher) {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(folder.path().join("work/.mimir")).unwrap();
@@ -216,11 +216,11 @@ mod tests {
         (folder, path, watched)
     }
 
-    /// The change that is found after enough checks.
+    /// Returns the change that is reported after enough checks.
     fn settled(watched: &mut SettingsWatcher) -> Option<SettingsChange> {
         assert!(
             watched.check_for_change().is_none(),
-            "what has just changed waits"
+            "a change was reported before the file settled"
         );
         watched.check_for_change()
     }
@@ -228,7 +228,10 @@ mod tests {
     #[test]
     fn config_watcher_reports_each_change_or_error_once() {
         let (_folder, path, mut watched) = watched("policy: {deny: [git]}\n");
-        assert!(settled(&mut watched).is_none(), "it says what it said");
+        assert!(
+            settled(&mut watched).is_none(),
+            "an unchanged config was reported"
+        );
         std::fs::write(&path, "policy: {deny: [git, exec]}\n").unwrap();
         let change = settled(&mut watched).unwrap();
         let (settings, _) = change.settings.unwrap().unwrap();
@@ -239,7 +242,10 @@ mod tests {
         let broken = settled(&mut watched).unwrap().settings.unwrap();
         assert!(broken.unwrap_err().message.contains("unknown key"));
         for _ in 0..3 {
-            assert!(watched.check_for_change().is_none(), "it was told");
+            assert!(
+                watched.check_for_change().is_none(),
+                "the error was reported twice"
+            );
         }
         std::fs::write(
             &path,
@@ -247,7 +253,7 @@ mod tests {
         )
         .unwrap();
         let broken = settled(&mut watched).unwrap().settings.unwrap();
-        assert!(broken.is_err(), "another fault is told anew");
+        assert!(broken.is_err(), "a different error was not reported");
         std::fs::write(&path, "policy: {deny: [git, exec]}\n").unwrap();
         let recovered = settled(&mut watched).unwrap();
         assert!(recovered.recovered && recovered.settings.unwrap().is_ok());
@@ -291,7 +297,10 @@ mod tests {
         approval_store
             .change(|approvals| approvals.workspace.clear())
             .unwrap();
-        assert!(settled(&mut watched).is_none(), "nothing that counts");
+        assert!(
+            settled(&mut watched).is_none(),
+            "a change without effect was reported"
+        );
         approval_store
             .change(|approvals| approvals.grants.insert("x".to_owned(), "y".to_owned()))
             .unwrap();

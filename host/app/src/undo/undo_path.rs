@@ -381,7 +381,7 @@ mod tests {
         assert_eq!(
             fs::read_dir(dir.path().join("a/b")).unwrap().count(),
             1,
-            "nothing unfinished stays"
+            "a temporary file was left behind"
         );
         place.remove().unwrap();
         assert!(place.open().is_err());
@@ -415,7 +415,7 @@ mod tests {
         assert_eq!(
             fs::read_to_string(dir.path().join("file")).unwrap(),
             "new",
-            "the link itself is replaced"
+            "the target of the link was changed"
         );
     }
 }

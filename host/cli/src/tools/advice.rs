@@ -168,6 +168,9 @@ mod tests {
             "Reads a file of text.",
             "Writes a file of text and numbers."
         ));
-        assert!(!same("Reads files", "Reads files"), "too few words to say");
+        assert!(
+            !same("Reads files", "Reads files"),
+            "descriptions with few words count as similar"
+        );
     }
 }
