@@ -1,8 +1,8 @@
 //! The decisions of this user about a workspace: approvals, grants, and accepted project settings.
 //!
 //! They are stored in the user's own folder and not in the workspace, because files that come with a checkout must not
-//! decide for the person who checked it out. The grants themselves are in `.mimir/tools.lock`, which is meant to be
-//! reviewed; this store only records which of them this user gave.
+//! decide for the user who checked it out. The grants themselves are in `.mimir/tools.lock`, which teams review like
+//! code; this store only records which of the grants this user has given.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -35,10 +35,11 @@ pub struct UserApprovalStore {
     max_age: Option<SignedDuration>,
 }
 
-/// Length of the prefix of a workspace's hash that names its file.
+/// Number of hex digits of a workspace's hash in the name of its file.
 const FILE_NAME_LENGTH: usize = 32;
 
-/// Path of this workspace's file of the given kind in the user's own folder, which no checkout can write to.
+/// Returns the path of a workspace's file in the user's own folder, which no checkout can write to. `kind` is the file
+/// name extension. `None` on platforms without a folder for the user's settings.
 pub fn user_state_path(
     user_dirs: &UserDirs,
     workspace: &WorkspaceFolder,
@@ -51,8 +52,8 @@ pub fn user_state_path(
 }
 
 impl UserApprovalStore {
-    /// The approval store of this workspace. Files are read and created on first use. `None` on platforms that have no
-    /// folder for the user's settings.
+    /// Creates the approval store of a workspace. Its files are read and created on first use. `None` on platforms
+    /// without a folder for the user's settings.
     pub fn new(user_dirs: &UserDirs, workspace: &WorkspaceFolder) -> Option<Self> {
         Some(Self {
             store: ApprovalFile::new(
@@ -64,24 +65,24 @@ impl UserApprovalStore {
         })
     }
 
-    /// Limits the lifetime of every approval to `max_age`, even if it was given for longer.
+    /// Limits the lifetime of all approvals to `max_age`, even of those that were given for longer.
     #[must_use]
     pub fn with_max_age(mut self, max_age: SignedDuration) -> Self {
         self.max_age = Some(max_age);
         self
     }
 
-    /// Path of the file.
+    /// Returns the path of the file with the decisions.
     pub fn path(&self) -> &Path {
         self.store.path()
     }
 
-    /// Reads the whole file.
+    /// Reads all decisions.
     pub fn read(&self) -> Result<WorkspaceApprovals, ApprovalStoreError> {
         self.store.read()
     }
 
-    /// Changes the file under a lock that other processes respect.
+    /// Changes the file while no other process does.
     pub fn change<T>(
         &self,
         change: impl FnOnce(&mut WorkspaceApprovals) -> T,
@@ -89,12 +90,13 @@ impl UserApprovalStore {
         self.store.change(change)
     }
 
-    /// The lock file of the workspace, which holds the grants.
+    /// Returns the lock file of the workspace, which contains the grants.
     pub fn lock(&self) -> &LockFile {
         &self.lock
     }
 
-    /// Grants a plugin and records that this user did. Replaces an earlier grant of the same plugin.
+    /// Writes a plugin's grant to the lock file, and records that this user has given it. Replaces an earlier grant of
+    /// the plugin at `location`.
     pub fn grant(&self, location: &str, grant: Grant) -> Result<(), ApprovalStoreError> {
         let id = grant.id(location);
         self.lock
@@ -104,8 +106,8 @@ impl UserApprovalStore {
         Ok(())
     }
 
-    /// Revokes a grant. Returns true if there was one. The user's record is removed first, so that the grant stays
-    /// revoked even if the lock file is restored or cannot be read.
+    /// Revokes the grant of the plugin at `location`. Returns true if there was one. The user's record is removed
+    /// first, so that the grant stays revoked even if the lock file is restored or cannot be read.
     pub fn revoke(&self, location: &str) -> Result<bool, ApprovalStoreError> {
         let record = self
             .store
@@ -145,7 +147,7 @@ impl ApprovalStore for UserApprovalStore {
             }
         });
         if let Err(error) = result {
-            tracing::debug!(%error, "the use of an approval is not recorded");
+            tracing::debug!(%error, "cannot record the use of an approval");
         }
     }
 
@@ -175,7 +177,7 @@ impl ApprovalStore for UserApprovalStore {
                 .retain(|listed| listed.process_may_run() && !listed.is_for_session(session));
         });
         if let Err(error) = result {
-            tracing::debug!(%error, "answers of a session that has ended are still listed");
+            tracing::debug!(%error, "cannot remove the approvals of an ended session from the list");
         }
     }
 
@@ -187,7 +189,7 @@ impl ApprovalStore for UserApprovalStore {
     }
 }
 
-/// Acquires the inter-process lock for changing a file.
+/// Acquires the inter-process lock that is needed to change a file.
 fn lock_for_change(path: &Path) -> Result<File, ApprovalStoreError> {
     private_files::lock_for_change(path)
         .map_err(|error| failed(path, format_args!("cannot be changed: {error}")))
@@ -199,7 +201,7 @@ fn write(path: &Path, text: &str, readers: FileReaders) -> Result<(), ApprovalSt
         .map_err(|error| failed(path, format_args!("cannot be written: {error}")))
 }
 
-/// An error that names the file.
+/// Creates an error that names the file.
 fn failed(path: &Path, text: impl std::fmt::Display) -> ApprovalStoreError {
     ApprovalStoreError {
         location: mimir_core::text::visible(&path.display().to_string()),

@@ -1,8 +1,9 @@
-//! The position at which the audit log of a workspace ended when this user last wrote to it.
+//! The end position of a workspace's audit log when this user last wrote to the log. It reveals a truncated or replaced
+//! log.
 //!
-//! It is stored in the user's own folder, next to the user's decisions about the workspace, so that a process that can
-//! only write the log cannot change it. A mismatch is permanent until a person removes the file: a truncated log does
-//! not become valid by growing again.
+//! The position is stored in the user's own folder, so that a process that can only write the workspace cannot change
+//! it. After a mismatch the stored position stays, until a person removes its file: a truncated log does not become
+//! valid by growing again.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
@@ -20,21 +21,22 @@ use crate::private_files::{self, FileReaders};
 use crate::user_dirs::UserDirs;
 use crate::workspace::WorkspaceFolder;
 
-/// The last line of the log, stored in the user's folder. A command that writes to the log updates it at its end.
+/// The stored last line of the log. When a command that has written to the log ends, dropping this value stores the new
+/// last line.
 pub struct AuditWatermark {
     path: Option<PathBuf>,
     log: PathBuf,
     writer: OnceLock<(Arc<FileAuditSink>, Option<LogHead>)>,
 }
 
-/// Maximum size in bytes. The file has the length of a log head; a longer file is not valid.
+/// Maximum size of the position file in bytes. A valid file is shorter.
 const MAX_HEAD_SIZE: u64 = 1024;
 
-/// Maximum size in bytes: a line for each of a handful of config files.
+/// Maximum size in bytes of the file with the hashes of the config files, one line each.
 const MAX_SEEN_SIZE: u64 = 64 << 10;
 
 impl AuditWatermark {
-    /// The stored log position of this workspace. Reads nothing until it is needed.
+    /// Creates the watermark of a workspace. Reads nothing until it is needed.
     pub fn for_workspace(user_dirs: &UserDirs, workspace: &WorkspaceFolder) -> Self {
         let approval_store = UserApprovalStore::new(user_dirs, workspace);
         Self {
@@ -47,21 +49,22 @@ impl AuditWatermark {
     /// Returns the writer of the log. It is created once.
     pub fn writer(&self, settings: AuditSettings) -> Arc<FileAuditSink> {
         let create = || {
-            // Read before the log is opened, so that lines which other processes write in between come after it.
+            // Read before the log is opened, so that lines that other processes write in between come after the
+            // position.
             let position = self.read();
             (Arc::new(FileAuditSink::new(&self.log, settings)), position)
         };
         Arc::clone(&self.writer.get_or_init(create).0)
     }
 
-    /// Returns the stored last line.
+    /// Returns the stored last line, if there is a valid one.
     pub fn read(&self) -> Option<LogHead> {
         let bytes = files::read(self.path.as_ref()?, LinkPolicy::Follow, MAX_HEAD_SIZE).ok()?;
         LogHead::decode(&bytes)
     }
 
-    /// Stores the current hashes of the config files. Returns the files that differ from the last call; none on the
-    /// first call.
+    /// Stores the current hashes of the config files, given as pairs of file and hash. Returns the files that have
+    /// changed since the last call; a removed file has an empty hash. Returns nothing on the first call.
     pub fn changed_files(&self, current: &[(String, String)]) -> Vec<(String, String)> {
         let Some(path) = self.path.as_ref().map(|path| path.with_extension("seen")) else {
             return Vec::new();
@@ -78,7 +81,7 @@ impl AuditWatermark {
         let written = folder
             .and_then(|()| private_files::replace(&path, text.as_bytes(), FileReaders::Owner));
         if let Err(error) = written {
-            tracing::debug!(%error, "the hashes of the config files are not stored");
+            tracing::debug!(%error, "cannot store the hashes of the config files");
         }
         let Some(previous) = previous else {
             return Vec::new();
@@ -98,7 +101,7 @@ impl AuditWatermark {
         changed.chain(removed).collect()
     }
 
-    /// The hint for a person who removed or truncated the log on purpose.
+    /// Returns the hint for a person who has removed or replaced the log on purpose.
     pub fn remedy(&self) -> String {
         let path = self.path.as_deref().unwrap_or(&self.log);
         format!(
@@ -122,7 +125,7 @@ impl AuditWatermark {
         Ok(())
     }
 
-    /// Stores the position of the log, unless the log is not the one that the stored position belongs to.
+    /// Stores the new end position, unless the log no longer contains the previously stored line (`previous`).
     fn store_position(&self, audit: &FileAuditSink, previous: Option<LogHead>) -> io::Result<()> {
         let (Some(path), Some((opened, current))) = (&self.path, audit.opened_and_current()) else {
             return Ok(());
@@ -133,7 +136,7 @@ impl AuditWatermark {
                 || !AuditLog::at(&self.log).snapshot()?.has_line(previous)?)
         {
             warn(format_args!(
-                "the audit log is not the one that was here before, or its end is missing; `mimir audit verify` shows details"
+                "the audit log was replaced, or its end is missing; `mimir audit verify` shows details"
             ));
             return Ok(());
         }
@@ -150,7 +153,7 @@ impl AuditWatermark {
             use std::os::unix::fs::OpenOptionsExt as _;
             options.mode(0o600);
         }
-        // Written in place with a constant length, so that the file never contains a partial record.
+        // Written in place. The length is constant, so that the file never contains a partial record.
         files::open_with(path, LinkPolicy::Follow, &mut options)?.write_all(&current.encode())
     }
 }
@@ -160,7 +163,7 @@ impl Drop for AuditWatermark {
         if let Some((audit, position)) = self.writer.get()
             && let Err(error) = self.store_position(audit, *position)
         {
-            tracing::debug!(%error, "the end of the audit log is not stored");
+            tracing::debug!(%error, "cannot store the end position of the audit log");
         }
     }
 }

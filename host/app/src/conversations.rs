@@ -1,5 +1,6 @@
-//! Conversations on disk: private to this user, with secrets masked, in the user's own folder next to the approvals.
-//! Files in a workspace may have come with a checkout, and a conversation is replayed as the person's own words.
+//! Stored conversations: readable by this user only, with secrets masked, in the user's own folder. They are not in the
+//! workspace, because a resumed conversation counts as the user's own words, and files in a workspace may have come
+//! with a checkout.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,20 +19,20 @@ use crate::workspace::WorkspaceFolder;
 /// The conversations of a workspace.
 #[derive(Clone)]
 pub struct ConversationStore {
-    /// `None` on platforms that have no folder for the user's settings.
+    /// `None` on platforms without a folder for the user's settings.
     folder: Option<PathBuf>,
     vault: Arc<dyn Vault>,
 }
 
-/// Number of conversations that are stored; older ones are removed.
+/// Maximum number of stored conversations. Older ones are removed.
 const MAX_CONVERSATIONS: usize = 100;
 
-/// Number of input lines that are stored, and the maximum number of characters in each.
+/// Maximum number of stored input lines, and of characters in each.
 const MAX_INPUT_LINES: usize = 500;
 const MAX_INPUT_LINE_CHARS: usize = 4_000;
 
 impl ConversationStore {
-    /// The conversations of this workspace. Creates no folder until something is stored.
+    /// Creates the store of a workspace. The folder is created when something is stored.
     pub fn for_workspace(
         user_dirs: &UserDirs,
         workspace: &WorkspaceFolder,
@@ -49,13 +50,15 @@ impl ConversationStore {
 
     fn folder(&self) -> Result<&Path, ToolError> {
         self.folder.as_deref().ok_or_else(|| {
-            let message = "this platform has no folder for your conversations";
+            let message =
+                "this platform has no folder for your own settings, where conversations are stored";
             let remedy = "set MIMIR_CONFIG_DIR".to_owned();
             ToolError::unavailable(message).with_remedies([remedy])
         })
     }
 
-    /// Stores the current state of a conversation, with secrets masked.
+    /// Stores the current state of a conversation, with secrets masked. Removes the oldest conversations if there are
+    /// too many.
     pub fn save(&self, conversation: &Conversation) -> Result<(), ToolError> {
         let redactor = self.vault.redactor();
         let redactor = redactor.map_err(ToolError::unavailable)?;
@@ -78,7 +81,7 @@ impl ConversationStore {
         written.map_err(|error| crate::file_error::file_error("write", &path, &error))
     }
 
-    /// Loads the conversation with this id or id prefix; without an id, the newest one.
+    /// Loads the conversation with this id or unique id prefix, or the newest one if `id` is `None`.
     pub fn load(&self, id: Option<&str>) -> Result<Conversation, ToolError> {
         let conversations = self.list();
         let matches = match id {
@@ -101,7 +104,7 @@ impl ConversationStore {
         let Some((_, id)) = matches else {
             let message = match id {
                 Some(id) => format!("unknown conversation `{}`", visible(prefix(id, 64))),
-                None => "no conversations here yet".to_owned(),
+                None => "no conversations are stored for this workspace".to_owned(),
             };
             return Err(ToolError::not_found(message));
         };
@@ -123,7 +126,7 @@ impl ConversationStore {
         Ok(conversation)
     }
 
-    /// The stored conversations, most recently changed first.
+    /// Lists the stored conversations, most recently changed first.
     fn list(&self) -> Vec<(SystemTime, String)> {
         let entries = self.folder.iter().flat_map(std::fs::read_dir).flatten();
         let mut conversations: Vec<(SystemTime, String)> = entries
@@ -144,14 +147,14 @@ impl ConversationStore {
     /// Removes all conversations but the newest [`MAX_CONVERSATIONS`].
     fn remove_oldest(&self) {
         for (_, id) in self.list().into_iter().skip(MAX_CONVERSATIONS) {
-            // Files that cannot be read are kept: only the user should delete them.
+            // A file that cannot be read is kept, so that the user can repair it.
             if let (Ok(_), Ok(folder)) = (self.read(&id), self.folder()) {
                 let _ = std::fs::remove_file(folder.join(format!("{id}.json")));
             }
         }
     }
 
-    /// The input history of this workspace, oldest line first.
+    /// Returns the input history of this workspace, oldest line first; empty if it cannot be read.
     pub fn read_input_history(&self) -> Vec<String> {
         let folder = self.folder().ok();
         let text = folder
@@ -160,7 +163,8 @@ impl ConversationStore {
         serde_json::from_str(&text).unwrap_or_default()
     }
 
-    /// Stores the input history. Errors are ignored, since it only serves to repeat earlier input.
+    /// Stores the newest lines of the input history, with secrets masked. Errors are ignored, because the history is
+    /// only a convenience.
     pub fn save_input_history(&self, lines: &[String]) {
         let Ok(redactor) = self.vault.redactor() else {
             return;
@@ -286,7 +290,7 @@ mod tests {
         assert_eq!(
             store.load(None).unwrap().messages,
             [Message::user("short")],
-            "what was kept before is still there"
+            "the stored conversation was lost"
         );
     }
 

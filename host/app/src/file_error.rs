@@ -7,7 +7,7 @@ use mimir_core::{ToolError, ToolErrorCode};
 
 use crate::private_files::{self, FileReaders};
 
-/// Creates the error of a failed file operation. `action` is the verb in "cannot … PATH".
+/// Creates the error of a failed file operation. Its message is "cannot `action` PATH: …".
 pub fn file_error(action: &str, path: &Path, error: &io::Error) -> ToolError {
     let code = match error.kind() {
         io::ErrorKind::NotFound => ToolErrorCode::FileNotFound,
@@ -21,7 +21,7 @@ pub fn file_error(action: &str, path: &Path, error: &io::Error) -> ToolError {
     ToolError::new(code, format!("cannot {action} {shown}: {error}"))
 }
 
-/// Writes a file atomically. Creates its folder if needed.
+/// Replaces a file atomically. Creates its folder if needed.
 pub fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;

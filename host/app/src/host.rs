@@ -1,4 +1,4 @@
-//! A workspace with its tools, ready to be called from another program.
+//! The entry point of the library: a workspace whose tools can be called.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// A builder with the current folder as the workspace and the user's own settings.
+    /// Creates a builder with default options: the workspace of the current folder, and the user's own settings.
     pub fn builder() -> HostBuilder {
         HostBuilder::default()
     }
@@ -58,8 +58,7 @@ impl Host {
     ///
     /// # Errors
     ///
-    /// The error of a call that was refused, failed or ran into a limit. [`Self::run`] returns the whole outcome, with the
-    /// receipt of a failed call.
+    /// Fails if the call is refused, fails or exceeds a limit. To get the receipt of a failed call, use [`Self::run`].
     pub async fn call(&self, tool: &str, arguments: Value) -> Result<Outcome, ToolError> {
         let outcome = self.run(self.request(tool, arguments)).await;
         match outcome.result() {
@@ -68,7 +67,7 @@ impl Host {
         }
     }
 
-    /// A call of a tool in the session of this host, with a request id of its own.
+    /// Creates a call of a tool in the session of this host, with a new request id. [`Self::run`] runs it.
     pub fn request(&self, tool: &str, arguments: Value) -> Call {
         let context = CallContext {
             session_id: self.session.clone(),
@@ -84,7 +83,7 @@ impl Host {
         self.pipeline.call(call).await
     }
 
-    /// The definitions of all tools that can be called, sorted by name.
+    /// Returns the definitions of all registered tools, sorted by name.
     pub fn tools(&self) -> Vec<ToolDefinition> {
         let snapshot = self.pipeline.snapshot();
         let tools = snapshot.registry.tools().iter();
@@ -94,18 +93,18 @@ impl Host {
         definitions
     }
 
-    /// The pipeline behind this host, for front ends that need more than calls.
+    /// Returns the pipeline of this host, for front ends that do more than calls.
     pub fn pipeline(&self) -> &Pipeline {
         &self.pipeline
     }
 
-    /// The settings, folders and stores that this host was built from.
+    /// Returns the settings, folders and stores that this host was built from.
     pub fn setup(&self) -> &HostSetup {
         &self.setup
     }
 }
 
-/// Options of a [`Host`].
+/// Builder of a [`Host`].
 #[derive(Default)]
 pub struct HostBuilder {
     workspace: Option<PathBuf>,
@@ -116,7 +115,8 @@ pub struct HostBuilder {
 }
 
 impl HostBuilder {
-    /// Sets the workspace. Defaults to the nearest folder upwards that has `.mimir`, else the current folder.
+    /// Sets the workspace. Defaults to the current folder or its nearest parent that has `.mimir`, else the current
+    /// folder.
     #[must_use]
     pub fn workspace(mut self, folder: impl AsRef<Path>) -> Self {
         self.workspace = Some(folder.as_ref().to_owned());
@@ -131,33 +131,34 @@ impl HostBuilder {
         self
     }
 
-    /// Sets the folder of compiled components. Defaults to `MIMIR_CACHE_DIR`, else the platform's folder.
+    /// Sets the folder for compiled components. Defaults to `MIMIR_CACHE_DIR`, else the platform's folder.
     #[must_use]
     pub fn cache_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.cache = Some(folder.into());
         self
     }
 
-    /// Sets the session of all calls, which limits approvals "for this session". Defaults to a new session.
+    /// Sets the id of the session that all calls belong to. The answer "this session" to an approval question applies
+    /// to this session. Defaults to a new session.
     #[must_use]
     pub fn session(mut self, id: impl Into<String>) -> Self {
         self.session = Some(id.into());
         self
     }
 
-    /// Sets the approver of calls. Without one, calls that need an approval are refused with a hint at the command that
-    /// can approve them.
+    /// Sets the approver of calls. Without one, calls that need approval are refused; the error names the command that
+    /// asks for approval.
     #[must_use]
     pub fn approver(mut self, approver: Arc<dyn Approver>) -> Self {
         self.approver = Some(approver);
         self
     }
 
-    /// Reads the settings and loads the tools. Components are only compiled if they are not in the cache.
+    /// Reads the settings and loads the tools. Components that are not in the cache are compiled.
     ///
     /// # Errors
     ///
-    /// `INVALID_PATH` if the folder cannot be a workspace, `INVALID_INPUT` if a settings file is not valid.
+    /// Returns `INVALID_PATH` if the folder cannot be a workspace, and `INVALID_INPUT` if a settings file is not valid.
     pub async fn build(self) -> Result<Host, ToolError> {
         let mut user_dirs = UserDirs::find();
         if let Some(config) = self.config {
@@ -187,7 +188,7 @@ impl HostBuilder {
     }
 }
 
-/// An approver for programs without a person. It refuses every request.
+/// Approver of a host without a configured approver. It refuses every request.
 pub(crate) struct UnattendedApprover;
 
 impl Approver for UnattendedApprover {

@@ -1,23 +1,23 @@
-//! Messages and progress for the person in front of the program.
+//! Messages and progress for the user of the program.
 //!
-//! The library prints nothing by itself: notes and warnings go to the [`Interface`] that the program installs once, and
-//! to `tracing` where it installs none.
+//! The library prints nothing itself: notes and warnings go to the [`Interface`] that the program has installed, or to
+//! `tracing` if it has not installed one.
 
 use std::fmt::Display;
 use std::sync::{Arc, OnceLock};
 
 use mimir_wasm::{CompileEvent, ComponentCompiler, InProcessCompiler};
 
-/// A handler of compile events.
+/// Handler that is called when the compilation of a component starts and ends.
 pub type CompileHandler = Arc<dyn Fn(CompileEvent) + Send + Sync>;
 
-/// Progress of work that takes a while. Dropping it ends the work.
+/// Progress display of a long operation. Dropping it removes the display.
 pub trait Progress: Send + Sync {
-    /// Advances the progress by one step.
+    /// Advances the display by one step.
     fn step(&self);
 }
 
-/// A receiver of messages and progress.
+/// Receiver of messages and progress, implemented by the program.
 pub trait Interface: Send + Sync {
     /// Shows a line of information.
     fn note(&self, line: &str);
@@ -25,24 +25,24 @@ pub trait Interface: Send + Sync {
     /// Shows a warning.
     fn warn(&self, line: &str);
 
-    /// The handler that is called when a component is compiled, if there is one.
+    /// Returns the handler of compile events, if there is one.
     fn compile_handler(&self) -> Option<CompileHandler> {
         None
     }
 
-    /// The compiler of components. A program that can start itself again compiles in a child process, whose memory and
-    /// time are limited; others compile in their own process.
+    /// Returns the compiler of components. By default, components are compiled in this process. A program that can run
+    /// itself as a child process should compile there, with limits of memory and time.
     fn compiler(&self) -> Arc<dyn ComponentCompiler> {
         Arc::new(InProcessCompiler::default())
     }
 
-    /// Shows that something is being done, `description` without a full stop.
+    /// Starts a progress display. `description` describes the operation, without a full stop.
     fn progress(&self, description: &str) -> Box<dyn Progress>;
 }
 
 static INSTALLED: OnceLock<Box<dyn Interface>> = OnceLock::new();
 
-/// Installs the receiver of messages. Only the first call has an effect.
+/// Installs the receiver of messages for this process. Only the first call has an effect.
 pub fn install(interface: impl Interface + 'static) {
     let _ = INSTALLED.set(Box::new(interface));
 }

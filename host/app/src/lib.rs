@@ -1,7 +1,7 @@
-//! mimir as a library: the tools of a workspace, called from a program of your own.
+//! mimir as a library: calls the tools of a workspace from your own program.
 //!
-//! [`Host`] is the entry point. The modules below it are what the program `mimir` is made of: settings, the approval
-//! store, secrets, MCP servers, workers and undo. They are public for front ends and change more often than [`Host`].
+//! [`Host`] is the entry point. The other modules are the parts of the program `mimir`: settings, the approval store,
+//! secrets, MCP servers, workers and undo. They are public for front ends, and change more often than [`Host`].
 
 pub mod agents;
 pub mod approval_store;

@@ -1,5 +1,5 @@
-//! Settings, tools and grants that follow their files while a command runs. Changed files are read again; a file that
-//! cannot be read leaves the last good state in force.
+//! Settings, tools and grants that follow changes of their files while a command runs. If a changed file cannot be
+//! read, the last valid state stays in force.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -24,13 +24,13 @@ mod pipeline_updater;
 pub use freshness_check::FreshnessCheck;
 pub use pipeline_updater::PipelineUpdater;
 
-/// Interval of the checks for changed files. One check takes a few microseconds.
+/// Interval of the checks for changed files. A check takes a few microseconds.
 pub const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Time after which an unchanged file counts as completely written.
+/// Time without a change after which a file counts as completely written.
 const SETTLED: Duration = Duration::from_millis(10);
 
-/// The current settings, tools and grants, and the sources that they are loaded from.
+/// The current settings, tools and grants, with the sources that they are loaded from.
 pub struct LiveSetup {
     setup: HostSetup,
     policy: Policy,
@@ -41,35 +41,35 @@ pub struct LiveSetup {
     loaded: LoadedTools,
     /// The change counter of the servers' tools at the last check.
     servers: usize,
-    /// Handle of the task that queries servers whose tools are not known yet.
+    /// Handle to the task that queries servers whose tools are not known yet.
     server_query: Option<AbortHandle>,
-    /// Set to true once all components in the folder have been described.
+    /// True once all components in the tools folder have been described.
     described: watch::Sender<bool>,
 }
 
 /// An update of the settings, tools or grants.
 pub enum SetupUpdate {
-    /// Other rules, tools or grants.
+    /// Rules, tools or grants have changed.
     Snapshot {
         /// The complete new state.
         snapshot: Box<PipelineSnapshot>,
         /// True if the config files could not be read before.
         recovered: bool,
     },
-    /// A config file cannot be used: the previous settings stay in force.
+    /// A config file is not valid: the previous settings stay in force.
     Broken(ToolError),
 }
 
 impl LiveSetup {
-    /// Loads the settings and all tools, compiling components where needed.
+    /// Loads all tools. Compiles components that are not in the cache.
     pub async fn new(setup: HostSetup) -> Result<Self, ToolError> {
         let mut live = Self::start(setup)?;
         live.load_first(live.toolbox()).await;
         Ok(live)
     }
 
-    /// Loads the tools that are known when the command begins, without compiling anything. Components that were never
-    /// described are described while [`Self::follow`] runs, and arrive as updates.
+    /// Loads the tools that were described before, without compiling anything. The other components are described while
+    /// [`Self::follow`] runs, and arrive as updates.
     pub async fn new_uncompiled(setup: HostSetup) -> Result<Self, ToolError> {
         let mut live = Self::start(setup)?;
         live.load_first(live.toolbox().described_only()).await;
@@ -103,22 +103,22 @@ impl LiveSetup {
         })
     }
 
-    /// A channel that turns true once all components in the folder have been described and registered.
+    /// Returns a channel that becomes true once all components in the tools folder have been described and registered.
     pub fn described(&self) -> watch::Receiver<bool> {
         self.described.subscribe()
     }
 
-    /// The setup that tools and rules are loaded from.
+    /// Returns the setup that tools and rules are loaded from.
     pub fn setup(&self) -> &HostSetup {
         &self.setup
     }
 
-    /// The runtime that executes components.
+    /// Returns the runtime that executes components.
     pub fn host(&self) -> &Arc<WasmHost> {
         &self.host
     }
 
-    /// A snapshot of the tools of the last scan, with their current grants, under the last good rules.
+    /// Creates a snapshot of the tools of the last scan, with their current grants and the last valid rules.
     pub fn snapshot(&self) -> PipelineSnapshot {
         let mut tools = self.loaded.tools.clone();
         let mut quarantined = self.loaded.quarantined.clone();
@@ -129,12 +129,13 @@ impl LiveSetup {
         self.setup.join_snapshot(self.policy.clone(), registry)
     }
 
-    /// The check that brings a pipeline up to date before a call, while [`Self::follow`] runs.
+    /// Returns the check that updates a pipeline before a call, while [`Self::follow`] runs.
     pub fn freshness(&self) -> Arc<FreshnessCheck> {
         Arc::clone(&self.freshness)
     }
 
-    /// Checks all sources in the given interval and passes on updates, until the future is dropped.
+    /// Checks all sources at the given interval and passes updates to `handle_update`. Returns only the first error of
+    /// `handle_update`.
     pub async fn follow<E>(
         &mut self,
         interval: Duration,
@@ -150,13 +151,13 @@ impl LiveSetup {
                 has_newer.store(true, Ordering::Release);
                 *latest.lock() = Some(loaded);
             }));
-            // Describing new components may take a while, and must not block the rest of the loop.
+            // Describing new components may take a while, and must not block the checks of the other sources.
             let mut load = pin!(toolbox.load());
             let (mut watching, mut loading) = (true, true);
             let servers = Arc::clone(self.setup.servers.servers());
             let freshness = Arc::clone(&self.freshness);
             let following = freshness.register_follower();
-            // First of the two checks that confirm a state, so that the first call does not wait for them.
+            // A change needs two equal checks. Do the first one now, so that the first call does not wait for both.
             let change = self.watcher.check_for_change();
             for update in self.apply_change(change, None) {
                 handle_update(&self.setup, update)?;
@@ -164,15 +165,14 @@ impl LiveSetup {
             while reads_tools == self.reads_tools() {
                 let (mut change, mut initial) = (None, None);
                 tokio::select! {
-                    // The watcher must have its first look before the folder is read, or changes in between would be
-                    // missed.
+                    // The watcher must scan the folder before `load` reads it, or changes in between would be missed.
                     biased;
                     () = &mut watch, if watching => watching = false,
                     loaded = &mut load, if loading => {
                         loading = false;
                         initial = Some(loaded);
                     }
-                    // Changed tools of a server are taken up at once.
+                    // Changed tools of a server are applied at once.
                     () = servers.changed() => {}
                     () = freshness.wait_for_request() => change = self.wait_until_settled().await,
                     () = tokio::time::sleep(interval) => {}
@@ -204,7 +204,7 @@ impl LiveSetup {
         self.apply_change(change, None)
     }
 
-    /// Checks the config files and grants until a change looks the same twice.
+    /// Checks the config files and grants twice, because a change counts if two checks see the same state.
     async fn wait_until_settled(&mut self) -> Option<SettingsChange> {
         if let Some(change) = self.watcher.check_for_change() {
             return Some(change);
@@ -251,7 +251,7 @@ impl LiveSetup {
         updates
     }
 
-    /// Queries the servers whose tools are not known yet, in the background. Their tools are taken up like any other
+    /// Starts a background task that queries the servers whose tools are not known yet. The tools arrive like any other
     /// change. Failed servers are queried again after a pause.
     fn query_servers(&mut self) {
         if let Some(previous) = self.server_query.take() {
@@ -274,7 +274,7 @@ impl LiveSetup {
         self.server_query = Some(server_query.abort_handle());
     }
 
-    /// Prepares the script engine if there are scripts: the first start takes seconds, which no call should wait for.
+    /// Prepares the script engine in the background if there are scripts, because its first start takes seconds.
     fn prepare_engine(&self) {
         if self.loaded.scripts.is_empty() {
             return;
@@ -291,15 +291,15 @@ impl LiveSetup {
         self.setup.settings.config.tools.auto_load_custom_tools
     }
 
-    /// Does not check that the folder exists, since it may be created later.
+    /// Returns the toolbox of the tools folder, which need not exist yet.
     fn toolbox(&self) -> Toolbox {
         let folder = self.reads_tools().then(|| self.setup.workspace.tools());
         self.setup.toolbox_in(Arc::clone(&self.host), folder)
     }
 }
 
-/// Disables transparent huge pages from here on. A process that mostly waits for calls then holds only the memory that
-/// it uses; with a hundred plugins, huge pages add two thirds to that.
+/// Disables transparent huge pages for this process. With a hundred plugins, huge pages would increase the memory of a
+/// process that mostly waits for calls by two thirds.
 fn disable_huge_pages() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {

@@ -1,4 +1,4 @@
-//! The configured models, each with its provider, key and price.
+//! Creation of the configured models, with their provider, key and price.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ mod system;
 pub use configured_model::ConfiguredModel;
 pub use system::system_prompt;
 
-/// The settings and secrets that models are created from.
+/// Factory of models, with the settings and secrets that it needs.
 #[derive(Clone)]
 pub struct ModelFactory {
     settings: MergedSettings,
@@ -29,14 +29,14 @@ pub struct ModelFactory {
     audit: Arc<dyn AuditSink>,
 }
 
-/// The vault of secrets that are masked in model output.
+/// Returns the vault of the secrets that are masked in model output.
 pub fn vault(setup: &HostSetup) -> Arc<dyn Vault> {
     let secrets = UserSecrets::new(&setup.user_dirs);
     Arc::new(UserVault::new(secrets, &setup.settings.config))
 }
 
 impl ModelFactory {
-    /// The models of these settings.
+    /// Creates a factory with the settings of this setup.
     pub fn from_setup(setup: &HostSetup) -> Self {
         Self {
             settings: setup.settings.clone(),
@@ -46,22 +46,22 @@ impl ModelFactory {
         }
     }
 
-    /// The folder that agents work in.
+    /// Returns the workspace folder, in which agents work.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The settings of agents.
+    /// Returns the settings of agents.
     pub fn agent(&self) -> &AgentSettings {
         &self.settings.config.agent
     }
 
-    /// The name of the provider of the configured model.
+    /// Returns the name of the configured model's provider.
     pub fn provider(&self) -> Result<String, ToolError> {
         Ok(self.resolve_model(None)?.provider)
     }
 
-    /// Returns true if the settings choose no model, but name this provider.
+    /// Returns true if the settings have a block for this provider but choose no model.
     pub fn names_only_provider(&self, provider: &str) -> bool {
         let config = &self.settings.config;
         config.model.is_none() && config.providers.contains_key(provider)
@@ -84,7 +84,8 @@ impl ModelFactory {
             })
     }
 
-    /// The configured model, or `model_name`.
+    /// Creates the model `model_name` (`PROVIDER/MODEL`), or the configured one. Fails if `agent.maxCost` is set and
+    /// the price of the model is not known.
     pub fn model(
         &self,
         model_name: Option<&str>,
@@ -104,7 +105,7 @@ impl ModelFactory {
     }
 }
 
-/// The model that tools may query, with the current settings. It is created by the first query.
+/// Returns the model that tools may query. It is created on the first query.
 pub fn completer(setup: &HostSetup) -> ConfiguredModel {
     let config = &setup.settings.config;
     let name = config.chosen_model(None).map_err(|message| {

@@ -1,7 +1,7 @@
 //! MCP servers from npm and PyPI packages: downloaded once into mimir's cache, pinned, and started from there.
 //!
-//! A package is installed into a staging folder that is renamed when it is complete, so that an interrupted download
-//! leaves nothing that is used. The caches of npm and pip are not touched.
+//! A package is installed into a staging folder, which is renamed when it is complete, so that an interrupted download
+//! is never used. The caches of npm and pip are not touched.
 
 use std::path::{Path, PathBuf};
 
@@ -32,22 +32,22 @@ pub struct PackageStore {
     folder: Option<PathBuf>,
 }
 
-/// The record in the folder of an installed package. It is written last, and marks the installation as complete.
+/// Record in the folder of an installed package. It is written last, and marks the installation as complete.
 #[derive(Debug, Serialize, Deserialize)]
 struct InstalledPackage {
     package: McpPackage,
-    /// The command line of its program. A path that begins with `./` is relative to the folder.
+    /// Command line of the package's program. A path that begins with `./` is relative to the folder.
     start: Vec<String>,
 }
 
 /// File name of the record.
 const RECORD: &str = "mimir-package.json";
 
-/// Number of digest digits that tell builds of one version apart.
+/// Number of digest digits in a folder name, which tell builds of one version apart.
 const DIGEST: usize = 12;
 
 impl PackageStore {
-    /// The store in the user's cache folder.
+    /// Creates a handle to the store in the user's cache folder. Reads nothing.
     pub fn new(user_dirs: &UserDirs) -> Self {
         let cache = user_dirs.cache.as_ref();
         Self {
@@ -55,7 +55,7 @@ impl PackageStore {
         }
     }
 
-    /// The folder of all packages, created on first use.
+    /// Returns the folder of all packages. Creates it if needed.
     fn root(&self) -> Result<&Path, ToolError> {
         let folder = self.folder.as_deref().ok_or_else(|| {
             ToolError::unavailable(
@@ -67,7 +67,7 @@ impl PackageStore {
         Ok(folder)
     }
 
-    /// The folder of this package, installed or not.
+    /// Returns the folder of a package, which need not be installed.
     fn folder_of(&self, package: &McpPackage) -> Option<PathBuf> {
         let text = serde_json::to_vec(package).unwrap_or_default();
         let digest = format!("{:x}", Sha256::digest(text));
@@ -86,7 +86,7 @@ impl PackageStore {
         Some(self.folder.as_ref()?.join(name))
     }
 
-    /// The folder and the command line of a package, if it is installed.
+    /// Returns the folder and the command line of a package; `None` if it is not installed.
     pub fn find(&self, package: &McpPackage) -> Option<(PathBuf, Vec<String>)> {
         let folder = self.folder_of(package)?;
         let text =
@@ -143,7 +143,7 @@ impl PackageStore {
     }
 }
 
-/// Starts servers: those of packages from the store, all others as configured.
+/// Launcher of servers: packages are started from the store, other servers as configured.
 pub struct PackageServerLauncher {
     programs: ProgramLauncher,
     store: PackageStore,
@@ -153,7 +153,7 @@ pub struct PackageServerLauncher {
 }
 
 impl PackageServerLauncher {
-    /// Starts servers with the packages in this store.
+    /// Creates a launcher with the packages in `store`.
     pub fn new(
         programs: ProgramLauncher,
         store: PackageStore,
@@ -168,7 +168,8 @@ impl PackageServerLauncher {
         }
     }
 
-    /// The launch of an installed package: its program, read access to its folder, and a home folder of its own.
+    /// Completes the launch of an installed package: with its program, read access to its folder, and its own home
+    /// folder.
     fn prepare_launch(
         &self,
         mut launch: LaunchSpec,
@@ -194,10 +195,10 @@ impl PackageServerLauncher {
             SandboxMode::None => return Ok(launch),
             SandboxMode::Container => {
                 let message = format!(
-                    "the package {package} of the server `{server}` does not run in a container"
+                    "the package {package} of the server `{server}` cannot run in a container"
                 );
                 let remedy = format!(
-                    "`sandbox: process` in mcp.servers.{server} starts it in the kernel's sandbox"
+                    "`sandbox: process` in mcp.servers.{server} runs it in the sandbox of the operating system"
                 );
                 return Err(ToolError::unavailable(message).with_remedies([remedy]));
             }
@@ -246,7 +247,7 @@ impl PackageServerLauncher {
         Ok(launch)
     }
 
-    /// The home folder of a server in this workspace. It persists across starts.
+    /// Returns the home folder of a server in this workspace, which persists across starts. Creates it if needed.
     fn home(&self, server: &str) -> Result<PathBuf, ToolError> {
         let homes = self.homes.as_ref().ok_or_else(|| {
             let message = "this platform has no folder for the homes of servers: set MIMIR_CONFIG_DIR to an absolute path";
@@ -271,15 +272,14 @@ impl ProcessLauncher for PackageServerLauncher {
     }
 }
 
-/// Resolves `~/` at the start of a value to the server's own home folder.
+/// Replaces `~/` at the start of a value by the server's own home folder.
 fn expand_home(value: &mut String, home: &Path) {
     if let Some(relative) = value.strip_prefix("~/") {
         *value = home.join(relative).display().to_string();
     }
 }
 
-/// Resolves `.` or a leading `./` in an argument to a path in the workspace, if it is in one of the folders that the
-/// server has access to.
+/// Resolves `.` or a leading `./` in an argument to a path in the workspace, if the server has access to that path.
 fn resolve_workspace_argument(word: &str, folders: &[LaunchFolder], root: &Path) -> String {
     let (option, value) = match word.split_once('=') {
         Some((option, value)) if option.starts_with('-') => (Some(option), value),

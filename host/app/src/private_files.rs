@@ -1,5 +1,5 @@
-//! Private files of this user: read only if no other user could have changed them, changed by one process at a time,
-//! and written atomically.
+//! Private files of this user: only read if other users cannot change them, changed by one process at a time, and
+//! replaced atomically.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
@@ -10,12 +10,12 @@ use mimir_core::files::{self, LinkPolicy};
 /// Maximum size in bytes of a file that is read. The files that mimir writes are always shorter.
 pub const MAX_FILE_SIZE: u64 = 16 << 20;
 
-/// The access that other users must not have to a file.
+/// Access to a file that only its owner may have.
 #[derive(Debug, Clone, Copy)]
 pub enum OwnerOnly {
-    /// Other users must not be able to write it.
+    /// Other users must not be able to write the file.
     Writing,
-    /// Other users must not be able to read or write it.
+    /// Other users must not be able to read or write the file.
     Reading,
 }
 
@@ -47,7 +47,7 @@ impl OwnerOnly {
     }
 }
 
-/// Reads a file, if it is protected from other users as required; `None` if there is no file.
+/// Reads a file; `None` if it does not exist. Fails if the file is not protected from other users as required.
 pub fn read(path: &Path, protection: OwnerOnly) -> io::Result<Option<String>> {
     let meta = match std::fs::metadata(path) {
         Ok(meta) => meta,
@@ -60,7 +60,8 @@ pub fn read(path: &Path, protection: OwnerOnly) -> io::Result<Option<String>> {
     files::read_text(path, LinkPolicy::Follow, MAX_FILE_SIZE).map(Some)
 }
 
-/// Acquires the inter-process lock for changing a file. The lock is released when the returned handle is dropped.
+/// Acquires the inter-process lock that is needed to change a file, and creates the file's folder. Waits until other
+/// processes have released the lock. Dropping the returned handle releases it.
 pub fn lock_for_change(path: &Path) -> io::Result<File> {
     if let Some(folder) = path.parent() {
         private_folder(folder)?;
@@ -79,7 +80,7 @@ pub fn lock_for_change(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Creates a folder that only this user can access.
+/// Creates a folder, and its missing parents, that only this user can access. An existing folder is not changed.
 pub fn private_folder(folder: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
@@ -91,16 +92,16 @@ pub fn private_folder(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// The users who may read a written file.
+/// Users who may read a written file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileReaders {
     /// Only this user.
     Owner,
-    /// All users who may read the project.
+    /// All users.
     Everybody,
 }
 
-/// Replaces a file atomically, through a temporary file next to it.
+/// Replaces a file atomically, by renaming a temporary file in the same folder.
 pub fn replace(path: &Path, content: &[u8], readers: FileReaders) -> io::Result<()> {
     let finish = |file: &File| match readers {
         FileReaders::Owner => Ok(()),
@@ -109,8 +110,8 @@ pub fn replace(path: &Path, content: &[u8], readers: FileReaders) -> io::Result<
     write_and_rename(path, content, finish)
 }
 
-/// Replaces a file of the user atomically, keeping its owner, group and permissions. A read-only file is refused. A
-/// new file gets the default permissions. `path` must not be a link.
+/// Replaces a file atomically and keeps its owner, group and permissions. A new file is readable by all users. Fails if
+/// the file is read-only. `path` must not be a link.
 pub fn rewrite(path: &Path, content: &[u8]) -> io::Result<()> {
     match std::fs::symlink_metadata(path) {
         Ok(old) => {
@@ -148,30 +149,28 @@ fn make_readable(_: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Refuses a read-only file, which a rename would replace regardless.
+/// Returns an error for a read-only file, because a rename would replace it.
 #[cfg(unix)]
 fn check_writable(path: &Path, old: &Metadata) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt as _;
     let has_access = || rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();
-    match old.mode() & 0o200 != 0 && has_access() {
-        true => Ok(()),
-        false => {
-            let shown = mimir_core::text::visible(&path.display().to_string());
-            let message = format!("it is read-only; as its owner: chmod u+w '{shown}'");
-            Err(io::Error::new(ErrorKind::PermissionDenied, message))
-        }
+    if old.mode() & 0o200 != 0 && has_access() {
+        return Ok(());
     }
+    let shown = mimir_core::text::visible(&path.display().to_string());
+    let message = format!("it is read-only; as its owner: chmod u+w '{shown}'");
+    Err(io::Error::new(ErrorKind::PermissionDenied, message))
 }
 
 #[cfg(not(unix))]
 fn check_writable(_: &Path, old: &Metadata) -> io::Result<()> {
-    match old.permissions().readonly() {
-        true => Err(io::Error::new(
+    if old.permissions().readonly() {
+        return Err(io::Error::new(
             ErrorKind::PermissionDenied,
             "it is read-only; remove that attribute first",
-        )),
-        false => Ok(()),
+        ));
     }
+    Ok(())
 }
 
 /// Gives a new file the owner, the group and the permissions of the old one.
@@ -185,8 +184,7 @@ fn copy_permissions(old: &Metadata, file: &File) -> io::Result<()> {
         mode = (mode & 0o707) | ((mode & 0o007) << 3);
     }
     if new.uid() != old.uid() {
-        // Only root can change the owner. For any other user who may write the file and its folder, the new file is
-        // theirs.
+        // Only root can change the owner. A file that another user replaces belongs to that user.
         let _ = fchown(file, Some(old.uid()), None);
     }
     file.set_permissions(std::fs::Permissions::from_mode(mode))

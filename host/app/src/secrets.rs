@@ -1,8 +1,8 @@
-//! The user's secrets: values that tools use but that are never shown. They are stored in the system keyring if there
-//! is one, else in a file that only this user can read, or read from an environment variable that the user's own
-//! settings name.
+//! The user's secrets: values that tools use but that are never shown. A value is stored in the system keyring if there
+//! is one, else in a file that only this user can read. Values of environment variables that the settings name are
+//! secrets, too.
 //!
-//! Values are entered on stdin and masked in all output. No function here prints a value.
+//! Values are entered on stdin and masked in all output. No function in this module prints a value.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ pub struct UserSecrets {
 #[serde(deny_unknown_fields)]
 struct SecretsFile {
     secrets: BTreeMap<String, StoredSecret>,
-    /// Logins at servers. Their separate map keeps tools and servers from naming a login as a secret.
+    /// Logins at MCP servers. They have a separate map, so that tools and servers cannot name a login as a secret.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     logins: BTreeMap<String, StoredSecret>,
 }
@@ -46,11 +46,11 @@ struct SecretsFile {
 enum StoredSecret {
     /// The value itself.
     Value(String),
-    /// A reference to the keyring, under the same name.
+    /// The value is in the keyring, under the same name.
     Keyring,
 }
 
-/// The storage of a value, for output.
+/// Storage location of a value, for output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SecretLocation {
@@ -58,19 +58,19 @@ pub enum SecretLocation {
     File,
     /// In the keyring.
     Keyring,
-    /// In an environment variable.
+    /// In the environment variable of this name.
     Variable(String),
 }
 
-/// Maximum length of a value in bytes: the largest private keys fit.
+/// Maximum length of a value in bytes. The largest private keys fit.
 const MAX_VALUE_SIZE: usize = 64 << 10;
 
 /// Maximum length of a name in bytes.
 const MAX_NAME_LENGTH: usize = 64;
 
 impl UserSecrets {
-    /// The secrets of this user. Nothing is read until it is needed. `None` on platforms that have no folder for the
-    /// user's settings.
+    /// Creates a handle to the secrets of this user. Reads nothing. `None` on platforms without a folder for the user's
+    /// settings.
     pub fn new(user_dirs: &UserDirs) -> Option<Self> {
         Some(Self {
             path: user_dirs.config.as_ref()?.join("secrets.json"),
@@ -78,12 +78,13 @@ impl UserSecrets {
         })
     }
 
-    /// Path of the file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Stores a value. Returns the storage that was used.
+    /// Stores a value in the keyring, or in the file if there is no keyring or `in_file` is true. Returns the location
+    /// that was used.
     pub fn set(&self, name: &str, value: &str, in_file: bool) -> Result<SecretLocation, ToolError> {
         check_name(name)?;
         check_value(value)?;
@@ -105,7 +106,7 @@ impl UserSecrets {
         Ok(location)
     }
 
-    /// Removes a value. Returns true if there was one.
+    /// Removes a stored value. Returns true if there was one.
     pub fn remove(&self, name: &str) -> Result<bool, ToolError> {
         let previous = self.change(|file| file.secrets.remove(name))?;
         if let (Some(StoredSecret::Keyring), Some(keyring)) = (&previous, &self.keyring) {
@@ -114,7 +115,7 @@ impl UserSecrets {
         Ok(previous.is_some())
     }
 
-    /// The names of all secrets, each with its storage.
+    /// Returns the names of all secrets, with the location of each value.
     pub fn list(
         &self,
         settings: &BTreeMap<String, SecretSettings>,
@@ -130,8 +131,8 @@ impl UserSecrets {
         Ok(locations)
     }
 
-    /// The values of all secrets by name, including those of logins. Fails if one cannot be read, because it could not
-    /// be masked.
+    /// Returns the names and values of all secrets, including those of logins. Fails if a value cannot be read, because
+    /// it could not be masked.
     pub fn values(
         &self,
         settings: &BTreeMap<String, SecretSettings>,
@@ -152,7 +153,7 @@ impl UserSecrets {
         Ok(values)
     }
 
-    /// Reads the stored value of this name, if there is one.
+    /// Returns the stored value of this name, if there is one.
     pub fn value(&self, name: &str) -> Result<Option<String>, ToolError> {
         match self.read()?.secrets.remove(name) {
             Some(StoredSecret::Value(value)) => Ok(Some(value)),
@@ -180,7 +181,7 @@ impl UserSecrets {
         let Some(text) = text.map_err(|error| unreadable(&error))? else {
             return Ok(SecretsFile::default());
         };
-        // The error of serde is dropped, because it may quote a value.
+        // The error of serde is not shown, because it may quote a value.
         serde_json::from_str(&text).map_err(|_| {
             unreadable(&"it is not valid JSON of this format; remove it and set the secrets again")
         })
@@ -202,7 +203,7 @@ impl UserSecrets {
     }
 }
 
-/// The values in environment variables. Unset variables are skipped.
+/// Returns the names and values of secrets in environment variables. Unset variables are skipped.
 fn variables(
     settings: &BTreeMap<String, SecretSettings>,
 ) -> impl Iterator<Item = (String, String)> {
@@ -219,7 +220,7 @@ fn location(stored: &StoredSecret) -> SecretLocation {
     }
 }
 
-/// Checks a name: letters, digits, `_`, `-` and `.`, as in the needs of plugins.
+/// Checks the name of a secret. Names in the needs of plugins have the same form.
 fn check_name(name: &str) -> Result<(), ToolError> {
     let is_valid = |c: u8| c.is_ascii_alphanumeric() || b"_-.".contains(&c);
     if name.is_empty() || name.len() > MAX_NAME_LENGTH || !name.bytes().all(is_valid) {

@@ -1,4 +1,5 @@
-//! Third-party MCP servers, connected to the sandbox, the secrets, the network proxy and a cache of their replies.
+//! The MCP servers of a workspace: connects the MCP client with the sandbox, the secrets, the network proxy and a cache
+//! of replies.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ pub mod network_gate;
 
 use network_gate::{CurrentSettings, DeclaredNetwork};
 
-/// Timeout of a server's reply, including one that streams events: a day, because calls have limits of their own.
+/// Timeout of a server's reply, including its events. A day, because calls have their own limits.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(86_400);
 
 /// Maximum size in bytes of one reply, including all its events.
@@ -35,14 +36,14 @@ const MAX_REPLY_SIZE: u64 = 24 << 20;
 /// Maximum size in bytes of the cached replies of one server: the maximum that is read, plus the overhead of JSON.
 const MAX_CACHED_REPLIES: usize = 12 << 20;
 
-/// The servers of one workspace.
+/// The MCP servers of a workspace.
 pub struct WorkspaceServers {
     servers: Arc<McpServers>,
     current: Arc<CurrentSettings>,
 }
 
-/// The parent of the empty folders that servers without `cwd` start in. Only mimir writes there; models cannot reach
-/// it.
+/// Returns the parent of the empty folders in which servers without `cwd` start. It is outside of the workspace, so
+/// that models cannot write there.
 pub fn empty_folders(user_dirs: &UserDirs) -> PathBuf {
     match &user_dirs.cache {
         Some(cache) => cache.join("mcp").join("started"),
@@ -51,8 +52,8 @@ pub fn empty_folders(user_dirs: &UserDirs) -> PathBuf {
 }
 
 impl WorkspaceServers {
-    /// The servers of these settings. Reads and starts nothing. Requests of servers are recorded in the audit log of
-    /// `audit_watermark`.
+    /// Creates the servers of these settings. Reads and starts nothing. Requests of servers are recorded in the audit
+    /// log of `audit_watermark`.
     pub fn new(
         user_dirs: &UserDirs,
         workspace: &WorkspaceFolder,
@@ -95,21 +96,21 @@ impl WorkspaceServers {
         self.servers.set(&settings.config);
     }
 
-    /// The MCP client of all servers.
+    /// Returns the MCP client of all servers.
     pub fn servers(&self) -> &Arc<McpServers> {
         &self.servers
     }
 }
 
-/// Creates the proxies of servers that have network access.
+/// Returns the factory of proxies for servers with network access.
 fn proxies(
     audit_watermark: &Arc<AuditWatermark>,
     workspace: &WorkspaceFolder,
     current: &Arc<CurrentSettings>,
     refused: &RefusedHosts,
 ) -> Arc<mimir_process::ProxyFactory> {
-    // A weak reference: the audit position is written when the command drops `audit_watermark`, so a running server must not
-    // hold it.
+    // A weak reference, so that a running server does not keep `audit_watermark` alive: dropping it stores the audit
+    // position.
     let (audit_watermark, root) = (Arc::downgrade(audit_watermark), workspace.root().to_owned());
     let (current, refused) = (Arc::clone(current), refused.clone());
     Arc::new(move |launch| {
@@ -129,8 +130,8 @@ fn proxies(
     })
 }
 
-/// A client for the server or the model at this URL. Since a person has named the URL in the settings, its origin is
-/// allowed, even on this machine. Blocked hosts stay blocked, and team policies take precedence.
+/// Creates an HTTP client for the server or the model at `url`. The origin of the URL is allowed, even on this machine,
+/// because the settings name it. Blocked hosts stay blocked, and team policies take precedence.
 pub fn client(
     settings: &MergedSettings,
     root: &std::path::Path,
@@ -168,7 +169,7 @@ pub fn client(
     ))
 }
 
-/// Allows requests to one origin only.
+/// Authorizer that allows requests to one origin only.
 struct SingleOriginGate {
     origin: String,
     teams: Vec<NetworkPolicy>,
@@ -187,7 +188,7 @@ impl RequestAuthorizer for SingleOriginGate {
             Some(refusal) => Err(Error::Blocked(refusal).into()),
             None if is_own_origin => Ok(RequestPermit::Listed),
             None => Err(ToolError::policy_denied(format!(
-                "a server at {} sends mimir to {}",
+                "the server at {} refers to another origin: {}",
                 self.origin,
                 request.target.origin()
             ))),
@@ -206,7 +207,7 @@ impl DescriptionStore for ServerDescriptionCache {
         match private_files::read(&path, OwnerOnly::Writing) {
             Ok(text) => text.filter(|text| text.len() <= MAX_CACHED_REPLIES),
             Err(error) => {
-                tracing::debug!(%error, "the cached replies of a server cannot be read");
+                tracing::debug!(%error, "cannot read the cached replies of a server");
                 None
             }
         }
@@ -215,14 +216,14 @@ impl DescriptionStore for ServerDescriptionCache {
     fn write(&self, key: &str, text: &str) {
         let Some(folder) = &self.folder else { return };
         if text.len() > MAX_CACHED_REPLIES {
-            tracing::debug!("the replies of a server are too long to be cached");
+            tracing::debug!("the replies of a server are too large to be cached");
             return;
         }
         let path = folder.join(format!("{key}.json"));
         let written = private_files::private_folder(folder)
             .and_then(|()| private_files::replace(&path, text.as_bytes(), FileReaders::Owner));
         if let Err(error) = written {
-            tracing::debug!(%error, "the replies of a server are not cached");
+            tracing::debug!(%error, "cannot cache the replies of a server");
         }
     }
 }

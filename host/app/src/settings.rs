@@ -1,4 +1,4 @@
-//! The config files: read, validated with line numbers, and merged.
+//! The config files: reading, validation with line numbers, and merging.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ pub use reload::{SettingsChange, SettingsWatcher, WatchedFiles};
 pub use write::{change_config, retry_change};
 pub use yaml_errors::explain;
 
-/// A config file with every key, commented out: what `mimir init` writes.
+/// The config file that `mimir init` writes: every key, commented out.
 pub const TEMPLATE: &str = include_str!("settings/config.template.yml");
 
 /// A parsed config file.
@@ -48,32 +48,33 @@ pub const TEMPLATE: &str = include_str!("settings/config.template.yml");
 pub struct ConfigFile {
     /// Path of the file.
     pub path: PathBuf,
-    /// Path of the file in messages.
+    /// Path of the file, for messages.
     pub shown: String,
     /// The settings of this file alone.
     pub config: Config,
     value: Value,
     text: Arc<str>,
-    /// True if the file may come from a checkout and the user has not accepted it.
+    /// True if the file weakens a restriction and the user has not accepted it. Only set for the workspace's file.
     unaccepted: bool,
-    /// True if the user has not accepted the rule names and reasons in it, which a model would read.
+    /// True if the user has not accepted the file, so that rule names and reasons in it are hidden from models.
     unaccepted_text: bool,
     /// The owner of the file.
     pub owner: ConfigOwner,
 }
 
-/// All config files together.
+/// The merged settings of all config files.
 #[derive(Debug, Clone, Default)]
 pub struct MergedSettings {
-    /// The merged settings.
+    /// The settings in force.
     pub config: Config,
-    /// The files: team, user, environment variables, workspace.
+    /// The existing files, in the order team, user, environment variables, workspace. This is not the precedence:
+    /// environment variables override the workspace.
     pub files: Vec<ConfigFile>,
     withheld: Vec<String>,
 }
 
 impl MergedSettings {
-    /// Reads the files of team, user and workspace that exist.
+    /// Reads the existing files of team, user and workspace, and the environment variables.
     pub fn read(user_dirs: &UserDirs, workspace: &WorkspaceFolder) -> Result<Self, ToolError> {
         Self::find(user_dirs, workspace).map_err(|error| mask_secrets(error, Some(user_dirs)))
     }
@@ -83,14 +84,14 @@ impl MergedSettings {
         let mut variables = environment::read(&user_dirs.variables)?;
         for location in ConfigLocation::all_locations(user_dirs, workspace) {
             if location.owner == ConfigOwner::Project {
-                // Inserted before the workspace's file, whose settings are compared with those of the person.
+                // Inserted before the workspace's file, whose settings are compared with all files before it.
                 files.extend(variables.take());
             }
             let Some(file) = ConfigFile::read(location)? else {
                 continue;
             };
             if file.owner.is_team() {
-                // Invalid rules stop every command, not only those that evaluate calls.
+                // Invalid rules of a team stop every command, not only commands that evaluate calls.
                 merge::policy_of_file(&file)?;
             }
             files.push(file);
@@ -105,7 +106,7 @@ impl MergedSettings {
         })
     }
 
-    /// Reads the files with all their rules, and returns all errors instead of the first.
+    /// Reads the files including their rules. Returns the errors of all files instead of only the first.
     pub fn read_all(
         user_dirs: &UserDirs,
         workspace: &WorkspaceFolder,
@@ -133,19 +134,19 @@ impl MergedSettings {
         policy.map(drop).map_err(|error| mask_secrets(error, None))
     }
 
-    /// The workspace's own file, if it exists.
+    /// Returns the workspace's file, if it exists.
     pub fn project(&self) -> Option<&ConfigFile> {
         let mut files = self.files.iter();
         files.find(|file| file.owner == ConfigOwner::Project)
     }
 
-    /// The team files.
+    /// Returns the team files.
     pub fn team(&self) -> impl Iterator<Item = &ConfigFile> {
         self.files.iter().filter(|file| file.owner.is_team())
     }
 
-    /// Returns true if a team policy refuses every call of the tool, regardless of the other files. A tool that its
-    /// own file switches off does not count.
+    /// Returns true if a team policy denies every call of the tool, regardless of the other files and of a tool file
+    /// that switches the tool off.
     pub fn is_denied_by_team(&self, tool: &Tool) -> Result<bool, ToolError> {
         let mut tool = tool.clone();
         tool.off = false;
@@ -155,12 +156,13 @@ impl MergedSettings {
         Ok(teams.refusal(&tool).is_some())
     }
 
-    /// The keys of the workspace's file that are ignored, because the user has not accepted its current content.
+    /// Returns the keys of the workspace's file that are ignored until the user accepts its current content.
     pub fn withheld(&self) -> &[String] {
         &self.withheld
     }
 
-    /// The rules of the workspace's file whose text is hidden from models, because the user has not accepted it.
+    /// Returns the keys of the workspace's rules whose names and reasons are hidden from models until the user accepts
+    /// the file.
     pub fn unaccepted_texts(&self) -> Vec<String> {
         let file = self.project().filter(|file| file.unaccepted_text);
         let keys = file.map(ConfigFile::model_text_keys).unwrap_or_default();
@@ -172,7 +174,7 @@ impl MergedSettings {
         keys.into_iter().filter(|key| !is_withheld(key)).collect()
     }
 
-    /// The name of each file in messages, with the hash of its current content.
+    /// Returns the path of each file, as in messages, with the SHA-256 of its content.
     pub fn digests(&self) -> Vec<(String, String)> {
         let files = self.files.iter();
         let files = files.filter(|file| file.owner != ConfigOwner::Environment);
@@ -181,8 +183,7 @@ impl MergedSettings {
             .collect()
     }
 
-    /// Limits the wall-clock time of calls of `tool`, instead of the configured limit. `maxExecutionTime` still
-    /// applies.
+    /// Replaces the configured time limit of calls of `tool`. `tools.maxExecutionTime` still applies.
     pub fn limit_tool_time(&mut self, tool: &Tool, time: Duration) {
         let each = &mut self.config.tools.each;
         let mut names = std::iter::once(tool.name()).chain(&tool.aliases);
@@ -192,7 +193,7 @@ impl MergedSettings {
         each.entry(name).or_default().limits.time_ms = Some(millis);
     }
 
-    /// The policy that the files define.
+    /// Returns the policy that the files define.
     pub fn policy(&self) -> Result<Policy, ToolError> {
         merge::policy(self).map_err(|error| mask_secrets(error, None))
     }
@@ -207,8 +208,8 @@ fn mask_secrets(mut error: ToolError, user_dirs: Option<&UserDirs>) -> ToolError
     error
 }
 
-/// Checks if the workspace's file weakens a restriction and, if so, if this user has accepted it. Returns the keys
-/// that are ignored.
+/// Finds the keys of the workspace's file that weaken a restriction, and returns them if this user has not accepted the
+/// file. Marks the file as unaccepted.
 fn withheld_keys(
     files: &mut [ConfigFile],
     user_dirs: &UserDirs,
@@ -234,12 +235,12 @@ fn withheld_keys(
 }
 
 impl ConfigFile {
-    /// sha256 of the file, in lower-case hex.
+    /// Returns the SHA-256 of the file in lower-case hex.
     pub fn digest(&self) -> String {
         digest(&self.text)
     }
 
-    /// The keys with a rule's name or reason, which models read once the user has accepted them.
+    /// Returns the keys of rules with a name or a reason, which models read once the user has accepted the file.
     pub fn model_text_keys(&self) -> Vec<String> {
         let each = self.config.tools.each.iter();
         let own = each.map(|(name, tool)| (format!("tools.{name}.rules"), &tool.rules));
@@ -255,7 +256,7 @@ impl ConfigFile {
         keys
     }
 
-    /// Reads the file, if it exists.
+    /// Reads and parses the file; `None` if it does not exist.
     fn read(location: ConfigLocation) -> Result<Option<Self>, ToolError> {
         let text = location.text()?;
         text.map(|text| Self::parse(location, &text)).transpose()
@@ -274,7 +275,7 @@ impl ConfigFile {
             Value::Null => Config::default(),
             _ => match serde_yaml::from_str(yaml) {
                 Ok(config) => config,
-                // The error from the text, which has a line number.
+                // Reports the error of the text, which has a line number.
                 Err(error) if had_null_tools => {
                     serde_yaml::from_value(value.clone()).map_err(|_| fault(error))?
                 }
@@ -306,8 +307,8 @@ impl ConfigFile {
     }
 }
 
-/// Replaces null values such as `tools: {git: ~}` by empty blocks, because a user who writes `git:` means that. Returns
-/// true if there were any.
+/// Replaces null values of tools, as in `tools: {git: ~}`, by empty blocks, because `git:` alone means an empty block.
+/// Returns true if there were any.
 fn expand_null_tools(value: &mut Value) -> bool {
     let tools = value.get_mut("tools").and_then(Value::as_mapping_mut);
     let tools = tools.into_iter().flat_map(|tools| tools.iter_mut());
@@ -320,7 +321,8 @@ fn expand_null_tools(value: &mut Value) -> bool {
     any
 }
 
-/// The text of another YAML file without a byte order mark, if its structure is within the limits.
+/// Returns the text of a YAML file other than a config without its byte order mark. Fails if its structure exceeds the
+/// limits.
 pub fn check_yaml_text<'a>(shown: &str, text: &'a str) -> Result<&'a str, ToolError> {
     let yaml = edit::strip_bom(text);
     mimir_script::yaml::check_yaml(yaml)
@@ -328,12 +330,12 @@ pub fn check_yaml_text<'a>(shown: &str, text: &'a str) -> Result<&'a str, ToolEr
     Ok(yaml)
 }
 
-/// The line numbers of the keys.
+/// Returns the line number of each key in a YAML text.
 pub fn config_key_lines(text: &str) -> BTreeMap<String, u64> {
     key_lines::key_lines(text)
 }
 
-/// sha256 of the text of a config file, in lower-case hex.
+/// Returns the SHA-256 of a text in lower-case hex.
 fn digest(text: &str) -> String {
     format!("{:x}", Sha256::digest(text.as_bytes()))
 }

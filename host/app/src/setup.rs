@@ -1,5 +1,5 @@
-//! Creates a pipeline from the workspace, its settings, tools and rules. The only place where the front-end meets the
-//! backends.
+//! Creates a pipeline from the workspace, its settings, tools and rules. Only this module connects the front ends with
+//! the backends.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,23 +32,23 @@ use crate::user_dirs::UserDirs;
 use crate::workers::WorkspaceWorkers;
 use crate::workspace::WorkspaceFolder;
 
-/// The common state of all commands. Creating it only reads the config files.
+/// Folders, settings and stores that all commands use. Creating it only reads the config files.
 pub struct HostSetup {
-    /// The folder that tools can access.
+    /// The workspace, whose files tools can access.
     pub workspace: WorkspaceFolder,
     /// The merged settings.
     pub settings: MergedSettings,
     /// The user's own folders.
     pub user_dirs: UserDirs,
-    /// The last known position of the audit log.
+    /// The stored end position of the audit log.
     pub audit_watermark: Arc<AuditWatermark>,
-    /// Third-party MCP servers.
+    /// The configured MCP servers.
     pub servers: WorkspaceServers,
-    /// The remaining budget of workers.
+    /// The budgets that an agent shares with its workers, and with tools that query the model.
     pub budget: SessionBudget,
 }
 
-/// Number of ineffective deny rules that each command reports.
+/// Maximum number of warnings of one kind that a command prints.
 const WARNINGS: usize = 3;
 
 impl HostSetup {
@@ -61,7 +61,7 @@ impl HostSetup {
         Ok(Self::from_parts(user_dirs, workspace, settings))
     }
 
-    /// Creates the setup from folders, workspace and settings that were already read.
+    /// Creates the setup from folders, a workspace and settings that were already read.
     pub fn from_parts(
         user_dirs: UserDirs,
         workspace: WorkspaceFolder,
@@ -78,30 +78,30 @@ impl HostSetup {
         }
     }
 
-    /// A Wasm host for the workspace. Engines are created on first use.
+    /// Creates a Wasm host for the workspace. Its engines are created on first use.
     pub fn host(&self) -> Arc<WasmHost> {
         let limits = self.settings.config.limits();
         host(self.workspace.root(), self.user_dirs.cache.clone(), &limits)
     }
 
-    /// The built-in components and the ones in `.mimir/tools`.
+    /// Returns a toolbox of the built-in components and those in `.mimir/tools`, unless the settings turn these off.
     pub fn toolbox(&self, host: Arc<WasmHost>) -> Toolbox {
         let folder = self.workspace.tools();
         let custom = self.settings.config.tools.auto_load_custom_tools && folder.is_dir();
         self.toolbox_in(host, custom.then_some(folder))
     }
 
-    /// The built-in components and the ones in this folder, which need not exist yet.
+    /// Returns a toolbox of the built-in components and those in `folder`, which need not exist yet.
     pub fn toolbox_in(&self, host: Arc<WasmHost>, folder: Option<PathBuf>) -> Toolbox {
         Toolbox::new(host, mimir_builtins::ALL.to_vec(), folder)
     }
 
-    /// The loader of the scripts that a toolbox finds.
+    /// Returns the loader of the scripts that a toolbox finds in `.mimir/tools`.
     pub fn scripts(&self, host: Arc<WasmHost>) -> ScriptFolder {
         ScriptFolder::new(host, engines(), self.workspace.tools())
     }
 
-    /// The current tools with their grants.
+    /// Loads the tools of all sources, with their grants.
     pub async fn registry(&self) -> Registry {
         let host = self.host();
         let mut loaded = self.toolbox(Arc::clone(&host)).load().await;
@@ -110,7 +110,8 @@ impl HostSetup {
         self.build_registry(loaded.tools, loaded.quarantined)
     }
 
-    /// Combines the tools of all sources: applies grants, and leaves out tools whose names are reserved for others.
+    /// Combines the tools of all sources: applies prefixes and grants, adds the tool for workers, and leaves out tools
+    /// whose names are reserved for MCP servers.
     pub fn build_registry(
         &self,
         mut tools: Vec<Tool>,
@@ -126,8 +127,8 @@ impl HostSetup {
         Registry::new(tools, quarantined).with_reserved(reserved)
     }
 
-    /// The tools that a call of this name needs; the flag is true if these are all tools. A built-in tool needs no
-    /// others, so that it does not wait for components that were never described.
+    /// Loads the tools that a call of `name` needs. The flag is true if these are all tools. A call of a built-in tool
+    /// does not wait for components that were never described, and starts no servers.
     pub async fn registry_for(&self, name: &str) -> (Registry, bool) {
         let host = self.host();
         let toolbox = self.toolbox(Arc::clone(&host)).known_only();
@@ -139,7 +140,7 @@ impl HostSetup {
             let built_in = tool.source == ToolSource::BuiltIn;
             built_in && tool.name().as_str() == name && tool.definition.needs.tools.is_empty()
         };
-        // A built-in or a known tool starts no servers and needs no search.
+        // The tools of a server that was contacted before are known without starting it.
         let is_known_server_tool =
             |tool: &Tool| tool.source == ToolSource::Mcp && tool.name().as_str() == name;
         let is_sufficient =
@@ -155,7 +156,7 @@ impl HostSetup {
         let servers = self.servers.servers();
         let without_servers = self.build_registry(loaded.tools.clone(), Vec::new());
         let calls_others = |tool: &Arc<Tool>| !tool.definition.needs.tools.is_empty();
-        // Only servers that could have a tool of this name are started, unless the tool itself can call other tools.
+        // Starts only the servers that could have a tool of this name, unless the tool can call other tools.
         let server_tools = match without_servers.get(name).is_some_and(calls_others) {
             true => servers.load().await,
             false => servers.load_for(name).await,
@@ -168,8 +169,8 @@ impl HostSetup {
         )
     }
 
-    /// Adds the prefixes that the workspace configures to tool names. An unreadable lock file is ignored here, since
-    /// reading the grants reports it.
+    /// Adds the prefixes in the lock file to tool names. An unreadable lock file is ignored here, because
+    /// [`Self::apply_grants`] reports it.
     fn apply_prefixes(&self, tools: &mut Vec<Tool>, quarantined: &mut Vec<Quarantined>) {
         if tools.iter().all(|tool| tool.source != ToolSource::Custom) {
             return;
@@ -182,8 +183,8 @@ impl HostSetup {
         }
     }
 
-    /// Applies the grants of this user. Tools can also reach the configured search provider and embeddings endpoint.
-    /// An unreadable lock file grants nothing.
+    /// Applies the grants of this user, and adds the configured search provider and embeddings endpoint to the needs of
+    /// the tools that use them. An unreadable lock file grants nothing.
     pub fn apply_grants(&self, tools: &mut [Tool]) {
         self.settings.config.add_configured_needs(tools);
         // A foreign component cannot declare its needs, so it may have grants even if it counts as harmless.
@@ -213,23 +214,24 @@ impl HostSetup {
         }
     }
 
-    /// The workers of the workspace.
+    /// Returns the workers of the workspace.
     pub fn workers(&self) -> WorkspaceWorkers {
         WorkspaceWorkers::for_workspace(&self.user_dirs, &self.workspace)
     }
 
-    /// The approval store of this user for the workspace.
+    /// Returns the approval store of this user for the workspace; `None` on platforms without a settings folder.
     pub fn approvals(&self) -> Option<UserApprovalStore> {
         UserApprovalStore::new(&self.user_dirs, &self.workspace)
     }
 
-    /// A snapshot of the current tools and rules.
+    /// Loads a snapshot of the current tools and rules.
     pub async fn load_snapshot(&self) -> Result<PipelineSnapshot, ToolError> {
         let policy = self.settings.policy()?;
         Ok(self.join_snapshot(policy, self.registry().await))
     }
 
-    /// Combines tools and rules. Warns about deny rules that match no tool, because a misspelled name forbids nothing.
+    /// Combines tools and rules. Warns about deny rules that match no tool, because a misspelled name denies nothing,
+    /// and about project settings that are ignored.
     pub fn join_snapshot(&self, policy: Policy, registry: Registry) -> PipelineSnapshot {
         let tools: Vec<_> = registry.tools().iter().map(Arc::as_ref).collect();
         let unused = policy.unused_denials(&tools);
@@ -272,28 +274,28 @@ impl HostSetup {
         ));
     }
 
-    /// Records a person's action in the audit log. Failures only cause a warning, because the action is already done.
+    /// Records a user action in the audit log. A failure only causes a warning, because the action is already done.
     pub fn record_event(&self, event: &AuditEvent) {
         if let Err(error) = self.audit().record(event) {
             warn(error);
         }
     }
 
-    /// The audit log of this workspace.
+    /// Returns the writer of the audit log of this workspace.
     pub fn audit(&self) -> Arc<FileAuditSink> {
         self.audit_watermark.writer(self.settings.config.audit)
     }
 
-    /// The approval store, or an error for commands that cannot work without it.
+    /// Returns the approval store, or an error for commands that cannot work without one.
     pub fn require_approvals(&self) -> Result<UserApprovalStore, ToolError> {
         self.approvals().ok_or_else(|| {
             ToolError::unavailable(
-                "this platform has no folder for your own settings, where this is stored; set MIMIR_CONFIG_DIR",
+                "this platform has no folder for your own settings, where approvals and grants are stored; set MIMIR_CONFIG_DIR",
             )
         })
     }
 
-    /// Records in the audit log that a config file has changed since mimir last read it here.
+    /// Records in the audit log which config files have changed since mimir last read them in this workspace.
     pub fn record_changes(&self) {
         for (file, digest) in self.audit_watermark.changed_files(&self.settings.digests()) {
             let detail = match digest.as_str() {
@@ -309,12 +311,12 @@ impl HostSetup {
         }
     }
 
-    /// Time limit of a person's answer to an approval.
+    /// Returns the time that a person has to answer an approval question.
     pub fn approval_timeout(&self) -> Duration {
         Duration::from_millis(self.settings.config.approvals.timeout_ms)
     }
 
-    /// A pipeline over this snapshot that records calls in the workspace's audit log.
+    /// Creates a pipeline for this snapshot. It records calls in the audit log of the workspace.
     pub fn pipeline(&self, snapshot: PipelineSnapshot, approver: Arc<dyn Approver>) -> Pipeline {
         self.record_changes();
         let timeout = self.approval_timeout();
@@ -382,7 +384,7 @@ pub fn check_separation(
     Ok(())
 }
 
-/// The user's own folders. Warns about variables that are ignored.
+/// Finds the user's own folders. Warns about variables that are ignored.
 pub fn find_user_dirs() -> UserDirs {
     let user_dirs = UserDirs::find();
     for variable in &user_dirs.ignored {
@@ -393,7 +395,7 @@ pub fn find_user_dirs() -> UserDirs {
     user_dirs
 }
 
-/// The workspace. Warns about a folder that was skipped.
+/// Finds the workspace. Warns about a folder that was skipped.
 pub fn find_workspace(named: Option<&Path>) -> Result<WorkspaceFolder, ToolError> {
     let workspace = WorkspaceFolder::find(named)?;
     if let Some(mimir_dir) = workspace.skipped() {
@@ -405,13 +407,13 @@ pub fn find_workspace(named: Option<&Path>) -> Result<WorkspaceFolder, ToolError
     Ok(workspace)
 }
 
-/// The code engines without a workspace.
+/// Creates the code engines without a workspace.
 pub fn standalone_engines() -> Arc<CodeEngines> {
     let host = host(Path::new("."), find_user_dirs().cache, &Limits::default());
     CodeEngines::new(host, engines())
 }
 
-/// A Wasm host that shows compilation on the terminal and compiles in a child process.
+/// Creates a Wasm host with the compiler and the compile handler of the installed interface.
 fn host(root: &Path, cache: Option<PathBuf>, limits: &Limits) -> Arc<WasmHost> {
     let mut options = HostOptions::new(root);
     options.cache_dir = cache;
@@ -421,7 +423,7 @@ fn host(root: &Path, cache: Option<PathBuf>, limits: &Limits) -> Arc<WasmHost> {
     WasmHost::new(options)
 }
 
-/// The engines that ship with the binary.
+/// Returns the engines that are embedded in the binary.
 fn engines() -> LanguageEngineParts {
     LanguageEngineParts {
         javascript: mimir_builtins::JAVASCRIPT,

@@ -1,7 +1,7 @@
-//! Undo of file changes: the records that file tools make before a change, and restoring the old state.
+//! Undo of file changes: reads the records that were made before a change, and restores the old state.
 //!
-//! Everything is checked before anything is changed: each path must still be as the tool left it, and each copy must
-//! be intact. Files that an undo removes or replaces are stored with the copies. Each file is restored atomically.
+//! All paths are checked before any file is changed: each path must still be as the tool left it, and each backup copy
+//! must be intact. Files that an undo removes or replaces are saved with the backups. Each file is restored atomically.
 //! Files that are already restored are skipped, so that an interrupted undo can be repeated.
 
 mod file_modes;
@@ -29,23 +29,23 @@ pub struct UndoStore {
     folder: PathBuf,
 }
 
-/// The records of a workspace.
+/// The undo records of a workspace.
 #[derive(Debug, Default)]
 pub struct UndoHistory {
     /// The readable records, newest first.
     pub records: Vec<UndoRecord>,
-    /// Names of unreadable records, with the error.
+    /// File names of unreadable records, each with the error.
     pub unreadable: Vec<String>,
 }
 
-/// The folder of the backups, relative to the workspace root.
+/// Folder of the backups, relative to the workspace root.
 pub const FOLDER: &str = ".mimir/state/backups";
 
 /// Maximum size of a record in bytes. Deleting 100,000 files makes about 30 MB.
 const MAX_RECORD_SIZE: u64 = 64 << 20;
 
 impl UndoStore {
-    /// The backups of this workspace.
+    /// Creates a handle to the backups of a workspace. Reads nothing.
     pub fn for_workspace(workspace: &WorkspaceFolder) -> Self {
         Self {
             root: workspace.root().to_owned(),
@@ -53,7 +53,7 @@ impl UndoStore {
         }
     }
 
-    /// Reads all records, newest first.
+    /// Reads all records, newest first. An unreadable record is not an error.
     pub fn read_history(&self) -> Result<UndoHistory, ToolError> {
         let mut history = UndoHistory::default();
         let links = files::reject_links(&self.root, &self.folder);
@@ -101,7 +101,7 @@ impl UndoStore {
             return Err("it is larger than 64 MB, the maximum for a record".to_owned());
         }
         let record: UndoRecord = serde_json::from_slice(&content).map_err(|e| e.to_string())?;
-        // Checked, because the id is used as a file name.
+        // The id is used as a file name, so it must match the name of this file.
         if name.strip_suffix(".json") != Some(record.id.as_str()) {
             return Err("it is the record of another call".to_owned());
         }
@@ -110,7 +110,8 @@ impl UndoStore {
 }
 
 impl UndoHistory {
-    /// The record with this id or id prefix; without an id, the newest that was not undone.
+    /// Returns the record with this id or unique id prefix, or the newest record that was not undone if `id` is `None`.
+    /// Fails if the record was already undone.
     pub fn choose(&self, id: Option<&str>) -> Result<&UndoRecord, ToolError> {
         let Some(id) = id else {
             let mut not_undone = self.records.iter().filter(|record| record.undone.is_none());

@@ -1,9 +1,9 @@
-//! The folders outside the workspace: the user's settings and cache, at the standard locations of each platform.
+//! The user's folders for settings and cache, at the standard locations of each platform.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// The user's own folders. `None` on platforms that define no home.
+/// The user's own folders and files. A folder is `None` if the environment does not define it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UserDirs {
     /// Folder of the user's `config.yml`.
@@ -12,15 +12,15 @@ pub struct UserDirs {
     pub cache: Option<PathBuf>,
     /// Possible paths of the machine-wide team policy.
     pub team: Vec<PathBuf>,
-    /// The team policy named by `MIMIR_TEAM_POLICY`, which applies in addition to those.
+    /// Path in `MIMIR_TEAM_POLICY`. This team policy applies in addition to the machine-wide one.
     pub named_team: Option<PathBuf>,
-    /// Variables of mimir that are ignored because their path is relative.
+    /// Names of variables that are ignored because their path is relative.
     pub ignored: Vec<&'static str>,
-    /// All variables with mimir's prefix, some of which are settings.
+    /// All variables with the prefix `MIMIR_`. Some of them are settings.
     pub variables: Vec<(String, OsString)>,
 }
 
-/// Variables of mimir, which take precedence over those of the platform.
+/// Variables that take precedence over the standard locations.
 const CONFIG: &str = "MIMIR_CONFIG_DIR";
 const CACHE: &str = "MIMIR_CACHE_DIR";
 const TEAM: &str = "MIMIR_TEAM_POLICY";
@@ -34,9 +34,9 @@ impl UserDirs {
         }
     }
 
-    /// `MIMIR_CONFIG_DIR` and `MIMIR_CACHE_DIR` come first, then the platform's own rules. Relative paths are ignored,
-    /// as the XDG specification demands, since they would depend on the current folder. Ignored variables of mimir are
-    /// reported.
+    /// Finds the folders with the given variables: `MIMIR_CONFIG_DIR` and `MIMIR_CACHE_DIR`, else the standard
+    /// locations. Relative paths are ignored, as the XDG specification requires, because they depend on the current
+    /// folder.
     fn from(var: impl Fn(&str) -> Option<OsString>) -> Self {
         let dir = |name: &str| {
             var(name)
@@ -82,8 +82,8 @@ impl UserDirs {
     }
 }
 
-/// Paths at which an administrator stores a team policy. They are fixed where the platform allows it: a user who can
-/// set variables must not be able to bypass the policy.
+/// Returns the paths at which an administrator stores a team policy. They are fixed where the platform allows it, so
+/// that a user who can set variables cannot bypass the policy.
 fn team_policy_paths(program_data: Option<PathBuf>) -> Vec<PathBuf> {
     if cfg!(windows) {
         let base = program_data.unwrap_or_else(|| r"C:\ProgramData".into());

@@ -1,10 +1,10 @@
-//! Workers on disk, `.mimir/workers/NAME.yml`, and the agent runtime of each.
+//! Workers from the files `.mimir/workers/NAME.yml`, and the agent setup of a worker.
 //!
-//! Workers may have come with a checkout. A worker has no more rights than its caller, uses the provider that the
-//! settings name, and gets at most the turns, tokens and money of `agent`. But its text instructs a model. So until a
-//! person has accepted the current file, models only see its name, and it is not run.
+//! Worker files may have come with a checkout. A worker has no more rights than its caller, uses the configured
+//! provider, and is limited by the budget in `agent`. But the text of a worker instructs a model. Until the user has
+//! accepted the current file, models therefore only see the name of the worker, and the worker is not run.
 //!
-//! The tools of a worker are determined in `mimir_core`, its turns are run by the agent.
+//! Out of scope: the tools of a worker (`mimir_core`) and its turns (`mimir_agent`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -28,10 +28,10 @@ use crate::workspace::WorkspaceFolder;
 /// Folder of the worker files, relative to the workspace.
 const FOLDER: &str = ".mimir/workers";
 
-/// Maximum size of a file in bytes: its instructions are sent with each turn.
+/// Maximum size of a worker file in bytes, because its instructions are sent with each turn.
 const MAX_FILE_SIZE: u64 = 256 << 10;
 
-/// Maximum number of workers: each takes a line in the tool description that models read.
+/// Maximum number of workers, because each adds a line to a tool description that models read.
 const MAX_WORKERS: usize = 100;
 
 /// The workers of a workspace.
@@ -58,7 +58,7 @@ pub struct WorkerFile {
 const NOT_ACCEPTED: &str = "(not accepted by the user yet: it cannot be called)";
 
 impl WorkspaceWorkers {
-    /// The workers of this workspace. Nothing is read yet.
+    /// Creates a handle to the workers of a workspace. Reads nothing.
     pub fn for_workspace(user_dirs: &UserDirs, workspace: &WorkspaceFolder) -> Self {
         Self {
             folder: workspace.root().join(FOLDER),
@@ -67,39 +67,36 @@ impl WorkspaceWorkers {
         }
     }
 
-    /// Reads the worker of this name, which the user must have accepted.
+    /// Reads the worker of this name. Fails if the user has not accepted the current file.
     pub fn find(&self, name: &str) -> Result<Worker, ToolError> {
         self.find_with_digest(name).map(|(worker, _)| worker)
     }
 
-    /// Reads the worker of this name, with the digest of its file.
+    /// Like [`Self::find`], with the digest of the worker's file.
     fn find_with_digest(&self, name: &str) -> Result<(Worker, String), ToolError> {
         let names = self.names();
-        match names.iter().any(|known| known == name) {
-            true => {
-                let (worker, digest) = self.read(name)?;
-                match self.accepted().contains(&digest) {
-                    true => Ok((worker, digest)),
-                    false => Err(not_accepted(name)),
-                }
-            }
-            false => {
-                let near = did_you_mean(name, names.iter().map(String::as_str));
-                let name = visible(prefix(name, 64));
-                let message = format!("unknown worker `{name}`: not in {FOLDER}.{near}");
-                Err(ToolError::not_found(message))
-            }
+        if !names.iter().any(|known| known == name) {
+            let near = did_you_mean(name, names.iter().map(String::as_str));
+            let name = visible(prefix(name, 64));
+            let message = format!("unknown worker `{name}`: not in {FOLDER}.{near}");
+            return Err(ToolError::not_found(message));
+        }
+        let (worker, digest) = self.read(name)?;
+        if self.accepted().contains(&digest) {
+            Ok((worker, digest))
+        } else {
+            Err(not_accepted(name))
         }
     }
 
-    /// The names of the workers, sorted, at most [`MAX_WORKERS`].
+    /// Returns the sorted names of the first [`MAX_WORKERS`] workers.
     fn names(&self) -> Vec<String> {
         let mut names = self.stems(".yml");
         names.truncate(MAX_WORKERS);
         names
     }
 
-    /// The names of all files with this extension, sorted.
+    /// Returns the sorted names of all files that end in `ending`, without the ending.
     fn stems(&self, ending: &str) -> Vec<String> {
         let entries = std::fs::read_dir(&self.folder).into_iter().flatten();
         let mut names: Vec<String> = entries
@@ -113,7 +110,7 @@ impl WorkspaceWorkers {
         names
     }
 
-    /// Files that look like workers but are not used: those with the wrong extension and those above the limit.
+    /// Returns the files that are ignored: those that end in `.yaml`, and those above [`MAX_WORKERS`].
     fn left_out(&self) -> Vec<Quarantined> {
         let quarantined = |file: String, reason: String| Quarantined {
             location: visible(&format!("{FOLDER}/{file}")),
@@ -122,7 +119,7 @@ impl WorkspaceWorkers {
         };
         let wrong_extension = self.stems(".yaml").into_iter().take(MAX_WORKERS);
         let wrong_extension = wrong_extension.map(|stem| {
-            let why = "the file of a worker ends in .yml; rename it".to_owned();
+            let why = "the name of a worker file ends in .yml; rename the file".to_owned();
             quarantined(format!("{stem}.yaml"), why)
         });
         let above_limit = self
@@ -131,13 +128,13 @@ impl WorkspaceWorkers {
             .skip(MAX_WORKERS)
             .take(MAX_WORKERS);
         let above_limit = above_limit.map(|stem| {
-            let why = format!("there are more than {MAX_WORKERS} workers; remove some");
+            let why = format!("too many workers: expected at most {MAX_WORKERS}; remove some");
             quarantined(format!("{stem}.yml"), why)
         });
         wrong_extension.chain(above_limit).collect()
     }
 
-    /// The files that can be read, each with true if the user has accepted it.
+    /// Returns the readable worker files. The flag is true if the user has accepted the file.
     pub fn files(&self) -> Vec<(WorkerFile, bool)> {
         let accepted = self.accepted();
         let files = self.names().into_iter();
@@ -150,12 +147,12 @@ impl WorkspaceWorkers {
             .collect()
     }
 
-    /// The error that keeps the worker of this file from being called even if accepted; `None` if it is valid.
+    /// Returns the error in a worker file; `None` if the file is valid.
     pub fn fault(&self, file: &WorkerFile) -> Option<ToolError> {
         self.read(&file.name).err()
     }
 
-    /// The digests of the files that the user has accepted.
+    /// Returns the digests of the accepted worker files.
     fn accepted(&self) -> BTreeSet<String> {
         let approval_store = UserApprovalStore::new(&self.user_dirs, &self.workspace);
         match approval_store.map(|approval_store| approval_store.read()) {
@@ -207,7 +204,7 @@ impl WorkspaceWorkers {
         Ok((worker?, digest))
     }
 
-    /// Adds the tool that calls workers, if there are any, and the workers that cannot be called.
+    /// Adds the tool `worker_call` to `tools` if there are workers, and unusable worker files to `quarantined`.
     pub fn add_worker_tool(
         &self,
         models: &ModelFactory,
@@ -223,7 +220,8 @@ impl WorkspaceWorkers {
             true => BTreeSet::new(),
             false => self.accepted(),
         };
-        // A stored approval covers all worker files, since any worker may call another one.
+        // The digest covers all worker files, because a worker may call any other: a stored approval ends when one
+        // changes.
         let mut hasher = Sha256::new();
         for name in names {
             match self.read(&name) {
@@ -270,7 +268,7 @@ fn not_accepted(name: &str) -> ToolError {
     ToolError::permission_denied(message).with_remedies([remedy])
 }
 
-/// Creates the agent runtime of this worker.
+/// Returns the agent setup of a worker, with the model `model_name`, the worker's own model or the configured one.
 pub fn agent_setup(
     models: &ModelFactory,
     worker: &Worker,
@@ -295,8 +293,8 @@ pub fn agent_setup(
     })
 }
 
-/// Refuses a model of another provider: a worker's file must not send workspace contents to a provider that the
-/// settings do not name.
+/// Refuses a model of a provider that the settings do not use, so that a worker file cannot send workspace content to
+/// it.
 fn check_provider(
     models: &ModelFactory,
     worker: &Worker,
@@ -315,31 +313,29 @@ fn check_provider(
         worker.at("model"),
         visible(prefix(provider, 64))
     );
-    let remedy = "`mimir run --worker NAME --model PROVIDER/MODEL` asks another one".to_owned();
+    let remedy =
+        "`mimir run --worker NAME --model PROVIDER/MODEL` uses another provider".to_owned();
     Err(ToolError::invalid_input(message).with_remedies([remedy]))
 }
 
-/// The worker registry of a workspace, with the models of its settings.
+/// Worker registry of a workspace. It refuses workers whose file has changed since the tools were listed.
 struct FileWorkerRegistry {
     workers: WorkspaceWorkers,
     models: ModelFactory,
-    /// The digest of each file at the time the tools were listed.
+    /// Digest of each worker file when the tools were listed, by name.
     listed: BTreeMap<String, String>,
 }
 
 impl WorkerRegistry for FileWorkerRegistry {
     fn find(&self, name: &str) -> Result<Worker, ToolError> {
         let (worker, digest) = self.workers.find_with_digest(name)?;
-        match self.listed.get(name) == Some(&digest) {
-            true => Ok(worker),
-            false => {
-                let name = visible(prefix(name, 64));
-                let message =
-                    format!("the worker `{name}` has changed since the tools were listed");
-                let remedy = "try it again in a moment, or in a new session".to_owned();
-                Err(ToolError::unavailable(message).with_remedies([remedy]))
-            }
+        if self.listed.get(name) == Some(&digest) {
+            return Ok(worker);
         }
+        let name = visible(prefix(name, 64));
+        let message = format!("the worker `{name}` has changed since the tools were listed");
+        let remedy = "try again in a moment, or in a new session".to_owned();
+        Err(ToolError::unavailable(message).with_remedies([remedy]))
     }
 
     fn agent_setup(&self, worker: &Worker) -> Result<AgentSetup, ToolError> {

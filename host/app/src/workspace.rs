@@ -1,4 +1,4 @@
-//! The workspace: the folder that tools can access, and mimir's own files in it.
+//! The workspace: the folder that tools can access, and the paths of mimir's own files in it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use mimir_core::files;
 use mimir_core::{ToolError, ToolErrorCode};
 
-/// The folder of mimir's files in a workspace.
+/// Name of the folder with mimir's files in a workspace.
 pub const MIMIR_DIR: &str = ".mimir";
 
-/// A folder that tools can access, with its absolute path.
+/// The folder that tools can access.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkspaceFolder {
     root: PathBuf,
@@ -18,7 +18,8 @@ pub struct WorkspaceFolder {
 }
 
 impl WorkspaceFolder {
-    /// Finds the workspace: the named folder, else the nearest folder upwards that has `.mimir`, else the current one.
+    /// Finds the workspace: the `named` folder, else the current folder or its nearest parent that has `.mimir`, else
+    /// the current folder.
     pub fn find(named: Option<&Path>) -> Result<Self, ToolError> {
         let invalid = |path: &Path, why: &str| {
             let shown = mimir_core::text::visible(&path.display().to_string());
@@ -51,8 +52,8 @@ impl WorkspaceFolder {
         })
     }
 
-    /// The nearest folder with `.mimir`, from `start` upwards. Skips one above `start` that belongs to another user,
-    /// because its config would act in this user's name.
+    /// Finds `start` or its nearest parent that has `.mimir`. Skips a parent whose `.mimir` belongs to another user,
+    /// because the config in it would apply to this user's calls.
     fn above(start: &Path) -> Self {
         let mut skipped = None;
         for folder in start.ancestors() {
@@ -76,52 +77,53 @@ impl WorkspaceFolder {
         }
     }
 
-    /// The absolute path of the root.
+    /// Returns the absolute path of the workspace root.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Returns true if the workspace has `.mimir`.
+    /// Returns true if the workspace had `.mimir` when it was found.
     pub fn has_mimir_dir(&self) -> bool {
         self.has_mimir_dir
     }
 
-    /// A `.mimir` of another user that was skipped.
+    /// Returns the nearest `.mimir` that was skipped because it belongs to another user.
     pub fn skipped(&self) -> Option<&Path> {
         self.skipped.as_deref()
     }
 
-    /// `.mimir`
+    /// Returns the path of `.mimir`.
     pub fn mimir_dir(&self) -> PathBuf {
         self.root.join(MIMIR_DIR)
     }
 
-    /// `.mimir/config.yml`
+    /// Returns the path of `.mimir/config.yml`.
     pub fn config(&self) -> PathBuf {
         self.mimir_dir().join("config.yml")
     }
 
-    /// `.mimir/tools`
+    /// Returns the path of `.mimir/tools`.
     pub fn tools(&self) -> PathBuf {
         self.mimir_dir().join("tools")
     }
 
-    /// `.mimir/tools.lock`
+    /// Returns the path of `.mimir/tools.lock`.
     pub fn lock(&self) -> PathBuf {
         self.mimir_dir().join("tools.lock")
     }
 
-    /// `.mimir/state`
+    /// Returns the path of `.mimir/state`.
     pub fn state(&self) -> PathBuf {
         self.mimir_dir().join("state")
     }
 
-    /// `.mimir/state/audit.jsonl`
+    /// Returns the path of `.mimir/state/audit.jsonl`.
     pub fn audit(&self) -> PathBuf {
         self.state().join("audit.jsonl")
     }
 
-    /// Refuses to write `path` if a folder on the way to it is a link, which a checkout could point anywhere.
+    /// Returns an error if a folder of `path` below the root is a link, because a link in a checkout can point
+    /// anywhere.
     pub fn check_no_links(&self, path: &Path) -> Result<(), ToolError> {
         let folder = path.parent().unwrap_or(&self.root);
         files::reject_links(&self.root, folder).map_err(|error| {
@@ -137,7 +139,8 @@ impl WorkspaceFolder {
         files::make_state(&self.root)
     }
 
-    /// A path in `.mimir/state` for a front-end's own files. Creates the folder, and refuses links on the way.
+    /// Returns the path of the file `name` in `.mimir/state`. Creates the folder. Fails if a folder of the path is a
+    /// link.
     pub fn state_path(&self, name: &str) -> Result<PathBuf, ToolError> {
         let path = self.state().join(name);
         self.check_no_links(&path)?;
@@ -146,7 +149,7 @@ impl WorkspaceFolder {
         Ok(path)
     }
 
-    /// A path relative to the workspace, for messages.
+    /// Returns a path for messages: relative to the workspace if it is inside, and with control characters escaped.
     pub fn display_path(&self, path: &Path) -> String {
         let relative = path.strip_prefix(&self.root).unwrap_or(path);
         let relative = if relative.as_os_str().is_empty() {
@@ -158,7 +161,8 @@ impl WorkspaceFolder {
     }
 }
 
-/// The canonical path. On Windows only the absolute path, because many programs do not understand the canonical form.
+/// Returns the canonical path, or on Windows the absolute path, because many Windows programs do not understand
+/// canonical paths.
 fn canonical_path(path: &Path) -> io::Result<PathBuf> {
     if cfg!(windows) {
         std::path::absolute(path)

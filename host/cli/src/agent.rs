@@ -1,5 +1,4 @@
-//! Assembles the agent: the configured model, its transport, the pipeline that follows file changes, and the
-//! conversation store.
+//! Assembles the agent from the configured model, a pipeline that follows file changes, and the conversation store.
 //!
 //! Out of scope: the agent loop (`mimir-agent`) and user input.
 
@@ -25,7 +24,7 @@ pub use conversation_saver::{ConversationSaver, SavingEventSink};
 pub use json_events::JsonEventWriter;
 pub use terminal_events::TerminalEventSink;
 
-/// A pipeline that follows file changes, and an agent that uses it.
+/// An agent and its pipeline, which follows file changes.
 pub struct AgentRuntime {
     live: LiveSetup,
     updater: PipelineUpdater,
@@ -36,8 +35,8 @@ pub struct AgentRuntime {
 }
 
 impl AgentRuntime {
-    /// Builds an agent for the configured model, or for `model_name`. With a worker's name, it has that worker's tools
-    /// only.
+    /// Builds an agent with the model `model_name`, or with the configured one. With `worker`, the agent has the tools,
+    /// instructions and budget of that worker. Fails if a tool of the worker is missing.
     pub async fn new(
         setup: HostSetup,
         model_name: Option<&str>,
@@ -45,7 +44,7 @@ impl AgentRuntime {
         approve: ApproveMode,
         started: StartedCommand,
     ) -> Result<Self, ToolError> {
-        // Check for missing settings before anything is loaded.
+        // Report missing settings before the tools are loaded.
         let models = ModelFactory::from_setup(&setup);
         let worker = worker.map(|name| setup.workers().find(name)).transpose()?;
         let agent_setup = match &worker {
@@ -68,7 +67,7 @@ impl AgentRuntime {
             }
         };
         let _ = setup.workspace.make_state();
-        // The model sees the tools of all servers, including servers that have not been contacted yet.
+        // Servers that have not been contacted yet are loaded, too, because the model must see their tools.
         let servers = setup.servers.servers();
         if servers.known().unseen > 0 {
             servers.load().await;
@@ -78,7 +77,6 @@ impl AgentRuntime {
         let pipeline = setup.pipeline(live.snapshot(), approver(approve, started));
         let agent_pipeline = match worker {
             Some(worker) => {
-                // A worker without its tools cannot do its job, so a missing tool is an error.
                 let missing = worker.missing(&pipeline.snapshot());
                 if let Some((first, more)) = missing.split_first() {
                     more.iter().for_each(warn);
@@ -110,7 +108,7 @@ impl AgentRuntime {
         })
     }
 
-    /// The agent's pipeline.
+    /// Returns the agent's pipeline.
     pub fn pipeline(&self) -> &Pipeline {
         &self.agent.pipeline
     }
@@ -123,14 +121,14 @@ impl AgentRuntime {
         Ok(())
     }
 
-    /// Applies file changes at once; [`Self::run_with_reload`] does so with a delay.
+    /// Applies file changes at once. [`Self::run_with_reload`] applies them at the next check.
     pub async fn reload_now(&mut self) {
         for update in self.live.catch_up().await {
             self.updater.apply_update(self.live.setup(), update);
         }
     }
 
-    /// Runs a future while following changes of tools, rules and grants.
+    /// Runs `work` while applying changes of tools, rules and grants.
     pub async fn run_with_reload<T>(&mut self, work: impl Future<Output = T>) -> CommandResult<T> {
         let updater = &self.updater;
         let follow = self.live.follow(CHECK_INTERVAL, |setup, update| {
@@ -139,7 +137,7 @@ impl AgentRuntime {
         });
         tokio::select! {
             output = work => Ok(output),
-            // Following ends only with an error.
+            // `follow` returns only errors.
             result = follow => result.and_then(|()| {
                 Err(ToolError::internal("following file changes failed").into())
             }),

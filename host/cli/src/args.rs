@@ -1,4 +1,4 @@
-//! The command line, as clap parses it. The commands take these types directly.
+//! The command line as types that clap parses. The commands take these types directly.
 
 use std::path::PathBuf;
 
@@ -64,7 +64,7 @@ pub struct CliArgs {
     pub command: Option<CliCommand>,
 }
 
-/// Options that every command has.
+/// Options of every command.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct GlobalOptions {
     /// The workspace [default: the nearest parent folder with .mimir, else the current folder]
@@ -202,11 +202,12 @@ Examples:
     },
     /// Undo what a tool changed in the workspace
     #[command(after_help = "\
-Undoes the newest recorded change that was not undone yet, from any session, and says which one it \
-was. A change older than an hour is rarely the intended one: it is named, and undone only by its ID \
-or with --yes. A change that can't be undone, or that belongs to no call in the audit log, is named, \
-too, and no older change is undone in its place. Files that have changed since are left alone unless \
---force is given, which also undoes a change of which a part was not saved. Anything that an undo removes or replaces is saved next to the backups.
+Undoes the newest recorded change that was not undone yet, from any session, and prints which one it \
+was. A change older than an hour is only named: undo it by its ID or with --yes. A change that \
+cannot be undone, or that belongs to no call in the audit log, is only named, too; no older change is \
+undone in its place. If a file has changed since, nothing is undone unless --force is given; --force \
+also undoes the saved part of a change that was not saved in full. Content that an undo removes or \
+replaces is saved next to the backups.
 
 Examples:
   mimir undo           undo the newest change
@@ -243,7 +244,7 @@ Examples:
     Doctor,
     /// Print this help, a topic of the manual, or the help of a command
     #[command(after_help = "\
-Without a topic it lists the topics. On a terminal a topic is shown by $PAGER (default: less -FRX).
+Without a topic, lists the topics. On a terminal, a topic is shown by $PAGER (default: less -FRX).
 
 Examples:
   mimir help scripts       how to write a tool in a YAML file
@@ -289,7 +290,7 @@ pub struct RunArgs {
     /// Model to use instead of the one in the settings
     #[arg(long, value_name = "PROVIDER/MODEL")]
     pub model: Option<String>,
-    /// Answer when the rules require approval
+    /// How to answer when the rules require approval
     #[arg(long, value_enum, default_value_t = ApproveMode::Ask)]
     pub approve: ApproveMode,
 }
@@ -374,7 +375,7 @@ impl DefinitionFormat {
         DefinitionFormat::Mcp,
     ];
 
-    /// The spelling on the command line.
+    /// Returns the name on the command line.
     pub const fn as_str(self) -> &'static str {
         match self {
             DefinitionFormat::Openai => "openai",
@@ -384,7 +385,7 @@ impl DefinitionFormat {
     }
 }
 
-/// Parses `NAME=VALUE`.
+/// Parses `NAME=VALUE`. The name must not be empty.
 fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() && !text.contains('\0') => {
@@ -394,7 +395,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Parses a value of an enum of the core by its name in config files.
+/// Parses an enum of the core by the names that its values have in config files.
 fn enum_value<T: DeserializeOwned + Clone + Send + Sync + 'static>(
     values: impl Into<PossibleValuesParser>,
 ) -> impl TypedValueParser<Value = T> {

@@ -1,4 +1,4 @@
-//! Tool arguments as a person types them: JSON, stdin, or `key=value` pairs.
+//! Tool arguments on the command line: JSON, stdin, or `key=value` pairs.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -14,17 +14,18 @@ mod property_type;
 
 use property_type::PropertyType;
 
-/// Quotes a word for a POSIX shell if it has to be.
+/// Quotes a word for a POSIX shell if necessary.
 pub fn quote_for_shell(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "/.-_=@:,+%".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }
 
-/// Writes the command line of this process as it can be typed again, with `mimir` as the program and without control
-/// characters.
+/// Returns the command line of this process, quoted for a shell, with `mimir` as the program and control characters
+/// escaped.
 pub fn command_line() -> String {
     let words = std::env::args().skip(1);
     words.fold("mimir".to_owned(), |line, word| {
@@ -32,14 +33,14 @@ pub fn command_line() -> String {
     })
 }
 
-/// The arguments as typed, before stdin or any file is read.
+/// Arguments as typed, before stdin or a file is read.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ArgumentInput {
     /// A JSON document.
     Json(Value),
     /// A JSON document on stdin.
     Stdin,
-    /// Words of the form `key=value`.
+    /// Pairs of the form `key=value`.
     Pairs(Vec<ArgumentPair>),
 }
 
@@ -60,11 +61,11 @@ enum PairValue {
     File(PathBuf),
 }
 
-/// Size limit of arguments from stdin or a file: the cap on a tool's result.
+/// Maximum size of arguments from stdin or a file in bytes. The same as the default limit of a tool's result.
 const MAX_INPUT_BYTES: u64 = 16 << 20;
 
 impl ArgumentInput {
-    /// Parses the words after the tool's name.
+    /// Parses the words after the tool's name on the command line.
     pub fn parse(words: Vec<String>) -> CommandResult<Self> {
         if let [word] = words.as_slice() {
             if word == "-" {
@@ -90,7 +91,8 @@ impl ArgumentInput {
         Ok(ArgumentInput::Pairs(pairs?))
     }
 
-    /// Resolves the arguments of a call of `tool`, or of an unknown tool.
+    /// Reads stdin or files if needed, and returns the arguments. `key=value` pairs get their types from the schema of
+    /// `tool`; without a tool, any key is accepted.
     pub fn resolve(self, tool: Option<&Tool>) -> Result<Value, ToolError> {
         match self {
             ArgumentInput::Json(value) => Ok(value),
@@ -163,7 +165,7 @@ impl ArgumentPair {
     }
 }
 
-/// Builds an object from the pairs, with types from the schema.
+/// Builds an object from the pairs. The types of the values come from the schema.
 fn build_object(tool: &str, pairs: Vec<ArgumentPair>, schema: &Value) -> Result<Value, ToolError> {
     let mut object = Map::new();
     for ArgumentPair { key, value } in pairs {
@@ -216,9 +218,9 @@ fn read_bounded(reader: impl Read, name: &str) -> Result<String, ToolError> {
     let read = reader.take(MAX_INPUT_BYTES + 1).read_to_end(&mut bytes);
     read.map_err(|e| ToolError::execution(format!("cannot read {name}: {e}")))?;
     if bytes.len() as u64 > MAX_INPUT_BYTES {
-        let most = mimir_core::text::bytes(MAX_INPUT_BYTES);
+        let max_size = mimir_core::text::bytes(MAX_INPUT_BYTES);
         return Err(ToolError::limit_exceeded(format!(
-            "{name} has more than {most}"
+            "{name} is larger than {max_size}, the maximum for arguments"
         )));
     }
     String::from_utf8(bytes).map_err(|_| {

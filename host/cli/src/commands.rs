@@ -1,4 +1,4 @@
-//! The commands, one file each. A command does the work; `output` prints the result.
+//! The commands of `mimir`, one file each. A command does the work; `output` prints the result.
 
 use crate::args::{CliArgs, CliCommand, PolicyCommand};
 use crate::exit::{CommandResult, ExitReason};
@@ -71,7 +71,7 @@ pub async fn run(args: CliArgs) -> CommandResult {
         CliCommand::Licences => licences::run(globals.printer()),
         CliCommand::Completions { shell } => completions::run(shell),
         CliCommand::ManPages { folder } => man_pages::run(&folder),
-        // Printed where the line was parsed.
+        // `CliArgs::parse_line` has printed the version already.
         CliCommand::Version => Ok(ExitReason::Done),
     }
 }

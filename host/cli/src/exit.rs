@@ -1,16 +1,16 @@
-//! Exit codes, and the failures that lead to them.
+//! Exit codes of the program, and errors of commands.
 
 use std::io;
 use std::process::ExitCode;
 
 use mimir_core::{ToolError, ToolErrorCode};
 
-/// Reason why the program exits. Scripts rely on the numbers.
+/// Reason why the program exits. The numbers of the exit codes are stable, because scripts rely on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitReason {
     /// Success.
     Done,
-    /// The tool, or a check of `doctor`, failed.
+    /// The tool or a check failed.
     Failed,
     /// The command line or the arguments are wrong.
     Usage,
@@ -25,12 +25,12 @@ pub enum ExitReason {
 }
 
 impl ExitReason {
-    /// Success if a check passed.
+    /// Returns [`Self::Done`] if a check passed, else [`Self::Failed`].
     pub const fn done_if(passed: bool) -> Self {
         if passed { Self::Done } else { Self::Failed }
     }
 
-    /// Exit code of the process.
+    /// Returns the exit code of the process.
     pub const fn number(self) -> u8 {
         match self {
             ExitReason::Done => 0,
@@ -70,7 +70,7 @@ impl From<ToolErrorCode> for ExitReason {
     }
 }
 
-/// Result of a command, usually the exit code of the process, or the error to print.
+/// Result of a command: by default the reason for the exit code, or the error to print.
 pub type CommandResult<T = ExitReason> = Result<T, CommandFailure>;
 
 /// Error of a command.
@@ -98,7 +98,7 @@ impl CommandFailure {
         }
     }
 
-    /// Replaces the exit code.
+    /// Creates a failure with an exit code other than the one of the error's code.
     pub fn with_exit(error: ToolError, exit: ExitReason) -> Self {
         Self::Reported { error, exit }
     }

@@ -1,4 +1,4 @@
-//! `mimir`: the command line. Connects the front-end with the backends and does all the printing.
+//! The command line program `mimir`: parses the arguments, runs a command and prints its result.
 
 use std::io;
 use std::process::ExitCode;
@@ -20,7 +20,8 @@ use exit::{CommandFailure, CommandResult, ExitReason};
 use output::ResultPrinter;
 use output::stderr_queue::StderrQueue;
 
-/// Memory allocated on one thread is often freed on another, which makes both wait in the system's allocator.
+/// mimalloc, because memory is often allocated on one thread and freed on another, and the system's allocator makes
+/// both threads wait then.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -33,7 +34,7 @@ fn main() -> ExitCode {
         Err(CliParseError::Clap(error)) => {
             let code = u8::try_from(error.exit_code()).unwrap_or(ExitReason::Usage.number());
             return match error.print() {
-                // The text that was asked for, such as the help, is incomplete.
+                // The requested text, such as the help, could not be printed in full.
                 Err(failure) if code == ExitReason::Done.number() => {
                     let failure = CommandFailure::Print(failure);
                     finish(ResultPrinter::new(false), Err(failure)).into()
@@ -58,21 +59,21 @@ fn run(args: CliArgs) -> CommandResult {
         Some(CliCommand::Serve(_) | CliCommand::Run(_) | CliCommand::Chat(_)) => {
             tokio::runtime::Builder::new_multi_thread()
         }
-        // A single thread, because a single call gains nothing from more, and starting them takes time.
+        // A single call gains nothing from more threads, and starting them takes time.
         _ => tokio::runtime::Builder::new_current_thread(),
     };
     let runtime = builder.enable_all().build()?;
     let result = runtime.block_on(commands::run(args));
-    // Stop MCP servers, with all their child processes, before this process exits.
+    // Stop MCP servers and all their child processes before this process exits.
     runtime.block_on(mimir_mcp::client::stop_server_programs());
-    // Do not wait for a compiler or an unanswered question once the result is printed.
+    // Do not wait for a running compilation or an unanswered question.
     runtime.shutdown_background();
-    // The commands in the background are killed now.
+    // Background commands are killed now, and their workspaces are searched once more for files that must not stay.
     mimir_process::wait_for_last_searches();
     result
 }
 
-/// Prints the error and returns the exit code.
+/// Prints the error of a failed command. Returns the reason for the exit code.
 fn finish(printer: ResultPrinter, result: CommandResult) -> ExitReason {
     match result {
         Ok(exit) => exit,
@@ -80,7 +81,7 @@ fn finish(printer: ResultPrinter, result: CommandResult) -> ExitReason {
             Ok(()) => exit,
             Err(failure) => finish(ResultPrinter::new(false), Err(failure)),
         },
-        // The reader closed the pipe on purpose.
+        // The reader has closed the pipe on purpose, as `head` does.
         Err(CommandFailure::Print(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitReason::Done
         }
@@ -98,14 +99,14 @@ fn set_up_logging() {
     use tracing_subscriber::layer::SubscriberExt as _;
     use tracing_subscriber::util::SubscriberInitExt as _;
     let ansi = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    // The protocol library logs messages as received, including secrets. mimir itself reports everything that matters,
+    // The MCP library logs messages as received, including secrets. mimir itself reports what matters, with secrets
     // masked.
     const UNMASKED: &str = "rmcp";
     let builder = tracing_subscriber::fmt()
         .with_writer(StderrQueue::default)
         .with_ansi(ansi);
     match std::env::var("MIMIR_LOG") {
-        // The filter costs time at startup, so it exists only on request.
+        // Parsing a filter takes time, so it is only done on request.
         Ok(filter) if !filter.is_empty() => {
             builder
                 .with_env_filter(tracing_subscriber::EnvFilter::new(format!(

@@ -1,5 +1,5 @@
-//! Printing: the result goes to stdout as text or JSON, everything else to stderr. This module decides which stream a
-//! text goes to; each kind of result has a submodule.
+//! Printing: results go to stdout as text or JSON, all other output goes to stderr. Each kind of result has a
+//! submodule.
 //!
 //! Out of scope: computing results.
 
@@ -43,14 +43,14 @@ pub fn styled(style: Style, text: impl std::fmt::Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Printer of results, as text or JSON.
+/// Printer of results as text or JSON.
 #[derive(Debug, Clone, Copy)]
 pub struct ResultPrinter {
     json: bool,
 }
 
 impl ResultPrinter {
-    /// Creates a printer of JSON, or of text.
+    /// Creates a printer of JSON if `json` is true, else of text.
     pub fn new(json: bool) -> Self {
         Self { json }
     }
@@ -60,7 +60,7 @@ impl ResultPrinter {
         self.json
     }
 
-    /// Prints a result: `value` as JSON, or the text that `text` writes.
+    /// Prints a result: `value` as JSON, or the output of `text`.
     pub fn print_result<T: Serialize>(
         self,
         value: &T,
@@ -76,7 +76,7 @@ impl ResultPrinter {
             out.flush()?;
             return Ok(());
         }
-        // Buffered, because stdout by itself flushes each line, and a thousand tools are a thousand lines.
+        // Collected first, because stdout flushes after each line, and a list may have a thousand lines.
         let choice = anstream::AutoStream::choice(&stdout);
         let mut out = anstream::AutoStream::new(Vec::new(), choice);
         text(&mut out)?;
@@ -86,7 +86,7 @@ impl ResultPrinter {
         Ok(())
     }
 
-    /// Prints a result that is JSON in both modes.
+    /// Prints a value as JSON, even without `--json`.
     pub fn print_json<T: Serialize>(self, value: &T) -> CommandResult<()> {
         let mut out = io::BufWriter::new(io::stdout().lock());
         serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from)?;
@@ -95,7 +95,7 @@ impl ResultPrinter {
         Ok(())
     }
 
-    /// Reports what a command has done: `value` as JSON on stdout, or else a line on stderr.
+    /// Reports a completed action: `value` as JSON on stdout, or `line` on stderr.
     pub fn print_done<T: Serialize>(
         self,
         value: &T,
@@ -109,7 +109,7 @@ impl ResultPrinter {
         Ok(ExitReason::Done)
     }
 
-    /// Prints the error of a failed command.
+    /// Prints the error of a failed command: as JSON on stdout, or as text on stderr.
     pub fn print_failure(self, error: &ToolError) -> CommandResult<()> {
         if self.json {
             let mut response = json!({ "ok": false, "error": error });
@@ -122,9 +122,9 @@ impl ResultPrinter {
     }
 }
 
-/// Prints a line for the person on stderr. Write errors are ignored.
+/// Prints a line on stderr. Write errors are ignored.
 pub fn note(line: impl std::fmt::Display) {
-    // One write call, so that lines of several threads do not mix.
+    // A single write, so that lines of several threads do not mix.
     let _ = stderr_queue::StderrQueue.write_all(format!("{line}\n").as_bytes());
 }
 
@@ -133,7 +133,7 @@ pub fn warn(line: impl std::fmt::Display) {
     note(format_args!("{} {line}", styled(WARN, "warning:")));
 }
 
-/// Shows messages and progress of the library on stderr.
+/// Interface that shows messages and progress of the library on stderr.
 pub struct TerminalInterface;
 
 impl mimir::interface::Interface for TerminalInterface {
@@ -149,9 +149,9 @@ impl mimir::interface::Interface for TerminalInterface {
         crate::terminal::show_compiling()
     }
 
-    /// Starts this program as a compiler process.
+    /// Returns a compiler that runs this program as a child process.
     fn compiler(&self) -> std::sync::Arc<dyn mimir_wasm::ComponentCompiler> {
-        // Keeps the allocator from committing memory early, because reserved memory would count against the limit.
+        // Stops the allocator from committing memory in advance, which would count against the memory limit.
         let child = mimir_wasm::ChildCompiler::this_program();
         std::sync::Arc::new(child.variable("MIMALLOC_ARENA_EAGER_COMMIT", "0"))
     }
@@ -161,7 +161,7 @@ impl mimir::interface::Interface for TerminalInterface {
     }
 }
 
-/// Width of the terminal behind stdout in columns; `None` without a terminal.
+/// Returns the width of stdout in columns; `None` if stdout is not a terminal.
 pub fn columns() -> Option<usize> {
     use std::io::IsTerminal;
     if !io::stdout().is_terminal() {
@@ -170,8 +170,8 @@ pub fn columns() -> Option<usize> {
     terminal_size::terminal_size().map(|(width, _)| usize::from(width.0))
 }
 
-/// Splits a line into parts of at most `width` columns, after a space if there is one. All characters are preserved. A
-/// character outside of ASCII counts as two columns, because terminals disagree on its width.
+/// Splits a line into parts of at most `width` columns, after a space if possible. Tabs become spaces, and control
+/// characters U+FFFD. A non-ASCII character counts as two columns, because terminals disagree on its width.
 pub fn wrapped(line: &str, width: usize) -> Vec<String> {
     let mut parts = Vec::new();
     let mut part = String::new();
@@ -183,7 +183,7 @@ pub fn wrapped(line: &str, width: usize) -> Vec<String> {
             c => c,
         };
         if used + width_of(c) > width {
-            // A break in the first third would leave a ragged column.
+            // A break in the first third would waste most of the line.
             let space = part.rfind(' ').filter(|at| at * 3 > part.len());
             let rest = space.map_or_else(String::new, |at| part.split_off(at + 1));
             used = rest.chars().map(width_of).sum();
@@ -200,8 +200,8 @@ fn width_of(c: char) -> usize {
     if c.is_ascii() { 1 } else { 2 }
 }
 
-/// Wraps a line at the terminal width between words, and indents continuation lines by `indent` columns. Without a
-/// terminal the line is returned unchanged.
+/// Wraps a line between words at the width of the terminal, and indents continuation lines by `indent` columns. Without
+/// a terminal, the line is not wrapped.
 pub fn indented(line: &str, indent: usize) -> String {
     let width = columns().map_or(usize::MAX, |columns| columns.saturating_sub(indent).max(20));
     let parts = wrapped(line, width);
@@ -209,7 +209,7 @@ pub fn indented(line: &str, indent: usize) -> String {
     parts.join(&format!("\n{:indent$}", ""))
 }
 
-/// First line of a text, cut to `width` columns if a width is given.
+/// Returns the first line of a text, cut to `width` characters if a width is given.
 pub fn first_line(text: &str, width: Option<usize>) -> String {
     let line = mimir_core::text::visible(text.trim().lines().next().unwrap_or_default());
     match width {

@@ -1,5 +1,5 @@
-//! The Rust SDK embedded in this binary, written to the user's cache so that plugins can be built against it. It is
-//! not on crates.io, and this copy matches the host exactly.
+//! The Rust SDK that is embedded in this binary. It is written to the user's cache, so that plugins can be built
+//! against it: the SDK is not on crates.io, and the embedded copy matches the host exactly.
 
 use std::fs;
 use std::io;
@@ -19,31 +19,31 @@ mod files {
 /// Compilation target of plugins.
 pub const TARGET: &str = "wasm32-wasip2";
 
-/// Path of the crate below a layout's root; the WIT contract is placed where the crate expects it.
+/// Path of the crate below the root of the layout. The WIT contract is where the crate expects it.
 const CRATE: &str = "sdk/rust";
 
 /// Size limit of `.cargo/config.toml`.
 const MAX_CONFIG_SIZE: u64 = 1 << 20;
 
-/// Location of the SDK on this machine.
+/// Location of the written SDK.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SdkLayout {
     /// Folder of the crate.
     pub package: PathBuf,
 }
 
-/// Writes the SDK below the cache folder, unless it is there already.
+/// Writes the SDK into the cache folder, unless it is already there and unchanged.
 pub fn lay_out(cache: Option<&Path>) -> Result<SdkLayout, ToolError> {
     let Some(cache) = cache else {
         return Err(ToolError::unavailable(
-            "cannot write the SDK: this system has no cache folder; set MIMIR_CACHE_DIR to one",
+            "cannot write the SDK: this system has no cache folder; set MIMIR_CACHE_DIR to a folder",
         ));
     };
     let root = cache.join("sdk").join(version());
     make_private(cache).map_err(|e| file_error("make", cache, &e))?;
     for (name, content) in files::FILES {
         let path = root.join(name);
-        // Repairs a layout that is incomplete or was modified.
+        // Files that are missing or were modified are written again.
         if fs::read(&path).is_ok_and(|existing| existing == *content) {
             continue;
         }
@@ -54,8 +54,8 @@ pub fn lay_out(cache: Option<&Path>) -> Result<SdkLayout, ToolError> {
     })
 }
 
-/// Writes the plugin's `.cargo/config.toml`, which is valid on this machine only, so that cargo and editors can check
-/// and test the plugin. An existing config without mimir's mark is left alone.
+/// Writes a `.cargo/config.toml` into the plugin's folder `dir`, so that cargo and editors find the SDK. The file is
+/// valid on this machine only. A file that mimir did not write is left unchanged.
 pub fn point_to(dir: &Path, sdk: &SdkLayout) -> Result<(), ToolError> {
     const MARK: &str = "# Written by mimir, for this machine only.";
     let path = dir.join(".cargo/config.toml");
@@ -75,7 +75,7 @@ pub fn point_to(dir: &Path, sdk: &SdkLayout) -> Result<(), ToolError> {
     write_atomically(&path, text.as_bytes()).map_err(|e| file_error("write", &path, &e))
 }
 
-/// Hash of the content, so that each SDK version has its own folder.
+/// Returns a hash of the SDK's content, so that each version has its own folder.
 fn version() -> String {
     let mut hash = Sha256::new();
     for (name, content) in files::FILES {
@@ -91,7 +91,7 @@ fn version() -> String {
         .collect()
 }
 
-/// Makes the cache folder private: it holds code that will run, so no other user may write there.
+/// Creates the cache folder for this user only: it contains code that will run, so no other user may write there.
 fn make_private(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -125,7 +125,7 @@ mod tests {
             fs::read_to_string(&contract)
                 .unwrap()
                 .contains("package mimir:tool@"),
-            "it is mended"
+            "the modified file was not repaired"
         );
         assert!(lay_out(None).is_err());
     }

@@ -1,5 +1,5 @@
-//! Interaction with the person at the terminal: approval questions, and progress of running calls. Everything goes to
-//! stderr.
+//! Interaction with the person at the terminal: approval questions and the progress of running calls. All output goes
+//! to stderr.
 
 mod approval_card;
 mod approver;
@@ -17,12 +17,12 @@ pub use step_progress::StepProgress;
 
 use std::io::IsTerminal;
 
-/// Returns true if a person can be asked: both stdin (the answer) and stderr (the question) are terminals.
+/// Returns true if a person can be asked: stderr (for the question) and stdin (for the answer) are terminals.
 pub fn has_person() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-/// Asks a yes/no question on the terminal. Without a terminal, the answer is no.
+/// Asks a yes/no question on the terminal. Returns false without a terminal.
 pub fn confirm(question: &str) -> std::io::Result<bool> {
     use std::io::Write as _;
     if !has_person() {
@@ -36,7 +36,8 @@ pub fn confirm(question: &str) -> std::io::Result<bool> {
     Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-/// Asks on the terminal and returns the answer in lower case; `None` without a terminal.
+/// Asks a question on the terminal and returns the answer, trimmed and in lower case. Returns an empty string without a
+/// terminal.
 pub fn ask_for_answer(question: &str) -> std::io::Result<String> {
     use std::io::Write as _;
     if !has_person() {
@@ -49,7 +50,7 @@ pub fn ask_for_answer(question: &str) -> std::io::Result<String> {
     Ok(read_line()?.unwrap_or_default().trim().to_lowercase())
 }
 
-/// Shows lines on stderr, a screen at a time.
+/// Prints lines to stderr, one screen at a time if a person is at the terminal.
 pub fn print_paged(lines: &[String]) -> std::io::Result<()> {
     let (width, rows) = (width().max(1), height().saturating_sub(2).max(5));
     let mut used = 0;
@@ -58,8 +59,8 @@ pub fn print_paged(lines: &[String]) -> std::io::Result<()> {
         let plain = anstream::adapter::strip_str(line).to_string();
         let needed = plain.chars().count().div_ceil(width).max(1);
         if pauses && used + needed > rows {
-            // `s` shows the rest at once.
-            pauses = ask_for_answer("-- Enter shows more, s all of it --")? != "s";
+            // The answer `s` shows the remaining lines without another pause.
+            pauses = ask_for_answer("-- Enter shows more, s shows all --")? != "s";
             used = 0;
         }
         used += needed;
@@ -68,7 +69,7 @@ pub fn print_paged(lines: &[String]) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Reads a typed line, with its line end; empty once the terminal has closed.
+/// Reads a line from stdin, including its line end. Returns `None` at the end of the input.
 fn read_line() -> std::io::Result<Option<String>> {
     use std::io::BufRead as _;
     let mut line = String::new();
@@ -76,7 +77,8 @@ fn read_line() -> std::io::Result<Option<String>> {
     Ok((length > 0).then_some(line))
 }
 
-/// Reads a line without echoing it.
+/// Reads a line from the terminal without echo. Returns it without its line end, and an empty string at the end of the
+/// input. Fails on platforms other than Unix, and if stdin is not a terminal.
 pub fn read_hidden_line(prompt: &str) -> std::io::Result<String> {
     use std::io::Write as _;
     let mut stderr = anstream::stderr();
@@ -92,21 +94,21 @@ pub fn read_hidden_line(prompt: &str) -> std::io::Result<String> {
     Ok(line)
 }
 
-/// Disables echo on the terminal until it is dropped.
+/// Guard that disables echo on the terminal until it is dropped.
 struct EchoGuard {
     #[cfg(unix)]
-    before: rustix::termios::Termios,
+    original: rustix::termios::Termios,
 }
 
 impl EchoGuard {
     #[cfg(unix)]
     fn new() -> std::io::Result<Self> {
         use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
-        let before = tcgetattr(std::io::stdin())?;
-        let mut hidden_mode = before.clone();
+        let original = tcgetattr(std::io::stdin())?;
+        let mut hidden_mode = original.clone();
         hidden_mode.local_modes.remove(LocalModes::ECHO);
         tcsetattr(std::io::stdin(), OptionalActions::Flush, &hidden_mode)?;
-        Ok(Self { before })
+        Ok(Self { original })
     }
 
     #[cfg(not(unix))]
@@ -123,21 +125,21 @@ impl Drop for EchoGuard {
         #[cfg(unix)]
         {
             use rustix::termios::{OptionalActions, tcsetattr};
-            let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &self.before);
+            let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &self.original);
         }
     }
 }
 
-/// Width in columns if the terminal does not report one.
+/// Width in columns that is used if the terminal does not report its own.
 const DEFAULT_WIDTH: usize = 80;
 
-/// Width of the terminal in columns.
+/// Returns the width of the terminal in columns.
 fn width() -> usize {
     terminal_size::terminal_size_of(std::io::stderr())
         .map_or(DEFAULT_WIDTH, |(width, _)| usize::from(width.0))
 }
 
-/// Height of the terminal in rows.
+/// Returns the height of the terminal in rows; 24 if the terminal does not report it.
 fn height() -> usize {
     terminal_size::terminal_size_of(std::io::stderr())
         .map_or(24, |(_, height)| usize::from(height.0))

@@ -1,9 +1,9 @@
 //! `mimir tools` on a terminal: a screen to browse tools, switch them on and off, and read about them.
 //!
-//! It follows changes of tools and config files while it is open. Switching a tool is the same as `mimir tools
-//! enable`.
+//! The screen follows changes of tools and config files. Switching a tool has the same effect as `mimir tools enable`
+//! or `disable`.
 //!
-//! Out of scope: costs, policy and descriptions, which are in `tools`.
+//! Out of scope: computing costs and descriptions, which `tools` does.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -26,7 +26,7 @@ use keys::BrowserAction;
 use list::ToolBrowser;
 use screen::BrowserScreen;
 
-/// Interval for checking files.
+/// Interval of the checks for changed files.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(400);
 
 /// Shows the tool browser until the person quits.
@@ -34,7 +34,7 @@ pub async fn run(globals: &GlobalOptions, setup: HostSetup) -> CommandResult {
     let costs = crate::tools::TokenCosts::open(&setup.user_dirs);
     let mut live = LiveSetup::new(setup).await?;
     let mut browser = ToolBrowser::new(live.snapshot(), costs);
-    // Output to stderr would corrupt the screen, so it is printed afterwards.
+    // Output to stderr would corrupt the screen, so it is held back until the screen is closed.
     let held = stderr_queue::hold_output();
     let mut stop = std::pin::pin!(wait_for_interrupt());
     // The first poll installs the signal handlers. A signal before that would leave the terminal in full-screen mode.
@@ -48,7 +48,7 @@ pub async fn run(globals: &GlobalOptions, setup: HostSetup) -> CommandResult {
     drop(screen);
     drop(held);
     browser.costs.save();
-    // The program ends here: see `tools list`.
+    // The program ends here, so freeing the tools is left to the system.
     std::mem::forget(browser);
     ended
 }
@@ -63,7 +63,7 @@ async fn event_loop(
     let mut events = BrowserScreen::events();
     let (send, mut updates) = tokio::sync::mpsc::unbounded_channel();
     let mut follow = std::pin::pin!(live.follow(REFRESH_INTERVAL, move |_, update| {
-        // The input channel closes only when this is dropped, too.
+        // The receiver outlives this closure, so sending cannot fail.
         let _ = send.send(update);
         Ok::<(), CommandFailure>(())
     }));
@@ -84,9 +84,9 @@ async fn event_loop(
                     BrowserAction::Switch => browser.switch(globals),
                     BrowserAction::Read => browser.open_page(globals),
                 },
-                // A resize, or an event without meaning here.
+                // A resize, or an event that is not used.
                 Some(_) => {}
-                // The terminal is gone.
+                // The terminal has closed.
                 None => return Ok(ExitReason::Terminated),
             },
         }

@@ -1,5 +1,4 @@
-//! Implements `mimir tools` and `/tools` in a chat, both through [`run`]. Everything here returns data;
-//! `output::tools` prints it.
+//! Implementation of `mimir tools` and of `/tools` in a chat. The submodules compute data; `output::tools` prints it.
 //!
 //! Out of scope: printing, and policy decisions about calls.
 
@@ -34,8 +33,8 @@ pub use token_spending::TokenSpending;
 pub use tool_lookup::{is_file, is_named};
 pub use usage::{PastCall, ToolUsage};
 
-/// Runs a command and prints its result. `snapshot` is the current state; switching a tool takes effect the next time
-/// that state is loaded.
+/// Runs a command and prints its result. Switching a tool changes the config, not `snapshot`: it takes effect when the
+/// tools are loaded again.
 pub fn run(
     setup: &HostSetup,
     snapshot: &PipelineSnapshot,
@@ -88,13 +87,13 @@ pub fn run(
     Ok(ExitReason::Done)
 }
 
-/// Facts about a tool that are not in its definition.
+/// Facts about a tool in addition to its definition.
 pub struct ToolDetails {
-    /// Token cost in the format of each kind of client.
+    /// Token cost of the definition in each client format.
     pub costs: [(DefinitionFormat, TokenCost); DefinitionFormat::ALL.len()],
-    /// Its last calls.
+    /// The last calls of the tool.
     pub calls: Vec<PastCall>,
-    /// Data that its plugin stores between calls, if any.
+    /// Data that the plugin stores between calls, if any.
     pub stored: Option<PluginStorageInfo>,
 }
 
@@ -119,7 +118,8 @@ impl ToolDetails {
 }
 
 impl PluginStorageInfo {
-    /// Returns the data stored by the tools of this plugin. Errors are left to the call that needs the data.
+    /// Describes the stored data of the plugin at `location`; `None` if the plugin stores nothing, or the data cannot
+    /// be read.
     pub fn for_location(setup: &HostSetup, location: &str) -> Option<Self> {
         let root = setup.workspace.root();
         let values = PluginValues::new(root, location);
@@ -133,7 +133,7 @@ impl PluginStorageInfo {
     }
 }
 
-/// Describes a tool in full, in lines.
+/// Returns the full description of a tool as lines.
 pub fn page(
     setup: &HostSetup,
     snapshot: &PipelineSnapshot,
@@ -174,13 +174,13 @@ fn price(setup: &HostSetup) -> f64 {
     setup.settings.config.tools.token_price
 }
 
-/// Tools that are visible to models.
+/// Returns the tools that are visible to models.
 fn listed(snapshot: &PipelineSnapshot) -> impl Iterator<Item = &Arc<Tool>> {
     let tools = snapshot.registry.tools().iter();
     tools.filter(|tool| snapshot.policy.is_listed(tool))
 }
 
-/// The error for a tool that may not be switched.
+/// Creates the error for a tool that may not be switched.
 fn command_refusal(message: String) -> CommandFailure {
     ToolError::policy_denied(message).into()
 }

@@ -1,4 +1,4 @@
-//! The file with a user's decisions about a workspace.
+//! The JSON file with a user's decisions about a workspace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -21,18 +21,19 @@ pub struct WorkspaceApprovals {
     /// sha256 of each accepted worker file, including its name.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub workers: BTreeSet<String>,
-    /// The id of the grant in the project's lock that this user gave, by plugin location.
+    /// Id of the grant that this user has given, by the location of the plugin. The grant is in the project's lock
+    /// file.
     #[serde(deserialize_with = "deserialize_grants")]
     pub grants: BTreeMap<String, String>,
-    /// Approvals that do not end with a session.
+    /// Approvals that outlive a session (answer "always").
     pub leases: Vec<StoredApproval>,
-    /// Approvals of running sessions. A process checks here that an approval in its memory was not revoked.
+    /// Approvals of running sessions. A process checks this list to detect that an approval was revoked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sessions: Vec<SessionApproval>,
 }
 
-/// Reads the grants. Earlier versions stored a list without locations, in which revoked or replaced grants remained.
-/// Such a list is dropped, and the plugins must be granted again.
+/// Reads the grants. Earlier versions stored a list without locations, which also contained revoked and replaced
+/// grants. Such a list is discarded, so that the plugins must be granted again.
 fn deserialize_grants<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<BTreeMap<String, String>, D::Error> {
@@ -42,20 +43,20 @@ fn deserialize_grants<'de, D: Deserializer<'de>>(
     }
 }
 
-/// Returns true if a file has valid JSON with a field or value that this version does not know.
+/// Returns true if the error is an unknown field or variant in valid JSON, as a newer version may have written it.
 fn is_newer(error: &serde_json::Error) -> bool {
     let text = error.to_string();
     error.is_data() && (text.starts_with("unknown field") || text.starts_with("unknown variant"))
 }
 
-/// The file, changed by one process at a time.
+/// The file with the decisions, which one process at a time changes.
 pub struct ApprovalFile {
     path: PathBuf,
     workspace: String,
 }
 
 impl ApprovalFile {
-    /// The file at `path`, for `workspace`.
+    /// Creates a handle to the file at `path`, with the decisions about `workspace`. Reads nothing.
     pub fn new(path: PathBuf, workspace: &Path) -> Self {
         Self {
             path,
@@ -63,12 +64,12 @@ impl ApprovalFile {
         }
     }
 
-    /// Path of the file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Reads the file; an empty value if there is no file.
+    /// Reads the file. Without a file, there are no decisions.
     pub fn read(&self) -> Result<WorkspaceApprovals, ApprovalStoreError> {
         let text = private_files::read(&self.path, OwnerOnly::Writing);
         let Some(text) = text.map_err(|error| self.unreadable(error))? else {

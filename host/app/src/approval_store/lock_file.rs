@@ -26,17 +26,17 @@ const HEADER: &str = "\
 const MAX_FILE_SIZE: u64 = 16 << 20;
 
 impl LockFile {
-    /// The lock at `path`.
+    /// Creates a handle to the lock file at `path`. Reads nothing.
     pub fn new(path: PathBuf) -> Self {
         Self { path }
     }
 
-    /// Path of the file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Reads the grants; a missing file grants nothing.
+    /// Reads the grants. A missing file grants nothing.
     pub fn read(&self) -> Result<ToolsLock, ApprovalStoreError> {
         let unreadable = |why: &dyn std::fmt::Display| {
             failed(
@@ -51,9 +51,10 @@ impl LockFile {
         };
         mimir_script::yaml::check_yaml(&text).map_err(|rejection| unreadable(&rejection))?;
         let lock: ToolsLock = serde_yaml::from_str(&text).map_err(|error| {
-            let remedy = match text.lines().any(|line| line.starts_with("<<<<<<<")) {
-                true => "it has unresolved merge conflicts: keep one of each pair",
-                false => "restore the last good version",
+            let remedy = if text.lines().any(|line| line.starts_with("<<<<<<<")) {
+                "it has unresolved merge conflicts: keep one of each pair"
+            } else {
+                "restore the last valid version"
             };
             let error = mimir_core::name_suggestions::with_nearest_name(&error.to_string());
             unreadable(&format_args!(
@@ -84,7 +85,7 @@ impl LockFile {
         &self,
         change: impl FnOnce(&mut ToolsLock) -> T,
     ) -> Result<T, ApprovalStoreError> {
-        // The inter-process lock is in the state folder, because the folder of the lock file is committed.
+        // The inter-process lock is in the state folder, because `.mimir` itself is under version control.
         let folder = self.path.parent().unwrap_or(Path::new(""));
         let state = folder.join("state");
         // A checkout may contain these folders as links that point anywhere.

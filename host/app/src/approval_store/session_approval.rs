@@ -1,6 +1,6 @@
-//! A session approval in the list from which a person can revoke it.
+//! The entry of a session approval in the user's file, so that a person can list and revoke it.
 //!
-//! It only counts in the process that it was given to: an entry added to the file approves nothing.
+//! A session approval counts only in the process that received it: an entry that is added to the file approves nothing.
 
 use mimir_core::approval::StoredApproval;
 use serde::{Deserialize, Serialize};
@@ -10,15 +10,15 @@ use sha2::{Digest, Sha256};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionApproval {
-    /// Id of the process that runs the session.
+    /// Process id of the mimir that runs the session.
     pub process: u32,
-    /// Hash prefix of the session id. The id itself may be a client's credential.
+    /// Prefix of the hash of the session id. The id itself may be a credential of a client.
     session: String,
     /// The approval.
     pub lease: StoredApproval,
 }
 
-/// Length of the hash prefix, enough to tell the sessions of one process apart.
+/// Number of hex digits of the hash, enough to tell the sessions of one process apart.
 const ID_LENGTH: usize = 16;
 
 fn session_hash(session: &str) -> String {
@@ -28,7 +28,7 @@ fn session_hash(session: &str) -> String {
 }
 
 impl SessionApproval {
-    /// Lists an approval of a session of this process.
+    /// Creates the entry of an approval in a session of this process.
     pub fn in_this_process(session: &str, lease: &StoredApproval) -> Self {
         Self {
             process: std::process::id(),
@@ -42,26 +42,26 @@ impl SessionApproval {
         self.process == std::process::id() && self.session == session_hash(session)
     }
 
-    /// Returns true if both are the same approval in the same session.
+    /// Returns true if both entries are for the same approval in the same session.
     pub fn is_same(&self, other: &Self) -> bool {
         (self.process, &self.session, &self.lease.id)
             == (other.process, &other.session, &other.lease.id)
     }
 
-    /// Returns true if its process may still be running. A crashed process leaves its entries in the file.
+    /// Returns true if the process of the session may still be running. A crashed process leaves its entries behind.
     pub fn process_may_run(&self) -> bool {
         may_run(self.process)
     }
 }
 
-/// Returns true if a process may be running.
+/// Returns true if a process with this id may be running.
 #[cfg(unix)]
 pub(crate) fn may_run(process: u32) -> bool {
     let id = i32::try_from(process).ok();
     let Some(pid) = id.and_then(rustix::process::Pid::from_raw) else {
         return false;
     };
-    // A process of another user (EPERM) is running, too.
+    // EPERM means that a process of another user has this id.
     !matches!(
         rustix::process::test_kill_process(pid),
         Err(rustix::io::Errno::SRCH)

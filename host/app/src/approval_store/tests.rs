@@ -87,7 +87,10 @@ fn grant_replaced_or_revoked_is_removed() {
         }
         let revoked = store.revoke(PLACE);
         match broken {
-            None => assert!(revoked.unwrap(), "there was a grant, if no lock"),
+            None => assert!(
+                revoked.unwrap(),
+                "revoking reports the grant without a lock file"
+            ),
             Some(_) => {
                 let error = revoked.unwrap_err().to_string();
                 assert!(error.contains("keep one of each pair"), "{error}");
@@ -241,18 +244,24 @@ fn session_approvals_are_listed_while_the_process_runs() {
     assert_eq!(store.listed_in_session("two").unwrap().len(), 1);
     assert_eq!(store.listed_in_session("three").unwrap(), []);
     let text = std::fs::read_to_string(store.path()).unwrap();
-    assert!(!text.contains("\"one\""), "a session's id is a secret");
-    // Entries of a crashed process. No process has the highest possible id.
+    assert!(
+        !text.contains("\"one\""),
+        "the session id was stored in plain text"
+    );
+    // Entries of a crashed process: no process has the highest possible id.
     let other =
         |approvals: &mut WorkspaceApprovals| approvals.sessions[0].process = i32::MAX as u32;
     store.change(other).unwrap();
     assert_eq!(store.listed_in_session("one").unwrap(), []);
     store.end_session("two");
     assert_eq!(store.read().unwrap().sessions, []);
-    assert!(store.approvals().unwrap().is_empty(), "none is for good");
+    assert!(
+        store.approvals().unwrap().is_empty(),
+        "a session approval was stored permanently"
+    );
 }
 
-/// An approval of one call of a tool.
+/// Creates an approval of one call of a tool.
 fn sample(given: Timestamp) -> StoredApproval {
     serde_json::from_value(json!({
         "id": "x", "tool": "count", "digest": "00", "pattern": {"fixed": {}, "open": []},

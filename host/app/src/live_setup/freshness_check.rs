@@ -1,5 +1,5 @@
-//! Changes of settings, grants and switches that take effect at once: before each call the files are compared with
-//! their last read state, and the call waits for them to be read if they differ.
+//! The check that makes changes of settings and grants take effect at once: before each call, the files are compared
+//! with their last read state. If they differ, the call waits until they have been read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,15 +11,15 @@ use tokio::sync::{Notify, watch};
 
 use crate::settings::WatchedFiles;
 
-/// Maximum time that a call waits for changed files to be read. A file that is still being written then takes effect
-/// later.
+/// Maximum time that a call waits for changed files to be read. A file that is still being written takes effect at a
+/// later call.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Compares the watched files with their last read state, and wakes the reader.
+/// Compares the watched files with their last read state, and wakes the loop that reads them.
 pub struct FreshnessCheck {
     files: Arc<WatchedFiles>,
     requested: Notify,
-    /// Number of times that the files were read.
+    /// Number of times that the files have been read.
     read_count: watch::Sender<u64>,
     /// Number of loops that read the files. Calls do not wait while it is 0.
     followers: AtomicUsize,
@@ -29,7 +29,7 @@ pub struct FreshnessCheck {
 pub struct ReloadFollower<'a>(&'a FreshnessCheck);
 
 impl FreshnessCheck {
-    /// A check of these files.
+    /// Creates a check of these files.
     pub fn new(files: Arc<WatchedFiles>) -> Self {
         Self {
             files,

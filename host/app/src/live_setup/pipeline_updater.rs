@@ -1,4 +1,4 @@
-//! A pipeline that follows the files, for commands that serve calls for as long as they run.
+//! Updates of a pipeline when files change, for commands that run for a long time.
 
 use std::time::SystemTime;
 
@@ -11,7 +11,7 @@ use crate::setup::HostSetup;
 
 use super::{LiveSetup, SetupUpdate};
 
-/// Keeps a pipeline up to date.
+/// Applies updates of settings, tools and grants to a pipeline.
 pub struct PipelineUpdater {
     pipeline: Pipeline,
     /// The settings that the pipeline was created with.
@@ -19,7 +19,8 @@ pub struct PipelineUpdater {
 }
 
 impl PipelineUpdater {
-    /// Keeps `pipeline`, which was created from `live`, up to date while [`LiveSetup::follow`] runs.
+    /// Creates an updater of `pipeline`, which was created from `live`. Also makes calls wait for changed files while
+    /// [`LiveSetup::follow`] runs.
     pub fn new(pipeline: Pipeline, live: &LiveSetup) -> Self {
         let initial_config = live.setup().settings.config.clone();
         pipeline.set_refresh(live.freshness());
@@ -29,7 +30,7 @@ impl PipelineUpdater {
         }
     }
 
-    /// Applies an update, reports it where the person needs to know, and records it in the audit log.
+    /// Applies an update, reports what the user needs to know, and records changed files in the audit log.
     pub fn apply_update(&self, setup: &HostSetup, update: SetupUpdate) {
         match update {
             SetupUpdate::Snapshot {
@@ -38,7 +39,7 @@ impl PipelineUpdater {
             } => {
                 self.pipeline.replace(*snapshot);
                 if recovered {
-                    note("the config files are valid again and in force");
+                    note("the config files are valid again, and in force");
                 }
                 for key in restart_settings(&self.initial_config, &setup.settings.config) {
                     warn(format_args!(
@@ -62,7 +63,7 @@ impl PipelineUpdater {
     }
 }
 
-/// The settings whose changes only take effect at the next start.
+/// Returns the changed keys that only take effect at the next start.
 pub(super) fn restart_settings(old: &Config, new: &Config) -> Vec<&'static str> {
     let differs = [
         ("audit", old.audit != new.audit),

@@ -10,21 +10,21 @@ use crate::settings::MergedSettings;
 use crate::user_dirs::UserDirs;
 use crate::workspace::WorkspaceFolder;
 
-/// A pipeline that is kept up to date, in a workspace with this user config.
+/// Pipeline that follows file changes, in a workspace with this user config.
 struct Running {
     folder: tempfile::TempDir,
     pipeline: Pipeline,
 }
 
-/// Fast enough for a test, slow enough for two checks of one state of a file.
+/// Check interval: fast enough for a test, slow enough that two checks see the same state of a file.
 const SOON: Duration = Duration::from_millis(10);
 
-/// Runs `work` while the pipeline is kept up to date.
+/// Runs `work` while the pipeline follows file changes.
 async fn running<W: Future<Output = ()>>(config: &str, work: impl FnOnce(Running) -> W) {
     running_with(SOON, config, work).await;
 }
 
-/// Runs `work` while the pipeline is kept up to date, with checks in this interval.
+/// Runs `work` while the pipeline follows file changes, with checks at this interval.
 async fn running_with<W: Future<Output = ()>>(
     every: Duration,
     config: &str,
@@ -107,7 +107,7 @@ async fn config_reload_ignores_a_broken_file_until_fixed() {
         for _ in 0..20 {
             tokio::time::sleep(SOON).await;
             let outcome = running.read().await;
-            assert!(!outcome.is_ok(), "the last good rules stay in force");
+            assert!(!outcome.is_ok(), "the last valid rules are not in force");
         }
         running.config(ALLOWED);
         running.becomes(None).await;
@@ -133,7 +133,7 @@ async fn config_change_applies_to_the_next_call() {
             );
             running.config("policy: {dney: []}\n");
             let denied = running.read().await;
-            assert!(!denied.is_ok(), "the last good rules stay in force");
+            assert!(!denied.is_ok(), "the last valid rules are not in force");
             running.config(ALLOWED);
             assert!(running.read().await.is_ok());
         }
@@ -195,7 +195,11 @@ async fn live_setup_starts_before_plugins_are_described() {
         .unwrap();
     let registry = live.snapshot().registry;
     assert!(registry.get("read_file").is_some() && registry.get("run_code").is_some());
-    assert_eq!(registry.quarantined().len(), 0, "nothing has looked at it");
+    assert_eq!(
+        registry.quarantined().len(),
+        0,
+        "the component was described too early"
+    );
     let mut described = live.described();
     assert!(!*described.borrow());
     let left_out = Mutex::new(0);
@@ -209,7 +213,11 @@ async fn live_setup_starts_before_plugins_are_described() {
         ended = follow => panic!("it goes on: {ended:?}"),
         done = described.wait_for(|done| *done) => assert!(done.is_ok()),
     }
-    assert_eq!(*left_out.lock(), 1, "what was found out counts by then");
+    assert_eq!(
+        *left_out.lock(),
+        1,
+        "the description was not applied in time"
+    );
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The model that tools may query: the configured one, created by the first query. Its tokens are charged to the
-//! budget of the session, together with those of the agent.
+//! The model that tools may query: the configured one, created on the first query. Its tokens are charged to the budget
+//! of the session, which the agent also uses.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use mimir_core::{BoxFuture, ToolError};
 type ModelBuilderFn =
     dyn Fn() -> Result<(Arc<ModelProvider>, ChosenModel), ToolError> + Send + Sync;
 
-/// The configured model.
+/// The configured model, as tools query it.
 pub struct ConfiguredModel {
     name: Result<String, ToolError>,
     budget: AgentBudget,
@@ -26,7 +26,8 @@ pub struct ConfiguredModel {
 const SYSTEM: &str = "A program asks you. Answer with what it asks for and nothing else.";
 
 impl ConfiguredModel {
-    /// A model with this name, or the error for a missing one. `budget` applies to sessions without an agent.
+    /// Creates a model that `build` creates on the first query. `name` is its name, or the error if none is configured.
+    /// `budget` applies to sessions without an agent.
     pub fn new(
         name: Result<String, ToolError>,
         budget: AgentBudget,
@@ -65,7 +66,7 @@ impl LanguageModel for ConfiguredModel {
     fn complete<'a>(
         &'a self,
         prompt: &'a str,
-        most: u32,
+        max_tokens: u32,
         session: &'a str,
     ) -> BoxFuture<'a, Result<String, ToolError>> {
         Box::pin(async move {
@@ -77,7 +78,7 @@ impl LanguageModel for ConfiguredModel {
                 self.budget,
                 *price,
                 input,
-                most.into(),
+                max_tokens.into(),
             );
             let mut reservation = reservation?;
             let request = ModelRequest {
@@ -87,7 +88,7 @@ impl LanguageModel for ConfiguredModel {
                 max_tokens: reservation.budget.answer_tokens,
                 session,
             };
-            // The input is charged before the reply arrives, so that a cancelled query is charged, too.
+            // The input is charged before the request, so that a cancelled query is charged, too.
             let start = Instant::now();
             let sent = TokenUsage { input, output: 0 };
             reservation.record_usage(sent, *price, Duration::ZERO);
@@ -106,7 +107,7 @@ impl LanguageModel for ConfiguredModel {
     }
 }
 
-/// Estimated number of tokens of a text, at four bytes each.
+/// Estimates the number of tokens of a text, at four bytes per token.
 fn tokens(text: &str) -> u64 {
     text.len().div_ceil(4) as u64
 }

@@ -18,7 +18,7 @@ to be from.
 - `[REDACTED:…]` stands for a secret that you are not shown.
 - When you are done, summarise briefly what you did and found.";
 
-/// The system prompt for this workspace.
+/// Returns the system prompt for a workspace, followed by the configured instructions.
 pub fn system_prompt(root: &Path, instructions: Option<&str>) -> String {
     let root = visible(&root.display().to_string());
     let mut text = format!("{RULES}\nThe folder is {root}; paths in calls are relative to it.");

@@ -1,5 +1,5 @@
-//! The download of a package, in a sandbox that can only reach the registry, into a folder that is renamed when it is
-//! complete. It has no time limit.
+//! Download of a package, in a sandbox that can only reach the registry, into a folder that is renamed when it is
+//! complete. A download has no time limit.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,18 +28,19 @@ use crate::setup::HostSetup;
 pub struct PackageDownload {
     /// The package and its version range.
     pub request: PackageRequest,
-    /// The pinned build that the download must match, if there is one.
+    /// Pinned build that the download must match, if there is one.
     pub pinned: Option<McpPackage>,
-    /// True if the caller shows changed dependencies to a person before any of their code runs.
+    /// Accepts dependencies other than the pinned ones: the caller shows them to a person before any of their code
+    /// runs.
     pub other_dependencies: bool,
     /// Allows packages to run their own programs during installation.
     pub install_scripts: bool,
-    /// The sandbox mode of the server: `none` also downloads without a sandbox.
+    /// Sandbox mode of the server. With `none`, the download also runs without a sandbox.
     pub sandbox: Option<SandboxMode>,
 }
 
 impl PackageDownload {
-    /// A download that repeats a pinned installation.
+    /// Creates a download that repeats a pinned installation.
     pub fn reinstall(package: &McpPackage, sandbox: Option<SandboxMode>) -> Self {
         let separator = match package.registry {
             PackageRegistry::Npm => "@",
@@ -85,7 +86,7 @@ static NEXT_STAGING: AtomicU64 = AtomicU64::new(0);
 const STAGING: &str = ".staging-";
 
 impl<'a> PackageInstaller<'a> {
-    /// Creates an installer; `quiet` shows no progress.
+    /// Creates an installer. If `quiet` is true, no progress is shown.
     pub fn new(setup: &'a HostSetup, quiet: bool) -> Self {
         Self {
             setup,
@@ -95,7 +96,7 @@ impl<'a> PackageInstaller<'a> {
         }
     }
 
-    /// Downloads a package, unless the pinned build is already installed. Returns the pin.
+    /// Downloads a package, unless the pinned build is already installed. Returns the pinned build.
     pub async fn install(&self, download: &PackageDownload) -> Result<McpPackage, ToolError> {
         if let Some(package) = &download.pinned
             && self.store.find(package).is_some()
@@ -133,7 +134,7 @@ impl<'a> PackageInstaller<'a> {
         Ok(package)
     }
 
-    /// Refuses dependencies other than the pinned ones. Pins of older versions have no dependencies recorded.
+    /// Refuses dependencies other than the pinned ones. Pins of older versions do not contain the dependencies.
     fn check_dependencies(&self, pinned: &McpPackage, tree: &PackageTree) -> Result<(), ToolError> {
         let digest = tree.digest();
         let Some(expected) = pinned
@@ -157,7 +158,7 @@ impl<'a> PackageInstaller<'a> {
         self.store.find(package).is_some()
     }
 
-    /// A description of the dependency changes between two pins of a package.
+    /// Describes the changes of the dependencies between two pins of a package.
     pub fn difference(&self, before: &McpPackage, now: &McpPackage) -> String {
         let read = |package: &McpPackage| {
             let digest = package.dependencies.as_deref()?;
@@ -178,7 +179,7 @@ impl<'a> PackageInstaller<'a> {
         }
     }
 
-    /// Fetches the text at a URL of the registry, without the installer.
+    /// Fetches a page of the registry.
     pub(super) async fn fetch_text(&self, url: &str, package: &str) -> Result<String, ToolError> {
         let declared = self.declared_network(vec![super::registry::host(url)?], package);
         let (plain, _) = split_userinfo(url);
@@ -209,12 +210,12 @@ pub(super) struct InstallRun<'a> {
 }
 
 impl InstallRun<'_> {
-    /// The package and its version range, for messages.
+    /// Returns the package and its version range, for messages.
     pub(super) fn describe_package(&self) -> &str {
         &self.download.request.requirement
     }
 
-    /// Checks that install scripts cannot read credentials of the configuration.
+    /// Refuses install scripts if they could read credentials in the configuration.
     pub(super) fn check_credentials(&self, configured: &InstallerConfig) -> Result<(), ToolError> {
         if configured.has_credentials() && self.download.install_scripts {
             let message = "the URL of the configured registry contains a password, which install scripts could read";
@@ -224,7 +225,8 @@ impl InstallRun<'_> {
         Ok(())
     }
 
-    /// Runs a program of the installation until it exits. Without hosts it has no network access.
+    /// Runs a program of the installation until it exits. It can only reach `hosts`. `action` describes it in the
+    /// progress.
     pub(super) async fn run_program(
         &self,
         command_line: Vec<String>,
@@ -313,7 +315,7 @@ impl InstallRun<'_> {
         let output = visible(prefix(&lines.join(" / "), MAX_ERROR_CHARS));
         let package = self.describe_package();
         let message = format!(
-            "{package} could not be installed: `{program}` ended with the exit code {code}: {output}"
+            "{package} could not be installed: `{program}` failed with exit code {code}: {output}"
         );
         let mut remedies = Vec::new();
         let lowercase = output.to_lowercase();
@@ -328,7 +330,7 @@ impl InstallRun<'_> {
             && build_failures.iter().any(|part| lowercase.contains(part))
         {
             remedies.push(
-                "if it, or a package that it needs, has to be built here: --install-scripts lets packages run programs while they are installed, in the sandbox"
+                "if the package, or one that it needs, must be built on this machine, use --install-scripts, which lets packages run programs in the sandbox during installation"
                     .to_owned(),
             );
         }
@@ -345,7 +347,7 @@ impl InstallRun<'_> {
             .any(|part| lowercase.contains(part))
         {
             remedies.push(
-                "only the configured registry is reached, and without the credentials of your own npm or pip settings; `--sandbox none` downloads with all your rights"
+                "a download can only reach the configured registry, without the credentials in your npm or pip settings; `--sandbox none` downloads with all your rights"
                     .to_owned(),
             );
         }
@@ -353,7 +355,7 @@ impl InstallRun<'_> {
     }
 }
 
-/// Returns the last lines of a stream. Each line advances the progress.
+/// Reads a stream to its end and returns its last lines. Lines about progress are not returned, but advance `progress`.
 async fn read_last_lines(
     stream: Box<dyn AsyncRead + Send + Sync + Unpin>,
     progress: Option<&dyn Progress>,
@@ -389,7 +391,7 @@ async fn read_last_lines(
     }
 }
 
-/// Removes user and password from the URLs in a line.
+/// Removes user and password from the URLs in a line, and masks secrets.
 fn mask_line(line: &str) -> String {
     let words = line.split(' ').map(|word| split_userinfo(word).0);
     let line = words.collect::<Vec<String>>().join(" ");

@@ -1,4 +1,4 @@
-//! Packages of npm: installed by npm, started by node.
+//! npm packages: installed by npm, started by node.
 
 use std::path::Path;
 
@@ -11,7 +11,8 @@ use super::package_tree::PackageTree;
 use super::registry;
 use crate::file_error::{file_error, write_atomically};
 
-/// Preloaded into servers with network access, so that code which ignores the proxy variables uses the proxy, too.
+/// Script that is preloaded into servers with network access, so that code that ignores the proxy variables uses the
+/// proxy.
 const PRELOAD: &str = include_str!("proxy.cjs");
 
 /// File name of the preload in the folder of a package.
@@ -47,7 +48,7 @@ pub(super) async fn install(
         ("fund", "false".to_owned()),
         ("update_notifier", "false".to_owned()),
         ("progress", "false".to_owned()),
-        // Prints a line for each request, which advances the progress.
+        // npm then prints a line for each request, which advances the progress.
         ("loglevel", "http".to_owned()),
     ] {
         environment.push((format!("npm_config_{key}"), value));
@@ -96,8 +97,8 @@ pub(super) async fn install(
     Ok((package, start, tree))
 }
 
-/// The packages of the folder's lock file, which also lists those for other platforms, or the installed ones if npm
-/// wrote no lock file.
+/// Returns the packages in the lock file of the folder, which also lists packages for other platforms. Without a lock
+/// file, returns the installed packages.
 fn tree(staging: &Path, installed: &Value) -> PackageTree {
     let lock_file = read_json(&staging.join("package-lock.json")).ok();
     let lock_file = lock_file.filter(|lock| lock["packages"].is_object());
@@ -112,7 +113,7 @@ fn tree(staging: &Path, installed: &Value) -> PackageTree {
     PackageTree::new(packages)
 }
 
-/// The name in a requirement such as `@scope/name@^1`.
+/// Returns the package name in a requirement such as `@scope/name@^1`.
 fn package_name(requirement: &str) -> &str {
     let after_scope = requirement.find('/').map_or(1, |slash| slash + 1);
     let at = requirement
@@ -123,7 +124,8 @@ fn package_name(requirement: &str) -> &str {
     })
 }
 
-/// The program of a package and its file: the requested one, the only one, or the one with the package's name.
+/// Finds the program of a package and its file: the requested program, the only one, or the one with the name of the
+/// package.
 fn find_program(
     package: &Value,
     name: &str,
@@ -166,7 +168,7 @@ fn find_program(
     })
 }
 
-/// Returns true if node runs a file: its first line names node, or is not a `#!` line.
+/// Returns true if a file must be started with node: its first line names node, or is not a `#!` line.
 fn is_script_of_node(file: &Path) -> bool {
     use std::io::Read as _;
     let mut head = [0; 128];
@@ -193,8 +195,8 @@ fn read_json(file: &Path) -> Result<Value, ToolError> {
     serde_json::from_str(&text).map_err(|error| fault(error.to_string()))
 }
 
-/// Brings the preload of an installed package up to date, since the proxy asks for a credential that older ones do not
-/// send. Returns false if the package has none.
+/// Updates the preload script of an installed package, because older scripts do not send the credential that the proxy
+/// requires. Returns false if the package has no preload script.
 pub(super) fn update_preload(preload: &Path) -> Result<bool, ToolError> {
     let failed = |action: &str, error: &std::io::Error| file_error(action, preload, error);
     match std::fs::read(preload) {
@@ -203,7 +205,7 @@ pub(super) fn update_preload(preload: &Path) -> Result<bool, ToolError> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(failed("read", &error)),
     }
-    // A server that starts at the same time reads either the old text or the new one.
+    // Atomically, because a server may start at the same time.
     write_atomically(preload, PRELOAD.as_bytes()).map_err(|error| failed("write", &error))?;
     Ok(true)
 }

@@ -1,7 +1,7 @@
 //! The dependencies that are installed with a pinned package, each with its version and digest.
 //!
-//! The settings store one digest of the whole list. The list itself is stored in the user's own folder, so that
-//! changes can be named.
+//! The settings contain one digest of the whole list. The list itself is stored in the user's own folder, so that
+//! messages can name changed packages.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -16,15 +16,15 @@ use crate::user_dirs::UserDirs;
 /// Maximum number of packages that a message names.
 const MAX_NAMED_PACKAGES: usize = 12;
 
-/// The prefix of a digest.
+/// Prefix of a digest.
 const SHA256: &str = "sha256-";
 
-/// The packages of one installation, a line for each: `name@version digest`.
+/// The packages of one installation, each as a line `name@version digest`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PackageTree(BTreeSet<String>);
 
 impl PackageTree {
-    /// The tree of these packages, given as name, version and digest.
+    /// Creates a tree of packages, given as name, version and digest.
     pub fn new<'a>(packages: impl Iterator<Item = (&'a str, &'a str, &'a str)>) -> Self {
         let lines = packages.map(|(name, version, digest)| {
             let line = format!("{name}@{version} {digest}");
@@ -33,7 +33,7 @@ impl PackageTree {
         Self(lines.collect())
     }
 
-    /// The digest of the whole list, as stored in the settings.
+    /// Returns the digest of the whole list, as stored in the settings.
     pub fn digest(&self) -> String {
         format!("{SHA256}{:x}", Sha256::digest(self.text()))
     }
@@ -43,7 +43,7 @@ impl PackageTree {
         lines.join("\n")
     }
 
-    /// Stores the list under its digest.
+    /// Stores the list under its digest. Does nothing on platforms without a folder for the user's settings.
     pub fn save(&self, user_dirs: &UserDirs) -> Result<(), ToolError> {
         let Some(file) = list_path(user_dirs, &self.digest()) else {
             return Ok(());
@@ -63,7 +63,7 @@ impl PackageTree {
             .map_err(|error| crate::file_error::file_error("write", &file, &error))
     }
 
-    /// Reads the list with this digest. `None` if it is not stored on this machine or is damaged.
+    /// Reads the list with this digest; `None` if it is not stored on this machine, or is damaged.
     pub fn load(user_dirs: &UserDirs, digest: &str) -> Option<Self> {
         let file = list_path(user_dirs, digest)?;
         let text = private_files::read(&file, private_files::OwnerOnly::Writing).ok()??;
@@ -71,11 +71,11 @@ impl PackageTree {
         (tree.digest() == digest).then_some(tree)
     }
 
-    /// A description of the changes since `previous`.
+    /// Describes the changes since `previous`.
     pub fn difference(&self, previous: Option<&Self>) -> String {
         let Some(previous) = previous else {
             return format!(
-                "{} packages in all; the list of those before is not on this machine",
+                "{} packages in all; the previous list is not on this machine",
                 self.0.len()
             );
         };
@@ -92,7 +92,7 @@ impl PackageTree {
     }
 }
 
-/// Path of a list's file; `None` if the digest has another form.
+/// Returns the path of the list with this digest; `None` if the digest is not valid.
 fn list_path(user_dirs: &UserDirs, digest: &str) -> Option<PathBuf> {
     let hex = digest.strip_prefix(SHA256)?;
     let is_valid = hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit());

@@ -1,4 +1,4 @@
-//! Packages of PyPI: installed by pip into a virtual environment, started by its interpreter.
+//! PyPI packages: installed by pip into a virtual environment, started by the interpreter of that environment.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -29,7 +29,7 @@ pub(super) async fn install(
         .map(|path| path.trim().to_owned())
         .map_err(|why| {
             let message =
-                format!("packages of PyPI need Python 3, and `python3` cannot be started: {why}");
+                format!("PyPI packages need Python 3, but `python3` cannot be started: {why}");
             ToolError::unavailable(message).with_remedies([
                 "install Python 3.10 or newer, so that `python3` is on the PATH".to_owned(),
             ])
@@ -52,7 +52,7 @@ pub(super) async fn install(
     command_line.extend(install.map(str::to_owned));
     command_line.push(report.display().to_string());
     if !run.download.install_scripts {
-        // Building a source distribution would run the package's own programs.
+        // Building a source distribution would run programs of the package.
         command_line.push("--only-binary=:all:".to_owned());
     }
     command_line.push("--".to_owned());
@@ -84,7 +84,7 @@ pub(super) async fn install(
     Ok((package, start, tree))
 }
 
-/// The packages of pip's report.
+/// Returns the packages in pip's report.
 fn tree(report: &Value) -> PackageTree {
     let installed = report["install"].as_array().into_iter().flatten();
     let packages = installed.map(|entry| {
@@ -96,8 +96,8 @@ fn tree(report: &Value) -> PackageTree {
     PackageTree::new(packages)
 }
 
-/// Creates the virtual environment and returns the command line of a pip that installs into it: this machine's pip, or
-/// one in the environment if this machine's is missing or too old.
+/// Creates the virtual environment and returns the command line of a pip that installs into it: the host's pip, or a
+/// pip in the environment if the host's pip is missing or too old.
 async fn pip(
     run: &InstallRun<'_>,
     python: &str,
@@ -156,8 +156,8 @@ async fn pip(
     Ok(venv_pip)
 }
 
-/// Returns true if this version of pip can install for another interpreter and report what it installed. 22.3 can, but
-/// only the major version is compared, so 23 is required.
+/// Returns true if this version of pip can install for another interpreter and report the installed packages. 22.3 can,
+/// but only the major version is compared, so 23 is required.
 fn installs_elsewhere(version: &str) -> bool {
     let number = version
         .split(' ')
@@ -174,7 +174,7 @@ fn variables(configured: &InstallerConfig) -> Vec<(String, String)> {
     variables
 }
 
-/// The hosts of the index, and those that its page links files on.
+/// Returns the hosts of the configured indexes, and the hosts of the files that the index pages of the package link to.
 async fn hosts(
     run: &InstallRun<'_>,
     configured: &InstallerConfig,
@@ -203,7 +203,7 @@ async fn hosts(
     Ok(hosts)
 }
 
-/// The origins that the links of a page lead to.
+/// Returns the origins of the links in a page.
 fn origins(page: &str) -> BTreeSet<String> {
     let links = page
         .split(['"', '\''])
@@ -216,7 +216,7 @@ fn origins(page: &str) -> BTreeSet<String> {
     origins.collect()
 }
 
-/// The package name in a requirement such as `pkg[extra]>=1`, as it is written there.
+/// Returns the package name in a requirement such as `pkg[extra]>=1`, without normalizing it.
 fn package_name(requirement: &str) -> &str {
     let end = requirement.find(['=', '<', '>', '!', '~', '[', ' ', ';']);
     requirement
@@ -224,12 +224,12 @@ fn package_name(requirement: &str) -> &str {
         .unwrap_or(requirement)
 }
 
-/// The normalized form of a name that indexes compare.
+/// Returns the normalized form of a package name, as indexes compare names.
 fn normalize_name(name: &str) -> String {
     name.to_ascii_lowercase().replace(['_', '.'], "-")
 }
 
-/// The entry of pip's report for a name: the name, the version and the digest of the file.
+/// Returns the normalized name, the version and the file digest of a package in pip's report.
 fn pinned_package(report: &Value, name: &str) -> Result<(String, String, String), ToolError> {
     let fault = || {
         let message =
@@ -262,7 +262,7 @@ fn pinned_package(report: &Value, name: &str) -> Result<(String, String, String)
     ))
 }
 
-/// The error for a missing program. It lists the available ones.
+/// Creates the error for a missing program, which lists the available programs.
 fn no_program(staging: &Path, name: &str, requested: &str) -> ToolError {
     let entries = staging
         .join("venv/bin")

@@ -1,7 +1,6 @@
-//! The registries that npm and pip are configured to use on this machine, as reported by these tools and their
-//! variables.
+//! The registries that npm and pip use on this machine, according to these tools and their environment variables.
 //!
-//! The tools are run in the root of the file system, so that the settings of a checkout cannot choose the source of
+//! The tools are run in the root of the file system, so that settings in a checkout cannot choose the source of
 //! packages.
 
 use std::collections::BTreeMap;
@@ -23,27 +22,27 @@ const PYTHON_INDEX: &str = "https://pypi.org/simple";
 /// The configuration of an installer.
 #[derive(Debug, Default)]
 pub(super) struct InstallerConfig {
-    /// URLs of the registries; most packages come from the first.
+    /// URLs of the registries. Most packages come from the first.
     pub(super) urls: Vec<String>,
-    /// Environment variables that configure the installer in the sandbox the same way.
+    /// Environment variables that give the installer in the sandbox the same configuration.
     pub(super) variables: Vec<(String, String)>,
     /// A file with additional trusted certificates.
     pub(super) certificates: Option<String>,
 }
 
 impl InstallerConfig {
-    /// The hosts of the registry, as patterns.
+    /// Returns the hosts of the registries as patterns.
     pub(super) fn hosts(&self) -> Result<Vec<HostPattern>, ToolError> {
         self.urls.iter().map(|url| host(url)).collect()
     }
 
-    /// Returns true if a URL has a user or a password in it.
+    /// Returns true if a URL contains a user or a password.
     pub(super) fn has_credentials(&self) -> bool {
         self.urls.iter().any(|url| split_userinfo(url).1)
     }
 }
 
-/// The origin of a URL as a pattern. The error does not contain credentials.
+/// Returns the origin of a URL as a pattern. The error does not contain credentials.
 pub(super) fn host(url: &str) -> Result<HostPattern, ToolError> {
     let (plain, _) = split_userinfo(url);
     let parsed = RequestTarget::parse(&plain).ok();
@@ -56,7 +55,7 @@ pub(super) fn host(url: &str) -> Result<HostPattern, ToolError> {
     })
 }
 
-/// Removes user and password from a URL. The flag is true if it had any.
+/// Removes user and password from a URL. The flag is true if the URL contained them.
 pub(super) fn split_userinfo(url: &str) -> (String, bool) {
     let Some((scheme, rest)) = url.split_once("://") else {
         return (url.to_owned(), false);
@@ -74,16 +73,15 @@ pub(super) async fn npm() -> Result<InstallerConfig, ToolError> {
     let text = output("npm", &["config", "list", "--json"])
         .await
         .map_err(|why| {
-            let message = format!(
-                "packages of npm need Node.js with npm, and `npm config list` fails: {why}"
-            );
+            let message =
+                format!("npm packages need Node.js with npm, but `npm config list` failed: {why}");
             ToolError::unavailable(message).with_remedies([
                 "install Node.js, so that `npm` and `node` are on the PATH".to_owned(),
             ])
         })?;
     let config: BTreeMap<String, Value> = serde_json::from_str(&text).map_err(|error| {
         ToolError::unavailable(format!(
-            "`npm config list --json` does not print JSON: {error}"
+            "`npm config list --json` did not print valid JSON: {error}"
         ))
     })?;
     Ok(parse_npm_config(&config))
@@ -177,7 +175,7 @@ fn parse_pip_config(listed: &str, variable: impl Fn(&str) -> Option<String>) -> 
     installer
 }
 
-/// Runs a program of this machine and returns its standard output if it succeeds.
+/// Runs a host program and returns its standard output if it succeeds.
 pub(super) async fn output(program: &str, arguments: &[&str]) -> Result<String, String> {
     let child = Command::new(program)
         .args(arguments)
@@ -189,9 +187,10 @@ pub(super) async fn output(program: &str, arguments: &[&str]) -> Result<String, 
         .await
         .map_err(|_| format!("it took longer than {} s", CONFIG_TIMEOUT.as_secs()))?
         .map_err(|error| error.to_string())?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(output.status.to_string()),
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(output.status.to_string())
     }
 }
 

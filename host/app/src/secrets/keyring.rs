@@ -1,7 +1,6 @@
-//! The system keyring, if one responds: the Keychain of macOS, the Credential Manager of Windows, a Secret Service
-//! elsewhere.
+//! The system keyring: the Keychain on macOS, the Credential Manager on Windows, a Secret Service elsewhere.
 //!
-//! The file of secrets lists the names; the fallback without a keyring is in the parent module.
+//! Out of scope: the list of names, and the fallback without a keyring. Both are in the parent module.
 
 use mimir_core::ToolError;
 
@@ -15,10 +14,11 @@ mod system;
 
 pub use system::SystemKeyring;
 
-/// Service name of all entries of mimir in a keyring.
+/// Service name of mimir's entries in the keyring.
 const SERVICE: &str = "mimir";
 
-/// The error of a keyring that refused an operation, with its own message if there is one.
+/// Creates the error of an operation that the keyring refused. `problem` completes "the keyring …"; `message` is the
+/// keyring's own message.
 fn refused_error(problem: &str, message: &str) -> ToolError {
     let message = mimir_core::text::visible(mimir_core::text::prefix(message.trim(), 200));
     keyring_error(&format!(

@@ -25,7 +25,7 @@ pub struct UserLogins {
 const PREFIX: &str = "login:";
 
 impl UserLogins {
-    /// The logins of this user. Nothing is read until it is needed.
+    /// Creates a handle to the logins of this user. Reads nothing.
     pub fn new(user_dirs: &UserDirs) -> Self {
         Self {
             secrets: UserSecrets::new(user_dirs),
@@ -36,7 +36,7 @@ impl UserLogins {
         }
     }
 
-    /// Removes all logins at servers of this name, at any address. Returns their number.
+    /// Removes all logins at the server of this name, at any address. Returns the number of removed logins.
     pub fn forget(&self, server: &str) -> Result<usize, ToolError> {
         let Some(secrets) = &self.secrets else {
             return Ok(0);
@@ -55,7 +55,8 @@ impl UserLogins {
 }
 
 impl UserSecrets {
-    /// The confidential values of a login. Fails if the login is damaged, because it could not be masked.
+    /// Returns the confidential values of a login, with their names. Fails if the login is damaged, because its values
+    /// could not be masked.
     pub(super) fn login_values(
         &self,
         key: &str,
@@ -112,8 +113,8 @@ impl LoginStore for UserLogins {
             ));
         };
         let stored = match &secrets.keyring {
-            // Falls back to the file, so that a granted login is not lost if the keyring is locked or does not accept
-            // a value as long as a token.
+            // Falls back to the file, so that a new login is not lost if the keyring is locked or does not accept a
+            // long value.
             Some(keyring) => match keyring.set(&format!("{PREFIX}{key}"), text) {
                 Ok(()) => StoredSecret::Keyring,
                 Err(error) => {
@@ -244,7 +245,10 @@ mod tests {
         lock_in_thread("slow.two@0").recv_timeout(soon).unwrap();
         let same = lock_in_thread("slow.one@0");
         let briefly = std::time::Duration::from_millis(100);
-        assert!(same.recv_timeout(briefly).is_err(), "the lock is held");
+        assert!(
+            same.recv_timeout(briefly).is_err(),
+            "the lock was acquired twice"
+        );
         drop(held);
         same.recv_timeout(soon).unwrap();
     }

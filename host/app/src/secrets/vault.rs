@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use super::{UserSecrets, variables};
 
-/// A vault that checks for new secrets of this user at each call.
+/// Vault of this user's secrets. Each call checks whether the file of secrets has changed.
 pub struct UserVault {
     secrets: Option<UserSecrets>,
     settings: BTreeMap<String, SecretSettings>,
@@ -24,7 +24,7 @@ pub struct UserVault {
 type SecretsFileStamp = Option<(SystemTime, u64)>;
 
 impl UserVault {
-    /// Creates a vault of the stored secrets and those that the settings take from environment variables.
+    /// Creates a vault of the stored secrets, and of the environment variables that the settings name as secrets.
     pub fn new(secrets: Option<UserSecrets>, config: &Config) -> Self {
         let settings = config.secrets.clone();
         let mut masked = config.masked_only.clone();

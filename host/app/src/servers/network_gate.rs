@@ -1,7 +1,7 @@
-//! The network access of a server's process and of its package download: a proxy that only allows the hosts declared
-//! for it and records each request.
+//! The network access of a server's process and of a package download: a proxy that allows only the declared hosts and
+//! records each request.
 //!
-//! The caller decides on which address or socket the proxy listens.
+//! Out of scope: the address or socket on which the proxy listens.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,7 +27,7 @@ pub struct CurrentSettings {
 }
 
 impl CurrentSettings {
-    /// Starts with these settings.
+    /// Creates a holder of these settings.
     pub fn new(settings: &MergedSettings) -> Self {
         Self {
             settings: Mutex::new(settings.clone()),
@@ -47,7 +47,7 @@ impl CurrentSettings {
     }
 }
 
-/// Timeout of connections, which servers keep open for as long as they run.
+/// Timeout of connections. A day, because servers may keep connections open for as long as they run.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(86_400);
 
 const LIMITS: RequestLimits = RequestLimits {
@@ -65,19 +65,19 @@ const LIMITS: RequestLimits = RequestLimits {
 /// The declared network access of a program.
 #[derive(Debug, Clone)]
 pub struct DeclaredNetwork {
-    /// The program, as the audit log names it: `the server x`.
+    /// Name of the program in messages and the audit log, such as `the server x`.
     pub program: String,
-    /// The allowed hosts. An empty list allows those of `network.allowedHosts`.
+    /// Allowed hosts. If empty, the hosts in `network.allowedHosts` are allowed.
     pub hosts: Vec<HostPattern>,
-    /// True if the hosts are those of a registry that npm or pip is configured with: they may resolve to any address.
+    /// True if the hosts are those of a configured package registry, which may resolve to any address.
     pub registry: bool,
-    /// The hint that says which setting allows another host.
+    /// Hint on how to allow another host. `{host}` is replaced by the refused host.
     pub remedy: String,
-    /// The server whose calls name the hosts that were refused.
+    /// Name of the server, and the store of refused hosts that results of its calls name.
     pub refused: Option<(String, RefusedHosts)>,
 }
 
-/// A proxy for one program.
+/// Creates the proxy of a program.
 pub fn proxy(
     declared: DeclaredNetwork,
     current: Arc<CurrentSettings>,
@@ -88,7 +88,7 @@ pub fn proxy(
     Ok(Proxy::new(gate.client(root, LIMITS)?, gate))
 }
 
-/// A client with the same checks, for mimir's own requests to the registry.
+/// Creates a client with the same checks as the proxy, for mimir's own requests to the registry.
 pub fn client(
     declared: DeclaredNetwork,
     current: Arc<CurrentSettings>,
@@ -107,7 +107,7 @@ struct ProgramNetworkGate {
     current: Arc<CurrentSettings>,
     guard: Arc<PolicyGuard>,
     generation: AtomicUsize,
-    /// The limits of team policies, which also apply to the hosts of a server.
+    /// Network limits of team policies, which also apply to the declared hosts.
     teams: Mutex<Vec<NetworkPolicy>>,
     audit: Arc<dyn AuditSink>,
 }
@@ -130,7 +130,7 @@ impl ProgramNetworkGate {
         }))
     }
 
-    /// A client whose requests pass these checks.
+    /// Creates a client whose requests pass these checks.
     fn client(
         self: &Arc<Self>,
         root: &std::path::Path,
@@ -155,21 +155,22 @@ impl ProgramNetworkGate {
         if let Some(refusal) = verdicts.find_map(|verdict| verdict.refusal().cloned()) {
             return Err(Error::Blocked(refusal).to_string());
         }
-        let is_allowed = match hosts.is_empty() {
-            true => request.verdict.is_allowed(),
-            false => hosts.iter().any(|host| host.matches(request.target)),
+        let is_allowed = if hosts.is_empty() {
+            request.verdict.is_allowed()
+        } else {
+            hosts.iter().any(|host| host.matches(request.target))
         };
-        match is_allowed {
-            true => Ok(()),
-            false => Err(format!(
-                "{} has no access to the host `{}`",
-                self.declared.program,
-                request.target.host()
-            )),
+        if is_allowed {
+            return Ok(());
         }
+        Err(format!(
+            "{} has no access to the host `{}`",
+            self.declared.program,
+            request.target.host()
+        ))
     }
 
-    /// Stores a refusal, so that the result of the server's call names it.
+    /// Stores a refusal, so that the result of the server's call can name the refused host.
     fn store_refusal(&self, target: &RequestTarget, error: ToolError) {
         if let Some((server, refused)) = &self.declared.refused {
             refused.add(server, target.host().to_string(), error);
@@ -186,7 +187,7 @@ impl ProgramNetworkGate {
             ..event
         };
         if let Err(error) = self.audit.record(&event) {
-            tracing::warn!(%error, "a request of a server's process could not be recorded");
+            tracing::warn!(%error, "cannot record a request of a server's process");
         }
     }
 }
@@ -202,8 +203,8 @@ impl DeclaredNetwork {
 }
 
 impl DeclaredNetwork {
-    /// The network limits of team policies. They do not apply to a registry, which is reached as npm or pip is
-    /// configured.
+    /// Returns the network limits of team policies. They do not apply to the registry that npm or pip is configured to
+    /// use.
     fn teams(&self, settings: &MergedSettings) -> Result<Vec<NetworkPolicy>, ToolError> {
         match self.registry {
             true => Ok(Vec::new()),

@@ -1,4 +1,4 @@
-//! The locations of config files, and reading them.
+//! Locations of config files, and reading of their text.
 
 use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind};
@@ -15,7 +15,7 @@ use crate::workspace::WorkspaceFolder;
 /// The owner of a config file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConfigOwner {
-    /// A team, for all users of this machine.
+    /// A team, in the file for all users of this machine.
     Machine,
     /// A team, in the file that `MIMIR_TEAM_POLICY` names.
     NamedTeam,
@@ -23,17 +23,17 @@ pub enum ConfigOwner {
     User,
     /// The user, in environment variables of this run.
     Environment,
-    /// The workspace, regardless of the author.
+    /// The workspace, whoever wrote the file.
     Project,
 }
 
 impl ConfigOwner {
-    /// Returns true if the file overrides those of the user and the workspace.
+    /// Returns true if a team owns the file, so that it overrides the files of the user and the workspace.
     pub fn is_team(self) -> bool {
         matches!(self, Self::Machine | Self::NamedTeam)
     }
 
-    /// Name of the owner in output.
+    /// Returns the name of the layer in output.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Machine | Self::NamedTeam => "team",
@@ -49,7 +49,7 @@ impl ConfigOwner {
 pub struct ConfigLocation {
     /// Path of the file.
     pub path: PathBuf,
-    /// Path of the file in messages.
+    /// Path of the file, for messages.
     pub shown: String,
     /// Owner of the file.
     pub owner: ConfigOwner,
@@ -59,13 +59,13 @@ pub struct ConfigLocation {
 const MAX_FILE_SIZE: u64 = 1 << 20;
 
 impl ConfigLocation {
-    /// All locations, strongest first: team, user, workspace.
+    /// Returns all locations, whether or not the file exists, in the order team, user, workspace.
     pub fn all_locations(user_dirs: &UserDirs, workspace: &WorkspaceFolder) -> Vec<Self> {
         let machine = user_dirs
             .team
             .iter()
             .map(|path| (path, ConfigOwner::Machine));
-        // The machine's file is not listed twice.
+        // A variable that names the machine-wide file does not list it twice.
         let named = user_dirs.named_team.iter();
         let named = named.filter(|path| !user_dirs.team.contains(path));
         let named = named.map(|path| (path, ConfigOwner::NamedTeam));
@@ -100,7 +100,7 @@ impl ConfigLocation {
             Ok(text) => Ok(Some(text)),
             Err(e) if is_missing(&e) && *owner == ConfigOwner::NamedTeam => fault(
                 ToolErrorCode::FileNotFound,
-                "MIMIR_TEAM_POLICY names this file and it is not there; put it there or unset the variable".to_owned(),
+                "MIMIR_TEAM_POLICY names this file and it is not there; create it, or unset the variable".to_owned(),
             ),
             Err(e) if is_missing(&e) => Ok(None),
             Err(e) if e.kind() == ErrorKind::FileTooLarge => {
@@ -129,8 +129,7 @@ fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-/// Refuses a team file that another user than an administrator or this user could have written, or replaced in its
-/// folder.
+/// Refuses a team file that users other than an administrator or this user can write, or replace in its folder.
 fn check_not_writable_by_others(path: &Path, file: &File) -> io::Result<()> {
     let real = path.canonicalize()?;
     let folder = real.parent().unwrap_or(Path::new("/"));
@@ -148,7 +147,7 @@ fn check_not_writable_by_others(path: &Path, file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// The reason why other users can write the file, and the command that fixes it.
+/// Returns the reason why other users can write the item, and the command that fixes it; `None` if they cannot.
 #[cfg(unix)]
 fn open_to_others(meta: &Metadata) -> Option<(&'static str, &'static str)> {
     use std::os::unix::fs::MetadataExt as _;

@@ -1,4 +1,4 @@
-//! The keys of the settings schema, to look up the key that a name refers to.
+//! Lookup of keys in the JSON Schema of config files.
 
 use mimir_core::ToolError;
 use mimir_core::config::Config;
@@ -6,7 +6,7 @@ use mimir_core::name_suggestions::did_you_mean;
 use mimir_core::text::visible;
 use serde_json::Value;
 
-/// The schema of config files.
+/// The JSON Schema of config files.
 pub struct ConfigSchema(Value);
 
 /// The schema of a value.
@@ -20,14 +20,14 @@ pub struct SchemaNode<'a> {
 const MAX_REFERENCES: usize = 8;
 
 impl Default for ConfigSchema {
-    /// Reads the schema.
+    /// Creates the schema of [`Config`].
     fn default() -> Self {
         Self(Config::schema())
     }
 }
 
 impl ConfigSchema {
-    /// The schema of the whole file.
+    /// Returns the schema of the whole file.
     pub fn root(&self) -> SchemaNode<'_> {
         let mut forms = Vec::new();
         self.collect_forms(&self.0, MAX_REFERENCES, &mut forms);
@@ -51,7 +51,7 @@ impl ConfigSchema {
         }
     }
 
-    /// The schema under this key. A map with chosen names accepts any key.
+    /// Returns the schema of the value of `key`. A map whose names the user chooses accepts any key.
     pub fn below<'a>(&'a self, node: &SchemaNode<'a>, key: &str) -> Option<SchemaNode<'a>> {
         let named = node
             .forms
@@ -64,7 +64,7 @@ impl ConfigSchema {
         Some(SchemaNode { forms })
     }
 
-    /// The keys of a dotted path, if the path exists.
+    /// Splits a dotted path into its keys. Fails with a suggestion if a key is unknown.
     pub fn path(&self, key: &str) -> Result<Vec<String>, ToolError> {
         let mut node = self.root();
         let mut path = Vec::new();
@@ -73,9 +73,10 @@ impl ConfigSchema {
             node = below.ok_or_else(|| {
                 let near = did_you_mean(part, node.names());
                 let shown = visible(mimir_core::text::prefix(key, 200));
-                let context = match path.is_empty() {
-                    true => String::new(),
-                    false => format!(" under `{}`", path.join(".")),
+                let context = if path.is_empty() {
+                    String::new()
+                } else {
+                    format!(" under `{}`", path.join("."))
                 };
                 let part = visible(mimir_core::text::prefix(part, 64));
                 ToolError::not_found(format!(
@@ -89,7 +90,7 @@ impl ConfigSchema {
 }
 
 impl<'a> SchemaNode<'a> {
-    /// The named keys of the value.
+    /// Returns the fixed keys of the value.
     pub fn names(&self) -> impl Iterator<Item = &'a str> {
         let blocks = self
             .forms
@@ -101,7 +102,7 @@ impl<'a> SchemaNode<'a> {
         names.into_iter()
     }
 
-    /// The default value in the schema.
+    /// Returns the default value in the schema, if there is one.
     pub fn default(&self) -> Option<&'a Value> {
         let mut stated = self.forms.iter().filter_map(|form| form.get("default"));
         stated.find(|value| !value.is_null())
@@ -112,7 +113,7 @@ impl<'a> SchemaNode<'a> {
         maps.find(|schema| schema.is_object())
     }
 
-    /// Returns true if the keys are names that a person chooses.
+    /// Returns true if the value is a map whose names the user chooses.
     pub fn is_map(&self) -> bool {
         self.map_value_schema().is_some()
     }

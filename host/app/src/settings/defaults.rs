@@ -1,6 +1,6 @@
-//! The default values of keys, for display.
+//! Default values of keys, for display.
 //!
-//! Most come from the schema. Values that depend on the call or the machine, such as the available sandbox, have no
+//! Most defaults come from the schema. Values that depend on the call or the machine, such as the sandbox, have no
 //! fixed default.
 
 use mimir_core::Limits;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::config_schema::ConfigSchema;
 
 impl ConfigSchema {
-    /// The default of the key at this path, if it has one.
+    /// Returns the default of the key at this path; `None` if it has no fixed default.
     pub fn default_of(&self, path: &[String]) -> Option<Value> {
         let config = Config::default();
         let parts: Vec<&str> = path.iter().map(String::as_str).collect();
@@ -50,7 +50,7 @@ impl ConfigSchema {
         (!value.is_null()).then_some(value)
     }
 
-    /// The default that the schema gives for a key without children.
+    /// Returns the default in the schema of a key that has no keys below it.
     fn schema_default(&self, path: &[String]) -> Option<Value> {
         let mut node = self.root();
         for part in path {

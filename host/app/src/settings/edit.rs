@@ -1,7 +1,9 @@
-//! Edits of single keys in a config file that preserve everything else: comments, quotes, order, line endings.
+//! Edits of single keys in the text of a config file. Comments, quotes, order and line endings are preserved.
 //!
-//! The result is parsed again. If it differs from the old content by more than the edit, nothing is written and the
-//! person is shown the text to insert. This module does no file access.
+//! The result is parsed again. If it differs from the old content by more than the edit, the edit fails, and the error
+//! contains the text to insert by hand.
+//!
+//! Out of scope: file access.
 
 use std::collections::BTreeSet;
 use std::str::FromStr as _;
@@ -11,7 +13,7 @@ use mimir_core::text::visible;
 use serde_yaml::{Mapping, Value};
 use yaml_edit::YamlFile;
 
-/// A change of a config file. A path lists the keys from the outermost inwards.
+/// An edit of a config file. A path lists the keys from the outermost to the innermost.
 #[derive(Debug, Clone)]
 pub enum ConfigEdit {
     /// Sets the key, replacing any value.
@@ -21,17 +23,17 @@ pub enum ConfigEdit {
 }
 
 impl ConfigEdit {
-    /// Sets a key given as its path.
+    /// Creates an edit that sets the key at `path`.
     pub fn set_key(path: &[&str], value: impl Into<serde_json::Value>) -> Self {
         Self::Set(owned(path), value.into())
     }
 
-    /// Removes a key given as its path.
+    /// Creates an edit that removes the key at `path`.
     pub fn remove(path: &[&str]) -> Self {
         Self::Remove(owned(path))
     }
 
-    /// Instructions for making the edit by hand.
+    /// Returns instructions for making the edit by hand.
     fn manual_instructions(&self) -> String {
         match self {
             Self::Set(path, value) => {
@@ -74,7 +76,7 @@ impl ConfigEdit {
         }
     }
 
-    /// Extends a removal to the blocks that it would leave empty.
+    /// Extends a removal to the outer blocks that it would leave empty.
     fn with_emptied_blocks(&self, before: &Value) -> Self {
         let Self::Remove(path) = self else {
             return self.clone();
@@ -89,7 +91,7 @@ impl ConfigEdit {
         Self::Remove(path)
     }
 
-    /// Applies the edit to the text. `None` if the text has a form that is not supported.
+    /// Applies the edit to the text. Returns `None` if the form of the text is not supported.
     fn write(&self, file: &YamlFile) -> Option<()> {
         let mut map = file.ensure_document().as_mapping()?;
         let (path, wanted) = match self {
@@ -102,7 +104,7 @@ impl ConfigEdit {
                 map = inner;
                 continue;
             }
-            // Aliases are not followed, because their target is used elsewhere, too.
+            // An alias is replaced and not followed, because its target is also used elsewhere.
             let block = nested(&path[at + 1..], &to_yaml(wanted?));
             return set_value(&map, key, &block);
         }
@@ -116,13 +118,14 @@ impl ConfigEdit {
 /// The byte order mark that some editors put at the start of a UTF-8 file.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
-/// The text without a byte order mark. The YAML parser counts the mark as a column, so that the first key would be
+/// Removes the byte order mark from a text. The YAML parser would count it as a column, so that the first key would be
 /// indented differently from the others.
 pub fn strip_bom(text: &str) -> &str {
     text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)
 }
 
-/// Applies edits to a text. A block that a removal leaves empty is removed too, unless it contains comments.
+/// Applies edits to the text of a config file. A block that a removal leaves empty is removed too, unless it contains
+/// comments.
 pub fn apply_edits(text: &str, edits: &[ConfigEdit]) -> Result<String, ToolError> {
     let comments = |text: &str| text.matches('#').count();
     match try_edits(text, edits, true) {
@@ -135,7 +138,7 @@ fn try_edits(text: &str, edits: &[ConfigEdit], prune: bool) -> Result<String, To
     let mut wanted = read(text)?;
     let unsupported = || {
         let instructions: Vec<String> = edits.iter().map(ConfigEdit::manual_instructions).collect();
-        let message = "the config file has a form that mimir cannot edit";
+        let message = "mimir cannot edit a config file of this form";
         ToolError::invalid_input(format!("{message}; {}", instructions.join("; ")))
     };
     let mark = if strip_bom(text) == text {
@@ -167,9 +170,9 @@ fn try_edits(text: &str, edits: &[ConfigEdit], prune: bool) -> Result<String, To
     }
 }
 
-/// Merges settings below the same missing block into one edit, since each edit goes through the whole text.
+/// Merges edits below the same missing block into one, because each edit processes the whole text.
 fn merge_new_blocks(before: &Value, edits: &[ConfigEdit]) -> Vec<ConfigEdit> {
-    // A removal refers to the state that the edits before it leave.
+    // A removal depends on the result of the edits before it.
     if edits
         .iter()
         .any(|edit| matches!(edit, ConfigEdit::Remove(_)))
@@ -197,7 +200,8 @@ fn merge_new_blocks(before: &Value, edits: &[ConfigEdit]) -> Vec<ConfigEdit> {
     merged
 }
 
-/// The beginning of a path that ends with the first missing key. `None` if no key is, or if a value is in the way.
+/// Returns the part of a path up to the first missing key; `None` if all keys exist, or a value on the path is not a
+/// mapping.
 fn missing_block<'p>(before: &Value, path: &'p [String]) -> Option<&'p [String]> {
     let mut at = before;
     for (index, key) in path.iter().enumerate() {
@@ -235,17 +239,17 @@ fn set_value(map: &yaml_edit::Mapping, key: &str, value: &Value) -> Option<()> {
     Some(())
 }
 
-/// The value at a path of keys.
+/// Returns the value at a path of keys.
 fn value_at<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
     path.iter().try_fold(value, |at, key| at.get(key.as_str()))
 }
 
-/// The mapping at a path of keys.
+/// Returns the mapping at a path of keys.
 fn mapping_at<'a>(value: &'a Value, path: &[String]) -> Option<&'a Mapping> {
     value_at(value, path)?.as_mapping()
 }
 
-/// Removes the `{}` that stands for a mapping without keys, because keys that a person adds below it would be invalid.
+/// Removes the `{}` of an empty file, because keys that a person adds below it would be invalid.
 fn remove_empty_root(text: &mut String) {
     let trimmed = text.trim_end();
     if let Some(before) = trimmed.strip_suffix("{}")
@@ -259,7 +263,7 @@ fn owned(path: &[&str]) -> Vec<String> {
     path.iter().map(|key| (*key).to_owned()).collect()
 }
 
-/// A value nested under these keys.
+/// Nests a value under these keys.
 fn nested(path: &[String], value: &Value) -> Value {
     path.iter().rev().fold(value.clone(), |inner, key| {
         Value::Mapping(Mapping::from_iter([(Value::String(key.clone()), inner)]))

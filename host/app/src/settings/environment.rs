@@ -1,11 +1,9 @@
-//! Settings from environment variables: `MIMIR_LIMITS__TIME_MS=5000` is `limits: {timeMs: 5000}` in the settings of
-//! the person who started mimir.
+//! Settings from environment variables: `MIMIR_LIMITS__TIME_MS=5000` means `limits: {timeMs: 5000}`.
 //!
-//! Two underscores separate the keys, and a key is written in upper snake case: `timeMs` is `TIME_MS`. Upper case in
-//! the name of a tool, or another chosen name, is read as lower case; names of secrets are read as they are. A value
-//! is YAML, or plain text. A variable with two underscores that matches no key is an error, as in a file, and so is a
-//! non-empty variable with the name of a block. Other unknown variables only cause a
-//! warning (see `unknown_variables`).
+//! Two underscores separate the keys, and a key is written in upper snake case: `timeMs` is `TIME_MS`. Names that the
+//! user chooses, such as those of tools, are converted to lower case, except names of secrets. A value is YAML, or
+//! plain text. A variable with two underscores that matches no key is an error, as in a file, and so is a non-empty
+//! variable with the name of a block. Other unknown variables only cause a warning (see `unknown_variables`).
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -22,10 +20,10 @@ use super::{ConfigFile, ConfigOwner, merge};
 /// Prefix of mimir's variables.
 pub const PREFIX: &str = "MIMIR_";
 
-/// The block of secrets, whose names are upper case themselves.
+/// The block of secrets, whose names keep their case.
 const SECRETS: &str = "secrets";
 
-/// The variables of a process that may be settings, in the order of their names.
+/// Returns the variables with mimir's prefix, sorted by name.
 pub fn variables(all: impl Iterator<Item = (OsString, OsString)>) -> Vec<(String, OsString)> {
     let unicode = all.filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
     let mut ours: Vec<_> = unicode
@@ -35,7 +33,7 @@ pub fn variables(all: impl Iterator<Item = (OsString, OsString)>) -> Vec<(String
     ours
 }
 
-/// Parses these variables like a config file; `None` if none of them is a setting.
+/// Parses the variables like a config file. Returns `None` if no variable is a setting.
 pub fn read(variables: &[(String, OsString)]) -> Result<Option<ConfigFile>, ToolError> {
     if variables.is_empty() {
         return Ok(None);
@@ -78,7 +76,7 @@ pub fn read(variables: &[(String, OsString)]) -> Result<Option<ConfigFile>, Tool
         shown,
         config,
         value: merged,
-        // Variables have no line numbers.
+        // Empty, because variables have no line numbers.
         text: "".into(),
         unaccepted: false,
         unaccepted_text: false,
@@ -95,20 +93,20 @@ fn fault(variable: &str, message: &str) -> ToolError {
 
 /// The meaning of a variable.
 pub enum VariableMeaning {
-    /// Not a setting.
+    /// The variable is not a setting.
     Nothing,
-    /// The value of the key at this path.
+    /// The variable sets the key at this path.
     Key(Vec<String>),
-    /// A block, which cannot be set by one variable.
+    /// The variable names a block, which one variable cannot set.
     Block {
-        /// Its key.
+        /// Key of the block.
         key: String,
-        /// A key in it, in the form of a variable.
+        /// A key in the block, in the form of a variable.
         example: String,
     },
 }
 
-/// Finds the meaning of a variable.
+/// Returns the meaning of a variable. Fails if the variable has two underscores and matches no key.
 pub fn resolve_variable(keys: &ConfigSchema, variable: &str) -> Result<VariableMeaning, ToolError> {
     let rest = variable.strip_prefix(PREFIX).unwrap_or(variable);
     let is_nested = rest.contains("__");
@@ -144,7 +142,7 @@ pub fn resolve_variable(keys: &ConfigSchema, variable: &str) -> Result<VariableM
     })
 }
 
-/// Returns true if a value does not set anything in a block.
+/// Returns true if a value sets nothing in a block.
 fn is_empty(text: &str) -> bool {
     match serde_yaml::from_str(text) {
         Ok(Value::Null) => true,
@@ -167,7 +165,7 @@ fn key(node: &SchemaNode<'_>, path: &[String], part: &str) -> Option<String> {
     })
 }
 
-/// `blockPrivateIPs` as `BLOCK_PRIVATE_IPS`.
+/// Converts a key to the form of a variable: `blockPrivateIPs` becomes `BLOCK_PRIVATE_IPS`.
 pub fn as_variable(key: &str) -> String {
     let mut name = String::new();
     let mut after_lowercase = false;
@@ -181,7 +179,7 @@ pub fn as_variable(key: &str) -> String {
     name
 }
 
-/// Nests the value under its keys: as YAML if the schema accepts that, else as text.
+/// Nests a value under the keys of its path. The value is parsed as YAML if the result is valid, else taken as text.
 fn setting(path: &[String], text: &str) -> Result<Value, String> {
     let whole = |value: Value| {
         path.iter().rev().fold(value, |inner, key| {

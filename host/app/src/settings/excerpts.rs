@@ -1,4 +1,4 @@
-//! Excerpts of a config file, for a person who is asked to accept it.
+//! Excerpts of a config file, which are shown before a person accepts it.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use serde_yaml::Value;
 use super::{ConfigFile, key_lines};
 
 impl ConfigFile {
-    /// The values of these keys: `file:line` of each, and the lines of its value. Anchors are resolved, and control
-    /// characters are escaped.
+    /// Returns an excerpt per key: a heading with the key and `file:line`, and the lines of its value. Anchors are
+    /// resolved, and control characters are escaped.
     pub fn excerpts(&self, keys: &[String]) -> Vec<(String, Vec<String>)> {
         let lines = key_lines::key_lines(&self.text);
         let mut all: Vec<(String, Vec<String>)> = Vec::new();
@@ -22,7 +22,7 @@ impl ConfigFile {
             let text = find(&self.value, key).map(serde_yaml::to_string);
             let text = match text {
                 Some(Ok(text)) => text.lines().map(visible).collect(),
-                // The key is listed even if its value cannot be shown, so that it is not taken for empty.
+                // A key whose value cannot be shown is still listed, so that it is not overlooked.
                 Some(Err(_)) | None => vec![format!("see {}", self.shown)],
             };
             all.push((heading, text));
@@ -30,7 +30,7 @@ impl ConfigFile {
         all
     }
 
-    /// The file with the line of a key, if that is known.
+    /// Returns `file:line` of a key, or only the file if the line is not known.
     pub(super) fn key_location(&self, lines: &BTreeMap<String, u64>, key: &str) -> String {
         match lines.get(key) {
             Some(line) => format!("{}:{line}", self.shown),
@@ -39,16 +39,17 @@ impl ConfigFile {
     }
 }
 
-/// The key to show: for a mode, the list next to it that the mode switches on.
+/// Returns the key whose value is shown: without a value after `: `, and the whole block for keys of `execApprovals`.
 fn shown_key(key: &str) -> &str {
     let key = match key.strip_prefix("secrets.") {
         // A secret's name may contain any characters.
         Some(_) => key,
         None => key.split_once(": ").map_or(key, |(key, _)| key),
     };
-    match key.starts_with("execApprovals.") {
-        true => "execApprovals",
-        false => key,
+    if key.starts_with("execApprovals.") {
+        "execApprovals"
+    } else {
+        key
     }
 }
 

@@ -1,14 +1,14 @@
 //! Resolution of file paths in settings.
 //!
-//! Paths in a user's or team's file are relative to the folder of that file. Relative to the workspace, they would let
-//! a checkout choose the certificates that the user trusts. Paths in the workspace's file are relative to the
-//! workspace.
+//! Paths in the file of a user or a team are relative to the folder of that file: if they were relative to the
+//! workspace, a checkout could choose the certificates that the user trusts. Paths in the workspace's file are relative
+//! to the workspace.
 
 use std::path::Path;
 
 use serde_yaml::Value;
 
-/// Makes the paths in these settings relative to `folder`. Returns true if there were any.
+/// Resolves the relative paths in these settings against `folder`. Returns true if there were paths.
 pub fn anchor_file_paths(settings: &mut Value, folder: &Path) -> bool {
     let mut found = anchor_extra_roots(settings.get_mut("network"), folder);
     if let Some(Value::Mapping(tools)) = settings.get_mut("tools") {

@@ -6,7 +6,7 @@ use saphyr_parser::{Event, Parser};
 
 use super::edit::strip_bom;
 
-/// Maps keys such as `policy.deny[0]` to their line numbers, from 1. An unreadable text has none.
+/// Maps keys such as `policy.deny[0]` to their line numbers, from 1. Stops at the first syntax error.
 pub fn key_lines(text: &str) -> BTreeMap<String, u64> {
     let mut lines = BTreeMap::new();
     let mut open: Vec<YamlParserLevel> = Vec::new();
@@ -58,7 +58,7 @@ enum YamlParserLevel {
 }
 
 impl YamlParserLevel {
-    /// The path of the next value.
+    /// Returns the path of the next value.
     fn value(&mut self) -> String {
         match self {
             // A mapping used as a key has no path.

@@ -1,4 +1,4 @@
-//! The value of a key in each config file, as it is written there.
+//! The value of a key in each config file, as written in the file.
 
 use serde_yaml::Value;
 
@@ -9,16 +9,16 @@ use super::{ConfigFile, ConfigOwner, MergedSettings, key_lines};
 pub struct LayerValue {
     /// The owner of the file.
     pub owner: ConfigOwner,
-    /// The file with the line, or the variables.
+    /// The file with the line number, or the environment variables.
     pub place: String,
     /// The value.
     pub value: Value,
-    /// True if the value is ignored until a person accepts the file.
+    /// True if the value is ignored until the user accepts the file.
     pub withheld: bool,
 }
 
 impl MergedSettings {
-    /// The values of the key at this path, strongest first.
+    /// Returns the values of the key at this path, in descending order of precedence.
     pub fn layer_values(&self, path: &[String]) -> Vec<LayerValue> {
         let key = path.join(".");
         let rank = |file: &&ConfigFile| match file.owner {

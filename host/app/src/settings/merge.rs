@@ -1,5 +1,5 @@
-//! Merging of config files. A setting of the workspace replaces the user's. A prohibition in any file stays in force,
-//! because each file's rules are evaluated separately.
+//! Merging of config files. A setting of the workspace replaces that of the user. Every denial stays in force, because
+//! the rules of each file are evaluated separately.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use serde_yaml::Value;
 
 use super::{ConfigFile, ConfigOwner, MergedSettings, key_lines};
 
-/// Merges the files. Team files come first in the list and override the others.
+/// Merges the files. Team files must come first in the list; they override the others.
 pub fn merge_layers(files: &[ConfigFile]) -> Result<Config, ToolError> {
     let teams = files.iter().take_while(|file| file.owner.is_team()).count();
     let (teams, others) = files.split_at(teams);
     let mut config = below_teams(others)?;
-    // The machine's own file is applied last.
+    // In reverse, so that the machine-wide file is applied last and wins.
     for team in teams.iter().rev() {
         config.under_team(&team.config, |key| team.sets(key));
     }
-    // No other file can override a file that refuses to run without an audit log.
+    // `audit.onFailure: refuse` in any file cannot be overridden.
     if files.iter().any(sets_refuse) {
         config.audit.on_failure = AuditFailureMode::Refuse;
     }
@@ -44,17 +44,15 @@ fn below_teams(files: &[ConfigFile]) -> Result<Config, ToolError> {
             }
         }
     };
-    // These blocks are taken from one file as a whole, so that a provider never gets the key of another file.
+    // The following blocks are taken from one file as a whole, so that a provider never gets the key of another file.
     let ascending = by_precedence(files);
     let last = |sets: fn(&Config) -> bool| ascending.iter().rfind(|file| sets(&file.config));
     if let Some(file) = last(|config| config.web_search.is_some()) {
         config.web_search.clone_from(&file.config.web_search);
     }
-    // Embeddings endpoints, for the same reason.
     if let Some(file) = last(|config| config.embeddings.is_some()) {
         config.embeddings.clone_from(&file.config.embeddings);
     }
-    // Model providers, for the same reason.
     for (name, provider) in &mut config.providers {
         let blocks = ascending.iter();
         let blocks = blocks.filter_map(|file| file.config.providers.get(name));
@@ -75,19 +73,19 @@ fn below_teams(files: &[ConfigFile]) -> Result<Config, ToolError> {
     Ok(config)
 }
 
-/// The files in ascending precedence: environment variables override all others.
+/// Returns the files in ascending precedence. Environment variables override the others.
 fn by_precedence(files: &[ConfigFile]) -> Vec<&ConfigFile> {
     let is_environment = |file: &&ConfigFile| file.owner == ConfigOwner::Environment;
     let (environment, others): (Vec<_>, Vec<_>) = files.iter().partition(is_environment);
     others.into_iter().chain(environment).collect()
 }
 
-/// Returns true if the file sets the value explicitly, not by default.
+/// Returns true if the file sets `audit.onFailure: refuse` explicitly.
 fn sets_refuse(file: &ConfigFile) -> bool {
     file.value["audit"]["onFailure"].as_str() == Some("refuse")
 }
 
-/// The union of a list over all files.
+/// Returns the union of a list over all files, without duplicates.
 fn union_of_lists<'a>(
     files: &'a [ConfigFile],
     list: impl Fn(&'a Config) -> Option<&'a [String]>,
@@ -101,6 +99,7 @@ fn union_of_lists<'a>(
     all
 }
 
+/// Merges two values: mappings key by key, otherwise `above` replaces `below` unless it is null.
 pub fn merge_values(below: Value, above: Value) -> Value {
     match (below, above) {
         (Value::Mapping(mut below), Value::Mapping(above)) => {
@@ -118,14 +117,14 @@ pub fn merge_values(below: Value, above: Value) -> Value {
     }
 }
 
-/// The rules of all files, each with the name of its file.
+/// Returns the policy with the rules of all files.
 pub fn policy(settings: &MergedSettings) -> Result<Policy, ToolError> {
     let files = settings.files.iter().map(policy_of_file);
     let files = files.collect::<Result<_, _>>()?;
     Ok(Policy::from_files(&settings.config, files))
 }
 
-/// The rules of one file.
+/// Returns the rules of one file.
 pub fn policy_of_file(file: &ConfigFile) -> Result<PolicyFile, ToolError> {
     let ConfigFile {
         config,

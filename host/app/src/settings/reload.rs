@@ -1,5 +1,5 @@
-//! Config files that change while mimir runs. Their metadata is polled, and they are read again after a change. An
-//! error is reported once and leaves the current settings in force.
+//! Reloading of config files that change while mimir runs. The metadata of the files is polled, and changed files are
+//! read again. An error is reported once, and the current settings stay in force.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,27 +15,27 @@ use crate::workspace::WorkspaceFolder;
 
 use super::{ConfigLocation, MergedSettings};
 
-/// The config files, and the records of accepted settings and grants that affect them.
+/// Watcher of the config files, and of the files with accepted settings and grants.
 pub struct SettingsWatcher {
     user_dirs: UserDirs,
     workspace: WorkspaceFolder,
     files: Arc<WatchedFiles>,
-    /// Metadata of the files at the last check, if it differed from that of the last read.
+    /// Metadata of the files at the last check, if it differed from the last read.
     unsettled: Option<Vec<Option<ConfigFileStamp>>>,
-    /// True if a file was so recent when it was read that a later change may not show in its metadata.
+    /// True if a file was so recent at the last read that a later change may not show in its metadata.
     was_recent: bool,
     content: SettingsContent,
     grants: String,
 }
 
-/// Metadata of the watched files at the last read. Shared with the check for changes before a call.
+/// Metadata of the watched files at the last read. The check before each call uses it, too.
 pub struct WatchedFiles {
     paths: Vec<PathBuf>,
     seen: Mutex<Vec<Option<ConfigFileStamp>>>,
 }
 
 impl WatchedFiles {
-    /// Returns true if a file differs from its last read state. Costs one `stat` per file.
+    /// Returns true if the metadata of a file differs from the last read. Costs one `stat` per file.
     pub fn changed(&self) -> bool {
         self.stamps() != *self.seen()
     }
@@ -56,13 +56,13 @@ impl WatchedFiles {
 pub struct SettingsChange {
     /// The new settings, or the error of reading them; `None` if they are unchanged.
     pub settings: Option<Result<(MergedSettings, Policy), ToolError>>,
-    /// True if they could not be read before.
+    /// True if the settings could not be read before.
     pub recovered: bool,
     /// True if the grants have changed.
     pub grants_changed: bool,
 }
 
-/// The last read state, for comparison: path, digest and acceptance of each file, or the error.
+/// Last read state, for comparison: path, digest and acceptance of each file, or the error.
 type SettingsContent = Result<Vec<(PathBuf, String, bool)>, String>;
 
 /// The metadata of a file.
@@ -74,11 +74,11 @@ struct ConfigFileStamp {
     other: (i64, i64, u64),
 }
 
-/// Coarsest timestamp resolution of file systems: two changes within it may have the same timestamp.
+/// Coarsest timestamp resolution of file systems. Two changes within this time may have the same timestamp.
 const TIMESTAMP_RESOLUTION: Duration = Duration::from_secs(2);
 
 impl SettingsWatcher {
-    /// Watches the files that `settings` were read from.
+    /// Creates a watcher of the files that `settings` were read from. The first checks read all files.
     pub fn new(
         user_dirs: &UserDirs,
         workspace: &WorkspaceFolder,
@@ -91,7 +91,7 @@ impl SettingsWatcher {
         let mut watched = Self {
             user_dirs: user_dirs.clone(),
             workspace: workspace.clone(),
-            // Left empty, so that the first check reads the files: `settings` may be slightly out of date.
+            // Empty, so that the files count as changed: `settings` may be slightly out of date.
             files: Arc::new(WatchedFiles {
                 paths: paths.chain([workspace.lock()]).collect(),
                 seen: Mutex::default(),
@@ -105,8 +105,8 @@ impl SettingsWatcher {
         watched
     }
 
-    /// Checks the files, and reads them once a change looks the same in two checks in a row: a file that is still
-    /// being written is incomplete, and an incomplete policy forbids less.
+    /// Checks the files, and reads them if two checks in a row see the same change. A file that is still being written
+    /// is incomplete, and an incomplete policy denies less.
     pub fn check_for_change(&mut self) -> Option<SettingsChange> {
         let now = self.files.stamps();
         if now == *self.files.seen() {
@@ -124,7 +124,7 @@ impl SettingsWatcher {
         self.read()
     }
 
-    /// The watched files.
+    /// Returns the watched files.
     pub fn files(&self) -> Arc<WatchedFiles> {
         Arc::clone(&self.files)
     }
@@ -152,7 +152,7 @@ impl SettingsWatcher {
         UserApprovalStore::new(&self.user_dirs, &self.workspace)
     }
 
-    /// A digest of the current grants. The recorded use of an approval changes the file, too, but not the digest.
+    /// Returns a digest of the current grants. The recorded use of an approval changes the file, but not the digest.
     fn grants(&self) -> String {
         let Some(approval_store) = self.approval_store() else {
             return String::new();
@@ -200,7 +200,7 @@ impl ConfigFileStamp {
 mod tests {
     use super::*;
 
-    /// A workspace with a config, and its watcher.
+    /// Creates a workspace with a config, and its watcher.
     fn watched(config: &str) -> (tempfile::TempDir, PathBuf, SettingsWatcher) {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(folder.path().join("work/.mimir")).unwrap();
@@ -216,11 +216,11 @@ mod tests {
         (folder, path, watched)
     }
 
-    /// The change that is found after enough checks.
+    /// Returns the change that is reported after enough checks.
     fn settled(watched: &mut SettingsWatcher) -> Option<SettingsChange> {
         assert!(
             watched.check_for_change().is_none(),
-            "what has just changed waits"
+            "a change was reported before the file settled"
         );
         watched.check_for_change()
     }
@@ -228,7 +228,10 @@ mod tests {
     #[test]
     fn config_watcher_reports_each_change_or_error_once() {
         let (_folder, path, mut watched) = watched("policy: {deny: [git]}\n");
-        assert!(settled(&mut watched).is_none(), "it says what it said");
+        assert!(
+            settled(&mut watched).is_none(),
+            "an unchanged config was reported"
+        );
         std::fs::write(&path, "policy: {deny: [git, exec]}\n").unwrap();
         let change = settled(&mut watched).unwrap();
         let (settings, _) = change.settings.unwrap().unwrap();
@@ -239,7 +242,10 @@ mod tests {
         let broken = settled(&mut watched).unwrap().settings.unwrap();
         assert!(broken.unwrap_err().message.contains("unknown key"));
         for _ in 0..3 {
-            assert!(watched.check_for_change().is_none(), "it was told");
+            assert!(
+                watched.check_for_change().is_none(),
+                "the error was reported twice"
+            );
         }
         std::fs::write(
             &path,
@@ -247,7 +253,7 @@ mod tests {
         )
         .unwrap();
         let broken = settled(&mut watched).unwrap().settings.unwrap();
-        assert!(broken.is_err(), "another fault is told anew");
+        assert!(broken.is_err(), "a different error was not reported");
         std::fs::write(&path, "policy: {deny: [git, exec]}\n").unwrap();
         let recovered = settled(&mut watched).unwrap();
         assert!(recovered.recovered && recovered.settings.unwrap().is_ok());
@@ -291,7 +297,10 @@ mod tests {
         approval_store
             .change(|approvals| approvals.workspace.clear())
             .unwrap();
-        assert!(settled(&mut watched).is_none(), "nothing that counts");
+        assert!(
+            settled(&mut watched).is_none(),
+            "a change without effect was reported"
+        );
         approval_store
             .change(|approvals| approvals.grants.insert("x".to_owned(), "y".to_owned()))
             .unwrap();

@@ -78,7 +78,7 @@ fn config_merge_prefers_workspace_and_unions_deny_lists() {
     assert_eq!(
         config.tools.each["git"].approval.level(),
         Some(Decision::Allow),
-        "the policy asks both files"
+        "the merged value is not that of the workspace"
     );
 }
 
@@ -252,7 +252,7 @@ fn team_files_of_machine_and_variable_merge_once() {
     assert_eq!(
         (audit.keep, audit.max_bytes),
         (5, 9000),
-        "the machine's goes first"
+        "the machine's file does not take precedence"
     );
     assert_eq!(both.team().count(), 2);
     places.named_team = Some(path);

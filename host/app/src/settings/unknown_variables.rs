@@ -1,6 +1,7 @@
-//! Warnings about unknown variables with mimir's prefix: each is reported once, with the closest setting.
+//! Warnings about unknown variables with mimir's prefix, each with the closest setting.
 //!
-//! They are not errors, since other programs may use the prefix. The meaning of variables is defined in `environment`.
+//! Unknown variables are not errors, because other programs may use the prefix. `environment` defines the meaning of
+//! variables.
 
 use std::ffi::OsString;
 use std::sync::Once;
@@ -13,7 +14,7 @@ use super::config_schema::{ConfigSchema, SchemaNode};
 use super::environment::{PREFIX, VariableMeaning, as_variable, resolve_variable};
 use crate::interface::warn;
 
-/// Variables of mimir that are not settings. The last one is inherited by commands that mimir starts.
+/// Variables of mimir that are not settings. mimir sets the last one for the commands that it starts.
 const OTHER_VARIABLES: [&str; 5] = [
     "MIMIR_CACHE_DIR",
     "MIMIR_CONFIG_DIR",
@@ -22,14 +23,14 @@ const OTHER_VARIABLES: [&str; 5] = [
     "MIMIR_COMMAND",
 ];
 
-/// Prefixes of variables for mimir's own tests and benchmarks.
+/// Prefixes of variables of mimir's tests and benchmarks.
 const TEST_PREFIXES: [&str; 2] = ["MIMIR_TEST_", "MIMIR_BENCH_"];
 
 /// Maximum nesting of blocks that are searched for names.
 const MAX_DEPTH: usize = 4;
 
-/// Warns about unknown variables, once per process. A variable that a config file mentions, such as that of a secret,
-/// is in use.
+/// Warns about unknown variables, once per process. A variable that a config file or another variable names, such as
+/// that of a secret, is not reported.
 pub fn warn_once(variables: &[(String, OsString)], files: &[ConfigFile]) {
     static WARNED: Once = Once::new();
     WARNED.call_once(|| find_unknown(variables, files).iter().for_each(warn));
@@ -84,7 +85,7 @@ fn describe_unknown(schema: &ConfigSchema, variable: &str) -> String {
     }
 }
 
-/// The closest valid name with one or two `_` doubled; the settings of a tool need two.
+/// Returns the valid name with one or two `_` doubled, if there is one. Settings of a tool need two.
 fn split_variable(schema: &ConfigSchema, variable: &str) -> Option<String> {
     let variable = variable
         .strip_prefix(PREFIX)
@@ -106,8 +107,8 @@ fn split_variable(schema: &ConfigSchema, variable: &str) -> Option<String> {
     both.or_else(|| underscores.iter().find_map(|at| with_doubled(&[*at])))
 }
 
-/// Collects the variables of all settings in a block, except those under names that a person chooses, such as a
-/// tool's.
+/// Collects the variables of all settings in a block, except those below names that the user chooses, such as names of
+/// tools.
 fn collect_variables(
     schema: &ConfigSchema,
     node: &SchemaNode<'_>,

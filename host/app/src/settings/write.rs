@@ -1,4 +1,4 @@
-//! Changes of config files by the person at the terminal.
+//! Changes of config files by commands.
 
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -14,9 +14,11 @@ use crate::interface::note;
 use crate::private_files;
 use crate::setup::HostSetup;
 
-/// Changes the config file of the workspace or the user; `changes` computes the edits from its text. Only one process
-/// writes at a time. Returns the file's path for messages. An invalid result is not written, and changes that were
-/// made since this command read the file are neither overwritten nor accepted.
+/// Changes the config file of the workspace, or of the user if `user` is true. `changes` computes the edits from the
+/// text of the file. Returns the path of the file for messages.
+///
+/// One process writes at a time. Fails without writing if the result is not valid, or if the file has changed since
+/// this command read it.
 pub fn change_config(
     setup: &HostSetup,
     user: bool,
@@ -33,12 +35,12 @@ pub fn change_config(
     }
 }
 
-/// Maximum number of attempts of a change that conflicts with others. Each conflict means that another process
-/// succeeded, so all processes make progress.
+/// Maximum number of attempts of a change that conflicts with other changes. Each conflict means that another process
+/// has succeeded, so all processes make progress.
 const MAX_ATTEMPTS: usize = 100;
 
-/// Like [`change_config`], for an edit that does not depend on the rest of the file: after a conflict, it is applied to the
-/// new content.
+/// Like [`change_config`], for an edit that does not depend on the rest of the file: after a conflict, the edit is
+/// applied to the new content.
 pub fn retry_change(
     setup: &HostSetup,
     owner: ConfigOwner,
@@ -63,10 +65,10 @@ fn changed_meanwhile(shown: &str) -> ToolError {
     ToolError::invalid_input(message)
 }
 
-/// Result of an attempt, with the file's path for messages.
+/// Result of an attempt to write, with the path of the file for messages.
 enum WriteOutcome {
     Done(String),
-    /// The file differs from the one that the settings were read from.
+    /// The file has changed since the settings were read.
     Changed(String),
 }
 
@@ -114,8 +116,8 @@ fn try_change(
     Ok(WriteOutcome::Done(location.shown))
 }
 
-/// The file to write, with links resolved. A workspace's file may come from a checkout, so it must not lead out of the
-/// workspace.
+/// Returns the path to write, with links resolved. A workspace's file may come from a checkout, so a link must not lead
+/// out of the workspace.
 fn target_file(setup: &HostSetup, location: &ConfigLocation) -> Result<PathBuf, ToolError> {
     if !location.path.is_symlink() {
         return Ok(location.path.clone());
@@ -132,13 +134,14 @@ fn target_file(setup: &HostSetup, location: &ConfigLocation) -> Result<PathBuf, 
     if *owner == ConfigOwner::Project && !is_inside() {
         let real = visible(&real.display().to_string());
         return Err(ToolError::permission_denied(format!(
-            "nothing is written through {shown}: it is a link to {real}, outside of the workspace; edit the target directly, or replace the link by a file"
+            "{shown} is a link to {real}, outside of the workspace; edit the target directly, or replace the link by a file; nothing was written"
         )));
     }
     Ok(real)
 }
 
-/// Accepts the new content if all of the old content was accepted, because a person has just made the change.
+/// Accepts the new content of the workspace's file if the old content was accepted, because the user has just made the
+/// change.
 fn accept(
     setup: &HostSetup,
     settings: &MergedSettings,

@@ -1,9 +1,9 @@
-//! Readable error messages for config files.
+//! Readable messages for errors in config files.
 
 use mimir_core::ToolError;
 use mimir_core::name_suggestions::with_nearest_name;
 
-/// The error with file, line and column, and the closest name if a key or value is unknown.
+/// Creates the error of a YAML file, with file, line and column, and the closest name if a key or value is unknown.
 pub fn explain(file: &str, error: &serde_yaml::Error) -> ToolError {
     let mut message = error.to_string();
     let mut position = file.to_owned();
@@ -19,12 +19,12 @@ pub fn explain(file: &str, error: &serde_yaml::Error) -> ToolError {
     ToolError::invalid_input(format!("{position}: {message}"))
 }
 
-/// The error for a file whose structure exceeds the limits.
+/// Creates the error of a YAML file whose structure exceeds the limits.
 pub fn yaml_shape_error(file: &str, rejection: &mimir_script::yaml::YamlRejection) -> ToolError {
     ToolError::invalid_input(format!("{file}:{rejection}"))
 }
 
-/// Rewrites a message of the YAML parser without type names.
+/// Rewrites a message of the YAML parser in words of the config, without names of Rust types.
 fn rewrite_message(message: &str) -> String {
     for (fragment, better) in [
         (

@@ -1,5 +1,5 @@
-//! The permissions of removed files. Earlier versions did not record them, but moved removed files to the copies, where
-//! they keep their permissions.
+//! Permissions of removed files. Records of earlier versions do not contain them, but those versions moved removed
+//! files to the backups, where the files keep their permissions.
 
 use super::undo_path::{PathKind, UndoPath};
 use super::{PathState, UndoRecord, UndoStore};
@@ -8,7 +8,7 @@ use super::{PathState, UndoRecord, UndoStore};
 const OWNER_BITS: u32 = 0o700;
 
 impl UndoStore {
-    /// The permissions of the removed files by change, where they are known.
+    /// Returns the permissions before the call for each change, where they are known.
     pub(super) fn recorded_modes(&self, record: &UndoRecord) -> Vec<Option<u32>> {
         let changes = record.changes.iter().enumerate();
         let mode_before = |(number, change): (usize, &super::UndoChange)| {
@@ -24,7 +24,7 @@ impl UndoStore {
             let target = &record.changes[to];
             let now = UndoPath::resolve(&self.root, &target.path, false).ok();
             let mode = now.and_then(|path| mode_of(&path, &record.changes[from].before));
-            // A file that replaced another one got that one's permissions.
+            // A file that replaced another file received the permissions of the replaced file.
             let bits = match target.before {
                 PathState::Absent => 0o777,
                 _ => OWNER_BITS,
@@ -35,7 +35,7 @@ impl UndoStore {
     }
 }
 
-/// The permissions of an item, if it has the kind of the recorded state.
+/// Returns the permissions of an item, if its kind matches the recorded state.
 fn mode_of(path: &UndoPath, recorded: &PathState) -> Option<u32> {
     match (path.kind().ok()?, recorded) {
         (PathKind::File, PathState::File { .. })
@@ -44,7 +44,8 @@ fn mode_of(path: &UndoPath, recorded: &PathState) -> Option<u32> {
     }
 }
 
-/// The pairs of changes that are the two sides of a move. The sources are recorded in order, the targets in reverse.
+/// Returns the indices of changes that are the source and the target of a move. A record lists the sources in order,
+/// and the targets in reverse order.
 fn move_pairs(record: &UndoRecord) -> Vec<(usize, usize)> {
     let is_removal = |change: &&super::UndoChange| change.after == PathState::Absent;
     let first_removal = record

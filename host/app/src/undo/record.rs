@@ -1,38 +1,38 @@
-//! The record of a call that changes files. The writer is the undo recorder of `mimir_wasm::fs`.
+//! The undo record of a call that changed files. The undo recorder of `mimir_wasm::fs` writes it.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// One call's changes.
+/// The changes of one call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UndoRecord {
-    /// Request id of the call; also the name of the file.
+    /// Request id of the call, which is also the file name of the record.
     pub id: String,
     /// Name of the tool.
     pub tool: String,
     /// Time of the call, RFC 3339 in UTC.
     pub time: String,
-    /// The changes, in the order in which they were made.
+    /// The changes that can be undone, in the order in which they were made.
     pub changes: Vec<UndoChange>,
-    /// The changes that cannot be undone; `changes` has the others.
+    /// The changes that cannot be undone.
     #[serde(default, rename = "unkept", skip_serializing_if = "Option::is_none")]
     pub unrecorded: Option<UnrecordedChanges>,
-    /// Time of the undo.
+    /// Time of the undo, if the change was undone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undone: Option<String>,
 }
 
 impl UndoRecord {
-    /// Time since the change; `None` if its time is invalid or in the future.
+    /// Returns the time since the change; `None` if the recorded time is not valid or in the future.
     pub fn age(&self, now: Timestamp) -> Option<Duration> {
         let time: Timestamp = self.time.parse().ok()?;
         Duration::try_from(now.duration_since(time)).ok()
     }
 
-    /// The changed paths.
+    /// Returns the changed paths, including those that cannot be undone.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         let changed = self.changes.iter().map(|change| change.path.as_str());
         let unrecorded = self
@@ -56,7 +56,7 @@ impl PathState {
     /// A directory.
     pub const DIRECTORY: Self = Self::Directory { mode: None };
 
-    /// The recorded permission bits.
+    /// Returns the recorded permission bits, if there are any.
     pub fn mode(&self) -> Option<u32> {
         match self {
             Self::Directory { mode } | Self::File { mode, .. } => *mode,
@@ -90,8 +90,8 @@ pub enum PathState {
     },
     /// A file.
     File {
-        /// sha256 of the content in lower-case hex. Files written by running code may have none; they are compared by
-        /// size and time instead.
+        /// SHA-256 of the content in lower-case hex. Files that running code has written may have none, and are
+        /// compared by size and modification time instead.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sha256: Option<String>,
         /// Path of the copy, relative to the folder of the backups. Only the state before a call has one.

@@ -1,5 +1,5 @@
-//! Checks of records before they are used. A checkout may contain `.mimir/state` with forged records, so a record is
-//! compared with the log of calls, and its paths with the protected paths.
+//! Checks of undo records before they are used. A checkout may contain `.mimir/state` with forged records, so a record
+//! is compared with the audit log, and its paths with the protected paths.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -11,10 +11,10 @@ use mimir_core::{ToolError, text};
 
 use super::{PathState, UndoChange, UndoRecord};
 
-/// The combined file tool, whose calls run the other file tools.
+/// The combined file tool. Its calls are recorded under this name in the audit log.
 const COMPACT: &str = "file_operations";
 
-/// Returns true if the log contains the call of the record.
+/// Returns true if the audit log contains the call of the record.
 pub fn is_logged(record: &UndoRecord, log: &AuditLog) -> io::Result<bool> {
     let mut found = false;
     log.snapshot()?.lines(|line| {
@@ -27,16 +27,17 @@ pub fn is_logged(record: &UndoRecord, log: &AuditLog) -> io::Result<bool> {
                 && entry.text("id") == record.id
                 && (tool == record.tool || tool == COMPACT);
         }
-        match found {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
+        if found {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
         }
     })?;
     Ok(found)
 }
 
-/// Refuses paths that no tool may write, because no tool can have changed them. A path that a tool may write with
-/// approval is only restored if the call is in the log.
+/// Refuses paths that no tool can have changed, because no tool may write them. Hidden paths, and links that lead out
+/// of the workspace, are only restored if the call is in the audit log (`logged`).
 pub fn refuse_protected(change: &UndoChange, logged: bool) -> Result<(), ToolError> {
     let refused = |why: String| {
         let path = text::visible(&change.path);
@@ -67,7 +68,7 @@ pub fn refuse_protected(change: &UndoChange, logged: bool) -> Result<(), ToolErr
     }
 }
 
-/// Returns true if a link at `path` could lead out of the workspace.
+/// Returns true if a link at `path` to `target` could lead out of the workspace.
 fn leads_outside(path: &str, target: &str) -> bool {
     let mut depth = path
         .split('/')
@@ -81,7 +82,7 @@ fn leads_outside(path: &str, target: &str) -> bool {
     for part in target.split(['/', '\\']) {
         match part {
             "" | "." => {}
-            // A directory on the way may be a link itself.
+            // A directory before the `..` may be a link itself.
             ".." if descended || depth == 0 => return true,
             ".." => depth -= 1,
             _ => descended = true,

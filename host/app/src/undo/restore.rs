@@ -1,4 +1,4 @@
-//! Restoring the state before a recorded call.
+//! Restoring of the state before a recorded call.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -14,29 +14,29 @@ use super::record_check::refuse_protected;
 use super::undo_path::{PathKind, UndoPath};
 use super::{PathState, UndoChange, UndoRecord, UndoStore};
 
-/// The outcome for a path.
+/// Result of an undo for one path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestoreResult {
     /// The old state was restored.
     Restored,
     /// The item that the tool created was removed.
     Removed,
-    /// A folder that the tool created was kept, because it contains other files.
+    /// A folder that the tool created was left, because it contains other files.
     LeftInPlace,
     /// The path was already in its old state.
     Unchanged,
 }
 
-/// An undone change.
+/// The undo of one change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RestoredPath {
     /// Path relative to the workspace root.
     pub path: String,
     /// State before the call.
     pub before: PathState,
-    /// The outcome.
+    /// Result of the undo.
     pub result: RestoreResult,
-    /// Path of the copy of the replaced item, relative to the folder of the backups.
+    /// Path of the copy of the removed or replaced item, relative to the folder of the backups.
     pub copy: Option<String>,
 }
 
@@ -44,7 +44,7 @@ pub struct RestoredPath {
 enum CurrentPathState {
     /// A known state.
     State(PathState),
-    /// No item can be here, because a parent is not a folder.
+    /// No item can be at the path, because a parent is not a folder.
     Blocked,
 }
 
@@ -52,9 +52,9 @@ enum CurrentPathState {
 const MAX_NAMED_FILES: usize = 10;
 
 impl UndoStore {
-    /// Undoes the changes of a record in reverse order, and marks the record as undone. Returns the outcome for each
-    /// path. With `force`, paths that were changed since the call are restored, too. `logged` must be true if the call
-    /// of the record is in the audit log.
+    /// Undoes the changes of a record in reverse order, and marks the record as undone. Returns the result for each
+    /// path. If a path was changed since the call, nothing is restored unless `force` is true. `logged` must be true if
+    /// the call of the record is in the audit log.
     pub fn restore(
         &self,
         mut record: UndoRecord,
@@ -100,7 +100,7 @@ impl UndoStore {
         }
         if !blocked.is_empty() {
             let message = format!(
-                "another item has replaced {}, so nothing is restored; move it away and undo again",
+                "nothing is restored, because another item has replaced {}; move it away and undo again",
                 list_paths(&blocked)
             );
             return Err(ToolError::new(ToolErrorCode::AlreadyExists, message)
@@ -114,7 +114,7 @@ impl UndoStore {
                 Err(error) => return Err(restore_error(change, &error, &done)),
             }
         }
-        // Permissions of folders are restored last and inner ones first, because they may forbid access to the folder.
+        // Permissions of folders are restored last, inner folders first, because they may forbid access to the content.
         todo.sort_by_key(|(_, change)| std::cmp::Reverse(change.path.len()));
         for (number, change) in &todo {
             if let (PathState::Directory { .. }, Some(mode)) = (&change.before, modes[*number]) {
@@ -140,15 +140,16 @@ impl UndoStore {
         }
         written.map_err(|e| {
             ToolError::execution(format!(
-                "everything is restored, but the record {} cannot be marked: {e}",
+                "all files are restored, but the record {} cannot be marked as undone: {e}",
                 record.id
             ))
         })
     }
 
-    /// Stores the file or link that is about to be replaced or removed. Returns the path of the copy.
+    /// Saves the file or link that is about to be replaced or removed. Returns the path of the copy; `None` if there is
+    /// nothing to save.
     fn back_up_current(&self, record: &UndoRecord, number: usize) -> io::Result<Option<String>> {
-        let place = match UndoPath::resolve(&self.root, &record.changes[number].path, false) {
+        let location = match UndoPath::resolve(&self.root, &record.changes[number].path, false) {
             Err(e)
                 if matches!(
                     e.kind(),
@@ -157,24 +158,24 @@ impl UndoStore {
             {
                 return Ok(None);
             }
-            place => place?,
+            location => location?,
         };
-        if matches!(place.kind()?, PathKind::Absent | PathKind::Directory) {
+        if matches!(location.kind()?, PathKind::Absent | PathKind::Directory) {
             return Ok(None);
         }
-        // An interrupted undo may have stored copies already.
+        // An interrupted undo may have saved copies already.
         for attempt in 0.. {
             let name = format!("{}/undone-{number}-{attempt}", record.id);
             let copy = UndoPath::resolve(&self.folder, &name, true)?;
             if copy.kind()? == PathKind::Absent {
-                place.hard_link_to(&copy)?;
+                location.hard_link_to(&copy)?;
                 return Ok(Some(name));
             }
         }
         Ok(None)
     }
 
-    /// Reads the current state at the path of a change. The content is only read if the record has a digest.
+    /// Determines the current state of a path. The content is only read if the record has a digest to compare.
     fn current_state(&self, change: &UndoChange) -> Result<CurrentPathState, ToolError> {
         let path = &change.path;
         let digests = [&change.before, &change.after].map(|state| {
@@ -187,11 +188,11 @@ impl UndoStore {
             )
         });
         let fault = |e: io::Error| {
-            let message = format!("cannot look at {}: {e}", text::visible(path));
+            let message = format!("cannot access {}: {e}", text::visible(path));
             ToolError::new(ToolErrorCode::InvalidPath, message)
         };
-        let place = match UndoPath::resolve(&self.root, path, false) {
-            Ok(place) => place,
+        let location = match UndoPath::resolve(&self.root, path, false) {
+            Ok(location) => location,
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
                 return Ok(CurrentPathState::State(PathState::Absent));
             }
@@ -201,12 +202,12 @@ impl UndoStore {
             Err(e) => return Err(fault(e)),
         };
         Ok(CurrentPathState::State(
-            match place.kind().map_err(fault)? {
+            match location.kind().map_err(fault)? {
                 PathKind::Absent => PathState::Absent,
                 PathKind::Directory => PathState::DIRECTORY,
                 PathKind::Link(target) => PathState::Link { target },
                 PathKind::File => {
-                    let file = place.open().map_err(fault)?;
+                    let file = location.open().map_err(fault)?;
                     let meta = file.metadata().map_err(fault)?;
                     PathState::File {
                         size: Some(meta.len()),
@@ -224,7 +225,7 @@ impl UndoStore {
         ))
     }
 
-    /// Checks that the copy still matches the digest in the record.
+    /// Checks that the backup copy still matches the digest in the record.
     fn check_copy(&self, change: &UndoChange) -> Result<(), ToolError> {
         let PathState::File {
             sha256: expected,
@@ -244,7 +245,7 @@ impl UndoStore {
             return Err(fault("was not kept"));
         };
         let current = UndoPath::resolve(&self.folder, backup, false)
-            .and_then(|place| place.open())
+            .and_then(|copy| copy.open())
             .and_then(sha256);
         match current {
             Ok(current) if Some(&current) == expected.as_ref() => Ok(()),
@@ -254,31 +255,31 @@ impl UndoStore {
     }
 
     fn put_back(&self, change: &UndoChange, mode: Option<u32>) -> io::Result<RestoreResult> {
-        let place = match &change.before {
+        let location = match &change.before {
             PathState::Absent => UndoPath::resolve(&self.root, &change.path, false)?,
             _ => UndoPath::resolve(&self.root, &change.path, true)?,
         };
         match &change.before {
-            PathState::Absent => match place.remove() {
+            PathState::Absent => match location.remove() {
                 // The folder contains files that the tool did not create.
                 Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => {
                     return Ok(RestoreResult::LeftInPlace);
                 }
-                done => return done.map(|()| RestoreResult::Removed),
+                removed => return removed.map(|()| RestoreResult::Removed),
             },
             // The folder may have been created as a parent of an earlier path.
-            PathState::Directory { .. } if place.kind()? == PathKind::Directory => {}
-            PathState::Directory { .. } => place.make_directory()?,
+            PathState::Directory { .. } if location.kind()? == PathKind::Directory => {}
+            PathState::Directory { .. } => location.make_directory()?,
             PathState::Link { target } => {
-                if place.kind()? != PathKind::Absent {
-                    place.remove()?;
+                if location.kind()? != PathKind::Absent {
+                    location.remove()?;
                 }
-                place.make_link(target)?;
+                location.make_link(target)?;
             }
             PathState::File { backup, .. } => {
                 let copy =
                     UndoPath::resolve(&self.folder, backup.as_deref().unwrap_or_default(), false)?;
-                place.write_file(&mut copy.open()?, mode)?;
+                location.write_file(&mut copy.open()?, mode)?;
             }
         }
         Ok(RestoreResult::Restored)
@@ -294,7 +295,7 @@ fn restored_path(change: &UndoChange, result: RestoreResult, copy: Option<String
     }
 }
 
-/// Returns true if a folder would replace another item, or another item a folder.
+/// Returns true if restoring would replace a folder by another item, or another item by a folder.
 fn is_blocking(now: &PathState, before: &PathState) -> bool {
     match (now, before) {
         (PathState::Absent, _) | (_, PathState::Absent) => false,
@@ -314,7 +315,7 @@ fn list_paths(paths: &[&str]) -> String {
     }
 }
 
-/// The error of an undo that stopped halfway. It can be repeated.
+/// Creates the error of an undo that has stopped halfway. Such an undo can be repeated.
 fn restore_error(change: &UndoChange, error: &io::Error, done: &[RestoredPath]) -> ToolError {
     use io::ErrorKind as K;
     let code = match error.kind() {
@@ -332,7 +333,7 @@ fn restore_error(change: &UndoChange, error: &io::Error, done: &[RestoredPath]) 
     ToolError::new(code, message).with_details(json!({ "restored": restored }))
 }
 
-/// Returns true if the present state (`a`) is the recorded one (`b`).
+/// Returns true if the current state (`a`) matches the recorded state (`b`).
 fn is_same(a: &PathState, b: &PathState) -> bool {
     match (a, b) {
         (
@@ -362,7 +363,7 @@ fn is_same(a: &PathState, b: &PathState) -> bool {
     }
 }
 
-/// A time in nanoseconds since 1970.
+/// Converts a time to nanoseconds since 1970.
 fn nanoseconds(time: SystemTime) -> i64 {
     match time.duration_since(SystemTime::UNIX_EPOCH) {
         Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),

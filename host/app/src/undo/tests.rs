@@ -132,7 +132,7 @@ fn undo_keeps_files_changed_since_unless_forced() {
         error.message.contains("a.txt") && !error.message.contains("b.txt"),
         "{error}"
     );
-    assert_eq!(scene.read("b.txt"), "new", "nothing is touched");
+    assert_eq!(scene.read("b.txt"), "new", "a file was changed");
     scene.backups.restore(record, true, true).unwrap();
     assert_eq!(
         (scene.read("a.txt"), scene.read("b.txt")),

@@ -11,7 +11,7 @@ pub use unix::UndoPath;
 #[cfg(not(unix))]
 pub use portable::UndoPath;
 
-/// The item at a path.
+/// Kind of the item at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PathKind {
     /// No item.
@@ -20,11 +20,11 @@ pub enum PathKind {
     Directory,
     /// A link, with its target.
     Link(String),
-    /// Anything else; opening it shows if it can be read.
+    /// Any other item. Only a regular file can be opened.
     File,
 }
 
-/// The components of a relative path. Fails if the path is empty or leaves its folder.
+/// Splits a relative path into its components. Fails if the path is empty or leaves its folder.
 fn split_path(path: &str) -> io::Result<Vec<&str>> {
     let refused = || io::Error::new(io::ErrorKind::InvalidInput, "the path leaves its folder");
     let mut names = Vec::new();
@@ -42,7 +42,7 @@ fn split_path(path: &str) -> io::Result<Vec<&str>> {
     }
 }
 
-/// Refuses anything but a regular file, since tools do not write pipes or devices.
+/// Refuses items other than regular files, because tools do not write pipes or devices.
 fn require_regular_file(file: File) -> io::Result<File> {
     if file.metadata()?.is_file() {
         Ok(file)
@@ -54,7 +54,7 @@ fn require_regular_file(file: File) -> io::Result<File> {
     }
 }
 
-/// A unique name for an unfinished file.
+/// Creates a unique name for an unfinished file.
 fn temporary_name() -> String {
     use std::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -103,7 +103,7 @@ mod unix {
     const MODE_BITS: Mode = Mode::RWXU.union(Mode::RWXG).union(Mode::RWXO);
 
     impl UndoPath {
-        /// Opens the folder of `path` below `root`; creates missing folders if `make`.
+        /// Opens the folder of `path` below `root`. Creates missing folders if `make` is true.
         pub fn resolve(root: &Path, path: &str, make: bool) -> io::Result<Self> {
             let mut names = split_path(path)?;
             let name = names.pop().unwrap_or_default().to_owned();
@@ -138,7 +138,7 @@ mod unix {
 
         /// Writes a file atomically.
         ///
-        /// Keeps the permissions of a file that it replaces. A new file gets `mode`, or access for the owner only.
+        /// A replaced file keeps its permissions. A new file gets `mode`, or access for the owner only.
         pub fn write_file(&self, content: &mut dyn Read, mode: Option<u32>) -> io::Result<()> {
             let name = temporary_name();
             let mode = match statat(&self.folder, self.name.as_str(), AtFlags::SYMLINK_NOFOLLOW) {
@@ -171,7 +171,7 @@ mod unix {
             done
         }
 
-        /// The item at this location.
+        /// Returns the kind of the item at this location.
         pub fn kind(&self) -> io::Result<PathKind> {
             let name = self.name.as_str();
             let stat = match statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -193,7 +193,7 @@ mod unix {
             Ok(mkdirat(&self.folder, self.name.as_str(), FOLDER_MODE)?)
         }
 
-        /// The permissions of the item.
+        /// Returns the permissions of the item; `None` if it cannot be accessed.
         #[expect(
             clippy::useless_conversion,
             reason = "modes have another width on other platforms"
@@ -213,7 +213,8 @@ mod unix {
             Ok(fchmod(folder, Mode::from_raw_mode(mode as _) & MODE_BITS)?)
         }
 
-        /// Stores the file or link at `copy`, too. Does nothing for a directory.
+        /// Makes the file or link available at `copy`: as a hard link if possible, else as a copy. Does nothing for a
+        /// directory.
         pub fn hard_link_to(&self, copy: &Self) -> io::Result<()> {
             let (from, to) = (self.name.as_str(), copy.name.as_str());
             let linked = linkat(&self.folder, from, &copy.folder, to, AtFlags::empty());
@@ -225,7 +226,7 @@ mod unix {
             }
         }
 
-        /// Creates a link. The target is not checked.
+        /// Creates a symbolic link. The target is not checked.
         pub fn make_link(&self, target: &str) -> io::Result<()> {
             Ok(symlinkat(target, &self.folder, self.name.as_str())?)
         }
@@ -267,7 +268,7 @@ mod portable {
     }
 
     impl UndoPath {
-        /// Finds the folder of `path` below `root`; creates missing folders if `make`.
+        /// Finds the folder of `path` below `root`. Creates missing folders if `make` is true.
         pub fn resolve(root: &Path, path: &str, make: bool) -> io::Result<Self> {
             let mut names = split_path(path)?;
             let name = names.pop().unwrap_or_default();
@@ -305,7 +306,7 @@ mod portable {
             done
         }
 
-        /// The item at this location.
+        /// Returns the kind of the item at this location.
         pub fn kind(&self) -> io::Result<PathKind> {
             let meta = match fs::symlink_metadata(&self.path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -337,7 +338,7 @@ mod portable {
             Ok(())
         }
 
-        /// Stores the file at `copy`, too.
+        /// Copies the file to `copy`.
         pub fn hard_link_to(&self, copy: &Self) -> io::Result<()> {
             copy.write_file(&mut self.open()?, None)
         }
@@ -380,7 +381,7 @@ mod tests {
         assert_eq!(
             fs::read_dir(dir.path().join("a/b")).unwrap().count(),
             1,
-            "nothing unfinished stays"
+            "a temporary file was left behind"
         );
         place.remove().unwrap();
         assert!(place.open().is_err());
@@ -414,7 +415,7 @@ mod tests {
         assert_eq!(
             fs::read_to_string(dir.path().join("file")).unwrap(),
             "new",
-            "the link itself is replaced"
+            "the target of the link was changed"
         );
     }
 }

@@ -12,11 +12,11 @@ use crate::output::note;
 use super::AgentRuntime;
 use mimir::conversations::ConversationStore;
 
-/// Saves conversations with the worst taint label of their content.
+/// Saves conversations together with the taint label of their session.
 pub struct ConversationSaver {
     conversations: ConversationStore,
     pipeline: Pipeline,
-    /// Set after the first failure was reported; later ones are not reported.
+    /// True after the first failure was reported. Later failures are not reported.
     failed: AtomicBool,
 }
 
@@ -30,8 +30,8 @@ impl ConversationSaver {
         }
     }
 
-    /// Saves the current state of a conversation. Call it before the session ends. The first failure is reported on
-    /// stderr.
+    /// Saves the current state of a conversation. Call it before the session ends, which discards the label. The first
+    /// failure is reported on stderr.
     pub fn save(&self, conversation: &Conversation) {
         let mut conversation = conversation.clone();
         conversation.read = Some(self.pipeline.session_label(&conversation.id));
@@ -39,14 +39,14 @@ impl ConversationSaver {
             && !self.failed.swap(true, Ordering::Relaxed)
         {
             note(format_args!(
-                "the conversation is not saved: {}",
+                "cannot save the conversation: {}",
                 error.message
             ));
         }
     }
 }
 
-/// Forwards the events of a task, and saves the conversation each time it has grown.
+/// Event sink that forwards events, and saves the conversation whenever it has grown.
 pub struct SavingEventSink<'a> {
     /// Receives the events.
     pub events: &'a dyn AgentEventSink,

@@ -1,4 +1,4 @@
-//! Events of a task for programs: a line of JSON for each event.
+//! Events of a task as JSON, one line per event, for programs.
 
 use std::io::{self, Write as _};
 
@@ -9,12 +9,12 @@ use serde::Serialize;
 /// Prints events as lines of JSON on stdout.
 #[derive(Default)]
 pub struct JsonEventWriter {
-    /// First write error. It usually means that the reader is gone.
+    /// First write error, usually because the reader has closed the pipe.
     write_error: Mutex<Option<io::Error>>,
 }
 
 impl JsonEventWriter {
-    /// Prints a line.
+    /// Prints a value as a line of JSON. [`Self::finish`] reports errors.
     pub fn write_line<T: Serialize>(&self, line: &T) {
         let written = serde_json::to_string(line)
             .map_err(io::Error::from)
@@ -28,7 +28,7 @@ impl JsonEventWriter {
         }
     }
 
-    /// Returns an error if a line could not be printed.
+    /// Returns the first write error, if a line could not be printed.
     pub fn finish(self) -> io::Result<()> {
         self.write_error.into_inner().map_or(Ok(()), Err)
     }

@@ -1,4 +1,4 @@
-//! Events of a task for people: the model's text on stdout as it streams in, activity on stderr.
+//! Events of a task on the terminal: the model's text goes to stdout as it streams in, activity to stderr.
 
 use std::collections::HashMap;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -21,9 +21,9 @@ const MAX_LINE_CHARS: usize = 100;
 
 /// Prints the events of a task on the terminal.
 pub struct TerminalEventSink {
-    /// True if text is printed as it streams in; otherwise only the final answer is printed, at the end.
+    /// True if text is printed as it streams in; otherwise the caller prints the final answer.
     streams: bool,
-    /// True if the last text did not end with a line end.
+    /// True if the last printed text did not end with a line break.
     is_line_open: Mutex<bool>,
     watchers: Mutex<HashMap<String, Arc<CallWatcher>>>,
     running_calls: AtomicUsize,
@@ -31,7 +31,7 @@ pub struct TerminalEventSink {
 }
 
 impl TerminalEventSink {
-    /// Creates a sink that streams text if stdout is a terminal. A file or another program gets only the final answer.
+    /// Creates a sink that streams text if stdout is a terminal. Otherwise the caller prints the final answer.
     pub fn new() -> Self {
         Self {
             streams: io::stdout().is_terminal(),
@@ -42,7 +42,7 @@ impl TerminalEventSink {
         }
     }
 
-    /// Returns true if text was printed as it streamed in.
+    /// Returns true if text is printed as it streams in.
     pub fn streams(&self) -> bool {
         self.streams
     }
@@ -84,7 +84,7 @@ impl TerminalEventSink {
         // Escapes the model's text, so that it cannot control the terminal.
         let text = sanitize(text.to_owned());
         let mut out = anstream::stdout();
-        // A closed stdout is not an error here: the task ends by itself.
+        // Errors are ignored: a closed stdout does not stop the task.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
         *self.is_line_open.lock() = !text.ends_with('\n');
     }
@@ -106,7 +106,7 @@ impl TerminalEventSink {
                 let size = mimir_core::text::bytes(outcome.receipt().bytes_out);
                 let tokens = outcome.receipt().tokens;
                 let summary = format!("{duration:.0} ms, {size}, ~{tokens} tokens");
-                // The tool ran, but the command that it ran may have failed.
+                // The call succeeded, but the command that the tool ran may have failed.
                 match output.exit_code.filter(|code| *code != 0) {
                     Some(code) => self.print_note(format_args!(
                         "{} {name} {} {}",

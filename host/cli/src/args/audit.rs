@@ -59,22 +59,22 @@ pub struct AuditFilter {
     /// Only events of this kind, such as call, grant or undo
     #[arg(long, value_name = "KIND", value_parser = kind)]
     pub event: Option<EventKind>,
-    /// Only since then: 30m, 2h, 7d, or a date or time such as 2026-01-31 or 2026-01-31T12:00:00Z (UTC)
+    /// Only events since then: 30m, 2h, 7d, or a date or time such as 2026-01-31 or 2026-01-31T12:00:00Z (UTC)
     #[arg(long, value_name = "TIME", value_parser = since)]
     pub since: Option<SinceTime>,
 }
 
-/// Start of a time range.
+/// Start of the range of printed events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SinceTime {
-    /// This long ago.
+    /// Time before now.
     Ago(Duration),
-    /// A moment.
+    /// Point in time.
     At(SystemTime),
 }
 
 impl SinceTime {
-    /// The point in time, relative to `now`.
+    /// Returns the point in time; a duration is subtracted from `now`.
     pub fn to_time(self, now: SystemTime) -> SystemTime {
         match self {
             SinceTime::Ago(time) => now.checked_sub(time).unwrap_or(SystemTime::UNIX_EPOCH),
@@ -83,7 +83,7 @@ impl SinceTime {
     }
 }
 
-/// Fewest digits: a shorter prefix may match more than one hash.
+/// Minimum number of digits of a hash. A shorter prefix may match more than one hash.
 const MIN_HASH_DIGITS: usize = 16;
 
 fn hash(text: &str) -> Result<String, String> {

@@ -15,7 +15,7 @@ pub struct CallArgs {
     /// JSON, `-`, or key=value arguments
     #[arg(value_name = "ARGS")]
     pub arguments: Vec<String>,
-    /// Answer when the rules require approval
+    /// How to answer when the rules require approval
     #[arg(long, value_enum, default_value_t = ApproveMode::Ask)]
     pub approve: ApproveMode,
     /// Time limit of the call: 500ms, 5s, 2m
@@ -23,7 +23,7 @@ pub struct CallArgs {
     pub timeout: Option<Duration>,
 }
 
-/// Shortest and longest `--timeout`: the range of a wall-clock limit in a config.
+/// Minimum and maximum of `--timeout`, as for `limits.timeMs` in a config.
 const MIN_TIMEOUT: Duration = Duration::from_millis(1);
 const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 

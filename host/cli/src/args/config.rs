@@ -46,7 +46,7 @@ the config, and the line that refers to it; to put it elsewhere:
 and add this as the first line of the config, with the absolute path:
   # yaml-language-server: $schema=/home/me/mimir.schema.json")]
     Schema,
-    /// Print the paths of config files, highest precedence first, and which exist
+    /// Print the paths of config files, and which of them exist
     #[command(after_help = "\
 An environment variable overrides the files for one run, except a team's policy:
   MIMIR_LIMITS__TIME_MS=5000 mimir call …      limits.timeMs

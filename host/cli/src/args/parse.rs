@@ -1,4 +1,4 @@
-//! Parsing of the command line: usage errors as JSON on request, and `mimir help` for commands.
+//! Parsing of the command line, including usage errors as JSON and `mimir help COMMAND`.
 
 use std::ffi::OsString;
 
@@ -11,12 +11,12 @@ use crate::exit::CommandFailure;
 use super::command_hints::{command_hint, unknown_command};
 use super::{CliArgs, CliCommand};
 
-/// Reason why a command line cannot be carried out.
+/// Reason why no command is run.
 #[derive(Debug)]
 pub enum CliParseError {
-    /// clap's own output for a person: a usage error, `--help` or `--version`.
+    /// Output of clap: a usage error, or the text of `--help` or `--version`.
     Clap(clap::Error),
-    /// The arguments contradict each other.
+    /// Usage error that mimir prints itself.
     Usage {
         /// True if the error is printed as JSON.
         json: bool,
@@ -26,7 +26,7 @@ pub enum CliParseError {
 }
 
 impl CliArgs {
-    /// Parses a command line; the first word is the program's name.
+    /// Parses a command line, whose first word is the name of the program.
     pub fn parse_line(words: impl IntoIterator<Item = OsString>) -> Result<Self, CliParseError> {
         let words: Vec<OsString> = words.into_iter().collect();
         let args = Self::try_parse_from(&words).map_err(|error| usage_error(error, &words))?;
@@ -35,7 +35,7 @@ impl CliArgs {
                 Err(clap_output(words, "--help"))
             }
             Some(CliCommand::Version) => Err(clap_output(Vec::new(), "--version")),
-            // A caller that asks for JSON wants a result; the help text is not one.
+            // With `--json` the caller expects JSON, which the help text is not.
             None if args.globals.json => Err(CliParseError::Usage {
                 json: true,
                 failure: Box::new(CommandFailure::usage(
@@ -47,7 +47,7 @@ impl CliArgs {
     }
 }
 
-/// The text that clap prints for a command with `--help` or `--version`.
+/// Returns the text that clap prints for a command with `--help` or `--version`.
 fn clap_output(command: Vec<String>, flag: &str) -> CliParseError {
     let words = std::iter::once("mimir".to_owned()).chain(command);
     match CliArgs::try_parse_from(words.chain([flag.to_owned()])) {
@@ -59,9 +59,9 @@ fn clap_output(command: Vec<String>, flag: &str) -> CliParseError {
     }
 }
 
-/// Returns a usage error as JSON if that was requested, and everything else as clap prints it.
+/// Converts an error of clap. With `--json`, a usage error is printed as JSON; all other text is printed by clap.
 fn usage_error(error: clap::Error, args: &[OsString]) -> CliParseError {
-    // clap failed before it parsed `--json`, so look for it in the raw words. After `--` it is not an option.
+    // clap failed before it parsed `--json`, so search the raw words for it. After `--` it is not an option.
     let mut words = args.iter().take_while(|word| *word != "--");
     let json = words.any(|word| word == "--json");
     if error.use_stderr()
@@ -74,7 +74,7 @@ fn usage_error(error: clap::Error, args: &[OsString]) -> CliParseError {
         return CliParseError::Clap(error);
     }
     let message = match error.kind() {
-        // clap prints the help here, whose first line does not say what is wrong.
+        // clap prints the help in this case, which does not say what is wrong.
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => missing_subcommand(args),
         _ => one_line_message(&error.render().to_string()),
     };
@@ -93,7 +93,7 @@ fn hint_for(args: &[OsString]) -> Option<String> {
     command_hint(word, rest)
 }
 
-/// The error that lists the subcommands of an incomplete command line.
+/// Returns the message for a missing subcommand, which lists the subcommands.
 fn missing_subcommand(args: &[OsString]) -> String {
     let root = <CliArgs as CommandFactory>::command();
     let words = args.iter().skip(1).filter_map(|word| word.to_str());
@@ -106,7 +106,7 @@ fn missing_subcommand(args: &[OsString]) -> String {
     format!("`mimir {name}` needs one of `{names}`; `mimir {name} --help` explains them")
 }
 
-/// clap's error message on one line, without the usage text that follows.
+/// Returns the error message of clap on one line, without the usage text that follows it.
 pub(super) fn one_line_message(rendered: &str) -> String {
     let message = rendered.split("\n\nUsage:").next().unwrap_or(rendered);
     let message = message

@@ -46,11 +46,10 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 }
 
 fn scope(text: &str) -> Result<String, String> {
-    match mimir_core::config::is_scope(text) {
-        true => Ok(text.to_owned()),
-        false => {
-            Err("a scope is one word of printable ASCII without quotes and backslashes".to_owned())
-        }
+    if mimir_core::config::is_scope(text) {
+        Ok(text.to_owned())
+    } else {
+        Err("expected one word of printable ASCII without quotes and backslashes".to_owned())
     }
 }
 

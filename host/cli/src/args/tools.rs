@@ -33,7 +33,7 @@ pub enum ToolsCommand {
     },
     /// Print the JSON Schema of a tool in a YAML file
     Schema,
-    /// Print the TypeScript types available to the code of such a tool
+    /// Print the TypeScript types available to the code of a tool in a YAML file
     Types,
     /// Check a tool in a YAML file for errors, without running it
     Check {
@@ -56,7 +56,7 @@ pub enum ToolsCommand {
         /// Name of the tool, or its file name
         #[arg(value_name = "NAME")]
         name: String,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
     },
@@ -68,7 +68,7 @@ pub enum ToolsCommand {
     },
 }
 
-/// Commands that `/tools` in a chat has, too.
+/// Commands of `mimir tools` that `/tools` in a chat also has.
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
 pub enum ToolListCommand {
     /// List the tools and what each costs in a prompt

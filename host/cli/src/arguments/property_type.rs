@@ -1,8 +1,8 @@
-//! Finds the JSON types that a property of a schema accepts, and converts a text to the best match.
+//! The JSON types that a property of a schema accepts, and the conversion of a text to one of them.
 
 use serde_json::Value;
 
-/// Types that a property accepts, as far as its schema says.
+/// Types that a property accepts according to its schema.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PropertyType {
     string: bool,
@@ -14,11 +14,12 @@ pub struct PropertyType {
     array: Option<Box<PropertyType>>,
 }
 
-/// Depth limit for references and alternatives, because a schema may refer to itself.
+/// Maximum depth of references and alternatives, because a schema may refer to itself.
 const MAX_DEPTH: u32 = 8;
 
 impl PropertyType {
-    /// Returns the types of the property `key`; `None` if the schema has no such property and allows no others.
+    /// Returns the types of the property `key`; `None` if the schema neither has the property nor allows additional
+    /// ones.
     pub fn of_property(schema: &Value, key: &str) -> Option<Self> {
         let mut types = Self::default();
         if let Some(property) = schema["properties"].get(key) {
@@ -35,7 +36,7 @@ impl PropertyType {
         }
     }
 
-    /// Returns true if it accepts an array.
+    /// Returns true if the property accepts an array.
     pub fn is_array(&self) -> bool {
         self.array.is_some()
     }
@@ -95,8 +96,8 @@ impl PropertyType {
         }
     }
 
-    /// Converts the text to the type that fits best. A text that fits none stays a string, so that validation reports
-    /// its path and the expected type.
+    /// Converts a text to the accepted type that fits best. A text that fits no type stays a string, so that validation
+    /// reports the path and the expected type.
     pub fn parse_value(&self, text: String) -> Value {
         if let Some(items) = &self.array {
             return match serde_json::from_str(&text) {

@@ -15,7 +15,7 @@ use crate::output::approvals;
 use mimir::approval_store::{SessionApproval, WorkspaceApprovals};
 use mimir::setup::HostSetup;
 
-/// Lists stored approvals and those of running sessions, or revokes some.
+/// Lists the stored approvals and those of running sessions, or revokes approvals.
 pub fn run(globals: &GlobalOptions, command: &ApprovalsCommand) -> CommandResult {
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
@@ -41,7 +41,8 @@ pub fn run(globals: &GlobalOptions, command: &ApprovalsCommand) -> CommandResult
     }
 }
 
-/// Revokes the approvals with these ids, or all if none is given; each id must match exactly one.
+/// Revokes the approvals with these id prefixes, or all approvals if `ids` is empty. Each prefix must match exactly one
+/// approval. Returns the number of revoked approvals.
 fn revoke(approvals: &mut WorkspaceApprovals, ids: &[String]) -> Result<usize, ToolError> {
     approvals.sessions.retain(SessionApproval::process_may_run);
     let sessions = approvals.sessions.iter().map(|listed| &listed.lease);

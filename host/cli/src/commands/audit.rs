@@ -31,7 +31,7 @@ pub async fn run(globals: &GlobalOptions, command: AuditCommand) -> CommandResul
     }
 }
 
-/// Error for an unreadable log.
+/// Returns a function that creates the error for an unreadable log.
 fn unreadable(log: &AuditLog) -> impl Fn(io::Error) -> CommandFailure {
     |error| file_error("read the audit log", log.path(), &error).into()
 }
@@ -42,7 +42,7 @@ fn verify_log(
     noted_head: Option<&str>,
     watermark: &AuditWatermark,
 ) -> CommandResult {
-    // In this order, because other processes may append after the watermark is read.
+    // The watermark is read first, because other processes may append to the log in between.
     let remembered = watermark.read();
     let snapshot = log.snapshot().map_err(unreadable(log))?;
     let report = verify(&snapshot, noted_head, remembered).map_err(unreadable(log))?;
@@ -88,7 +88,7 @@ fn warn_skipped_lines(skipped: u64) {
     }
 }
 
-/// Resolves an alias of a built-in tool, because the log has names only.
+/// Returns the name of the built-in tool with this alias, because the log contains only names.
 fn built_in_name(alias: &str) -> Option<&'static str> {
     let mut aliases = mimir_builtins::ALL
         .iter()
@@ -114,7 +114,7 @@ fn matches_filter(entry: &AuditEntry, filter: &AuditFilter, since: Option<System
         && since.is_none_or(|since| entry.time().is_some_and(|time| time >= since))
 }
 
-/// Poll interval for a followed log.
+/// Interval at which a followed log is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 async fn tail(log: &AuditLog, printer: ResultPrinter, count: usize, follow: bool) -> CommandResult {
@@ -135,7 +135,7 @@ async fn tail(log: &AuditLog, printer: ResultPrinter, count: usize, follow: bool
         }
         tokio::select! {
             exit = &mut stop => return Ok(match exit {
-                // The normal way to end `tail -f`.
+                // Ctrl-C is the usual way to end `tail -f`.
                 ExitReason::Interrupted => ExitReason::Done,
                 exit => exit,
             }),
@@ -157,7 +157,8 @@ fn print(printer: ResultPrinter, lines: &[Vec<u8>]) -> CommandResult<()> {
     Ok(())
 }
 
-/// Returns true if the reader of stdout is gone. A write would fail, too, but there may be nothing to write for hours.
+/// Returns true if the reader of stdout is gone. A failing write would also show that, but hours may pass without a
+/// write.
 #[cfg(unix)]
 fn reader_is_gone() -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -23,7 +23,7 @@ pub async fn run(globals: &GlobalOptions, args: CallArgs) -> CommandResult {
     let printer = globals.printer();
     let input = ArgumentInput::parse(args.arguments)?;
     let mut setup = HostSetup::find(globals.workspace.as_deref())?;
-    // A plugin that is not cached must be compiled for its definition, which may take a while.
+    // Reading the definition of a plugin that is not cached requires compiling it, which may take a while.
     let (mut registry, mut has_all_tools) = tokio::select! {
         loaded = setup.registry_for(&args.tool) => loaded,
         exit = wait_for_interrupt() => return Err(cancellation(printer, exit)),
@@ -39,7 +39,7 @@ pub async fn run(globals: &GlobalOptions, args: CallArgs) -> CommandResult {
         && arguments.get("tools").is_some()
         && tool.as_deref().is_some_and(Tool::runs_code)
     {
-        // Code may name tools of servers, but servers are not started for all code.
+        // Code that names tools may call those of servers; other code does not need the servers.
         registry = tokio::select! {
             registry = setup.registry() => registry,
             exit = wait_for_interrupt() => return Err(cancellation(printer, exit)),
@@ -50,7 +50,7 @@ pub async fn run(globals: &GlobalOptions, args: CallArgs) -> CommandResult {
         setup.settings.limit_tool_time(tool, timeout);
     }
     if tool.is_none() && !printer.is_json() {
-        // The name may be missing because its file was skipped.
+        // The tool may be unknown because its file was left out.
         let matching = registry
             .quarantined()
             .iter()
@@ -58,11 +58,12 @@ pub async fn run(globals: &GlobalOptions, args: CallArgs) -> CommandResult {
         matching.for_each(tools::quarantined);
     }
     let policy = setup.settings.policy()?;
-    let snapshot = match has_all_tools {
-        true => setup.join_snapshot(policy, registry),
-        false => PipelineSnapshot { registry, policy },
+    let snapshot = if has_all_tools {
+        setup.join_snapshot(policy, registry)
+    } else {
+        PipelineSnapshot { registry, policy }
     };
-    // If this fails, the pipeline cannot record the call and reports it.
+    // If this fails, the pipeline reports that it cannot record the call.
     let _ = setup.workspace.make_state();
     let pipeline = setup.pipeline(snapshot, approver(args.approve, StartedCommand::Call));
     let watcher = Arc::new(CallWatcher::new(&args.tool));
@@ -83,7 +84,7 @@ pub async fn run(globals: &GlobalOptions, args: CallArgs) -> CommandResult {
     }
     let exit = exit_reason(&outcome, tool.as_deref());
     let shows_path_base = !printer.is_json() && outcome.result().is_err_and(is_about_path);
-    // A reader that does not read must not delay cancellation.
+    // Printed on a thread, so that a blocked reader does not delay cancellation.
     let (printed, done) = tokio::sync::oneshot::channel();
     let outcome = Arc::new(outcome);
     let shown = Arc::clone(&outcome);
@@ -95,7 +96,7 @@ pub async fn run(globals: &GlobalOptions, args: CallArgs) -> CommandResult {
             printed = done => printed.map_err(std::io::Error::other)??,
             exit = wait_for_interrupt() => std::process::exit(i32::from(exit.number())),
         },
-        // No thread is available: print the result anyway.
+        // No thread is available, so print the result on this one.
         Err(_) => outcome::print(printer, &outcome)?,
     }
     if shows_path_base {
@@ -115,10 +116,10 @@ fn cancellation(printer: ResultPrinter, exit: ExitReason) -> CommandFailure {
     )
 }
 
-/// Time for a cancelled call to report it.
+/// Maximum time to report a cancelled call before the program exits.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Exits after a moment, even if the remaining output is not read.
+/// Exits after [`CANCEL_TIMEOUT`], even if the remaining output is not read.
 fn exit_soon(exit: ExitReason) {
     let _ = std::thread::Builder::new().spawn(move || {
         std::thread::sleep(CANCEL_TIMEOUT);
@@ -126,7 +127,7 @@ fn exit_soon(exit: ExitReason) {
     });
 }
 
-/// A call from the command line. Each process is a session of its own.
+/// Creates a call in a new session.
 pub fn new_call(tool: String, arguments: Value) -> Call {
     Call::new(tool, arguments, CallContext::new_session(SystemTime::now()))
 }
@@ -160,13 +161,13 @@ fn exit_reason(outcome: &Outcome, tool: Option<&Tool>) -> ExitReason {
     match outcome.result() {
         Ok(output) if output.exit_code.is_none_or(|code| code == 0) => ExitReason::Done,
         Ok(_) => ExitReason::Failed,
-        // An unknown tool is a usage error, not a failure of a tool.
+        // An unknown tool is a usage error.
         Err(error) if error.code == ToolErrorCode::NotFound && tool.is_none() => ExitReason::Usage,
         Err(error) => error.code.into(),
     }
 }
 
-/// Waits for an interrupt, a termination signal or the loss of the terminal.
+/// Waits for Ctrl-C, SIGTERM or SIGHUP, and returns the reason to exit with.
 pub async fn wait_for_interrupt() -> ExitReason {
     let ctrl_c = async {
         if tokio::signal::ctrl_c().await.is_err() {
@@ -185,7 +186,7 @@ pub async fn wait_for_interrupt() -> ExitReason {
         tokio::select! {
             () = ctrl_c => ExitReason::Interrupted,
             () = signalled(SignalKind::terminate()) => ExitReason::Terminated,
-            // The terminal is gone: its user will not see the result, but the audit log has it.
+            // The terminal has closed: its user does not see the result, but the audit log records the call.
             () = signalled(SignalKind::hangup()) => ExitReason::Terminated,
         }
     }

@@ -27,7 +27,7 @@ use slash_commands::{ChatFlow, SlashCommand};
 /// Maximum number of characters shown of the last message in a resumed conversation.
 const MAX_RESUMED_CHARS: usize = 200;
 
-/// Chats until the person ends it.
+/// Runs the chat until the user ends it.
 pub async fn run(globals: &GlobalOptions, args: ChatArgs) -> CommandResult {
     let printer = globals.printer();
     if printer.is_json() {
@@ -48,7 +48,7 @@ pub async fn run(globals: &GlobalOptions, args: ChatArgs) -> CommandResult {
         Some(id) => resume_conversation(&runtime, id.as_deref())?,
         None => new_conversation(&runtime.agent),
     };
-    // Before the line editor saves the handling of Ctrl-C, because it restores that after each line.
+    // Before the line editor is created, because it restores the current handling of Ctrl-C after each line.
     let _ctrl_c = listen_for_ctrl_c()?;
     let editor = LineEditor::new(runtime.conversations.read_input_history())?;
     greet(&runtime.agent);
@@ -156,13 +156,13 @@ async fn chat_loop(
 
 /// Reason why a turn ended early.
 enum TurnInterrupt {
-    /// The person cancelled the reply.
+    /// The user cancelled the reply.
     Turn,
-    /// The program was asked to end.
+    /// The program has to end.
     All(ExitReason),
 }
 
-/// Runs a turn of the agent. Returns the exit code if the program has to end.
+/// Runs a turn of the agent. Returns an exit reason if the program has to end.
 async fn run_turn(
     runtime: &mut AgentRuntime,
     conversation: &mut Conversation,
@@ -206,7 +206,7 @@ async fn run_agent(
             biased;
             result = &mut task => return Ok(result),
             exit = wait_for_interrupt() => match exit {
-                // The first Ctrl-C cancels the running calls.
+                // The first Ctrl-C cancels the running calls, the next one the reply.
                 ExitReason::Interrupted if terminal_sink.stop_calls() => {}
                 ExitReason::Interrupted => return Err(TurnInterrupt::Turn),
                 exit => return Err(TurnInterrupt::All(exit)),
@@ -215,7 +215,7 @@ async fn run_agent(
     }
 }
 
-/// Handles Ctrl-C from now on, instead of ending the program.
+/// Stops Ctrl-C from ending the program.
 #[cfg(unix)]
 fn listen_for_ctrl_c() -> std::io::Result<tokio::signal::unix::Signal> {
     tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())
@@ -226,7 +226,8 @@ fn listen_for_ctrl_c() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Completes when the program is asked to end while a line is typed; there, Ctrl-C arrives as a key.
+/// Completes when the program has to end while a line is edited. Ignores Ctrl-C, which the line editor handles as a
+/// key.
 async fn wait_for_termination() -> ExitReason {
     loop {
         match wait_for_interrupt().await {
@@ -236,7 +237,7 @@ async fn wait_for_termination() -> ExitReason {
     }
 }
 
-/// Prints the final answer, unless it was streamed.
+/// Prints the final answer, for an output that did not stream it.
 fn print_final_answer(conversation: &Conversation) -> CommandResult<()> {
     let Some(Message::Assistant { text, .. }) = conversation.messages.last() else {
         return Ok(());

@@ -16,7 +16,7 @@ use mimir::workspace::WorkspaceFolder;
 
 mod key;
 
-/// Prints the schema or the paths of config files, or checks them.
+/// Reads or changes a key, prints the schema or the paths of config files, or checks the files.
 pub async fn run(globals: &GlobalOptions, command: ConfigCommand) -> CommandResult {
     let printer = globals.printer();
     let user_dirs = setup::find_user_dirs;
@@ -81,9 +81,10 @@ fn print_paths(
         for location in locations {
             let path = visible(&location.path.display().to_string());
             let layer = location.owner.as_str();
-            match location.exists() {
-                true => writeln!(out, "{layer:8} {path}")?,
-                false => writeln!(out, "{layer:8} {path} {}", styled(FAINT, "(not there)"))?,
+            if location.exists() {
+                writeln!(out, "{layer:8} {path}")?;
+            } else {
+                writeln!(out, "{layer:8} {path} {}", styled(FAINT, "(not there)"))?;
             }
         }
         Ok(())
@@ -108,9 +109,10 @@ fn print_check(
     });
     printer.print_result(&report, |out| {
         if settings.is_some() {
-            let files = match files.is_empty() {
-                true => "no file, all defaults".to_owned(),
-                false => files.join(", "),
+            let files = if files.is_empty() {
+                "no file, all defaults".to_owned()
+            } else {
+                files.join(", ")
             };
             writeln!(out, "{} {files}", styled(GOOD, "ok"))?;
         }

@@ -5,7 +5,7 @@ use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::definitions;
 use mimir::setup::HostSetup;
 
-/// Prints the definitions of the named tools, or of all tools that models see.
+/// Prints the definitions of the named tools, or of all listed tools if `names` is empty.
 pub async fn run(
     globals: &GlobalOptions,
     format: DefinitionFormat,

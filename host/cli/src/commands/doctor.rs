@@ -1,5 +1,5 @@
-//! `mimir doctor`: checks everything that a call depends on. It changes nothing, except that it creates an engine, as
-//! a call would.
+//! `mimir doctor`: checks everything that a call depends on. Like a call, it creates an engine and may compile
+//! components into the cache; it changes nothing else.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub async fn run(globals: &GlobalOptions) -> CommandResult {
     let workspace = setup::find_workspace(globals.workspace.as_deref())?;
     let user_dirs = setup::find_user_dirs();
     let mut findings = vec![checks::program(), checks::workspace(&workspace)];
-    // A broken config is a finding here, and must not hide the others.
+    // An invalid config is a finding, and must not prevent the other checks.
     let settings = MergedSettings::read(&user_dirs, &workspace)
         .and_then(|settings| settings.policy().map(|_| settings));
     findings.push(checks::config(&settings, &user_dirs));

@@ -11,14 +11,14 @@ use crate::output::ResultPrinter;
 use mimir::file_error::file_error;
 use mimir::workspace::WorkspaceFolder;
 
-/// Types of `context`.
+/// TypeScript types of `context`.
 pub const TYPES: &str = include_str!("../../../../sdk/typescript/mimir.d.ts");
 
-/// Names of the files in `.mimir`. Editors find them by path, so they may be committed.
+/// File names in `.mimir`. Tools refer to the files by relative paths, so the files can be committed.
 const SCHEMA_FILE: &str = "tool.schema.json";
 const TYPES_FILE: &str = "mimir.d.ts";
 
-/// First line of a tool in `.mimir/tools`, which language servers look for.
+/// First line of a tool in `.mimir/tools`, which tells language servers where the schema is.
 pub const SCHEMA_COMMENT: &str = "# yaml-language-server: $schema=../tool.schema.json\n";
 
 /// Prints the schema of a tool in a YAML file.
@@ -33,7 +33,8 @@ pub fn types(printer: ResultPrinter) -> CommandResult {
     Ok(ExitReason::Done)
 }
 
-/// Writes both files of this version into `.mimir`. Returns their paths, and whether each was new.
+/// Writes the schema and the types of this version into `.mimir`. Returns the paths; the flag is true if the file was
+/// created or changed.
 pub fn write_editor_files(workspace: &WorkspaceFolder) -> Result<Vec<(String, bool)>, ToolError> {
     let schema = serde_json::to_string_pretty(&mimir_script::schema()).unwrap_or_default() + "\n";
     let mut written = Vec::new();
@@ -47,10 +48,10 @@ pub fn write_editor_files(workspace: &WorkspaceFolder) -> Result<Vec<(String, bo
     Ok(written)
 }
 
-/// Writes a file unless it has this content already. A link at the path is replaced.
+/// Writes a file unless it already has this content. Returns true if it was written. A link at the path is replaced.
 fn write_if_changed(path: &Path, text: &str) -> io::Result<bool> {
-    let most = text.len() as u64;
-    if read_text(path, LinkPolicy::Refuse, most).is_ok_and(|existing| existing == text) {
+    let max_size = text.len() as u64;
+    if read_text(path, LinkPolicy::Refuse, max_size).is_ok_and(|existing| existing == text) {
         return Ok(false);
     }
     mimir::file_error::write_atomically(path, text.as_bytes()).map(|()| true)

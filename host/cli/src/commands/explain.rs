@@ -26,21 +26,21 @@ struct ExplainReport<'a> {
     /// Verdict on each simple command, if the call runs any.
     #[serde(skip_serializing_if = "<[CommandVerdict]>::is_empty")]
     commands: &'a [CommandVerdict],
-    /// Stored approval that answers for a person.
+    /// Id of the stored approval that allows the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     lease: Option<&'a Fingerprint>,
-    /// The network request of the call, as far as it is known without sending anything.
+    /// The network request of the call, as far as it is known without network access.
     #[serde(skip_serializing_if = "Option::is_none")]
     network: Option<&'a RequestPreview>,
-    /// Steps that would let the call through.
+    /// Steps that would allow the call.
     #[serde(rename = "wayOut", skip_serializing_if = "<[String]>::is_empty")]
     remedies: &'a [String],
-    /// Rights that the tool could use but was not granted, with the command that grants them.
+    /// Hint on file rights that the tool could use but was not granted.
     #[serde(skip_serializing_if = "Option::is_none")]
     ungranted: Option<&'a str>,
 }
 
-/// Explains the decision about a call. Only the tool's assessor runs.
+/// Explains the decision about a call without running it. Only the assessor of the tool runs.
 pub async fn run(globals: &GlobalOptions, tool: &str, arguments: Vec<String>) -> CommandResult {
     let printer = globals.printer();
     let input = ArgumentInput::parse(arguments)?;
@@ -125,7 +125,7 @@ fn print_explanation(out: &mut dyn Write, explanation: &CallExplanation) -> io::
     Ok(())
 }
 
-/// Prints the network request of a call, which was not sent.
+/// Prints the network request that the call would send.
 fn print_request(out: &mut dyn Write, network: &RequestPreview) -> io::Result<()> {
     let visible = mimir_core::text::visible;
     let RequestPreview {

@@ -1,5 +1,5 @@
-//! `mimir help`: the list of topics, and the pages of the manual. The pages are Markdown files in `src/help`, embedded in
-//! the binary.
+//! `mimir help`: the list of topics, and the pages of the manual. The pages are Markdown files in `src/help` that are
+//! embedded in the binary.
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -20,9 +20,9 @@ mod tests;
 /// A page of the manual.
 #[derive(PartialEq, Eq)]
 pub struct Topic {
-    /// The word after `mimir help`.
+    /// Name of the topic, as in `mimir help NAME`.
     name: &'static str,
-    /// The page, in Markdown: a title, a sentence that says what the page covers, and the rest.
+    /// The page in Markdown: a title, a one-line summary, and the content.
     text: &'static str,
 }
 
@@ -83,7 +83,7 @@ impl fmt::Debug for Topic {
 }
 
 impl Topic {
-    /// The first paragraph, which says what the page covers.
+    /// Returns the summary: the first line after the title.
     fn summary(&self) -> &'static str {
         let lines = self.text.lines().skip(1);
         lines
@@ -94,8 +94,8 @@ impl Topic {
 }
 
 impl HelpPage {
-    /// The page that these words name; `None` if they name a command, whose help clap prints. A word that is the name of a
-    /// topic and of a command is the topic.
+    /// Finds the page that these words name; `None` if they name a command, whose help clap prints. A topic takes
+    /// precedence over a command of the same name.
     pub fn find(words: &[String]) -> CommandResult<Option<Self>> {
         let [first, rest @ ..] = words else {
             return Ok(Some(Self::Index));
@@ -123,7 +123,7 @@ impl HelpPage {
 pub fn run(printer: ResultPrinter, words: &[String]) -> CommandResult {
     match HelpPage::find(words)? {
         Some(HelpPage::Topic(topic)) => show(printer, topic)?,
-        // The help of a command was printed where the line was parsed.
+        // `None` cannot occur here: `CliArgs::parse_line` prints the help of commands.
         Some(HelpPage::Index) | None => index(printer)?,
     }
     Ok(ExitReason::Done)
@@ -145,7 +145,7 @@ fn index(printer: ResultPrinter) -> CommandResult<()> {
     })
 }
 
-/// Prints a topic: with a pager on a terminal, plain in a pipe.
+/// Prints a topic. On a terminal, a pager shows it.
 fn show(printer: ResultPrinter, topic: &Topic) -> CommandResult<()> {
     let text = page_with_options(topic);
     if !printer.is_json() && io::stdout().is_terminal() && show_in_pager(&text) {
@@ -155,7 +155,7 @@ fn show(printer: ResultPrinter, topic: &Topic) -> CommandResult<()> {
     printer.print_result(&value, |out| out.write_all(text.as_bytes()))
 }
 
-/// The page of a topic, followed by the `--help` of the command with the same name, if there is one.
+/// Returns the page of a topic, followed by the `--help` of the command with the same name, if there is one.
 fn page_with_options(topic: &Topic) -> String {
     let mut root = CliArgs::command();
     root.build();
@@ -169,17 +169,17 @@ fn page_with_options(topic: &Topic) -> String {
     }
 }
 
-/// The pager if `$PAGER` is not set: it quits at once if the text fits on the screen, and leaves the text there.
+/// Pager if `$PAGER` is not set. It quits at once if the text fits on the screen, and leaves the text on the screen.
 const PAGER: &str = "less -FRX";
 
-/// Shows the text with the pager of the user. Returns false if no pager can be started.
+/// Shows a text in the user's pager. Returns false if the pager cannot be started.
 fn show_in_pager(text: &str) -> bool {
     let pager = std::env::var("PAGER").unwrap_or_else(|_| PAGER.to_owned());
     let mut words = pager.split_whitespace();
     let Some(program) = words.next() else {
         return false;
     };
-    // Ctrl-C belongs to the pager: if it ended us, the shell and the pager would both read the terminal.
+    // Only the pager must handle Ctrl-C: if it ended mimir, the shell and the pager would both read the terminal.
     #[cfg(unix)]
     let _interrupts = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt());
     let started = Command::new(program)
@@ -190,7 +190,7 @@ fn show_in_pager(text: &str) -> bool {
         return false;
     };
     if let Some(mut stdin) = pager.stdin.take() {
-        // A reader who quits before the end has seen enough.
+        // The pager may quit before it has read all of the text.
         let _ = stdin.write_all(text.as_bytes());
     }
     pager.wait().is_ok()

@@ -16,13 +16,13 @@ use mimir::file_error::file_error;
 use mimir::private_files::{self, FileReaders};
 use mimir::workspace::WorkspaceFolder;
 
-/// Config of a new workspace: a comment for every key, with its default.
+/// Config of a new workspace, with every key commented out.
 pub const TEMPLATE: &str = mimir::settings::TEMPLATE;
 
-/// Schema of the config, in the same folder: the first line of the config names it for editors.
+/// File name of the schema, which is next to the config. The first line of the config refers to it for editors.
 const SCHEMA: &str = "config.schema.json";
 
-/// Files that belong to this machine and not to the project.
+/// `.gitignore` of `.mimir`, for files that belong to this machine and not to the project.
 const GITIGNORE: &str = "state/\n";
 
 /// The parts of a workspace that were created, and those that existed.
@@ -33,7 +33,7 @@ pub struct InitReport {
     kept: Vec<String>,
 }
 
-/// Creates the missing parts of `.mimir`, and reports them.
+/// Creates the missing files of `.mimir`, and reports new and existing ones.
 pub fn run(globals: &GlobalOptions) -> CommandResult {
     let printer = globals.printer();
     let report = create_workspace(globals.workspace.as_deref())?;
@@ -42,7 +42,7 @@ pub fn run(globals: &GlobalOptions) -> CommandResult {
 }
 
 pub fn create_workspace(named: Option<&Path>) -> Result<InitReport, ToolError> {
-    // Without -C, uses the current folder even if a parent is a workspace, because that is where the person ran it.
+    // Without -C, the current folder becomes the workspace, even if a parent is one.
     let here = Path::new(".");
     let workspace = WorkspaceFolder::find(Some(named.unwrap_or(here)))?;
     let mut report = InitReport {
@@ -78,7 +78,7 @@ pub fn create_workspace(named: Option<&Path>) -> Result<InitReport, ToolError> {
     Ok(report)
 }
 
-/// Writes the schema of this version if the file differs. It is not meant to be edited by hand.
+/// Writes the schema of this version unless the file already has it. Returns true if it was written.
 fn write_schema(path: &Path) -> io::Result<bool> {
     let mut text = serde_json::to_string_pretty(&Config::schema())?;
     text.push('\n');
@@ -91,10 +91,11 @@ fn write_schema(path: &Path) -> io::Result<bool> {
     private_files::replace(path, text.as_bytes(), FileReaders::Everybody).map(|()| true)
 }
 
-/// Size limit: a longer file is not a schema of ours.
+/// Maximum size in bytes of an existing schema file. mimir writes shorter ones.
 const MAX_SCHEMA_SIZE: u64 = 4 << 20;
 
-/// Writes a `.gitignore` for state files. Replaces the one of a workspace that was never set up, which ignores itself.
+/// Writes the `.gitignore` of `.mimir`. Replaces the one that mimir writes before `mimir init`, which ignores the whole
+/// folder. Returns true if it was written.
 fn write_ignore(path: &Path) -> io::Result<bool> {
     if write_new(path, GITIGNORE)? {
         return Ok(true);
@@ -107,7 +108,7 @@ fn write_ignore(path: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Size limit: a longer file was written by a person.
+/// Maximum size in bytes of a `.gitignore` that mimir has written.
 const MAX_GITIGNORE_SIZE: u64 = 4096;
 
 impl InitReport {

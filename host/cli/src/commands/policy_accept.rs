@@ -16,17 +16,17 @@ use mimir::settings::ConfigFile;
 use mimir::setup::HostSetup;
 use mimir::workers::WorkerFile;
 
-/// Prints the settings under these keys, so that a person sees what they accept.
+/// Prints the values of these keys before the user accepts them.
 fn print_excerpts(file: &ConfigFile, keys: &[String]) {
-    for (place, lines) in file.excerpts(keys) {
-        note(format_args!("  {place}"));
+    for (heading, lines) in file.excerpts(keys) {
+        note(format_args!("  {heading}"));
         for line in lines {
             note(format_args!("    {line}"));
         }
     }
 }
 
-/// Prints the file of a worker in full: all of it is either instructions for a model or a permission.
+/// Prints a worker file in full, because every part of it is an instruction for a model or a permission.
 fn print_worker(file: &WorkerFile) {
     note(format_args!("  {}", file.shown));
     for line in file.text.lines() {
@@ -34,7 +34,8 @@ fn print_worker(file: &WorkerFile) {
     }
 }
 
-/// Valid worker files, each with true if it is accepted. If `report_errors` is true, warns about the other files.
+/// Returns the valid worker files. The flag is true if the file is accepted. If `report_errors` is true, warns about
+/// invalid files.
 fn valid_workers(setup: &HostSetup, report_errors: bool) -> Vec<(WorkerFile, bool)> {
     let workers = setup.workers();
     let mut files = workers.files();
@@ -50,7 +51,7 @@ fn valid_workers(setup: &HostSetup, report_errors: bool) -> Vec<(WorkerFile, boo
     files
 }
 
-/// Hashes of the files to accept.
+/// Returns the digests of the config file and the worker files.
 fn current_digests(
     setup: &HostSetup,
     workers: &[(WorkerFile, bool)],
@@ -68,9 +69,9 @@ pub fn run(globals: &GlobalOptions, yes: bool) -> CommandResult {
     let file = setup.settings.project();
     let workers = valid_workers(&setup, true);
     if file.is_none() && workers.is_empty() {
-        let place = setup.workspace.display_path(&setup.workspace.config());
+        let config = setup.workspace.display_path(&setup.workspace.config());
         return Err(ToolError::not_found(format!(
-            "nothing to accept: {place} does not exist, and there are no usable workers"
+            "nothing to accept: {config} does not exist, and there are no usable workers"
         ))
         .into());
     }
@@ -117,7 +118,7 @@ pub fn run(globals: &GlobalOptions, yes: bool) -> CommandResult {
     }
     let (digest, worker_digests) = shown_digests;
     approval_store.change(|approvals| {
-        // Only one state of each file is accepted: an older one must not come back unseen.
+        // Only the current state of each file is accepted, so that an older one cannot return unnoticed.
         approvals.settings = digest.iter().cloned().collect();
         approvals.workers = worker_digests;
     })?;

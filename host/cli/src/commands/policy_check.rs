@@ -13,7 +13,7 @@ use mimir::setup::HostSetup;
 
 use super::call::wait_for_interrupt;
 
-/// Checks the rules: loading them runs their examples; then conditions that can never be true are listed.
+/// Checks the rules. Loading them runs their examples; the report then lists conditions that can never be true.
 pub async fn run(globals: &GlobalOptions, watch: bool) -> CommandResult {
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
@@ -23,7 +23,7 @@ pub async fn run(globals: &GlobalOptions, watch: bool) -> CommandResult {
     }
     let mut live = LiveSetup::new(setup).await?;
     report(printer, live.setup(), &live.snapshot())?;
-    let follow = live.follow(CHECK_INTERVAL, |setup, news| match news {
+    let follow = live.follow(CHECK_INTERVAL, |setup, update| match update {
         SetupUpdate::Snapshot { snapshot, .. } => report(printer, setup, &snapshot),
         SetupUpdate::Broken(error) => printer.print_failure(&error),
     });

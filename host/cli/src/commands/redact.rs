@@ -1,4 +1,4 @@
-//! `mimir redact`: the masking of results, as a filter.
+//! `mimir redact`: masks secrets in stdin as in results of tools.
 
 use std::io::{self, ErrorKind, Read, Write};
 
@@ -14,7 +14,7 @@ use mimir::settings::MergedSettings;
 use mimir::setup;
 use mimir::user_dirs::UserDirs;
 
-/// Read size: the capacity of a pipe.
+/// Number of bytes per read: the capacity of a pipe.
 const CHUNK: usize = 64 << 10;
 
 #[derive(Serialize)]
@@ -27,20 +27,19 @@ struct RedactRuleList {
     rules: Vec<&'static str>,
 }
 
-/// Builds the redactor for results, from the rules and this user's secrets. Works in any folder, not only in
-/// workspaces.
+/// Creates the redactor for results, from the rules and this user's secrets. Works in any folder.
 fn redactor(globals: &GlobalOptions) -> CommandResult<Redactor> {
-    let places = UserDirs::find();
+    let user_dirs = UserDirs::find();
     let settings = MergedSettings::read(
-        &places,
+        &user_dirs,
         &setup::find_workspace(globals.workspace.as_deref())?,
     )?;
-    let vault = UserVault::new(UserSecrets::new(&places), &settings.config);
+    let vault = UserVault::new(UserSecrets::new(&user_dirs), &settings.config);
     let redactor = vault.redactor();
     Ok(redactor.map_err(ToolError::unavailable)?)
 }
 
-/// Masks stdin to stdout with bounded memory, or reports the positions of secrets.
+/// Copies stdin to stdout with secrets masked, or reports the positions of secrets as JSON. Uses bounded memory.
 pub fn run(globals: &GlobalOptions) -> CommandResult {
     let printer = globals.printer();
     let mut stream = redactor(globals)?.stream_masker();
@@ -59,7 +58,7 @@ pub fn run(globals: &GlobalOptions) -> CommandResult {
         };
         findings.extend(stream.push(&chunk[..length], &mut masked));
         if length < CHUNK {
-            // The writer is slower than mimir, so flush the available output.
+            // More input is not available yet, so write what was read.
             findings.extend(stream.flush(&mut masked));
         }
         if printer.is_json() {
@@ -88,7 +87,7 @@ fn write(output: &mut impl Write, masked: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-/// Lists the rules.
+/// Lists the names of the rules.
 pub fn rules(printer: ResultPrinter) -> CommandResult {
     let rules = Redactor::rules();
     printer.print_result(

@@ -19,10 +19,10 @@ use mimir::setup::HostSetup;
 
 use super::call::wait_for_interrupt;
 
-/// Longest task in bytes: longer than the context of any model.
+/// Maximum size of a task in bytes, which is more than the context of any model.
 const MAX_TASK_SIZE: u64 = 16 << 20;
 
-/// Has an agent work on a task.
+/// Runs an agent on a task.
 pub async fn run(globals: &GlobalOptions, args: RunArgs) -> CommandResult {
     let printer = globals.printer();
     let task = read_task(&args.task);
@@ -84,7 +84,7 @@ async fn run_on_terminal(globals: &GlobalOptions, task: &str, args: RunArgs) -> 
     Ok(exit)
 }
 
-/// Runs the task until it ends or is cancelled. The conversation is saved in both cases.
+/// Runs the task until it ends or is cancelled. Saves the conversation in both cases.
 async fn run_task(
     globals: &GlobalOptions,
     args: &RunArgs,
@@ -128,7 +128,7 @@ async fn run_task(
     }
 }
 
-/// Returns true if the model returned neither text nor calls.
+/// Returns true if the model has returned neither text nor calls.
 fn is_empty_answer(conversation: &Conversation) -> bool {
     conversation.messages.iter().all(|message| match message {
         Message::Assistant { text, calls } => text.trim().is_empty() && calls.is_empty(),
@@ -158,7 +158,9 @@ fn read_task(argument: &str) -> CommandResult<String> {
         })?;
     }
     if task.len() as u64 > MAX_TASK_SIZE {
-        return Err(CommandFailure::usage("the task is too long for any model"));
+        return Err(CommandFailure::usage(
+            "the task is too long: expected at most 16 MiB",
+        ));
     }
     if task.trim().is_empty() {
         return Err(CommandFailure::usage(
@@ -187,7 +189,7 @@ fn ending_word(ended: TaskEnd) -> &'static str {
     }
 }
 
-/// Reports why a task ended unfinished.
+/// Prints the reason if a task ended unfinished.
 pub fn print_ending(ended: TaskEnd) {
     match ended {
         TaskEnd::Finished => {}
@@ -200,7 +202,7 @@ pub fn print_ending(ended: TaskEnd) {
     }
 }
 
-/// Usage of a conversation, on a line.
+/// Describes the usage of a conversation in one line.
 pub fn usage_line(conversation: &Conversation) -> String {
     let spent = &conversation.spent;
     let cost = match spent.cost {

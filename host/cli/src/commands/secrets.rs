@@ -15,7 +15,7 @@ use crate::terminal;
 use mimir::secrets::{SecretLocation, UserSecrets};
 use mimir::setup::HostSetup;
 
-/// Size limit of a value; reading stops there.
+/// Maximum number of bytes read of a value. `UserSecrets` refuses values of this size.
 const MAX_VALUE_SIZE: u64 = 1 << 20;
 
 /// Stores, lists and deletes secrets.
@@ -54,7 +54,7 @@ pub fn run(globals: &GlobalOptions, command: &SecretsCommand) -> CommandResult {
             if !secrets.remove(name)? {
                 let name = mimir_core::text::visible(name);
                 let error = ToolError::not_found(format!(
-                    "unknown secret `{name}`; `mimir secrets list` shows them"
+                    "unknown secret `{name}`; `mimir secrets list` shows all"
                 ));
                 return Err(error.into());
             }
@@ -63,7 +63,7 @@ pub fn run(globals: &GlobalOptions, command: &SecretsCommand) -> CommandResult {
             );
             printer.print_done(
                 &json!({ "removed": name }),
-                format_args!("`{name}` is forgotten"),
+                format_args!("removed `{name}`"),
             )
         }
     }
@@ -100,7 +100,7 @@ fn describe_location(location: &SecretLocation, secrets: &UserSecrets) -> String
     }
 }
 
-/// Reads the value: typed without echo on a terminal, else all of stdin without the final line end.
+/// Reads a value: a line typed without echo on a terminal, else all of stdin. Trailing line breaks are removed.
 fn read(name: &str) -> CommandResult<String> {
     if std::io::stdin().is_terminal() {
         return Ok(terminal::read_hidden_line(&format!(

@@ -42,7 +42,7 @@ async fn stdio(globals: &GlobalOptions) -> CommandResult {
         line,
     } = StdioStreams::take_stdio()?;
     let setup = HostSetup::find(globals.workspace.as_deref())?;
-    // If this fails, no call can be recorded, and each call reports it.
+    // If this fails, each call reports that it cannot be recorded.
     let _ = setup.workspace.make_state();
     let mut live = LiveSetup::new_uncompiled(setup).await?;
     let (server, updater) = build_server(&live);
@@ -64,7 +64,7 @@ async fn stdio(globals: &GlobalOptions) -> CommandResult {
     Ok(exit.into_inner())
 }
 
-/// Time for calls to report that they were stopped, and for connections to close.
+/// Maximum time for calls to report that they were stopped, and for connections to close.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 async fn http(globals: &GlobalOptions, address: SocketAddr, args: ServeArgs) -> CommandResult {
@@ -104,7 +104,8 @@ async fn http(globals: &GlobalOptions, address: SocketAddr, args: ServeArgs) -> 
     Ok(exit.into_inner())
 }
 
-/// Maps the signal that ended a server to an exit code: SIGTERM is the usual way to stop one, and not a failure.
+/// Maps the signal that ended the server to an exit reason. SIGTERM is the usual way to stop a server, so it counts as
+/// success.
 fn ended_by(signal: ExitReason) -> ExitReason {
     match signal {
         ExitReason::Terminated => ExitReason::Done,
@@ -112,7 +113,7 @@ fn ended_by(signal: ExitReason) -> ExitReason {
     }
 }
 
-/// Options of the HTTP server: its host names, and the token that clients need.
+/// Returns the options of the HTTP server. Creates and prints the token if clients need one.
 fn options(setup: &HostSetup, ip: IpAddr, args: &ServeArgs) -> CommandResult<HttpOptions> {
     let mut hosts = args.hosts.clone();
     let named = args.resource.is_some();
@@ -137,10 +138,10 @@ fn options(setup: &HostSetup, ip: IpAddr, args: &ServeArgs) -> CommandResult<Htt
         let file = mimir_core::text::visible(&file.display().to_string());
         match is_new {
             true => note(format_args!(
-                "its token, shown only once and stored in {file}: {word}"
+                "bearer token, shown only once and stored in {file}: {word}"
             )),
             false => note(format_args!(
-                "its token is in {file}; remove the file to create a new one"
+                "the bearer token is in {file}; remove the file to create a new one"
             )),
         }
     }
@@ -153,7 +154,7 @@ fn options(setup: &HostSetup, ip: IpAddr, args: &ServeArgs) -> CommandResult<Htt
     })
 }
 
-/// Requirements for tokens of the identity provider, if one is named, for a server that listens at `url`.
+/// Returns the requirements for tokens of the identity provider, if there is one, for a server that listens at `url`.
 fn identity(setup: &HostSetup, args: ServeArgs, url: &str) -> Option<IdentityOptions> {
     let issuer = args.issuer?;
     let (settings, root) = (setup.settings.clone(), setup.workspace.root().to_owned());
@@ -162,12 +163,12 @@ fn identity(setup: &HostSetup, args: ServeArgs, url: &str) -> Option<IdentityOpt
         resource: args.resource.unwrap_or_else(|| url.to_owned()),
         audiences: args.audiences,
         scopes: args.scopes,
-        // Named by the person who starts the server; contacted under the current network settings.
+        // The issuer is allowed because the user has named it. Blocked hosts stay blocked.
         clients: Arc::new(move |url| servers::client(&settings, &root, url)),
     })
 }
 
-/// A server over the current tools, and the updater that keeps its pipeline up to date.
+/// Creates a server for the current tools, and the updater of its pipeline.
 fn build_server(live: &LiveSetup) -> (ToolServer, PipelineUpdater) {
     let setup = live.setup();
     let pipeline = setup.pipeline(live.snapshot(), remote_approver());
@@ -187,7 +188,7 @@ fn build_server(live: &LiveSetup) -> (ToolServer, PipelineUpdater) {
     (server, PipelineUpdater::new(pipeline, live))
 }
 
-/// Keeps a server up to date for as long as it runs.
+/// Applies changes of tools, rules and grants to a server while it runs.
 async fn keep_updated(
     live: &mut LiveSetup,
     updater: &PipelineUpdater,
@@ -201,7 +202,7 @@ async fn keep_updated(
     live.follow(CHECK_INTERVAL, apply).await
 }
 
-/// Prints hints that the calling model must not see: steps that would allow the call.
+/// Prints a refusal with the steps that would allow the call, which the calling model must not see.
 fn print_refusal(tool: &str, error: &ToolError) {
     let message = mimir_core::text::visible(&error.message);
     let code = error.code;

@@ -15,7 +15,7 @@ use super::{
     editor_support, tools_add, tools_build, tools_check, tools_new, tools_remove, tools_trust,
 };
 
-/// Runs a command of `mimir tools`; without one, opens the tool browser.
+/// Runs a command of `mimir tools`. Without one, opens the tool browser, or prints the list without a terminal.
 pub async fn run(globals: &GlobalOptions, command: Option<ToolsCommand>) -> CommandResult {
     let printer = globals.printer();
     match command {
@@ -39,7 +39,7 @@ pub async fn run(globals: &GlobalOptions, command: Option<ToolsCommand>) -> Comm
     }
 }
 
-/// Shows the tool list, or switches tools.
+/// Runs a command that the chat also has, such as listing or switching tools.
 async fn tool_list(globals: &GlobalOptions, command: ToolListCommand) -> CommandResult {
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
@@ -52,7 +52,7 @@ async fn tool_list(globals: &GlobalOptions, command: ToolListCommand) -> Command
             warn(format_args!("{}; {fix}", unknown.text));
         }
     }
-    // The program ends here, and freeing a thousand tools one by one is slower than leaving it to the system.
+    // The program ends here, and freeing a thousand tools takes longer than leaving that to the system.
     std::mem::forget(snapshot);
     done
 }

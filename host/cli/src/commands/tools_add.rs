@@ -24,10 +24,10 @@ use crate::tools::is_file;
 
 mod fetch;
 
-/// Size limit; the loader refuses larger components, too.
+/// Maximum size of a component in bytes. The loader also refuses larger ones.
 const MAX_COMPONENT_SIZE: u64 = 256 << 20;
 
-/// Copies a component into `.mimir/tools`, if it is valid and has the expected digest.
+/// Installs a component into `.mimir/tools`, if it is valid and has the expected digest.
 pub async fn run(globals: &GlobalOptions, args: ToolsAddArgs) -> CommandResult {
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
@@ -78,7 +78,7 @@ pub async fn run(globals: &GlobalOptions, args: ToolsAddArgs) -> CommandResult {
         let location = shown.replace('\\', "/");
         set_prefix(&setup.require_approvals()?, &location, prefix)?;
     }
-    // Loading the component validates it; an invalid file is removed again.
+    // Loading the component validates it. If it is not valid, the previous state is restored.
     let registry = setup.registry().await;
     let name = format!("{stem}.wasm");
     let is_whole_file = |left_out: &&mimir_core::Quarantined| {
@@ -135,7 +135,7 @@ pub async fn run(globals: &GlobalOptions, args: ToolsAddArgs) -> CommandResult {
     Ok(ExitReason::Done)
 }
 
-/// Returns true if a skipped tool is from this file.
+/// Returns true if the location is that of a tool in this file.
 fn is_left_out_of(location: &str, file: &str) -> bool {
     location
         .split_once(" (")
@@ -157,7 +157,7 @@ fn read_component(path: &Path) -> Result<Vec<u8>, ToolError> {
     Ok(bytes)
 }
 
-/// Writes atomically, so that other processes never see a partial file.
+/// Writes a component atomically, so that other processes never see a partial file.
 fn write_component(target: &Path, bytes: &[u8]) -> Result<(), ToolError> {
     let created = match target.parent() {
         Some(folder) => std::fs::create_dir_all(folder),

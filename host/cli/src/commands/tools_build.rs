@@ -84,11 +84,7 @@ pub async fn run(globals: &GlobalOptions, dir: &Path) -> CommandResult {
         }
         match tools.first() {
             Some(tool) => writeln!(out, "\nTry:  {}", styled(STRONG, example(tool))),
-            None => writeln!(
-                out,
-                "{}",
-                styled(FAINT, "  none of its tools can be called")
-            ),
+            None => writeln!(out, "{}", styled(FAINT, "  no tool in it can be called")),
         }
     })?;
     let left_out: Vec<_> = snapshot
@@ -106,7 +102,7 @@ pub async fn run(globals: &GlobalOptions, dir: &Path) -> CommandResult {
     Ok(ExitReason::done_if(!tools.is_empty()))
 }
 
-/// The tools in a file.
+/// Returns the tools in a file.
 fn tools_of_file<'a>(registry: &'a Registry, is_in_file: &dyn Fn(&str) -> bool) -> Vec<&'a Tool> {
     let tools = registry.tools().iter().map(AsRef::as_ref);
     tools
@@ -145,7 +141,7 @@ async fn build_component(
     Err(CommandFailure::with_exit(error, ExitReason::Usage))
 }
 
-/// Example command that calls the tool with its required arguments.
+/// Returns an example command that calls the tool with its required arguments.
 fn example(tool: &Tool) -> String {
     let schema = tool.definition.input_schema.to_value();
     let mut line = format!("mimir call {}", tool.name());
@@ -165,7 +161,7 @@ fn example(tool: &Tool) -> String {
     line
 }
 
-/// Makes sure that the compilation target is installed.
+/// Installs the compilation target with rustup if it is missing.
 fn add_target(dir: &Path) -> Result<(), ToolError> {
     match has_target(dir) {
         Some(true) => return Ok(()),
@@ -190,7 +186,7 @@ fn add_target(dir: &Path) -> Result<(), ToolError> {
     )))
 }
 
-/// Returns true if the compiler used in `dir` has the target; `None` without a compiler.
+/// Returns true if the Rust compiler used in `dir` has the target; `None` if there is no compiler.
 pub fn has_target(dir: &Path) -> Option<bool> {
     let rustc_output = Command::new("rustc")
         .args(["--print", "target-libdir", "--target", TARGET])
@@ -202,8 +198,8 @@ pub fn has_target(dir: &Path) -> Option<bool> {
     Some(rustc_output.status.success() && Path::new(folder.trim()).is_dir())
 }
 
-/// Runs cargo and finds the component in its output. Cargo's messages and progress go to stderr as they arrive; in
-/// JSON mode, the last lines are in the details of a failure.
+/// Runs cargo and returns the path of the component. Cargo's messages and progress go to stderr as they arrive; in JSON
+/// mode, the details of a failure contain the last lines.
 async fn compile(dir: &Path, is_json: bool) -> Result<PathBuf, ToolError> {
     let fault = |message: &str| ToolError::execution(message);
     let mut cargo = tokio::process::Command::new("cargo");
@@ -213,25 +209,26 @@ async fn compile(dir: &Path, is_json: bool) -> Result<PathBuf, ToolError> {
             "--release",
             "--target",
             TARGET,
-            // In a target folder shared by plugins, cargo confuses packages of the same name.
+            // In a target folder that plugins share, packages of the same name would overwrite each other.
             "--target-dir",
             "target",
             "--message-format=json-render-diagnostics",
         ])
         .current_dir(dir)
-        // Flags set for the host's code do not fit a component.
+        // Compiler flags for native code are not valid for a component.
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env_remove("CARGO_BUILD_RUSTFLAGS")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         // Cargo shows progress only if its stderr is the terminal.
-        .stderr(match is_json {
-            true => Stdio::piped(),
-            false => Stdio::inherit(),
+        .stderr(if is_json {
+            Stdio::piped()
+        } else {
+            Stdio::inherit()
         })
         .kill_on_drop(true);
-    // `output` would capture stderr in every case.
+    // Not `output`, which always captures stderr.
     let mut child = cargo.spawn().map_err(|e| {
         ToolError::unavailable(format!(
             "cannot start cargo: {e}; see https://rustup.rs to install it"
@@ -248,9 +245,10 @@ async fn compile(dir: &Path, is_json: bool) -> Result<PathBuf, ToolError> {
     let output = output.map_err(|e| fault(&format!("cannot read cargo's output: {e}")))?;
     if !output.status.success() {
         let error = fault("cargo could not build the plugin; its messages are above");
-        return Err(match is_json {
-            true => error.with_details(json!({ "messages": messages })),
-            false => error,
+        return Err(if is_json {
+            error.with_details(json!({ "messages": messages }))
+        } else {
+            error
         });
     }
     let manifest = dir
@@ -262,10 +260,10 @@ async fn compile(dir: &Path, is_json: bool) -> Result<PathBuf, ToolError> {
     })
 }
 
-/// Number of compiler lines to remember: an error message with some context.
+/// Number of compiler lines in the details of a failure: an error message with some context.
 const COMPILER_LINES: usize = 100;
 
-/// Copies the compiler's lines to stderr as they arrive, and returns the last ones.
+/// Copies the compiler's lines to stderr as they arrive. Returns the last [`COMPILER_LINES`] lines.
 async fn forward_lines(stderr: impl tokio::io::AsyncRead + Unpin) -> Vec<String> {
     let mut last = VecDeque::new();
     let mut lines = tokio::io::BufReader::new(stderr).split(b'\n');
@@ -280,7 +278,7 @@ async fn forward_lines(stderr: impl tokio::io::AsyncRead + Unpin) -> Vec<String>
     last.into()
 }
 
-/// Finds the `.wasm` file of the package with this manifest in cargo's messages.
+/// Finds the `.wasm` file of the package with this manifest in cargo's JSON messages.
 fn find_component(messages: &[u8], manifest: &Path) -> Option<PathBuf> {
     let lines = messages.split(|byte| *byte == b'\n');
     let artifacts = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());

@@ -15,7 +15,7 @@ use crate::output::{GOOD, ResultPrinter, styled};
 use mimir::file_error::file_error;
 use mimir::setup;
 
-/// Size limit of a tool file.
+/// Maximum size of a tool file in bytes.
 const MAX_FILE_SIZE: u64 = 1 << 20;
 
 #[derive(Serialize)]
@@ -31,7 +31,7 @@ struct ScriptCheckReport {
     needs: Needs,
 }
 
-/// Builds the error with all faults, one per line.
+/// Creates the error with all faults, one per line.
 pub fn faults_failure(faults: Vec<ToolError>) -> CommandFailure {
     let mut messages: Vec<String> = faults.iter().map(|fault| fault.message.clone()).collect();
     messages.dedup();
@@ -46,7 +46,7 @@ pub fn faults_failure(faults: Vec<ToolError>) -> CommandFailure {
     })
 }
 
-/// Loads the file as from `.mimir/tools`, and has the language's engine parse its code.
+/// Checks the file as if it were in `.mimir/tools`, and parses its code with the engine of its language.
 pub async fn run(printer: ResultPrinter, file: &Path) -> CommandResult {
     let shown = visible(&file.display().to_string());
     let content = files::read(file, LinkPolicy::Follow, MAX_FILE_SIZE);

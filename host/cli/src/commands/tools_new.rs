@@ -17,7 +17,7 @@ use mimir::setup::HostSetup;
 mod script;
 mod typescript;
 
-/// A file of a new plugin: path and text, with the placeholders of [`PluginNames::fill`].
+/// Path and text of a file in a new plugin. [`PluginNames::fill`] replaces the placeholders in the text.
 type TemplateFile = (&'static str, &'static str);
 
 /// Files of a new Rust plugin.
@@ -28,7 +28,7 @@ const FILES: [TemplateFile; 4] = [
     ("README.md", include_str!("../templates/README.md")),
 ];
 
-/// Reserved names: those of Cargo, of crates that every plugin uses, and of types in the template.
+/// Names that a plugin cannot have: those of Cargo, of crates that every plugin uses, and of types in the template.
 const RESERVED_NAMES: [&str; 34] = [
     "alloc",
     "approval",
@@ -114,7 +114,7 @@ pub async fn run(
             sdk::lay_out(user_dirs.cache.as_deref()).and_then(|sdk| sdk::point_to(&folder, &sdk));
         if let Err(error) = pointed {
             warn(format_args!(
-                "plain cargo will not find the SDK: {}",
+                "cargo and editors cannot find the SDK yet: {}",
                 error.message
             ));
         }
@@ -128,19 +128,20 @@ pub async fn run(
     Ok(ExitReason::Done)
 }
 
-/// The error for a name that a tool already has: only the first of two tools with the same name is used.
+/// Creates the error for a name that a tool already has, because only one of two tools with the same name is used.
 fn name_taken(names: &PluginNames, tool: &Tool) -> ToolError {
     let (name, existing) = (&names.tool, tool.name());
-    let place = &tool.origin.location;
-    let relation = match existing.as_str() == name {
-        true => "the name",
-        false => "an alias",
+    let location = &tool.origin.location;
+    let relation = if existing.as_str() == name {
+        "the name"
+    } else {
+        "an alias"
     };
     let mut message = format!(
-        "`{name}` is taken: it is {relation} of the tool `{existing}` ({place}); choose another name"
+        "`{name}` is taken: it is {relation} of the tool `{existing}` ({location}); choose another name"
     );
     if tool.source == ToolSource::Custom {
-        message.push_str(&format!(", or remove {place} first"));
+        message.push_str(&format!(", or remove {location} first"));
     }
     ToolError::new(ToolErrorCode::AlreadyExists, message)
 }
@@ -200,15 +201,15 @@ fn write(folder: &Path, names: &PluginNames, files: &[TemplateFile]) -> Result<(
 /// Spellings of the plugin's name.
 #[derive(Debug, PartialEq, Eq)]
 struct PluginNames {
-    /// `word-count`: Cargo package, and folder.
+    /// Name of the Cargo package and the folder, such as `word-count`.
     package: String,
-    /// `word_count`: tool, and function.
+    /// Name of the tool and the function, such as `word_count`.
     tool: String,
-    /// `WordCount`: argument type.
+    /// Name of the argument type, such as `WordCount`.
     type_name: String,
 }
 
-/// Reserved file names on Windows, whatever the extension.
+/// Returns true if Windows reserves this file name, whatever its extension.
 fn is_device(name: &str) -> bool {
     let numbered = |name: &str| matches!(name.as_bytes(), [b'1'..=b'9']);
     matches!(name, "con" | "prn" | "aux" | "nul")
@@ -231,7 +232,7 @@ impl PluginNames {
             .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-')
         {
             return Err(invalid(
-                "use letters, digits, `_` and `-`; --dir says where it goes",
+                "expected only letters, digits, `_` and `-`; use --dir for another folder",
             ));
         }
         let tool = package.replace('-', "_");
@@ -264,8 +265,8 @@ impl PluginNames {
     }
 
     fn fill(&self, template: &str) -> String {
-        // The SDK derives the tool's name from the type's, where each capital after lower-case letters starts a new
-        // word.
+        // The SDK derives the name of the tool from the type, in which each capital after lower-case letters starts a
+        // word. Other names must be set explicitly.
         let is_plain =
             |part: &str| part.len() > 1 && part.starts_with(|c: char| c.is_ascii_lowercase());
         let name = if self.tool.split('_').all(is_plain) {

@@ -16,7 +16,7 @@ use mimir::setup::HostSetup;
 
 use super::tools_trust::{find_location, set_prefix};
 
-/// Sources of tools that a person installed.
+/// Beginning of the location of installed tools.
 const TOOLS: &str = ".mimir/tools/";
 
 /// Removes a file from the tools folder, with its grant and stored data.
@@ -30,9 +30,10 @@ pub async fn run(globals: &GlobalOptions, name: &str, yes: bool) -> CommandResul
     };
     let file = setup.workspace.root().join(&location);
     if !location.starts_with(TOOLS) {
-        let advice = match location.starts_with("mcp:") {
-            true => "use `mimir mcp remove` to remove its server",
-            false => "use `mimir tools disable` to switch it off",
+        let advice = if location.starts_with("mcp:") {
+            "use `mimir mcp remove` to remove its server"
+        } else {
+            "use `mimir tools disable` to switch it off"
         };
         let message = format!("{location} is not a file in .mimir/tools; {advice}");
         return Err(ToolError::invalid_input(message).into());
@@ -52,7 +53,7 @@ pub async fn run(globals: &GlobalOptions, name: &str, yes: bool) -> CommandResul
         let message = format!("cannot remove {path}: {error}");
         CommandFailure::from(ToolError::permission_denied(message))
     };
-    // The grant goes first: without it, the file cannot run unasked.
+    // The grant is revoked first, so that the tool needs approval even if removing the file fails.
     let revoked = approval_store.revoke(&location)?;
     let event = AuditEvent::new(EventKind::Revoke, SystemTime::now()).with_subject(&location);
     setup.record_event(&event.with_detail("removed"));
@@ -78,7 +79,7 @@ pub async fn run(globals: &GlobalOptions, name: &str, yes: bool) -> CommandResul
     )
 }
 
-/// Finds the file of that name, valid or not, so that broken tools can be removed, too.
+/// Finds the file of this name in the tools folder. The file need not be valid, so that broken tools can be removed.
 fn find_installed_file(setup: &HostSetup, name: &str) -> Option<String> {
     let entries = std::fs::read_dir(setup.workspace.root().join(TOOLS)).ok()?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());

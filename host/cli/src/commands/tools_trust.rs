@@ -23,7 +23,7 @@ mod named_rights;
 
 pub(super) use named_rights::set_prefix;
 
-/// Grants a plugin the rights that it needs, after a person has seen them.
+/// Grants a plugin the rights that it needs, after the user has confirmed them.
 pub async fn trust(globals: &GlobalOptions, mut args: ToolsTrustArgs) -> CommandResult {
     let printer = globals.printer();
     args.without.sort();
@@ -33,7 +33,7 @@ pub async fn trust(globals: &GlobalOptions, mut args: ToolsTrustArgs) -> Command
     let Some(prefix) = &args.prefix else {
         return grant_rights(&setup, &approval_store, printer, &args, &args.name).await;
     };
-    // All of its tools may be skipped because of their names, so the prefix is written before the plugin is looked up.
+    // Without the prefix, all tools may be left out because of their names, so it is set before the lookup.
     let location = plugin_location(&setup.registry().await, &args.name)?;
     let previous = named_rights::set_prefix(&approval_store, &location, prefix)?;
     let granted = grant_rights(&setup, &approval_store, printer, &args, &location).await;
@@ -43,7 +43,7 @@ pub async fn trust(globals: &GlobalOptions, mut args: ToolsTrustArgs) -> Command
     granted
 }
 
-/// Shows the rights of a plugin and stores the grant that the person gives.
+/// Shows the rights of a plugin, and stores the grant if the user confirms it or has passed the digest.
 async fn grant_rights(
     setup: &HostSetup,
     approval_store: &UserApprovalStore,
@@ -69,9 +69,10 @@ async fn grant_rights(
         if args.prefix.is_some() {
             return print_renamed(printer, &location, &plugin);
         }
-        let hint = match grants::takes_files(tool) {
-            true => "; grant folders with `--read DIR` or `--write DIR`",
-            false => "",
+        let hint = if grants::takes_files(tool) {
+            "; grant folders with `--read DIR` or `--write DIR`"
+        } else {
+            ""
         };
         return Err(CommandFailure::usage(format!(
             "`{}` requests no rights and needs no grant{hint}",
@@ -79,7 +80,7 @@ async fn grant_rights(
         )));
     }
     for tool in plugin.iter_mut().filter(|tool| grants::is_foreign(tool)) {
-        // These needs are shown to the person.
+        // The named rights become needs, so that they are shown and granted like declared ones.
         Arc::make_mut(tool).definition.needs = grants::retain_importable(tool, named.clone());
     }
     let Some(tool) = plugin.first() else {
@@ -108,7 +109,7 @@ async fn grant_rights(
         return Err(CommandFailure::usage("the plugin has no tools"));
     };
     let grant = grant.with_named(named);
-    // The grant covers exactly the bytes that were shown, because the digest is of the component that was described.
+    // The grant covers exactly the component that was shown, because it contains the digest of that component.
     approval_store.grant(&location, grant)?;
     let event = AuditEvent::new(EventKind::Grant, SystemTime::now()).with_subject(&location);
     setup.record_event(&event.with_detail(&format!("sha256 {}", tool.origin.digest)));
@@ -122,7 +123,7 @@ async fn grant_rights(
     Ok(ExitReason::Done)
 }
 
-/// Lists tools that ask before each call anyway, and how to change that.
+/// Names the tools that need approval for each call despite the grant, and how to change that.
 fn note_remaining_questions(plugin: &[Arc<Tool>]) {
     let still_asking = plugin
         .iter()
@@ -144,7 +145,7 @@ fn print_renamed(printer: ResultPrinter, location: &str, plugin: &[Arc<Tool>]) -
     )
 }
 
-/// Location of the named plugin, also if all of its tools are skipped.
+/// Returns the location of the named plugin, even if all of its tools are left out.
 fn plugin_location(registry: &Registry, name: &str) -> CommandResult<String> {
     let mut left_out = registry.quarantined().iter();
     let skipped = left_out.find_map(|left_out| {
@@ -180,8 +181,8 @@ pub async fn revoke(globals: &GlobalOptions, name: &str) -> CommandResult {
     )
 }
 
-/// Location of the plugin whose grant a person names. The file may be gone already, or the lock file lost or broken,
-/// while the grant still exists.
+/// Returns the location of the plugin whose grant is named. The grant may exist although the file was removed, or the
+/// lock file is missing or not valid.
 pub(super) async fn find_location(
     setup: &HostSetup,
     approval_store: &UserApprovalStore,
@@ -199,7 +200,7 @@ pub(super) async fn find_location(
     Ok(location.unwrap_or_default())
 }
 
-/// All tools of the plugin with this name: a tool's name, an alias, or the file name.
+/// Returns all tools of a plugin. `name` is the name or an alias of one of its tools, or its file name.
 fn find_plugin(registry: &Registry, name: &str) -> CommandResult<Vec<Arc<Tool>>> {
     let tools = registry.tools().iter();
     let mut tools_of_file = tools.filter(|tool| is_file(&tool.origin.location, name));

@@ -13,7 +13,7 @@ use crate::output::{undo, warn};
 use mimir::setup::{self, HostSetup};
 use mimir::undo::{UndoRecord, UndoStore, is_logged};
 
-/// Age limit: undo without an id means a change made just now. Older changes are only named.
+/// Maximum age of a change that is undone without an id or `--yes`. An older change is only named.
 const MAX_AGE: Duration = Duration::from_secs(60 * 60);
 
 /// Undoes a change, or lists the changes that can be undone.
@@ -35,7 +35,7 @@ pub fn run(globals: &GlobalOptions, args: &UndoArgs) -> CommandResult {
     let record = history.choose(args.id.as_deref()).map_err(usage)?;
     let age = record.age(Timestamp::now());
     if args.id.is_none() {
-        // The newest change may be among those.
+        // The newest change may be an unreadable one.
         undo::unreadable(&history);
     }
     if let Some(unrecorded) = &record.unrecorded
@@ -66,7 +66,7 @@ pub fn run(globals: &GlobalOptions, args: &UndoArgs) -> CommandResult {
         warn(error);
     }
     let restored = restored.map_err(|error| match error.code {
-        // Later work on the same files is in the way.
+        // The files were changed since.
         ToolErrorCode::AlreadyExists => CommandFailure::with_exit(error, ExitReason::Refused),
         _ => CommandFailure::from(error),
     })?;
@@ -74,7 +74,7 @@ pub fn run(globals: &GlobalOptions, args: &UndoArgs) -> CommandResult {
     Ok(ExitReason::Done)
 }
 
-/// Event of undoing a call: it has the call's id, and its own session.
+/// Creates the audit event of an undo, with the id of the undone call and a new session.
 fn undo_event(record: &UndoRecord) -> AuditEvent {
     let now = SystemTime::now();
     let mut event = AuditEvent::new(EventKind::Undo, now)
@@ -84,8 +84,8 @@ fn undo_event(record: &UndoRecord) -> AuditEvent {
     event
 }
 
-/// The error for a change that can't be undone, or only in part. No older change is undone in its place, which would be
-/// a surprise.
+/// Creates the error for a change that cannot be undone, or only in part. No older change is undone instead, because
+/// the user would not expect that.
 fn cannot_undo(record: &UndoRecord, age: Option<Duration>, why: &str) -> ToolError {
     let id = mimir_core::text::visible(&record.id);
     let hint = match record.changes.len() {
@@ -102,7 +102,7 @@ fn cannot_undo(record: &UndoRecord, age: Option<Duration>, why: &str) -> ToolErr
     ))
 }
 
-/// The error for a record without a matching call in the log. It may have come with a checkout.
+/// Creates the error for a record without a matching call in the audit log, which may have come with a checkout.
 fn unlogged(record: &UndoRecord) -> ToolError {
     let id = mimir_core::text::visible(&record.id);
     ToolError::approval_denied(format!(

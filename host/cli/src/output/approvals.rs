@@ -1,4 +1,4 @@
-//! Stored approvals, and approvals of running sessions.
+//! Printing of stored approvals, and of approvals of running sessions.
 
 use std::cmp::Reverse;
 use std::io::{self, Write};
@@ -57,7 +57,8 @@ fn print_text(
     now: Timestamp,
 ) -> io::Result<()> {
     if all.is_empty() {
-        let nothing = "no stored approvals in this workspace, and none of a running session";
+        let nothing =
+            "no stored approvals, and no approvals of running sessions, in this workspace";
         return writeln!(out, "{}", styled(FAINT, nothing));
     }
     for (lease, process) in all {
@@ -66,7 +67,7 @@ fn print_text(
             (_, Some(process)) => format!("for a session of process {process}"),
             (Some(end), _) if end <= now => styled(WARN, format_args!("expired {end:.0}")),
             (Some(end), _) => format!("until {end:.0}"),
-            (None, _) => "for good".to_owned(),
+            (None, _) => "without expiry".to_owned(),
         };
         let used = match (lease.last_used, process) {
             (_, Some(_)) => String::new(),
@@ -91,15 +92,16 @@ fn print_text(
     Ok(())
 }
 
-/// Describes the calling tools that it is limited to.
+/// Describes the calling tools that an approval is limited to; empty if there is no such limit.
 fn callers(lease: &StoredApproval) -> String {
     let names: Vec<&str> = lease
         .callers
         .iter()
         .map(|caller| caller.tool.as_str())
         .collect();
-    match names.is_empty() {
-        true => String::new(),
-        false => visible(&format!(", called by {}", names.join(" > "))),
+    if names.is_empty() {
+        String::new()
+    } else {
+        visible(&format!(", called by {}", names.join(" > ")))
     }
 }

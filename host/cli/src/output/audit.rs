@@ -1,4 +1,4 @@
-//! Audit events, and results of verifying the log.
+//! Printing of audit events, and of verification results.
 
 use std::io::{self, Write};
 
@@ -38,9 +38,10 @@ pub fn report(printer: ResultPrinter, report: &VerifyReport) -> CommandResult<()
 }
 
 fn print_summary(out: &mut dyn Write, report: &VerifyReport, first: u64) -> io::Result<()> {
-    let (mark, verdict) = match report.ok {
-        true => (styled(GOOD, "✓"), "the log is intact"),
-        false => (styled(BAD, "✗"), "the log was changed or is damaged"),
+    let (mark, verdict) = if report.ok {
+        (styled(GOOD, "✓"), "the log is intact")
+    } else {
+        (styled(BAD, "✗"), "the log was changed or is damaged")
     };
     let VerifyReport { lines, files, .. } = report;
     writeln!(
@@ -74,7 +75,7 @@ fn print_finding(out: &mut dyn Write, finding: &VerifyFinding) -> io::Result<()>
     )
 }
 
-/// Prints separate events: as JSON, one object per line.
+/// Prints events, with `--json` as one object per line.
 pub fn entries(printer: ResultPrinter, entries: &[AuditEntry]) -> CommandResult<()> {
     if !printer.is_json() {
         return printer.print_result(&(), |out| {
@@ -91,7 +92,7 @@ pub fn entries(printer: ResultPrinter, entries: &[AuditEntry]) -> CommandResult<
     Ok(())
 }
 
-/// Prints events while they are read: as JSON, a single object with all of them.
+/// Prints events while they are read, with `--json` as a single object.
 pub struct EventPrinter {
     out: Box<dyn Write>,
     json: bool,

@@ -20,7 +20,7 @@ pub fn tool_definition(tool: &Tool, format: DefinitionFormat) -> Value {
             "description": definition.description,
             "input_schema": schema,
         }),
-        // Shared with `mimir serve`, so that the two never differ.
+        // Shared with `mimir serve`, so that both print the same definition.
         DefinitionFormat::Mcp => {
             serde_json::to_value(mimir_mcp::definition(tool)).unwrap_or_default()
         }

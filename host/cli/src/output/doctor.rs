@@ -30,13 +30,13 @@ pub struct DoctorFinding {
     pub health: CheckHealth,
     /// The finding.
     pub text: String,
-    /// The fix.
+    /// How to fix the problem.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
 }
 
 impl DoctorFinding {
-    /// Creates a finding that all is well.
+    /// Creates the finding of a passed check.
     pub fn good(name: &'static str, text: impl Into<String>) -> Self {
         Self {
             name,
@@ -82,14 +82,14 @@ pub fn print(printer: ResultPrinter, findings: &[DoctorFinding]) -> CommandResul
     printer.print_result(&report, |out| print_text(out, findings))
 }
 
-/// Returns true if nothing failed.
+/// Returns true if no check failed.
 pub fn all_good(findings: &[DoctorFinding]) -> bool {
     findings
         .iter()
         .all(|finding| finding.health != CheckHealth::Bad)
 }
 
-/// Columns before the text of a finding.
+/// Number of columns before the text of a finding.
 const INDENT: usize = 15;
 
 fn print_text(out: &mut dyn Write, findings: &[DoctorFinding]) -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! Requested rights of a plugin, as shown to the person who grants them.
+//! Printing of a plugin's requested rights before they are granted.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use mimir_wasm::family::proofs;
 
 use super::{FAINT, STRONG, WARN, note, styled};
 
-/// Shows the plugin with these tools, on stderr because a question follows.
+/// Prints a plugin and the rights of its tools to stderr, because a question follows. `without` are withheld rights.
 pub fn show(plugin: &[Arc<Tool>], without: &[NeedKind]) {
     let Some(first) = plugin.first() else { return };
     let origin = &first.origin;
@@ -48,7 +48,7 @@ pub fn show(plugin: &[Arc<Tool>], without: &[NeedKind]) {
     }
 }
 
-/// Shows a server and its tools, with the texts that a model would read.
+/// Prints a server and its tools, with the texts that a model would read.
 fn show_server(plugin: &[Arc<Tool>]) {
     let origin = plugin.first().map(|tool| &tool.origin);
     for line in origin.iter().flat_map(|origin| &origin.imports) {
@@ -66,7 +66,7 @@ fn show_server(plugin: &[Arc<Tool>]) {
     ));
 }
 
-/// Shows changes since the grant, and the rights that it withheld.
+/// Prints the changes since the previous grant, and the rights that it withheld.
 fn show_changes(changes: &GrantChanges, without: &[NeedKind]) {
     if changes.lines.is_empty() {
         note("It was rebuilt since it was granted, and requests the same rights as before.");

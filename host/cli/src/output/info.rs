@@ -1,4 +1,4 @@
-//! Full description of a tool.
+//! Printing of a tool's full description.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -107,10 +107,11 @@ impl<'a> ToolInfo<'a> {
                 .permanent()
                 .map_or_else(Vec::new, Needs::lines),
             imports: &origin.imports,
-            // Only a component has import proofs: imports do not limit a server or an agent.
-            proofs: match origin.proofs.is_empty() {
-                true => Vec::new(),
-                false => proofs(&origin.imports),
+            // Only the imports of a component limit what it can do, not those of a server or an agent.
+            proofs: if origin.proofs.is_empty() {
+                Vec::new()
+            } else {
+                proofs(&origin.imports)
             },
             flags: &tool.flags,
             limits: ToolLimitsInfo {
@@ -134,7 +135,7 @@ impl<'a> ToolInfo<'a> {
     }
 }
 
-/// Prints everything about a tool, with its cost and its last calls.
+/// Prints the full description of a tool, with its cost and its last calls.
 pub fn print(
     printer: ResultPrinter,
     tool: &Tool,
@@ -145,7 +146,7 @@ pub fn print(
     printer.print_result(&info, |out| print_text(out, tool, &info))
 }
 
-/// Formats the description as lines, without colours.
+/// Returns the full description of a tool as lines without colours.
 pub fn lines(tool: &Tool, policy: &Policy, details: &ToolDetails) -> io::Result<Vec<String>> {
     let mut out = anstream::StripStream::new(Vec::new());
     print_text(&mut out, tool, &ToolInfo::new(tool, policy, details))?;
@@ -229,7 +230,7 @@ fn print_text(out: &mut dyn Write, tool: &Tool, info: &ToolInfo<'_>) -> io::Resu
             out,
             "Proven by its imports",
             &proofs,
-            "nothing: they rule out no access",
+            "nothing: its imports do not rule out any access",
         )?;
     }
     if let Some(stored) = info.stored {
@@ -244,7 +245,7 @@ fn print_text(out: &mut dyn Write, tool: &Tool, info: &ToolInfo<'_>) -> io::Resu
     list(out, "Last calls", &calls, "none recorded")
 }
 
-/// Token cost in the usual format for comparison, followed by the others.
+/// Formats the token cost of a tool, in the OpenAI format and then in the others.
 fn cost(info: &ToolInfo<'_>) -> String {
     let Some(cost) = info.cost else {
         return "not known".to_owned();
@@ -339,7 +340,7 @@ fn parameters(out: &mut dyn Write, schema: &Value) -> io::Result<()> {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_content_arrangement(ContentArrangement::Dynamic);
-    // Without a terminal, lines are not broken, so that the output can be searched.
+    // Without a terminal, lines are not wrapped, so that the output can be searched.
     table.set_width(columns().map_or(u16::MAX, |width| u16::try_from(width).unwrap_or(u16::MAX)));
     for parameter in parameters {
         let need = if parameter.required { "required" } else { "" };

@@ -1,4 +1,4 @@
-//! Outcome of a call.
+//! Printing of a call's outcome.
 
 use std::io::{self, Write};
 
@@ -11,7 +11,7 @@ use crate::exit::CommandResult;
 
 use super::{BAD, FAINT, ResultPrinter, STRONG, note, styled, warn};
 
-/// Prints an outcome: text parts to stdout, everything else to stderr.
+/// Prints an outcome: text parts to stdout, everything else to stderr. With `--json`, all of it goes to stdout.
 pub fn print(printer: ResultPrinter, outcome: &Outcome) -> CommandResult<()> {
     if printer.is_json() {
         let remedies = outcome.result().err().map(|error| &*error.remedies);
@@ -40,8 +40,7 @@ pub fn print(printer: ResultPrinter, outcome: &Outcome) -> CommandResult<()> {
     Ok(())
 }
 
-/// An outcome for the person at the command line. Hints about allowing the call are not for models, so they are
-/// separate from the parts that models see.
+/// JSON of an outcome for the user. Hints on how to allow the call are not part of [`Outcome`], which models see.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct PrintedOutcome<'a> {
@@ -51,7 +50,7 @@ struct PrintedOutcome<'a> {
     remedies: &'a [String],
 }
 
-/// Text parts; without any, the structured result.
+/// Prints the text parts, or the structured result if there are none.
 fn text(out: &mut dyn Write, output: &ToolOutput) -> io::Result<()> {
     let mut any = false;
     for part in &output.content {
@@ -72,7 +71,7 @@ fn text(out: &mut dyn Write, output: &ToolOutput) -> io::Result<()> {
     }
 }
 
-/// Describes content that a terminal cannot show.
+/// Prints a description of content that a terminal cannot show.
 fn print_unshown_part(part: &Content) {
     let (description, mime_type) = match part {
         Content::Text { .. } => return,
@@ -93,7 +92,7 @@ fn print_unshown_part(part: &Content) {
     ));
 }
 
-/// Prints an error: its code, its message, and helpful details.
+/// Prints an error to stderr: its message, code, details and remedies.
 pub fn error(error: &ToolError) -> CommandResult<()> {
     note(format_args!(
         "{} {} [{}]",
@@ -110,7 +109,8 @@ pub fn error(error: &ToolError) -> CommandResult<()> {
     Ok(())
 }
 
-/// Prints the frames of a failed script, innermost first, unless there is only one, which the message has already.
+/// Prints the stack frames of a failed script, innermost first. A single frame is not printed, because the message
+/// contains it.
 fn print_stack(error: &ToolError) {
     let frames = error.details.as_ref().map(|details| &details["stack"]);
     let frames = frames
@@ -124,7 +124,7 @@ fn print_stack(error: &ToolError) {
     }
 }
 
-/// Number of output lines shown of a stopped command: they show what it was doing.
+/// Maximum number of printed output lines of a stopped command.
 const MAX_OUTPUT_LINES: usize = 40;
 
 /// Prints the output of a stopped command.
@@ -148,7 +148,7 @@ fn print_output(error: &ToolError) {
     }
 }
 
-/// Prints the steps that would allow the call; all of them are needed.
+/// Prints the steps that would allow the call. All steps are needed.
 pub fn print_remedies(lines: &[String]) {
     if !lines.is_empty() {
         note(styled(STRONG, "to allow it"));
@@ -158,7 +158,7 @@ pub fn print_remedies(lines: &[String]) {
     }
 }
 
-/// Message without the parts that the details repeat, such as one failure per line.
+/// Returns the message without the failures that the details list.
 fn short_message(error: &ToolError) -> &str {
     match (failures(error), error.message.split_once(':')) {
         (Some(_), Some((before, _))) => before,
@@ -190,8 +190,7 @@ fn details(error: &ToolError) -> Vec<String> {
         .into_iter()
         .flatten()
         .map(|reason| {
-            // Same form as `Reason::place`.
-            let place = match reason["source"].as_str() {
+            let location = match reason["source"].as_str() {
                 None | Some("") => &reason["rule"],
                 Some(_) => &reason["source"],
             };
@@ -199,7 +198,7 @@ fn details(error: &ToolError) -> Vec<String> {
                 "{}: {} ({})",
                 line(&reason["decision"]),
                 line(&reason["text"]),
-                line(place)
+                line(location)
             )
         })
         .collect()

@@ -1,4 +1,4 @@
-//! Progress lines on stderr. All drawing happens here, so that no line is drawn across a message or an open question.
+//! Progress lines on stderr. Only this module draws them, so that no line overwrites a message or an open question.
 
 use std::io::IsTerminal as _;
 use std::sync::{Arc, OnceLock};
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::stderr_queue::is_output_held;
 
-/// Delay before a line is shown; shorter work shows none.
+/// Delay before a line is shown. Shorter operations show no line.
 const SHOW_DELAY: Duration = Duration::from_millis(500);
 
 /// Time between two frames of a spinner.
@@ -25,13 +25,13 @@ fn bar_position(elapsed: Duration, usual: Duration) -> u64 {
     (part * BAR_STEPS as f64).min(95.0) as u64
 }
 
-/// All lines, created with the first.
+/// All progress lines. Created with the first one.
 static LINES: OnceLock<MultiProgress> = OnceLock::new();
 
 /// Number of open questions. Lines are drawn only while it is zero.
 static PAUSES: Mutex<usize> = Mutex::new(0);
 
-/// Writes to stderr with the progress lines removed.
+/// Runs `write` while the progress lines are removed.
 pub fn suspend<T>(write: impl FnOnce() -> T) -> T {
     match LINES.get() {
         Some(lines) => lines.suspend(write),
@@ -50,7 +50,7 @@ pub fn pause() -> ProgressPause {
     ProgressPause(())
 }
 
-/// Keeps the progress lines off the terminal.
+/// Guard that keeps the progress lines off the terminal.
 pub struct ProgressPause(());
 
 impl Drop for ProgressPause {
@@ -63,7 +63,7 @@ impl Drop for ProgressPause {
     }
 }
 
-/// Adds a line, drawn unless a question is open.
+/// Adds a line. It is not drawn while a question is open.
 fn add_bar(bar: ProgressBar) -> ProgressBar {
     let pauses = PAUSES.lock();
     let lines = LINES.get_or_init(MultiProgress::new);
@@ -86,7 +86,7 @@ struct ProgressLineState {
 }
 
 impl ProgressLine {
-    /// Creates a spinner with `message` and the elapsed time, shown once the work takes a while. `None` if stderr is
+    /// Creates a spinner with `message` and the elapsed time, shown after half a second. Returns `None` if stderr is
     /// not a terminal.
     pub fn spinner(message: String) -> Option<Self> {
         if !std::io::stderr().is_terminal() {
@@ -94,7 +94,7 @@ impl ProgressLine {
         }
         let state: Arc<Mutex<ProgressLineState>> = Arc::default();
         let delayed_state = Arc::clone(&state);
-        // Without the thread only the line is missing, so an error is ignored.
+        // An error is ignored: without the thread, only the line is missing.
         let _ = std::thread::Builder::new().spawn(move || {
             std::thread::sleep(SHOW_DELAY);
             let mut state = delayed_state.lock();

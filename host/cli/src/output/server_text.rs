@@ -1,15 +1,15 @@
-//! Every word of a server that a model may read, in lines for the person who decides about it.
+//! All text of a server that a model may read, as lines for the person who decides whether to trust it.
 
 use mimir_core::Tool;
 use serde_json::Value;
 
 use super::{FAINT, WARN, styled};
 
-/// Levels of a schema that are shown one by one; what is deeper is shown as JSON.
+/// Number of schema levels that are shown as separate lines. Deeper levels are shown as JSON.
 const MAX_DEPTH: usize = 6;
 
-/// The text of a tool: its title, its description, and all texts of its schemas. Control characters were escaped when
-/// the text was received.
+/// Returns the texts of a tool: its title, its description, and all texts of its schemas. Control characters were
+/// escaped when the text was received.
 pub fn tool_texts(tool: &Tool) -> Vec<String> {
     let definition = &tool.definition;
     let mut lines = Vec::new();
@@ -29,7 +29,7 @@ pub fn tool_texts(tool: &Tool) -> Vec<String> {
     lines
 }
 
-/// The lines with colours: descriptions are dimmed, warnings stand out.
+/// Returns the texts of a tool and its warnings, with colours.
 pub fn shown(tool: &Tool) -> Vec<String> {
     let lines = tool_texts(tool).into_iter();
     let lines = lines.map(|line| styled(FAINT, mimir_core::text::visible(&line)));
@@ -39,7 +39,7 @@ pub fn shown(tool: &Tool) -> Vec<String> {
     lines.chain(flags).collect()
 }
 
-/// The text of a prompt, or of a resource, as the server wrote it.
+/// Returns the texts of a prompt or a resource.
 pub fn entry_texts(kind: &str, entry: &Value) -> Vec<String> {
     let name = entry["name"]
         .as_str()
@@ -53,7 +53,7 @@ pub fn entry_texts(kind: &str, entry: &Value) -> Vec<String> {
     lines
 }
 
-/// Schema keys that have a line of their own, or no text.
+/// Schema keys that are shown separately.
 const KNOWN: [&str; 5] = ["type", "description", "properties", "items", "required"];
 
 fn walk(path: &str, schema: &Value, levels: usize, lines: &mut Vec<String>) {
@@ -95,7 +95,7 @@ fn walk(path: &str, schema: &Value, levels: usize, lines: &mut Vec<String>) {
         }
         deeper(&property_path, items, levels, lines);
     }
-    // Required words that are no property are words all the same.
+    // `required` may contain text that is not the name of a property, and a model reads it.
     let others = required
         .into_iter()
         .filter(|name| !properties.is_some_and(|all| all.contains_key(*name)));
@@ -105,7 +105,7 @@ fn walk(path: &str, schema: &Value, levels: usize, lines: &mut Vec<String>) {
     }
 }
 
-/// A property in one line: its type, its description, and the rest of its schema.
+/// Adds the line of a property: its type, its description, and the rest of its schema.
 fn line(path: &str, requirement: &str, schema: &Value, lines: &mut Vec<String>) {
     let kind = match &schema["type"] {
         Value::String(kind) => kind.clone(),
@@ -120,23 +120,24 @@ fn line(path: &str, requirement: &str, schema: &Value, lines: &mut Vec<String>) 
     lines.push(format!("  {path} ({kind}{requirement}){description}{rest}"));
 }
 
-/// The parts of a schema that its line does not have already.
+/// Formats the keys of a schema that are not shown separately.
 fn other_keys(map: &serde_json::Map<String, Value>) -> String {
     let others = map.iter().filter(|(key, value)| {
-        // A known dialect and a boolean have no text of the server in them.
+        // A known dialect and a boolean contain no text of the server.
         let dialect = *key == "$schema" && value.as_str().is_some_and(is_dialect);
         !KNOWN.contains(&key.as_str()) && !value.is_boolean() && !dialect
     });
     let others: Vec<String> = others
         .map(|(key, value)| format!("{key}: {}", plain(value)))
         .collect();
-    match others.is_empty() {
-        true => String::new(),
-        false => format!(" [{}]", others.join("; ")),
+    if others.is_empty() {
+        String::new()
+    } else {
+        format!(" [{}]", others.join("; "))
     }
 }
 
-/// The published dialects of JSON Schema, without the scheme and the empty fragment.
+/// Published dialects of JSON Schema, without the scheme and the empty fragment.
 const DIALECTS: [&str; 5] = [
     "json-schema.org/draft-04/schema",
     "json-schema.org/draft-06/schema",

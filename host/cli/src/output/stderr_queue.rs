@@ -1,5 +1,5 @@
-//! Non-blocking stderr for servers. A client may leave a server's stderr unread, and a full pipe would block the
-//! writer, so a thread writes the lines and drops what it cannot write.
+//! Non-blocking stderr. A client may not read a server's stderr, and a full pipe blocks the writer. A thread therefore
+//! writes the output of servers, and output that does not fit into its queue is dropped.
 
 use std::io::{self, Write};
 use std::sync::OnceLock;
@@ -8,22 +8,22 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
-/// Channel to the thread, once it exists.
+/// Queue of the thread, if [`detach_stderr`] has started it.
 static QUEUE: OnceLock<SyncSender<StderrChunk>> = OnceLock::new();
 
 enum StderrChunk {
     Bytes(Vec<u8>),
-    /// Signals that everything before it has been written.
+    /// Request to signal that all earlier chunks have been written.
     Flush(SyncSender<()>),
 }
 
-/// Queue length in chunks: far more than accumulate while a client reads.
+/// Maximum number of queued chunks, far more than accumulate while a client reads.
 const QUEUE_CAPACITY: usize = 512;
 
-/// Time to wait for a reader when the program exits.
+/// Maximum time to wait for a reader when the program exits.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Makes stderr non-blocking from now on.
+/// Makes writes of [`StderrQueue`] non-blocking from now on.
 pub fn detach_stderr() {
     let (sender, chunks) = sync_channel(QUEUE_CAPACITY);
     if QUEUE.set(sender).is_ok() {
@@ -44,9 +44,9 @@ fn write(chunks: &Receiver<StderrChunk>) {
     }
 }
 
-/// Writes output that is still held back, and waits for queued output if stderr is being read.
+/// Writes output that is still held back, and waits up to half a second until queued output is written.
 pub fn flush() {
-    // A question that was abandoned may still be open.
+    // An abandoned question may still hold back output.
     let held = lock_held_output().take();
     let _ = StderrQueue.write_all(&held.unwrap_or_default());
     let Some(sender) = QUEUE.get() else { return };
@@ -56,17 +56,17 @@ pub fn flush() {
     }
 }
 
-/// Output held back while a full-screen view or a question is open.
+/// Output that is held back while a full-screen view or a question is open; `None` if output is not held back.
 static HELD: Mutex<Option<Vec<u8>>> = Mutex::new(None);
 
-/// Size limit of held output.
+/// Maximum number of bytes that are held back. Further output is dropped.
 const MAX_HELD_BYTES: usize = 64 << 10;
 
-/// Holds back stderr output until it is dropped.
+/// Guard that holds back stderr output until it is dropped.
 pub struct StderrHold(());
 
 impl StderrHold {
-    /// Returns true if there was output meanwhile.
+    /// Returns true if output was held back.
     pub fn has_output(&self) -> bool {
         lock_held_output()
             .as_ref()
@@ -74,7 +74,7 @@ impl StderrHold {
     }
 }
 
-/// Holds back stderr output, so that nothing is written across the screen.
+/// Holds back stderr output, so that it does not overwrite the screen. Dropping the guard writes the output.
 pub fn hold_output() -> StderrHold {
     lock_held_output().get_or_insert_default();
     StderrHold(())
@@ -96,7 +96,7 @@ impl Drop for StderrHold {
     }
 }
 
-/// A writer to stderr.
+/// Writer to stderr that respects [`hold_output`] and [`detach_stderr`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct StderrQueue;
 

@@ -13,17 +13,17 @@ mod tokens;
 
 pub use tokens::{advice, spending};
 
-/// The place in which the output is read, which decides how commands are written.
+/// Syntax of commands in the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandSyntax {
-    /// In a shell.
+    /// Commands of a shell: `mimir tools`.
     Shell,
-    /// In a chat.
+    /// Commands of a chat: `/tools`.
     Chat,
 }
 
 impl CommandSyntax {
-    /// Prefix of a subcommand.
+    /// Returns the command that a subcommand follows.
     pub const fn command(self) -> &'static str {
         match self {
             CommandSyntax::Shell => "mimir tools",
@@ -36,10 +36,10 @@ impl CommandSyntax {
 const NAME_WIDTH: usize = 24;
 const SOURCE_WIDTH: usize = 12;
 
-/// Minimum width for a description; narrower ones are left out.
+/// Minimum width of a description in columns, even on a narrower terminal.
 const MIN_DESCRIPTION_WIDTH: usize = 30;
 
-/// Prints the list; skipped files go to stderr.
+/// Prints the list of tools to stdout, and the files that were left out to stderr.
 pub fn list(
     printer: ResultPrinter,
     syntax: CommandSyntax,
@@ -134,13 +134,15 @@ fn description_width() -> Option<usize> {
     })
 }
 
-/// Reports that a tool was switched, or already was.
+/// Prints the result of switching a tool.
 pub fn print_switched(printer: ResultPrinter, switched: &SwitchReport) -> CommandResult<()> {
     let marks = SwitchMarks::new();
     let name = &switched.name;
-    let (mark, state) = match switched.enabled {
-        true => (marks.for_state(true), "enabled"),
-        false => (marks.for_state(false), "disabled"),
+    let mark = marks.for_state(switched.enabled);
+    let state = if switched.enabled {
+        "enabled"
+    } else {
+        "disabled"
     };
     let sign = if switched.enabled { "+" } else { "-" };
     let tokens = switched.tokens.unsigned_abs();
@@ -180,7 +182,7 @@ pub fn print_matches(
     })
 }
 
-/// A skipped file, and the reason.
+/// Prints a file that was left out, and the reason, to stderr.
 pub fn quarantined(left_out: &Quarantined) {
     let location = mimir_core::text::visible(&left_out.location);
     let reason = mimir_core::text::visible(&left_out.reason);

@@ -1,4 +1,4 @@
-//! Lists of changes that can be undone, and results of undoing.
+//! Printing of changes that can be undone, and of the results of an undo.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use mimir::undo::{FOLDER, PathState, RestoreResult, RestoredPath, UndoHistory, U
 
 use super::{FAINT, GOOD, ResultPrinter, columns, first_line, styled, warn};
 
-/// Maximum number of paths shown on a line.
+/// Maximum number of paths on a line.
 const MAX_PATHS: usize = 3;
 
 /// Prints the records, newest first.
@@ -60,7 +60,7 @@ fn print_list(out: &mut dyn Write, history: &UndoHistory) -> io::Result<()> {
     Ok(())
 }
 
-/// First paths of a record.
+/// Returns the first paths of a record, separated by commas.
 pub fn paths(record: &UndoRecord) -> String {
     let shown: Vec<String> = record.paths().take(MAX_PATHS).map(visible).collect();
     match record.paths().count().saturating_sub(MAX_PATHS) {
@@ -69,7 +69,7 @@ pub fn paths(record: &UndoRecord) -> String {
     }
 }
 
-/// Age in the largest unit that fits.
+/// Formats an age in the largest unit that fits, such as `2 hours old`.
 pub fn ago(age: Option<Duration>) -> String {
     let Some(seconds) = age.map(|age| age.as_secs()) else {
         return "dated in the future or not at all".to_owned();
@@ -90,7 +90,7 @@ pub fn ago(age: Option<Duration>) -> String {
     }
 }
 
-/// Warns of unreadable records.
+/// Warns about unreadable records.
 pub fn unreadable(history: &UndoHistory) {
     for line in &history.unreadable {
         warn(format_args!("left out: {line}"));

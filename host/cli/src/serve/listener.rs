@@ -1,5 +1,5 @@
-//! HTTP connections with limits on their number and on the time in which a request must arrive. A client without a
-//! token can only connect, so it must not occupy a connection for long.
+//! HTTP connections, with limits on their number and on the time in which a request must arrive. A client without a
+//! token can connect, so the limits keep it from occupying connections for long.
 //!
 //! Out of scope: requests and authorization.
 
@@ -24,25 +24,26 @@ use tokio::time::{Sleep, sleep};
 /// Limits of connections.
 #[derive(Clone, Copy)]
 struct ConnectionLimits {
-    /// Maximum number of open connections; more wait until one closes.
+    /// Maximum number of open connections. Further connections wait until one closes.
     connections: u32,
-    /// Time for the head of a request, counted from the previous response.
+    /// Maximum time until the head of a request has arrived, from the previous response on.
     head: Duration,
-    /// Time for the complete body of a request.
+    /// Maximum time until the body of a request has arrived.
     body: Duration,
 }
 
-/// Twice the number of sessions, and half of the usual file descriptor limit of a process.
+/// Limits of the server. The number of connections is twice the number of sessions, and half of the usual limit of file
+/// descriptors.
 const CONNECTION_LIMITS: ConnectionLimits = ConnectionLimits {
     connections: 512,
     head: Duration::from_secs(30),
     body: Duration::from_secs(60),
 };
 
-/// Pause after a failed accept, which happens when file descriptors run out.
+/// Delay after accepting a connection failed, as when file descriptors run out.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Serves requests until `stopped`; then each connection closes after its current request.
+/// Serves requests until `stopped` completes. Then each connection closes after its current request.
 pub async fn listen(listener: TcpListener, router: Router, stopped: impl Future<Output = ()>) {
     listen_with_limits(CONNECTION_LIMITS, listener, router, stopped).await;
 }
@@ -75,7 +76,7 @@ async fn listen_with_limits(
     }
     drop(listener);
     let _ = end_sender.send(true);
-    // Connections that have been accepted.
+    // All permits are available once all connections have closed.
     let _ = permits.acquire_many(limits.connections).await;
 }
 
@@ -85,7 +86,7 @@ async fn connection(
     router: Router,
     mut end_receiver: watch::Receiver<bool>,
 ) {
-    // A response is several small writes, which Nagle's algorithm would delay by 40 ms a call.
+    // A response consists of several small writes, which Nagle's algorithm would delay by 40 ms per call.
     let _ = stream.set_nodelay(true);
     let service = TowerToHyperService::new(router.into_service::<TimedBody>());
     let answer = service_fn(move |request: Request<Incoming>| {
@@ -112,7 +113,7 @@ async fn wait_until_ended(end_receiver: &mut watch::Receiver<bool>) {
     let _ = end_receiver.wait_for(|has_ended| *has_ended).await;
 }
 
-/// A body that must arrive in time, or fails.
+/// Request body that fails if it does not arrive before a deadline.
 struct TimedBody {
     body: Incoming,
     deadline: Pin<Box<Sleep>>,

@@ -8,7 +8,7 @@ use mimir_mcp::MetricKind::{Counter, Gauge};
 use mimir_mcp::{MetricFamily, MetricSource};
 use mimir_wasm::{CacheState, WasmHost};
 
-/// Returns the current metrics of this host's cache.
+/// Returns a source of the metrics of this host's cache.
 pub fn cache_metrics(host: &Arc<WasmHost>) -> MetricSource {
     let host = Arc::clone(host);
     Arc::new(move || collect_metrics(&host))
@@ -48,7 +48,7 @@ fn collect_metrics(host: &WasmHost) -> Vec<MetricFamily> {
             "Time spent compiling components.",
         ),
     ];
-    // A cache that is off or unusable has no size.
+    // A cache that is off or not usable has no size.
     let size = match host.cache_state() {
         CacheState::Good { entries, bytes } => Some((entries, bytes)),
         CacheState::Absent => Some((0, 0)),

@@ -1,5 +1,5 @@
-//! The process's own stdin and stdout, reserved for a protocol. Afterwards libraries, child processes and panics
-//! cannot read from or write to them: printed output goes to stderr.
+//! The stdin and stdout of this process, reserved for a protocol. Libraries, child processes and panics can then not
+//! read from or write to them: their output goes to stderr.
 
 use std::io;
 
@@ -11,18 +11,18 @@ mod sys;
 
 pub use sys::ClientLine;
 
-/// Streams of the protocol.
+/// The streams of the protocol.
 pub struct StdioStreams {
     /// Input from the client.
     pub reader: Box<dyn AsyncRead + Send + Unpin>,
     /// Output to the client.
     pub writer: Box<dyn AsyncWrite + Send + Unpin>,
-    /// Completes when the client is gone.
+    /// Handle that reports when the client is gone.
     pub line: ClientLine,
 }
 
 impl StdioStreams {
-    /// Takes the streams. Call it once, before anything is printed.
+    /// Takes the streams of this process. Call it once, before anything is printed.
     pub fn take_stdio() -> io::Result<Self> {
         sys::take()
     }

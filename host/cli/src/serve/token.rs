@@ -12,22 +12,23 @@ use mimir::user_dirs::UserDirs;
 pub struct ServeToken {
     /// The token itself.
     pub word: String,
-    /// File that it is stored in.
+    /// File that contains the token.
     pub file: PathBuf,
-    /// True if it was just created.
+    /// True if the token was just created.
     pub is_new: bool,
 }
 
-/// File name, in the user's config folder.
+/// File name of the token in the user's config folder.
 const FILE: &str = "serve.token";
 
-/// Minimum length: a shorter token could be guessed. Generated tokens have 32 characters; a person may write another.
+/// Minimum length of a token. A shorter one could be guessed. Generated tokens have 32 characters, but users can write
+/// their own.
 const MIN_TOKEN_LENGTH: usize = 16;
 
 /// Maximum size of the token file.
 const MAX_FILE_SIZE: u64 = 4096;
 
-/// Reads the token of this user's servers, or creates one.
+/// Reads the token of this user's servers. Creates one if there is no token file.
 pub fn load_or_create(user_dirs: &UserDirs) -> Result<ServeToken, ToolError> {
     let Some(folder) = &user_dirs.config else {
         return Err(ToolError::unavailable(

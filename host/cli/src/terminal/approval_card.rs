@@ -1,7 +1,7 @@
-//! An approval card as lines for a terminal.
+//! Rendering of approval cards for a terminal.
 //!
-//! A tool's author controls much of a card's text and must not be able to fake a prompt. So every such line begins
-//! with a gutter, and is broken before the terminal would break it.
+//! A tool's author controls much of a card's text and must not be able to fake a prompt. Every line with such text
+//! therefore begins with a gutter, and is wrapped before the terminal would wrap it.
 
 use mimir_core::{Card, RiskLevel, ToolSource};
 
@@ -10,16 +10,16 @@ use crate::output::{BAD, FAINT, STRONG, WARN, styled, wrapped};
 /// Prefix of every line with text from a tool.
 const GUTTER: &str = "  │ ";
 
-/// Minimum width; on a narrower terminal the terminal itself breaks the lines.
+/// Minimum width of quoted text in columns. On a narrower terminal, the terminal itself wraps the lines.
 const NARROWEST: usize = 20;
 
 /// A rendered card.
 pub struct RenderedCard {
-    /// The tool, its source and its callers.
+    /// The tool, its caller, its source and its risk level.
     pub head: Vec<String>,
     /// The exact arguments.
     pub arguments: Vec<String>,
-    /// Effects of the call, and the reasons for asking.
+    /// The remaining sections, such as grants and the reasons for asking.
     pub tail: Vec<String>,
 }
 
@@ -31,9 +31,7 @@ pub fn render_card(card: &Card, width: usize) -> RenderedCard {
         String::new(),
     ];
     if let Some(caller) = &card.caller {
-        head.push(format!(
-            "  called by `{caller}`, in the middle of its own call"
-        ));
+        head.push(format!("  called by `{caller}`, during its own call"));
     }
     quote(&mut head, &card.summary, width);
     let digest: String = card.digest.chars().take(12).collect();
@@ -71,7 +69,7 @@ pub fn render_card(card: &Card, width: usize) -> RenderedCard {
     }
 }
 
-/// Puts the gutter before a text, broken to the width.
+/// Appends a text to `lines`, wrapped to `width` columns and with the gutter before each line.
 fn quote(lines: &mut Vec<String>, text: &str, width: usize) {
     let gutter = styled(FAINT, GUTTER.trim_end());
     let text_width = width

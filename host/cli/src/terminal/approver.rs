@@ -1,4 +1,4 @@
-//! Approval questions on the command line: answered by the person at the terminal, or by a flag.
+//! Approvers of the command line: a person at the terminal answers, or the flag `--approve` does.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::argument_editor::EditedArguments;
 use super::prompt_wait::{PromptGuard, PromptLine, PromptWatch};
 use super::{argument_editor, has_person, height, width};
 
-/// The running command, which decides the hint about allowing more.
+/// The running command. It determines the hint in a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartedCommand {
     /// One tool call.
@@ -28,7 +28,7 @@ pub enum StartedCommand {
 }
 
 impl StartedCommand {
-    /// The hint on how to allow a call when no person could be asked.
+    /// Returns the hint on how to allow a call when no person could be asked.
     fn remedy(self) -> &'static str {
         match self {
             Self::Call => "use `--approve always` to allow this call",
@@ -51,7 +51,7 @@ pub fn approver(approve: ApproveMode, started: StartedCommand) -> Arc<dyn Approv
     }
 }
 
-/// Approves everything: the person said yes on the command line.
+/// Approves every call, because of `--approve always`.
 struct AlwaysApprover;
 
 impl Approver for AlwaysApprover {
@@ -60,12 +60,12 @@ impl Approver for AlwaysApprover {
     }
 }
 
-/// The approver of a server whose client cannot ask its user.
+/// Returns the approver for MCP clients that cannot ask their user. It refuses every call, with a hint.
 pub fn remote_approver() -> Arc<dyn Approver> {
     Arc::new(RemoteApprover)
 }
 
-/// The client of an MCP server that cannot ask its user.
+/// Refuses the calls of an MCP client that cannot ask its user.
 struct RemoteApprover;
 
 impl Approver for RemoteApprover {
@@ -73,7 +73,7 @@ impl Approver for RemoteApprover {
         let tool = &card.tool;
         let remedy = match card.always {
             Some(_) => format!(
-                "This MCP client cannot ask you. Run `mimir call {tool}` with the same arguments on a terminal; an `always` there applies here, too"
+                "This MCP client cannot ask you. Run `mimir call {tool}` with the same arguments on a terminal; the answer `always` applies here, too"
             ),
             None => format!(
                 "This MCP client cannot ask you. Run `mimir call {tool}` with the same arguments on a terminal to approve that one call"
@@ -92,9 +92,10 @@ struct AbsentApprover {
 impl Approver for AbsentApprover {
     fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
         let reason = self.reason;
-        let remedy = match card.changes.is_empty() {
-            true => format!("{reason}; {}", self.started.remedy()),
-            false => format!("{reason}, and a person has to see what has changed"),
+        let remedy = if card.changes.is_empty() {
+            format!("{reason}; {}", self.started.remedy())
+        } else {
+            format!("{reason}, and a person has to see what has changed")
         };
         Box::pin(std::future::ready(ApprovalAnswer::Unattended { remedy }))
     }
@@ -114,12 +115,12 @@ impl Approver for TerminalApprover {
                 lasting: card.always.is_some(),
                 edit: card.editable,
             };
-            // Dropped with this future, which tells the thread that the answer is no longer wanted.
+            // Dropping this future drops the guard, which cancels the question on the thread.
             let guard = PromptGuard::default();
             let watch = guard.watch();
             let ask_person = move || {
                 let _paused = pause();
-                // Results of other calls appear once the question is answered, and not between it and its answer.
+                // Results of other calls are printed after the answer, not between the question and the answer.
                 let hold = hold_output();
                 let answer = converse(&card_lines, &arguments, answers, height(), &watch);
                 if hold.has_output() && is_question_open() {
@@ -139,56 +140,54 @@ impl Approver for TerminalApprover {
     }
 }
 
-/// True while a question waits for its answer at the end of the last line. There is one terminal.
+/// True while the last line on the terminal is an unanswered question. Static, because there is one terminal.
 static OPEN: AtomicBool = AtomicBool::new(false);
 
-/// True if a question that timed out is still on the terminal. The next output then begins on a new line.
+/// Returns true if a cancelled question is still on the last line of the terminal, so that the caller starts a new
+/// line. Resets the state: the next call returns false.
 pub fn is_question_open() -> bool {
     OPEN.swap(false, Ordering::Relaxed)
 }
 
-/// Rows reserved for the question and the rest of the card.
+/// Rows reserved for the question and for the parts of the card other than the arguments.
 const ROWS_BESIDE: usize = 16;
 
 /// Answers that a card accepts, in addition to yes and no.
 #[derive(Clone, Copy)]
 struct CardAnswers {
-    /// Answers for more than this call.
+    /// True if the answers "session" and "always" are offered.
     lasting: bool,
-    /// Editing the arguments.
+    /// True if the arguments can be edited.
     edit: bool,
 }
 
 impl CardAnswers {
-    /// Text of the question.
+    /// Returns the text of the question.
     fn question(self) -> String {
-        let more = match self.lasting {
-            true => " this [s]ession, [a]lways,",
-            false => "",
+        let more = if self.lasting {
+            " this [s]ession, [a]lways,"
+        } else {
+            ""
         };
-        let edit = match self.edit {
-            true => " [e]dit,",
-            false => "",
-        };
+        let edit = if self.edit { " [e]dit," } else { "" };
         format!("[y]es once,{more}{edit} [n]o")
     }
 
-    /// Reply to an invalid answer.
+    /// Returns the message for an invalid answer.
     fn reminder(self) -> String {
         let more = if self.lasting { " s, a," } else { "" };
         let edit = if self.edit { " e" } else { "" };
         let letters = format!("y,{more}{edit}");
         let letters = letters.trim_end_matches(',');
-        match self.lasting {
-            true => format!("Please answer {letters} or n."),
-            false => format!(
-                "Please answer {letters} or n. Calls like this one are asked about every time."
-            ),
+        if self.lasting {
+            format!("Please answer {letters} or n.")
+        } else {
+            format!("Please answer {letters} or n. Calls like this one are asked about every time.")
         }
     }
 }
 
-/// Shows the card and reads the answer.
+/// Shows the card and asks until the answer is valid. A cancelled question or a closed terminal counts as no.
 fn converse(
     card_lines: &RenderedCard,
     arguments: &str,
@@ -196,7 +195,7 @@ fn converse(
     height: usize,
     watch: &PromptWatch,
 ) -> io::Result<ApprovalAnswer> {
-    // stderr is not locked while waiting, so that cancelling the call can print a message.
+    // stderr is not locked during the wait, so that a message about a cancelled call can be printed.
     let mut out = anstream::stderr();
     let max_lines = height.saturating_sub(ROWS_BESIDE).max(4);
     let is_cut = card_lines.arguments.len() > max_lines;
@@ -213,7 +212,7 @@ fn converse(
         OPEN.store(true, Ordering::Relaxed);
         let line = watch.read_line();
         if matches!(line, Ok(PromptLine::Unwanted)) {
-            // The question is still on the terminal.
+            // `OPEN` stays set, because the question is still on the terminal.
             return Ok(ApprovalAnswer::No);
         }
         OPEN.store(false, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! Editing the arguments of a call, in the person's editor or on the terminal. Editing ends with the question, so that
-//! later input goes elsewhere.
+//! Editing of a call's arguments, in the user's editor or on the terminal. Editing ends when the question is cancelled,
+//! so that it does not consume later input.
 
 use std::io::{self, Write};
 use std::process::{Child, Command};
@@ -14,13 +14,13 @@ use super::prompt_wait::{PromptLine, PromptWatch};
 pub(super) enum EditedArguments {
     /// The new arguments.
     Other(Value),
-    /// Left unchanged.
+    /// The arguments are unchanged.
     Same,
     /// The question was cancelled or timed out.
     Unwanted,
 }
 
-/// Lets the person edit the arguments.
+/// Lets the person edit the arguments, again after text that is not a JSON object.
 pub(super) fn edit_arguments(
     out: &mut dyn Write,
     current: &str,
@@ -57,19 +57,20 @@ pub(super) fn edit_arguments(
     }
 }
 
-/// The person's editor, from `VISUAL` or `EDITOR`.
+/// Returns the editor from the variable `VISUAL` or `EDITOR`; `None` if neither is set.
 fn editor() -> Option<String> {
     let variable = |name| std::env::var(name).ok();
     let editor = variable("VISUAL").or_else(|| variable("EDITOR"))?;
     (!editor.trim().is_empty()).then_some(editor)
 }
 
-/// Poll interval for the editor: too short to notice, and cheap.
+/// Interval at which the editor process is polled. Too short for a person to notice.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Returns the text that the editor saved; `None` if the answer is no longer wanted.
+/// Runs the editor on `text` and returns the saved text; an empty text if the editor failed, `None` if the question was
+/// cancelled.
 fn edit_in_program(editor: &str, text: &str, watch: &PromptWatch) -> io::Result<Option<String>> {
-    // The suffix `.json` turns on syntax support in editors; only this user can read the file.
+    // Editors detect the syntax by the suffix. Only this user can read the file.
     let mut file = tempfile::Builder::new()
         .prefix("mimir-")
         .suffix(".json")
@@ -102,11 +103,11 @@ fn edit_in_program(editor: &str, text: &str, watch: &PromptWatch) -> io::Result<
     std::fs::read_to_string(&path).map(Some)
 }
 
-/// Time for an editor to restore the terminal before it is killed.
+/// Time that an editor has to exit and restore the terminal before it is killed.
 #[cfg(unix)]
 const KILL_DELAY: Duration = Duration::from_millis(500);
 
-/// Stops an editor and its child processes. Returns true if the editor exited by itself after the request.
+/// Stops an editor and its child processes. Returns true if the editor exited after SIGTERM, without being killed.
 #[cfg(unix)]
 fn stop(child: &mut Child) -> bool {
     use rustix::process::{Pid, Signal, kill_process, test_kill_process};
@@ -126,7 +127,7 @@ fn stop(child: &mut Child) -> bool {
     let start = std::time::Instant::now();
     let mut exited = false;
     loop {
-        // The process exists until it is waited for.
+        // An exited process stays in the process table until it is waited for.
         exited |= matches!(child.try_wait(), Ok(Some(_)));
         if !pids.iter().any(|pid| test_kill_process(*pid).is_ok()) {
             return exited;
@@ -148,7 +149,7 @@ fn stop(child: &mut Child) -> bool {
     false
 }
 
-/// Child processes of this process, if the system reports them.
+/// Returns the child processes of the process `id`; empty on systems without `/proc`.
 #[cfg(unix)]
 fn children(id: u32) -> Vec<u32> {
     let threads = std::fs::read_dir(format!("/proc/{id}/task"));
@@ -177,7 +178,7 @@ impl EditorTerminalMode {
         }
     }
 
-    /// Restores the mode. An editor that was killed has not left the alternate screen either.
+    /// Restores the mode. If the editor was killed (`exited` is false), also leaves its alternate screen.
     fn restore(&self, exited: bool) {
         #[cfg(unix)]
         if let Some(modes) = &self.modes {
@@ -186,14 +187,14 @@ impl EditorTerminalMode {
         }
         if !exited {
             let mut out = anstream::stderr();
-            // Leaves the alternate screen, shows the cursor, resets colours.
+            // Leaves the alternate screen, shows the cursor, ends bracketed paste, resets colours.
             let _ = out.write_all(b"\x1b[?1049l\x1b[?25h\x1b[?2004l\x1b[0m");
             let _ = out.flush();
         }
     }
 }
 
-/// Reads typed text up to an empty line; `None` if the answer is no longer wanted.
+/// Reads typed text up to an empty line. Returns `None` if the question was cancelled.
 fn read_typed(out: &mut dyn Write, watch: &PromptWatch) -> io::Result<Option<String>> {
     writeln!(out, "Type the arguments as JSON, then an empty line.")?;
     out.flush()?;

@@ -1,4 +1,4 @@
-//! Shows the output of a running tool: its log lines, and its progress once it takes a while.
+//! Shows the log lines of a running tool, and its progress if the call takes noticeably long.
 
 use parking_lot::Mutex;
 
@@ -10,7 +10,7 @@ use crate::output::{BAD, FAINT, WARN, note, styled};
 
 use super::line_printer::LinePrinter;
 
-/// Watches a call.
+/// Observer that prints the log lines and the progress of one call.
 pub struct CallWatcher {
     tool: String,
     progress: Mutex<Option<ProgressLine>>,
@@ -18,7 +18,7 @@ pub struct CallWatcher {
 }
 
 impl CallWatcher {
-    /// Creates a watcher of a call of `tool`. On a terminal, a long call has a line with the elapsed time.
+    /// Creates a watcher for a call of `tool`. On a terminal, a line shows the elapsed time of a long call.
     pub fn new(tool: &str) -> Self {
         let tool = visible(tool);
         Self {
@@ -28,7 +28,7 @@ impl CallWatcher {
         }
     }
 
-    /// Shows the last lines and removes the progress line.
+    /// Prints the remaining log lines and removes the progress line.
     pub fn finish(&self) {
         self.lines.finish();
         drop(self.line().take());
@@ -49,7 +49,7 @@ impl CallObserver for CallWatcher {
 
     fn log(&self, line: LogLine) {
         let style = match line.level {
-            // Debug output for the tool's author, on request.
+            // Shown with `MIMIR_LOG=debug`, for the tool's author.
             LogLevel::Debug => {
                 tracing::debug!(tool = self.tool, "{}", line.text);
                 return;

@@ -17,7 +17,7 @@ const BYTES_PER_CORE_SECOND: u64 = 400_000;
 /// Most cores that share the work.
 const MAX_CORES: u64 = 8;
 
-/// Handler of compile events. On a terminal it shows a bar; elsewhere it prints nothing.
+/// Returns a handler of compile events that shows a bar; `None` if stderr is not a terminal.
 pub fn show_compiling() -> Option<Arc<dyn Fn(CompileEvent) + Send + Sync>> {
     if !std::io::stderr().is_terminal() {
         return None;

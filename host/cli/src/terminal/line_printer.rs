@@ -7,13 +7,13 @@ use parking_lot::Mutex;
 
 use crate::output::note;
 
-/// Queue length for a slow reader, after which lines are dropped: as many lines as one call may log.
+/// Number of lines that are queued for a slow reader; further lines are dropped. A call may log as many by default.
 const QUEUE_CAPACITY: usize = 1_000;
 
-/// Time to wait for the last lines at the end of a call.
+/// Maximum time to wait for the queued lines at the end of a call.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Prints lines in order, from a thread that starts with the first line.
+/// Prints lines in order on a thread, which starts with the first line.
 #[derive(Default)]
 pub struct LinePrinter(Mutex<LinePrinterState>);
 
@@ -29,7 +29,7 @@ struct PrinterThread {
 }
 
 impl LinePrinter {
-    /// Queues `print` for writing a line. It is dropped if the queue is full.
+    /// Queues `print`, which writes a line. Drops it if the queue is full.
     pub fn push(&self, print: impl FnOnce() + Send + 'static) {
         let mut state = self.0.lock();
         let printer = state.printer.get_or_insert_with(PrinterThread::start);
@@ -39,14 +39,14 @@ impl LinePrinter {
         }
     }
 
-    /// Waits briefly until the lines are written.
+    /// Waits until the queued lines are written, for at most a second. Then reports the number of dropped lines.
     pub fn finish(&self) {
         let mut state = self.0.lock();
         let Some(PrinterThread { lines, done }) = state.printer.take() else {
             return;
         };
         drop(lines);
-        // The thread ends once all is written; if it is blocked by a reader, it is abandoned.
+        // The thread ends once all lines are written. A thread that is blocked by the reader is abandoned.
         let was_read = !matches!(
             done.recv_timeout(FLUSH_TIMEOUT),
             Err(mpsc::RecvTimeoutError::Timeout)

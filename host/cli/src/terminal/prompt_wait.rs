@@ -1,5 +1,5 @@
-//! Waits for a line that may be cancelled: a question whose call was stopped or timed out must not consume a line that
-//! is typed for a later prompt.
+//! Cancellable reading of a line: a question whose call was stopped or timed out must not consume a line that is typed
+//! for a later prompt.
 
 use std::io;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::read_line;
 
-/// Held by the asker; dropping it cancels the wait.
+/// Guard held by the code that asks. Dropping it cancels the question.
 #[derive(Debug, Default)]
 pub(super) struct PromptGuard(Arc<PromptState>);
 
-/// Checks if the answer is still wanted.
+/// Handle of the reading thread, which reports whether the question was cancelled.
 #[derive(Debug, Clone)]
 pub(super) struct PromptWatch(Arc<PromptState>);
 
@@ -32,10 +32,10 @@ impl PromptState {
     }
 }
 
-/// Longest wait for a lent terminal: longer than it takes to end the program that uses it.
+/// Maximum time to wait for a lent terminal. Longer than it takes to end the program that uses it.
 const FOREGROUND_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The terminal while another program uses it.
+/// Guard of a terminal that another program uses.
 #[derive(Debug)]
 pub(super) struct LentTerminal<'a>(&'a PromptState);
 
@@ -47,7 +47,7 @@ impl Drop for LentTerminal<'_> {
 }
 
 impl PromptGuard {
-    /// A watch that reports when this guard is dropped.
+    /// Creates a handle that reports when this guard is dropped.
     pub(super) fn watch(&self) -> PromptWatch {
         PromptWatch(Arc::clone(&self.0))
     }
@@ -56,7 +56,7 @@ impl PromptGuard {
 impl Drop for PromptGuard {
     fn drop(&mut self) {
         self.0.is_over.store(true, Ordering::Release);
-        // Restores the terminal for the next reader.
+        // Waits until the other program has returned the terminal, so that the next reader can use it.
         let mut lent = self.0.lent();
         self.0
             .returned
@@ -64,10 +64,10 @@ impl Drop for PromptGuard {
     }
 }
 
-/// Result of waiting.
+/// Result of reading a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PromptLine {
-    /// A line, with its line end.
+    /// A line, including its line end.
     Typed(String),
     /// The terminal has closed.
     Closed,
@@ -76,12 +76,12 @@ pub(super) enum PromptLine {
 }
 
 impl PromptWatch {
-    /// Returns true if the answer is no longer wanted.
+    /// Returns true if the question was cancelled.
     pub(super) fn is_over(&self) -> bool {
         self.0.is_over.load(Ordering::Acquire)
     }
 
-    /// Lends the terminal to a program, as long as the answer is wanted.
+    /// Lends the terminal to a program until the guard is dropped; `None` if the question was cancelled.
     pub(super) fn lend_terminal(&self) -> Option<LentTerminal<'_>> {
         let mut lent = self.0.lent();
         if self.is_over() {
@@ -91,8 +91,8 @@ impl PromptWatch {
         Some(LentTerminal(&self.0))
     }
 
-    /// Reads the next line, as long as it is wanted. A terminal returns one line at a time, so a cancelled wait
-    /// consumes none.
+    /// Reads the next line, unless the question is cancelled first. A terminal delivers whole lines, so a cancelled
+    /// wait consumes no input.
     pub(super) fn read_line(&self) -> io::Result<PromptLine> {
         while !ready()? {
             if self.is_over() {
@@ -106,11 +106,11 @@ impl PromptWatch {
     }
 }
 
-/// Waits briefly. Returns true if a line is available, or input has ended.
+/// Waits for input for a short time. Returns true if a line is available or the input has ended.
 #[cfg(unix)]
 fn ready() -> io::Result<bool> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    // Too short to notice, and cheap.
+    // Too short for a person to notice.
     const POLL_TIMEOUT: Timespec = Timespec {
         tv_sec: 0,
         tv_nsec: 50_000_000,
@@ -125,7 +125,7 @@ fn ready() -> io::Result<bool> {
     }
 }
 
-/// Without polling on this platform, the read itself blocks.
+/// Always returns true: this platform has no polling, so the read itself blocks.
 #[cfg(not(unix))]
 fn ready() -> io::Result<bool> {
     Ok(true)

@@ -1,4 +1,4 @@
-//! Progress of a download: a moving line on a terminal, a single plain line elsewhere.
+//! Progress of a download: an animated line on a terminal, a single plain line elsewhere.
 
 use std::io::IsTerminal as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ pub struct StepProgress {
 }
 
 impl StepProgress {
-    /// Starts the line; `description` describes the work, without a full stop.
+    /// Shows the progress line. `description` describes the work, without a full stop.
     pub fn begin(description: &str) -> Self {
         let description = mimir_core::text::visible(description);
         if !std::io::stderr().is_terminal() {

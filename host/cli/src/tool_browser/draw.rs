@@ -1,4 +1,4 @@
-//! Draws the tool browser for any screen size.
+//! Drawing of the tool browser, for any screen size.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -8,12 +8,12 @@ use ratatui::widgets::Paragraph;
 
 use super::list::{BrowserItem, ToolBrowser, ToolPage};
 
-/// Minimum width of an optional part of a line: a cost, a badge, a description.
+/// Minimum widths of the screen from which a line shows the cost, the badge, and the description.
 const MIN_WIDTH_TOKENS: u16 = 30;
 const MIN_WIDTH_BADGE: u16 = 48;
 const MIN_WIDTH_DESCRIPTION: u16 = 76;
 
-/// Width of the name column if there is room.
+/// Width of the name column on a screen that shows badges.
 const NAME_WIDTH: usize = 24;
 
 /// Draws the whole screen.
@@ -155,14 +155,15 @@ fn tokens(item: &BrowserItem) -> String {
     format!("~{}", item.tokens)
 }
 
-/// Cuts a name to the width. Names are ASCII.
+/// Cuts a name to `width` columns. Names are ASCII.
 fn cut(name: &str, width: usize) -> String {
-    match name.len() > width {
-        true => format!(
+    if name.len() > width {
+        format!(
             "{}…",
             mimir_core::text::prefix(name, width.saturating_sub(1))
-        ),
-        false => name.to_owned(),
+        )
+    } else {
+        name.to_owned()
     }
 }
 
@@ -178,7 +179,7 @@ fn page_lines(page: &mut ToolPage, body: Rect) -> Vec<Line<'static>> {
     visible.map(Line::raw).collect()
 }
 
-/// Breaks a line into parts that fit, between words if possible.
+/// Splits a line into parts of at most `width` columns, between words if possible.
 fn wrap(line: &str, width: usize) -> Vec<String> {
     let mut parts = Vec::new();
     let mut part = String::new();
@@ -203,7 +204,7 @@ fn wrap(line: &str, width: usize) -> Vec<String> {
     parts
 }
 
-/// Styles of the list; all are plain if colours are off.
+/// Styles of the list. All are plain if colours are off.
 #[derive(Clone, Copy)]
 pub(super) struct BrowserStyles {
     on: Style,

@@ -1,17 +1,17 @@
-//! Keyboard commands.
+//! Keyboard commands of the tool browser.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::list::ToolBrowser;
 
-/// Action of a key, beyond changes of the browser's own state.
+/// Action of a key that needs more than the state of the browser.
 #[derive(Debug, PartialEq, Eq)]
 pub enum BrowserAction {
     /// No further action.
     Nothing,
     /// Quit.
     Leave,
-    /// Quit as after Ctrl-C.
+    /// Quit with the exit code of an interrupt.
     Interrupt,
     /// Switch the selected tool on or off.
     Switch,
@@ -19,7 +19,7 @@ pub enum BrowserAction {
     Read,
 }
 
-/// Applies a key to the browser and returns the remaining action.
+/// Applies a key to the browser. Returns the action that the caller has to perform.
 pub fn handle_key(browser: &mut ToolBrowser, key: KeyEvent) -> BrowserAction {
     if key.kind == KeyEventKind::Release {
         return BrowserAction::Nothing;
@@ -53,7 +53,7 @@ pub fn handle_key(browser: &mut ToolBrowser, key: KeyEvent) -> BrowserAction {
     BrowserAction::Nothing
 }
 
-/// Number of lines that a key moves by.
+/// Returns the number of lines that a key moves by; `None` if it is not a movement key.
 fn movement(browser: &ToolBrowser, code: KeyCode) -> Option<isize> {
     let page = browser.height.saturating_sub(1).max(1).cast_signed();
     Some(match code {
@@ -61,7 +61,7 @@ fn movement(browser: &ToolBrowser, code: KeyCode) -> Option<isize> {
         KeyCode::Down | KeyCode::Char('j') => 1,
         KeyCode::PageUp => -page,
         KeyCode::PageDown => page,
-        // Larger than any list, but small enough that a sum does not overflow.
+        // Larger than any list, and small enough that sums do not overflow.
         KeyCode::Home | KeyCode::Char('g') => isize::MIN / 4,
         KeyCode::End | KeyCode::Char('G') => isize::MAX / 4,
         _ => return None,

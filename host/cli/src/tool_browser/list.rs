@@ -17,7 +17,7 @@ pub struct ToolBrowser {
     pub items: Vec<BrowserItem>,
     /// Indexes of the tools that match the filter.
     pub shown: Vec<usize>,
-    /// Index of the selection in those.
+    /// Index of the selected tool in `shown`.
     pub selected: usize,
     /// First visible line.
     pub top: usize,
@@ -38,7 +38,7 @@ pub struct BrowserItem {
     pub name: ToolName,
     pub source: ToolSource,
     pub enabled: bool,
-    /// True if models see it.
+    /// True if models see the tool.
     pub listed: bool,
     pub tokens: u32,
     pub about: String,
@@ -74,7 +74,7 @@ impl ToolBrowser {
         browser
     }
 
-    /// Shows another snapshot. The selection stays if the tool still exists.
+    /// Shows another snapshot. The selected tool stays selected if it still exists.
     pub fn set_snapshot(&mut self, snapshot: PipelineSnapshot) {
         let previous_count = self.snapshot.registry.tools().len();
         let selected = self.current().map(|item| item.name.clone());
@@ -116,7 +116,7 @@ impl ToolBrowser {
         self.apply_filter();
     }
 
-    /// Shows only the tools that match these words.
+    /// Shows only the tools that match all words of the filter.
     pub fn set_filter(&mut self, filter: String) {
         self.filter = filter;
         self.selected = 0;
@@ -145,7 +145,7 @@ impl ToolBrowser {
         self.selected = self.selected.saturating_add_signed(by).min(last);
     }
 
-    /// The selected tool.
+    /// Returns the selected tool.
     pub fn current(&self) -> Option<&BrowserItem> {
         self.shown
             .get(self.selected)
@@ -173,7 +173,7 @@ impl ToolBrowser {
         self.message.clear();
     }
 
-    /// Switches the selected tool, and shows the result.
+    /// Switches the selected tool on or off, and shows the result.
     pub fn switch(&mut self, globals: &GlobalOptions) {
         let message = match self.try_switch(globals) {
             Ok(message) => message,
@@ -194,7 +194,7 @@ impl ToolBrowser {
         if is_gone(&setup, tool) {
             return Ok(format!("{name} is gone"));
         }
-        // Uses the current files, whatever was seen before.
+        // Uses the current config files, which may be newer than the snapshot.
         self.snapshot.policy = setup.settings.policy()?;
         let tool = self.snapshot.registry.find(name.as_str())?;
         let (snapshot, costs) = (&self.snapshot, &mut self.costs);
@@ -233,7 +233,7 @@ impl ToolBrowser {
     }
 }
 
-/// Returns true if the tool's file was removed but the snapshot still has it.
+/// Returns true if the file of a custom tool no longer exists.
 fn is_gone(setup: &HostSetup, tool: &Tool) -> bool {
     let file = setup.workspace.root().join(&tool.origin.location);
     tool.source == ToolSource::Custom && !file.exists()

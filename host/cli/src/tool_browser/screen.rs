@@ -1,4 +1,4 @@
-//! Takes over the terminal for full-screen drawing, and restores it in every case, also after a panic.
+//! Full-screen mode of the terminal. The terminal is always restored, even after a panic.
 
 use std::io::{self, Stdout, Write as _};
 use std::sync::Once;
@@ -23,7 +23,7 @@ pub struct BrowserScreen {
 }
 
 impl BrowserScreen {
-    /// Takes over the terminal.
+    /// Switches the terminal to full-screen mode.
     pub fn open() -> io::Result<Self> {
         restore_in_panics();
         TAKEN_OVER.store(true, Ordering::Relaxed);
@@ -45,10 +45,10 @@ impl BrowserScreen {
             .map(drop)
     }
 
-    /// Stream of key and resize events. It ends with the terminal.
+    /// Returns a channel of key and resize events. It closes when the terminal closes.
     pub fn events() -> UnboundedReceiver<Event> {
         let (send, events) = unbounded_channel();
-        // A blocking read, which only the end of the program stops.
+        // `event::read` blocks, so the thread ends with the program.
         std::thread::spawn(move || {
             while let Ok(event) = event::read() {
                 if send.send(event).is_err() {
@@ -69,10 +69,10 @@ impl Drop for BrowserScreen {
 /// True while the terminal is in full-screen mode.
 static TAKEN_OVER: AtomicBool = AtomicBool::new(false);
 
-/// Restores the terminal, once. Errors are ignored, because the terminal may be gone.
+/// Restores the terminal if it is in full-screen mode. Errors are ignored, because the terminal may have closed.
 fn restore() {
-    // Leaving the alternate screen also moves the cursor back to where it was before. A second time, after the panic
-    // message, later output would overwrite that message.
+    // Leaving the alternate screen moves the cursor back to its earlier position. If that happened again after a panic
+    // message, later output would overwrite the message.
     if !TAKEN_OVER.swap(false, Ordering::Relaxed) {
         return;
     }

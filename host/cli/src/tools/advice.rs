@@ -24,7 +24,7 @@ pub struct CostAdvice<'a> {
     pub duplicates: Vec<SimilarTools<'a>>,
     /// Tools without a call in the audit log.
     pub unused: Vec<UnusedTool<'a>>,
-    /// Start of the audit log; empty if no tool was called yet.
+    /// Time of the first recorded call; empty if there is none.
     pub since: String,
     /// Number of recorded calls.
     pub calls: u64,
@@ -36,9 +36,9 @@ pub struct CostAdvice<'a> {
 pub struct CostlyDescription<'a> {
     /// The tool.
     pub name: &'a ToolName,
-    /// Tokens of its description.
+    /// Tokens of the description.
     pub description_tokens: u32,
-    /// Tokens of its whole definition.
+    /// Tokens of the whole definition.
     pub tokens: u32,
 }
 
@@ -47,7 +47,7 @@ pub struct CostlyDescription<'a> {
 pub struct SimilarTools<'a> {
     /// The more expensive tool.
     pub name: &'a ToolName,
-    /// The other one.
+    /// The other tool.
     pub other: &'a ToolName,
     /// Cost of the first tool.
     pub tokens: u32,
@@ -62,14 +62,14 @@ pub struct UnusedTool<'a> {
     pub tokens: u32,
 }
 
-/// Maximum number of descriptions listed, and the minimum cost to be listed: a sentence or two are fine.
+/// Maximum number of listed descriptions, and their minimum cost, which one or two sentences do not reach.
 const MAX_COSTLY_TOOLS: usize = 5;
 const MIN_COSTLY_TOKENS: u32 = 60;
 
-/// Percentage of common words from which two descriptions count as near duplicates.
+/// Minimum percentage of common words in two descriptions that count as near duplicates.
 const MIN_SIMILARITY_PERCENT: usize = 80;
 
-/// With fewer words, descriptions are similar by chance.
+/// Minimum number of different words in a description. Shorter descriptions are similar by chance.
 const MIN_WORDS: usize = 4;
 
 impl<'a> CostAdvice<'a> {
@@ -125,9 +125,10 @@ fn find_similar<'a>(tools: &[(&'a Tool, u32)]) -> Vec<SimilarTools<'a>> {
             if !is_alike(&words[at], &words[other_at]) {
                 continue;
             }
-            let (name, other, tokens) = match tokens > other_tokens {
-                true => (tool.name(), other.name(), *tokens),
-                false => (other.name(), tool.name(), *other_tokens),
+            let (name, other, tokens) = if tokens > other_tokens {
+                (tool.name(), other.name(), *tokens)
+            } else {
+                (other.name(), tool.name(), *other_tokens)
             };
             similar.push(SimilarTools {
                 name,
@@ -167,6 +168,9 @@ mod tests {
             "Reads a file of text.",
             "Writes a file of text and numbers."
         ));
-        assert!(!same("Reads files", "Reads files"), "too few words to say");
+        assert!(
+            !same("Reads files", "Reads files"),
+            "descriptions with few words count as similar"
+        );
     }
 }

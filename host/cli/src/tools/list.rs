@@ -8,11 +8,11 @@ use crate::args::DefinitionFormat;
 
 use super::{TokenCost, TokenCosts};
 
-/// All tools, and the skipped files.
+/// All tools, and the files that were left out.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolList<'a> {
-    /// The tools, by name.
+    /// The tools, sorted by name.
     pub tools: Vec<ToolRow<'a>>,
     /// Total cost of the listed tools; `None` if costs are not shown.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -25,29 +25,29 @@ pub struct ToolList<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolRow<'a> {
-    /// Its name.
+    /// Name of the tool.
     pub name: &'a ToolName,
-    /// Its aliases.
+    /// Aliases of the tool.
     pub aliases: &'a [ToolName],
-    /// Its source.
+    /// Source of the tool.
     pub source: ToolSource,
-    /// True if it can be called.
+    /// True if the tool can be called.
     pub enabled: bool,
-    /// True if models see it: enabled, and part of the profile.
+    /// True if models see the tool, because it is enabled and part of the profile.
     pub listed: bool,
-    /// Its token cost.
+    /// Token cost of the definition, if costs are shown.
     #[serde(flatten)]
     pub cost: Option<TokenCost>,
     group: &'static str,
     risk: &'static str,
-    /// Its description.
+    /// Description of the tool.
     pub description: &'a str,
     location: &'a str,
     digest: &'a str,
 }
 
 impl<'a> ToolList<'a> {
-    /// Lists the tools of a snapshot, with costs on request.
+    /// Lists the tools of a snapshot, with their costs if `costs` is given.
     pub fn from_snapshot(
         snapshot: &'a PipelineSnapshot,
         mut costs: Option<&mut TokenCosts>,

@@ -1,4 +1,4 @@
-//! Searches tools by words in their names and descriptions.
+//! Search for tools by words in their names and descriptions.
 
 use mimir_core::pipeline::PipelineSnapshot;
 use mimir_core::{Tool, ToolName, ToolSource};
@@ -11,20 +11,20 @@ use super::{TokenCost, TokenCosts};
 /// A search result.
 #[derive(Serialize)]
 pub struct ToolMatch<'a> {
-    /// Its name.
+    /// Name of the tool.
     pub name: &'a ToolName,
-    /// Its source.
+    /// Source of the tool.
     pub source: ToolSource,
-    /// True if it can be called.
+    /// True if the tool can be called.
     pub enabled: bool,
-    /// Its token cost.
+    /// Token cost of the definition.
     #[serde(flatten)]
     pub cost: TokenCost,
-    /// Its description.
+    /// Description of the tool.
     pub description: &'a str,
 }
 
-/// Finds tools that match the words, best match first.
+/// Returns the tools that match at least one word, best match first.
 pub fn search<'a>(
     snapshot: &'a PipelineSnapshot,
     costs: &mut TokenCosts,
@@ -50,7 +50,7 @@ pub fn search<'a>(
     matches.collect()
 }
 
-/// Words of a text, in lower case.
+/// Returns the words of a text in lower case.
 pub(super) fn words_of(text: &str) -> Vec<String> {
     let lower = text.to_lowercase();
     let words = lower.split(|c: char| !c.is_alphanumeric());
@@ -58,8 +58,8 @@ pub(super) fn words_of(text: &str) -> Vec<String> {
     words.map(str::to_owned).collect()
 }
 
-/// Scores a match. A word in the name counts more than one in the description, and different matching words count more
-/// than repeated ones.
+/// Scores a match; 0 means no match. Words in the name count more than words in the description, and the score grows
+/// with the number of matching words.
 pub(super) fn score(tool: &Tool, words: &[String]) -> usize {
     let definition = &tool.definition;
     let aliases = tool.aliases.iter().map(ToolName::as_str);

@@ -1,7 +1,7 @@
-//! Switches tools on and off in config files.
+//! Switching of tools on and off in config files.
 //!
-//! A tool is off if any file has `enabled: false`, so switching changes that key in each of the person's files. A
-//! team's settings are not changed, and a tool refused by another rule cannot be switched on.
+//! A tool is off if any file sets `enabled: false`, so switching a tool on changes that key in each file of the user
+//! and the project. Settings of a team are not changed, and a tool that another rule refuses cannot be switched on.
 
 use mimir_core::pipeline::PipelineSnapshot;
 use mimir_core::text::visible;
@@ -21,15 +21,15 @@ use super::{TokenCosts, command_refusal};
 pub struct SwitchReport {
     /// The tool.
     pub name: ToolName,
-    /// True if it is on now.
+    /// True if the tool can be called now.
     pub enabled: bool,
-    /// True if this is a change.
+    /// True if a config file was changed.
     pub changed: bool,
     /// Change of the token cost for models; negative for a saving.
     pub tokens: i64,
     /// The changed files.
     pub files: Vec<String>,
-    /// Reason why it is still refused after being switched on.
+    /// Reason why the tool is still refused after it was switched on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }
@@ -75,7 +75,7 @@ pub fn enable(
     }
     match refusal {
         None => {}
-        // Conflicting `enabled` keys in files were handled above; this is a different rule.
+        // `enabled` keys in files were handled above, so another rule refuses the tool.
         Some(reason) if files_off.is_empty() && !was_off => {
             return Err(command_refusal(format!(
                 "Cannot enable tool: {name} ({}: {}); `mimir policy check` reads the rules again once that is changed",
@@ -85,7 +85,7 @@ pub fn enable(
         Some(_) => {}
     }
     let policy = settings::MergedSettings::read(&setup.user_dirs, &setup.workspace)?.policy()?;
-    // Another rule may refuse it, too.
+    // Another rule may still refuse the tool.
     let refused = policy.refusal(tool).map(|reason| {
         let (text, source) = (visible(&reason.text), visible(&reason.source));
         format!("{text} ({source})")
@@ -103,7 +103,7 @@ pub fn enable(
     })
 }
 
-/// Switches a tool off, in the project's settings or in the user settings.
+/// Switches a tool off, in the project's settings, or in the user's if `user` is true.
 pub fn disable(
     setup: &HostSetup,
     snapshot: &PipelineSnapshot,
@@ -143,7 +143,8 @@ pub fn disable(
     })
 }
 
-/// Writes the key into a file, under the name that the file already uses for the tool.
+/// Sets `enabled` of a tool in a file, under the name that the file already uses for the tool. Returns the path of the
+/// file for messages.
 fn set(setup: &HostSetup, owner: ConfigOwner, tool: &Tool, enabled: bool) -> CommandResult<String> {
     let mut known = setup.settings.files.iter();
     let file = known.find(|file| file.owner == owner);
@@ -154,11 +155,12 @@ fn set(setup: &HostSetup, owner: ConfigOwner, tool: &Tool, enabled: bool) -> Com
     changed.map_err(CommandFailure::from)
 }
 
-/// Token cost of the tool for models: zero if it is refused, or hidden by the profile.
+/// Returns the token cost of the tool for models, which is 0 if the tool is not listed.
 fn cost(policy: &Policy, tool: &Tool, costs: &mut TokenCosts) -> i64 {
-    match policy.is_listed(tool) {
-        true => i64::from(costs.tool_cost(tool, DefinitionFormat::Openai).tokens),
-        false => 0,
+    if policy.is_listed(tool) {
+        i64::from(costs.tool_cost(tool, DefinitionFormat::Openai).tokens)
+    } else {
+        0
     }
 }
 
@@ -166,7 +168,7 @@ fn is_set_to(file: &ConfigFile, tool: &Tool, enabled: bool) -> bool {
     name_set_to(file, tool, enabled).is_some()
 }
 
-/// Name under which this file sets `enabled` of the tool to this value.
+/// Returns the name under which this file sets `enabled` of the tool to this value.
 fn name_set_to(file: &ConfigFile, tool: &Tool, enabled: bool) -> Option<String> {
     let each = file.config.tools.each.iter();
     let mut own = each.filter(|(name, _)| tool.answers_to(name));
@@ -174,7 +176,7 @@ fn name_set_to(file: &ConfigFile, tool: &Tool, enabled: bool) -> Option<String> 
     setting.map(|(name, _)| name.clone())
 }
 
-/// Name that this file already uses for the tool.
+/// Returns the name that this file already uses for the tool.
 fn name_in_file(file: &ConfigFile, tool: &Tool) -> Option<String> {
     let mut names = file.config.tools.each.keys();
     names.find(|name| tool.answers_to(name)).cloned()

@@ -1,4 +1,4 @@
-//! A tool for tests, and that a count is of the definition as it is written.
+//! A tool for tests, and tests of token counts.
 
 use std::sync::Arc;
 

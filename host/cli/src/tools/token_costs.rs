@@ -1,5 +1,5 @@
-//! Token cost of a tool: the number that its author declared, or the count for its definition, exactly as clients of a
-//! format receive it. Counts are cached per user, so that the tokenizer is loaded only for new definitions.
+//! Token cost of a tool: the number that its author has declared, or the number of tokens in its definition, as clients
+//! of a format receive it. Counts are cached per user, so that the tokenizer is only loaded for new definitions.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub struct TokenCost {
     /// Number of tokens.
     #[serde(rename = "tokenCost")]
     pub tokens: u32,
-    /// True if the author declared it in `tokenCost`.
+    /// True if the author has declared the number in `tokenCost`.
     #[serde(rename = "tokenCostStated")]
     pub stated: bool,
 }
@@ -30,11 +30,11 @@ pub struct TokenCosts {
     cache: TokenCountCache,
 }
 
-/// Cache file. Another tokenizer or definition format uses another file name.
+/// Name of the cache file. Changes of the tokenizer or the definition formats need another name.
 const FILE: &str = "tokens-o200k-1.txt";
 
 impl TokenCosts {
-    /// Loads the counts of this user.
+    /// Loads the cached counts of this user.
     pub fn open(user_dirs: &UserDirs) -> Self {
         let path = user_dirs.cache.as_ref().map(|cache| cache.join(FILE));
         Self {
@@ -43,7 +43,7 @@ impl TokenCosts {
         }
     }
 
-    /// Cost of the tool for clients of this format.
+    /// Returns the cost of a tool for clients of this format.
     pub fn tool_cost(&mut self, tool: &Tool, format: DefinitionFormat) -> TokenCost {
         match tool.token_cost {
             Some(tokens) => TokenCost {
@@ -61,14 +61,14 @@ impl TokenCosts {
         let definition = &tool.definition;
         let (name, schema) = (tool.name().as_str(), definition.input_schema.as_str());
         let text = || tool_definition(tool, format).to_string();
-        // Only definitions in this set are built.
+        // The key is made of the parts of a definition, so that a cached definition is not built.
         let key = |format| {
             TokenCountKey::from_parts([format, name, definition.description.as_str(), schema])
         };
         match format {
             DefinitionFormat::Openai => self.cached_or_counted(key("openai"), text),
             DefinitionFormat::Anthropic => self.cached_or_counted(key("anthropic"), text),
-            // This format has more content: titles, hints, the output schema.
+            // Not by parts, because this format also contains titles, hints and the output schema.
             DefinitionFormat::Mcp => self.text_tokens(&text()),
         }
     }
@@ -89,7 +89,7 @@ impl TokenCosts {
         tokens
     }
 
-    /// Saves new counts. On failure they are counted again the next time.
+    /// Saves new counts. If that fails, they are counted again the next time.
     pub fn save(&self) {
         let (Some(path), Some(text)) = (&self.path, self.cache.text()) else {
             return;
@@ -107,7 +107,7 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
     private_files::replace(path, text.as_bytes(), FileReaders::Owner)
 }
 
-/// Ignores a cache file that other users could have written.
+/// Reads the cache file. Returns an empty text if it cannot be read, or if other users can write it.
 fn read(path: &Path) -> String {
     match private_files::read(path, OwnerOnly::Writing) {
         Ok(text) => text.unwrap_or_default(),

@@ -8,7 +8,7 @@ use crate::args::DefinitionFormat;
 
 use super::{TokenCost, TokenCosts, listed};
 
-/// Token costs of a prompt.
+/// Token costs of the listed tools.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenSpending<'a> {
@@ -16,22 +16,22 @@ pub struct TokenSpending<'a> {
     pub format: DefinitionFormat,
     /// The tools, most expensive first.
     pub tools: Vec<ToolSpending<'a>>,
-    /// The sources that have tools.
+    /// The costs by source, for sources that have tools.
     pub sources: Vec<SourceSpending>,
     /// Total tokens.
     pub total_tokens: u64,
-    /// Price in dollars for each request, by `tools.tokenPrice`.
+    /// Price of the definitions in dollars per request, from `tools.tokenPrice`.
     pub dollars: f64,
 }
 
 /// A tool with its cost.
 #[derive(Serialize)]
 pub struct ToolSpending<'a> {
-    /// Its name.
+    /// Name of the tool.
     pub name: &'a ToolName,
-    /// Its source.
+    /// Source of the tool.
     pub source: ToolSource,
-    /// Its token cost.
+    /// Token cost of the definition.
     #[serde(flatten)]
     pub cost: TokenCost,
 }
@@ -43,7 +43,7 @@ pub struct SourceSpending {
     pub source: ToolSource,
     /// Number of tools.
     pub tools: usize,
-    /// Their token cost.
+    /// Token cost of the tools.
     pub tokens: u64,
 }
 
@@ -55,7 +55,7 @@ const SOURCES: [ToolSource; 4] = [
 ];
 
 impl<'a> TokenSpending<'a> {
-    /// Costs of the listed tools of a snapshot, with a price in dollars per million tokens.
+    /// Computes the costs of the listed tools. `price` is in dollars per million tokens.
     pub fn from_snapshot(
         snapshot: &'a PipelineSnapshot,
         costs: &mut TokenCosts,

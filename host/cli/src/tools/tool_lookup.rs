@@ -1,4 +1,4 @@
-//! Finds a tool by the name that a person typed.
+//! Lookup of tools by name, alias or file name.
 
 use mimir_core::pipeline::PipelineSnapshot;
 use mimir_core::{Quarantined, Tool, ToolError, ToolErrorCode};
@@ -20,7 +20,7 @@ pub fn find_tool<'a>(snapshot: &'a PipelineSnapshot, name: &str) -> CommandResul
     }
 }
 
-/// Finds a tool by name, alias or file name; for a skipped file, the error has the reason.
+/// Finds a tool by name, alias or file name. If the file was left out, the error contains the reason.
 pub fn find_tool_or_file<'a>(
     snapshot: &'a PipelineSnapshot,
     name: &str,
@@ -29,7 +29,7 @@ pub fn find_tool_or_file<'a>(
     if let Some(tool) = registry.get(name) {
         return Ok(tool);
     }
-    // A file name stands for its tools.
+    // A file name refers to the tools in the file.
     let tools_of_file: Vec<_> = registry
         .tools()
         .iter()
@@ -44,7 +44,7 @@ pub fn find_tool_or_file<'a>(
             .map(|tool| tool.name().as_str())
             .collect();
         return Err(CommandFailure::usage(format!(
-            "this file has several tools: {}",
+            "the file has several tools: {}; name one of them",
             names.join(", ")
         )));
     }
@@ -63,14 +63,14 @@ pub fn find_tool_or_file<'a>(
     find_tool(snapshot, name)
 }
 
-/// Returns true if a location is the named file.
+/// Returns true if `name` is this location, its file name, or its file name without the extension.
 pub fn is_file(location: &str, name: &str) -> bool {
     let file = location.rsplit('/').next().unwrap_or(location);
     location == name || file == name || file.rsplit_once('.').is_some_and(|(stem, _)| stem == name)
 }
 
-/// Returns true if `name` refers to this location. The location of a tool inside a file ends with the tool's name in
-/// brackets.
+/// Returns true if `name` refers to this file or tool. The location of a tool in a file ends with the tool's name in
+/// parentheses.
 pub fn is_named(left_out: &Quarantined, name: &str) -> bool {
     match left_out.location.split_once(" (") {
         Some((file, tool)) => is_file(file, name) || tool.trim_end_matches(')') == name,

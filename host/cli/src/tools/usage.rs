@@ -17,15 +17,14 @@ use mimir::workspace::WorkspaceFolder;
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PastCall {
-    /// Its recorded time.
+    /// Recorded time of the call.
     pub time: String,
     /// True if the tool succeeded.
     pub ok: bool,
-    /// The error code.
+    /// Error code of a failed call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// Cost of the call: the known values among `durationMs`, `fuel`, `peakMemory`, `bytesIn`, `bytesOut` and
-    /// `tokens`.
+    /// Recorded values of the receipt: `durationMs`, `fuel`, `peakMemory`, `bytesIn`, `bytesOut` and `tokens`.
     pub receipt: BTreeMap<&'static str, Value>,
 }
 
@@ -39,10 +38,10 @@ const RECEIPT: [&str; 6] = [
     "tokens",
 ];
 
-/// Number of calls shown.
+/// Maximum number of calls of a tool that are shown.
 const SHOWN_CALLS: usize = 5;
 
-/// Last calls of a tool, newest first.
+/// Returns the last calls of a tool, newest first.
 pub fn last_calls(workspace: &WorkspaceFolder, tool: &Tool) -> CommandResult<Vec<PastCall>> {
     let mut calls = std::collections::VecDeque::new();
     each_call(workspace, tool.name().as_str(), |entry| {
@@ -62,19 +61,19 @@ pub fn last_calls(workspace: &WorkspaceFolder, tool: &Tool) -> CommandResult<Vec
     Ok(calls.into())
 }
 
-/// Tools that were called since the log begins.
+/// Calls in the audit log, summarized.
 #[derive(Debug, Default)]
 pub struct ToolUsage {
     /// Time of the first recorded call; empty if there is none.
     pub since: String,
     /// Number of recorded calls.
     pub calls: u64,
-    /// The tools that were called.
+    /// Names of the called tools.
     pub called: BTreeSet<String>,
 }
 
 impl ToolUsage {
-    /// Reads the log.
+    /// Reads the audit log.
     pub fn read(workspace: &WorkspaceFolder) -> CommandResult<Self> {
         let mut usage = Self::default();
         each_call(workspace, "", |entry| {
@@ -98,7 +97,7 @@ fn each_call(
     let unreadable = |error| file_error("read the audit log", log.path(), &error);
     let snapshot = log.snapshot().map_err(unreadable)?;
     let read = snapshot.lines(|line| {
-        // Most lines are about other tools, and parsing one is slower than searching for a name.
+        // Most lines are about other tools, and parsing a line is slower than searching it for a name.
         if contains(line.bytes, tool.as_bytes())
             && let Some(entry) = AuditEntry::read(line.bytes)
             && entry.text("event") == EventKind::Call.as_str()

@@ -16,7 +16,7 @@ pub struct SystemKeyring {
 const PROGRAM: &str = "secret-tool";
 
 impl SystemKeyring {
-    /// Finds the keyring of this session: needs `secret-tool` on the path and a D-Bus session bus.
+    /// Finds the keyring of this session. Requires `secret-tool` on the PATH and a D-Bus session bus.
     pub fn find() -> Option<Self> {
         std::env::var_os("DBUS_SESSION_BUS_ADDRESS")?;
         let path = std::env::var_os("PATH")?;

@@ -1,5 +1,5 @@
-//! The credential store of macOS or Windows, through its native API. Known to compile, but untested: no test runs on
-//! these platforms.
+//! The credential store of macOS or Windows, through its native API. Compiled but not tested: no test runs on these
+//! platforms.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub struct SystemKeyring {
 }
 
 impl SystemKeyring {
-    /// The user's own keyring.
+    /// Opens the user's own keyring; `None` if it is not available.
     pub fn find() -> Option<Self> {
         let store = Store::new().ok()?;
         Some(Self { store })
@@ -53,7 +53,7 @@ impl SystemKeyring {
     }
 }
 
-/// The message of an error, without the bytes of the value that some errors contain.
+/// Returns the message of an error. Errors that contain the bytes of a value get a message without them.
 fn describe_error(error: &Error) -> String {
     match error {
         Error::BadEncoding(_) | Error::BadDataFormat(..) => {

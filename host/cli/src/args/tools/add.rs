@@ -21,10 +21,10 @@ pub struct ToolsAddArgs {
     pub prefix: Option<String>,
 }
 
-/// Longest prefix: half of the longest tool name.
+/// Maximum length of a prefix: half of that of a tool name.
 const MAX_PREFIX_LENGTH: usize = 32;
 
-/// Parses a prefix for tool names. The empty text is allowed.
+/// Parses a prefix for tool names, which may be empty.
 pub(super) fn prefix(text: &str) -> Result<String, String> {
     let good = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_';
     if text.len() > MAX_PREFIX_LENGTH || !text.bytes().all(good) {
@@ -40,7 +40,7 @@ pub(super) fn digest(text: &str) -> Result<String, String> {
     let hex = text.strip_prefix("sha256:").unwrap_or(text);
     let good = hex.len() == 64 && hex.bytes().all(|c| c.is_ascii_hexdigit());
     if !good {
-        return Err("a digest is 64 hex digits, as `sha256sum` prints them".to_owned());
+        return Err("expected 64 hex digits, as `sha256sum` prints them".to_owned());
     }
     Ok(hex.to_ascii_lowercase())
 }

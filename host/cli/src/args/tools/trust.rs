@@ -67,7 +67,7 @@ fn secret(text: &str) -> Result<SecretNeed, String> {
     };
     let is_header = |c: u8| c.is_ascii_alphanumeric() || b"-_".contains(&c);
     if name.is_empty() || header.is_empty() || !header.bytes().all(is_header) {
-        return Err("expected a name, a host and the name of a header".to_owned());
+        return Err("expected NAME@HOST:HEADER with a name, a host and a header name".to_owned());
     }
     let pattern: HostPattern = host.parse().map_err(|error| format!("{error}"))?;
     Ok(SecretNeed {

@@ -1,4 +1,4 @@
-//! Line editor of the chat, with completion and history. It reads on a thread, so that the rest is not blocked.
+//! Line editor of the chat, with completion and history. It reads on a thread, because reading blocks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,9 +20,9 @@ use crate::output::{FAINT, note, styled};
 /// Result of reading a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ChatInput {
-    /// One or more lines.
+    /// The input, of one or more lines.
     Line(String),
-    /// Nothing to act on.
+    /// An empty line, or Ctrl-C.
     Nothing,
     /// The input has ended.
     End,
@@ -32,7 +32,7 @@ pub(super) enum ChatInput {
 pub(super) struct LineEditor {
     requests: SyncSender<oneshot::Sender<ChatInput>>,
     terminal_mode: SavedTerminalMode,
-    /// True while a line is being edited: the terminal is in raw mode.
+    /// True while a line is edited, during which the terminal is in raw mode.
     waiting: AtomicBool,
     completions: Arc<Mutex<Vec<String>>>,
     history: Arc<Mutex<Vec<String>>>,
@@ -42,7 +42,7 @@ pub(super) struct LineEditor {
 const PROMPT: &str = "> ";
 
 impl LineEditor {
-    /// Starts with the history of earlier input.
+    /// Starts the editor with the history of earlier input, oldest first.
     pub(super) fn new(earlier_input: Vec<String>) -> CommandResult<Self> {
         let (requests, received) = sync_channel(1);
         let completions = Arc::<Mutex<Vec<String>>>::default();
@@ -64,7 +64,7 @@ impl LineEditor {
         *self.completions.lock() = completions;
     }
 
-    /// Reads a line.
+    /// Reads input. A line that ends in `\` continues on the next one.
     pub(super) async fn read_line(&self) -> ChatInput {
         let (answer, answered) = oneshot::channel();
         self.waiting.store(true, Ordering::Relaxed);
@@ -76,7 +76,7 @@ impl LineEditor {
         input
     }
 
-    /// All input, oldest first.
+    /// Returns all input, including earlier input, oldest first.
     pub(super) fn input_history(&self) -> Vec<String> {
         self.history.lock().clone()
     }
@@ -84,14 +84,14 @@ impl LineEditor {
 
 impl Drop for LineEditor {
     fn drop(&mut self) {
-        // The program may end while a line is edited, so restore the terminal.
+        // The program may end while a line is edited, with the terminal in raw mode.
         if self.waiting.load(Ordering::Relaxed) {
             self.terminal_mode.restore();
         }
     }
 }
 
-/// The terminal mode at the start.
+/// The terminal mode before the editor started.
 #[cfg(unix)]
 struct SavedTerminalMode(Option<rustix::termios::Termios>);
 
@@ -103,11 +103,11 @@ impl SavedTerminalMode {
 
     fn restore(&self) {
         use std::io::Write as _;
-        let Some(before) = &self.0 else { return };
+        let Some(original) = &self.0 else { return };
         let _ = rustix::termios::tcsetattr(
             std::io::stdin(),
             rustix::termios::OptionalActions::Now,
-            before,
+            original,
         );
         // Turns off bracketed paste.
         let mut out = std::io::stdout();
@@ -127,7 +127,7 @@ impl SavedTerminalMode {
     fn restore(&self) {}
 }
 
-/// Reads a line on each request.
+/// Thread of the editor: reads input on each request.
 fn read_lines(
     requests: &Receiver<oneshot::Sender<ChatInput>>,
     completions: Arc<Mutex<Vec<String>>>,
@@ -176,14 +176,14 @@ fn read_lines(
     }
 }
 
-/// Completion: commands at the beginning of a line, tool names anywhere.
+/// Completes commands at the beginning of a line, and tool names anywhere.
 struct ChatLineHelper(Arc<Mutex<Vec<String>>>);
 
-/// Shortest prefix of a tool name to complete; a shorter one is taken for a normal word.
+/// Minimum length of a prefix of a tool name. A shorter word is not completed.
 const MIN_COMPLETION_PREFIX: usize = 2;
 
 impl ChatLineHelper {
-    /// Start of the word before the cursor, and its completions.
+    /// Returns the start of the word before the cursor, and its completions.
     fn complete_word(&self, line: &str, at: usize) -> (usize, Vec<String>) {
         let before = line.get(..at).unwrap_or(line);
         let start = before
@@ -192,9 +192,13 @@ impl ChatLineHelper {
                 last + before[last..].chars().next().map_or(1, char::len_utf8)
             });
         let word = &before[start..];
-        let fits = |known: &&String| match word.starts_with('/') {
-            true => start == 0 && known.starts_with(word),
-            false => word.len() >= MIN_COMPLETION_PREFIX && known.starts_with(word),
+        let fits = |known: &&String| {
+            let is_completable = if word.starts_with('/') {
+                start == 0
+            } else {
+                word.len() >= MIN_COMPLETION_PREFIX
+            };
+            is_completable && known.starts_with(word)
         };
         let known = self.0.lock();
         (start, known.iter().filter(fits).cloned().collect())
@@ -216,9 +220,10 @@ impl Completer for ChatLineHelper {
 
 impl Validator for ChatLineHelper {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
-        Ok(match context.input().ends_with('\\') {
-            true => ValidationResult::Incomplete,
-            false => ValidationResult::Valid(None),
+        Ok(if context.input().ends_with('\\') {
+            ValidationResult::Incomplete
+        } else {
+            ValidationResult::Valid(None)
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Slash commands of the chat.
 //!
-//! Each is a thin wrapper of the `mimir` command with the same name: `/tools` is `mimir tools`.
+//! A command with the name of a `mimir` command does the same: `/tools` runs `mimir tools`.
 
 use mimir_agent::Conversation;
 use mimir_core::name_suggestions::did_you_mean;
@@ -31,12 +31,12 @@ pub(super) enum SlashCommand {
     Quit,
 }
 
-/// The state of the chat after a command.
+/// Continuation of the chat after a command.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ChatFlow {
-    /// The chat goes on.
+    /// The chat continues.
     Continue,
-    /// The person ended the chat.
+    /// The chat ends.
     End,
 }
 
@@ -44,29 +44,29 @@ pub(super) enum ChatFlow {
 const ALL: [(&str, &str); 8] = [
     (
         "/tools",
-        "the tools; `/tools disable NAME`, `info`, `tokens` and so on as in `mimir tools`",
+        "list the tools; `/tools disable NAME`, `info`, `tokens` and so on as in `mimir tools`",
     ),
-    ("/approvals", "your stored approvals"),
-    ("/cost", "cost of this conversation so far"),
+    ("/approvals", "list your approvals"),
+    ("/cost", "show the cost of this conversation"),
     (
         "/model",
-        "the model; `/model PROVIDER/MODEL` switches to another",
+        "show the model; `/model PROVIDER/MODEL` switches to another one",
     ),
-    ("/audit", "the newest lines of the audit log"),
+    ("/audit", "show the newest lines of the audit log"),
     ("/clear", "start a new conversation"),
-    ("/help", "this"),
-    ("/quit", "end, as Ctrl-D does"),
+    ("/help", "list the commands"),
+    ("/quit", "end the chat, as Ctrl-D does"),
 ];
 
-/// Number of audit log lines shown.
+/// Number of audit log lines that `/audit` shows.
 const AUDIT_LINES: usize = 15;
 
 impl SlashCommand {
-    /// Parses a line; `None` if it is a message for the model.
+    /// Parses a line. Returns `None` if it is a message for the model.
     pub(super) fn parse(line: &str) -> Option<Result<Self, ToolError>> {
         let line = line.trim();
         let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        // A path is not a command, and neither is a text of several lines.
+        // A path is not a command, and neither is a text with several lines.
         if !name.starts_with('/') || name[1..].contains('/') || line.contains('\n') {
             return None;
         }
@@ -98,7 +98,7 @@ fn usage_error(message: String) -> ToolError {
     ToolError::invalid_input(message)
 }
 
-/// Completion candidates: commands and tool names.
+/// Returns the completion candidates: the commands, and the names of listed tools.
 pub(super) fn completions(pipeline: &Pipeline) -> Vec<String> {
     let snapshot = pipeline.snapshot();
     let tools = snapshot.registry.tools().iter();
@@ -109,7 +109,7 @@ pub(super) fn completions(pipeline: &Pipeline) -> Vec<String> {
         .collect()
 }
 
-/// Runs the command.
+/// Runs a command.
 pub(super) async fn run_command(
     globals: &GlobalOptions,
     runtime: &mut AgentRuntime,
@@ -119,7 +119,7 @@ pub(super) async fn run_command(
     let printer = ResultPrinter::new(false);
     match command {
         SlashCommand::Tools(command) => {
-            // Tools are switched in the config files as they are now, and the change applies at once.
+            // Reads the config files again, because switching a tool edits them. The change applies at once.
             let setup = HostSetup::find(globals.workspace.as_deref())?;
             let snapshot = runtime.pipeline().snapshot();
             let result = tools::run(&setup, &snapshot, printer, CommandSyntax::Chat, command);
@@ -151,7 +151,7 @@ pub(super) async fn run_command(
                 runtime.pipeline().end_session(&conversation.id);
             }
             *conversation = new_conversation(&runtime.agent);
-            note("started a new conversation, without the context of the old one");
+            note("started a new conversation without the previous messages");
         }
         SlashCommand::Help => {
             for (name, description) in ALL {

@@ -12,7 +12,7 @@ use crate::output::{FAINT, GOOD, WARN, styled};
 use mimir::settings::{self, ConfigEdit, ConfigOwner, ConfigSchema, LayerValue};
 use mimir::setup::HostSetup;
 
-/// Prints the value of a key in each layer.
+/// Prints the value of a key that is in force, and its values in the other layers.
 pub fn get(globals: &GlobalOptions, key: &str) -> CommandResult {
     let printer = globals.printer();
     let keys = ConfigSchema::default();
@@ -59,7 +59,7 @@ pub fn get(globals: &GlobalOptions, key: &str) -> CommandResult {
     Ok(ExitReason::Done)
 }
 
-/// An overridden layer.
+/// Prints the value of another layer, which is overridden, merged or withheld.
 fn print_other_layer(out: &mut dyn io::Write, layer: &LayerValue) -> io::Result<()> {
     let lines = yaml_lines(&layer.value).join(" ");
     let place = visible(&layer.place);
@@ -96,7 +96,7 @@ fn yaml_lines<T: serde::Serialize>(value: &T) -> Vec<String> {
     text.trim_end().lines().map(visible).collect()
 }
 
-/// Sets a key, or removes it.
+/// Sets a key to a value, or removes the key if `value` is `None`.
 pub fn set(globals: &GlobalOptions, key: &str, value: Option<&str>, user: bool) -> CommandResult {
     let printer = globals.printer();
     let path = ConfigSchema::default().path(key).map_err(usage)?;
@@ -136,7 +136,7 @@ pub fn set(globals: &GlobalOptions, key: &str, value: Option<&str>, user: bool) 
     Ok(ExitReason::Done)
 }
 
-/// Warns of layers that override the new value.
+/// Warns about layers that override the new value.
 fn warn_overriding_layers(
     setup: &HostSetup,
     path: &[String],

@@ -19,7 +19,7 @@ use mimir::setup::HostSetup;
 use mimir::user_dirs::UserDirs;
 use mimir::workspace::WorkspaceFolder;
 
-/// Checks the program and the platform.
+/// Reports the version and the platform.
 pub fn program() -> DoctorFinding {
     let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
     let text = format!(
@@ -30,8 +30,8 @@ pub fn program() -> DoctorFinding {
     DoctorFinding::good("program", text)
 }
 
-/// Checks the kernel for PAGEMAP_SCAN (Linux 6.7), which finds the memory pages that a call has touched and makes the
-/// end of a call cheaper.
+/// Describes the kernel, and whether it has PAGEMAP_SCAN (Linux 6.7). That call finds the memory pages that a tool call
+/// has touched, which makes resetting them cheaper.
 #[cfg(target_os = "linux")]
 fn kernel() -> String {
     let name = rustix::system::uname();
@@ -51,7 +51,7 @@ fn kernel() -> String {
     String::new()
 }
 
-/// Checks the workspace.
+/// Reports the workspace, and warns if it has no `.mimir`.
 pub fn workspace(workspace: &WorkspaceFolder) -> DoctorFinding {
     let root = workspace.root().display().to_string();
     if workspace.has_mimir_dir() {
@@ -101,7 +101,7 @@ pub fn config(settings: &Result<MergedSettings, ToolError>, user_dirs: &UserDirs
     }
 }
 
-/// Reports the team's policy files that apply.
+/// Reports the team policies in force.
 pub fn team(settings: &MergedSettings, user_dirs: &UserDirs) -> DoctorFinding {
     let files: Vec<&str> = settings.team().map(|file| file.shown.as_str()).collect();
     let text = match (files.is_empty(), user_dirs.team.first()) {
@@ -124,7 +124,7 @@ pub fn approval_store(setup: &HostSetup) -> DoctorFinding {
     let read = approval_store
         .read()
         .and_then(|approvals| Ok((approvals, approval_store.lock().read()?)));
-    // The first approval creates the file, in the nearest existing folder.
+    // The first approval creates the file, so check the nearest existing folder.
     let folder = approval_store
         .path()
         .ancestors()
@@ -201,7 +201,7 @@ pub fn cache(facts: &EngineFacts) -> DoctorFinding {
     }
 }
 
-/// Checks the tools.
+/// Reports the number of tools.
 pub fn tools(setup: &HostSetup, registry: &Registry) -> DoctorFinding {
     let count = |source: ToolSource| {
         registry
@@ -225,13 +225,13 @@ pub fn tools(setup: &HostSetup, registry: &Registry) -> DoctorFinding {
     )
 }
 
-/// Reports a skipped file.
+/// Reports a file that was left out.
 pub fn quarantined(left_out: &Quarantined) -> DoctorFinding {
     let text = format!("{} is left out [{}]", left_out.location, left_out.code);
     DoctorFinding::bad("tools", text, left_out.reason.as_str())
 }
 
-/// Finds rules about tools that do not exist: a typo in a name makes a rule ineffective.
+/// Finds settings that name unknown tools, because a typo makes such a setting ineffective.
 pub fn unknown_names(settings: &MergedSettings, registry: &Registry) -> Vec<DoctorFinding> {
     let known: Vec<&str> = registry
         .tools()
@@ -293,18 +293,18 @@ pub fn audit(setup: &HostSetup) -> DoctorFinding {
     DoctorFinding::good("audit", text)
 }
 
-/// Returns true if the line remembered as the last one is missing.
+/// Returns true if the log does not contain the line that was stored as the last one.
 fn is_truncated(path: &Path, remembered: Option<LogHead>) -> bool {
-    let has = |head| {
+    let contains = |head| {
         AuditLog::at(path)
             .snapshot()
             .and_then(|log| log.has_line(head))
     };
-    // Another check reports an unreadable log.
-    remembered.is_some_and(|head| !has(head).unwrap_or(true))
+    // An unreadable log counts as complete, because another check reports it.
+    remembered.is_some_and(|head| !contains(head).unwrap_or(true))
 }
 
-/// Describes the log, if it can be written.
+/// Checks that the log can be written, and describes its size.
 fn check_audit_log(path: &Path) -> Result<String, String> {
     let log = AuditLog::at(path)
         .snapshot()
@@ -318,13 +318,13 @@ fn check_audit_log(path: &Path) -> Result<String, String> {
             files => format!("{} in {files} files", text::bytes(log.bytes())),
         });
     }
-    // The first call creates it, in the nearest existing folder.
+    // The first call creates the log, so check the nearest existing folder.
     let folder = path.ancestors().skip(1).find(|folder| folder.is_dir());
     may_write(folder.unwrap_or(Path::new("/")))?;
     Ok("created by the first call".to_owned())
 }
 
-/// Disk space for the lines of concurrent calls; with less, no call runs.
+/// Minimum free disk space in bytes, for the lines of concurrent calls. With less, calls are refused.
 #[cfg(unix)]
 const MIN_FREE_DISK: u64 = 128 << 10;
 
@@ -334,7 +334,7 @@ fn has_room(path: &Path) -> Result<(), String> {
     let free = rustix::fs::statvfs(path).map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
     match free {
         Ok(free) if free < MIN_FREE_DISK => Err("the disk is full".to_owned()),
-        // If the free space is unknown, the call itself finds out.
+        // If the free space cannot be determined, a call reports the error.
         _ => Ok(()),
     }
 }
@@ -365,7 +365,7 @@ fn may_write(folder: &Path) -> Result<(), String> {
     }
 }
 
-/// Checks the toolchain for `mimir tools build`.
+/// Checks the Rust toolchain that `mimir tools build` needs.
 pub fn building(root: &Path) -> DoctorFinding {
     match has_target(root) {
         Some(true) => DoctorFinding::good("building", format!("Rust with {TARGET}")),
@@ -382,7 +382,7 @@ pub fn building(root: &Path) -> DoctorFinding {
     }
 }
 
-/// Checks the configured sandbox, and reports each sandbox's features, or why it is not available.
+/// Checks the configured sandbox, and reports the features of each sandbox, or why it is not available.
 pub fn sandboxes(setup: &HostSetup) -> Vec<DoctorFinding> {
     let settings = &setup.settings.config.sandbox;
     let (used, chosen) = match choose_sandbox(settings) {
@@ -411,7 +411,7 @@ pub fn sandboxes(setup: &HostSetup) -> Vec<DoctorFinding> {
         let usage_note = if used == Some(name) { "" } else { "not used; " };
         let text = match features {
             Ok(features) => format!("{name}: {usage_note}{}", features.join("; ")),
-            // An unused sandbox needs no fix.
+            // Without a hint, because only the chosen sandbox needs to work.
             Err(fault) => format!("{name}: {usage_note}{fault}"),
         };
         DoctorFinding::good("sandboxes", text)

@@ -1,5 +1,5 @@
-//! Names in the manual and the README exist: commands and their options, config keys, tools; and all of the keys and
-//! tools are in the manual.
+//! Checks of the manual and the README: the commands, options, config keys and tools that they name exist, and the
+//! manual contains all keys and tools.
 
 use std::collections::BTreeSet;
 
@@ -39,7 +39,7 @@ const EXAMPLES: [&str; 7] = [
     "disabled_tools",
 ];
 
-/// Fields that are in none of the schemas: of results, the record and workers, arguments of `run_code`, and names of other
+/// Fields that no schema contains: of results, the audit log and workers, arguments of `run_code`, and names of other
 /// programs.
 const FIELDS: [&str; 11] = [
     "backend",
@@ -108,7 +108,7 @@ impl Known {
         }
     }
 
-    /// The mistakes of a page.
+    /// Returns the mistakes of a page.
     fn faults(&self, text: &str) -> Vec<String> {
         let page = Page::read(text);
         let mut faults = Vec::new();

@@ -1,7 +1,7 @@
-//! Downloads a component for `mimir tools add URL`, through the host's network client.
+//! Download of a component for `mimir tools add URL`.
 //!
-//! The person has named the URL and the digest, so neither the host nor redirect targets need to be allowed. Blocks of
-//! the config still apply: private addresses, blocked ports, `mode: none`, and hosts that a team does not list.
+//! The user has named the URL and the digest, so neither its host nor redirect targets need to be in `allowedHosts`.
+//! Restrictions of the config still apply: private addresses, blocked ports, `mode: none`, and the hosts of a team.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use mimir_net::{
 
 use mimir::setup::HostSetup;
 
-/// Time for a large component over a slow connection.
+/// Timeout of a download, enough for a large component over a slow connection.
 const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// A download requested by a person, within the limits of team policies.
+/// Authorizer of a download: allows every host within the limits of team policies.
 struct DownloadAuthorizer {
     teams: Vec<NetworkPolicy>,
 }
@@ -40,7 +40,7 @@ impl RequestAuthorizer for DownloadAuthorizer {
     }
 }
 
-/// Downloads `url`, up to a size limit.
+/// Downloads `url`. Fails if the response has more than `max_bytes` or is not a success.
 pub async fn download_component(
     setup: &HostSetup,
     url: &str,
@@ -67,7 +67,7 @@ pub async fn download_component(
         return Err(ToolError::new(
             ToolErrorCode::Network,
             format!(
-                "{} answered {} instead of a file",
+                "{} returned {} instead of a file",
                 response.target.origin(),
                 response.status
             ),
@@ -76,7 +76,7 @@ pub async fn download_component(
     Ok(response.body.into())
 }
 
-/// File name in a URL.
+/// Returns the path in a URL, whose last part is the file name; empty if the URL has no path.
 pub fn file_name(url: &str) -> &Path {
     let path = url.split(['?', '#']).next().unwrap_or_default();
     let rest = path.split_once("://").map_or(path, |(_, rest)| rest);

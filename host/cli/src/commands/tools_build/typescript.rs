@@ -13,18 +13,18 @@ use crate::output::note;
 use mimir::file_error::file_error;
 use mimir::setup::HostSetup;
 
-/// Entry files of a folder; the first that exists is used.
+/// Names of entry files in a folder. The first one that exists is used.
 const NAMES: [&str; 6] = [
     "tool.ts", "tools.ts", "tool.js", "tools.js", "index.ts", "index.js",
 ];
 
-/// Size limit of the file.
+/// Maximum size of a source file or `package.json` in bytes.
 const MAX_FILE_SIZE: u64 = 1 << 20;
 
-/// Default version of a plugin.
+/// Version of a plugin without a version in `package.json`.
 const VERSION: &str = "0.1.0";
 
-/// Finds the entry file: `path` itself, or one in the folder `path`; `None` if neither.
+/// Returns the entry file: `path` itself, or one in the folder `path`; `None` if there is none.
 pub fn file(path: &Path) -> Option<PathBuf> {
     if path.is_dir() {
         let mut files = NAMES.iter().map(|name| path.join(name));
@@ -34,7 +34,7 @@ pub fn file(path: &Path) -> Option<PathBuf> {
     matches!(extension, Some("ts" | "mts" | "js" | "mjs")).then(|| path.to_owned())
 }
 
-/// Builds the plugin: its component and its file name.
+/// Builds a plugin. Returns the file name and the bytes of its component.
 pub async fn component(setup: &HostSetup, file: &Path) -> CommandResult<(PathBuf, Vec<u8>)> {
     let source = source(file)?;
     let scripts = setup.scripts(setup.host());
@@ -78,14 +78,15 @@ fn source(file: &Path) -> CommandResult<PluginSource> {
     })
 }
 
-/// Reads the `package.json` next to the file; null if it does not exist or is not valid.
+/// Reads the `package.json` next to the file. Returns null if it does not exist or is not valid.
 fn package(file: &Path) -> Value {
     let path = file.with_file_name("package.json");
     let content = files::read(&path, LinkPolicy::Follow, MAX_FILE_SIZE).unwrap_or_default();
     serde_json::from_slice(&content).unwrap_or_default()
 }
 
-/// Name of the plugin: from its file name if that is specific, else from its package or folder.
+/// Returns the name of the plugin: its file name, or the name of its package or folder if the file name is one of
+/// [`NAMES`].
 fn name(file: &Path, package: Option<String>) -> String {
     let stem = |path: &Path| {
         let stem = path.file_stem().unwrap_or_default();

@@ -15,7 +15,7 @@ use mimir::setup;
 
 const TEMPLATE: &str = include_str!("../../templates/tool.yml.txt");
 
-/// Initial code of a new tool.
+/// Initial code of a new tool in each language.
 const TYPESCRIPT: &str = include_str!("../../templates/tool.ts.txt");
 const JAVASCRIPT: &str = include_str!("../../templates/tool.js.txt");
 const PYTHON: &str = include_str!("../../templates/tool.py.txt");
@@ -27,7 +27,7 @@ struct NewScriptReport {
     file: String,
 }
 
-/// Writes the tool. In a workspace it goes to the tools folder, with editor support.
+/// Writes the tool: into `dir`, or into the tools folder of the workspace, with files for editors.
 pub fn run(
     globals: &GlobalOptions,
     names: &PluginNames,

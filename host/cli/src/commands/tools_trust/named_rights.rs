@@ -1,4 +1,4 @@
-//! Rights that a person names on the command line, for a component that cannot declare its needs.
+//! Rights that are named on the command line, for a component that cannot declare its needs.
 
 use std::path::{Component, Path};
 
@@ -11,7 +11,7 @@ use crate::exit::{CommandFailure, CommandResult};
 use mimir::approval_store::UserApprovalStore;
 use mimir::setup::HostSetup;
 
-/// Sets or removes the prefix of a plugin's tool names. Returns the previous one; an empty text stands for no prefix.
+/// Sets the prefix of a plugin's tool names; an empty text removes it. Returns the previous prefix.
 pub fn set_prefix(
     approval_store: &UserApprovalStore,
     location: &str,
@@ -33,8 +33,8 @@ pub fn set_prefix(
     Ok(previous)
 }
 
-/// Rights of a plugin that cannot request any: those named now, or, for kinds not named now, those of its previous
-/// grant.
+/// Returns the rights of a component that cannot declare its needs. Kinds of rights that are not named now come from
+/// the previous grant.
 pub fn named_rights(
     setup: &HostSetup,
     approval_store: &UserApprovalStore,
@@ -90,7 +90,7 @@ pub fn named_rights(
     Ok(rights)
 }
 
-/// Refuses rights that the component has no import for.
+/// Refuses rights that the component cannot use, because it does not import the interface.
 fn check_imports(tool: &Tool, named: &Needs) -> CommandResult<()> {
     let sends = grants::takes_hosts(tool);
     for (kind, named, is_imported, import) in [
@@ -117,7 +117,7 @@ fn check_imports(tool: &Tool, named: &Needs) -> CommandResult<()> {
     ] {
         if named && !is_imported {
             return Err(CommandFailure::usage(format!(
-                "`{}` takes no {kind}: they can be named only for a component that imports {import} and was not written for mimir",
+                "`{}` cannot be granted {kind}: expected a component that imports {import} and was not written for mimir",
                 tool.name()
             )));
         }
@@ -125,7 +125,7 @@ fn check_imports(tool: &Tool, named: &Needs) -> CommandResult<()> {
     Ok(())
 }
 
-/// Rights from the previous grant. A lock file that this person has not written is ignored.
+/// Returns the named rights of the previous grant. A grant that this user has not given is ignored.
 fn previously_named(approval_store: &UserApprovalStore, tool: &Tool) -> Needs {
     if !grants::is_foreign(tool) {
         return Needs::default();
@@ -139,7 +139,7 @@ fn previously_named(approval_store: &UserApprovalStore, tool: &Tool) -> Needs {
     grant.map_or_else(Needs::default, grants::Grant::named)
 }
 
-/// Resolves an existing folder to its path below the workspace.
+/// Returns the need for an existing folder of the workspace. Fails if the folder is outside of the workspace.
 fn folder_need(
     setup: &HostSetup,
     folder: &Path,
@@ -166,9 +166,10 @@ fn folder_need(
             "`{shown}` is not a folder of the workspace; create it first"
         )));
     }
-    let path = match parts.is_empty() {
-        true => ".".to_owned(),
-        false => parts.join("/"),
+    let path = if parts.is_empty() {
+        ".".to_owned()
+    } else {
+        parts.join("/")
     };
     Ok(grants::named_folder(&path, access))
 }

@@ -1,25 +1,25 @@
-//! Properties of an object schema, formatted for people.
+//! Properties of an object schema, formatted for display.
 
 use serde_json::Value;
 
 /// A property of the schema.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ToolParameter {
-    /// Its key.
+    /// Key of the property.
     pub name: String,
-    /// Short form of its type: `string`, `integer[]`, `grep | glob`.
+    /// Short form of the type, such as `string`, `integer[]` or `grep | glob`.
     pub kind: String,
-    /// True if it is required.
+    /// True if the property is required.
     pub required: bool,
-    /// Its description, default and bounds on one line.
+    /// Description, default and bounds on one line.
     pub about: String,
 }
 
-/// Depth limit for references and alternatives, because a schema may refer to itself.
+/// Maximum depth of references and alternatives, because a schema may refer to itself.
 const MAX_DEPTH: u32 = 6;
 
 impl ToolParameter {
-    /// Properties of `schema`, required ones first.
+    /// Returns the properties of `schema`, required ones first.
     pub fn all(schema: &Value) -> Vec<Self> {
         let required = |name: &String| {
             schema["required"]

@@ -1,4 +1,4 @@
-//! Token costs as bars, and possible savings.
+//! Printing of token costs as bars, and of possible savings.
 
 use std::io::{self, Write};
 
@@ -18,8 +18,8 @@ const FULL_BAR_TOKENS: u32 = 1000;
 pub fn spending(printer: ResultPrinter, spending: &TokenSpending<'_>) -> CommandResult<()> {
     printer.print_result(spending, |out| {
         writeln!(out, "Token Cost Breakdown:\n")?;
-        let most = spending.tools.iter().map(|spent| spent.cost.tokens).max();
-        let full = most.unwrap_or_default().max(FULL_BAR_TOKENS);
+        let max_tokens = spending.tools.iter().map(|spent| spent.cost.tokens).max();
+        let full = max_tokens.unwrap_or_default().max(FULL_BAR_TOKENS);
         let width = bar_width();
         for spent in &spending.tools {
             let tokens = spent.cost.tokens;
@@ -41,7 +41,7 @@ pub fn spending(printer: ResultPrinter, spending: &TokenSpending<'_>) -> Command
     })
 }
 
-/// Width left in the terminal beside the name and the number, with a minimum.
+/// Returns the width of bars: what the name and the number leave of the terminal, within limits.
 fn bar_width() -> usize {
     columns().map_or(BAR_WIDTH, |all| {
         all.saturating_sub(NAME_WIDTH + 8).clamp(4, BAR_WIDTH)
@@ -120,15 +120,15 @@ fn print_unused(
     };
     writeln!(
         out,
-        "\nNone of these was used in {calls} since {since}. Disabling them saves ~{saved} tokens:\n  {command} disable <name>"
+        "\nThese tools were not used in {calls} since {since}. Disabling them saves ~{saved} tokens:\n  {command} disable <name>"
     )
 }
 
 fn print_if(out: &mut dyn Write, condition: bool, text: &str) -> io::Result<()> {
-    match condition {
-        true => writeln!(out, "  {}", styled(FAINT, text)),
-        false => Ok(()),
+    if condition {
+        writeln!(out, "  {}", styled(FAINT, text))?;
     }
+    Ok(())
 }
 
 #[cfg(test)]

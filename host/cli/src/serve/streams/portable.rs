@@ -1,5 +1,5 @@
-//! Standard library streams, for platforms without file descriptors. Other output to stdout is not redirected here;
-//! mimir itself prints none.
+//! Standard library streams, for platforms without file descriptors. Other output to stdout is not redirected; mimir
+//! itself prints none.
 
 use std::io;
 
@@ -17,7 +17,7 @@ pub(super) fn take() -> io::Result<StdioStreams> {
 pub struct ClientLine;
 
 impl ClientLine {
-    /// Cannot detect whether a silent client still reads, so its calls get a few seconds to end.
+    /// Never completes: this platform cannot detect if a silent client still reads.
     pub async fn hung_up(&self) {
         std::future::pending().await
     }

@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 
 use super::StdioStreams;
 
-/// First descriptor after the standard ones.
+/// Lowest descriptor after those of stdin, stdout and stderr.
 const FIRST_FREE_FD: i32 = 3;
 
 pub(super) fn take() -> io::Result<StdioStreams> {
@@ -43,7 +43,7 @@ pub(super) fn take() -> io::Result<StdioStreams> {
     })
 }
 
-/// A descriptor read without a blocking thread, if its kind supports that.
+/// Creates a reader of a descriptor. Sockets and pipes are read without a blocking thread.
 fn reader(input: OwnedFd) -> io::Result<Box<dyn AsyncRead + Send + Unpin>> {
     let file = File::from(input);
     let kind = file.metadata()?.file_type();
@@ -74,14 +74,14 @@ fn writer(output: OwnedFd) -> io::Result<Box<dyn AsyncWrite + Send + Unpin>> {
     Ok(Box::new(tokio::fs::File::from_std(file)))
 }
 
-/// Node gives its child processes sockets instead of pipes.
+/// Creates a non-blocking socket. Node connects its child processes with sockets instead of pipes.
 fn socket(file: File) -> io::Result<UnixStream> {
     let socket = StdUnixStream::from(OwnedFd::from(file));
     socket.set_nonblocking(true)?;
     UnixStream::from_std(socket)
 }
 
-/// Reopens the pipe, so that making it non-blocking does not affect other processes that share it.
+/// Reopens a pipe, so that making it non-blocking does not affect other processes that share it.
 #[cfg(target_os = "linux")]
 fn reopened(file: &File, write: bool) -> Option<OwnedFd> {
     use std::os::fd::{AsFd as _, AsRawFd as _};
@@ -104,12 +104,12 @@ pub struct ClientLine {
     output: OwnedFd,
 }
 
-/// Interval for checking whether a silent client still reads.
+/// Interval of the checks whether a silent client still reads.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 impl ClientLine {
-    /// Completes when the client has closed its output and no longer reads: it is gone, and no one needs results. A
-    /// client that only closes its output may still wait for them.
+    /// Completes when the client has closed its output and no longer reads, so that it needs no results. A client that
+    /// has only closed its output may still wait for results.
     pub async fn hung_up(&self) {
         self.input_ended.notified().await;
         while !self.is_broken() {
@@ -125,7 +125,7 @@ impl ClientLine {
     }
 }
 
-/// A reader that signals the end of input.
+/// Reader that signals the end of the input.
 struct EofNotifier<R> {
     inner: R,
     input_ended: Arc<Notify>,
