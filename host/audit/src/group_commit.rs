@@ -146,9 +146,10 @@ mod tests {
         static BROKEN: AtomicBool = AtomicBool::new(true);
         let commit = GroupCommit::new(|_| {
             std::thread::sleep(Duration::from_millis(5));
-            match BROKEN.load(Ordering::SeqCst) {
-                true => Err(io::ErrorKind::StorageFull.into()),
-                false => Ok(()),
+            if BROKEN.load(Ordering::SeqCst) {
+                Err(io::ErrorKind::StorageFull.into())
+            } else {
+                Ok(())
             }
         });
         let file = Arc::new(tempfile::tempfile().unwrap());

@@ -191,9 +191,10 @@ impl ChainedLine {
         let is_maintenance = [&br#""event":"rotated""#[..], br#""event":"recovered""#]
             .iter()
             .any(|mark| line.bytes.windows(mark.len()).any(|part| part == *mark));
-        let maintenance = match is_maintenance {
-            true => serde_json::from_slice(line.bytes).unwrap_or_default(),
-            false => MaintenanceFields::default(),
+        let maintenance = if is_maintenance {
+            serde_json::from_slice(line.bytes).unwrap_or_default()
+        } else {
+            MaintenanceFields::default()
         };
         Some(Self {
             position: LinePosition::from_line(line),

@@ -59,9 +59,10 @@ fn success(
     let mut content = Vec::new();
     let mut remaining = MAX_FILES_CHARS;
     for part in &output.content {
-        match fits(part, &mut remaining) {
-            true => push_block(part, mark, &mut content),
-            false => push_text(&omission_note(part), mark, &mut content),
+        if fits(part, &mut remaining) {
+            push_block(part, mark, &mut content);
+        } else {
+            push_text(&omission_note(part), mark, &mut content);
         }
     }
     let has_text = |part: &Content| matches!(part, Content::Text { .. });

@@ -336,9 +336,10 @@ pub(super) fn find_in_text(text: &[u8], word: Range<usize>) -> Vec<SecretHit> {
         return Vec::new();
     };
     let mut values = Vec::new();
-    match is_list {
-        true => collect_list_values(text, &key, &mut values),
-        false => values.extend(scalar()),
+    if is_list {
+        collect_list_values(text, &key, &mut values);
+    } else {
+        values.extend(scalar());
     }
     let is_secret = |value: &Range<usize>| kind.is_secret(&text[value.clone()]);
     let hit = |at| SecretHit {

@@ -86,9 +86,10 @@ impl MaskSummary {
         } in parts
         {
             let counts = counts.entry((&finding.rule, secret)).or_default();
-            match in_value {
-                true => counts.1 += 1,
-                false => counts.0 += 1,
+            if in_value {
+                counts.1 += 1;
+            } else {
+                counts.0 += 1;
             }
         }
         for ((rule, secret), (in_texts, in_value)) in counts {

@@ -144,13 +144,16 @@ impl ScriptFolder {
     fn read(&self, root: &Path, name: &str) -> Result<Option<Vec<u8>>, ToolError> {
         let path = self.folder.join(name);
         let is_inside = |real: &PathBuf| root.is_absolute() && real.starts_with(root);
-        let read = path.canonicalize().and_then(|real| match is_inside(&real) {
-            // Not a race worth closing: a process that can swap a folder for a link now can write the file, too.
-            true => files::read(&real, LinkPolicy::Refuse, MAX_FILE_SIZE),
-            false => Err(io::Error::new(
-                io::ErrorKind::PermissionDenied,
-                LINK_OUTSIDE,
-            )),
+        let read = path.canonicalize().and_then(|real| {
+            if is_inside(&real) {
+                // Not a race worth closing: a process that can swap a folder for a link now can write the file, too.
+                files::read(&real, LinkPolicy::Refuse, MAX_FILE_SIZE)
+            } else {
+                Err(io::Error::new(
+                    io::ErrorKind::PermissionDenied,
+                    LINK_OUTSIDE,
+                ))
+            }
         });
         match read {
             Ok(content) => Ok(Some(content)),

@@ -98,9 +98,10 @@ impl ChainWalk {
             self.noted_at = Some(line.seq);
         }
         if let Some(head) = self.head.filter(|head| head.seq == line.seq) {
-            match head.hash == line.hash {
-                true => self.head_found = true,
-                false => self.head_mismatch = Some(line.position.clone()),
+            if head.hash == line.hash {
+                self.head_found = true;
+            } else {
+                self.head_mismatch = Some(line.position.clone());
             }
         }
         if self
@@ -418,8 +419,9 @@ fn describe_lost_head(maintenance: &MaintenanceFields) -> Option<String> {
 }
 
 fn describe_range(from: u64, to: u64) -> String {
-    match from == to {
-        true => format!("line {from} is"),
-        false => format!("lines {from} to {to} are"),
+    if from == to {
+        format!("line {from} is")
+    } else {
+        format!("lines {from} to {to} are")
     }
 }

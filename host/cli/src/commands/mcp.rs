@@ -336,9 +336,10 @@ fn import_all(
         let fault = found.fault.clone().or_else(|| {
             // A server from a checkout must not take a name of the person's own, and `--yes` alone must not accept it.
             if clashes {
-                let hint = match is_named(name) {
-                    true => "the one above takes precedence",
-                    false => "name it to import it; your own takes precedence over the project's",
+                let hint = if is_named(name) {
+                    "the one above takes precedence"
+                } else {
+                    "name it to import it; your own takes precedence over the project's"
                 };
                 return Some(format!(
                     "several files define a server of this name: {hint}"

@@ -57,13 +57,14 @@ fn convert_tool_result(result: CallToolResult, limits: &Limits) -> RawResult {
         remaining -= part.len();
         content.push(part);
     }
-    let result = match failed {
-        true => Err(ToolError::execution(joined_text(&content))),
-        false => Ok(ToolOutput {
+    let result = if failed {
+        Err(ToolError::execution(joined_text(&content)))
+    } else {
+        Ok(ToolOutput {
             content,
             structured: result.structured_content,
             exit_code: None,
-        }),
+        })
     };
     RawResult {
         truncated,
@@ -77,9 +78,10 @@ fn joined_text(content: &[Content]) -> String {
         _ => None,
     });
     let texts: Vec<&str> = texts.collect();
-    match texts.is_empty() {
-        true => "the server's tool failed without a reason".to_owned(),
-        false => texts.join("\n"),
+    if texts.is_empty() {
+        "the server's tool failed without a reason".to_owned()
+    } else {
+        texts.join("\n")
     }
 }
 

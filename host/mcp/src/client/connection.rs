@@ -131,9 +131,10 @@ impl ServerConnection {
                 let text = close_reason.mask_text(&text, MAX_SERVER_TEXT_CHARS);
                 let error =
                     close_reason.error(&format!("did not start the protocol correctly: {text}"));
-                match refused {
-                    true => ConnectError::Refused(error),
-                    false => ConnectError::Failed(error),
+                if refused {
+                    ConnectError::Refused(error)
+                } else {
+                    ConnectError::Failed(error)
                 }
             })?;
         handshake::check_protocol_version(running.peer(), generation, &close_reason)?;

@@ -365,9 +365,10 @@ fn parse_tool(
             // Whatever its hints claim, only a person can lower this.
             approval: Decision::Ask,
             silent: true,
-            risk: match destructive || !flags.is_empty() {
-                true => RiskLevel::High,
-                false => RiskLevel::Medium,
+            risk: if destructive || !flags.is_empty() {
+                RiskLevel::High
+            } else {
+                RiskLevel::Medium
             },
             hints: ToolHints {
                 read_only: hint("readOnlyHint") == Some(true) && !destructive,

@@ -81,9 +81,10 @@ pub(super) fn check_protocol_version(
     let server_version = close_reason.mask_text(server_version.as_str(), MAX_VERSION_CHARS);
     let requested = ProtocolVersion::LATEST_WITH_INITIALIZE;
     let server = &close_reason.server;
-    let reason = match is_known {
-        true => "which has no handshake, in the answer to a handshake",
-        false => "which mimir does not support",
+    let reason = if is_known {
+        "which has no handshake, in the answer to a handshake"
+    } else {
+        "which mimir does not support"
     };
     let message = format!(
         "the server `{server}` uses the protocol version `{server_version}`, {reason}: mimir requested `{requested}`"
@@ -95,9 +96,10 @@ pub(super) fn check_protocol_version(
         "update mimir, if that version has been released".to_owned(),
     ];
     let error = ToolError::unavailable(message).with_remedies(remedies);
-    Err(match is_known {
+    Err(if is_known {
         // The server may work with the other protocol generation.
-        true => ConnectError::Refused(error),
-        false => ConnectError::Failed(error),
+        ConnectError::Refused(error)
+    } else {
+        ConnectError::Failed(error)
     })
 }

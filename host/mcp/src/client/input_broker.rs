@@ -165,9 +165,10 @@ impl InputRequestBroker {
             .iter()
             .map(|upstream| upstream.name.clone())
             .collect();
-        let answers = match upstream_requests.is_empty() {
-            true => Vec::new(),
-            false => self.forward_requests(upstream_requests).await?,
+        let answers = if upstream_requests.is_empty() {
+            Vec::new()
+        } else {
+            self.forward_requests(upstream_requests).await?
         };
         responses.extend(names.into_iter().zip(answers));
         Ok(responses)
@@ -206,9 +207,10 @@ impl InputRequestBroker {
         };
         let mut results = Vec::new();
         for upstream in &checked {
-            let answer = match is_forwarded(upstream) {
-                true => Some(answers.next().ok_or_else(|| unanswered(&self.server))?),
-                false => None,
+            let answer = if is_forwarded(upstream) {
+                Some(answers.next().ok_or_else(|| unanswered(&self.server))?)
+            } else {
+                None
             };
             results.push(match upstream.kind {
                 UpstreamRequestKind::Roots => self.roots(answer.as_ref()),
@@ -250,16 +252,17 @@ impl InputRequestBroker {
             UpstreamRequestKind::Model => ("a completion by the client's model", "sampling"),
             UpstreamRequestKind::Roots => ("the workspace as its root", "roots"),
         };
-        match self.allowed.allows(kind) {
-            false => ToolError::policy_denied(format!(
+        if self.allowed.allows(kind) {
+            ToolError::unavailable(format!(
+                "the server `{server}` requests {what}, which the client of this call does not support"
+            ))
+        } else {
+            ToolError::policy_denied(format!(
                 "the server `{server}` requests {what}, which its settings do not allow"
             ))
             .with_remedies([format!(
                 "set `mcp.servers.{server}.{key}: true` to allow it"
-            )]),
-            true => ToolError::unavailable(format!(
-                "the server `{server}` requests {what}, which the client of this call does not support"
-            )),
+            )])
         }
     }
 

@@ -44,9 +44,10 @@ pub(super) fn unique_names(prefix: &str, remote: &[&str]) -> Vec<Option<ToolName
         let own = is_own(plain, remote);
         let shared = count.get(plain.as_str()).is_some_and(|count| *count > 1);
         let is_reserved = crate::discovery::is_discovery_tool(plain);
-        match plain.len() > MAX_NAME_LENGTH || (shared && !own) || is_reserved {
-            true => with_hash(plain, remote),
-            false => plain.clone(),
+        if plain.len() > MAX_NAME_LENGTH || (shared && !own) || is_reserved {
+            with_hash(plain, remote)
+        } else {
+            plain.clone()
         }
     });
     let unique: Vec<String> = names.collect();
@@ -57,9 +58,10 @@ pub(super) fn unique_names(prefix: &str, remote: &[&str]) -> Vec<Option<ToolName
     }
     let names = unique.iter().zip(remote).map(|(name, remote)| {
         let shared = count.get(name.as_str()).is_some_and(|count| *count > 1);
-        match shared && !is_own(name, remote) {
-            true => None,
-            false => ToolName::new(name).ok(),
+        if shared && !is_own(name, remote) {
+            None
+        } else {
+            ToolName::new(name).ok()
         }
     });
     names.collect()

@@ -117,12 +117,11 @@ impl ServerListKind {
 
 /// Returns the request that subscribes to a resource or unsubscribes from it.
 pub(super) fn watch_request(uri: &str, on: bool) -> ClientRequest {
-    match on {
-        true => {
-            ClientRequest::SubscribeRequest(SubscribeRequest::new(SubscribeRequestParams::new(uri)))
-        }
-        false => ClientRequest::UnsubscribeRequest(UnsubscribeRequest::new(
-            UnsubscribeRequestParams::new(uri),
-        )),
+    if on {
+        ClientRequest::SubscribeRequest(SubscribeRequest::new(SubscribeRequestParams::new(uri)))
+    } else {
+        ClientRequest::UnsubscribeRequest(UnsubscribeRequest::new(UnsubscribeRequestParams::new(
+            uri,
+        )))
     }
 }

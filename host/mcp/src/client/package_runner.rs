@@ -167,9 +167,10 @@ impl PackageRunner {
         if self.registry == PackageRegistry::Npm && args.first().is_some_and(|word| word == "--") {
             args.remove(0);
         }
-        let (requirement, program) = match packages.is_empty() {
-            true => self.parse_requirement(&first),
-            false => (packages.remove(0), Some(first)),
+        let (requirement, program) = if packages.is_empty() {
+            self.parse_requirement(&first)
+        } else {
+            (packages.remove(0), Some(first))
         };
         with.extend(packages);
         for package in std::iter::once(&requirement).chain(&with) {

@@ -169,9 +169,10 @@ fn parse_entries<T: DeserializeOwned>(
 
 /// Returns a server's URI as mimir's clients see it.
 pub(super) fn client_uri(spec: &ServerSpec, remote_uri: &str) -> String {
-    match spec.prefix.is_empty() {
-        true => remote_uri.to_owned(),
-        false => format!("mcp://{}/{remote_uri}", spec.name),
+    if spec.prefix.is_empty() {
+        remote_uri.to_owned()
+    } else {
+        format!("mcp://{}/{remote_uri}", spec.name)
     }
 }
 

@@ -220,9 +220,10 @@ impl RemoteServer {
             }
             let failed_early = since.elapsed() < MIN_UPTIME;
             state.connection = None;
-            match failed_early {
-                true => state.record_failure(),
-                false => state.failures = 0,
+            if failed_early {
+                state.record_failure();
+            } else {
+                state.failures = 0;
             }
         }
         if let Some((version, error)) = &state.login_required {

@@ -312,10 +312,11 @@ fn probe_mode_for(spec: &ServerSpec, name: &str) -> Option<ProbeMode> {
     if kinds.iter().any(|kind| kind.name(spec) == name) {
         return Some(ProbeMode::ForCall);
     }
-    names::may_name_tool(&spec.prefix, name).then_some(match spec.prefix.is_empty() {
+    names::may_name_tool(&spec.prefix, name).then_some(if spec.prefix.is_empty() {
         // Without a prefix every wrong name might be one of its tools.
-        true => ProbeMode::ForListing,
-        false => ProbeMode::ForCall,
+        ProbeMode::ForListing
+    } else {
+        ProbeMode::ForCall
     })
 }
 

@@ -149,9 +149,12 @@ impl ServerSpec {
         let mut lines = Vec::new();
         match &self.transport {
             ServerTransport::Program(launch) => {
-                let args = launch.args.iter().map(|arg| match arg.contains(' ') {
-                    true => format!("'{arg}'"),
-                    false => arg.clone(),
+                let args = launch.args.iter().map(|arg| {
+                    if arg.contains(' ') {
+                        format!("'{arg}'")
+                    } else {
+                        arg.clone()
+                    }
                 });
                 let args: Vec<String> = args.collect();
                 match &launch.package {
@@ -190,9 +193,10 @@ impl ServerSpec {
                 }
                 if launch.sandbox.network_access == Some(true) {
                     let hosts: Vec<String> = launch.hosts.iter().map(ToString::to_string).collect();
-                    lines.push(match hosts.is_empty() {
-                        true => "given the network".to_owned(),
-                        false => format!("given the network: {}", hosts.join(", ")),
+                    lines.push(if hosts.is_empty() {
+                        "given the network".to_owned()
+                    } else {
+                        format!("given the network: {}", hosts.join(", "))
                     });
                 }
                 if launch.sandbox.mode == Some(mimir_core::config::SandboxMode::None) {

@@ -147,9 +147,10 @@ impl IdentityVerifier {
         validation.validate_nbf = true;
         validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
         validation.set_issuer(&[&options.issuer]);
-        match options.audiences.is_empty() {
-            true => validation.set_audience(&[&options.resource]),
-            false => validation.set_audience(&options.audiences),
+        if options.audiences.is_empty() {
+            validation.set_audience(&[&options.resource]);
+        } else {
+            validation.set_audience(&options.audiences);
         }
         Ok(Self {
             issuer: options.issuer.clone(),

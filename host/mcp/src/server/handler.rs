@@ -246,9 +246,10 @@ impl ClientSession {
     }
 
     fn check_declared<M: ConstString>(&self) -> Result<(), ErrorData> {
-        match self.serves_entries() {
-            true => Ok(()),
-            false => Err(ErrorData::method_not_found::<M>()),
+        if self.serves_entries() {
+            Ok(())
+        } else {
+            Err(ErrorData::method_not_found::<M>())
         }
     }
 }

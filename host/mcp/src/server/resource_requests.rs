@@ -186,11 +186,12 @@ impl ClientSession {
         }
         let catalogue = self.server.catalogue();
         let mut prompts = catalogue.library.prompts.iter();
-        match prompts.any(|prompt| prompt.name == name) {
-            true => Ok(()),
-            false => Err(protocol_error(&ToolError::permission_denied(
+        if prompts.any(|prompt| prompt.name == name) {
+            Ok(())
+        } else {
+            Err(protocol_error(&ToolError::permission_denied(
                 "the server has changed its description of this prompt: it cannot be used until a person trusts the server again (`mimir mcp trust`)",
-            ))),
+            )))
         }
     }
 
@@ -206,11 +207,12 @@ impl ClientSession {
     pub(super) fn check_readable(&self, entry: &RemoteEntry) -> Result<(), ErrorData> {
         let snapshot = self.server.0.pipeline.snapshot();
         let tool = snapshot.registry.get(&entry.tool);
-        match tool.is_some_and(|tool| snapshot.policy.is_listed(tool)) {
-            true => Ok(()),
-            false => Err(protocol_error(&ToolError::policy_denied(
+        if tool.is_some_and(|tool| snapshot.policy.is_listed(tool)) {
+            Ok(())
+        } else {
+            Err(protocol_error(&ToolError::policy_denied(
                 "the resources and prompts of this server may not be used",
-            ))),
+            )))
         }
     }
 }

@@ -116,9 +116,10 @@ impl ClientSession {
         &self,
         request: &RequestContext<RoleServer>,
     ) -> Option<MinLogLevel> {
-        match is_modern(request) {
-            true => MinLogLevel::from_request(&request.meta),
-            false => Some(*lock(&self.min_log_level)),
+        if is_modern(request) {
+            MinLogLevel::from_request(&request.meta)
+        } else {
+            Some(*lock(&self.min_log_level))
         }
     }
 

@@ -185,9 +185,10 @@ impl ClientSession {
         });
         let uris: Vec<String> = uris.cloned().collect();
         filter = filter.prompts_list_changed().resources_list_changed();
-        match uris.is_empty() {
-            true => filter.build(),
-            false => filter.resource_subscriptions(uris).build(),
+        if uris.is_empty() {
+            filter.build()
+        } else {
+            filter.resource_subscriptions(uris).build()
         }
     }
 }

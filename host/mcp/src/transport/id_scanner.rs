@@ -38,9 +38,10 @@ impl MessageIdScanner {
             if self.finished {
                 return;
             }
-            match self.in_string {
-                true => self.read_in_string(*byte),
-                false => self.read_outside_string(*byte),
+            if self.in_string {
+                self.read_in_string(*byte)
+            } else {
+                self.read_outside_string(*byte)
             }
         }
     }

@@ -32,9 +32,10 @@ impl MaskedText<'_> {
             if (facts.has_other_values)(rule)
                 && !self.is_anchored(&own_slots, new, new_marks, &numbers_of_mark, around)
             {
-                return match own_slots.is_empty() && outer_slots.is_empty() {
-                    true => Err(RestoreError::Unknown { mark }),
-                    false => Err(RestoreError::Ambiguous { mark }),
+                return if own_slots.is_empty() && outer_slots.is_empty() {
+                    Err(RestoreError::Unknown { mark })
+                } else {
+                    Err(RestoreError::Ambiguous { mark })
                 };
             }
             let numbers: Vec<usize> = match (

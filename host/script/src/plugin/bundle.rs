@@ -236,11 +236,10 @@ fn bundler_error(output_text: &str, program: &Path) -> String {
         let position = position.strip_suffix(':')?;
         Some(format!("{position}: {what}"))
     });
-    let hint = match output_text.contains("node:") || output_text.contains("built into node") {
-        true => {
-            "; plugins cannot use Node's modules: use the tool's `context`, and packages that support browsers"
-        }
-        false => "",
+    let hint = if output_text.contains("node:") || output_text.contains("built into node") {
+        "; plugins cannot use Node's modules: use the tool's `context`, and packages that support browsers"
+    } else {
+        ""
     };
     let error_text = positioned.unwrap_or_else(|| {
         let output_text = text::prefix(output_text.trim(), MAX_MESSAGE_CHARS);

@@ -61,9 +61,10 @@ pub async fn add(globals: &GlobalOptions, args: &McpAddArgs) -> CommandResult {
     server.check(&args.name).map_err(ToolError::invalid_input)?;
     let is_interactive = terminal::has_person() && !printer.is_json() && !args.no_start;
     let mut choice = args.trust.clone();
-    let candidate = match is_interactive || args.approve.is_some() {
-        true => start_candidate(&setup, &args.name, &server).await?,
-        false => None,
+    let candidate = if is_interactive || args.approve.is_some() {
+        start_candidate(&setup, &args.name, &server).await?
+    } else {
+        None
     };
     if let Some(candidate) = &candidate {
         match &args.approve {
@@ -313,9 +314,10 @@ pub async fn trust(
             lines.extend(
                 changed.map(|it| styled(WARN, format_args!("  depends on other packages: {it}"))),
             );
-            let answer = match terminal::has_person() {
-                true => candidate.ask(&lines, wanted, "Trust these texts?")?,
-                false => None,
+            let answer = if terminal::has_person() {
+                candidate.ask(&lines, wanted, "Trust these texts?")?
+            } else {
+                None
             };
             answer.ok_or_else(|| {
                 ToolError::approval_denied(format!(
@@ -340,9 +342,10 @@ pub async fn trust(
         settings::change_config(&setup, user, |_| Ok(edits))?;
     }
     candidate.grant(&setup)?;
-    match printer.is_json() {
-        true => printer.print_json(&json!({ "trusted": name, "digest": candidate.digest() }))?,
-        false => candidate.print_trusted(&choice),
+    if printer.is_json() {
+        printer.print_json(&json!({ "trusted": name, "digest": candidate.digest() }))?;
+    } else {
+        candidate.print_trusted(&choice);
     }
     Ok(ExitReason::Done)
 }

@@ -131,9 +131,10 @@ pub fn line(login: &LoginSummary) -> String {
         [] => String::new(),
         scopes => format!(" for {}", visible(&scopes.join(", "))),
     };
-    match login.ended {
-        true => styled(WARN, format_args!("the login at {issuer} has expired")),
-        false => styled(FAINT, format_args!("logged in by {issuer}{scopes}")),
+    if login.ended {
+        styled(WARN, format_args!("the login at {issuer} has expired"))
+    } else {
+        styled(FAINT, format_args!("logged in by {issuer}{scopes}"))
     }
 }
 

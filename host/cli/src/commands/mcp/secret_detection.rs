@@ -98,9 +98,10 @@ pub fn value_has_secret(name: &str, value: &str) -> bool {
 pub fn mask_words<'a>(words: impl IntoIterator<Item = &'a String>) -> Vec<String> {
     let mut previous = None;
     let each = words.into_iter().map(|word| {
-        let shown = match is_option_value(previous, word) {
-            true => MASK.to_owned(),
-            false => mask_text(word),
+        let shown = if is_option_value(previous, word) {
+            MASK.to_owned()
+        } else {
+            mask_text(word)
         };
         previous = Some(word.as_str());
         shown

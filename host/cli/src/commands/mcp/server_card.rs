@@ -86,9 +86,10 @@ pub fn server_lines(server: &McpServerSettings) -> Vec<String> {
         }
         let given = server.env.iter();
         lines.extend(given.map(|(name, value)| {
-            match secret_detection::value_has_secret(name, value) {
-                true => format!("given {name}, with a value that is not shown"),
-                false => format!("given {name}={value}"),
+            if secret_detection::value_has_secret(name, value) {
+                format!("given {name}, with a value that is not shown")
+            } else {
+                format!("given {name}={value}")
             }
         }));
         for (name, value) in &server.env {
@@ -115,9 +116,10 @@ pub fn server_lines(server: &McpServerSettings) -> Vec<String> {
         lines.push(format!("reached at {}", secret_detection::mask_text(url)));
         let host = host(url);
         for (name, value) in &server.headers {
-            lines.push(match secret_detection::value_has_secret(name, value) {
-                true => format!("sent the header {name}, with a value that is not shown"),
-                false => format!("sent the header {name}: {value}"),
+            lines.push(if secret_detection::value_has_secret(name, value) {
+                format!("sent the header {name}, with a value that is not shown")
+            } else {
+                format!("sent the header {name}: {value}")
             });
             lines.extend(secret_names(value).map(|it| format!("your secret {it} goes to {host}")));
         }
@@ -151,9 +153,10 @@ fn network_line(server: &McpServerSettings) -> String {
     match (server.network.is_empty(), server.network_access) {
         (false, _) => {
             let hosts: Vec<&str> = server.network.iter().map(String::as_str).collect();
-            match hosts.contains(&"*") {
-                true => "reaches every public host of the network".to_owned(),
-                false => format!("reaches these hosts of the network: {}", hosts.join(", ")),
+            if hosts.contains(&"*") {
+                "reaches every public host of the network".to_owned()
+            } else {
+                format!("reaches these hosts of the network: {}", hosts.join(", "))
             }
         }
         (true, Some(true)) => "reaches the hosts of `network.allowedHosts`".to_owned(),
@@ -218,12 +221,13 @@ pub fn secrets_of<'a>(servers: impl Iterator<Item = &'a McpServerSettings>) -> B
 fn printable_line(line: &str) -> String {
     let line = secret_detection::mask_secrets(line);
     let head = prefix(&line, MAX_LINE_CHARS);
-    match head.len() < line.len() {
-        true => format!(
+    if head.len() < line.len() {
+        format!(
             "{head}… and {} characters more",
             line[head.len()..].chars().count()
-        ),
-        false => line,
+        )
+    } else {
+        line
     }
 }
 

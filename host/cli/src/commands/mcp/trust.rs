@@ -166,22 +166,26 @@ impl TrustCandidate {
             .filter(|(tool, reach)| !Self::runs_unasked(tool, *reach, allow))
             .map(|(tool, _)| tool.name().as_str())
             .collect();
-        let listed = |names: &[&str]| match names.is_empty() {
-            true => "none".to_owned(),
-            false => names.join(", "),
+        let listed = |names: &[&str]| {
+            if names.is_empty() {
+                "none".to_owned()
+            } else {
+                names.join(", ")
+            }
         };
         lines.push(format!(
             "With yes, these run without asking: {}",
             listed(&runs)
         ));
         lines.push(format!("These ask each time: {}", listed(&asks)));
-        lines.push(match suggested.own_data {
-            true => "Results count as your own data (`--own-data`).".to_owned(),
-            false => styled(
+        lines.push(if suggested.own_data {
+            "Results count as your own data (`--own-data`).".to_owned()
+        } else {
+            styled(
                 WARN,
                 "Results count as third-party content: a session that reads them asks before data leaves. \
                  Answer `o` if the server returns only your own data.",
-            ),
+            )
         });
         if !self.offline && !suggested.accept_untrusted {
             lines.push(styled(
@@ -230,9 +234,10 @@ impl TrustCandidate {
         {
             let name = tool.name().as_str();
             edits.push(ConfigEdit::set_key(&["tools", name, "approval"], "allow"));
-            let trust = match rights.own_data {
-                true => "verified",
-                false => "untrusted",
+            let trust = if rights.own_data {
+                "verified"
+            } else {
+                "untrusted"
             };
             let mut labels = serde_json::json!({ "outputTrust": trust });
             // After untrusted content was read, a person is asked about a change in any case.
@@ -277,12 +282,13 @@ impl TrustCandidate {
 
     /// Fails unless the named digest matches these texts.
     pub fn check_digest(&self, digest: &str) -> Result<(), ToolError> {
-        match digest == self.digest() {
-            true => Ok(()),
-            false => Err(ToolError::approval_denied(format!(
+        if digest == self.digest() {
+            Ok(())
+        } else {
+            Err(ToolError::approval_denied(format!(
                 "digest mismatch: the server has {}; nothing was granted",
                 self.digest()
-            ))),
+            )))
         }
     }
 }

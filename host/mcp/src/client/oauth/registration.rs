@@ -116,14 +116,16 @@ pub(super) async fn resolve_client(
     match registration {
         RegistrationKind::Settings => {
             let secret = oauth.client_secret.is_some();
-            let order: &[ClientAuthMethod] = match secret {
-                true => &[ClientAuthMethod::Basic, ClientAuthMethod::Post],
-                false => &[ClientAuthMethod::None],
+            let order: &[ClientAuthMethod] = if secret {
+                &[ClientAuthMethod::Basic, ClientAuthMethod::Post]
+            } else {
+                &[ClientAuthMethod::None]
             };
             // Many servers accept clients without a secret, but do not declare it.
-            let method = match secret {
-                true => ClientAuthMethod::first(order, issuer)?,
-                false => ClientAuthMethod::None,
+            let method = if secret {
+                ClientAuthMethod::first(order, issuer)?
+            } else {
+                ClientAuthMethod::None
             };
             Ok(client_of_settings(&oauth.client_id, method, secret))
         }

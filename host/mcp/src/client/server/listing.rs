@@ -26,13 +26,12 @@ impl RemoteServer {
         };
         let mut remaining = MAX_TOTAL_SIZE;
         // A server that declares resources or prompts, but no tools, is not asked for tools.
-        let (tools, more) = match capabilities.tools.is_none() && (can.resources || can.prompts) {
-            true => (Vec::new(), false),
-            false => {
-                connection
-                    .list(ServerListKind::Tools, self.spec.start, &mut remaining)
-                    .await?
-            }
+        let (tools, more) = if capabilities.tools.is_none() && (can.resources || can.prompts) {
+            (Vec::new(), false)
+        } else {
+            connection
+                .list(ServerListKind::Tools, self.spec.start, &mut remaining)
+                .await?
         };
         let mut described = ServerDescription::new(connection.server(), tools);
         (described.can, described.more) = (can, more);

@@ -16,9 +16,10 @@ impl RemoteServer {
         let (first, last) = {
             let mut watched = self.watched.lock();
             let count = watched.entry(uri.to_owned()).or_default();
-            *count = match more {
-                true => *count + 1,
-                false => count.saturating_sub(1),
+            *count = if more {
+                *count + 1
+            } else {
+                count.saturating_sub(1)
             };
             let left = *count;
             if left == 0 {

@@ -12,9 +12,10 @@ pub type ServerBlocks = (Vec<(String, Value)>, Value);
 /// Parses the servers of a file. Errors name the position but quote no content, which may be secret.
 pub fn parse_file(path: &Path, text: &str, workspace: &Path) -> Result<ServerBlocks, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    match path.extension().is_some_and(|kind| kind == "toml") {
-        true => Ok((parse_toml(text)?, Value::Null)),
-        false => parse_json(text, workspace),
+    if path.extension().is_some_and(|kind| kind == "toml") {
+        Ok((parse_toml(text)?, Value::Null))
+    } else {
+        parse_json(text, workspace)
     }
 }
 

@@ -38,9 +38,10 @@ impl ImportedSecret {
         let Self { name, key, .. } = self;
         match &self.source {
             SecretSource::Plain(_) => {
-                let rest = match self.scheme {
-                    true => " without its first word",
-                    false => "",
+                let rest = if self.scheme {
+                    " without its first word"
+                } else {
+                    ""
                 };
                 format!(
                     "`{key}` looks like a plain-text secret and is not written to the settings: store it with `mimir secrets set {name}`{rest}"

@@ -147,9 +147,10 @@ fn convert_fields(
     if imported["disabled"] == true || imported["enabled"] == false {
         insert("enabled", json!(false));
     }
-    match imported["type"] == "sse" {
-        true => Err("its transport (SSE) is deprecated and not supported".to_owned()),
-        false => Ok(()),
+    if imported["type"] == "sse" {
+        Err("its transport (SSE) is deprecated and not supported".to_owned())
+    } else {
+        Ok(())
     }
 }
 
