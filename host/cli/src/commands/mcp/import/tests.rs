@@ -123,7 +123,7 @@ fn import_expands_placeholders_and_env_files() {
     assert!(!hints.contains("hunter2"), "{hints}");
     assert_eq!(all[1].block["cwd"], "sub");
     assert_eq!(all[1].block["env"]["AT"], root.display().to_string());
-    // What lies elsewhere is read for the person's own settings alone.
+    // A file outside the project is read only for the user's own settings.
     let fault = all[2].fault.as_ref().unwrap();
     assert!(fault.contains("not in the project"), "{fault}");
     let own = import_server("c", &blocks[2].1, &from(true));
