@@ -227,8 +227,8 @@ pub fn definition(tool: &mimir_core::Tool) -> Tool {
     listed
 }
 
-/// Returns the hints on a tool's effects for clients. Clients may ask their user less often for a tool that claims to be
-/// harmless, so hints count only if the user trusts the tool, or if the tool has no imports.
+/// Returns the hints on a tool's effects for clients. Clients may ask their user less often for a tool that claims to
+/// be harmless, so hints count only if the user trusts the tool, or if the tool has no imports.
 fn trusted_hints(tool: &mimir_core::Tool) -> ToolHints {
     match (tool.source, tool.trust) {
         // A user who allows the tools of a server has seen their descriptions, not their effects.

@@ -121,7 +121,8 @@ impl CloseReason {
         not_found.clone()
     }
 
-    /// Returns the reason with the server's last output. Without a known reason, the message is "the server" and `else_`.
+    /// Returns the reason with the server's last output. Without a known reason, the message is "the server" and
+    /// `else_`.
     pub(super) fn error(&self, else_: &str) -> ToolError {
         let why = self.why.lock().clone();
         let mut error = why.unwrap_or_else(|| {

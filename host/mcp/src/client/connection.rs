@@ -261,8 +261,8 @@ impl ServerConnection {
         Ok((items, cursor.is_some()))
     }
 
-    /// Sends a call and waits for the result. The server's requests go to the broker. Dropping the future cancels the call
-    /// at the server.
+    /// Sends a call and waits for the result. The server's requests go to the broker. Dropping the future cancels the
+    /// call at the server.
     pub(super) async fn call(
         &self,
         operation: &ServerOperation,

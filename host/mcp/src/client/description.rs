@@ -84,8 +84,8 @@ pub(super) struct StartFailure {
     remedies: Vec<String>,
 }
 
-/// Time in seconds for which a failed server is not started again to list its tools, because an attempt can take as long
-/// as the start timeout.
+/// Time in seconds for which a failed server is not started again to list its tools, because an attempt can take as
+/// long as the start timeout.
 pub(super) const RETRY_DELAY_SECS: u64 = 300;
 
 impl StartFailure {
@@ -177,8 +177,8 @@ impl ServerDescription {
         (description.form == FORMAT_VERSION).then_some(description)
     }
 
-    /// Returns the tools that can be called, and those that are left out, with the reason. An invalid tool does not affect
-    /// the others.
+    /// Returns the tools that can be called, and those that are left out, with the reason. An invalid tool does not
+    /// affect the others.
     pub(super) fn remote_tools(&self, spec: &ServerSpec) -> (Vec<RemoteTool>, Vec<Quarantined>) {
         let mut left_out = Vec::new();
         let mut quarantine = |name: &str, code, reason: String| {

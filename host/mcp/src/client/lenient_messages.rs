@@ -1,5 +1,5 @@
-//! Repair of malformed responses of servers: the waiting caller gets the server's error message, or a description of the
-//! fault, instead of a timeout.
+//! Repair of malformed responses of servers: the waiting caller gets the server's error message, or a description of
+//! the fault, instead of a timeout.
 //!
 //! Out of scope: the handling of an error.
 

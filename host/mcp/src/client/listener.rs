@@ -132,8 +132,8 @@ impl ServerListener {
         })
     }
 
-    /// Registers a call that is about to be sent: progress and requests of the server go to the call's broker. The server
-    /// may send them before the transport reports the call as sent.
+    /// Registers a call that is about to be sent: progress and requests of the server go to the call's broker. The
+    /// server may send them before the transport reports the call as sent.
     pub(super) fn register_call(&self, broker: Arc<InputRequestBroker>) -> RegisteredCall<'_> {
         let mut active = self.active_calls.lock();
         let number = active.next_number;

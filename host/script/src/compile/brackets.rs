@@ -1,9 +1,9 @@
 //! Measures how deep brackets are nested, before anything parses them: the parser tries each `(` as the parameters of
 //! a function first and then re-reads its content, so that nesting costs the square of its depth.
 //!
-//! Only a parser can tell whether `/` divides or begins a regular expression. Where both are possible, both readings are
-//! followed, and readings that turn out to be invalid code are dropped. The correct reading is among the rest, so their
-//! greatest depth is an upper bound.
+//! Only a parser can tell whether `/` divides or begins a regular expression. Where both are possible, both readings
+//! are followed, and readings that turn out to be invalid code are dropped. The correct reading is among the rest, so
+//! their greatest depth is an upper bound.
 //!
 //! Out of scope: matching of brackets. The parser reports that, with the position.
 

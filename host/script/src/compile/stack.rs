@@ -1,7 +1,7 @@
 //! A stack large enough for the nesting depth of any code of a given length.
 //!
-//! Counting the levels beforehand would need a scanner that recognises strings, regular expressions and comments. A large
-//! stack is simpler, and takes only the memory that is used.
+//! Counting the levels beforehand would need a scanner that recognises strings, regular expressions and comments. A
+//! large stack is simpler, and takes only the memory that is used.
 
 use std::io;
 use std::thread::Builder;
