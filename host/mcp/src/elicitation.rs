@@ -62,12 +62,12 @@ pub(crate) fn is_answer(kind: UpstreamRequestKind, answer: &Value) -> bool {
     }
 }
 
-/// The scope of a person's answer.
+/// The scope of a user's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AnswerScope {
-    /// The answer of the only user, which may also be permanent.
+    /// The server has one user, whose answer may be permanent.
     Owner,
-    /// The answer of one user among many, which applies to that user only.
+    /// The server has several users; an answer applies only to the user who gave it.
     SingleUser,
 }
 

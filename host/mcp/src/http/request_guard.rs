@@ -24,7 +24,7 @@ pub(super) struct RequestGuard {
 pub(super) enum HttpRefusal {
     /// The `Host` header is not a name of this server.
     Host,
-    /// The request does not have exactly one `Host` header: a proxy might use another one.
+    /// The request has several `Host` headers, of which a proxy might use another one.
     Hosts,
     /// The request comes from a web page whose origin is not allowed.
     Origin,
@@ -132,12 +132,12 @@ impl RequestGuard {
         let host_and_port = origin
             .split_once("://")
             .map(|(_, host_and_port)| host_and_port);
-        match is_allowed
-            || host_and_port
-                .is_some_and(|host_and_port| host_and_port.eq_ignore_ascii_case(authority.as_str()))
-        {
-            true => Ok(()),
-            false => Err(HttpRefusal::Origin),
+        let is_own = host_and_port
+            .is_some_and(|host_and_port| host_and_port.eq_ignore_ascii_case(authority.as_str()));
+        if is_allowed || is_own {
+            Ok(())
+        } else {
+            Err(HttpRefusal::Origin)
         }
     }
 
