@@ -400,8 +400,8 @@ fn last_of_full_files(paths: &LogPaths) -> io::Result<Option<LogHead>> {
     Ok(tail.last.map(|last| last.tip))
 }
 
-/// Determines the end of the chain, with a note if head and log differ. The one that is further along is right: the
-/// head is behind after a crash, and the log is behind if lines were removed from its end.
+/// Determines the end of the chain, with a reason if head and log differ. The chain continues after the later of the
+/// two: the head is behind after a crash, and the log is behind if lines were removed from its end.
 fn reconcile(head_state: HeadState, log: LogHead) -> (LogHead, Option<String>) {
     match head_state {
         HeadState::Nothing if log.seq == 0 => (log, None),
@@ -418,7 +418,7 @@ fn reconcile(head_state: HeadState, log: LogHead) -> (LogHead, Option<String>) {
         }
         HeadState::Head(head) => {
             let why = format!(
-                "audit.head named line {}, which the log lacked or had differently; its last line was {}",
+                "audit.head named line {}, which was missing or different in the log; the last line was {}",
                 head.seq, log.seq
             );
             (head, Some(why))
