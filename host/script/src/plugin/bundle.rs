@@ -1,5 +1,5 @@
-//! Bundles a module with its imports, using the user's own bundler: esbuild or rolldown, from `node_modules` or from
-//! the PATH. Like a compiler, it runs with the rights of the user who builds the plugin.
+//! Bundling of a module with its imports by the user's own bundler, esbuild or rolldown, from `node_modules` or the
+//! PATH. Like a compiler, the bundler runs with the permissions of the user who builds the plugin.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -34,7 +34,7 @@ const BUNDLERS: [(BundlerKind, &str); 2] = [
     (BundlerKind::Rolldown, "rolldown"),
 ];
 
-/// Globals that browser packages expect from a bundler. Packages must not detect Node.
+/// Globals that browser packages expect from a bundler, without those by which packages detect Node.
 const BROWSER_GLOBALS: &str = "var mimir = __mimir, global = globalThis, process = { env: { NODE_ENV: \"production\" }, browser: true, version: \"\", versions: {}, argv: [], cwd: () => \"/\", nextTick: (work, ...args) => queueMicrotask(() => work(...args)) };";
 
 /// Number of lines before the bundle in the code.
@@ -50,7 +50,7 @@ pub(super) struct BundledModule {
     pub(super) bundler: PathBuf,
 }
 
-/// Bundles a module. `import_error` is the error about the import that requires a bundler.
+/// Bundles a module. `import_error` is the error about the import that requires a bundler, for a missing bundler.
 pub(super) async fn bundle(
     module: &Path,
     import_error: Option<ToolError>,
@@ -85,7 +85,7 @@ pub(super) async fn bundle(
     })
 }
 
-/// Returns the bundler nearest to the module, or else the one on the PATH.
+/// Returns the bundler in the nearest `node_modules` above the module, or on the PATH.
 fn find_bundler(module: &Path, path: Option<&std::ffi::OsStr>) -> Option<(BundlerKind, PathBuf)> {
     let local = module.ancestors().skip(1);
     let local = local.map(|folder| folder.join("node_modules/.bin"));
@@ -158,7 +158,7 @@ async fn run(
     let mut command = Command::new(program);
     command.arg(&input);
     match kind {
-        // Async functions become generators: the engine needs no other lowering.
+        // Async functions become generators; the engine supports all other syntax.
         BundlerKind::Esbuild => command
             .args(["--bundle", "--format=iife", "--platform=browser"])
             .arg(format!("--global-name={BUNDLE_NAME}"))
@@ -180,7 +180,7 @@ async fn run(
             ])
             .arg(format!("--alias:mimir={}", own.display()))
             .arg(format!("--outfile={}", output.display())),
-        // `mimir` stays external, available by this name.
+        // `mimir` stays external; the code defines it under this name.
         BundlerKind::Rolldown => command
             .args([
                 "--format",
@@ -227,7 +227,7 @@ async fn run(
     Ok((code, map))
 }
 
-/// Extracts the error from a bundler's output: the first one, prefixed with its position if that is recognised.
+/// Extracts the first error from a bundler's output, prefixed with its position if that is recognized.
 fn bundler_error(output_text: &str, program: &Path) -> String {
     let lines: Vec<&str> = output_text.lines().map(str::trim).collect();
     let positioned = lines.iter().enumerate().find_map(|(at, line)| {
