@@ -93,7 +93,7 @@ pub(super) async fn fetch_resource(
     let metadata: Option<ResourceMetadata> = endpoint::first_document(urls, clients).await?;
     let metadata = metadata.ok_or_else(|| {
         login_error(
-            "the server has no protected resource metadata, which would name the authorization server",
+            "the server has no protected resource metadata, so it does not name an authorization server",
         )
     });
     metadata?.validate(server, expected_issuer)
