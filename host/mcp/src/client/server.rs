@@ -241,7 +241,7 @@ impl RemoteServer {
             && let Some(left) = until.checked_duration_since(Instant::now())
         {
             let message = format!(
-                "the server `{}` has failed {}: mimir restarts it in {:.1} s at the earliest",
+                "the server `{}` has failed {}: it will not be restarted for another {:.1} s",
                 self.spec.name,
                 match state.failures {
                     1 => "once".to_owned(),

@@ -211,7 +211,7 @@ pub async fn install(
                 note(styled(
                     WARN,
                     format_args!(
-                        "pinned the dependencies of {package} in {file}; they were not pinned before: `mimir mcp trust {}` shows the texts of its tools",
+                        "pinned the dependencies of {package} in {file}, which were not pinned before: `mimir mcp trust {}` shows the texts of its tools",
                         visible(name)
                     ),
                 ));

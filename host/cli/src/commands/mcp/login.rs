@@ -45,7 +45,7 @@ pub async fn log_in(
     let mut redirect = RedirectListener::open(plan.port()).await?;
     let pending = plan.begin(&redirect.uri).await?;
     let page = visible(pending.url());
-    note("Open this page in a browser to log in:");
+    note("This page logs you in; open it in a browser:");
     note("");
     note(format_args!("  {}", styled(STRONG, &page)));
     note("");
