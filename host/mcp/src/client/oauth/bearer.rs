@@ -235,7 +235,7 @@ impl BearerAuth {
         }
         self.store_challenge(challenge);
         self.login_error(format!(
-            "the login at the server `{server}` lacks scopes: this call requires {scopes}"
+            "the login at the server `{server}` lacks scopes: this requires {scopes}"
         ))
     }
 
