@@ -1,4 +1,4 @@
-//! Hostile servers and authorization servers: their attacks, and the rejection of each.
+//! Attacks by hostile servers and authorization servers, each of which is rejected.
 
 use mimir_core::ToolErrorCode;
 use serde_json::{Value, json};
