@@ -340,8 +340,10 @@ impl<'a> MaskedText<'a> {
             // The quotes that masking has added around a number are removed as well.
             let quote = &source.text[slot.at.start..slot.mark.start];
             let is_quoted = new[..at.start].ends_with(quote) && new[at.end..].starts_with(quote);
-            let by = if is_quoted { quote.len() } else { 0 };
-            restored.text.push_str(&new[copied..at.start - by]);
+            let quote_length = if is_quoted { quote.len() } else { 0 };
+            restored
+                .text
+                .push_str(&new[copied..at.start - quote_length]);
             let start = restored.text.len();
             restored.text.push_str(value);
             restored.values.push(RestoredValue {
@@ -349,7 +351,7 @@ impl<'a> MaskedText<'a> {
                 at: start..restored.text.len(),
                 in_lines: slot.in_lines,
             });
-            copied = at.end + by;
+            copied = at.end + quote_length;
         }
         restored.text.push_str(&new[copied..]);
         Ok(restored)

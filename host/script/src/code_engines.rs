@@ -161,10 +161,10 @@ impl CodeEngine for CodeEngines {
                 CodeLanguage::Python => &self.python,
                 CodeLanguage::Bash => &self.bash,
                 CodeLanguage::Javascript => {
-                    let done = self.javascript(call, snippet).await;
+                    let outcome = self.javascript(call, snippet).await;
                     return CodeResult {
-                        result: done.result,
-                        usage: done.usage,
+                        result: outcome.result,
+                        usage: outcome.usage,
                         session: None,
                     };
                 }
@@ -180,7 +180,7 @@ impl CodeEngine for CodeEngines {
                 undo: UndoCopies::Required(CODE_WITHOUT_UNDO),
                 ..ProgramRequest::default()
             };
-            let (done, session) = match &snippet.session {
+            let (outcome, session) = match &snippet.session {
                 // Only Python has sessions, as checked before.
                 Some(name) => {
                     engine
@@ -190,8 +190,8 @@ impl CodeEngine for CodeEngines {
                 None => (engine.run(call, program, &self.state).await, None),
             };
             CodeResult {
-                result: done.result,
-                usage: done.usage,
+                result: outcome.result,
+                usage: outcome.usage,
                 session,
             }
         })

@@ -228,13 +228,11 @@ impl RemoteServer {
             }
         }
         if let Some((version, error)) = &state.login_required {
-            match *version == self.deps.logins.version() {
-                true if state.retry_at.is_some_and(|until| until > Instant::now()) => {
-                    return Err(error.clone());
-                }
-                true => {}
-                // A person may have logged in meanwhile.
-                false => state.reset_backoff(),
+            if *version != self.deps.logins.version() {
+                // The user may have logged in meanwhile.
+                state.reset_backoff();
+            } else if state.retry_at.is_some_and(|until| until > Instant::now()) {
+                return Err(error.clone());
             }
         }
         if let Some(until) = state.retry_at

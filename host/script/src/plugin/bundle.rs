@@ -202,8 +202,8 @@ async fn run(
         .env("NO_COLOR", "1")
         .stdin(Stdio::null())
         .kill_on_drop(true);
-    let done = tokio::time::timeout(TIMEOUT, command.output()).await;
-    let done = done.map_err(|_| {
+    let finished = tokio::time::timeout(TIMEOUT, command.output()).await;
+    let finished = finished.map_err(|_| {
         let message = format!(
             "{} did not finish within {} s",
             shown(program),
@@ -211,10 +211,10 @@ async fn run(
         );
         ToolError::new(ToolErrorCode::Timeout, message)
     })?;
-    let done =
-        done.map_err(|error| fault(&format!("{} cannot be started", shown(program)), error))?;
-    if !done.status.success() {
-        let output_text = [done.stderr, done.stdout].concat();
+    let finished =
+        finished.map_err(|error| fault(&format!("{} cannot be started", shown(program)), error))?;
+    if !finished.status.success() {
+        let output_text = [finished.stderr, finished.stdout].concat();
         let output_text = String::from_utf8_lossy(&output_text);
         return Err(ToolError::new(
             ToolErrorCode::InvalidInput,

@@ -83,7 +83,7 @@ pub fn find_servers(workspace: &Path, from: Option<CodingAgent>) -> ImportScan {
     let mut all = ImportScan::default();
     for agent in agents {
         for (path, own) in settings_files(agent, workspace, home.as_deref()) {
-            let place = path.display().to_string();
+            let location = path.display().to_string();
             let read = match files::read_text(&path, LinkPolicy::Follow, MAX_FILE_SIZE) {
                 Ok(text) => formats::parse_file(&path, &text, workspace),
                 Err(error) if is_absent(&error) => continue,
@@ -92,12 +92,12 @@ pub fn find_servers(workspace: &Path, from: Option<CodingAgent>) -> ImportScan {
             let (blocks, inputs) = match read {
                 Ok(read) => read,
                 Err(why) => {
-                    all.unread.push((place, why));
+                    all.unread.push((location, why));
                     continue;
                 }
             };
             let from = BlockContext {
-                place: &place,
+                place: &location,
                 own,
                 inputs: &inputs,
                 workspace,
