@@ -133,7 +133,7 @@ impl TrustCandidate {
         lines
     }
 
-    /// Returns true if a tool runs without asking, given the person's choice.
+    /// Returns true if a tool runs without asking under these permissions.
     fn runs_unasked(tool: &Tool, reach: Reach, allow: &AllowedTools) -> bool {
         match allow {
             AllowedTools::All => true,

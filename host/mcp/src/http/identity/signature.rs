@@ -1,6 +1,6 @@
-//! Verification of token signatures, with the cryptography library that TLS uses here. Signs nothing.
+//! Verification of token signatures with ring, which TLS uses, too. Signing is not supported.
 //!
-//! Out of scope: the signer and the content.
+//! Out of scope: the issuer and the claims.
 
 use jsonwebtoken::crypto::{CryptoProvider, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::{ErrorKind, Result};
@@ -17,7 +17,7 @@ static PROVIDER: CryptoProvider = CryptoProvider {
     key_utils: KeyUtils::new_unimplemented(),
 };
 
-/// Installs the signature verifier. Idempotent.
+/// Installs the signature verifier. Further calls have no effect.
 pub(super) fn install() {
     // An error means that it has been installed before: nothing else here reads tokens.
     let _ = PROVIDER.install_default();
