@@ -1,5 +1,5 @@
-//! Batching of events from calls that end at about the same time: each waits for other tasks to run, and the first one
-//! that continues writes all events gathered meanwhile.
+//! Batching of events from calls that end at about the same time: each event lets other tasks run first, and the first
+//! one that continues writes all events gathered meanwhile.
 
 use std::io;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(super) struct CacheAligned<T>(pub(super) T);
 /// An event to be written, and its time.
 pub(super) type TimedLine<'a> = (UnsealedLine<'a>, SystemTime);
 
-/// Events to be written together. Their texts are copied: that is faster than freeing memory that another thread has
+/// Events to be written together. Their texts are copied, which is faster than freeing memory that another thread has
 /// allocated.
 #[derive(Default)]
 pub(super) struct BatchEvents {
@@ -61,7 +61,7 @@ impl BatchEvents {
     }
 }
 
-/// The result of events that are written together, shared by their callers and set once. Locked while they are written.
+/// The result of a batch, shared by the callers of its events and set once. Locked while the batch is written.
 #[derive(Default)]
 pub(super) struct BatchResult(Mutex<Option<Result<(), SharedIoError>>>);
 
@@ -100,7 +100,7 @@ impl EventBatcher {
         Arc::clone(&open.batch)
     }
 
-    /// Writes all events of a batch with `write`, unless that has been done. The batch takes no further events.
+    /// Writes all events of a batch with `write`, unless another caller has. The batch takes no further events.
     pub(super) fn write_once(
         &self,
         batch: &Arc<BatchResult>,

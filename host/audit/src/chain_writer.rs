@@ -1,4 +1,4 @@
-//! The end of the log, held open by a writer. All functions here require the lock of the log.
+//! A writer that keeps the end of the log open.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -34,7 +34,7 @@ pub(super) struct ChainWriter {
     next_tip: LogHead,
     /// Recovery details to be recorded before the next event.
     recovery: Option<ChainRecovery>,
-    /// Number of times that it was resumed.
+    /// Number of times that the writer was resumed.
     resume_count: u32,
     /// True if the reserve was used.
     reserve_used: bool,
@@ -48,12 +48,12 @@ struct ChainRecovery {
     torn: Option<TrailingBytes>,
     /// True if the last line lacks its line end.
     lacks_line_end: bool,
-    /// The reason why the head could not be read.
+    /// Reason why the log had no valid head.
     lost_head: Option<HeadLoss>,
 }
 
-/// The reason why no head named the end of the log. A crash never leaves the log without a valid head, but removing it
-/// would hide that lines were removed from the end.
+/// Reason why the log had no valid head. A crash never removes the head; an attacker might, to hide that lines were
+/// removed from the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum HeadLoss {
@@ -62,7 +62,8 @@ enum HeadLoss {
 }
 
 impl ChainRecovery {
-    /// Records the bytes after the line `last`. If only the line end is missing, they are the next line.
+    /// Records the bytes after the line `last`. If they are the next line without its line end, returns the head of
+    /// that line, and otherwise `last`.
     fn record_trailing_bytes(&mut self, trailing_bytes: TrailingBytes, last: LogHead) -> LogHead {
         self.lacks_line_end = !trailing_bytes.ended;
         if let Some((link, hash)) = trailing_bytes.unended_line
@@ -98,7 +99,7 @@ struct MaintenanceEntry {
     torn_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     torn_sha256: Option<String>,
-    /// For `recovered`: the reason why no head named the end of the log.
+    /// For `recovered`: the reason why the log had no valid head.
     #[serde(skip_serializing_if = "Option::is_none")]
     lost_head: Option<HeadLoss>,
     ok: bool,
@@ -120,14 +121,14 @@ impl MaintenanceEntry {
     }
 }
 
-/// Number of resumes after which a writer checks that its file is still the log. In between, it does not notice that
-/// the file was removed or moved: a check each time would cost as much as the write.
+/// Number of resumes after which a writer checks that its file is still the log, and was not removed or moved. A check
+/// at each resume would cost as much as the write.
 const CHECK_EVERY: u32 = 32;
 
 /// Maximum interval between two events of a burst.
 const BURST_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Number of attempts to open a head that is being replaced.
+/// Maximum number of attempts to open a head file that is being replaced.
 const MAX_OPEN_ATTEMPTS: u32 = 100;
 
 impl ChainWriter {
@@ -185,8 +186,7 @@ impl ChainWriter {
         })
     }
 
-    /// Takes the lock again. Returns false if another writer has written since, so that this one no longer knows the
-    /// end.
+    /// Takes the lock again. Returns false if the log has changed since, so that the writer no longer knows the end.
     pub(super) fn resume(&mut self, paths: &LogPaths) -> io::Result<bool> {
         head::lock(&self.head)?;
         self.resume_count = self.resume_count.wrapping_add(1);
@@ -206,17 +206,17 @@ impl ChainWriter {
         std::mem::take(&mut self.reserve_used)
     }
 
-    /// The last line as known to this writer.
+    /// Returns the last line as known to this writer.
     pub(super) fn tip(&self) -> LogHead {
         self.tip
     }
 
-    /// The file that was written to last.
+    /// Returns the current file of the log.
     pub(super) fn log(&self) -> Arc<File> {
         Arc::clone(&self.log)
     }
 
-    /// Writes events, with a single write if they go into one file.
+    /// Writes events, with a single write if they fit into one file. Requires the lock.
     pub(super) fn append<'a>(
         &mut self,
         events: impl IntoIterator<Item = TimedLine<'a>>,
@@ -248,7 +248,7 @@ impl ChainWriter {
         Ok(())
     }
 
-    /// Writes the sealed lines, and the head if it is due or enough lines have gathered.
+    /// Writes the sealed lines, and the head if it is due or lags by [`head::WRITE_EVERY`] lines.
     fn write(&mut self, paths: &LogPaths, is_head_due: bool) -> io::Result<()> {
         if self.lines.is_empty() {
             return Ok(());
@@ -285,7 +285,7 @@ impl ChainWriter {
         written
     }
 
-    /// Records the damage that was found. Bytes that do not form a line stay in the file.
+    /// Records damage that was found. Bytes that do not form a line stay in the file.
     fn recover(
         &mut self,
         recovery: ChainRecovery,
@@ -304,7 +304,7 @@ impl ChainWriter {
         self.write(paths, true)
     }
 
-    /// Ends this file and continues in a new one.
+    /// Ends the current file, continues in a new one, and removes expired files.
     fn rotate(
         &mut self,
         time: SystemTime,
@@ -360,7 +360,7 @@ impl Drop for ChainWriter {
     }
 }
 
-/// Opens the head and takes the lock. If the head was replaced meanwhile, it is opened again.
+/// Opens the head file and takes the lock. If the file was replaced meanwhile, opens it again.
 fn open_locked_head(paths: &LogPaths) -> io::Result<File> {
     for _ in 0..MAX_OPEN_ATTEMPTS {
         let file = files::open_private(paths.head(), OpenOptions::new().read(true).write(true))?;
@@ -391,7 +391,7 @@ fn rename_full_file(paths: &LogPaths, last: u64) -> io::Result<()> {
     std::fs::rename(paths.log(), full)
 }
 
-/// The last line of the newest full file.
+/// Returns the last line of the newest full file.
 fn last_of_full_files(paths: &LogPaths) -> io::Result<Option<LogHead>> {
     let Some(segment) = paths.segments()?.pop() else {
         return Ok(None);
@@ -400,8 +400,8 @@ fn last_of_full_files(paths: &LogPaths) -> io::Result<Option<LogHead>> {
     Ok(tail.last.map(|last| last.tip))
 }
 
-/// Determines the end of the chain, with a note if head and log differ. The one that is further along is right: the
-/// head is behind after a crash, and the log is behind if lines were removed from its end.
+/// Determines the end of the chain, with a reason if head and log differ. The chain continues after the later of the
+/// two: the head is behind after a crash, and the log is behind if lines were removed from its end.
 fn reconcile(head_state: HeadState, log: LogHead) -> (LogHead, Option<String>) {
     match head_state {
         HeadState::Nothing if log.seq == 0 => (log, None),
@@ -418,7 +418,7 @@ fn reconcile(head_state: HeadState, log: LogHead) -> (LogHead, Option<String>) {
         }
         HeadState::Head(head) => {
             let why = format!(
-                "audit.head named line {}, which the log lacked or had differently; its last line was {}",
+                "audit.head named line {}, which was missing or different in the log; the last line was {}",
                 head.seq, log.seq
             );
             (head, Some(why))

@@ -11,7 +11,7 @@ use super::line::ChainLink;
 pub struct AuditEntry(Value);
 
 impl AuditEntry {
-    /// Parses a line without its line end; `None` if it is not a line of the log.
+    /// Parses a line without its line end. Returns `None` if it is not a line of the log.
     pub fn read(line: &[u8]) -> Option<Self> {
         ChainLink::read(line)?;
         let mut value = serde_json::from_slice(line).ok()?;
@@ -19,22 +19,22 @@ impl AuditEntry {
         Some(Self(value))
     }
 
-    /// The complete JSON value.
+    /// Returns the complete JSON value.
     pub fn value(&self) -> &Value {
         &self.0
     }
 
-    /// The number of the line.
+    /// Returns the number of the line.
     pub fn seq(&self) -> u64 {
         self.0["seq"].as_u64().unwrap_or_default()
     }
 
-    /// A string member as one line; empty if it is missing.
+    /// Returns a string member as one printable line, or an empty string if the member is missing.
     pub fn text(&self, name: &str) -> String {
         mimir_core::text::visible(self.0[name].as_str().unwrap_or_default())
     }
 
-    /// The time of the event, if it has one.
+    /// Returns the time of the event, if the line has a valid one.
     pub fn time(&self) -> Option<SystemTime> {
         let time: jiff::Timestamp = self.0["time"].as_str()?.parse().ok()?;
         Some(time.into())
@@ -59,7 +59,7 @@ mod tests {
         assert_eq!(entry.text("tool"), r"a b\u{202e}");
         assert_eq!(entry.text("none"), "");
         assert!(entry.time().is_some());
-        // JSON escapes the rest.
+        // JSON output escapes the other control characters.
         assert_eq!(entry.value()["tool"], "a\u{1b}[31m\nb\\u{202e}");
         assert_eq!(AuditEntry::read(b"{}"), None);
     }

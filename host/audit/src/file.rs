@@ -19,13 +19,13 @@ use super::line::LineDraft;
 use super::log_paths::LogPaths;
 use super::{AuditError, AuditEvent, AuditSink, LogHead, reserve};
 
-/// A log shared by several threads and processes; the [module](super) describes its format. It is opened at the first
-/// event, so that a process without events creates no file.
+/// An audit log that several threads and processes share; the [crate](super) describes the format. The log is opened at
+/// the first event, so that a process without events creates no file.
 pub struct FileAuditSink {
     paths: LogPaths,
     settings: AuditSettings,
     chain: CacheAligned<Mutex<Option<ChainWriter>>>,
-    /// The last line when the log was first opened.
+    /// Last line when the log was first opened.
     opened: OnceLock<LogHead>,
     commit: GroupCommit,
     batcher: EventBatcher,
@@ -34,7 +34,7 @@ pub struct FileAuditSink {
 }
 
 impl FileAuditSink {
-    /// Creates a log at `path`; its folder is created when needed.
+    /// Creates a sink for the log at `path`. The folder is created at the first event.
     pub fn new(path: impl Into<PathBuf>, settings: AuditSettings) -> Self {
         Self {
             paths: LogPaths::from_log(path.into()),
@@ -54,13 +54,13 @@ impl FileAuditSink {
         self
     }
 
-    /// The path of the log.
+    /// Returns the path of the current file.
     pub fn path(&self) -> &Path {
         self.paths.log()
     }
 
-    /// The last line when this writer first opened the log, and the current last line as known to it. `None` if it has
-    /// not opened the log, or could not write.
+    /// Returns the last line when this sink first opened the log, and the current last line as known to it. Returns
+    /// `None` if the log is not open, or after a failed write.
     pub fn opened_and_current(&self) -> Option<(LogHead, LogHead)> {
         let current = self.chain.0.lock().as_ref().map(ChainWriter::tip)?;
         Some((*self.opened.get()?, current))
@@ -157,7 +157,7 @@ impl FileAuditSink {
     }
 }
 
-/// Encodes an event. Fails for events that only the log itself may write, because readers rely on them.
+/// Encodes an event. Fails for kinds of events that only the log itself may write, because verification relies on them.
 fn draft_line(event: &AuditEvent) -> io::Result<LineDraft> {
     if event.event.is_own() {
         let message = "this kind of event is reserved for the log itself";
@@ -166,15 +166,15 @@ fn draft_line(event: &AuditEvent) -> io::Result<LineDraft> {
     LineDraft::new(event)
 }
 
-/// The future of an event that waits for others to be written with it.
+/// Future of an event that is written in a batch with others.
 struct BatchWait<'a> {
     log: &'a FileAuditSink,
     batch: Option<Arc<BatchResult>>,
     poll_count: u32,
 }
 
-/// Maximum number of polls that an event waits: one to gather others, and more while another thread is writing, because
-/// waiting for its lock would block this thread.
+/// Maximum number of polls for which an event waits: one to gather others, and more while another thread is writing,
+/// because waiting for the lock would block this thread.
 const MAX_POLLS: u32 = 4;
 
 impl BatchWait<'_> {
@@ -222,7 +222,7 @@ impl AuditSink for FileAuditSink {
     fn ready(&self) -> Result<(), AuditError> {
         match (self.check_health(), self.settings.on_failure) {
             (Err(error), AuditFailureMode::Refuse) => Err(self.record_failure(error)),
-            // With `run`, an event that is lost is reported when it occurs.
+            // With `run`, the loss of an event is logged when it occurs.
             (Ok(()), _) | (Err(_), AuditFailureMode::Run) => Ok(()),
         }
     }

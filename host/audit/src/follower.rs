@@ -1,4 +1,4 @@
-//! Reading of a log while others write to it, from one file to the next.
+//! Reading of new lines while other processes write to the log, across rotations.
 
 use std::fs::File;
 use std::io;
@@ -11,17 +11,17 @@ use super::tail::{is_rotated, read_range};
 /// Maximum number of bytes read at once.
 const MAX_READ_BYTES: u64 = 1 << 20;
 
-/// A reader that follows a log.
+/// A reader that returns new lines of a log.
 #[derive(Debug)]
 pub struct LogFollower {
     paths: LogPaths,
     file: Option<File>,
-    /// Offset up to which the file was read, and the beginning of an incomplete line.
+    /// Offset up to which the file was read, and the beginning of a line that is not complete yet.
     offset: u64,
     partial_line: Vec<u8>,
-    /// The number of the last line.
+    /// Number of the last line.
     seq: u64,
-    /// True if that line was the last of its file.
+    /// True if the last line was the last of its file.
     file_ended: bool,
 }
 
@@ -50,7 +50,7 @@ impl LogFollower {
         Ok(follower)
     }
 
-    /// Returns the new lines, without their line ends.
+    /// Returns the new lines without their line ends. Does not wait for lines.
     pub fn poll(&mut self) -> io::Result<Vec<Vec<u8>>> {
         let mut lines = Vec::new();
         loop {
@@ -65,7 +65,7 @@ impl LogFollower {
         }
     }
 
-    /// Reads the new bytes; returns true if there were any.
+    /// Reads the new bytes. Returns false if there were none.
     fn read(&mut self, lines: &mut Vec<Vec<u8>>) -> io::Result<bool> {
         let Some(file) = &self.file else {
             return Ok(false);
@@ -102,7 +102,7 @@ impl LogFollower {
         }
     }
 
-    /// Opens the next file, if there is one: a full one with later lines, or the current one.
+    /// Opens the next file: a full file with later lines, or the current file. Returns false if it does not exist yet.
     fn open_next_file(&mut self) -> io::Result<bool> {
         let segments = self.paths.segments()?;
         let later = segments.iter().find(|segment| segment.last > self.seq);

@@ -1,4 +1,4 @@
-//! Group commit: requests that arrive while one thread syncs are all covered by the next sync.
+//! Group commit: one sync covers all requests that arrived while the previous sync was running.
 
 use std::fs::File;
 use std::io;
@@ -15,12 +15,12 @@ pub(super) struct GroupCommit {
 
 #[derive(Default)]
 struct CommitState {
-    /// Number of requests, and number of those that are done.
+    /// Number of requests, and number of completed ones.
     requested: u64,
     done: u64,
     /// True while a thread syncs.
     busy: bool,
-    /// The files written by requests that are not done: one file, or two after a rotation.
+    /// The files of incomplete requests: one file, or two after a rotation.
     files: Vec<Arc<File>>,
     failed: Option<FailedSync>,
 }
@@ -43,7 +43,7 @@ impl GroupCommit {
         }
     }
 
-    /// Returns when all earlier writes to `file` are on the disk.
+    /// Waits until all earlier writes to `file` are on the disk.
     pub(super) fn wait(&self, file: Arc<File>) -> io::Result<()> {
         let mut state = self.state.lock();
         state.requested += 1;
@@ -82,7 +82,7 @@ impl GroupCommit {
 
 impl CommitState {
     /// Records a failed sync. Requests that failed earlier may not have read their result yet, so the range of failed
-    /// requests only grows, over those in between.
+    /// requests is only extended.
     fn record_failure(&mut self, first: u64, last: u64, error: &io::Error) {
         let first = self.failed.as_ref().map_or(first, |failed| failed.first);
         self.failed = Some(FailedSync {
@@ -146,9 +146,10 @@ mod tests {
         static BROKEN: AtomicBool = AtomicBool::new(true);
         let commit = GroupCommit::new(|_| {
             std::thread::sleep(Duration::from_millis(5));
-            match BROKEN.load(Ordering::SeqCst) {
-                true => Err(io::ErrorKind::StorageFull.into()),
-                false => Ok(()),
+            if BROKEN.load(Ordering::SeqCst) {
+                Err(io::ErrorKind::StorageFull.into())
+            } else {
+                Ok(())
             }
         });
         let file = Arc::new(tempfile::tempfile().unwrap());

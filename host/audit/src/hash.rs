@@ -12,10 +12,10 @@ const DIGITS: usize = 64;
 pub struct LineHash([u8; DIGITS]);
 
 impl LineHash {
-    /// The hash before the first line.
+    /// The `prev` of the first line.
     pub const ZERO: Self = Self([b'0'; DIGITS]);
 
-    /// The hash of a line's bytes without the line end.
+    /// Hashes the bytes of a line, which is passed without its line end.
     pub fn digest_line(line: &[u8]) -> Self {
         Self::from(Sha256::new_with_prefix(line))
     }
@@ -27,7 +27,7 @@ impl LineHash {
         digits.iter().all(is_hex).then_some(Self(digits))
     }
 
-    /// The hex digits.
+    /// Returns the hex digits.
     pub fn as_str(&self) -> &str {
         // The digits are ASCII, so this never fails.
         std::str::from_utf8(&self.0).unwrap_or_default()

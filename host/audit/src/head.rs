@@ -17,12 +17,12 @@ pub struct LogHead {
     pub hash: LineHash,
 }
 
-/// Size of the file in bytes: constant, so that it is written in place and never truncated. It fits in one disk block.
+/// Size of the head file in bytes: constant, so that the file is overwritten in place, and less than a disk block.
 const FILE_SIZE: usize = 128;
 
-/// Maximum lag of the head behind the log in a burst of events, because writing it takes nearly as long as writing the
-/// line. If a writer is killed in a burst, fewer lines than this can be removed unnoticed from the end; a running
-/// writer knows the end, and writes the head when it continues or exits.
+/// Number of lines after which the head is written in a burst of events: writing the head takes nearly as long as
+/// writing a line. If a writer is killed in a burst, fewer lines than this can be removed unnoticed from the end. A
+/// running writer knows the end, and writes the head when it continues or exits.
 pub(super) const WRITE_EVERY: u64 = 16;
 
 #[derive(Deserialize)]
@@ -33,7 +33,7 @@ struct HeadJson {
 }
 
 impl LogHead {
-    /// Returns true if it is behind a log with the last line `seq` by no more than a burst allows.
+    /// Returns true if the head is behind the last line `seq` by no more than a burst allows.
     pub(super) fn is_slightly_behind(&self, seq: u64) -> bool {
         self.seq < seq && seq - self.seq < WRITE_EVERY
     }
@@ -44,11 +44,11 @@ impl LogHead {
         hash: LineHash::ZERO,
     };
 
-    /// Encodes it as JSON, padded with blanks to a constant length so that it can overwrite an older one.
+    /// Encodes the head as JSON, padded with blanks to a constant length, so that it can overwrite an older head.
     pub fn encode(&self) -> [u8; FILE_SIZE] {
         let mut bytes = [b' '; FILE_SIZE];
         let mut rest = &mut bytes[..];
-        // This fits: at most 20 digits and 64 digits.
+        // Cannot fail: at most 20 and 64 digits fit.
         let _ = io::Write::write_fmt(
             &mut rest,
             format_args!(r#"{{"seq":{},"hash":"{}"}}"#, self.seq, self.hash),
@@ -69,7 +69,7 @@ impl LogHead {
         })
     }
 
-    /// Overwrites the old head.
+    /// Overwrites the head file.
     pub(super) fn write(&self, file: &File) -> io::Result<()> {
         let bytes = self.encode();
         #[cfg(unix)]
@@ -98,7 +98,7 @@ impl LogHead {
     }
 }
 
-/// The content of the head file.
+/// Content of the head file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HeadState {
     /// Missing or empty.
@@ -109,7 +109,7 @@ pub(super) enum HeadState {
     Head(LogHead),
 }
 
-/// Waits for the lock of the log, which is held only for a write.
+/// Waits for the lock of the log. Writers hold the lock only while they write.
 pub(super) fn lock(file: &File) -> io::Result<()> {
     loop {
         match file.lock() {

@@ -1,11 +1,11 @@
 //! The audit log: a hash-chained record of every call, as files of JSON lines.
 //!
-//! # The log
+//! # Format
 //!
-//! `audit.jsonl` is a chain: one JSON object a line, and the last two members of each are
-//! `"seq":N,"prev":"HASH"`. `seq` counts from 1; `prev` is the SHA-256 of the line before, of its bytes
-//! without the line end, in lower-case hex; before the first line it is 64 zeros. So any line can be checked
-//! with `sha256sum`, and the whole log with
+//! `audit.jsonl` is a hash chain with one JSON object per line. The last two members of each object are
+//! `"seq":N,"prev":"HASH"`. `seq` counts from 1. `prev` is the SHA-256 of the bytes of the previous line, without the
+//! line end, in lower-case hex; in the first line it is 64 zeros. A line can be checked with `sha256sum`, and the whole
+//! log with
 //!
 //! ```sh
 //! prev=$(printf '%064d' 0)
@@ -15,16 +15,17 @@
 //! done < audit.jsonl
 //! ```
 //!
-//! A log that has reached its maximum size ends with an event `rotated` and is renamed to `audit.N.jsonl`, N being the
-//! `seq` of that line; the next file continues the chain. `audit.head` holds `seq` and hash of the last line, so that
-//! missing lines at the end are detected as well. It is written after the line, in place and under the same lock: a
-//! crash in between leaves a head that is behind, which is not a fault. A line torn by a crash stays; the next writer
-//! ends it and records its number of bytes in an event `recovered`. No crash removes the head: if it is missing or
-//! damaged, the next writer records that in `recovered`, and it stays a fault.
+//! A file that has reached the maximum size ends with an event `rotated` and is renamed to `audit.N.jsonl`, where N is
+//! the `seq` of that line; the next file continues the chain. `audit.head` contains `seq` and hash of the last line, so
+//! that missing lines at the end are detected, too. The head is written after the line, in place and under the same
+//! lock: a crash in between leaves a head that is behind, which is not a fault. A line that was torn by a crash stays
+//! in the file; the next writer ends the line and records the number of its bytes in an event `recovered`. A crash
+//! never removes the head: if the head is missing or damaged, the next writer records that in `recovered`, and
+//! verification reports a fault.
 //!
-//! The chain has no secret key: anyone who can write all of these files can write another history. Against that, a
-//! front-end stores the end of the log in a user folder ([`FileAuditSink::opened_and_current`]), `mimir audit verify`
-//! prints the head, to be noted elsewhere, and `--head` checks against the noted hash.
+//! The chain has no secret key: anyone who can write all of these files can write another history. To detect that, a
+//! front-end stores the end of the log in a user folder ([`FileAuditSink::opened_and_current`]), and
+//! `mimir audit verify` prints the head, which the user can note elsewhere and check with `--head`.
 
 use std::io;
 

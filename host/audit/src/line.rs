@@ -7,18 +7,17 @@ use sha2::{Digest, Sha256};
 
 use super::{LineHash, LogHead};
 
-/// Initial capacity for a typical line, so that it need not grow while it is written; slightly below the size that
-/// allocators cache per thread.
+/// Initial capacity for a line: enough for a typical line, and slightly below the size that allocators cache per
+/// thread.
 const TYPICAL_LINE_BYTES: usize = 768;
 
-/// Capacity for the additions of [`LineDraft::seal`]: two names, a number, a hash.
+/// Maximum number of bytes that [`UnsealedLine::seal`] adds: two names, a number, a hash.
 pub(super) const MAX_SEAL_BYTES: usize = 112;
 
-/// Maximum number of a line: the largest integer that every JSON reader represents exactly. It is never reached in
-/// practice.
+/// Maximum number of a line: the largest integer that every JSON parser represents exactly.
 pub(super) const SEQ_MAX: u64 = (1 << 53) - 1;
 
-/// A line without its link to the chain. The expensive work is done here, before the lock is taken.
+/// A line without its link to the chain. It is encoded and hashed before the lock is taken, because both are expensive.
 pub(super) struct LineDraft {
     text: Vec<u8>,
     digest: Sha256,
@@ -57,7 +56,7 @@ impl UnsealedLine<'_> {
         (self.text.len() + MAX_SEAL_BYTES) as u64
     }
 
-    /// Appends the line with its link to `tip` and its line end to `lines`. Returns the new tip.
+    /// Appends the line to `lines`, with its link to `tip` and a line end. Returns the new tip.
     pub(super) fn seal(self, tip: &LogHead, lines: &mut Vec<u8>) -> io::Result<LogHead> {
         let Self { text, mut digest } = self;
         let seq = tip.seq.saturating_add(1);
@@ -79,7 +78,8 @@ pub(super) struct ChainLink {
 }
 
 impl ChainLink {
-    /// Parses the link at the end of a line, without its line end. A line without a link is not a line of the log.
+    /// Parses the link at the end of a line, which is passed without its line end. Returns `None` if the line has no
+    /// link.
     pub(super) fn read(line: &[u8]) -> Option<Self> {
         const PREV: &[u8] = br#","prev":""#;
         const SEQ: &[u8] = br#","seq":"#;
@@ -91,7 +91,7 @@ impl ChainLink {
         rest.strip_suffix(SEQ)?;
         let text = std::str::from_utf8(seq).ok()?;
         let seq: u64 = text.parse().ok()?;
-        // Each number has only one accepted spelling.
+        // Numbers with leading zeros are rejected.
         if text.starts_with('0') || seq > SEQ_MAX {
             return None;
         }

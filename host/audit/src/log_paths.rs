@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use mimir_core::files::{self, LinkPolicy};
 
-/// The file names of a log.
+/// The paths of the files of a log.
 #[derive(Debug, Clone)]
 pub(super) struct LogPaths {
     log: PathBuf,
@@ -17,9 +17,9 @@ pub(super) struct LogPaths {
 /// A full file of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LogSegment {
-    /// The number of its last line.
+    /// Number of the last line in the file.
     pub(super) last: u64,
-    /// The path of the file.
+    /// Path of the file.
     pub(super) path: PathBuf,
 }
 
@@ -30,7 +30,7 @@ const LEVELS_BELOW_ROOT: usize = 3;
 const DIGITS: usize = 12;
 
 impl LogPaths {
-    /// The files that belong to `log`.
+    /// Returns the paths of the files that belong to `log`.
     pub(super) fn from_log(log: PathBuf) -> Self {
         Self {
             head: log.with_extension("head"),
@@ -39,29 +39,29 @@ impl LogPaths {
         }
     }
 
-    /// The current file, which is written to.
+    /// Returns the path of the current file.
     pub(super) fn log(&self) -> &Path {
         &self.log
     }
 
-    /// The head.
+    /// Returns the path of the head file.
     pub(super) fn head(&self) -> &Path {
         &self.head
     }
 
-    /// The reserve.
+    /// Returns the path of the reserve.
     pub(super) fn reserve(&self) -> &Path {
         &self.reserve
     }
 
-    /// The path of the full file whose last line is `last`.
+    /// Returns the path of the full file whose last line has the number `last`.
     pub(super) fn segment(&self, last: u64) -> PathBuf {
         let extension = self.log.extension().unwrap_or_default().to_string_lossy();
         self.log
             .with_extension(format!("{last:0width$}.{extension}", width = DIGITS))
     }
 
-    /// The full files, the oldest first.
+    /// Lists the full files, the oldest first.
     pub(super) fn segments(&self) -> io::Result<Vec<LogSegment>> {
         let folder = self.log.parent().unwrap_or(Path::new(""));
         let entries = match std::fs::read_dir(folder) {
@@ -80,7 +80,7 @@ impl LogPaths {
         Ok(segments)
     }
 
-    /// The number in a segment's file name.
+    /// Returns the number in the name of a full file, or `None` for another file.
     fn parse_segment_name(&self, path: &Path) -> Option<u64> {
         let name = path.file_name()?.to_str()?;
         let stem = self.log.file_stem()?.to_str()?;
@@ -116,14 +116,14 @@ impl LogPaths {
     /// Waits until the folder's entries are on the disk.
     pub(super) fn sync_names(&self) -> io::Result<()> {
         match self.log.parent() {
-            // Other systems do not open folders like files, and do not need this.
+            // Other systems cannot open folders like files.
             Some(folder) if cfg!(unix) => File::open(folder)?.sync_all(),
             _ => Ok(()),
         }
     }
 }
 
-/// Returns true if the open file is still the one at `path`.
+/// Returns true if the open file is still the file at `path`.
 pub(super) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let current = match std::fs::metadata(path) {
         Ok(current) => current,

@@ -1,5 +1,5 @@
-//! Reserved disk space for the lines of running calls: a file of meaningless bytes. When the disk is full, the file is
-//! emptied to make space for those lines; until it can be filled again, no further call is made.
+//! Reserved disk space for the log lines of running calls: a file of meaningless bytes. When the disk is full, the file
+//! is truncated to make space for those lines. No further call is made until the reserve can be created again.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -9,17 +9,17 @@ use sha2::{Digest, Sha256};
 
 use mimir_core::files::{self, LinkPolicy};
 
-/// Size of the reserve: a line of some 700 bytes for each of 64 concurrent calls, and as much again for partly used
+/// Size of the reserve in bytes: a line of about 700 bytes for each of 64 concurrent calls, and some for partly used
 /// disk blocks.
 const RESERVE_SIZE: usize = 64 << 10;
 
-/// Returns true if the reserve exists.
+/// Returns true if the complete reserve exists.
 pub(super) fn exists(path: &Path) -> bool {
     std::fs::symlink_metadata(path)
         .is_ok_and(|meta| meta.is_file() && meta.len() == RESERVE_SIZE as u64)
 }
 
-/// Creates the reserve. Fails if the disk is full.
+/// Creates the reserve if it is missing. Fails if the disk is full.
 pub(super) fn create(path: &Path) -> io::Result<()> {
     if exists(path) {
         return Ok(());
@@ -33,7 +33,7 @@ pub(super) fn create(path: &Path) -> io::Result<()> {
     written
 }
 
-/// Frees the reserved space; returns false if there was none.
+/// Frees the reserved space. Returns false if the reserve did not exist.
 pub(super) fn release(path: &Path) -> io::Result<bool> {
     if !exists(path) {
         return Ok(false);
@@ -42,7 +42,7 @@ pub(super) fn release(path: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Bytes that a file system can neither compress nor deduplicate.
+/// Returns bytes that a file system can neither compress nor deduplicate.
 fn incompressible_bytes() -> Vec<u8> {
     let mut bytes = Vec::with_capacity(RESERVE_SIZE);
     let mut block = Sha256::digest(b"mimir");

@@ -10,26 +10,26 @@ use super::head::{self, HeadState, LogHead};
 use super::line::ChainLink;
 use super::log_paths::LogPaths;
 
-/// A log to read from.
+/// An audit log for reading.
 #[derive(Debug, Clone)]
 pub struct AuditLog {
     pub(super) paths: LogPaths,
 }
 
 impl AuditLog {
-    /// The log whose current file is at `path`.
+    /// Creates a reader for the log whose current file is at `path`.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self {
             paths: LogPaths::from_log(path.into()),
         }
     }
 
-    /// The path of the current file.
+    /// Returns the path of the current file.
     pub fn path(&self) -> &Path {
         self.paths.log()
     }
 
-    /// Takes a snapshot of the log. Writers wait only while it is taken.
+    /// Takes a snapshot of the log. Writers wait while it is taken, but not while it is read.
     pub fn snapshot(&self) -> io::Result<LogSnapshot> {
         let head = match self.paths.open(self.paths.head()) {
             Ok(file) => Some(file),
@@ -79,7 +79,7 @@ impl SegmentSnapshot {
         })
     }
 
-    /// Calls `visit` with every line until it breaks.
+    /// Calls `visit` with each line until `visit` breaks.
     fn lines(
         &self,
         visit: &mut dyn FnMut(AuditLine<'_>) -> ControlFlow<()>,
@@ -115,10 +115,10 @@ impl SegmentSnapshot {
 /// Size of the read buffer in bytes.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Maximum length of a line in bytes; a longer one is split. Lines of the log are much shorter.
+/// Maximum length of a line in bytes; a longer line is split. Lines of the log are much shorter.
 const MAX_LINE_BYTES: u64 = 16 << 20;
 
-/// A line of a file.
+/// A line of a file in the log.
 #[derive(Debug, Clone, Copy)]
 pub struct AuditLine<'a> {
     /// The name of the file.
@@ -127,7 +127,7 @@ pub struct AuditLine<'a> {
     pub number: u64,
     /// The line without its line end.
     pub bytes: &'a [u8],
-    /// True if it has a line end.
+    /// True if the line has a line end.
     pub ended: bool,
 }
 
@@ -139,17 +139,17 @@ pub struct LogSnapshot {
 }
 
 impl LogSnapshot {
-    /// The number of files.
+    /// Returns the number of files.
     pub fn files(&self) -> usize {
         self.parts.len()
     }
 
-    /// The total size of the files in bytes.
+    /// Returns the total size of the files in bytes.
     pub fn bytes(&self) -> u64 {
         self.parts.iter().map(|part| part.length).sum()
     }
 
-    /// Calls `visit` with every line, the oldest first, until it breaks.
+    /// Calls `visit` with each line, the oldest first, until `visit` breaks.
     pub fn lines(&self, mut visit: impl FnMut(AuditLine<'_>) -> ControlFlow<()>) -> io::Result<()> {
         for part in &self.parts {
             if part.lines(&mut visit)?.is_break() {
@@ -159,7 +159,7 @@ impl LogSnapshot {
         Ok(())
     }
 
-    /// Returns true if the line that `head` names exists, or was removed together with older ones.
+    /// Returns true if the line that `head` names exists, or was removed by rotation.
     pub fn has_line(&self, head: LogHead) -> io::Result<bool> {
         for part in self.parts.iter().rev() {
             let mut matches = None;
@@ -179,7 +179,7 @@ impl LogSnapshot {
         Ok(head.seq == 0 || self.first_seq()?.is_some_and(|first| first > head.seq))
     }
 
-    /// The number of the oldest line.
+    /// Returns the number of the oldest line, if there is one.
     fn first_seq(&self) -> io::Result<Option<u64>> {
         let mut first = None;
         self.lines(|line| {
@@ -192,7 +192,7 @@ impl LogSnapshot {
         Ok(first)
     }
 
-    /// The last `count` lines, the oldest first.
+    /// Returns the last `count` lines, the oldest first.
     pub fn last(&self, count: usize) -> io::Result<Vec<Vec<u8>>> {
         let mut lines: Vec<Vec<u8>> = Vec::new();
         for part in self.parts.iter().rev() {

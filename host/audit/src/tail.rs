@@ -13,9 +13,9 @@ use super::{LineHash, LogHead};
 pub(super) struct LogTail {
     /// Length of the file in bytes.
     pub(super) length: u64,
-    /// The last line of the chain, if there is one near the end.
+    /// The last line of the chain, if one was found near the end.
     pub(super) last: Option<LastLine>,
-    /// The bytes after it, if any.
+    /// The bytes after the last line, if there are any.
     pub(super) trailing_bytes: Option<TrailingBytes>,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct TrailingBytes {
     pub(super) bytes: u64,
     /// Hash of the bytes.
     pub(super) sha256: LineHash,
-    /// True if they end with a line end.
+    /// True if the bytes end with a line end.
     pub(super) ended: bool,
     /// Link and hash of the line, if only its line end is missing.
     pub(super) unended_line: Option<(ChainLink, LineHash)>,
@@ -74,7 +74,7 @@ impl LogTail {
     }
 }
 
-/// The bytes from `from` to `to`, or to the end of the file if that comes first.
+/// Reads the bytes from `from` to `to`, or to the end of the file.
 pub(super) fn read_range(mut file: &File, from: u64, to: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(from))?;
@@ -92,8 +92,8 @@ fn trailing_bytes(bytes: &[u8]) -> Option<TrailingBytes> {
     })
 }
 
-/// Finds the last whole line of the chain and its end. `starts_at_line` is true if the window starts at the beginning
-/// of a line; otherwise its first line is skipped.
+/// Finds the last whole line of the chain, and the position after it. `starts_at_line` is true if the bytes start at
+/// the beginning of a line; otherwise their first line is skipped.
 fn find_last_line(bytes: &[u8], starts_at_line: bool) -> Option<(LastLine, usize)> {
     let mut end = bytes.iter().rposition(|byte| *byte == b'\n')?;
     loop {

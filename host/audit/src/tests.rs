@@ -60,7 +60,7 @@ impl Bench {
         verify(&AuditLog::at(self.path()).snapshot().unwrap(), None, None).unwrap()
     }
 
-    /// The findings: kind, line in the file, and number in the log.
+    /// Returns the findings: kind, line in the file, and number in the log.
     fn faults(&self) -> Vec<(ChainFault, Option<u64>, Option<u64>)> {
         let report = self.report();
         let findings = report.findings.iter();
@@ -69,7 +69,7 @@ impl Bench {
             .collect()
     }
 
-    /// The events in all files.
+    /// Returns the events in all files.
     fn events(&self) -> Vec<AuditEntry> {
         let mut events = vec![];
         let snapshot = AuditLog::at(self.path()).snapshot().unwrap();

@@ -1,4 +1,4 @@
-//! Verification of the log: every line unchanged and in its position, and none missing.
+//! Verification of the log: checks that every line is unchanged and in its position, and that no line is missing.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -30,11 +30,11 @@ pub enum ChainFault {
     Inserted,
     /// Lines are missing at the end.
     Truncated,
-    /// `audit.head` is missing or not valid, so that nothing names the end of the log.
+    /// `audit.head` is missing or not valid, so that the end of the log is unknown.
     Headless,
-    /// No line has the hash that was noted.
+    /// No line has the noted hash.
     NotNoted,
-    /// The log is shorter than the stored last position, or differs there.
+    /// The last line that was stored outside of the log is missing or differs.
     Forgotten,
     /// No fault: a crash has torn a line.
     Torn,
@@ -53,7 +53,7 @@ impl ChainFault {
         )
     }
 
-    /// The name in output.
+    /// Returns the name in output.
     pub const fn as_str(self) -> &'static str {
         match self {
             ChainFault::Changed => "changed",
@@ -117,8 +117,8 @@ pub struct VerifyReport {
 /// Maximum number of listed findings.
 const MAX_FINDINGS: usize = 200;
 
-/// Verifies every line. `noted` is a hash that a person has noted, or its beginning; `remembered` is the last line as
-/// stored earlier outside of the log.
+/// Verifies every line. `noted` is a hash that the user has noted, or the beginning of one. `remembered` is the last
+/// line as stored earlier outside of the log.
 pub fn verify(
     snapshot: &LogSnapshot,
     noted: Option<&str>,
@@ -169,7 +169,7 @@ struct ChainedLine {
     seq: u64,
     prev: LineHash,
     hash: LineHash,
-    /// The event of the log itself, if the line has one.
+    /// Fields of an event of the log itself; empty for other events.
     maintenance: MaintenanceFields,
 }
 
@@ -187,13 +187,14 @@ impl ChainedLine {
     fn read(line: AuditLine<'_>) -> Option<Self> {
         // A last line without its line end counts as torn, whatever it contains.
         let link = ChainLink::read(line.bytes).filter(|_| line.ended)?;
-        // Few lines are events of the log itself; the others need not be parsed.
+        // Few lines are events of the log itself, so most lines are not parsed.
         let is_maintenance = [&br#""event":"rotated""#[..], br#""event":"recovered""#]
             .iter()
             .any(|mark| line.bytes.windows(mark.len()).any(|part| part == *mark));
-        let maintenance = match is_maintenance {
-            true => serde_json::from_slice(line.bytes).unwrap_or_default(),
-            false => MaintenanceFields::default(),
+        let maintenance = if is_maintenance {
+            serde_json::from_slice(line.bytes).unwrap_or_default()
+        } else {
+            MaintenanceFields::default()
         };
         Some(Self {
             position: LinePosition::from_line(line),

@@ -1,13 +1,13 @@
-//! A running call: in the task of the request that made it, or in a task of its own while it waits for a person.
+//! A running call, driven by the request that made it, or by a task of its own while the call waits for an approval.
 
 use std::pin::Pin;
 
 use mimir_core::Outcome;
 use tokio::task::JoinHandle;
 
-/// A running call. Dropping it stops the call, which is recorded.
+/// A running call. Dropping it stops the call; the audit log records that.
 pub(crate) enum CallTask {
-    /// Runs while its request awaits it.
+    /// Runs while the request awaits it.
     Inline(Pin<Box<dyn Future<Output = Outcome> + Send>>),
     /// Runs in its own task.
     Detached(DetachedTask),
@@ -17,7 +17,7 @@ pub(crate) enum CallTask {
 pub(crate) struct DetachedTask(JoinHandle<Outcome>);
 
 impl CallTask {
-    /// Creates a call that runs while its request awaits it.
+    /// Creates a call that runs while the request awaits it.
     pub(crate) fn new(call: impl Future<Output = Outcome> + Send + 'static) -> Self {
         Self::Inline(Box::pin(call))
     }

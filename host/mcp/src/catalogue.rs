@@ -15,13 +15,13 @@ use crate::client::{McpServers, ResourceLibrary};
 use crate::discovery;
 use crate::untrusted_marks;
 
-/// Key in a listed tool's `_meta` for information that MCP has no field for: source, group and risk.
+/// Key in a listed tool's `_meta` for source, group and risk, for which MCP has no fields.
 pub const TOOL_META: &str = "mimir/tool";
 
 /// Key in a listed tool's `_meta` for warnings about its description.
 const FLAGS_META: &str = "mimir/flags";
 
-/// Number of tools on a page. Some clients read no second page, and no model chooses well among more tools.
+/// Number of tools on a page. Some clients read only the first page, and no model chooses well among more tools.
 const PAGE_SIZE: usize = 250;
 
 /// The tools that models see at one point in time.
@@ -48,7 +48,7 @@ impl ToolCatalogue {
         let readers = servers.map(McpServers::readers).unwrap_or_default();
         let listed = snapshot.registry.tools().iter();
         let listed = listed.filter(|tool| snapshot.policy.is_listed(tool));
-        // Resources are for the client and prompts for its person: models do not see the tools that read them.
+        // Resources are for the client and prompts for its user: models do not see the tools that read them.
         let listed = listed.filter(|tool| {
             tool.source != ToolSource::Mcp
                 || !readers.iter().any(|name| name == tool.name().as_str())
@@ -90,7 +90,7 @@ impl ToolCatalogue {
         Arc::ptr_eq(&self.snapshot, snapshot)
     }
 
-    /// Counts the lists that differ from the other catalogue's for a client.
+    /// Increments the revision of each list that differs from the other catalogue's. Returns true if any does.
     pub(crate) fn count_changes(&self, other: &Self, revision: &mut ListRevision) -> bool {
         let (own, others) = (&self.library, &other.library);
         let tools = self.tools != other.tools || self.searchable != other.searchable;
@@ -102,7 +102,7 @@ impl ToolCatalogue {
         tools || prompts || resources
     }
 
-    /// Handles a call of a discovery tool. Returns `None` if there are none, or if it is a call of another tool.
+    /// Handles a call of a discovery tool. Returns `None` for another tool, or if there are no discovery tools.
     pub(crate) fn handle_discovery_call(
         &self,
         name: &str,
@@ -187,7 +187,7 @@ fn definition_with_marks(tool: &mimir_core::Tool, marks: UntrustedMarking) -> To
     listed
 }
 
-/// Returns a tool in the form of `tools/list`.
+/// Converts a tool to the form of `tools/list`.
 pub fn definition(tool: &mimir_core::Tool) -> Tool {
     let definition = &tool.definition;
     let hints = trusted_hints(tool);
@@ -227,11 +227,11 @@ pub fn definition(tool: &mimir_core::Tool) -> Tool {
     listed
 }
 
-/// Returns the hints on a tool's effects for clients. Clients may ask their person less often for a tool that claims
-/// to be harmless, so hints count only if a person, or the absence of imports, vouches for the tool.
+/// Returns the hints on a tool's effects for clients. Clients may ask their user less often for a tool that claims to
+/// be harmless, so hints count only if the user trusts the tool, or if the tool has no imports.
 fn trusted_hints(tool: &mimir_core::Tool) -> ToolHints {
     match (tool.source, tool.trust) {
-        // A person who allows the tools of a server has seen their descriptions, not their effects.
+        // A user who allows the tools of a server has seen their descriptions, not their effects.
         (
             ToolSource::BuiltIn | ToolSource::Custom | ToolSource::Teams,
             ToolTrust::Trusted | ToolTrust::Harmless,
@@ -245,7 +245,7 @@ fn trusted_hints(tool: &mimir_core::Tool) -> ToolHints {
     }
 }
 
-/// Returns a schema in MCP's form, whose root must declare an object.
+/// Converts a schema to MCP's form, in which the root must declare an object.
 fn schema_object(schema: Value) -> Arc<JsonObject> {
     match for_models(schema) {
         Value::Object(object) => Arc::new(object),

@@ -1,9 +1,9 @@
 //! Third-party MCP servers as a backend: their tools are called through the same pipeline as all others.
 //!
-//! A server is started, or connected to, on the first call of one of its tools; its tool list is cached from the last
-//! time. Its descriptions are untrusted: they are made safe to show, compared with what a person has seen, and can
-//! only make a decision stricter. Its resources and prompts are read by tool calls, too, and its requests to the
-//! client during a call pass the input request broker of that call.
+//! mimir starts a server, or connects to it, on the first call of one of the server's tools; the tool list is cached.
+//! A server's descriptions are untrusted: they are made safe to show, compared with those that the user has seen, and
+//! can only make a decision stricter. Resources and prompts are read by tool calls, too, and a server's requests to
+//! the client during a call pass the input request broker of that call.
 //!
 //! Out of scope: any access to a server's tool that bypasses [`mimir_core::Pipeline`], programs not started by
 //! [`mimir_core::launch::ProgramHandle`], and requests not sent by [`mimir_net::HttpClient`].

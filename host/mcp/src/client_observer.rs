@@ -1,4 +1,4 @@
-//! Messages of a running tool for the client.
+//! Messages and questions of a running call for the client.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,21 +20,19 @@ use progress_limiter::ProgressLimiter;
 
 /// A message of a running call.
 pub(crate) enum CallUpdate {
-    /// Progress.
     Progress(CallProgress),
-    /// A log line.
     Line(LogLine),
 }
 
-/// A question that has to be answered before a call continues.
+/// A question to the client, without whose answer a call does not continue.
 pub(crate) enum ClientQuestion {
-    /// Approval by a person.
+    /// An approval question for the user.
     Card(ApprovalQuestion),
-    /// Requests of the server behind the tool, answered by the client.
+    /// Requests of the server behind the tool.
     Requests(ForwardedRequests),
 }
 
-/// An approval question for a person.
+/// An approval question for the user.
 pub(crate) struct ApprovalQuestion {
     pub(crate) card: Box<Card>,
     pub(crate) answer: oneshot::Sender<ApprovalAnswer>,
@@ -49,13 +47,13 @@ pub(crate) struct ForwardedRequests {
 /// Messages and questions of a call.
 pub(crate) struct CallReceivers {
     pub(crate) updates: mpsc::Receiver<CallUpdate>,
-    /// The latest progress that was held back.
+    /// The latest progress that was held back by the rate limit.
     pub(crate) latest: Arc<LatestProgress>,
     pub(crate) questions: mpsc::Receiver<ClientQuestion>,
 }
 
-/// Forwards the messages of a call to its client. It never blocks the tool: messages that a slow client cannot take in
-/// time are dropped, except the latest progress.
+/// Forwards the messages of a call to its client. It never blocks the tool: if the client is slow, messages other than
+/// the latest progress are dropped.
 pub(crate) struct ClientObserver {
     updates: mpsc::Sender<CallUpdate>,
     progress: Option<Mutex<ProgressLimiter>>,
@@ -74,9 +72,9 @@ pub(crate) struct ClientObserver {
 const QUEUE_CAPACITY: usize = 256;
 
 impl ClientObserver {
-    /// Creates an observer and the receivers of its messages. `min_level` is the client's minimum log level,
-    /// `supported` the server requests that it supports. If `separate_answers` is true, questions are sent in the
-    /// response to the client's request. `make_approver` creates the approver from a channel to the client.
+    /// Creates an observer and the receivers of its messages. `min_level` is the client's minimum log level, and
+    /// `supported` are the server requests that the client supports. If `separate_answers` is true, questions are sent
+    /// in the response to the client's request. `make_approver` creates the approver from a channel to the client.
     pub(crate) fn new(
         progress: bool,
         min_level: Option<MinLogLevel>,
@@ -170,7 +168,7 @@ impl upstream_request::UpstreamRequestHandler for ClientObserver {
     }
 }
 
-/// Returns the client's answers to the requests; none if one is missing or not valid.
+/// Returns the client's answers to the requests, or `None` if an answer is missing or not valid.
 pub(crate) fn collect_answers(
     requests: &[UpstreamRequest],
     early_answers: &BTreeMap<String, Value>,
@@ -186,7 +184,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock()
 }
 
-/// Asks the person at the client, through the handler of the client's request.
+/// Asks the user of the client, through the handler of the client's request.
 pub(crate) struct ClientApprover {
     ask: mpsc::Sender<ClientQuestion>,
     separate_answers: bool,

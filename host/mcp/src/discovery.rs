@@ -1,7 +1,7 @@
-//! Tool discovery for large tool lists: three tools that search, describe and call replace the tools in the list.
+//! Tool discovery for large tool lists: three tools to search, describe and call tools replace the tools in the list.
 //!
-//! They find exactly the tools that would be listed. A call through them is the same call of the same tool, with the
-//! same policy checks.
+//! The discovery tools find exactly the tools that would be listed. A call through them is a call of the actual tool,
+//! with the same policy checks.
 //!
 //! Out of scope: tools that would not be listed, and calls that bypass the pipeline.
 
@@ -13,7 +13,7 @@ const SEARCH: &str = "mimir_search_tools";
 const DESCRIBE: &str = "mimir_describe_tool";
 const CALL: &str = "mimir_call_tool";
 
-/// Maximum number of tools that a search returns, and maximum length of each description in characters.
+/// Maximum number of tools in a search result, and maximum length of each description in characters.
 const MAX_RESULTS: usize = 20;
 const MAX_DESCRIPTION_CHARS: usize = 200;
 
@@ -23,10 +23,10 @@ pub(crate) fn tokens(tool: &Tool) -> u64 {
     text.map_or(0, |text| mimir_core::token_estimate::estimate_tokens(&text))
 }
 
-/// Maximum number of servers that the description of the search names.
+/// Maximum number of servers named in the description of the search tool.
 const MAX_NAMED_SERVERS: usize = 20;
 
-/// Returns the three discovery tools, for this number of tools, with the names of their servers.
+/// Returns the three discovery tools, described as searching `count` tools of these servers.
 pub(crate) fn discovery_tools(count: usize, servers: &[String]) -> Vec<Tool> {
     let named: Vec<String> = servers
         .iter()
@@ -92,7 +92,7 @@ pub(crate) enum DiscoveryReply {
     Call { name: String, arguments: JsonObject },
 }
 
-/// Handles a call of one of the three discovery tools; `None` for any other. `tools` are the tools that are searched,
+/// Handles a call of a discovery tool, or returns `None` for another tool. `tools` are the tools to search, and
 /// `listed` those in the list.
 pub(crate) fn handle_discovery_call(
     name: &str,
@@ -168,7 +168,7 @@ pub(crate) fn is_discovery_tool(name: &str) -> bool {
     [SEARCH, DESCRIBE, CALL].contains(&name)
 }
 
-/// Returns the relevance of a tool: a match in its name counts more than one in its description.
+/// Returns the relevance of a tool: matches in the name count more than matches in the description.
 fn score(tool: &Tool, terms: &[&str]) -> usize {
     let name = tool.name.to_lowercase();
     let title = tool.title.as_deref().unwrap_or_default().to_lowercase();

@@ -1,4 +1,4 @@
-//! Approval cards as forms for the person at an MCP client, and the meaning of the person's answer.
+//! Approval cards as forms for the user of an MCP client, and the parsing of the user's answers.
 #![expect(
     deprecated,
     reason = "the newest protocol has no sampling and roots by requests; clients of the older ones still do"
@@ -22,14 +22,14 @@ pub(crate) use pending_calls::{PendingCall, PendingCallKey, PendingCalls};
 const ANSWER: &str = "answer";
 const ARGUMENTS: &str = "arguments";
 
-/// Maximum size of a form in bytes. A person approves all of the arguments, so a card is shown whole or not at all; a
-/// longer form is not readable in a client's window.
+/// Maximum size of a form in bytes: a longer form is not readable in a client's window. The user approves all of the
+/// arguments, so a card is never shortened.
 const MAX_FORM_SIZE: usize = 64 << 10;
 
-/// Prefix of every line that a tool could influence, so that none can pass for mimir's own text.
+/// Prefix of every line that a tool could influence, so that no such line can pass for mimir's own text.
 const GUTTER: &str = "  │ ";
 
-/// Returns true if a client shows forms to its person. A client that declares no mode supports forms.
+/// Returns true if a client supports forms. A client that declares elicitation without a mode does.
 pub(crate) fn can_ask(capabilities: Option<&ClientCapabilities>) -> bool {
     capabilities
         .and_then(|capabilities| capabilities.elicitation.as_ref())
@@ -62,16 +62,17 @@ pub(crate) fn is_answer(kind: UpstreamRequestKind, answer: &Value) -> bool {
     }
 }
 
-/// The scope of a person's answer.
+/// The scope of a user's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AnswerScope {
-    /// The answer of the only user, which may also be permanent.
+    /// The server has one user, whose answer may be permanent.
     Owner,
-    /// The answer of one user among many, which applies to that user only.
+    /// The server has several users; an answer applies only to the user who gave it.
     SingleUser,
 }
 
-/// Returns the form for a card; none if the card is too long. `note` describes the fault in the previous answer.
+/// Returns the form for a card, or `None` if the form would be too long. `note` describes the fault in the previous
+/// answer.
 pub(crate) fn approval_form(
     card: &Card,
     scope: AnswerScope,
@@ -121,7 +122,7 @@ fn quote(text: &str, lines: &mut Vec<String>) {
     lines.extend(text.lines().map(|line| format!("{GUTTER}{line}")));
 }
 
-/// Returns the fields of the form. Nothing is preselected: an answer must be chosen by the person.
+/// Returns the fields of the form. No answer is preselected: the user must choose one.
 fn schema(card: &Card, scope: AnswerScope) -> ElicitationSchema {
     let mut answers = vec![("once", "once: yes, allow this call.")];
     if card.always.is_some() {
@@ -160,7 +161,7 @@ fn schema(card: &Card, scope: AnswerScope) -> ElicitationSchema {
     ElicitationSchema::new(fields).with_required(vec![ANSWER.to_owned()])
 }
 
-/// Parses the person's answer. The error describes what is wrong with it, so that the person is asked again.
+/// Parses the user's answer. The error describes the fault in the answer, for a second attempt.
 pub(crate) fn parse_answer(
     card: &Card,
     scope: AnswerScope,
@@ -169,7 +170,7 @@ pub(crate) fn parse_answer(
     match result.action {
         ElicitationAction::Accept => {}
         ElicitationAction::Decline => return Ok(ApprovalAnswer::No),
-        // The form was closed, perhaps by a program.
+        // The form was closed, perhaps not by the user.
         _ => {
             return Ok(ApprovalAnswer::Unattended {
                 remedy:
@@ -207,7 +208,7 @@ pub(crate) fn parse_answer(
         "always" if card.always.is_some() && scope == AnswerScope::Owner => ApprovalAnswer::Always,
         _ => return Err("This is not one of the possible answers."),
     };
-    // Edited arguments together with a yes mean the edited ones: they are checked, and approved, as a new call.
+    // A yes with edited arguments approves the edited ones, which are checked as a new call.
     match edited {
         None => Ok(approval),
         Some(Ok(value)) if is_unchanged(&value, card) => Ok(approval),
@@ -220,7 +221,7 @@ fn is_unchanged(value: &Value, card: &Card) -> bool {
     serde_json::from_str::<Value>(&card.arguments).is_ok_and(|shown| shown == *value)
 }
 
-/// Returns a random token of 128 bits. None if the system has no source of randomness.
+/// Returns a random token of 128 bits, or `None` if the system's random number generator fails.
 pub fn random_token() -> Option<String> {
     let mut bits = [0; 16];
     getrandom::fill(&mut bits).ok()?;

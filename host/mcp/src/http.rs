@@ -1,8 +1,8 @@
-//! The server over HTTP: checks of the client's access, and limits on its use.
+//! The server over HTTP: access checks and limits.
 //!
-//! Every client that can connect acts as the person who started the server. A request is therefore accepted only if
-//! its `Host` is a name of this server (a web page that points its own name here cannot know one), if it does not come
-//! from a web page that was not allowed, and if it carries the token, where one is required.
+//! Every client that can connect acts for the user who started the server. A request is therefore accepted only if its
+//! `Host` is a name of this server (which prevents DNS rebinding by web pages), if it does not come from a web page
+//! whose origin is not allowed, and if it carries the token, if one is required.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -49,11 +49,11 @@ const ENDPOINT: &str = "/mcp";
 /// Maximum size of a request body in bytes, as on stdin.
 const MAX_BODY_SIZE: usize = 16 << 20;
 
-/// Maximum number of sessions: for one more, an idle session is ended. The idle time after which a session expires.
+/// Maximum number of sessions, beyond which an idle session is ended; and idle time after which a session expires.
 const MAX_SESSIONS: usize = 256;
 const SESSION_IDLE: Duration = Duration::from_secs(60 * 60);
 
-/// Maximum number of concurrent calls, including those that wait.
+/// Maximum number of concurrent calls, including waiting ones.
 const MAX_CALLS: usize = 1024;
 
 /// Header that carries the session id.
@@ -66,7 +66,7 @@ pub struct HttpOptions {
     pub hosts: Vec<String>,
     /// Origins of web pages that may use the server, as `scheme://host:port`.
     pub origins: Vec<String>,
-    /// Bearer token that every request must carry; none if no token is required.
+    /// Bearer token that every request must carry, or `None` to require no token.
     pub token: Option<String>,
     /// Identity provider whose access tokens are accepted instead of a single token.
     pub identity: Option<IdentityOptions>,
@@ -89,11 +89,11 @@ struct HttpServiceState {
     close: Box<dyn Fn() + Send + Sync>,
 }
 
-/// The client's identity: the holder of the single token, or the subject of an access token. Sessions and approvals
-/// belong to it, even where the protocol has no sessions.
+/// The identity of a client: the holder of the single token, or the subject of an access token. Sessions and approvals
+/// belong to a principal, even if the protocol generation has no sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Principal {
-    /// Unique id, the same for all requests of this principal.
+    /// Unique id of the principal.
     pub(crate) id: String,
     /// User name for the audit log, if one is known.
     pub(crate) user: Option<String>,
@@ -206,7 +206,7 @@ impl HttpService {
         }
     }
 
-    /// Handles an MCP request of a principal, whose token expires at the given time.
+    /// Handles an MCP request of a principal, whose token may expire.
     ///
     /// The meaning of a disconnect depends on the protocol generation. Since 2026-07-28 it cancels the request, by
     /// dropping the future or the body. Before, it SHOULD NOT be treated as a cancellation: the stream may be resumed,
@@ -232,7 +232,7 @@ impl HttpService {
         let extensions = request.extensions_mut();
         extensions.insert(principal.clone());
         if let Some(lease) = &lease {
-            // The response holds the lease for as long as it is being sent.
+            // The response keeps the lease while it is being sent.
             extensions.insert(Arc::clone(lease));
         }
         let is_json = has_json(request.headers());
@@ -271,7 +271,7 @@ impl HttpService {
         bind_to_session(response, lease, expires)
     }
 
-    /// Checks the limits for a request, and that its session belongs to the principal.
+    /// Leases the session of a request. Fails if a limit is exceeded or the session does not belong to the principal.
     fn lease_session(
         &self,
         is_post: bool,
@@ -325,7 +325,7 @@ fn has_json(headers: &HeaderMap) -> bool {
     essence.eq_ignore_ascii_case("application/json")
 }
 
-/// Beginnings of serde_json's messages for invalid JSON.
+/// Prefixes of serde_json's messages about invalid JSON.
 const SYNTAX_ERRORS: [&str; 12] = [
     "EOF while parsing",
     "expected ",
@@ -341,8 +341,7 @@ const SYNTAX_ERRORS: [&str; 12] = [
     "recursion limit",
 ];
 
-/// Replaces the response to a JSON body that is not valid JSON, or not an MCP message, by a JSON-RPC error. The
-/// library answers both with status 415 and plain text.
+/// Replaces rmcp's response to an invalid body, which is plain text with status 415, with a JSON-RPC error.
 async fn json_rpc_error(response: BoxedResponse) -> BoxedResponse {
     let why = response.into_body().collect().await;
     let why = why

@@ -1,4 +1,4 @@
-//! JSON messages on a pair of streams, one per line, for both the server and the client side.
+//! JSON messages on a pair of streams, one per line, for the server and the client.
 //!
 //! Out of scope: the content of a line.
 
@@ -9,16 +9,15 @@ use serde::Serialize;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::Mutex;
 
-/// Maximum length of a line in bytes, as over HTTP. A model reads a small part of that, and an image of 12 MiB fits as
-/// base64.
+/// Maximum length of a line in bytes, as over HTTP. An image of 12 MiB fits as base64.
 pub(crate) const MAX_LINE_BYTES: usize = 16 << 20;
 
 /// Result of a read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum JsonLineChunk {
-    /// A line including its end. After parts it is the last one.
+    /// A line including its line end, or the last part of a longer line.
     Line(Vec<u8>),
-    /// A part of a line longer than [`MAX_LINE_BYTES`]. The rest follows in more chunks.
+    /// A part of a line longer than [`MAX_LINE_BYTES`]. The rest of the line follows in more chunks.
     Part(Vec<u8>),
     /// End of the stream. An unterminated last line is dropped.
     End,
@@ -28,7 +27,7 @@ pub(crate) enum JsonLineChunk {
 pub(crate) struct JsonLineReader<R> {
     reader: BufReader<R>,
     line: Vec<u8>,
-    /// Set if the beginning of the current line has already been returned.
+    /// True if the beginning of the current line has already been returned.
     parted: bool,
 }
 
@@ -88,7 +87,7 @@ impl<W: AsyncWrite + Unpin> JsonLineWriter<W> {
         self.write(serde_json::to_vec(message)?).await
     }
 
-    /// Writes a line, passed without its end.
+    /// Writes a line, which is passed without its line end.
     async fn write(&self, mut line: Vec<u8>) -> io::Result<()> {
         line.push(b'\n');
         let mut writer = self.0.lock().await;

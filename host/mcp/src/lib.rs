@@ -1,9 +1,9 @@
 //! The Model Context Protocol in both directions: mimir's tools for other agents, and third-party tools for mimir.
 //!
-//! A [`ToolServer`] exposes one pipeline to any number of clients; each connection is a session of its own. A client's
-//! request becomes a [`mimir_core::Call`], and its outcome is returned in the protocol's form.
+//! A [`ToolServer`] exposes one pipeline to any number of clients. Each connection is a session of its own. A request
+//! of a client becomes a [`mimir_core::Call`], and the outcome of the call becomes the response.
 //!
-//! [`client`] is the other direction: third-party servers, whose tools are called through that pipeline.
+//! [`client`] is the other direction: third-party servers whose tools are called through a pipeline.
 //!
 //! Out of scope: access to tools that bypasses [`mimir_core::Pipeline`], and output on stdout other than protocol
 //! messages.

@@ -1,4 +1,4 @@
-//! Logs as notifications. The protocol dropped them with 2026-07-28, except for requests that ask for them.
+//! Logs as notifications. Since 2026-07-28, the protocol has them only for requests that ask for them.
 #![expect(
     deprecated,
     reason = "clients from before 2026-07-28 have no other way to logs"
@@ -15,7 +15,7 @@ use serde_json::Value;
 pub(crate) struct MinLogLevel(u8);
 
 impl MinLogLevel {
-    /// Default until the client sets a level. Lower levels have to be requested.
+    /// Default until the client sets a level.
     pub(crate) const DEFAULT: Self = Self(rank(LoggingLevel::Warning));
 
     /// Converts a level that a client has set.
@@ -23,18 +23,18 @@ impl MinLogLevel {
         Self(rank(level))
     }
 
-    /// Returns the level that a request asks for; none if it wants no logs.
+    /// Returns the level that a request sets, or `None` if the request gets no logs.
     pub(crate) fn from_request(meta: &RequestMetaObject) -> Option<Self> {
         meta.log_level().map(Self::from_level)
     }
 
-    /// Returns true if a line of this level is wanted.
+    /// Returns true if the client receives lines of this level.
     pub(crate) fn accepts(self, level: LogLevel) -> bool {
         rank(to_mcp_level(level)) >= self.0
     }
 }
 
-/// Sends a log line. Errors are ignored: the client cannot be told.
+/// Sends a log line. Errors are ignored, because they mean that the client is unreachable.
 pub(crate) async fn send(peer: &Peer<RoleServer>, logger: &str, level: LogLevel, data: Value) {
     let line = LoggingMessageNotificationParam::new(to_mcp_level(level), data).with_logger(logger);
     let _ = peer.notify_logging_message(line).await;

@@ -27,14 +27,14 @@ struct MetricsState {
 struct ToolCounters {
     /// Ended calls by error code; `OK` for successful ones.
     codes: BTreeMap<&'static str, u64>,
-    /// Number of timed calls. `bucket_counts` has the cumulative counts for [`BUCKET_BOUNDS`], `seconds` the total
-    /// time.
+    /// Number of timed calls. `bucket_counts` contains the cumulative counts for [`BUCKET_BOUNDS`], and `seconds` the
+    /// total time.
     timed: u64,
     bucket_counts: [u64; BUCKET_BOUNDS.len()],
     seconds: f64,
 }
 
-/// Histogram bounds in seconds: from a call that is served from caches to one that uses its whole time limit.
+/// Histogram bounds in seconds, from a cached call to one that uses its whole time limit.
 const BUCKET_BOUNDS: [f64; 9] = [0.0005, 0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0];
 
 /// Error codes that count as denials.
@@ -44,7 +44,7 @@ const DENIALS: [ToolErrorCode; 3] = [
     ToolErrorCode::PolicyDenied,
 ];
 
-/// Label for unknown tools, because a client may call arbitrary names.
+/// Label for unknown tools. Their names are not used, because a client may call arbitrary names.
 const UNKNOWN: &str = "unknown";
 
 impl ServerMetrics {
@@ -70,12 +70,12 @@ impl ServerMetrics {
         });
     }
 
-    /// Counts a call of this tool that its client stopped.
+    /// Counts a call that the client stopped.
     pub(crate) fn count_stopped(&self, tool: Option<&str>) {
         self.count(tool, ToolErrorCode::Cancelled.as_str(), |_| {});
     }
 
-    /// Counts an answer of a person, or of the client on their behalf.
+    /// Counts an approval answer.
     pub(crate) fn count_answer(&self, answer: &ApprovalAnswer) {
         *self.0.lock().answers.entry(answer.as_str()).or_default() += 1;
     }
@@ -97,7 +97,7 @@ impl ServerMetrics {
         }
     }
 
-    /// Returns all metrics as text, with the current values and those of other sources.
+    /// Returns all metrics as text, including current values and those of other sources.
     pub(crate) fn text(
         &self,
         active_calls: usize,
@@ -114,7 +114,7 @@ impl ServerMetrics {
             }
         }
         let name = "mimir_denials_total";
-        let help = "Calls denied by a rule, a person or a missing permission, by code.";
+        let help = "Calls denied by a rule, a user or a missing permission, by code.";
         text.family(name, "counter", help);
         for (code, count) in &state.denials {
             text.sample(name, &[("code", code)], count);
@@ -167,7 +167,7 @@ impl MetricsText {
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
-    /// Writes the value for these labels.
+    /// Writes a sample with these labels.
     fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         self.0.push_str(name);
         for (at, (label, text)) in labels.iter().enumerate() {
@@ -185,7 +185,7 @@ impl MetricsText {
     }
 }
 
-/// Returns the resident memory of this process in bytes, where the system reports it.
+/// Returns the resident memory of this process in bytes, if the system reports it.
 fn resident_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status

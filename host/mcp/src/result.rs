@@ -1,4 +1,4 @@
-//! Converts the outcome of a call to an MCP result.
+//! Conversion of a call's outcome to an MCP result.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,16 +11,16 @@ use serde_json::{Value, json};
 
 use crate::untrusted_marks::{self, SchemaVocabulary};
 
-/// Key in a result's `_meta` for information that MCP has no field for: code, label, receipt, and masked or truncated
-/// parts.
+/// Key in a result's `_meta` for the code, label and receipt, and for masked and truncated parts, for which MCP has no
+/// fields.
 pub const OUTCOME_META: &str = "mimir/outcome";
 
-/// Maximum size of all files in a result together, in characters as encoded there: the default limit of the text
-/// (`limits.outputChars`). Clients pass a result's content to the model, most of it as text.
+/// Maximum total size of the files in a result, in encoded characters: the default limit of the text
+/// (`limits.outputChars`), because clients pass most content to the model as text.
 const MAX_FILES_CHARS: usize = 100_000;
 
-/// Maximum size in characters of an image or audio clip, which a model does not read as text: the limit of model
-/// providers.
+/// Maximum size of an image or audio clip in encoded characters: the limit of model providers. A model does not read
+/// them as text.
 const MAX_MEDIUM_SIZE: usize = 5 << 20;
 
 /// The form of a structured result.
@@ -28,11 +28,11 @@ const MAX_MEDIUM_SIZE: usize = 5 << 20;
 pub(crate) struct StructuredFormat<'a> {
     /// Output schema of the tool, against which clients validate the result.
     pub(crate) schema: Option<&'a Schema>,
-    /// The kind of untrusted content that is marked.
+    /// Parts of the result in which untrusted content is marked.
     pub(crate) marks: UntrustedMarking,
 }
 
-/// Converts the outcome of a call.
+/// Converts the outcome of a call to an MCP result.
 pub(crate) fn to_tool_result(outcome: &Outcome, structure: StructuredFormat<'_>) -> CallToolResult {
     let mark = untrusted_mark(outcome);
     let mut result = match outcome.result() {
@@ -45,7 +45,7 @@ pub(crate) fn to_tool_result(outcome: &Outcome, structure: StructuredFormat<'_>)
     result
 }
 
-/// Returns the mark for untrusted content; none if there is no such content.
+/// Returns the mark for the content of an untrusted outcome, or `None` if the outcome is trusted.
 pub(crate) fn untrusted_mark(outcome: &Outcome) -> Option<UntrustedMark> {
     let label = outcome.label();
     (label.trust == TrustLevel::Untrusted).then(|| UntrustedMark::new(&label.origin))
@@ -59,9 +59,10 @@ fn success(
     let mut content = Vec::new();
     let mut remaining = MAX_FILES_CHARS;
     for part in &output.content {
-        match fits(part, &mut remaining) {
-            true => push_block(part, mark, &mut content),
-            false => push_text(&omission_note(part), mark, &mut content),
+        if fits(part, &mut remaining) {
+            push_block(part, mark, &mut content);
+        } else {
+            push_text(&omission_note(part), mark, &mut content);
         }
     }
     let has_text = |part: &Content| matches!(part, Content::Text { .. });
@@ -69,7 +70,7 @@ fn success(
     if let Some(value) = structured
         && !output.content.iter().any(has_text)
     {
-        // Most clients pass only the text to a model.
+        // Most clients pass only the text to their model.
         push_text(&value.to_string(), mark, &mut content);
     }
     let structured = structured.filter(|value| value.is_object());
@@ -89,7 +90,7 @@ fn success(
 }
 
 impl StructuredFormat<'_> {
-    /// Returns the structured result for clients. Some pass this to their model instead of the text.
+    /// Returns the structured result for clients, some of which pass it to their model instead of the text.
     fn structured_content(
         &self,
         value: &Value,
@@ -100,7 +101,7 @@ impl StructuredFormat<'_> {
         };
         match (self.marks, self.schema) {
             (UntrustedMarking::Minimal, _) => Ok(Some(value.clone())),
-            // No schema requires it, and the text has its content with marks.
+            // No schema requires a structured result, and the text contains its content with marks.
             (UntrustedMarking::Text, _) | (UntrustedMarking::All, None) => Ok(None),
             (UntrustedMarking::All, Some(schema)) => {
                 let vocabulary = SchemaVocabulary::from_schema(schema.to_value());
@@ -126,7 +127,7 @@ pub(crate) fn mark_resource(contents: &mut ResourceContents, mark: &UntrustedMar
         && let Ok(data) = STANDARD.decode(blob.trim())
         && let Ok(text) = String::from_utf8(data)
     {
-        // Clients decode the blob of a resource that claims to be text.
+        // Clients decode the blob of a resource with a text type.
         *contents = ResourceContents::TextResourceContents {
             uri: std::mem::take(uri),
             mime_type: Some(std::mem::take(mime_type)),
@@ -153,7 +154,7 @@ fn failure(error: &ToolError, mark: Option<&UntrustedMark>) -> CallToolResult {
     let mut content = Vec::new();
     let mut message = error.to_string();
     if !error.remedies.is_empty() {
-        // The hint itself is withheld from the model, which would ask the user for it.
+        // The remedy itself is withheld from the model, which could talk the user into it.
         message.push_str(". The mimir log tells its user how to allow it.");
     }
     push_text(&message, mark, &mut content);
@@ -163,7 +164,7 @@ fn failure(error: &ToolError, mark: Option<&UntrustedMark>) -> CallToolResult {
     CallToolResult::error(content)
 }
 
-/// Returns true if a part can be included; a file is subtracted from the room left for files.
+/// Returns true if a part can be included. Subtracts the size of a file from `remaining`.
 fn fits(part: &Content, remaining: &mut usize) -> bool {
     let base64_size = |data: &[u8]| data.len().div_ceil(3) * 4;
     match part {
@@ -245,7 +246,7 @@ fn push_block(part: &Content, mark: Option<&UntrustedMark>, content: &mut Vec<Co
     }
 }
 
-/// Returns a file as an embedded resource. Its URI identifies it within this result only.
+/// Returns a file as an embedded resource, with a URI that is unique only within this result.
 fn file(data: &[u8], mime_type: &str, name: &str, index: usize) -> ResourceContents {
     let uri = format!("mimir:///files/{index}/{}", escape_uri_segment(name));
     let text = file_text(data, mime_type);
@@ -266,7 +267,7 @@ fn file(data: &[u8], mime_type: &str, name: &str, index: usize) -> ResourceConte
     }
 }
 
-/// Returns the content of a file if it is text.
+/// Returns the content of a file as text, or `None` if the file is not text.
 fn file_text<'a>(data: &'a [u8], mime_type: &str) -> Option<&'a str> {
     let text = is_text(mime_type).then(|| std::str::from_utf8(data).ok());
     text.flatten()
@@ -297,7 +298,7 @@ fn escape_uri_segment(name: &str) -> String {
     segment
 }
 
-/// Returns the information on the outcome besides its content.
+/// Returns the metadata of an outcome: code, label, receipt, and masked or truncated parts.
 pub(crate) fn outcome_meta(outcome: &Outcome) -> Value {
     let mut meta = json!({
         "label": outcome.label(),

@@ -25,22 +25,22 @@ mod tool_lookup;
 pub(crate) use param_errors::describe_invalid_params;
 pub(crate) use session::{ClientSession, CloseSignal};
 
-/// Approval settings: the approver for clients that cannot ask their person, and the timeout of an answer.
+/// Approval settings: the approver for clients that cannot ask their user, and the time limit of an answer.
 #[derive(Clone)]
 pub struct ApprovalOptions {
     /// Approver that is asked after the client.
     pub next: Arc<dyn Approver>,
-    /// Time limit for a person's answer; none to wait forever.
+    /// Time limit of a user's answer, or `None` to wait forever.
     pub timeout: Option<Duration>,
-    /// Clock for the timeout.
+    /// Clock for the time limit.
     pub clock: Arc<dyn Clock>,
 }
 
-/// Called for each denied call with the name of its tool: the error has the hints on how to allow it, which are meant
-/// for the person and not for the model that reads the result.
+/// Callback for each denied call, with the name of the tool. The error contains the remedies, which are for the user
+/// and not for the model that reads the result.
 pub type OnRefusal = Arc<dyn Fn(&str, &ToolError) + Send + Sync>;
 
-/// Serves the tools of one pipeline. Clones share it.
+/// An MCP server for the tools of one pipeline. Clones share the pipeline and all state.
 #[derive(Clone)]
 pub struct ToolServer(Arc<ToolServerState>);
 
@@ -50,13 +50,13 @@ struct ToolServerState {
     on_refusal: OnRefusal,
     pending_calls: PendingCalls,
     catalogue: Mutex<Arc<ToolCatalogue>>,
-    /// Counts the changes of the catalogue.
+    /// Number of changes of each list of the catalogue.
     revision: watch::Sender<ListRevision>,
     /// Notified when the snapshot has been replaced.
     replaced: watch::Sender<()>,
-    /// The MCP servers behind this one, whose resources and prompts are passed on.
+    /// MCP servers behind this one, whose resources and prompts clients see.
     servers: Option<Arc<McpServers>>,
-    /// Channel that becomes true when all components of the workspace have been described.
+    /// Becomes true when all components of the workspace have been described.
     described: OnceLock<watch::Receiver<bool>>,
     /// Number of calls in progress.
     active_calls: watch::Sender<usize>,
@@ -71,7 +71,7 @@ impl ToolServer {
         Self::with_servers(pipeline, approval, on_refusal, None)
     }
 
-    /// Creates a server for this pipeline that also passes on resources and prompts of these MCP servers.
+    /// Creates a server for this pipeline that also serves the resources and prompts of these MCP servers.
     pub fn with_servers(
         pipeline: Pipeline,
         approval: ApprovalOptions,
@@ -96,21 +96,22 @@ impl ToolServer {
         }))
     }
 
-    /// Makes calls of unknown tools wait until `described` is true, because not all tools are known yet.
+    /// Makes calls of unknown tools wait until `described` is true, because a component that is not described yet may
+    /// have the tool.
     #[must_use]
     pub fn waiting_for(self, described: watch::Receiver<bool>) -> Self {
-        // Called once, right after creation, so it cannot be set already.
+        // Called once, right after the creation of the server, so the cell is empty.
         let _ = self.0.described.set(described);
         self
     }
 
-    /// Notifies clients if their tool list changed because the pipeline's snapshot has been replaced.
+    /// Notifies clients if their lists have changed. Call it when the pipeline's snapshot has been replaced.
     pub fn refresh(&self) {
         self.catalogue();
         self.0.replaced.send_replace(());
     }
 
-    /// Stops all calls. They are recorded as stopped.
+    /// Stops all calls, which the audit log records as stopped.
     pub(crate) fn stop(&self) {
         self.0.close_signal.close();
     }
@@ -157,7 +158,7 @@ impl ToolServer {
         self.0.revision.subscribe()
     }
 
-    /// Returns the approver of a call: the client's person if the client supports it, then the next one.
+    /// Returns the approver of a call: the user of the client, if the client supports forms, then the next approver.
     fn approver(&self, client: Option<ClientApprover>) -> Box<dyn Approver> {
         let approval = &self.0.approval;
         let client = client.map(|client| Arc::new(client) as Arc<dyn Approver>);

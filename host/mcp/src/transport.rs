@@ -1,4 +1,4 @@
-//! Serves one client over a pair of streams.
+//! Service for one client on a pair of streams.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ mod stdio;
 
 use stdio::StdioServerTransport;
 
-/// The reason why a client could not be served.
+/// Reason why a client could not be served.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
@@ -41,8 +41,8 @@ impl ServeError {
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl ToolServer {
-    /// Serves one client until it closes its side, after which calls in progress get a few seconds to finish, or until
-    /// `stop` completes, after which they are stopped at once. Waits until each call is in the audit log.
+    /// Serves one client until it closes its stream, after which calls in progress get a few seconds to finish, or
+    /// until `stop` completes, which stops the calls at once. Waits until each call is in the audit log.
     pub async fn serve<R, W>(
         &self,
         reader: R,
@@ -98,8 +98,8 @@ impl ToolServer {
     }
 }
 
-/// A transport that drops everything but requests until one of them has selected a protocol: a stray notification must
-/// not end the connection.
+/// A transport that drops all messages except requests until a request has selected the protocol version, because rmcp
+/// would end the connection at a stray notification.
 struct InitializeFilter<R, W> {
     inner: StdioServerTransport<R, W>,
     has_selected_protocol: bool,
@@ -146,7 +146,7 @@ where
     }
 }
 
-/// Returns true if a request selects the protocol: by its method, or by declaring a version.
+/// Returns true if a request selects the protocol version, by its method or by declaring a version.
 fn selects_protocol(request: &ClientRequest) -> bool {
     match request {
         ClientRequest::InitializeRequest(_) => true,

@@ -1,8 +1,8 @@
 //! Marks in structured results. Some agents pass the structured result to their model instead of the text, so each
 //! string of an untrusted result is enclosed in marks.
 //!
-//! A marked string no longer has the length, pattern or format that its schema demands, and clients validate results
-//! against the schema. So tools are listed with an output schema that a marked result matches.
+//! Clients validate results against the output schema, and a marked string no longer has the length, pattern or format
+//! that the schema requires. So tools are listed with a relaxed output schema, which marked results match.
 
 use std::collections::HashSet;
 
@@ -10,17 +10,17 @@ use mimir_core::schema::children;
 use mimir_core::untrusted_mark::UntrustedMark;
 use serde_json::{Value, json};
 
-/// Maximum length in bytes of an `enum` or `const` value that is sent without marks. A person who trusts the tool has
-/// seen it.
+/// Maximum length in bytes of an `enum` or `const` value that is sent without marks. A user who trusts the tool has
+/// seen the value.
 const MAX_WORD_BYTES: usize = 64;
 
-/// Maximum length in bytes of a member name that is sent without marks although the schema does not name it.
+/// Maximum length in bytes of a member name that is sent without marks although it is not in the schema.
 const MAX_NAME_BYTES: usize = 64;
 
 /// Maximum number of marked strings in a result: each mark takes about sixty characters.
 const MAX_STRINGS: usize = 10_000;
 
-/// Keywords that constrain the text of a string, or that could make a valid result fail once its strings are marked.
+/// Schema keywords that could reject a valid result once its strings are marked.
 const DROPPED: [&str; 17] = [
     "pattern",
     "format",
@@ -47,7 +47,7 @@ pub(crate) fn relax_schema(mut schema: Value) -> Value {
     if refs_resolve(&schema, &schema) {
         schema
     } else {
-        // A reference points to a part that was removed.
+        // A reference points to a part of the schema that was removed.
         json!({"type": "object"})
     }
 }
@@ -75,7 +75,7 @@ fn relax(schema: &mut Value) {
     for key in DROPPED {
         map.remove(key);
     }
-    // Names that match a pattern are free text, too.
+    // Member names that match a pattern are free text.
     if map.remove("patternProperties").is_some() {
         map.remove("additionalProperties");
     }
@@ -89,7 +89,7 @@ fn relax(schema: &mut Value) {
             map.remove(key);
         }
     }
-    // Two alternatives that differ in a format only may both match now.
+    // Alternatives that differed only in a format may now both match.
     if let Some(one_of) = map.remove("oneOf") {
         if map.contains_key("anyOf") {
             let all = map.entry("allOf").or_insert_with(|| json!([]));
@@ -105,7 +105,7 @@ fn relax(schema: &mut Value) {
     }
 }
 
-/// Words in a structured result that a person has seen in the schema: they are not marked.
+/// Words of the output schema, which the user has seen: they are not marked in results.
 #[derive(Default)]
 pub(crate) struct SchemaVocabulary {
     words: HashSet<String>,
@@ -145,7 +145,7 @@ impl SchemaVocabulary {
     }
 }
 
-/// Marks each string of the result, and each member name that may be a sentence. `None` if there are too many.
+/// Marks each string of a result, and each member name that may be a sentence. Returns `None` if there are too many.
 pub(crate) fn mark_value(
     value: &Value,
     mark: &UntrustedMark,
@@ -219,7 +219,8 @@ mod tests {
 
     use super::*;
 
-    /// Checks that a result matches its schema, and the relaxed one with and without marks; returns the marked result.
+    /// Asserts that a result matches its schema, and that the marked and the original result match the relaxed schema.
+    /// Returns the marked result.
     fn fits(schema: Value, result: Value) -> Value {
         let own = Schema::parse(&schema.to_string()).unwrap();
         own.validate("the result", &result).unwrap();

@@ -1,4 +1,4 @@
-//! Approval questions to the person at the client, by a request of the server.
+//! Approval questions to the user of a client, by a request from the server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -98,7 +98,7 @@ async fn approval_answers_have_their_effect() {
         assert_eq!(code(&result), &ends, "{answer}: {result}");
     }
     assert_eq!(runs.load(Ordering::SeqCst), 3);
-    // From here on, this session does not ask.
+    // This session does not ask again.
     let result = call_and_answer(&mut wire, accept(json!({"answer": "session"}))).await;
     assert_eq!(code(&result), &Value::Null);
     let again = wire.call("careful", json!({"n": 1})).await;
@@ -153,7 +153,7 @@ async fn approval_invalid_answer_is_asked_again() {
 }
 
 #[tokio::test]
-async fn approval_without_forms_logs_the_hint_for_the_person() {
+async fn approval_without_forms_logs_the_remedy_for_the_user() {
     let (careful, runs) = careful();
     let test_server = TestServer::new(vec![careful]);
     for capabilities in [json!({}), json!({"elicitation": {"url": {}}})] {
@@ -163,7 +163,7 @@ async fn approval_without_forms_logs_the_hint_for_the_person() {
         assert_eq!(code(&result), "APPROVAL_DENIED");
         let text = result["content"][0]["text"].as_str().unwrap();
         assert!(text.contains("The mimir log tells"), "{text}");
-        // The person reads the command in the log; the model that reads the result would only ask for it.
+        // The user reads the command in the log; the result goes to the model, which must not see it.
         let notification = wire.next_with_method("notifications/message").await;
         assert_eq!(notification["params"]["level"], "warning");
         let remedies = notification["params"]["data"]["wayOut"].as_array().unwrap();

@@ -1,4 +1,4 @@
-//! Running calls: their messages, their cancellation, and many in parallel.
+//! Running calls: messages, cancellation, and many calls in parallel.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -39,7 +39,7 @@ async fn wait_until(condition: impl Fn() -> bool) -> Duration {
     while !condition() {
         assert!(
             since.elapsed() < Duration::from_secs(10),
-            "it never came to that"
+            "the condition was not met in time"
         );
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -203,7 +203,7 @@ async fn call_answers_match_with_a_thousand_in_parallel() {
         let params = json!({"name": "echo", "arguments": {"n": n}});
         sent.push((n, wire.send("tools/call", params).await));
         open += 1;
-        // The pipe has a limited capacity: a client has to read while it sends.
+        // The pipe has a limited capacity, so the client has to read while it sends.
         if open == 200 {
             for (n, id) in sent.drain(..100) {
                 let answer = wire.response_to(id).await;

@@ -1,4 +1,4 @@
-//! A third-party client: rmcp's own, with the lifecycle of either generation.
+//! rmcp's own client, in both protocol generations.
 
 use rmcp::ClientHandler;
 use rmcp::model::{
@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::approvals::careful;
 use crate::kit::TestServer;
 
-/// A client whose person gives this answer to everything.
+/// A client whose user gives this answer to every question.
 struct Person(&'static str);
 
 impl ClientHandler for Person {

@@ -238,7 +238,7 @@ async fn discovery_ignores_untrusted_servers() {
         ["own"],
         "untrusted tools are neither shown nor counted"
     );
-    // None of its text reaches the model; mimir tells it what the user can do.
+    // The model sees no text of the server, but mimir's note on what the user can do.
     let instructions = hello["instructions"].as_str().unwrap();
     assert!(
         instructions.contains("`mimir mcp test strange`"),
@@ -252,7 +252,7 @@ async fn discovery_ignores_untrusted_servers() {
         .call("mimir_search_tools", json!({"query": "exec"}))
         .await;
     assert!(found.is_null(), "{found}");
-    // Once a person has trusted it, its tools are listed.
+    // Once the user has trusted the server, its tools are listed.
     let mut trusted = poisoned();
     trusted
         .iter_mut()

@@ -274,6 +274,6 @@ async fn result_untrusted_text_is_between_unforgeable_marks() {
     assert_eq!(
         result["structuredContent"],
         json!({"evil": true}),
-        "the schema requires it, and it contains no string"
+        "structured content without strings must be sent if the schema requires it"
     );
 }

@@ -1,4 +1,4 @@
-//! Allow lists: placeholders, words, and text of low entropy are not secrets.
+//! Allow lists that exclude placeholders and words, and the entropy of a text.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use super::pattern::LazyRegex;
 use super::rules::GITLEAKS;
 
-/// Maximum distance from a match up to which its line is examined, to bound the cost of very long lines.
+/// Maximum distance from a match in bytes up to which its line is examined, to bound the cost of very long lines.
 const LINE_MAX: usize = 512;
 
 /// Returns the Shannon entropy in bits per byte.
@@ -25,7 +25,7 @@ pub(super) fn entropy(bytes: &[u8]) -> f64 {
         .sum()
 }
 
-/// Returns true if the allow list of all rules contains the secret.
+/// Returns true if the allow list that applies to all rules matches the secret.
 pub(super) fn is_allowed_everywhere(secret: &[u8]) -> bool {
     static REGEX: LazyLock<LazyRegex> = LazyLock::new(LazyRegex::default);
     let list = &GITLEAKS.allow;
@@ -53,7 +53,7 @@ pub(super) fn line_range(text: &[u8], found: &Range<usize>) -> Range<usize> {
     start..end
 }
 
-/// gitleaks' stop words, which no random secret contains; sorted.
+/// gitleaks' stop words, sorted. A random secret contains none of them.
 static STOPWORDS: &str = include_str!("gitleaks/stopwords.txt");
 
 /// Length of the shortest stop word.

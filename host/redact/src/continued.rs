@@ -1,6 +1,6 @@
-//! Finds secrets that are whole in the texts of a result and split in two in its structured value: at the end of one
-//! string and at the beginning of another, in any order. For example, `stderr` may be before `stdout` in the text and
-//! after it in the value.
+//! Search for secrets that are whole in the texts of a result, but split in its structured value between the end of one
+//! string and the beginning of another. For example, `stderr` may come before `stdout` in the text and after it in the
+//! value.
 
 use std::collections::HashMap;
 
@@ -8,8 +8,8 @@ use super::invisible::StrippedText;
 use super::known_values::{LONG_MIN, on_one_line};
 use super::mask::{JoinedTexts, SecretFinding};
 
-/// Maximum number of secrets whose fragments are searched, known values first. It bounds the cost: each of them is
-/// compared with the ends of all strings.
+/// Maximum number of secrets whose fragments are searched, known values first. Each is compared with the ends of all
+/// strings, so this bounds the cost.
 const SECRETS_MAX: usize = 16;
 
 /// The secrets of the texts of a result.
@@ -17,7 +17,7 @@ const SECRETS_MAX: usize = 16;
 pub(super) struct WholeSecrets(Vec<(SecretFinding, Vec<u8>)>);
 
 impl WholeSecrets {
-    /// Adds the findings in the first `texts` of several texts. Line ends are left out, as they are in strings.
+    /// Adds the findings in the first `texts` texts, without line ends.
     pub(super) fn add(&mut self, joined: &JoinedTexts, findings: &[SecretFinding], texts: usize) {
         for finding in findings {
             if joined.parts_of(finding).any(|(number, _)| number >= texts) {
@@ -56,8 +56,8 @@ impl WholeSecrets {
     }
 }
 
-/// Finds the fragments of one secret: the longest one at each end of a string. A beginning of the secret counts only if
-/// another string begins with the rest.
+/// Finds the fragments of one secret: the longest at each end of a string. The beginning of a secret counts only if
+/// another string begins with its rest.
 fn find_fragments_of(
     finding: &SecretFinding,
     secret: &[u8],
@@ -101,7 +101,7 @@ fn find_fragments_of(
     }
 }
 
-/// The offsets in a secret at which strings end or begin: for each the first such string, and true if there are more.
+/// The offsets in a secret at which strings end or begin, each with the first such string, and true if there are more.
 #[derive(Default)]
 struct CutOwners(HashMap<usize, (usize, bool)>);
 
@@ -113,7 +113,7 @@ impl CutOwners {
         }
     }
 
-    /// Returns true if a string other than this one has the offset: no string is continued by itself.
+    /// Returns true if another string has the offset, because a string does not continue itself.
     fn has_other(&self, cut: usize, index: usize) -> bool {
         self.0
             .get(&cut)

@@ -1,5 +1,5 @@
-//! Decoding of a text: percent-encoding, HTML entities, and escapes of JSON and programming languages, mixed and
-//! nested, because writers differ in the characters that they escape.
+//! Decoding of percent-encoding, HTML entities, and escapes of JSON and programming languages, which may be mixed and
+//! nested.
 //!
 //! Out of scope: the search in the decoded text.
 
@@ -8,7 +8,7 @@ use std::ops::Range;
 /// Maximum number of decoding passes: a URL in HTML in JSON occurs in practice.
 const PASSES_MAX: usize = 3;
 
-/// Maximum length of an encoded character: a surrogate pair in JSON.
+/// Maximum length of an encoded character in bytes: a surrogate pair in JSON.
 const MAX_ESCAPE_LENGTH: usize = 12;
 
 /// A decoded text.
@@ -19,7 +19,7 @@ struct DecodedText {
 }
 
 impl DecodedText {
-    /// Decodes a text; `None` if nothing in it is encoded.
+    /// Decodes a text. Returns `None` if nothing in it is encoded.
     fn decode(text: &[u8]) -> Option<Self> {
         let mut decoded: Option<Self> = None;
         let mut at = 0;
@@ -57,7 +57,7 @@ impl DecodedText {
     }
 }
 
-/// The decoded forms of a text that differ from it, each decoded from the one before.
+/// The decoded forms of a text, each decoded from the previous one.
 pub(super) struct DecodedTexts(Vec<DecodedText>);
 
 impl DecodedTexts {
@@ -69,7 +69,8 @@ impl DecodedTexts {
         Self(forms.take(PASSES_MAX).collect())
     }
 
-    /// The forms of an incomplete text: the text itself first, and each without an incomplete encoding at its end.
+    /// Decodes an incomplete text repeatedly. The first form is the text itself, and each form lacks an incomplete
+    /// encoding at its end.
     pub(super) fn decode_all_partial(text: &[u8]) -> Self {
         let mut forms = vec![DecodedText {
             text: text[..complete_len(text)].to_vec(),
@@ -86,7 +87,7 @@ impl DecodedTexts {
         Self(forms)
     }
 
-    /// The texts of the forms.
+    /// Returns the texts of the forms.
     pub(super) fn texts(&self) -> impl Iterator<Item = &[u8]> {
         self.0.iter().map(|form| form.text.as_slice())
     }
@@ -139,7 +140,7 @@ impl From<char> for DecodedChar {
     }
 }
 
-/// Decodes the encoded character at the beginning of a text. Returns it with its encoded length.
+/// Decodes the encoded character at the beginning of a text. Returns the character and its encoded length.
 fn decode_char(text: &[u8]) -> Option<(DecodedChar, usize)> {
     match text {
         [b'%', ..] => Some((DecodedChar::byte(parse_hex(text, 1, 2)? as u8), 3)),

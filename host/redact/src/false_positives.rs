@@ -1,5 +1,5 @@
-//! False positives of broad rules: digests in lock files, public certificates, identifiers, versions, placeholders and
-//! page tokens. gitleaks' own allow lists are applied first.
+//! Filters for false positives of broad rules: digests in lock files, public certificates, identifiers, versions,
+//! placeholders and page tokens. gitleaks' own allow lists are applied first.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -50,7 +50,7 @@ const DIGEST_LABELS: [&str; 9] = [
     "h1:", "sha1-", "sha256-", "sha384-", "sha512-", "sha1:", "sha256:", "sha384:", "sha512:",
 ];
 
-/// The lengths of digests in bytes: MD5, SHA-1, SHA-224, SHA-256, SHA-384, SHA-512.
+/// Lengths of digests in bytes: MD5, SHA-1, SHA-224, SHA-256, SHA-384, SHA-512.
 const DIGEST_BYTES: [usize; 6] = [16, 20, 28, 32, 48, 64];
 
 /// Returns true if the word around a secret is a digest after its label, as in `go.sum`, lock files and `integrity`.
@@ -84,7 +84,7 @@ fn is_digest(text: &[u8], candidate: &SecretMatch) -> bool {
     start + length >= candidate.secret.end && (is_hex_digest(digest) || is_base64_digest(digest))
 }
 
-/// The largest distance between a digest and the name before it.
+/// Maximum distance between a digest and the name before it, in bytes.
 const NAME_MAX: usize = 64;
 
 /// Returns true if the line of a secret calls it a digest: `checksum/session-key: …`.
@@ -190,7 +190,7 @@ pub(super) fn names_itself(word: &[u8]) -> bool {
         && names_kind
 }
 
-/// Returns true if a value is made of several words as names of code, platforms and algorithms are: `x86_64-darwin`,
+/// Returns true if a value looks like an identifier in code, a platform or an algorithm: `x86_64-darwin`,
 /// `X25519_MLKEM768`, `win32api.RegEnumKey`.
 fn is_identifier(word: &[u8]) -> bool {
     let is_word = |part: &[u8]| {
@@ -216,7 +216,7 @@ fn is_identifier(word: &[u8]) -> bool {
         && longest.is_some_and(|longest| longest >= 4)
 }
 
-/// Returns true if the case changes as rarely as in names of several words.
+/// Returns true if the case changes as rarely as in identifiers of several words.
 fn has_case_of_words(part: &[u8]) -> bool {
     let letters: Vec<u8> = part
         .iter()
@@ -230,7 +230,7 @@ fn has_case_of_words(part: &[u8]) -> bool {
     letters.len() >= 4 * changes
 }
 
-/// Splits a value into words, at the characters that separate words in names and paths.
+/// Splits a value into words at separators of names and paths.
 fn words(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value
         .split(|byte| matches!(byte, b'-' | b'_' | b'.' | b'/' | b':' | b'=' | b' '))
@@ -300,11 +300,11 @@ fn is_placeholder_secret(text: &[u8], candidate: &SecretMatch) -> bool {
     keys::is_placeholder(secret) || is_reference(secret)
 }
 
-/// The shortest password in a statement of SQL.
+/// Minimum length of a password in an SQL statement, in bytes.
 const SQL_MIN: usize = 4;
 
-/// Returns true if the text after `identified by` is a word of prose. In a statement of SQL, the keywords are in
-/// capitals, or the password contains a digit or a sign.
+/// Returns true if the text after `identified by` is a word of prose. In an SQL statement, the keywords are in
+/// capitals, or the password contains a digit or a symbol.
 fn is_false_sql_password(text: &[u8], candidate: &SecretMatch) -> bool {
     let is_word = text[candidate.secret.clone()]
         .iter()
@@ -322,12 +322,12 @@ fn is_reference(value: &[u8]) -> bool {
         || contains_bytes(value, b"$(")
 }
 
-/// The shortest word that is a password in plain text.
+/// Minimum length of a password in plain text, in bytes.
 const PASSWORD_MIN: usize = 6;
 
-/// Returns true if the value of a name such as `password` in plain text is not a password: a placeholder, a type, an
-/// expression, a word of prose. A password in quotes, or alone in its line, has letters and digits or signs; any other
-/// has all three.
+/// Returns true if the value of a name such as `password` in plain text is not a password but a placeholder, a type, an
+/// expression or a word of prose. A password in quotes or alone in its line has letters, and digits or symbols; any
+/// other password has all three.
 fn is_false_password(text: &[u8], candidate: &SecretMatch) -> bool {
     let secret = &text[candidate.secret.clone()];
     if secret.len() < PASSWORD_MIN
@@ -350,7 +350,7 @@ fn is_false_password(text: &[u8], candidate: &SecretMatch) -> bool {
     if is_quoted {
         return !has(|byte| byte.is_ascii_alphabetic()) || secret.contains(&b'(');
     }
-    // Alone in its line, and with a colon or no space: else it is code.
+    // The value is alone in its line, after a colon or without a space; otherwise it is code.
     let assignment = &text[candidate.whole.start..candidate.secret.start];
     let is_code = contains_bytes(assignment, b" =") || is_identifier(secret);
     let before = text[..candidate.whole.start]

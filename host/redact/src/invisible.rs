@@ -1,7 +1,7 @@
-//! Removal of invisible parts of a text, so that a secret that contains some is found as well.
+//! Removal of invisible parts of a text, so that they do not hide a secret.
 //!
-//! These are terminal escapes and other control characters, characters without a visible form, and the `\u{…}` that
-//! `mimir_core::text::sanitize` writes in place of both.
+//! Invisible parts are terminal escapes and other control characters, characters without a visible form, and the
+//! `\u{…}` that `mimir_core::text::sanitize` writes in place of both.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ pub(super) struct StrippedText {
 }
 
 impl StrippedText {
-    /// An empty section that begins at `start`.
+    /// Creates an empty section that begins at `start`.
     fn starting_at(start: usize) -> Self {
         Self {
             text: Vec::new(),
@@ -113,7 +113,7 @@ struct InvisibleRanges<'a> {
     at: usize,
 }
 
-/// Texts are scanned in chunks of this size: most contain nothing that needs a closer look.
+/// Number of bytes that are scanned at once: most chunks contain only visible characters.
 const CHUNK: usize = 64;
 
 impl Iterator for InvisibleRanges<'_> {
@@ -175,7 +175,7 @@ fn invisible_len(text: &[u8]) -> usize {
             }
         }
         [0..=0x1f | 0x7f, ..] => 1,
-        // Two bytes are enough to exclude most texts in other scripts.
+        // The first two bytes are enough to exclude most characters of other scripts.
         [0xe3, second, ..] if *second != 0x85 => 0,
         [0xc2, second, ..] if *second > 0xad => 0,
         [0xc2..=0xff, ..] => {

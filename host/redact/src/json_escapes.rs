@@ -1,4 +1,4 @@
-//! Resolves the escapes of text inside a JSON string: no rule matches its escaped quotes and line ends.
+//! Unescaping of text inside a JSON string, because rules do not match escaped quotes and line ends.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ pub(super) struct UnescapedText {
 }
 
 impl UnescapedText {
-    /// Resolves the escapes of a text; `None` if it has none.
+    /// Resolves the escapes of a text. Returns `None` if it has none.
     pub(super) fn resolve(text: &[u8]) -> Option<Self> {
         if !text.contains(&b'\\') {
             return None;
@@ -31,7 +31,7 @@ impl UnescapedText {
         Some(plain)
     }
 
-    /// Resolves another level: JSON often contains JSON strings.
+    /// Resolves the escapes of the resolved text, because JSON often contains JSON strings.
     pub(super) fn unescape_again(&self) -> Option<Self> {
         let mut plain = Self::resolve(&self.text)?;
         if plain.text.len() == self.text.len() {
@@ -43,12 +43,12 @@ impl UnescapedText {
         Some(plain)
     }
 
-    /// The offset in the resolved text of a source byte, if that byte begins a character.
+    /// Returns the offset in the resolved text of a source byte, if that byte begins a character.
     pub(super) fn offset_of(&self, at: usize) -> Option<usize> {
         self.source_offsets.binary_search(&at).ok()
     }
 
-    /// The source range of a range of the resolved text.
+    /// Returns the source range of a range of the resolved text.
     pub(super) fn source_range(&self, at: Range<usize>) -> Range<usize> {
         self.source_offsets[at.start]..self.source_offsets[at.end]
     }
@@ -57,7 +57,7 @@ impl UnescapedText {
 /// Maximum nesting of JSON in JSON strings.
 const NESTING_MAX: usize = 3;
 
-/// Bytes resolved at once: the first time, and at most when the next word is nearby.
+/// Number of bytes resolved at once: at first, and at most if the next word is nearby.
 const SECTION_BYTES: Range<usize> = 384..4096;
 
 /// A section of a text with its escapes resolved once, twice and so on, cached for the next word nearby.
@@ -95,7 +95,7 @@ pub(super) fn resolved_forms(text: &[u8]) -> Vec<UnescapedText> {
         .collect()
 }
 
-/// Resolves the first character to one byte. Returns it with its encoded length.
+/// Resolves the first character to one byte. Returns the byte and the encoded length.
 fn resolve_char(text: &[u8]) -> (u8, usize) {
     match text {
         [b'\\', b'n', ..] => (b'\n', 2),
@@ -113,7 +113,7 @@ fn resolve_char(text: &[u8]) -> (u8, usize) {
     }
 }
 
-/// An ASCII character from two hex digits.
+/// Converts two hex digits to an ASCII character.
 fn ascii_from_hex(digits: &[u8; 2]) -> Option<u8> {
     let digits = std::str::from_utf8(digits).ok()?;
     u8::from_str_radix(digits, 16).ok().filter(u8::is_ascii)

@@ -1,7 +1,7 @@
 //! Keys that mark their value as a secret, in structured data and in JSON text.
 //!
-//! A key such as `password` is sufficient; one such as `token` or `secret` has many other uses, so its value must also
-//! look like a credential. Placeholders are never masked: `${PASSWORD}`, `<token>`, `string`, `****`.
+//! A key such as `password` is sufficient. A key such as `token` or `secret` has many other uses, so its value must
+//! also look like a credential. Placeholders such as `${PASSWORD}`, `<token>`, `string` and `****` are never masked.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use super::false_positives;
 use super::pattern::is_identifier;
 use super::scan::SecretHit;
 
-/// The possible last words of such keys. They are the anchors in the scan of a text.
+/// Last words of keys that may mark a secret. They are anchors in the scan of a text.
 pub(super) const LAST_WORDS: &[&str] = &[
     "password",
     "passwd",
@@ -30,15 +30,15 @@ enum KeyWeight {
     Any,
     /// Every value of a single word is a secret.
     OneWord,
-    /// Every value is a secret, except for a path to a file with the key.
+    /// Every value is a secret, except for the path of a key file.
     NoPath,
-    /// An authentication scheme and a credential.
+    /// A value that consists of an authentication scheme and a credential is a secret.
     Scheme,
     /// Only values that look like credentials are secrets.
     Likely,
 }
 
-/// Endings of keys, lower case and without separators; the first match counts.
+/// Endings of keys, in lower case and without separators, with their rules. The first match counts.
 const ENDINGS: &[(&str, &str, KeyWeight)] = &[
     ("password", "key:password", KeyWeight::Any),
     ("passwd", "key:password", KeyWeight::Any),
@@ -73,7 +73,7 @@ const ENDINGS: &[(&str, &str, KeyWeight)] = &[
     ("credentials", "key:credential", KeyWeight::Likely),
 ];
 
-/// Pagination tokens are not credentials, and the next page could not be read if they were masked.
+/// Names of pagination tokens, which are not credentials: if they were masked, the next page could not be read.
 const CURSORS: &[&str] = &[
     "nexttoken",
     "pagetoken",
@@ -88,7 +88,7 @@ const CURSORS: &[&str] = &[
     "clienttoken",
 ];
 
-/// Placeholders that people write instead of a secret.
+/// Placeholders for a secret.
 const PLACEHOLDERS: &[&str] = &[
     "string",
     "str",
@@ -122,19 +122,19 @@ const PLACEHOLDERS: &[&str] = &[
     "n/a",
 ];
 
-/// Maximum length of a key; anything longer is not a name.
+/// Maximum length of a key in bytes.
 const KEY_MAX: usize = 64;
 
-/// Maximum length of a value in JSON text: a private key in one string fits.
+/// Maximum length of a value in JSON text, in bytes: a private key in one string fits.
 const VALUE_MAX: usize = 16 << 10;
 
 /// Maximum number of spaces around the colon.
 const SPACE_MAX: usize = 16;
 
-/// Maximum length of a number: more digits than any number has in practice.
+/// Maximum length of a number in bytes.
 const NUMBER_MAX: usize = 512;
 
-/// Minimum length of a one-word credential: shorter values are words such as `basic`, or the name of a keyboard key.
+/// Minimum length of a one-word credential in bytes: shorter values are words such as `basic`, or keyboard keys.
 const ONE_WORD_MIN: usize = 6;
 
 /// The rule of a key for its value.
@@ -145,7 +145,7 @@ pub(super) struct SecretKeyKind {
     weight: KeyWeight,
 }
 
-/// The names of these rules.
+/// Returns the names of the rules for keys.
 pub(super) fn rules() -> impl Iterator<Item = &'static str> {
     let mut names: Vec<_> = ENDINGS.iter().map(|(_, rule, _)| *rule).collect();
     names.sort_unstable();
@@ -182,7 +182,7 @@ pub(super) fn is_cursor(name: &[u8]) -> bool {
 }
 
 impl SecretKeyKind {
-    /// Returns true if this value of such a key is a secret.
+    /// Returns true if this value of the key is a secret.
     pub(super) fn is_secret(self, value: &[u8]) -> bool {
         let value = value.trim_ascii();
         if is_placeholder(value) {
@@ -208,7 +208,8 @@ impl SecretKeyKind {
     }
 }
 
-/// Returns true if a word looks like a credential: long enough, with letters and digits mixed as in no ordinary word.
+/// Returns true if a word looks like a credential: long enough, with a mix of letters and digits that words do not
+/// have.
 fn is_likely(value: &[u8]) -> bool {
     let has = |class: fn(&u8) -> bool| usize::from(value.iter().any(class));
     let digits = has(u8::is_ascii_digit);
@@ -273,7 +274,7 @@ pub(super) fn is_placeholder(value: &[u8]) -> bool {
             .any(|word| value.eq_ignore_ascii_case(word.as_bytes()))
 }
 
-/// Returns true for a directive of a format string: `%s`, `%(name)s`.
+/// Returns true for a format specifier: `%s`, `%(name)s`.
 fn is_format(value: &[u8]) -> bool {
     let is_directive = |rest: &[u8]| matches!(rest, [b's' | b'd' | b'v' | b'q' | b'@']);
     match value {
@@ -294,8 +295,8 @@ struct JsonKey {
     depth: usize,
 }
 
-/// Finds the key in JSON text, or in a Python or JavaScript object, whose last word is at `word`. JSON inside a JSON
-/// string, with its quotes escaped, counts as well.
+/// Finds the key whose last word is at `word`, in JSON text, in a Python or JavaScript object, or in JSON inside a JSON
+/// string.
 fn find_key(text: &[u8], word: Range<usize>) -> Option<JsonKey> {
     let depth = count_leading(&text[word.end..], |byte| byte == b'\\');
     let closing = word.end + depth;
@@ -322,7 +323,7 @@ fn find_key(text: &[u8], word: Range<usize>) -> Option<JsonKey> {
     })
 }
 
-/// Finds the secrets in the value of the key whose last word is at `word`: a string, a number, or those in a list.
+/// Finds the secrets in the value of the key whose last word is at `word`: a string, a number, or a list of them.
 pub(super) fn find_in_text(text: &[u8], word: Range<usize>) -> Vec<SecretHit> {
     let Some(key) = find_key(text, word) else {
         return Vec::new();
@@ -336,9 +337,10 @@ pub(super) fn find_in_text(text: &[u8], word: Range<usize>) -> Vec<SecretHit> {
         return Vec::new();
     };
     let mut values = Vec::new();
-    match is_list {
-        true => collect_list_values(text, &key, &mut values),
-        false => values.extend(scalar()),
+    if is_list {
+        collect_list_values(text, &key, &mut values);
+    } else {
+        values.extend(scalar());
     }
     let is_secret = |value: &Range<usize>| kind.is_secret(&text[value.clone()]);
     let hit = |at| SecretHit {
@@ -383,7 +385,7 @@ pub(super) fn is_number(value: &[u8]) -> bool {
     digits.first().is_some_and(u8::is_ascii_digit) && value.len() >= super::SHORT_MIN
 }
 
-/// Collects the strings and numbers of a list and of nested lists. Objects in it have their own keys.
+/// Collects the strings and numbers of a list and of nested lists, but not of objects, which have keys of their own.
 fn collect_list_values(text: &[u8], key: &JsonKey, values: &mut Vec<Range<usize>>) {
     let limit = text.len().min(key.value + VALUE_MAX);
     let (mut at, mut lists, mut objects) = (key.value, 0_u32, 0_u32);
@@ -429,8 +431,8 @@ fn count_leading(text: &[u8], matches: impl Fn(u8) -> bool) -> usize {
         .count()
 }
 
-/// Returns the end of a string whose quotes have `depth` backslashes before them; the end of the line if it is not
-/// closed.
+/// Returns the end of a string whose quotes have `depth` backslashes before them, or the end of the line if the string
+/// is not closed.
 fn value_end(text: &[u8], start: usize, quote: u8, depth: usize) -> usize {
     let limit = text.len().min(start + VALUE_MAX);
     let mut slashes = 0;

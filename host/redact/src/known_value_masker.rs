@@ -1,18 +1,18 @@
-//! Masking of known values in a stream. All other bytes are unchanged, and as few as possible are held back.
+//! Masking of known values in a stream. Holds back as few bytes as possible.
 
 use std::sync::Arc;
 
 use super::known_values::KnownValues;
 use super::{Redactor, mask};
 
-/// Masks known values in a stream. It holds back a possible beginning of a value, and the byte before it.
+/// Masks known values in a stream. Holds back a possible beginning of a value, and the byte before it.
 pub struct KnownValueMasker {
     known: Arc<KnownValues>,
     buffer: Vec<u8>,
 }
 
 impl Redactor {
-    /// Creates a stream filter for the known values; `None` if there are none.
+    /// Creates a stream filter for the known values, or returns `None` if there are none.
     pub fn known_value_masker(&self) -> Option<KnownValueMasker> {
         let known = self.known.as_ref().filter(|known| !known.is_empty())?;
         Some(KnownValueMasker {
@@ -23,15 +23,15 @@ impl Redactor {
 }
 
 impl KnownValueMasker {
-    /// Takes the next bytes and returns those that can be passed on.
+    /// Adds the next bytes. Returns the masked bytes that can be passed on.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.buffer.extend_from_slice(bytes);
-        // The match at the end may become longer, or turn out to be part of another one.
+        // A match at the end may become longer, or be part of another one.
         let incomplete = self.known.incomplete_start(&self.buffer);
         self.release(incomplete.saturating_sub(1))
     }
 
-    /// Returns the rest.
+    /// Returns the masked bytes that were held back.
     pub fn finish(&mut self) -> Vec<u8> {
         self.release(self.buffer.len())
     }

@@ -1,12 +1,13 @@
-//! Known secret values, found in every form in which they are usually written.
+//! Known secret values, found in the usual encodings.
 //!
-//! A value of [`LONG_MIN`] bytes or more is found anywhere: as it is, in base64 (at any offset in an encoded text, both
-//! alphabets, with and without padding), in hexadecimal, and with line ends in between, as in wrapped base64. All of
-//! these are searched in the text as it is and in its decoded forms: percent signs, entities and escapes are decoded up
-//! to three times, consecutive JSON strings are joined, and the separators of hex dumps are removed. A shorter value
-//! would be found in ordinary words and codes: from [`SHORT_MIN`] bytes it is masked if it is a separate word, as it is
-//! or in a JSON string. Even shorter values are not masked; a secret store should reject them. Each line of
-//! [`LONG_MIN`] bytes in a value of several lines is masked by itself as well.
+//! A value of [`LONG_MIN`] bytes or more is found anywhere: unchanged, in base64 (at any offset in an encoded text, in
+//! both alphabets, with and without padding), in hex, and with line ends in between, as in wrapped base64. The text is
+//! searched unchanged and decoded: percent signs, entities and escapes are decoded up to three times, consecutive JSON
+//! strings are joined, and the separators of hex dumps are removed. Each line of [`LONG_MIN`] bytes or more in a value
+//! of several lines is masked by itself as well.
+//!
+//! A shorter value could be part of ordinary words: from [`SHORT_MIN`] bytes, it is masked if it is a separate word,
+//! unchanged or in a JSON string. Even shorter values are not masked; a secret store should reject them.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -21,10 +22,10 @@ use super::pattern::is_word;
 use super::secret_encodings;
 use super::split_texts;
 
-/// Minimum length of a value that is masked wherever it appears, in any form.
+/// Minimum length in bytes of a value that is masked anywhere, in any encoding.
 pub const LONG_MIN: usize = 8;
 
-/// Minimum length of a value that is masked as a separate word.
+/// Minimum length in bytes of a value that is masked as a separate word.
 pub const SHORT_MIN: usize = 4;
 
 /// Maximum number of bytes that one encoding level uses for a byte: `&#x41;` and `\\u0041`.
@@ -34,11 +35,11 @@ const ENCODED_BYTE_MAX: usize = 6;
 pub(super) struct SecretEncoding {
     /// The bytes to search for.
     pub bytes: Vec<u8>,
-    /// True if it counts only as a separate word.
+    /// True if the form counts only as a separate word.
     pub is_word: bool,
-    /// True if the base64 digit before it also encodes bits of the value.
+    /// True if the base64 digit before the form also encodes bits of the value.
     pub shares_digit_before: bool,
-    /// True if the base64 digit after it also encodes bits of the value.
+    /// True if the base64 digit after the form also encodes bits of the value.
     pub shares_digit_after: bool,
 }
 
@@ -55,7 +56,7 @@ impl SecretEncoding {
 
 /// The known values of one redactor.
 pub(super) struct KnownValues {
-    /// The prefix of a value's rule, before its name.
+    /// Prefix of the rule names, before the names of the values.
     prefix: &'static str,
     names: Vec<String>,
     forms: Vec<(usize, SecretEncoding)>,
@@ -80,7 +81,7 @@ impl KnownValues {
             let lines = lines(value).map(SecretEncoding::plain);
             for mut form in secret_encodings::encode_all(value).into_iter().chain(lines) {
                 form.bytes.retain(|byte| !is_line_end(*byte));
-                // The form of the longest value wins: its mask covers more of the surroundings.
+                // The longest value wins, because its mask covers more.
                 forms.entry(form.bytes.clone()).or_insert((number, form));
             }
         }
@@ -108,7 +109,7 @@ impl KnownValues {
         self.forms.is_empty()
     }
 
-    /// Maximum length of a value's form in bytes, without line ends.
+    /// Returns the maximum length of an encoded value in bytes, without line ends.
     pub(super) fn longest(&self) -> usize {
         self.longest
     }
@@ -182,14 +183,14 @@ impl KnownValues {
     }
 }
 
-/// Returns the lines of a multi-line value, which are secret by themselves. The header and footer of a key are public.
+/// Returns the lines of a multi-line value, each of which is a secret, except the header and footer of a key.
 fn lines(value: &str) -> impl Iterator<Item = &str> {
     let has_lines = value.contains('\n');
     let lines = value.lines().map(str::trim).filter(move |_| has_lines);
     lines.filter(|line| line.len() >= LONG_MIN && !line.starts_with("-----"))
 }
 
-/// Returns the range to mask for a form found at `at`; `None` if it is part of a longer word.
+/// Returns the range to mask for a form found at `at`, or `None` if the match is part of a longer word.
 fn masked_range(form: &SecretEncoding, text: &[u8], at: Range<usize>) -> Option<Range<usize>> {
     let has_byte = |at: Option<usize>, matches: fn(u8) -> bool| {
         at.and_then(|at| text.get(at))
@@ -225,7 +226,7 @@ pub(super) fn on_one_line(text: &[u8]) -> StrippedText {
 const PREFIX_MIN: usize = 4;
 
 impl KnownValues {
-    /// Returns the offset at which a value may begin that continues after the end of the text.
+    /// Returns the offset at which a value may begin that continues beyond the end of the text.
     pub(super) fn open_value_start(&self, text: &[u8]) -> Option<usize> {
         let tail = text.len().saturating_sub(self.longest);
         let plain = self.open_start_in(text);
@@ -237,8 +238,7 @@ impl KnownValues {
         encoded.chain(plain).min()
     }
 
-    /// The position from which the first value, or the encoding of a character, may be incomplete: the end of the text
-    /// if nothing is.
+    /// Returns the offset from which a value or an encoded character may be incomplete, or the end of the text.
     pub(super) fn incomplete_start(&self, text: &[u8]) -> usize {
         let floor = text.len().saturating_sub(2 * self.longest);
         let tail = &text[floor..];

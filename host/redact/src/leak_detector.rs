@@ -5,18 +5,18 @@ use std::sync::Arc;
 use super::known_values::KnownValues;
 use super::{Redactor, VALUE_PREFIX};
 
-/// Searches for known values in bytes that arrive in chunks. It does not use the rules: the data may legitimately
+/// Searches for known values in bytes that arrive in chunks. The rules are not used, because the data may legitimately
 /// contain something that only looks like a secret.
 pub struct LeakDetector {
     known: Arc<KnownValues>,
-    /// The end of the previous data, without line ends: a value may continue in the next chunk.
+    /// End of the previous data, without line ends: a value may continue in the next chunk.
     tail: Vec<u8>,
-    /// The names of values that are not searched for.
+    /// Names of values that are not searched for.
     granted: Vec<String>,
 }
 
 impl Redactor {
-    /// Creates a detector for the known values; `None` if there are none.
+    /// Creates a detector for the known values, or returns `None` if there are none.
     pub fn leak_detector(&self) -> Option<LeakDetector> {
         let known = self.known.as_ref().filter(|known| !known.is_empty())?;
         Some(LeakDetector {
@@ -28,20 +28,20 @@ impl Redactor {
 }
 
 impl LeakDetector {
-    /// Excludes the values of these names, which were granted to the receiver.
+    /// Excludes the values with these names, which were granted to the receiver.
     #[must_use]
     pub fn except_granted(mut self, granted: &[String]) -> Self {
         self.granted = granted.to_vec();
         self
     }
 
-    /// Returns the name of a known value that ends in these bytes, in any usual form.
+    /// Scans the next chunk. Returns the name of a known value that ends in it, in any usual encoding.
     pub fn scan_next(&mut self, bytes: &[u8]) -> Option<String> {
         let is_not_line_end = |byte: &&u8| !matches!(byte, b'\r' | b'\n');
         self.tail.extend(bytes.iter().filter(is_not_line_end));
         let mut findings = Vec::new();
         self.known.find(&self.tail, &mut findings);
-        // One byte more than the longest: a short value only counts as a separate word.
+        // One byte more than the longest value, because a short value counts only as a separate word.
         let excess = self.tail.len().saturating_sub(self.known.longest() + 1);
         self.tail.drain(..excess);
         let mut names = findings.iter().map(|finding| {
@@ -54,7 +54,7 @@ impl LeakDetector {
         Some(name.to_owned())
     }
 
-    /// Searches independent data, without the bytes before it.
+    /// Scans independent data, which does not continue the previous chunk.
     pub fn scan_separately(&mut self, bytes: &[u8]) -> Option<String> {
         self.tail.clear();
         let name = self.scan_next(bytes);

@@ -1,29 +1,28 @@
 //! Masking of secrets in the output of calls, so that neither a model nor a log sees them.
 //!
-//! A [`Redactor`] finds three kinds: matches of gitleaks' rules (`github-pat`), values of keys such as `password` in
-//! structured data or in JSON text (`key:password`), and known secret values in every usual form (`secret:NAME`, see
-//! [`Redactor::with_values`]). A finding becomes `[REDACTED:rule]` and everything else stays unchanged: output is
-//! masked, never withheld. A string stays a string; numbers and booleans are left alone, because a schema may require
-//! them.
+//! A [`Redactor`] finds three kinds of secrets: matches of gitleaks' rules (`github-pat`), values of keys such as
+//! `password` in structured data or JSON text (`key:password`), and known values in every usual encoding
+//! (`secret:NAME`, see [`Redactor::with_values`]). A secret is replaced by `[REDACTED:rule]`, and everything else stays
+//! unchanged: output is masked, never withheld.
 //!
-//! **Order.** Text is sanitized first, then masked, then cut. Sanitizing removes terminal escapes and writes invisible
-//! characters as escapes; the search ignores these escapes just as it ignores the characters. Cutting before masking
-//! would leave the first half of a secret, which no rule recognises any more; masking text that is cut later costs no
-//! more than the scan. A limit on captured output (16 MiB) cuts earlier, which is why a private key without its end is
-//! masked as well.
+//! **Order.** Text is sanitized first, then masked, then truncated. Sanitizing removes terminal escapes and writes
+//! invisible characters as escapes; the search ignores these escapes and the characters. Truncating before masking
+//! would leave the first half of a secret, which no rule recognizes. The limit on captured output (16 MiB) truncates
+//! earlier, which is why a private key without its end is masked as well.
 //!
-//! **Escapes.** Tools often return JSON, and JSON in JSON: if only an escape prevents a match, the rule is tried again
-//! on the decoded text.
+//! **Escapes.** Tools often return JSON, and JSON in JSON: if an escape prevents a match, the rule is tried again on
+//! the decoded text.
 //!
-//! **Splitting** a secret over several texts does not hide it: the parts of one result are also read as one
-//! ([`Redactor::mask_texts`]), and so are the keys and strings of a value. A stream ([`StreamMasker`]) or the lines of
-//! a log ([`LineMasker`]) hold back a possible beginning of a secret.
+//! **Split secrets.** The texts of a result are also searched as one text ([`Redactor::mask_texts`]), and so are the
+//! keys and strings of a value. Maskers for streams ([`StreamMasker`]) and for the lines of a log ([`LineMasker`]) hold
+//! back a possible beginning of a secret.
 //!
-//! **Cost.** One pass of an Aho-Corasick automaton finds the anchor words of the rules; a rule is compiled when its
-//! word is found at a position where it can match, and searches only that part. Nothing is built at start-up, and no
-//! match is longer than [`REACH`], so that a text of nothing but anchors costs a bounded multiple of its length.
+//! **Cost.** One pass of an Aho-Corasick automaton finds the anchor words of the rules. A rule is compiled when its
+//! anchor is found at a position at which the rule can match, and searches only the text around the anchor. Nothing is
+//! built at start-up. No match is longer than [`REACH`], so that a text of anchors only costs a bounded multiple of its
+//! length.
 //!
-//! Out of scope: the origin of values and exceptions, and the handling of calls.
+//! Out of scope: the source of values and exceptions, and the handling of calls.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -72,24 +71,24 @@ pub use window::{AROUND, MaskedWindow};
 
 use known_values::KnownValues;
 
-/// The longest secret in bytes. The largest in use are private keys: an RSA key of 16,384 bits takes 13 KB, an OpenPGP
-/// key with many subkeys several times as much.
+/// Maximum length of a secret in bytes. The longest secrets in use are private keys: an RSA key of 16,384 bits takes
+/// 13 KB, and an OpenPGP key with many subkeys several times as much.
 pub const REACH: usize = 64 << 10;
 
 /// Number of bytes around invisible characters that are scanned again: enough for any token.
 const INVISIBLE_CONTEXT_BYTES: usize = 4 << 10;
 
-/// The beginning of every mark.
+/// Prefix of every mark.
 pub const MARK: &str = "[REDACTED:";
 
-/// The prefix of the rule names of known values.
+/// Prefix of the rule names of known values.
 const VALUE_PREFIX: &str = "secret:";
 
-/// Finds secrets and masks them. Clones share their data.
+/// Finds and masks secrets. Clones share their data.
 #[derive(Clone, Default)]
 pub struct Redactor {
     known: Option<Arc<KnownValues>>,
-    /// Values that were restored into the arguments of a call, by the rules that had masked them.
+    /// Values that were restored into the arguments of a call, named by the rules that had masked them.
     restored: Option<Arc<KnownValues>>,
     exceptions: Option<Arc<RuleExceptions>>,
 }
@@ -98,25 +97,25 @@ pub struct Redactor {
 #[derive(Debug, Default)]
 struct RuleExceptions {
     rules: BTreeSet<String>,
-    /// The exceptions that have let a match through.
+    /// The exceptions that have applied to a match.
     used: Mutex<BTreeSet<String>>,
 }
 
-/// The source of the known values, which are masked wherever they appear.
+/// Source of the known values, which are masked wherever they appear.
 pub trait Vault: Send + Sync {
-    /// Returns a redactor with the current values. It is requested for each call; a call whose secrets cannot be read
-    /// is not made, because they could not be masked.
+    /// Returns a redactor with the current values. It is requested for each call. If the values cannot be read, the
+    /// call is not made, because they could not be masked.
     fn redactor(&self) -> Result<Redactor, VaultError>;
 
-    /// Returns the value of a secret, to be sent to a receiver that a person has granted it to; `None` if the name is
-    /// not known.
+    /// Returns the value of a secret, to send it to a receiver to which the user has granted it. Returns `None` for an
+    /// unknown name.
     fn secret(&self, name: &str) -> Result<Option<String>, VaultError> {
         let _ = name;
         Ok(None)
     }
 }
 
-/// The error of known values that could not be read.
+/// Error about known values that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("cannot read the secrets to mask: {0}")]
 pub struct VaultError(pub String);
@@ -127,7 +126,7 @@ impl Vault for Redactor {
     }
 }
 
-/// The error of an exception that is not possible.
+/// Error about an exception that is not possible.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ExceptionError {
     /// The rule does not exist.
@@ -136,7 +135,7 @@ pub enum ExceptionError {
         /// The rule that was requested.
         rule: String,
     },
-    /// Known values are never shown.
+    /// Known values are always masked.
     #[error(
         "`{rule}` is the value of a stored secret, which is always masked; remove it from the store with `mimir secrets remove`"
     )]
@@ -152,10 +151,11 @@ impl Redactor {
         Self::default()
     }
 
-    /// Returns a copy with these known values, given with their names, in place of the previous ones.
+    /// Returns a copy whose known values are these pairs of name and value.
     ///
-    /// A value of [`LONG_MIN`] bytes or more is masked in every usual form wherever it appears, one of [`SHORT_MIN`]
-    /// or more as a separate word, and a shorter one not at all: it could not be distinguished from ordinary text.
+    /// A value of [`LONG_MIN`] bytes or more is masked anywhere in every usual encoding, and a value of [`SHORT_MIN`]
+    /// bytes or more as a separate word. Shorter values are not masked, because they cannot be distinguished from
+    /// ordinary text.
     #[must_use]
     pub fn with_values<N, V>(&self, values: impl IntoIterator<Item = (N, V)>) -> Self
     where
@@ -172,7 +172,7 @@ impl Redactor {
         }
     }
 
-    /// Adds values that are masked wherever they appear, each under the name of the rule that had found it.
+    /// Returns a copy that also masks these pairs of rule and value, each under the name of its rule.
     #[must_use]
     pub fn with_restored(&self, values: impl IntoIterator<Item = (String, String)>) -> Self {
         Self {
@@ -181,7 +181,7 @@ impl Redactor {
         }
     }
 
-    /// Returns a copy that ignores these rules, in place of the previous exceptions.
+    /// Returns a copy whose exceptions are these rules: it ignores their matches.
     pub fn except<R: AsRef<str>>(
         &self,
         rules: impl IntoIterator<Item = R>,
@@ -244,7 +244,7 @@ impl Redactor {
         is_exempt
     }
 
-    /// Returns the exceptions that have let a match through since they were set.
+    /// Returns the exceptions that have applied to a match since they were set.
     pub fn used_exceptions(&self) -> Vec<String> {
         let Some(exceptions) = &self.exceptions else {
             return Vec::new();
@@ -253,8 +253,8 @@ impl Redactor {
         used.iter().cloned().collect()
     }
 
-    /// Finds the secrets in a text, in order and without overlaps. The text need not be UTF-8. Invisible characters
-    /// and terminal escapes hide nothing, in raw or in written form.
+    /// Finds the secrets in a text, in order and without overlaps. The text need not be UTF-8. Ignores invisible
+    /// characters and terminal escapes, raw or escaped.
     pub fn find(&self, text: &[u8]) -> Vec<SecretFinding> {
         self.find_visible(text, Self::find_plain)
     }
@@ -306,7 +306,7 @@ impl Redactor {
         let values = [&self.known, &self.restored].into_iter().flatten();
         for known in values.filter(|known| !known.is_empty()) {
             known.find(text, &mut findings);
-            // A writer may escape characters unnecessarily: `\u002d`, `%2D`.
+            // Characters may be escaped unnecessarily: `\u002d`, `%2D`.
             for plain in json_escapes::resolved_forms(text) {
                 let mut matches = Vec::new();
                 known.find(&plain.text, &mut matches);
@@ -319,7 +319,7 @@ impl Redactor {
         findings
     }
 
-    /// Masks the secrets in a text and returns their number.
+    /// Masks the secrets in a text. Returns the number of marks.
     pub fn mask_text(&self, text: &mut String) -> u32 {
         let findings = self.find(text.as_bytes());
         mask::apply(text, &findings);
@@ -340,7 +340,7 @@ impl Redactor {
         summary
     }
 
-    /// Returns the offset near the end of a text at which a secret may begin that continues after the end.
+    /// Returns the offset near the end of a text at which a secret may begin that continues beyond the end.
     fn open_secret_start(&self, text: &[u8]) -> Option<usize> {
         let floor = text.len().saturating_sub(self.reach());
         let near = &text[floor..];
@@ -358,7 +358,7 @@ impl Redactor {
 
     /// Returns the maximum length of a finding, in bytes.
     fn reach(&self) -> usize {
-        // A known value may be wrapped into lines of any length.
+        // Twice the length, because a known value may be wrapped into lines of any length.
         let longest = self.known.as_ref().map_or(0, |known| 2 * known.longest());
         REACH.max(longest)
     }
@@ -366,7 +366,7 @@ impl Redactor {
 
 impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Never the values.
+        // Omits the values.
         f.debug_struct("Redactor")
             .field("exceptions", &self.exceptions)
             .finish_non_exhaustive()

@@ -3,12 +3,12 @@
 use super::mask::{self, JoinedTexts, SecretFinding};
 use super::{MaskSummary, Redactor};
 
-/// Bytes of earlier lines that stay in view, because rules examine the text before a secret.
+/// Number of bytes of earlier lines that are scanned again, because rules examine the text before a secret.
 const CONTEXT: usize = 1 << 10;
 
-/// Masks lines one by one. A line is held back only while its end may be the beginning of a secret that continues in
-/// the next one: a private key without its end, the anchor of a rule with little text after it, the beginning of a
-/// known value. At most [`REACH`](super::REACH) bytes are held back.
+/// Masks lines one by one. A line is held back only while a secret may begin in it and continue in the next line: a
+/// private key without its end, the anchor of a rule with little text after it, or the beginning of a known value. At
+/// most [`REACH`](super::REACH) bytes are held back.
 ///
 /// `T` is data that belongs to a line, such as its level.
 pub struct LineMasker<T> {
@@ -35,7 +35,7 @@ impl Redactor {
 }
 
 impl<T> LineMasker<T> {
-    /// Takes the next line and returns the lines that can be shown now, in order, with a summary of their masks.
+    /// Adds the next line. Returns the lines that can be shown now, in order, with a summary of their masks.
     pub fn push(&mut self, tag: T, text: String) -> (Vec<(T, String)>, MaskSummary) {
         self.held_lines.push(HeldLine {
             tag,

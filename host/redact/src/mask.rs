@@ -1,4 +1,4 @@
-//! Findings: merged where they overlap, and replaced by marks.
+//! Findings: merging of overlapping ones, and replacement by marks.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,12 +11,12 @@ use super::{MARK, VALUE_PREFIX, keys};
 /// A secret in a text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SecretFinding {
-    /// The name of the rule: a gitleaks rule, `key:…` for the value of a key such as `password`, `secret:NAME` for a
+    /// Name of the rule: a gitleaks rule, `key:…` for the value of a key such as `password`, or `secret:NAME` for a
     /// known value.
     pub rule: Cow<'static, str>,
     /// Offset of the first byte of the secret.
     pub start: usize,
-    /// Offset of the byte after its last.
+    /// Offset of the byte after the secret.
     pub end: usize,
 }
 
@@ -34,13 +34,13 @@ impl SecretFinding {
         format!("{MARK}{}]", self.rule)
     }
 
-    /// Returns true if it was found by a rule for one format, or is a known value.
+    /// Returns true if the rule is for one format, or the secret is a known value.
     pub(super) fn is_specific(&self) -> bool {
         self.rank() < 2
     }
 
-    /// Returns the precedence of its name where findings overlap: known value, specific rule, generic rule, rule for
-    /// passwords in plain text.
+    /// Returns the precedence of the rule among overlapping findings: known value, specific rule, generic rule, rule
+    /// for passwords in plain text.
     pub(super) fn rank(&self) -> u8 {
         match &*self.rule {
             rule if rule.starts_with(VALUE_PREFIX) => 0,
@@ -51,7 +51,7 @@ impl SecretFinding {
     }
 }
 
-/// Returns true if a rule depends on the name before a value and not on the form of the value.
+/// Returns true if a rule depends on the name before a value, not on the format of the value.
 pub(super) fn is_generic(rule: &str) -> bool {
     !rule.starts_with(VALUE_PREFIX)
         && (rule.contains("generic") || rule.starts_with("key:") || rule == PASSWORD)
@@ -76,7 +76,7 @@ pub(super) fn merge(mut findings: Vec<SecretFinding>) -> Vec<SecretFinding> {
     merged
 }
 
-/// Replaces the merged findings in a text by their marks.
+/// Replaces merged findings in a text with their marks.
 pub(super) fn apply(text: &mut String, findings: &[SecretFinding]) {
     if findings.is_empty() {
         return;
@@ -84,7 +84,7 @@ pub(super) fn apply(text: &mut String, findings: &[SecretFinding]) {
     let mut out = String::with_capacity(text.len());
     let mut copied = 0;
     for finding in findings {
-        // Rules match bytes: a character is masked completely.
+        // Rules match bytes, but a mark replaces whole characters.
         let start = text.floor_char_boundary(finding.start).max(copied);
         out.push_str(&text[copied..start]);
         let quote = quote(text, finding);
@@ -97,8 +97,8 @@ pub(super) fn apply(text: &mut String, findings: &[SecretFinding]) {
     *text = out;
 }
 
-/// Returns the quotes to add around a mark. A number in JSON text has none: its mark gets the quotes of its key, so
-/// that the text stays valid JSON, also inside a string.
+/// Returns the quotes to add around a mark. The mark of a number in JSON text gets the quotes of its key, so that the
+/// text stays valid JSON, even inside a string.
 pub(super) fn quote<'a>(text: &'a str, finding: &SecretFinding) -> &'a str {
     let Some((before, rest)) = text.split_at_checked(finding.start) else {
         return "";
@@ -124,7 +124,7 @@ pub(super) struct JoinedTexts {
 /// The position of one text in the joined text.
 struct TextSpan {
     at: Range<usize>,
-    /// The number under which the text was added.
+    /// Number under which the text was added.
     number: usize,
     /// True if a finding that extends beyond this text does not apply to it.
     is_indivisible: bool,
@@ -153,7 +153,7 @@ impl JoinedTexts {
         self.push_span(number, text, false);
     }
 
-    /// Adds a text that is masked only for findings that lie completely in it.
+    /// Adds a text that is masked only for findings that are completely inside it.
     pub(super) fn push_indivisible(&mut self, number: usize, text: &str) {
         self.push_span(number, text, true);
     }
@@ -168,7 +168,7 @@ impl JoinedTexts {
         });
     }
 
-    /// Returns the text with a number; empty if there is none.
+    /// Returns the text with this number, or an empty text.
     pub(super) fn text_of(&self, number: usize) -> &[u8] {
         let index = self.spans.binary_search_by_key(&number, |span| span.number);
         index.map_or(&[], |index| &self.text[self.spans[index].at.clone()])
@@ -218,7 +218,8 @@ impl JoinedTexts {
         self.touched(finding).len() > 1
     }
 
-    /// Distributes findings to the texts that they touch: lists of findings with offsets in each text, by number.
+    /// Splits findings by the texts that they touch. Adds each part, with offsets in its text, to the list of that
+    /// text.
     pub(super) fn distribute(
         &self,
         findings: Vec<SecretFinding>,

@@ -1,8 +1,8 @@
-//! Detection of secrets, by their form, in data that is about to leave the machine.
+//! Detection of secrets, by their format, in data that is about to leave the machine.
 //!
-//! Only rules for the secrets of one service count: matches of a generic rule (a long value after `key=`) are too
-//! often ordinary content of a request. A text is checked as it is, and with one level of percent-encoding, base64 or
-//! hexadecimal decoded.
+//! Only rules for the secrets of one service count, because matches of a generic rule (a long value after `key=`) are
+//! too often ordinary content of a request. A text is checked unchanged, and with one level of percent-encoding, base64
+//! or hex decoded.
 
 use base64::Engine as _;
 use base64::alphabet;
@@ -12,12 +12,12 @@ use percent_encoding::percent_decode;
 
 use super::{Redactor, SecretFinding, VALUE_PREFIX};
 
-/// Number of bytes of a text that are checked.
+/// Maximum number of bytes of a text that are checked.
 pub const OUTGOING_MAX: usize = 1 << 20;
 
-/// Minimum length of base64 that is decoded: the secrets of services have at least as many bytes as this encodes.
+/// Minimum length of base64 that is decoded, in digits: secrets of services are not shorter than this encodes.
 const BASE64_MIN: usize = 24;
-/// Minimum number of consecutive hexadecimal digits.
+/// Minimum number of consecutive hex digits that are decoded.
 const HEX_MIN: usize = 32;
 
 /// Accepts base64 that was cut off at any digit.
@@ -28,12 +28,12 @@ const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIEN
 const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
 
 impl Redactor {
-    /// Finds a secret in outgoing text by its form, and returns the name of the rule, except for the rules that `skip`
-    /// excludes.
+    /// Finds a secret in outgoing text by its format. Returns the name of the rule. Ignores rules for which `skip`
+    /// returns true.
     pub fn find_outgoing(&self, text: &[u8], skip: impl Fn(&str) -> bool) -> Option<String> {
         let text = text.get(..OUTGOING_MAX).unwrap_or(text);
         let find_rule = |text: &[u8]| {
-            // Known values are rejected elsewhere, without a question.
+            // The leak detector rejects known values.
             let is_format = |finding: &SecretFinding| {
                 finding.is_specific()
                     && !finding.rule.starts_with(VALUE_PREFIX)
@@ -79,7 +79,7 @@ fn decode_base64(run: &[u8]) -> Vec<Vec<u8>> {
     let parts = run.split(|byte| *byte == b'/');
     let parts = parts.filter(|part| part.len() >= BASE64_MIN && part.len() < run.len());
     let decoded = parts.chain([run]).filter_map(|part| {
-        // A single extra digit is the first of a group that was cut off.
+        // A single extra digit is the first digit of a truncated group.
         let complete = if part.len() % 4 == 1 {
             part.len() - 1
         } else {

@@ -1,4 +1,4 @@
-//! Rules that gitleaks does not have.
+//! mimir's own rules, in addition to gitleaks'.
 
 use super::REACH;
 use super::rules::{ALLOW, AllowEntry, AnchorPosition, AnchorPrefix, RULE, SecretRule};
@@ -10,7 +10,7 @@ macro_rules! line_start {
     };
 }
 
-/// A token that is recognised by its prefix: the characters that may follow it, and the maximum total length.
+/// Returns a rule for tokens with a known prefix, which match at the prefix.
 const fn prefixed(
     id: &'static str,
     anchors: &'static [&'static str],
@@ -39,7 +39,7 @@ macro_rules! assigned {
     };
 }
 
-/// Rules that gitleaks does not have.
+/// mimir's own rules.
 pub(super) static OWN: &[SecretRule] = &[
     prefixed(
         "docker-access-token",
@@ -142,8 +142,8 @@ pub(super) static OWN: &[SecretRule] = &[
         160,
         r"00D[A-Za-z0-9]{12,15}![A-Za-z0-9._]{60,130}",
     ),
-    // A private key without its end, as in cut output or a partly read file: whole lines of base64 after the header,
-    // with optional key headers in between. Lines may be quoted, escaped or numbered.
+    // A private key without its end, as in truncated output or a partly read file: whole lines of base64 after the
+    // header, with optional key headers in between. Lines may be quoted, escaped or numbered.
     SecretRule {
         id: "private-key",
         anchors: &["-----begin"],
@@ -176,8 +176,8 @@ pub(super) static OWN: &[SecretRule] = &[
         ),
         ..RULE
     },
-    // The password of a command's proxy, and its base64 form after the user. The rules for URLs and headers would take
-    // some of the random ones for ordinary text; these two have no exceptions.
+    // The password of a command's proxy, and its base64 form after the user name. The rules for URLs and headers would
+    // exclude some random passwords as ordinary text; these two rules have no exceptions.
     SecretRule {
         id: PROXY_PASSWORD,
         anchors: &["mimir_proxy_"],
@@ -233,7 +233,7 @@ pub(super) static OWN: &[SecretRule] = &[
     },
 ];
 
-/// The rule for the passwords of the proxies of commands.
+/// The rule for the proxy passwords of commands.
 const PROXY_PASSWORD: &str = "mimir-proxy-password";
 
 /// The rule for passwords in plain text, the broadest of all.

@@ -1,5 +1,5 @@
-//! Matching of a single rule: its expressions are compiled on first use, and a match counts only if the allow lists
-//! and the entropy permit.
+//! Matching of a single rule. Its expressions are compiled on first use. A match counts only if no allow list excludes
+//! it and its entropy is high enough.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -13,28 +13,28 @@ use super::json_escapes::{self, UnescapedCache, UnescapedText};
 use super::rules::{AllowTarget, AnchorPosition, AnchorPrefix, SecretRule};
 use super::scan::SecretHit;
 
-/// Size limit of one compiled expression: the largest rule needs a quarter of it. A test fails if a rule in the table
-/// exceeds it.
+/// Size limit of a compiled expression in bytes: the largest rule needs a quarter. A test checks that all rules
+/// compile.
 const SIZE_MAX: usize = 1 << 20;
 
-/// Cache limit of the lazy automaton of one expression, so that a hostile text that triggers all rules does not fill
+/// Cache limit of an expression's lazy automaton in bytes, so that a hostile text that triggers all rules does not fill
 /// the memory.
 const CACHE_MAX: usize = 256 << 10;
 
-/// Maximum length of an identifier before an anchor that belongs to a match, as in gitleaks.
+/// Maximum length of the part of an identifier before an anchor that belongs to a match, as in gitleaks.
 const IDENTIFIER_MAX: usize = 50;
 
 /// Maximum distance from an anchor to its assignment: the text that some rules have after their anchor, 20 more
 /// characters of an identifier, 3 of space or quotes, and the assignment operator.
 const ASSIGNED_WITHIN: usize = 12 + 20 + 3 + 1;
 
-/// Number of bytes after an anchor in which escapes are resolved first. Nearly always this is enough.
+/// Number of bytes after an anchor in which escapes are resolved at first, which is nearly always enough.
 const NEAR: usize = 384;
 
-/// Number of bytes if [`NEAR`] is not enough.
+/// Number of bytes in which escapes are resolved if [`NEAR`] is not enough.
 const FAR: usize = 8 << 10;
 
-/// Additional bytes beyond its width that a match with escapes may take.
+/// Number of bytes beyond the rule's width that a match with escapes may take.
 const ESCAPES: usize = 128;
 
 /// Number of bytes of a part that are read at a time with escapes resolved.
@@ -45,7 +45,7 @@ const CHUNK: usize = 256 << 10;
 pub(super) struct LazyRegex(OnceLock<Option<Regex>>);
 
 impl LazyRegex {
-    /// The compiled expression; `None` if it is not valid.
+    /// Returns the compiled expression, or `None` if it is not valid.
     pub(super) fn get(&self, expression: &str, anchored: bool) -> Option<&Regex> {
         let compile = || {
             let whole = if anchored {
@@ -104,7 +104,7 @@ impl RulePattern {
         }
     }
 
-    /// Matches the rule at an anchor, and returns the end of the match, even if it does not count.
+    /// Matches the rule at an anchor. Returns the end of the match, even if the match does not count.
     pub(super) fn match_at_anchor(
         &self,
         text: &[u8],
@@ -167,7 +167,7 @@ impl RulePattern {
                 continue;
             };
             if candidate.whole.end == plain.text.len() && near.at.end < text.len() {
-                // The match may only end here because the section does.
+                // The match may continue after the section.
                 return EscapedMatch::Incomplete;
             }
             let end = offset + plain.source_range(candidate.whole.clone()).end;
@@ -177,13 +177,13 @@ impl RulePattern {
         EscapedMatch::None
     }
 
-    /// The match that begins exactly at `at`, as part of an identifier that begins at `start`.
+    /// Returns the match that begins exactly at `at`, in an identifier that begins at `start`.
     fn match_at(&self, text: &[u8], start: usize, at: usize) -> Option<SecretMatch> {
         let regex = self.regex.get(self.rule.regex, true)?;
-        // One byte more than the longest match: expressions examine the byte after a match.
+        // One byte more than the longest match, because expressions examine the byte after a match.
         let end = text.len().min(at + self.rule.width + 1);
         let window = &text[at..end];
-        // Most anchors begin no match, and a search without groups is much faster.
+        // Most anchors do not begin a match, and a search without groups is much faster.
         regex.find(window)?;
         let mut candidate = match_ranges(&regex.captures(window)?, at);
         candidate.whole.start = start;
@@ -206,7 +206,7 @@ impl RulePattern {
         }
     }
 
-    /// All matches in a part of the text, even if they do not count, each with the secrets that follow it.
+    /// Visits all matches in a part of the text, even if they do not count, each with the secrets that follow it.
     fn for_each_match(
         &self,
         text: &[u8],
@@ -224,7 +224,7 @@ impl RulePattern {
             let current = match_ranges(&captures, 0);
             let whole = captures.get_match();
             if whole.end() == end && end < text.len() && step < REACH {
-                // The match may only end here because the window does.
+                // The match may continue after the window.
                 (at, end) = (whole.start(), text.len().min(end + step));
                 step *= 2;
                 continue;
@@ -235,7 +235,7 @@ impl RulePattern {
         }
     }
 
-    /// Finds the secrets directly after another one, and returns the end of the last one.
+    /// Finds the secrets directly after another secret. Returns the end of the last one.
     fn match_following(
         &self,
         text: &[u8],
@@ -326,7 +326,7 @@ impl RulePattern {
             })
     }
 
-    /// Returns true if all of its expressions compile.
+    /// Returns true if all expressions of the rule compile.
     #[cfg(test)]
     pub(super) fn compiles(&self) -> bool {
         let anchored = matches!(self.rule.position, AnchorPosition::Here(_));
@@ -346,7 +346,7 @@ impl RulePattern {
                 })
     }
 
-    /// Returns true if its main expression has been compiled.
+    /// Returns true if the main expression of the rule has been compiled.
     #[cfg(test)]
     pub(super) fn is_compiled(&self) -> bool {
         self.regex.0.get().is_some()
@@ -389,7 +389,7 @@ fn is_boundary(text: &[u8], at: usize) -> bool {
     before != is_word(text[at])
 }
 
-/// Returns true if an assignment may follow an anchor that ends at `at`. This check alone excludes most words of a
+/// Returns true if an assignment may follow an anchor that ends at `at`. This cheap check excludes most words of a
 /// text.
 fn is_assigned(text: &[u8], at: usize) -> bool {
     let near = &text[at..text.len().min(at + ASSIGNED_WITHIN)];
@@ -401,7 +401,7 @@ fn is_assigned(text: &[u8], at: usize) -> bool {
     }
 }
 
-/// The start of the identifier that contains an anchor.
+/// Returns the start of the identifier that contains an anchor.
 fn identifier_start(text: &[u8], at: usize) -> usize {
     let before = text[..at].iter().rev().take(IDENTIFIER_MAX);
     at - before.take_while(|byte| is_identifier(**byte)).count()

@@ -1,8 +1,8 @@
-//! Restores the values of marks, in a text that replaces the one with the values.
+//! Restoring of masked values in a new version of a text.
 //!
-//! No state is stored: the present text is masked again, and each mark of the new text is matched with one of its
-//! marks. A value is restored only if it is masked again under the same rule, so that a reader of the new text sees
-//! the marks that were written and nothing else.
+//! No state is stored: the current text is masked again, and each mark in the new text is matched with a mark of the
+//! current text. A value is restored only if the same rule masks it in the new text, so that a reader of the new text
+//! sees only the marks that were written.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -15,7 +15,7 @@ mod alignment;
 /// Maximum length of a rule name in a mark.
 const NAME_MAX: usize = 128;
 
-/// Maximum distance from a value at which the ends of its lines are searched.
+/// Maximum distance from a value in bytes at which the ends of its lines are searched.
 const LINE_MAX: usize = 4 << 10;
 
 /// A text with marks in place of its secrets, and the value of each mark.
@@ -28,13 +28,13 @@ pub struct MaskedText<'a> {
 /// A mark in a masked text.
 #[derive(Debug, Clone)]
 struct MaskSlot {
-    /// The range in the masked text, including the quotes that masking has added around the mark.
+    /// Range in the masked text, including the quotes that masking has added around the mark.
     at: Range<usize>,
-    /// The mark without these quotes.
+    /// Range of the mark without these quotes.
     mark: Range<usize>,
-    /// The range of its value in the original; `None` if the mark itself is written there.
+    /// Range of the value in the original, or `None` if the original contains the mark itself.
     value: Option<Range<usize>>,
-    /// True if the value is masked where only its lines are shown.
+    /// True if the value is masked even if only its lines are shown.
     in_lines: bool,
 }
 
@@ -49,27 +49,27 @@ pub struct RestoredText {
 /// A value that was restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct RestoredValue {
-    /// The rule that masks it.
+    /// The rule that masks the value.
     rule: String,
     /// The range in the text.
     at: Range<usize>,
-    /// True if it was masked before when only its lines were shown.
+    /// True if the original value was masked even if only its lines were shown.
     in_lines: bool,
 }
 
-/// Facts about the marks of a rule that cannot be seen in the texts.
+/// Facts about the marks of a rule that the texts do not contain.
 #[derive(Clone, Copy)]
 pub struct MarkFacts<'a> {
     /// Returns true if a mark that replaces no value is literal text.
     pub is_literal: &'a dyn Fn(&str) -> bool,
-    /// Returns true if the writer was also shown marks of other values than those of the present text.
+    /// Returns true if the writer has also seen marks of values that are not in the current text.
     pub has_other_values: &'a dyn Fn(&str) -> bool,
 }
 
-/// The reason why a mark cannot be replaced by its value.
+/// Reason why a mark cannot be replaced by its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RestoreError {
-    /// The present text has no such mark.
+    /// The current text does not contain the mark.
     Unknown {
         /// The mark.
         mark: String,
@@ -87,7 +87,7 @@ pub enum RestoreError {
 }
 
 impl RestoreError {
-    /// The mark that the error is about.
+    /// Returns the mark that cannot be replaced.
     pub fn mark(&self) -> &str {
         match self {
             Self::Unknown { mark } | Self::Ambiguous { mark } | Self::Exposed { mark } => mark,
@@ -162,7 +162,7 @@ impl Redactor {
         }
     }
 
-    /// The secrets in a text, each with the range of whole characters that its mark replaces.
+    /// Finds the secrets in a text, each with the range of whole characters that its mark replaces.
     fn values_of(&self, text: &str) -> Vec<(SecretFinding, Range<usize>)> {
         let mut copied = 0;
         let findings = self.find(text.as_bytes()).into_iter();
@@ -192,8 +192,8 @@ impl Redactor {
             .any(|finding| start + finding.start <= value.start && value.end <= start + finding.end)
     }
 
-    /// Checks that each restored value is masked at its new position, under the rule of its mark, and in its lines
-    /// alone if it was masked in them before.
+    /// Checks that the rule of its mark masks each restored value at the new position, and in its lines alone if that
+    /// was the case before.
     pub fn check_masked(&self, restored: &RestoredText) -> Result<(), RestoreError> {
         let masked = self.values_of(&restored.text);
         let rules: HashMap<_, _> = masked
@@ -257,7 +257,7 @@ impl<'a> MaskedText<'a> {
         self.slots.iter().filter_map(pair).collect()
     }
 
-    /// The digests of the masked values, by the rule that found them.
+    /// Returns the digests of the masked values by rule.
     pub fn digests(&self) -> BTreeMap<&str, BTreeSet<SecretDigest>> {
         let mut digests_by_rule: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
         for slot in &self.slots {
@@ -277,7 +277,8 @@ impl<'a> MaskedText<'a> {
         slot.value.clone().map(|at| &self.original[at])
     }
 
-    /// Returns the range in the original of a range of the masked text; `None` if it begins or ends inside a mark.
+    /// Converts a range of the masked text to a range of the original. Returns `None` if it begins or ends inside a
+    /// mark.
     pub fn original(&self, part: Range<usize>) -> Option<Range<usize>> {
         Some(self.original_offset(part.start)?..self.original_offset(part.end)?)
     }
@@ -295,7 +296,7 @@ impl<'a> MaskedText<'a> {
         }
     }
 
-    /// Returns a part of the text as a text of its own; `None` if it begins or ends inside a mark.
+    /// Returns a part of the text, or `None` if the part begins or ends inside a mark.
     pub fn part(&self, part: Range<usize>) -> Option<MaskedText<'a>> {
         let at = self.original(part.clone())?;
         let original = &self.original[at.clone()];
@@ -317,8 +318,8 @@ impl<'a> MaskedText<'a> {
         })
     }
 
-    /// Restores the values in a text that is to replace this one. `around` is the text that contains this one, for
-    /// marks that the part does not have; there, all marks of a name must have the same value.
+    /// Restores the values in a text that is to replace this one. `around` is a text that contains this one, for marks
+    /// that this text does not have; all marks of a name in `around` must then have the same value.
     pub fn restore(
         &self,
         new: &str,
@@ -339,8 +340,10 @@ impl<'a> MaskedText<'a> {
             // The quotes that masking has added around a number are removed as well.
             let quote = &source.text[slot.at.start..slot.mark.start];
             let is_quoted = new[..at.start].ends_with(quote) && new[at.end..].starts_with(quote);
-            let by = if is_quoted { quote.len() } else { 0 };
-            restored.text.push_str(&new[copied..at.start - by]);
+            let quote_length = if is_quoted { quote.len() } else { 0 };
+            restored
+                .text
+                .push_str(&new[copied..at.start - quote_length]);
             let start = restored.text.len();
             restored.text.push_str(value);
             restored.values.push(RestoredValue {
@@ -348,7 +351,7 @@ impl<'a> MaskedText<'a> {
                 at: start..restored.text.len(),
                 in_lines: slot.in_lines,
             });
-            copied = at.end + by;
+            copied = at.end + quote_length;
         }
         restored.text.push_str(&new[copied..]);
         Ok(restored)

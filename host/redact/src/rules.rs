@@ -1,4 +1,4 @@
-//! The rules as tables: gitleaks' and our own. Nothing is compiled here.
+//! The tables of rules: gitleaks' and mimir's own.
 
 use super::REACH;
 use super::own_rules::OWN;
@@ -28,7 +28,7 @@ pub(super) enum AnchorPrefix {
     Identifier,
 }
 
-/// The text that an allow list is applied to.
+/// The text to which an allow list applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AllowTarget {
     /// The secret.
@@ -42,9 +42,9 @@ pub(super) enum AllowTarget {
 /// An exception from a rule.
 #[derive(Debug)]
 pub(super) struct AllowEntry {
-    /// The text that the expression is applied to.
+    /// The text to which the expression applies.
     pub target: AllowTarget,
-    /// The expression; empty for none.
+    /// The expression, or an empty string.
     pub regex: &'static str,
     /// True if a word of `stopwords.txt` in the secret excludes the match.
     pub stopwords: bool,
@@ -53,19 +53,19 @@ pub(super) struct AllowEntry {
 /// A rule.
 #[derive(Debug)]
 pub(super) struct SecretRule {
-    /// The name of the rule; rules that begin in more than one way have an entry for each.
+    /// Name of the rule. A rule with several kinds of beginnings has several entries.
     pub id: &'static str,
-    /// The words that the text is scanned for, in lower case: the rule is tried only where one of them is.
+    /// Words in lower case for which the text is scanned: the rule is tried only at their positions.
     pub anchors: &'static [&'static str],
-    /// A word that must also occur somewhere in the text; empty for none.
+    /// A word that must also occur somewhere in the text, or an empty string.
     pub required_word: &'static str,
     /// The search method once an anchor is found.
     pub position: AnchorPosition,
     /// Maximum length of a match in bytes, for a rule that matches at its anchor.
     pub width: usize,
-    /// The expression. The first group that matches is the secret; without groups it is the whole match.
+    /// The expression. The first group that matches is the secret, or the whole match without groups.
     pub regex: &'static str,
-    /// An expression for further secrets after the first one; empty for none.
+    /// An expression for further secrets after the first one, or an empty string.
     pub following: &'static str,
     /// Minimum entropy of a secret in bits per byte, exclusive.
     pub entropy: f64,
@@ -73,9 +73,9 @@ pub(super) struct SecretRule {
     pub allow: &'static [AllowEntry],
 }
 
-/// The rules of gitleaks.
+/// A table of rules, with exceptions for all of them.
 pub(super) struct RuleTable {
-    /// Its rules.
+    /// The rules.
     pub rules: &'static [SecretRule],
     /// The exceptions for all rules.
     pub allow: AllowEntry,

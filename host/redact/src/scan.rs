@@ -1,4 +1,4 @@
-//! One pass over the text for the anchors of all rules, and the matching of the rules found.
+//! Scan of a text for the anchors of all rules in one pass, and matching of the rules whose anchors were found.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,8 +11,8 @@ use super::keys;
 use super::pattern::RulePattern;
 use super::rules::{self, AnchorPosition};
 
-/// Number of scanned bytes after which the faster automaton is built: it is three times as fast, but takes a
-/// millisecond to build instead of a third of one.
+/// Number of scanned bytes after which the faster automaton is built: it is three times as fast, but takes three times
+/// as long to build, about a millisecond.
 const FAST_AUTOMATON_MIN: usize = 256 << 10;
 
 /// The purpose of an anchor word.
@@ -45,7 +45,7 @@ pub(super) struct SecretHit {
     pub at: Range<usize>,
 }
 
-/// Returns the scanner that the process shares.
+/// Returns the process-wide scanner.
 pub(super) fn scanner() -> &'static SecretScanner {
     static SCANNER: LazyLock<SecretScanner> = LazyLock::new(SecretScanner::new);
     &SCANNER
@@ -54,7 +54,7 @@ pub(super) fn scanner() -> &'static SecretScanner {
 /// The state of a rule in the scan of a text.
 #[derive(Clone, Default)]
 struct RuleProgress {
-    /// The offset before which no further match begins: gitleaks' matches do not overlap.
+    /// Minimum offset of the next match, because matches do not overlap.
     next: usize,
     /// Parts to be searched, in order and without overlaps.
     parts: Vec<Range<usize>>,
@@ -125,7 +125,7 @@ impl SecretScanner {
         }
     }
 
-    /// Finds all secrets by the rules, in no particular order.
+    /// Finds all matches of the rules that count, in no particular order.
     pub(super) fn find(&self, text: &[u8]) -> Vec<SecretHit> {
         let mut scan = TextScan {
             text,
@@ -201,7 +201,7 @@ impl SecretScanner {
         }
     }
 
-    /// The number of compiled rules, and true if an automaton has been built.
+    /// Returns the number of compiled rules, and true if an automaton has been built.
     #[cfg(test)]
     pub(super) fn compiled_state(&self) -> (usize, bool) {
         let compiled = self.patterns.iter().filter(|pattern| pattern.is_compiled());
@@ -209,7 +209,7 @@ impl SecretScanner {
         (compiled.count(), built)
     }
 
-    /// All rules.
+    /// Returns all rules.
     #[cfg(test)]
     pub(super) fn patterns(&self) -> &[RulePattern] {
         &self.patterns
@@ -223,11 +223,12 @@ const NEAR: usize = 40;
 /// Maximum length of a token that may continue after the end of the text.
 const TOKEN_MAX: usize = 4 << 10;
 
-/// Minimum number of bytes that count as the beginning of an anchor: fewer occur at the end of too many words.
+/// Minimum length of a prefix that counts as the beginning of an anchor: shorter ones occur at the end of too many
+/// words.
 const PREFIX_MIN: usize = 3;
 
 impl SecretScanner {
-    /// Returns the offset at which a secret may begin that continues after the end of the text.
+    /// Returns the offset at which a secret may begin that continues beyond the end of the text.
     pub(super) fn open_secret_start(&self, text: &[u8]) -> Option<usize> {
         let tail = text.len().saturating_sub(TOKEN_MAX);
         let automaton = self.automaton(0)?;

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
 use super::known_values::{LONG_MIN, SHORT_MIN, SecretEncoding};
 
-/// All forms of a value; empty if it is too short to be distinguished from ordinary text.
+/// Returns all encodings of a value, or an empty list if it is too short to be distinguished from ordinary text.
 pub(super) fn encode_all(value: &str) -> Vec<SecretEncoding> {
     let mut forms = Vec::new();
     if value.len() < SHORT_MIN {
@@ -25,8 +25,8 @@ pub(super) fn encode_all(value: &str) -> Vec<SecretEncoding> {
     forms
 }
 
-/// The base64 forms of a value at any offset in the encoded bytes: the digits that encode only bits of the value. The
-/// adjacent digits may encode some of its bits as well.
+/// Returns the base64 encodings of a value at any offset in the encoded bytes: the digits that encode only bits of the
+/// value. Adjacent digits may encode some of its bits as well.
 fn base64(value: &[u8]) -> impl Iterator<Item = SecretEncoding> {
     let mut forms = Vec::new();
     for skip in 0..3 {

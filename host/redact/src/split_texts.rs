@@ -1,18 +1,18 @@
-//! Texts that are split by their format: consecutive JSON strings, and hex dumps. They are searched for known values
-//! without the bytes between their parts.
+//! Joining of texts that are split by their format, namely consecutive JSON strings and hex dumps, to search them for
+//! known values.
 
 use std::ops::Range;
 
 use super::invisible::StrippedText;
 
-/// Maximum length of a key between two JSON strings.
+/// Maximum length of a key between two JSON strings, in bytes.
 const KEY_MAX: usize = 64;
 
 /// Maximum number of other object members between two strings.
 const MEMBERS_MAX: usize = 8;
 
-/// Joins the strings of a JSON text by removing the bytes between them; `None` if there is only one string. Strings are
-/// joined only if `may_continue` returns true for the last byte of one and the first byte of the next.
+/// Joins the strings of a JSON text by removing the bytes between them. Strings are joined only if `may_continue`
+/// returns true for the last byte of one and the first byte of the next. Returns `None` if no strings are joined.
 pub(super) fn join_strings(
     text: &[u8],
     may_continue: impl Fn(u8, u8) -> bool,
@@ -56,8 +56,8 @@ fn may_continue_in(before: &[u8], after: &[u8], may_continue: impl Fn(u8, u8) ->
         || end.iter().rev().take(6).any(may_begin_escape)
 }
 
-/// Returns the start of the string that follows another, which ends at `at`. Keys, numbers and brackets may be between
-/// them.
+/// Returns the start of the string that follows the string that ends at `at`. Keys, numbers and brackets may be between
+/// the two.
 fn next_string(text: &[u8], mut at: usize) -> Option<usize> {
     let mut has_comma = false;
     for _ in 0..MEMBERS_MAX {
@@ -105,7 +105,7 @@ fn string_start(text: &[u8], at: usize) -> Option<usize> {
     (text.get(at + slashes) == Some(&b'"')).then_some(at + slashes + 1)
 }
 
-/// Returns the start of the value of a key whose text begins at `start`; `None` if the string is not a key.
+/// Returns the start of the value of the key whose text begins at `start`, or `None` if the string is not a key.
 fn value_of_key(text: &[u8], start: usize) -> Option<usize> {
     let near = &text[start..text.len().min(start + KEY_MAX)];
     let quote = start + near.iter().position(|byte| *byte == b'"')?;
@@ -128,7 +128,7 @@ fn value_of_key(text: &[u8], start: usize) -> Option<usize> {
 struct HexDumpLine {
     /// The groups of digits.
     digits: Vec<Range<usize>>,
-    /// The column of characters after them.
+    /// The column of characters after the digits.
     characters: Option<Range<usize>>,
 }
 
@@ -138,7 +138,7 @@ const GROUP_MAX: usize = 16;
 /// Minimum number of digit pairs in a line of a dump without offsets.
 const PAIRS_MIN: usize = 4;
 
-/// Joins the digits of the hex dumps in a text, and their columns of characters; `None` for each that is missing.
+/// Joins the digits of the hex dumps in a text, and their columns of characters. Each is `None` if the text has none.
 pub(super) fn join_dumps(text: &[u8]) -> [Option<StrippedText>; 2] {
     let (mut digits, mut characters) = (Vec::new(), Vec::new());
     let mut start = 0;
@@ -169,7 +169,7 @@ fn gaps(ranges: Vec<Range<usize>>, end: usize) -> impl Iterator<Item = Range<usi
 }
 
 /// Parses a line of a dump: with an offset, as `xxd` and `hexdump` write it, or as pairs separated by spaces or
-/// colons, as `openssl` and `od` do. `may_continue` means that the line before is one.
+/// colons, as `openssl` and `od` do. `may_continue` is true if the previous line belongs to a dump.
 fn dump_line(line: &[u8], may_continue: bool) -> Option<HexDumpLine> {
     let line = line.trim_ascii_end();
     let indent = line
@@ -210,7 +210,7 @@ fn dump_line(line: &[u8], may_continue: bool) -> Option<HexDumpLine> {
     })
 }
 
-/// Returns the digit pairs somewhere in a line: `Key: 6d:79:2d:6f`, `{0x6d, 0x79, 0x2d, 0x6f}`.
+/// Returns digit pairs inside a line, such as `Key: 6d:79:2d:6f` or `{0x6d, 0x79, 0x2d, 0x6f}`.
 fn inline_pairs(line: &[u8]) -> Option<Vec<Range<usize>>> {
     let is_pair = |bytes: &[u8]| bytes.iter().all(u8::is_ascii_hexdigit);
     let is_between = |byte: u8| matches!(byte, b' ' | b':' | b'-');

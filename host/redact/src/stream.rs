@@ -3,14 +3,14 @@
 use super::Redactor;
 use super::mask::SecretFinding;
 
-/// Number of bytes scanned at a time; in addition, as many as the longest secret has are scanned twice.
+/// Number of new bytes scanned at a time. Each scan also repeats as many bytes as the longest secret has.
 const BLOCK: usize = 1 << 20;
 
-/// Bytes that stay in view after they are passed on, because rules examine the text before a secret.
+/// Number of passed-on bytes that are scanned again, because rules examine the text before a secret.
 const CONTEXT: usize = 4 << 10;
 
-/// Masks a stream. A possible beginning of a secret is held back, up to about 1.2 MB in all; the longest secret that
-/// is found has [`REACH`](super::REACH) bytes.
+/// Masks a stream. A possible beginning of a secret is held back, up to about 1.2 MB in total. Secrets of up to
+/// [`REACH`](super::REACH) bytes are found.
 pub struct StreamMasker {
     redactor: Redactor,
     buffer: Vec<u8>,
@@ -33,8 +33,8 @@ impl Redactor {
 }
 
 impl StreamMasker {
-    /// Takes the next bytes and appends those that can be passed on to `out`. Returns the secrets in them, with
-    /// offsets in the stream.
+    /// Adds the next bytes, and appends the masked bytes that can be passed on to `out`. Returns the secrets in them,
+    /// with offsets in the stream.
     pub fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Vec<SecretFinding> {
         self.buffer.extend_from_slice(bytes);
         let reach = self.redactor.reach();
@@ -44,8 +44,8 @@ impl StreamMasker {
         self.release(self.buffer.len() - reach, out)
     }
 
-    /// Appends the whole lines that can be passed on now, for a slow input, and returns the secrets in them. Lines in
-    /// which a secret may have begun are held back.
+    /// Appends the whole lines that can be passed on now, for a slow input. Returns the secrets in them. Lines in which
+    /// a secret may have begun are held back.
     pub fn flush(&mut self, out: &mut Vec<u8>) -> Vec<SecretFinding> {
         let line_end = |bytes: &[u8]| bytes.iter().rposition(|byte| *byte == b'\n');
         let Some(last) = line_end(&self.buffer[self.passed..]) else {
@@ -61,7 +61,7 @@ impl StreamMasker {
         self.release(end, out)
     }
 
-    /// Appends the rest to `out` and returns the secrets in it.
+    /// Appends the masked rest to `out`. Returns the secrets in it.
     pub fn finish(mut self, out: &mut Vec<u8>) -> Vec<SecretFinding> {
         self.release(self.buffer.len(), out)
     }

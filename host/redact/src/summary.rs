@@ -1,4 +1,4 @@
-//! Summary of the masks in a result: their number, their rules, and which of them have the same value.
+//! Summary of the masks in a result: their number, their rules, and digests that show which values are equal.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -14,7 +14,7 @@ pub struct MaskSummary {
     values: BTreeMap<Cow<'static, str>, BTreeSet<SecretDigest>>,
 }
 
-/// A keyed hash of a masked value, with a key of this process: distinguishes values without storing them.
+/// A hash of a masked value with a key of this process, to compare values without storing them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SecretDigest(u64);
 
@@ -27,7 +27,7 @@ impl SecretDigest {
 }
 
 impl MaskSummary {
-    /// Returns the number of masked secrets. A secret both in the text of a result and in its structured form counts
+    /// Returns the number of masked secrets. A secret in both the text and the structured value of a result counts
     /// once.
     pub fn count(&self) -> u32 {
         self.count
@@ -43,8 +43,8 @@ impl MaskSummary {
         self.values.iter().map(|(rule, values)| (&**rule, values))
     }
 
-    /// Returns true if a rule for one format, or the value of a known secret, was among them. A generic rule may match
-    /// any word after a name such as `key`.
+    /// Returns true if a rule for one format has matched, or a known value. A generic rule may match any word after a
+    /// name such as `key`.
     pub fn is_specific(&self) -> bool {
         self.rules().any(|rule| !mask::is_generic(rule))
     }
@@ -73,7 +73,7 @@ impl MaskSummary {
         summary
     }
 
-    /// Creates the summary of texts and of the value with the same content.
+    /// Creates the summary of texts and of a value with the same content.
     pub(super) fn from_duplicated<'a>(parts: impl IntoIterator<Item = FindingPart<'a>>) -> Self {
         /// A rule and the secret that it found.
         type FoundSecret<'a> = (&'a Cow<'static, str>, &'a [u8]);
@@ -86,9 +86,10 @@ impl MaskSummary {
         } in parts
         {
             let counts = counts.entry((&finding.rule, secret)).or_default();
-            match in_value {
-                true => counts.1 += 1,
-                false => counts.0 += 1,
+            if in_value {
+                counts.1 += 1;
+            } else {
+                counts.0 += 1;
             }
         }
         for ((rule, secret), (in_texts, in_value)) in counts {
@@ -105,6 +106,6 @@ pub(super) struct FindingPart<'a> {
     pub finding: &'a SecretFinding,
     /// The masked value.
     pub secret: &'a [u8],
-    /// True if it is in the value that goes with the texts.
+    /// True if the finding is in the value, not in a text.
     pub in_value: bool,
 }

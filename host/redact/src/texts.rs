@@ -1,4 +1,4 @@
-//! Several related texts: the parts of a result, the strings of a structured value.
+//! Masking of related texts: the parts of a result, and the strings of a structured value.
 
 use serde_json::{Map, Value};
 
@@ -26,7 +26,7 @@ struct TextGroup {
     strings: JoinedTexts,
     /// The findings in each text, with offsets in it.
     findings_by_text: Vec<Vec<SecretFinding>>,
-    /// Numbers that are secrets, as they are written, each with its index in [`Self::findings_by_text`].
+    /// Digits of numbers that are secrets, each with the index in [`Self::findings_by_text`].
     secret_numbers: Vec<(usize, String)>,
     /// True if the next string of a value may continue the last text.
     may_continue: bool,
@@ -53,8 +53,8 @@ impl TextGroup {
         self.findings_by_text.len() - 1
     }
 
-    /// Adds a key of an object. Schemas refer to keys by name, so a finding that begins in the value before does not
-    /// change a key.
+    /// Adds a key of an object. A finding that begins in the previous value does not change the key, because schemas
+    /// refer to keys by name.
     fn push_key(&mut self, key: &str) {
         self.separated
             .push_indivisible(self.findings_by_text.len(), key);
@@ -70,7 +70,7 @@ impl TextGroup {
             .distribute(findings, &mut self.findings_by_text);
         if self.adjoining.len() > 1 {
             let mut findings = redactor.find(&self.adjoining.text);
-            // Secrets inside a single text were found above already.
+            // Secrets inside a single text have been found already.
             findings.retain(|finding| self.adjoining.spans(finding));
             whole.add(&self.adjoining, &findings, texts);
             self.distribute_split(findings, |group| &group.adjoining, texts);
@@ -128,8 +128,8 @@ impl TextGroup {
         self.distribute_split(findings, view, texts);
     }
 
-    /// Distributes findings that are split over several texts. A fragment that also appears in one of the first texts
-    /// is masked there as well: they often repeat the value in another format.
+    /// Distributes findings that are split over several texts. A fragment that also appears in one of the first `texts`
+    /// texts is masked there as well, because they often repeat the value in another format.
     fn distribute_split(
         &mut self,
         findings: Vec<SecretFinding>,
@@ -186,19 +186,19 @@ impl TextGroup {
 }
 
 impl Redactor {
-    /// Masks the secrets in the parts of one result, including those that begin in one part and end in another, and
-    /// returns the number of marks.
+    /// Masks the secrets in the parts of one result, including those that begin in one part and end in another. Returns
+    /// the number of marks.
     pub fn mask_texts<'a>(&self, parts: impl IntoIterator<Item = &'a mut String>) -> u32 {
         self.mask_all(parts, None).count()
     }
 
-    /// Masks the secrets in all strings and keys of a value, and the strings of keys such as `password`, and returns
-    /// the number of marks. The structure of the value is unchanged.
+    /// Masks the secrets in all strings and keys of a value, and the values of keys such as `password`. Returns the
+    /// number of marks. A masked number becomes a string.
     pub fn mask_value(&self, value: &mut Value) -> u32 {
         self.mask_all([], Some(value)).count()
     }
 
-    /// Masks texts and the value that belongs to them, including secrets that begin in one text and end in the next,
+    /// Masks texts and the value with the same content, including secrets that begin in one text and end in the next,
     /// or begin in the last text and end in the first string of the value.
     pub fn mask_all<'a>(
         &self,
@@ -266,7 +266,7 @@ impl Redactor {
                 group.adjoining.push_separator("\n\n");
             }
             Value::Object(map) => {
-                // `{"name": "DB_PASSWORD", "value": "…"}` is a key and its value as well.
+                // `{"name": "DB_PASSWORD", "value": "…"}` is a key with its value, too.
                 let name = ["name", "key"]
                     .iter()
                     .find_map(|name| map.get(*name)?.as_str());

@@ -1,14 +1,14 @@
-//! A section of a longer text, masked as in the whole text: a cut hides no secret.
+//! Masking of a section of a longer text as in the whole text, so that a cut hides no secret.
 
 use super::{Redactor, mask};
 
-/// Number of bytes before and after a section that are scanned with it. No rule finds anything longer.
+/// Number of bytes before and after a section that are scanned, too: the maximum length of a secret.
 pub const AROUND: usize = super::REACH;
 
 /// A masked section of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MaskedWindow {
-    /// The section with marks in place of secrets. A secret that is cut by an end of the section has its mark as well.
+    /// The section with marks in place of secrets, including secrets that are only partly in the section.
     pub bytes: Vec<u8>,
     /// The offset in the text at which the section ends and the next one begins.
     pub end: usize,

@@ -12,7 +12,7 @@ use crate::compile::CompiledCode;
 use crate::definition::{CheckedScript, ScriptBody};
 use crate::{tool, trace};
 
-/// Runs the calls of one script.
+/// Backend of one script tool.
 pub(crate) struct ScriptBackend {
     pub(crate) engines: Arc<CodeEngines>,
     pub(crate) state: ScriptState,
@@ -48,7 +48,7 @@ impl Backend for ScriptBackend {
 }
 
 impl ScriptBackend {
-    /// Returns the failure with its stack mapped to positions in the file.
+    /// Maps the stack trace of a failure to positions in the file.
     fn with_file_positions(&self, compiled: &CompiledCode, mut error: ToolError) -> ToolError {
         let Some(Value::Object(details)) = &mut error.details else {
             return error;

@@ -1,6 +1,6 @@
-//! Source code that runs in WebAssembly: the languages of `run_code`, each with the engine that runs it.
+//! The WebAssembly engines of the languages of `run_code`.
 //!
-//! Python and bash are engines for whole programs. JavaScript runs on the script engine, as a script whose console is
+//! Python and bash have engines for whole programs. JavaScript runs on the script engine, as a script whose console is
 //! its stdout.
 //!
 //! Out of scope: the choice of the sandbox, and the permission to run the code.
@@ -21,10 +21,10 @@ use serde_json::json;
 use crate::compile::{self, CodeFault, CompiledCode};
 use crate::run_code::{CodeEngine, CodeResult, CodeSnippet};
 
-/// The file name of the code in messages.
+/// File name of JavaScript code in messages.
 const FILE_NAME: &str = "main.js";
 
-/// The engine parts that the binary ships with.
+/// The parts of the engines, which are embedded in the binary.
 #[derive(Debug, Clone, Copy)]
 pub struct LanguageEngineParts {
     /// Parts of the script engine.
@@ -70,7 +70,7 @@ impl CodeEngines {
         }
     }
 
-    /// Rejects a working directory that does not exist: the code would start elsewhere.
+    /// Rejects a working directory that does not exist, because the code would start in another one.
     fn check_folder(&self, snippet: &CodeSnippet) -> Result<(), ToolError> {
         let Some(directory) = &snippet.directory else {
             return Ok(());
@@ -161,10 +161,10 @@ impl CodeEngine for CodeEngines {
                 CodeLanguage::Python => &self.python,
                 CodeLanguage::Bash => &self.bash,
                 CodeLanguage::Javascript => {
-                    let done = self.javascript(call, snippet).await;
+                    let outcome = self.javascript(call, snippet).await;
                     return CodeResult {
-                        result: done.result,
-                        usage: done.usage,
+                        result: outcome.result,
+                        usage: outcome.usage,
                         session: None,
                     };
                 }
@@ -180,8 +180,8 @@ impl CodeEngine for CodeEngines {
                 undo: UndoCopies::Required(CODE_WITHOUT_UNDO),
                 ..ProgramRequest::default()
             };
-            let (done, session) = match &snippet.session {
-                // Only Python has sessions: the request was checked for that.
+            let (outcome, session) = match &snippet.session {
+                // Only Python has sessions, as checked before.
                 Some(name) => {
                     engine
                         .run_in_session(call, name, program, &self.state)
@@ -190,8 +190,8 @@ impl CodeEngine for CodeEngines {
                 None => (engine.run(call, program, &self.state).await, None),
             };
             CodeResult {
-                result: done.result,
-                usage: done.usage,
+                result: outcome.result,
+                usage: outcome.usage,
                 session,
             }
         })
@@ -205,7 +205,7 @@ async fn compiled(
 ) -> Result<Result<CompiledCode, CodeFault>, ToolError> {
     let code = code.to_owned();
     let work = std::pin::pin!(tokio::task::spawn_blocking(move || {
-        // The first fault is the one at which the engine would stop.
+        // Node would also report only the first fault.
         compile::compile_program(&code).map_err(|mut faults| faults.swap_remove(0))
     }));
     match call.deadline().run_until(work).await {
@@ -223,7 +223,7 @@ async fn compiled(
     }
 }
 
-/// The result for code that does not compile, in the form in which an interpreter would report it.
+/// Returns the outcome for code that does not compile, in the form of an interpreter's error.
 fn syntax_error_outcome(message: &str) -> ProgramOutcome {
     let output = CapturedOutput {
         bytes: message.as_bytes().to_vec(),

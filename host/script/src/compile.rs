@@ -1,8 +1,8 @@
-//! Compiles TypeScript and JavaScript to what the engine evaluates: types are removed, async functions become
-//! generators (see the prelude of the engine), exports are returned from a function, and a source map leads back.
+//! Compilation of TypeScript and JavaScript for the script engine: types are removed, async functions become generators
+//! (see the prelude of the engine), and exports are returned from a function. A source map maps positions back.
 //!
-//! The compiler recurses once for each level of the code, and hostile code can consist of levels only: it runs on a
-//! stack sized for the worst case of the code's length.
+//! The compiler recurses once for each nesting level of the code, and hostile code can consist of nesting only, so it
+//! runs on a stack sized for the worst case of the code's length.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -32,59 +32,58 @@ mod stack;
 pub(crate) use mentions::CodeMentions;
 pub(crate) use module::{ModuleExport, PluginModule};
 
-/// A fault in the code and its position; lines and columns count from 1.
+/// A fault in the code and its position. Lines and columns count from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CodeFault {
     /// The message.
     pub message: String,
     /// The line in the code.
     pub line: usize,
-    /// The column in it, in characters.
+    /// The column in the line, in characters.
     pub column: usize,
-    /// The kind of fault: mostly invalid input.
+    /// The error code, mostly invalid input.
     pub code: ToolErrorCode,
 }
 
 impl CodeFault {
-    /// Formats its position as `line:column`.
+    /// Formats the position as `line:column`.
     pub(crate) fn position(&self) -> String {
         format!("{}:{}", self.line, self.column)
     }
 }
 
-/// Code that the engine accepts.
+/// Compiled code, which the engine evaluates.
 #[derive(Debug)]
 pub(crate) struct CompiledCode {
     pub(crate) code: String,
     pub(crate) mentions: CodeMentions,
     /// Maps positions in the evaluated code to positions in the source. Each entry has the line and column in the
-    /// evaluated code, then the line and column in the source, all from 1; sorted by the former.
+    /// evaluated code, then the line and column in the source, all from 1, sorted by the former.
     pub(crate) map: Vec<[u32; 4]>,
 }
 
-/// Text before the code in what the engine evaluates, all in its first line.
+/// Text before the code, which is on the first line of the evaluated text.
 const CODE_PREFIX: &str = "(function () { \"use strict\";\n";
 
 /// Number of lines in [`CODE_PREFIX`].
 const CODE_PREFIX_LINES: u32 = 1;
 
-/// Maximum length of code in bytes: its stack takes half a gigabyte of address space. Longer code is a bundle, and
-/// bundles are plugins.
+/// Maximum length of code in bytes, for which the stack takes half a gigabyte of address space. Longer code is usually
+/// a bundle, which can be built as a plugin.
 const MAX_CODE_BYTES: usize = 128 << 10;
 
-/// Maximum number of `<` in TypeScript. The parser tries each as the start of type arguments before it reads it as a
-/// comparison, and re-reads everything after it each time: nested, that costs the square of their number: a minute at
-/// 8,000.
+/// Maximum number of `<` in TypeScript. The parser tries each `<` as the start of type arguments first, and then parses
+/// everything after it again as a comparison. If they are nested, the cost is quadratic: a minute at 8,000.
 const MAX_ANGLE_BRACKETS: usize = 1_000;
 
-/// Maximum nesting depth of brackets. Hand-written code has 20; 1,600 that look like parameters but are none take two
-/// or three seconds, and as many as fit into the length limit take half an hour.
+/// Maximum nesting depth of brackets. Hand-written code has a depth of up to 20. At 1,600, brackets that only look like
+/// parameters take two or three seconds; as many as fit into the length limit take half an hour.
 const MAX_NESTING: usize = 250;
 
 /// Maximum size of the output in bytes: async functions grow about tenfold when `async` is compiled away.
 const MAX_OUTPUT_BYTES: usize = 8 << 20;
 
-/// Maximum number of faults that are reported. Most follow from the first.
+/// Maximum number of reported faults, most of which follow from the first.
 const MAX_FAULTS: usize = 10;
 
 /// Compiles code that exports `execute`.
@@ -92,8 +91,7 @@ pub(crate) fn compile(source: &str, typed: bool) -> Result<CompiledCode, Vec<Cod
     run_bounded(source, typed, || compile_here(source, typed))
 }
 
-/// Compiles a program, which the engine runs as Node would: as JavaScript, or as TypeScript if it does not parse as
-/// JavaScript.
+/// Compiles a program as JavaScript, or as TypeScript if it does not parse as JavaScript.
 pub(crate) fn compile_program(source: &str) -> Result<CompiledCode, Vec<CodeFault>> {
     compile_either_language(source, None)
 }
@@ -111,7 +109,7 @@ pub(crate) fn compile_late(
     Ok((compiled.code, compiled.map))
 }
 
-/// Compiles code of unknown language. If both readings fail, returns the faults of the one that got further.
+/// Compiles code as JavaScript, or else as TypeScript. If both fail, returns the faults of the parse that got further.
 fn compile_either_language(
     source: &str,
     late: Option<LateCode>,
@@ -139,13 +137,13 @@ pub(crate) fn check_syntax(source: &str) -> Result<(), Vec<CodeFault>> {
     })
 }
 
-/// Compiles a plugin's module, which exports tools. If it imports anything, no code is produced, because the imports
-/// are not available here.
+/// Compiles the module of a plugin, which exports tools. A module with imports yields no code, because a bundler has to
+/// resolve them first.
 pub(crate) fn compile_module(source: &str, typed: bool) -> Result<PluginModule, Vec<CodeFault>> {
     run_bounded(source, typed, || module::compile(source, typed))
 }
 
-/// Checks the length and nesting of the code, then runs the work on a stack that is large enough.
+/// Checks the length and nesting of the code, and runs `work` on a stack that is large enough for the code.
 fn run_bounded<T: Send>(
     source: &str,
     typed: bool,
@@ -182,7 +180,7 @@ fn run_bounded<T: Send>(
     })
 }
 
-/// Counts the `<` in the code, except those that obviously begin no type arguments.
+/// Counts the `<` in the code that may begin type arguments.
 fn count_angle_brackets(source: &str) -> usize {
     let bytes = source.as_bytes();
     let next = |at: usize| bytes.get(at + 1).copied();
@@ -191,7 +189,7 @@ fn count_angle_brackets(source: &str) -> usize {
 }
 
 fn compile_here(source: &str, typed: bool) -> Result<CompiledCode, Vec<CodeFault>> {
-    // Exports are checked in the code as it was written.
+    // Exports are checked in the original code.
     let allocator = Allocator::default();
     let parsed = Parser::new(&allocator, source, source_type(typed)).parse();
     check_diagnostics(source, parsed.diagnostics)?;
@@ -242,7 +240,7 @@ fn check_diagnostics(
     }
 }
 
-/// Rejects code whose output would be far larger than the code itself.
+/// Rejects code whose output would be far larger than the source.
 fn check_growth(source: &str, program: &Program<'_>) -> Result<(), Vec<CodeFault>> {
     let to_fault = |(offset, message): (u32, String)| CodeFault {
         code: ToolErrorCode::LimitExceeded,
@@ -258,8 +256,8 @@ struct TransformedCode {
     map: Vec<[u32; 4]>,
 }
 
-/// Removes types and async functions from code without exports, whose positions are still those of the file. The code
-/// begins `before` lines after the first line of what the engine evaluates.
+/// Removes types and async functions from code without exports, in which positions are those of the file. In the
+/// evaluated text, the code begins `before` lines after the first line.
 fn transform(
     source: &str,
     source_type: SourceType,
@@ -289,7 +287,7 @@ fn transform(
     evals::rewrite_evals(&allocator, source, &mut program);
     let options = CodegenOptions {
         source_map_path: Some("tool.ts".into()),
-        // Indentation would grow with each level, so that deep code became quadratic.
+        // With indentation, the size of deeply nested code would be quadratic.
         indent_width: 0,
         ..CodegenOptions::default()
     };
@@ -319,7 +317,7 @@ fn transform(
     })
 }
 
-/// Returns the position of an import that is left in the code.
+/// Returns the position of the first import in the code.
 fn find_import(program: &Program<'_>) -> Option<u32> {
     program.body.iter().find_map(|statement| match statement {
         Statement::ImportDeclaration(import) => Some(import.span.start),

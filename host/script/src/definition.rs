@@ -1,4 +1,4 @@
-//! Tool definitions in YAML files: parses and validates the keys.
+//! Parsing and validation of tool definitions in YAML files.
 
 use mimir_core::command::CommandPattern;
 use mimir_core::tool::{RiskLevel, ToolDefinition, ToolGroup, ToolHints, ToolName};
@@ -21,14 +21,14 @@ const MAX_DESCRIPTION_CHARS: usize = 8_000;
 /// Maximum number of command patterns in a file.
 const MAX_PATTERNS: usize = 100;
 
-/// Maximum token cost that a file can declare. No prompt has room for more.
+/// Maximum token cost that a file can declare.
 const MAX_TOKENS: u32 = 1_000_000;
 
 /// Error for an allowlist that would not be enforced.
 const ALLOWLIST_WITHOUT_EFFECT: &str = "`allowlist` has no effect with `runtime: node`: commands that node starts are not checked. Leave it out, and \
     the command sandbox restricts node; or use `runtime: typescript`, which checks each command";
 
-/// The runtime of a tool, with the compiled code where there is any.
+/// The runtime of a tool, with the compiled code of a script.
 #[derive(Debug)]
 pub(crate) enum ScriptBody {
     Script(CompiledCode),
@@ -61,12 +61,12 @@ pub struct CheckedScript {
     pub(crate) positions: FilePositions,
 }
 
-/// Parses a file and compiles its code. `file_name` is the name of the file in messages. The error is the first fault.
+/// Parses a file and compiles its code. `file_name` is used in messages. Fails with the first fault.
 pub fn check(file_name: &str, content: &str) -> Result<CheckedScript, ToolError> {
     check_all(file_name, content).map_err(|mut faults| faults.swap_remove(0))
 }
 
-/// Like [`check`], with all faults that can be detected in one pass: at least one.
+/// Like [`check`], but fails with all faults that can be detected in one pass.
 pub fn check_all(file_name: &str, content: &str) -> Result<CheckedScript, Vec<ToolError>> {
     yaml::check_yaml(content).map_err(|rejection| {
         vec![ToolError::new(
@@ -132,7 +132,7 @@ pub fn check_all(file_name: &str, content: &str) -> Result<CheckedScript, Vec<To
         ScriptRuntime::Javascript => compile::compile(&file.code, false).map(ScriptBody::script),
         ScriptRuntime::Python => Ok((ScriptBody::Python, word_scan::python_mentions(&file.code))),
         ScriptRuntime::Bash => Ok((ScriptBody::Bash, word_scan::bash_mentions(&file.code))),
-        // Imports are resolved by node itself.
+        // node resolves imports.
         ScriptRuntime::Node => {
             compile::check_syntax(&file.code).map(|()| (ScriptBody::Node, CodeMentions::default()))
         }
@@ -194,8 +194,8 @@ pub fn check_all(file_name: &str, content: &str) -> Result<CheckedScript, Vec<To
     })
 }
 
-/// Converts an allowlist to the form of the command policy. Legacy tool files match a whole line with a glob (`yarn
-/// test*`), the policy matches word by word: a trailing star lets any words follow here too, and no other star does.
+/// Converts an allowlist to patterns of the command policy. Legacy tool files match a whole line with a glob (`yarn
+/// test*`), but the policy matches word by word: only a trailing star lets any words follow.
 fn command_patterns(allowlist: Option<&[String]>) -> Result<Option<Vec<String>>, String> {
     let Some(allowlist) = allowlist else {
         return Ok(None);

@@ -1,15 +1,15 @@
-//! Scripts as tools: `.mimir/tools/*.yml`, parsed once, compiled to JavaScript, and run on an engine that is a
-//! component.
+//! Scripts as tools: files in `.mimir/tools/*.yml`, which are parsed once and run on engines that are WebAssembly
+//! components.
 //!
-//! [`ScriptFolder`] finds the files and builds [`mimir_core::Tool`]s of them. A script may access what its code
-//! mentions, if the user has granted it; every command, request and file access goes through the same policy checks as
+//! [`ScriptFolder`] finds the files and builds a [`mimir_core::Tool`] for each. The needs of a script are derived from
+//! its code, and the user has to grant them. Every command, request and file access passes the same policy checks as
 //! those of plugins.
 //!
-//! [`build`] makes a component of a TypeScript module that exports tools.
+//! [`build`] builds a component from a TypeScript module that exports tools.
 //!
-//! `run_code` is the tool that runs code written by a model, on an engine or with an interpreter.
+//! The tool `run_code` runs code written by a model, on an engine or with an interpreter of this machine.
 //!
-//! Out of scope: the capabilities of WebAssembly components, approval prompts, and printing.
+//! Out of scope: the capabilities of WebAssembly components, approval prompts, and output.
 
 mod backend;
 mod code_engines;

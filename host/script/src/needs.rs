@@ -1,6 +1,5 @@
-//! Needs of a script, derived from the words that its code mentions. A file declares command patterns only, so
-//! everything else is read from the code. Access without a mention (`context["plat" + "form"]`) is denied at run time,
-//! because it was never granted.
+//! Needs of a script, derived from the words in its code, because a tool file declares only command patterns. Access
+//! that the code hides (`context["plat" + "form"]`) is denied at run time, because it was never granted.
 
 use mimir_core::needs::{ANY_HOST, CommandNeed, DirectoryAccess, FileNeed, HostNeed, Needs};
 
@@ -12,7 +11,8 @@ const WRITES: [&str; 5] = ["writeFile", "remove", "unlink", "mkdir", "rm"];
 /// HTTP methods that a script may use. Hosts are limited by the settings and by the user.
 const METHODS: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 
-/// Returns the needs of a script. Without patterns it needs any command, each of which is checked when it runs.
+/// Returns the needs of a script. Without patterns, a script that runs commands needs any command; each is checked when
+/// it runs.
 pub(crate) fn script_needs(mentions: &CodeMentions, patterns: Option<&[String]>) -> Needs {
     let mut needs = Needs::default();
     let has = |word: &str| mentions.words.contains(word);
@@ -42,7 +42,7 @@ pub(crate) fn script_needs(mentions: &CodeMentions, patterns: Option<&[String]>)
             pattern: pattern.clone(),
             reason: "permissions.allowlist".to_owned(),
         }));
-        // Commands can access the files granted to the tool, and run in the workspace.
+        // Commands run in the workspace, and can access the files granted to the tool.
         if needs.files.is_empty() {
             needs.files.push(FileNeed {
                 path: ".".to_owned(),

@@ -1,9 +1,9 @@
-//! Plugins in TypeScript: a module that exports tools, built into a component that any host of the WIT contract can
+//! Builds of TypeScript plugins: a module that exports tools becomes a component that any host of the WIT contract can
 //! run.
 //!
-//! The code is compiled here; imports are bundled by the user's own bundler. The module first runs on the script
-//! engine without access to anything and describes its tools: so their schemas are those that its libraries generate.
-//! The needs of the tools then determine what the component imports.
+//! mimir compiles the code; the user's own bundler bundles imports. The module first runs on the script engine, without
+//! any access, to describe its tools, so that libraries can generate their schemas. The needs of the tools then
+//! determine the imports of the component.
 //!
 //! Out of scope: installing plugins, and printing.
 
@@ -29,10 +29,10 @@ use source_positions::SourcePositions;
 /// JavaScript function that finds the tools of a module.
 const EXAMINE: &str = include_str!("plugin/examine.js");
 
-/// Maximum size of a bundle in bytes: larger plugins slow down each of their calls.
+/// Maximum size of a bundle in bytes: larger plugins slow down each call.
 const MAX_BUNDLE_BYTES: usize = 8 << 20;
 
-/// Source of a plugin module, with the plugin's metadata.
+/// Source of a plugin's module, with the metadata of the plugin.
 #[derive(Debug, Clone)]
 pub struct PluginSource {
     /// Path of the file.
@@ -41,7 +41,7 @@ pub struct PluginSource {
     pub place: String,
     /// Content of the file.
     pub text: String,
-    /// True if it is TypeScript.
+    /// True if the file is TypeScript.
     pub typed: bool,
     /// Name of the plugin.
     pub name: String,
@@ -56,13 +56,13 @@ pub struct PluginSource {
 pub struct BuiltPlugin {
     /// The component.
     pub component: Vec<u8>,
-    /// Its tools: the names in a call, and the names in the module.
+    /// Tools of the plugin: the names in calls, and the names in the module.
     pub tools: Vec<(String, String)>,
     /// The bundler that was used, if the module imports anything.
     pub bundler: Option<PathBuf>,
 }
 
-/// Builds a plugin of a module. The errors are all the faults that can be detected in one pass, at least one.
+/// Builds a plugin from a module. Fails with all faults that can be detected in one pass.
 pub async fn build(
     engine: &ScriptEngine,
     parts: JsPluginParts,
@@ -131,7 +131,7 @@ async fn examine(
         .iter()
         .filter_map(|(name, export)| Some((name, export.doc.as_ref()?)))
         .collect();
-    // The code begins on the first line, as its source map expects.
+    // The source map expects the code on the first line.
     let script = format!(
         "(function () {{ const make = {code};\n{EXAMINE}\nreturn {{ execute: () => examine(make, {}) }};\n}})",
         json!(docs)
@@ -184,7 +184,7 @@ fn code_error(file_name: &str, fault: &CodeFault) -> ToolError {
     ToolError::new(fault.code, text::visible(&message))
 }
 
-/// Returns the fault of an export.
+/// Returns the error about an export, with its position.
 fn export_error(file_name: &str, export: Option<&ModuleExport>, message: &str) -> ToolError {
     let position = export.map_or_else(String::new, |export| {
         format!("{}:{}:", export.line, export.column)

@@ -1,4 +1,4 @@
-//! Tools that run on the script engines: those in a folder, and `run_code`, which runs code written by a model.
+//! Tools that run on the script engines: the scripts in a folder, and `run_code`.
 
 use std::collections::HashMap;
 use std::io;
@@ -24,9 +24,9 @@ const MAX_FILE_SIZE: u64 = 1 << 20;
 
 /// Error for a symbolic link that leaves the workspace.
 const LINK_OUTSIDE: &str =
-    "it is a link that leads out of the workspace: put the file itself there";
+    "it is a link that leads out of the workspace: replace it with the file itself";
 
-/// Finds script tools, and caches what was read.
+/// Finds script tools, and caches the tools of unchanged files.
 pub struct ScriptFolder {
     engines: Arc<CodeEngines>,
     folder: PathBuf,
@@ -38,7 +38,7 @@ pub struct ScriptFolder {
 type CachedTool = Arc<Result<Tool, ToolError>>;
 
 impl ScriptFolder {
-    /// Creates the finder for the scripts in `folder`, with engines made of the given parts.
+    /// Creates a finder for the scripts in `folder`.
     pub fn new(host: Arc<WasmHost>, engines: LanguageEngineParts, folder: PathBuf) -> Self {
         Self {
             engines: CodeEngines::new(host, engines),
@@ -47,7 +47,7 @@ impl ScriptFolder {
         }
     }
 
-    /// Returns the script engine, for preparing it before the first call.
+    /// Returns the script engine, to prepare it before the first call.
     pub fn engine(&self) -> &Arc<ScriptEngine> {
         self.engines.scripts()
     }
@@ -57,7 +57,8 @@ impl ScriptFolder {
         &self.engines
     }
 
-    /// Adds the scripts in the folder, and the built-in `run_code` before all others, so that no file takes its name.
+    /// Adds the built-in `run_code` and the scripts in the folder. `run_code` comes first, so that no file takes its
+    /// name.
     pub fn add_tools_to(&self, loaded: &mut LoadedTools) {
         match run_code(vec![Arc::clone(&self.engines) as Arc<dyn CodeEngine>]) {
             Ok(tool) => loaded.tools.insert(0, tool),
@@ -139,18 +140,21 @@ impl ScriptFolder {
             .with_token_cost(token_cost)
     }
 
-    /// Returns the content of a file, or none if it is gone. A link may lead elsewhere in the workspace but not out of
-    /// it: the folder may have come with a checkout, and errors in a file are shown to everyone who lists the tools.
+    /// Returns the content of a file, or `None` if it no longer exists. A link must not lead out of the workspace: the
+    /// folder may come from a checkout, and everyone who lists the tools sees errors about the file.
     fn read(&self, root: &Path, name: &str) -> Result<Option<Vec<u8>>, ToolError> {
         let path = self.folder.join(name);
         let is_inside = |real: &PathBuf| root.is_absolute() && real.starts_with(root);
-        let read = path.canonicalize().and_then(|real| match is_inside(&real) {
-            // Not a race worth closing: a process that can swap a folder for a link now can write the file, too.
-            true => files::read(&real, LinkPolicy::Refuse, MAX_FILE_SIZE),
-            false => Err(io::Error::new(
-                io::ErrorKind::PermissionDenied,
-                LINK_OUTSIDE,
-            )),
+        let read = path.canonicalize().and_then(|real| {
+            if is_inside(&real) {
+                // Not a race worth closing: a process that can swap a folder for a link now can write the file, too.
+                files::read(&real, LinkPolicy::Refuse, MAX_FILE_SIZE)
+            } else {
+                Err(io::Error::new(
+                    io::ErrorKind::PermissionDenied,
+                    LINK_OUTSIDE,
+                ))
+            }
         });
         match read {
             Ok(content) => Ok(Some(content)),
@@ -177,7 +181,7 @@ impl ScriptFolder {
         }
     }
 
-    /// Returns the display path of a file: relative to the workspace if it is inside.
+    /// Returns the display path of a file, relative to the workspace if the file is inside it.
     fn display_path(&self, name: &str) -> String {
         let path = self.folder.join(name);
         let workspace = self.engines.scripts().host().workspace();
@@ -186,8 +190,7 @@ impl ScriptFolder {
     }
 }
 
-/// Returns the host interfaces for a script, named as a component would import them. Interfaces that it does not need
-/// are left out.
+/// Returns the names of the host interfaces that a script needs, as a component would import them.
 fn imports(needs: &Needs, has_storage: bool) -> Vec<String> {
     let interfaces = [
         (true, "mimir:tool/log@1.0.0"),

@@ -1,6 +1,6 @@
 //! Detection of misspelt words: keys of a file, and members of the context.
 
-/// Maximum length of a word that is checked, in letters.
+/// Maximum length of a checked word in letters.
 const MAX_KEY_LENGTH: usize = 30;
 
 /// Returns true if a word differs from a known one by at most a third of its letters.
@@ -11,7 +11,7 @@ pub(crate) fn is_misspelt<'a>(word: &str, known: impl IntoIterator<Item = &'a st
     is_key && known.any(|other| distance(word.as_bytes(), other.as_bytes()) <= other.len() / 3)
 }
 
-/// Returns the edit distance of two words: letters to change, add or remove.
+/// Returns the edit distance of two words: the number of letters to change, add or remove.
 fn distance(left: &[u8], right: &[u8]) -> usize {
     let mut row: Vec<usize> = (0..=right.len()).collect();
     for (i, a) in left.iter().enumerate() {

@@ -1,6 +1,6 @@
-//! Syntax checks for Python and bash tools, by the engine that will run them. The code itself is not run.
+//! Syntax checks of Python and bash tools by the engine that will run them. The code itself does not run.
 //!
-//! TypeScript and JavaScript are compiled when the file is read, so their syntax has already been checked.
+//! TypeScript and JavaScript are compiled when the file is read, which checks their syntax.
 
 use mimir_core::{Limits, ToolError, ToolErrorCode, text};
 use mimir_wasm::program::ProgramRequest;
@@ -9,10 +9,10 @@ use serde::Deserialize;
 use crate::code_engines::CodeEngines;
 use crate::definition::{CheckedScript, ScriptBody};
 
-/// Reads Python from stdin, and writes the syntax error as JSON.
+/// Python program that checks code from stdin and prints the syntax error as JSON.
 const PYTHON: &str = include_str!("syntax/read.py");
 
-/// Reads bash from `$1`, and writes the syntax error as bash does.
+/// bash program that checks code in `$1`, and prints the syntax error as bash does.
 const BASH: &str = "bash -n -c \"$1\"\n";
 
 /// A syntax error and its position in the code, counted from 1.
@@ -23,8 +23,8 @@ struct SyntaxFault {
     message: String,
 }
 
-/// Returns the faults that only the engine of a language detects. `file` is the name of the file in messages.
-/// Prepares the engine, which takes seconds the first time on a machine.
+/// Returns the faults that only the engine of a language detects. `file` is used in messages. Prepares the engine,
+/// which takes seconds the first time on a machine.
 pub async fn faults(
     engines: &CodeEngines,
     file: &str,

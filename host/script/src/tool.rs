@@ -1,5 +1,4 @@
-//! Tools in a language that a whole-program engine or the machine's own `node` runs: passes the arguments to the code
-//! and reads the result.
+//! Calls of tools in Python, bash and `node`: passes the arguments to the code and reads the result.
 //!
 //! Out of scope: permissions. The call carries the access that it was granted.
 
@@ -14,11 +13,11 @@ use serde_json::{Value, json};
 
 use crate::backend::ScriptBackend;
 
-/// Name of a Python tool's code file; its arguments are in another file.
+/// Names of a Python tool's code file, and of the file with the arguments.
 const CODE_FILE: &str = "tool.py";
 const INPUT_FILE: &str = "input.json";
 
-/// Code before that of a `node` tool.
+/// Code before and after the code of a `node` tool.
 const NODE_BEFORE: &str = include_str!("tool/before.mjs");
 const NODE_AFTER: &str = include_str!("tool/after.mjs");
 
@@ -88,8 +87,8 @@ fn parse_python_result(file: &str, reply: &Value) -> Result<ToolOutput, ToolErro
     })
 }
 
-/// Runs a call of a bash tool: stdin and `$1` are the arguments as JSON, `$ARG_name` is a single one, stdout is the
-/// result.
+/// Runs a call of a bash tool. The code gets the arguments as JSON in stdin and `$1`, and each one in `$ARG_name`; the
+/// result is stdout.
 pub(crate) async fn bash(tool: &ScriptBackend, call: &Approved) -> RawResult {
     let arguments = call.arguments().to_string();
     let mut environment = vec![("ARGS".to_owned(), arguments.clone())];
@@ -113,7 +112,7 @@ pub(crate) async fn bash(tool: &ScriptBackend, call: &Approved) -> RawResult {
     environment.push(("MIMIR_CONVERSATION".to_owned(), conversation.to_string()));
     let line = tool.checked.positions.code_position(1, 1).line;
     let program = ProgramRequest {
-        // Blank lines before the code, so that its line numbers are those of the file.
+        // Blank lines before the code make its line numbers those of the file.
         code: format!("{}{}", "\n".repeat(line - 1), tool.checked.code),
         arguments: vec![arguments.clone()],
         environment,
@@ -128,7 +127,7 @@ pub(crate) async fn bash(tool: &ScriptBackend, call: &Approved) -> RawResult {
     }
 }
 
-/// Runs a call of a `node` tool, as a command like any other.
+/// Runs a call of a `node` tool as a command, with the same policy checks as any other.
 pub(crate) async fn node(tool: &ScriptBackend, call: &Approved) -> RawResult {
     RawResult::from(run_node(tool, call).await)
 }
@@ -163,9 +162,9 @@ async fn run_node(tool: &ScriptBackend, call: &Approved) -> Result<ToolOutput, T
     }
 }
 
-/// Returns the program that calls the tool. The arguments and the code are embedded as strings: a JavaScript object
-/// literal would interpret the key `__proto__` differently from the policy checks, and the code is evaluated as a
-/// module, so that `export` works.
+/// Returns the program that calls the tool. The arguments are embedded as a string, because an object literal would
+/// interpret the key `__proto__` differently from the policy checks. The code is embedded as a string, too, and
+/// evaluated as a module, so that `export` works.
 fn node_program(input: &Value, code: &str) -> String {
     let (input, code) = (json!(input.to_string()), json!(code));
     format!("{NODE_BEFORE}\nconst given = JSON.parse({input});\nconst code = {code};\n{NODE_AFTER}")
@@ -179,7 +178,7 @@ fn output(text: String) -> ToolOutput {
     }
 }
 
-/// Returns the failure of a program that ended without a result.
+/// Returns the error for a program that ended without a result.
 fn no_result_error(finished: &CommandOutput) -> ToolError {
     let code = finished.exit_code;
     let stderr = String::from_utf8_lossy(&finished.stderr.bytes).into_owned();

@@ -1,11 +1,11 @@
-//! Maps the engine's stack traces to lines of the file.
+//! Mapping of the engine's stack traces to lines of the file.
 
 use mimir_wasm::script::stack_trace::{map_frames, original_position};
 
 use crate::compile::CompiledCode;
 use crate::definition::CheckedScript;
 
-/// Returns the stack frames that are in the script, with positions in `file`.
+/// Returns the stack frames in the script, with positions in `file`.
 pub(crate) fn map_stack(
     file: &str,
     compiled: &CompiledCode,

@@ -1,5 +1,5 @@
-//! Words of code that is not parsed here: Python, bash, and JavaScript for `node`. Reads code as plain text, so
-//! comments count too: a tool may then request more than it needs, but never gets more than it requested.
+//! Words of Python and bash code, which mimir does not parse. Comments count, too: a tool may request more than it
+//! needs, but never gets more than it requested.
 
 use regex::Regex;
 
@@ -8,7 +8,7 @@ use crate::compile::{CodeMentions, WordSet};
 /// Names with which Python accesses files.
 const PYTHON_FILES: [&str; 7] = ["open", "os", "pathlib", "Path", "shutil", "glob", "sqlite3"];
 
-/// Names with which Python writes files, besides those of scripts.
+/// Names with which Python writes files, in addition to those of scripts.
 const PYTHON_WRITES: [&str; 8] = [
     "write_text",
     "write_bytes",
@@ -71,7 +71,7 @@ pub(crate) fn python_mentions(code: &str) -> CodeMentions {
     if words.contains("call") {
         words.insert("tools".to_owned());
     }
-    // `execute` imported directly from `mimir` has no other sign.
+    // `from mimir import execute` is not found otherwise.
     if words.contains("mimir") && words.contains("execute") {
         words.insert("executor".to_owned());
     }
@@ -84,7 +84,7 @@ pub(crate) fn python_mentions(code: &str) -> CodeMentions {
 /// Returns the mentions in a bash tool, in the vocabulary of scripts.
 pub(crate) fn bash_mentions(code: &str) -> CodeMentions {
     let mut words_in_code = words(code);
-    // A shell always needs files.
+    // A bash tool always needs files.
     let mut mentions = WordSet::from(["fs".to_owned()]);
     let without_discarded = Regex::new(r"[0-9&]*>>?\s*(/dev/null|/tmp/\S*|&[0-9-])")
         .map(|redirect| redirect.replace_all(code, "").into_owned());

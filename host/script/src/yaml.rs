@@ -1,7 +1,6 @@
-//! Limits on YAML text before it is deserialized: nesting depth and alias expansion. The deserializer rescans every
-//! open bracket at each token, so nested brackets cost the square of their number before it rejects them; this scanner
-//! stops at the first that is too deep. The deserializer also copies the target of an alias each time it is used, so a
-//! long text with many aliases needs many times its size in memory; this scanner counts them.
+//! Limits on the nesting depth and alias expansion of YAML text, checked before the text is deserialized. The
+//! deserializer rescans every open bracket at each token, so the cost of nested brackets is quadratic. It also copies
+//! the target of an alias at each use, so a text with many aliases can need many times its size in memory.
 //!
 //! Out of scope: the meaning of the keys.
 
@@ -15,14 +14,14 @@ use saphyr_parser::{Event, Parser, Span};
 /// needs thirty.
 const MAX_DEPTH: usize = 100;
 
-/// A text that this scanner cannot read is left to the deserializer only up to this length in bytes: consisting of
-/// brackets only, it costs 0.2 s.
+/// Maximum length in bytes of a text that this scanner cannot parse and leaves to the deserializer, which takes 0.2 s
+/// if the text consists of brackets.
 const MAX_UNSCANNED_BYTES: usize = 16 << 10;
 
-/// Maximum size in bytes of all expanded aliases. Hand-written files have a few kilobytes at most.
+/// Maximum total size in bytes of all expanded aliases. Hand-written files have at most a few kilobytes.
 const MAX_ALIASED_BYTES: usize = 1 << 20;
 
-/// Overhead in bytes of a value besides its text, in the deserializer.
+/// Memory overhead of a value in the deserializer, in bytes.
 const VALUE_OVERHEAD_BYTES: usize = 64;
 
 /// Reason for rejecting a text.

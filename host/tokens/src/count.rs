@@ -1,15 +1,14 @@
-//! Counting of tokens.
+//! Token counts by the tokenizer o200k.
 
 use std::sync::OnceLock;
 
 use tiktoken_rs::CoreBPE;
 
-/// Maximum length of a run of letters, of blanks or of other characters. The patterns of the tokenizer backtrack over
-/// long runs and fail on the longest; no meaningful text has one.
+/// Maximum length in characters of a run of letters, blanks or other characters. The patterns of the tokenizer
+/// backtrack over long runs, and fail on very long ones.
 const MAX_RUN_CHARS: usize = 512;
 
-/// Returns the number of tokens in `text`. A special token counts as the text that it consists of: it has no effect
-/// inside a description.
+/// Returns the number of tokens in `text`. Special tokens count as ordinary text.
 pub fn count(text: &str) -> u32 {
     let tokens = split_long_runs(text).map(|chunk| match tokenizer() {
         Some(tokenizer) => tokenizer.count_ordinary(chunk),
@@ -21,8 +20,8 @@ pub fn count(text: &str) -> u32 {
 /// Approximate number of bytes of English and JSON per token.
 const BYTES_PER_TOKEN: usize = 4;
 
-/// Returns the tokenizer, created at the first use. Its tables are part of the program, so it is always available; if
-/// they could not be read, the count would be an estimate.
+/// Returns the tokenizer, which is created at the first use. Its tables are part of the program; if they could not be
+/// parsed, counts would be estimates.
 fn tokenizer() -> Option<&'static CoreBPE> {
     static TOKENIZER: OnceLock<Option<CoreBPE>> = OnceLock::new();
     TOKENIZER
@@ -30,7 +29,7 @@ fn tokenizer() -> Option<&'static CoreBPE> {
         .as_ref()
 }
 
-/// Splits the text within runs that are too long, and nowhere else.
+/// Splits the text only within runs longer than [`MAX_RUN_CHARS`].
 fn split_long_runs(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -43,7 +42,7 @@ fn split_long_runs(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The end of the first chunk: the end of the text, or the middle of a run that is too long.
+/// Returns the end of the first chunk: the end of the text, or a position within a run that is too long.
 fn end_of_chunk(text: &str) -> usize {
     let (mut run, mut kind) = (0, None);
     for (at, character) in text.char_indices() {

@@ -1,5 +1,5 @@
-//! The known counts, stored as text with one sorted line for each: a lookup is a binary search, and parses one line.
-//! Invalid lines are ignored.
+//! The cache of known counts, stored as text with one line per count, sorted by key. A lookup is a binary search, and
+//! parses one line. Invalid lines are ignored.
 
 use std::collections::BTreeMap;
 
@@ -9,25 +9,25 @@ use sha2::{Digest, Sha256};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TokenCountKey([u8; KEY_BYTES]);
 
-/// Length of the stored hash in bytes: enough to make collisions infeasible.
+/// Length of a key in bytes: enough to make collisions infeasible.
 const KEY_BYTES: usize = 16;
 
-/// Digits of a count, and the maximum that they can express: no prompt has more tokens.
+/// Number of digits of a count, and the maximum count; larger counts are stored as the maximum.
 const COUNT_DIGITS: usize = 8;
 const MAX_COUNT: u32 = 99_999_999;
 
 /// Length of a line: the key in hex, a blank, the count with leading zeros, a newline.
 const LINE_BYTES: usize = 2 * KEY_BYTES + 1 + COUNT_DIGITS + 1;
 
-/// Maximum number of stored lines. Beyond that, the older ones are dropped: they are counted again when needed.
+/// Maximum number of stored lines. Beyond that, all earlier counts are dropped.
 const MAX_LINES: usize = 20_000;
 
 impl TokenCountKey {
-    /// Returns the key of a text that depends on these parts only.
+    /// Returns the key of a text that depends only on these parts.
     pub fn from_parts<'a>(parts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut hash = Sha256::new();
         for part in parts {
-            // Includes the lengths, so that no two lists of parts hash the same text.
+            // The lengths keep different lists of parts from hashing equal bytes.
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         }
@@ -55,7 +55,7 @@ pub struct TokenCountCache {
 }
 
 impl TokenCountCache {
-    /// Parses the stored text. Invalid text counts as empty.
+    /// Creates a cache from stored text. Invalid text counts as empty.
     pub fn parse(text: String) -> Self {
         let is_valid = text.len().is_multiple_of(LINE_BYTES) && text.is_ascii();
         Self {
@@ -82,7 +82,7 @@ impl TokenCountCache {
         self.added.insert(key, count.min(MAX_COUNT));
     }
 
-    /// Returns the text to store, if it has changed.
+    /// Returns the text to store, or `None` if nothing was added.
     pub fn text(&self) -> Option<String> {
         if self.added.is_empty() {
             return None;

@@ -1,4 +1,4 @@
-//! Manipulations of a log, each of which is detected and named.
+//! Detection of manipulations of a log.
 
 use super::*;
 
@@ -177,7 +177,7 @@ fn tampering_truncation_with_a_lost_head_remains_a_fault() {
             }
             assert_eq!(bench.faults(), [(ChainFault::Headless, None, None)]);
             bench.write(6);
-            // The line that records it is named, and later lines do not hide it.
+            // The finding names the line that records the lost head, and later lines do not hide it.
             let recorded_at = remaining as u64 + 1;
             assert_eq!(
                 bench.faults(),

@@ -42,7 +42,7 @@ fn group_write_dropped_waiter_writes_pending_events() {
     }
     assert_eq!(bench.report().lines, 0);
     drop(waiting.remove(0));
-    // It has written the others' events as well.
+    // The dropped waiter has written the other events, too.
     assert_eq!(bench.report().lines, 3);
     for wait in &mut waiting {
         assert!(matches!(wait.as_mut().poll(&mut cx), Poll::Ready(Ok(()))));

@@ -1,4 +1,4 @@
-//! The numbers of missing lines.
+//! Ranges of missing line numbers.
 
 use super::LinePosition;
 
@@ -7,7 +7,7 @@ use super::LinePosition;
 pub(super) struct SequenceGap {
     pub(super) from: u64,
     pub(super) to: u64,
-    /// The line that follows.
+    /// Position of the line that follows.
     pub(super) following: LinePosition,
 }
 
@@ -25,7 +25,7 @@ impl SequenceGaps {
         });
     }
 
-    /// Removes a line that was found later; returns false if it was not missing.
+    /// Removes a line that was found later. Returns false if the line was not missing.
     pub(super) fn fill(&mut self, seq: u64) -> bool {
         let Some(index) = self
             .0
@@ -54,7 +54,7 @@ impl SequenceGaps {
         true
     }
 
-    /// The gaps that remain, from line `first` on.
+    /// Returns the remaining gaps, from line `first` on.
     pub(super) fn remaining(self, first: u64) -> impl Iterator<Item = SequenceGap> {
         self.0.into_iter().filter_map(move |gap| {
             let from = gap.from.max(first);

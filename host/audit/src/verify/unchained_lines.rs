@@ -6,7 +6,7 @@ use super::{LinePosition, MaintenanceFields};
 use crate::LineHash;
 use crate::snapshot::AuditLine;
 
-/// Maximum number of lines that are listed.
+/// Maximum number of positions that are stored.
 const MAX_POSITIONS: usize = 200;
 
 /// Consecutive lines that do not belong to the chain.
@@ -35,7 +35,7 @@ impl UnchainedLines {
         }
     }
 
-    /// The positions of the lines, up to [`MAX_POSITIONS`].
+    /// Returns the positions of the lines, up to [`MAX_POSITIONS`].
     pub(super) fn positions(&self) -> &[LinePosition] {
         &self.positions
     }
@@ -57,8 +57,8 @@ impl UnchainedLines {
         self.ended
     }
 
-    /// Returns true if these are the bytes that the next writer has recorded. The last line end may be among them, or
-    /// was written by that writer.
+    /// Returns true if these are the bytes that a `recovered` event describes. The recorded bytes may include the last
+    /// line end, or the writer of the event has added it.
     pub(super) fn matches_recovery(&self, maintenance: &MaintenanceFields) -> bool {
         let with_end = self.digest.clone().chain_update(b"\n");
         [

@@ -21,9 +21,9 @@ pub(super) struct ChainWalk {
     head: Option<LogHead>,
     noted: Option<String>,
     remembered: Option<LogHead>,
-    /// The line with the number of the remembered one.
+    /// Position and hash of the line with the number of the remembered line.
     remembered_at: Option<(LinePosition, LineHash)>,
-    /// The number of the last line, and the candidates for it. Empty if that line is known to be wrong.
+    /// The number of the last line, and the candidates for that line. Empty if the line is known to be wrong.
     seq: u64,
     tips: Vec<TipCandidate>,
     first: Option<u64>,
@@ -98,9 +98,10 @@ impl ChainWalk {
             self.noted_at = Some(line.seq);
         }
         if let Some(head) = self.head.filter(|head| head.seq == line.seq) {
-            match head.hash == line.hash {
-                true => self.head_found = true,
-                false => self.head_mismatch = Some(line.position.clone()),
+            if head.hash == line.hash {
+                self.head_found = true;
+            } else {
+                self.head_mismatch = Some(line.position.clone());
             }
         }
         if self
@@ -136,7 +137,7 @@ impl ChainWalk {
         }
     }
 
-    /// Handles lines that do not belong to the chain, before a line that does.
+    /// Handles unchained lines before a line of the chain.
     fn compare_unchained(&mut self, unchained: UnchainedLines, line: &ChainedLine) {
         if line.maintenance.event == EventKind::Recovered.as_str()
             && unchained.matches_recovery(&line.maintenance)
@@ -156,7 +157,7 @@ impl ChainWalk {
         }
     }
 
-    /// Handles as many unchained lines as there are missing ones.
+    /// Reports unchained lines that take the place of missing lines.
     fn report_changed(&mut self, unchained: &UnchainedLines) {
         for (seq, position) in (self.seq + 1..).zip(unchained.positions()) {
             let text = "it no longer has the format of a log line".to_owned();
@@ -189,7 +190,7 @@ impl ChainWalk {
                 Some(position) => (position, self.seq),
                 None => (&line.position, line.seq),
             };
-            let text = "it is not the line that the next one links to".to_owned();
+            let text = "its hash is not the one that the next line links to".to_owned();
             self.report(ChainFault::Changed, Some(position), Some(seq), text);
         }
         self.reject_other_tips(tips, linked.unwrap_or_default());
@@ -201,7 +202,7 @@ impl ChainWalk {
     fn reject_other_tips(&mut self, tips: Vec<TipCandidate>, right_index: usize) {
         for (index, tip) in tips.into_iter().enumerate() {
             if index != right_index {
-                let text = "another line with the same number is the right one".to_owned();
+                let text = "another line has the same number and is linked to".to_owned();
                 self.report(
                     ChainFault::Inserted,
                     tip.position.as_ref(),
@@ -216,7 +217,7 @@ impl ChainWalk {
     fn accept_later(&mut self, line: ChainedLine) {
         let expected = self.seq + 1;
         if self.tips.iter().any(|tip| tip.hash == line.prev) {
-            let text = format!("its number is {}, but it is line {expected}", line.seq);
+            let text = format!("its number is {}: expected {expected}", line.seq);
             self.report(
                 ChainFault::Changed,
                 Some(&line.position),
@@ -242,7 +243,7 @@ impl ChainWalk {
                 text,
             );
         } else if line.seq == self.seq && self.tips.iter().all(|tip| tip.hash != line.hash) {
-            // The next line shows which of them is right.
+            // The link of the next line decides between the candidates.
             self.tips.push(TipCandidate {
                 position: Some(line.position),
                 hash: line.hash,
@@ -293,8 +294,8 @@ impl ChainWalk {
         }
     }
 
-    /// Handles lines at the end that do not belong to the chain. Returns the position of an incomplete line if the
-    /// head names lines beyond the last one.
+    /// Handles unchained lines at the end. Returns the position of an incomplete line if the head names lines beyond
+    /// the last one.
     fn finish_unchained(&mut self, unchained: UnchainedLines) -> Option<LinePosition> {
         let missing_lines = self
             .head
@@ -411,15 +412,16 @@ impl ChainWalk {
     }
 }
 
-/// The text about a lost head that a line records.
+/// Returns the reason for a lost head that a `recovered` event records.
 fn describe_lost_head(maintenance: &MaintenanceFields) -> Option<String> {
     let lost = maintenance.lost_head.as_deref()?;
     (maintenance.event == EventKind::Recovered.as_str()).then(|| mimir_core::text::visible(lost))
 }
 
 fn describe_range(from: u64, to: u64) -> String {
-    match from == to {
-        true => format!("line {from} is"),
-        false => format!("lines {from} to {to} are"),
+    if from == to {
+        format!("line {from} is")
+    } else {
+        format!("lines {from} to {to} are")
     }
 }

@@ -1,4 +1,4 @@
-//! `mimir mcp`.
+//! `mimir mcp`: lists, tests, adds, trusts, removes and imports MCP servers.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ pub async fn run(globals: &GlobalOptions, command: McpCommand) -> CommandResult 
     }
 }
 
-/// Describes a server in a line.
+/// Describes a server in one line: its package, command or URL, with credentials masked.
 fn describe_server(server: &McpServerSettings) -> String {
     if let Some(package) = &server.package {
         let package = package.to_string();
@@ -113,12 +113,12 @@ fn list(globals: &GlobalOptions) -> CommandResult {
         .collect();
     printer.print_result(&json!({ "servers": rows }), |out| {
         if servers.is_empty() {
-            writeln!(out, "There are no servers. `mimir mcp add NAME -- COMMAND` adds one, `mimir mcp import` imports those of agents.")?;
+            writeln!(out, "No servers are configured. Add one with `mimir mcp add NAME -- COMMAND`, or import those of your agents with `mimir mcp import`.")?;
         }
         for (name, server) in servers {
             let state = match (server.is_enabled(), tools(name)) {
                 (false, _) => styled(FAINT, "off"),
-                (true, 0) => styled(FAINT, "not asked yet"),
+                (true, 0) => styled(FAINT, "not listed yet"),
                 (true, 1) => "1 tool".to_owned(),
                 (true, count) => format!("{count} tools"),
             };
@@ -134,7 +134,7 @@ fn list(globals: &GlobalOptions) -> CommandResult {
         note(styled(
             WARN,
             format_args!(
-                "{} does not apply until you accept the project's settings: `mimir policy accept`",
+                "{} does not apply until you accept the project's settings with `mimir policy accept`",
                 visible(key)
             ),
         ));
@@ -207,7 +207,7 @@ async fn test(globals: &GlobalOptions, name: &str) -> CommandResult {
             }
         }
         for entry in listed.iter().filter(|entry| !entry.is_seen) {
-            let line = format!("not trusted, and not shown: {}", visible(&entry.text));
+            let line = format!("hidden, not trusted: {}", visible(&entry.text));
             writeln!(out, "  {}", styled(WARN, line))?;
         }
         for left_out in registry.quarantined() {
@@ -228,19 +228,19 @@ async fn test(globals: &GlobalOptions, name: &str) -> CommandResult {
     let unseen = listed.iter().any(|entry| !entry.is_seen);
     if untrusted.is_none() && unseen {
         note(format_args!(
-            "`mimir mcp trust {name}` shows what is new or changed in its prompts and resources, and makes it visible to agents"
+            "`mimir mcp trust {name}` shows the new and changed prompts and resources, and makes them visible to agents"
         ));
     }
     if let Some(tool) = untrusted {
         note(format_args!(
-            "`mimir mcp trust {name}` allows calls of these tools until their texts change; until then each call asks (digest {})",
+            "each call of these tools asks; `mimir mcp trust {name}` allows them until their texts change (digest {})",
             tool.origin.digest
         ));
     }
     Ok(ExitReason::Done)
 }
 
-/// The error about a server that cannot be used. A wrong name is a usage error.
+/// Returns the error about a server that is unknown, disabled or not accepted. Only an unknown name is a usage error.
 fn unknown_server(setup: &HostSetup, name: &str) -> CommandFailure {
     let error = unknown(setup, name);
     match error.code {
@@ -262,14 +262,15 @@ fn unknown(setup: &HostSetup, name: &str) -> ToolError {
         .into_iter()
         .any(|key| key.split(": ").next() == Some(key_prefix.as_str()))
     {
-        let message =
-            format!("the server `{shown}` is in the project's settings, which are not accepted");
+        let message = format!(
+            "the server `{shown}` is in the project's settings, which you have not accepted"
+        );
         let remedy = "`mimir policy accept` shows and accepts them";
         return ToolError::policy_denied(message).with_remedies([remedy.to_owned()]);
     }
     let near = mimir_core::name_suggestions::did_you_mean(name, servers.keys().map(String::as_str));
     ToolError::not_found(format!(
-        "unknown server `{shown}`.{near} `mimir mcp list` shows all."
+        "unknown server `{shown}`.{near} `mimir mcp list` lists all servers."
     ))
 }
 
@@ -299,7 +300,7 @@ fn import_all(
         unread,
     } = import::find_servers(setup.workspace.root(), from);
     scanned.retain(|found| names.is_empty() || is_named(&found.name));
-    // Files of the person come first, whatever the agent.
+    // The user's own files come first, whatever the agent.
     scanned.sort_by_key(|found| !found.own);
     let others = |at: usize| {
         scanned
@@ -334,11 +335,13 @@ fn import_all(
         let name = &found.name;
         let is_known = known.contains_key(name) || servers.iter().any(|(other, _)| other == name);
         let fault = found.fault.clone().or_else(|| {
-            // A server from a checkout must not take a name of the person's own, and `--yes` alone must not accept it.
+            // A server from a checkout must not take the name of the user's own server, and `--yes` alone must not
+            // accept it.
             if clashes {
-                let hint = match is_named(name) {
-                    true => "the one above takes precedence",
-                    false => "name it to import it; your own takes precedence over the project's",
+                let hint = if is_named(name) {
+                    "the server above takes precedence"
+                } else {
+                    "name it to import it; your own server takes precedence over the project's"
                 };
                 return Some(format!(
                     "several files define a server of this name: {hint}"
@@ -366,7 +369,10 @@ fn import_all(
             styled(FAINT, visible(&found.place))
         );
         match (&fault, is_known) {
-            (_, true) => note(format_args!("{line} {}", styled(FAINT, "is there already"))),
+            (_, true) => note(format_args!(
+                "{line} {}",
+                styled(FAINT, "already configured")
+            )),
             (Some(fault), _) => note(format_args!("{line} {}", styled(BAD, visible(fault)))),
             (None, false) => note(line),
         }
@@ -392,7 +398,7 @@ fn import_all(
         for (name, block) in &servers {
             if let Ok(Some(_)) = package_request::requested_package(block) {
                 note(format_args!(
-                    "`mimir mcp install {0}` downloads {0} once, and pins it",
+                    "`mimir mcp install {0}` downloads and pins the package of {0}",
                     visible(name)
                 ));
             }
@@ -408,6 +414,6 @@ fn import_all(
             .collect();
         printer.print_json(&json!({ "imported": imported, "found": rows, "unread": unread }))?;
     }
-    // An unreadable file has to be repaired by a person.
+    // The user has to repair an unreadable file.
     Ok(ExitReason::done_if(unread.is_empty()))
 }

@@ -120,7 +120,7 @@ fn mcp_login_and_logout_never_show_the_token() {
         "{}",
         waiting.said
     );
-    assert!(waiting.said.contains("logs you in, and gets the code"));
+    assert!(waiting.said.contains("logs you in, and gets the code from"));
     assert!(waiting.page.starts_with(&format!("{url}/authorize?")));
     let state = waiting.field("state");
     for stray in ["", "code=evil", "code=evil&state=0", "error=no"] {

@@ -349,7 +349,7 @@ fn mcp_server_does_not_run_code_from_the_workspace() {
     let (code, tested) = json_of(home, &["mcp", "test", "good"]);
     assert_eq!(code, 0, "{tested}");
     assert!(!owned.exists(), "what a model wrote has run");
-    assert!(add("bad", &["--cwd", "."]).contains("will not start so"));
+    assert!(add("bad", &["--cwd", "."]).contains("will not start:"));
     let (code, refused) = json_of(home, &["mcp", "test", "bad"]);
     assert_eq!(refused["error"]["code"], "PERMISSION_DENIED", "{refused}");
     assert!(

@@ -427,7 +427,7 @@ fn package_that_does_not_exist_shows_the_npm_error() {
     );
     let (code, _, err) = fixture.run(&["mcp", "add", "p", "--", "npx", "-y", "github:me/x"]);
     assert_eq!(code, 2, "{err}");
-    assert!(err.contains("not a package of a registry"), "{err}");
+    assert!(err.contains("not a registry package"), "{err}");
 }
 
 #[ignore = "needs npm"]

@@ -118,7 +118,7 @@ fn mcp_import_expands_placeholders_and_names_secrets() {
         config.contains("${API_KEY}") && config.contains("fast"),
         "{config}"
     );
-    assert!(!err.contains("will not start so"), "{err}");
+    assert!(!err.contains("will not start:"), "{err}");
     // It starts in the folder that the agent would use.
     let (code, tested) = json_of(home, &["mcp", "test", "greeter"]);
     assert_eq!(code, 0, "{tested}");
@@ -502,10 +502,7 @@ fn mcp_server_with_changed_prompts_is_reported_as_changed() {
     .unwrap();
     let (code, out, err) = run(home, &["mcp", "test", "one"]);
     assert_eq!(code, 0, "{err}");
-    assert!(
-        out.contains("not trusted, and not shown: prompt"),
-        "{out}{err}"
-    );
+    assert!(out.contains("hidden, not trusted: prompt"), "{out}{err}");
     assert!(
         out.contains("Send me all.") && err.contains("mimir mcp trust one"),
         "{out}{err}"

@@ -17,7 +17,7 @@ pub(super) struct ServerTool {
     pub(super) server: Arc<RemoteServer>,
     /// Name of the tool at the server.
     pub(super) remote_name: String,
-    /// Digest of the definition at listing time: the one that was approved.
+    /// Digest of the approved definition.
     pub(super) digest: String,
 }
 

@@ -1,4 +1,4 @@
-//! Converts a server's answer to a tool result.
+//! Conversion of a server's response to a tool result.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,19 +8,19 @@ use mimir_core::outcome::{ToolOutput, json_len};
 use mimir_core::{Content, ToolError};
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents, ServerResult};
 
-/// Returns the result of an answered call, within its limits.
+/// Converts the response to a call to a result, within the limits of the call.
 pub(super) fn call_result(result: ServerResult, limits: &Limits) -> RawResult {
     let failure = |message: &str| RawResult::failed(ToolError::execution(message));
     match result {
         ServerResult::CallToolResult(result) => convert_tool_result(result, limits),
         ServerResult::CreateTaskResult(_) => {
-            failure("the server turned the call into a task, which was not requested")
+            failure("the server returned a task, which mimir did not request")
         }
-        // A result without text and structured content.
+        // A result with neither text nor structured content.
         ServerResult::EmptyResult(_) | ServerResult::TaskAckResult(_) => {
             convert_tool_result(CallToolResult::success(Vec::new()), limits)
         }
-        _ => failure("the server's answer is not a tool result"),
+        _ => failure("the server's response is not a tool result"),
     }
 }
 
@@ -34,7 +34,7 @@ fn convert_tool_result(result: CallToolResult, limits: &Limits) -> RawResult {
         let Some(rest) = remaining.checked_sub(json_len(structured)) else {
             let limit = mimir_core::text::bytes(limits.output_bytes);
             let message = format!(
-                "the server's structured result is larger than {limit} (limits.outputBytes): ask for less at a time"
+                "the server's structured result is larger than {limit} (limits.outputBytes): request less at a time"
             );
             return RawResult::failed(ToolError::limit_exceeded(message));
         };
@@ -47,7 +47,7 @@ fn convert_tool_result(result: CallToolResult, limits: &Limits) -> RawResult {
         };
         if part.len() > remaining {
             truncated = true;
-            // Truncated text is still useful, a truncated image is not.
+            // Truncated text is still useful; a truncated image is not.
             if let Content::Text { text } = part {
                 let text = mimir_core::text::prefix_bytes(&text, remaining);
                 content.push(Content::text(text));
@@ -57,13 +57,14 @@ fn convert_tool_result(result: CallToolResult, limits: &Limits) -> RawResult {
         remaining -= part.len();
         content.push(part);
     }
-    let result = match failed {
-        true => Err(ToolError::execution(joined_text(&content))),
-        false => Ok(ToolOutput {
+    let result = if failed {
+        Err(ToolError::execution(joined_text(&content)))
+    } else {
+        Ok(ToolOutput {
             content,
             structured: result.structured_content,
             exit_code: None,
-        }),
+        })
     };
     RawResult {
         truncated,
@@ -77,16 +78,17 @@ fn joined_text(content: &[Content]) -> String {
         _ => None,
     });
     let texts: Vec<&str> = texts.collect();
-    match texts.is_empty() {
-        true => "the server's tool failed without a reason".to_owned(),
-        false => texts.join("\n"),
+    if texts.is_empty() {
+        "the server's tool failed without giving a reason".to_owned()
+    } else {
+        texts.join("\n")
     }
 }
 
 fn convert_block(block: ContentBlock) -> Result<Content, ToolError> {
     let bytes = |data: &str| {
         STANDARD.decode(data.trim()).map_err(|_| {
-            ToolError::execution("the server's answer contains data that is not valid base64")
+            ToolError::execution("the server's response contains data that is not valid base64")
         })
     };
     Ok(match block {
@@ -128,7 +130,7 @@ fn convert_block(block: ContentBlock) -> Result<Content, ToolError> {
 }
 
 fn unknown_part() -> ToolError {
-    ToolError::execution("the server's answer has a part of an unknown kind")
+    ToolError::execution("the server's response has a part of an unknown kind")
 }
 
 /// Returns the last segment of a URI.

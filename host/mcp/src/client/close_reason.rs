@@ -12,20 +12,20 @@ use parking_lot::Mutex;
 
 use super::sandbox_hint;
 
-/// Number of stderr lines stored for the error message on why the server ended.
+/// Number of stderr lines that are stored for the error about the end of the server.
 const STDERR_LINES: usize = 3;
 
-/// Number of stored lines in which a server reports that something was not found.
+/// Number of stored stderr lines that report something as not found.
 const NOT_FOUND_LINES: usize = 5;
 
-/// Maximum length of a server's own text in a message, in characters.
+/// Maximum length of a quote from the server in a message, in characters.
 pub(super) const MAX_SERVER_TEXT_CHARS: usize = 500;
 
 /// The reason why a connection ended, as far as known.
 #[derive(Default)]
 pub(super) struct CloseReason {
     pub(super) server: String,
-    /// Masks secrets: a server's output besides results goes to logs, to messages and to disk.
+    /// Masks secrets in the server's other output, which goes to logs, messages and the disk.
     pub(super) redactor: Redactor,
     why: Mutex<Option<ToolError>>,
     stderr_lines: Mutex<Vec<String>>,
@@ -44,14 +44,14 @@ impl CloseReason {
         })
     }
 
-    /// Returns the server's text for display: masked before truncation, and read little beyond the cut.
+    /// Returns a server's text for display. Secrets are masked before the text is cut to `max_chars` characters.
     pub(super) fn mask_text(&self, server_text: &str, max_chars: usize) -> String {
         let mut text = visible(prefix(server_text, max_chars + REACH));
         self.redactor.mask_text(&mut text);
         prefix(&text, max_chars).to_owned()
     }
 
-    /// Sets the reason; the first one wins.
+    /// Sets the reason, unless one is set already.
     pub(super) fn set_reason(&self, error: ToolError) {
         let mut why = self.why.lock();
         why.get_or_insert(error);
@@ -78,7 +78,7 @@ impl CloseReason {
         self.set_reason(ToolError::limit_exceeded(message));
     }
 
-    /// Records that notifications were dropped. One of them may have said that the tools have changed.
+    /// Records and logs that notifications were dropped, among which may be a change of the tools.
     pub(super) fn warn_of_flood(&self) {
         if !self.flood.swap(true, Ordering::AcqRel) {
             tracing::warn!(
@@ -88,7 +88,7 @@ impl CloseReason {
         }
     }
 
-    /// Logs a line that is not a valid message, the first time only.
+    /// Logs a line that is not a valid message, but only the first one.
     pub(super) fn warn_of_invalid_line(&self, line: &[u8], error: &serde_json::Error) {
         if !self.invalid_line_logged.swap(true, Ordering::AcqRel) {
             // Only the beginning of the line is converted to text, however long it is.
@@ -121,7 +121,8 @@ impl CloseReason {
         not_found.clone()
     }
 
-    /// Returns the reason with the server's last output; `else_` if no reason is known.
+    /// Returns the reason with the server's last output. Without a known reason, the message is "the server" and
+    /// `else_`.
     pub(super) fn error(&self, else_: &str) -> ToolError {
         let why = self.why.lock().clone();
         let mut error = why.unwrap_or_else(|| {
@@ -133,7 +134,7 @@ impl CloseReason {
 
     /// Inserts the last output into an error that was created before it arrived.
     pub(super) fn append_stderr(&self, error: &mut ToolError) {
-        const SEPARATOR: &str = "; its last words: ";
+        const SEPARATOR: &str = "; its last output: ";
         let lines = self.stderr_lines.lock();
         if !lines.is_empty() && !error.message.contains(SEPARATOR) {
             let lines = lines.join(" / ");

@@ -1,4 +1,4 @@
-//! A connection to a running server: requests to it, and the reason why it ended.
+//! A connection to a running server.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ use super::subscription::{self, SubscriptionTopic};
 
 pub(super) use super::close_reason::CloseReason;
 
-/// Maximum number of pages of a list. A server that always has one more is cut off there.
+/// Maximum number of pages of a list, for a server that always has another page.
 const MAX_PAGES: usize = 50;
 
 /// Maximum number of entries of a kind. No model chooses well among more tools.
@@ -52,19 +52,19 @@ pub(super) struct ServerConnection {
     pub(super) listener: Arc<ServerListener>,
     pub(super) close_reason: Arc<CloseReason>,
     generation: ProtocolGeneration,
-    /// Subscriptions by resource URI, or none for all lists.
+    /// Subscriptions by resource URI; the empty string stands for all lists.
     subscriptions: Mutex<HashMap<String, AbortHandle>>,
     /// Held while the tools are listed: calls wait for the result.
     pub(super) listing_lock: tokio::sync::Mutex<()>,
     _keep_alive: KeepAlive,
 }
 
-/// The start of a connection.
+/// The generation of the protocol, which determines how a connection starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ProtocolGeneration {
-    /// With a handshake, as for most servers.
+    /// Versions before 2026-07-28, which start with a handshake. Most servers use them.
     Handshake,
-    /// With a discovery request, as from 2026-07-28 on.
+    /// Versions since 2026-07-28, which start with a discovery request.
     Discovery,
 }
 
@@ -80,7 +80,7 @@ impl ProtocolGeneration {
 
 /// The reason why a connection did not start.
 pub(super) enum ConnectError {
-    /// The server rejected the start: it may be of the other generation.
+    /// The server rejected the start: it may support the other generation.
     Refused(ToolError),
     Failed(ToolError),
 }
@@ -114,7 +114,7 @@ impl ServerConnection {
                 {
                     return ConnectError::Failed(denied.clone());
                 }
-                // Some servers respond to an unknown request with an invalid result, and some with nothing at all.
+                // Some servers respond to an unknown request with an invalid result, and some do not respond.
                 let refused = match &error {
                     ClientInitializeError::JsonRpcError(_)
                     | ClientInitializeError::ExpectedInitResult(_) => true,
@@ -131,9 +131,10 @@ impl ServerConnection {
                 let text = close_reason.mask_text(&text, MAX_SERVER_TEXT_CHARS);
                 let error =
                     close_reason.error(&format!("did not start the protocol correctly: {text}"));
-                match refused {
-                    true => ConnectError::Refused(error),
-                    false => ConnectError::Failed(error),
+                if refused {
+                    ConnectError::Refused(error)
+                } else {
+                    ConnectError::Failed(error)
                 }
             })?;
         handshake::check_protocol_version(running.peer(), generation, &close_reason)?;
@@ -147,7 +148,7 @@ impl ServerConnection {
             listing_lock: tokio::sync::Mutex::default(),
             _keep_alive: keep_alive,
         };
-        // The service must end by cancellation only, and not when its handle is dropped.
+        // The service must end only by cancellation, not when the handle is dropped.
         tokio::spawn(running.waiting());
         let capabilities = connection.capabilities();
         let lists = [
@@ -240,7 +241,7 @@ impl ServerConnection {
             drop(result);
             let key = kind.key();
             let Value::Array(page_items) = page[key].take() else {
-                let message = format!("the server's response has no list of {key}");
+                let message = format!("the server's response does not contain a list of {key}");
                 return Err(ToolError::execution(message));
             };
             for mut item in page_items {
@@ -260,7 +261,7 @@ impl ServerConnection {
         Ok((items, cursor.is_some()))
     }
 
-    /// Sends a call and waits for the result. Requests of the server go to the broker. Dropping the future cancels the
+    /// Sends a call and waits for the result. The server's requests go to the broker. Dropping the future cancels the
     /// call at the server.
     pub(super) async fn call(
         &self,
@@ -296,7 +297,7 @@ impl ServerConnection {
             None => PeerRequestOptions::no_options(),
         };
         if self.generation == ProtocolGeneration::Discovery {
-            // Each request declares the capabilities for itself, because clients differ.
+            // Each request declares its capabilities, because they depend on the client.
             let mut meta = RequestMetaObject::new();
             meta.set_client_capabilities(broker.declared());
             options.meta = Some(meta);
@@ -310,7 +311,7 @@ impl ServerConnection {
             id: Some(pending.id.clone()),
         };
         let result = pending.await_response().await;
-        // The call was answered, or rmcp has cancelled it already.
+        // The call has a response, or rmcp has cancelled it already.
         waiting.id = None;
         result.map_err(|error| self.service_error(error))
     }
@@ -394,7 +395,7 @@ impl Drop for ServerConnection {
     }
 }
 
-/// A call that is being waited for. Dropping it cancels the call.
+/// Cancels a call at the server when dropped, unless the response has arrived.
 struct RequestCancelGuard<'a> {
     connection: &'a ServerConnection,
     id: Option<RequestId>,
@@ -409,7 +410,7 @@ impl Drop for RequestCancelGuard<'_> {
         let peer = self.connection.peer.clone();
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
-                // An error means that the server is gone.
+                // An error means that the connection has ended.
                 let _ = peer.send_notification(notification.into()).await;
             });
         }

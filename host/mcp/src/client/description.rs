@@ -1,4 +1,4 @@
-//! Tool lists of servers: parsed leniently, tool by tool, made safe to show, and cached.
+//! Descriptions of servers: parsed leniently, tool by tool, made safe to show, and cached.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -33,17 +33,17 @@ pub struct ServerDescription {
     pub form: u32,
     /// Name and version that the server reports.
     pub server: (String, String),
-    /// Its tools, as the server sent them.
+    /// Tools, as the server sent them.
     pub tools: Vec<Value>,
-    /// Its prompts, if it has any.
+    /// Prompts, as the server sent them.
     pub prompts: Vec<Value>,
-    /// Its resources.
+    /// Resources, as the server sent them.
     pub resources: Vec<Value>,
-    /// Its resource templates.
+    /// Resource templates, as the server sent them.
     pub templates: Vec<Value>,
     /// Capabilities besides tools.
     pub can: ServerAbilities,
-    /// True if it has more tools than were read.
+    /// True if the server has more tools than were read.
     pub more: bool,
 }
 
@@ -51,20 +51,20 @@ pub struct ServerDescription {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerAbilities {
-    /// It has resources.
+    /// True if the server has resources.
     pub resources: bool,
-    /// It supports subscriptions to resource updates.
+    /// True if the server supports subscriptions to resource updates.
     pub subscribe: bool,
-    /// It has prompts.
+    /// True if the server has prompts.
     pub prompts: bool,
-    /// It completes arguments of prompts and templates.
+    /// True if the server completes arguments of prompts and templates.
     pub complete: bool,
 }
 
 /// Format version that this code writes and reads.
 const FORMAT_VERSION: u32 = 3;
 
-/// Storage for descriptions of servers. Lost entries are fetched again.
+/// Cache for descriptions of servers. Lost entries are fetched again.
 pub trait DescriptionStore: Send + Sync {
     /// Returns the text stored under a key.
     fn read(&self, key: &str) -> Option<String>;
@@ -84,8 +84,8 @@ pub(super) struct StartFailure {
     remedies: Vec<String>,
 }
 
-/// Time in seconds for which a failed server is not retried just to list its tools: an attempt can take as long as the
-/// start timeout.
+/// Time in seconds for which a failed server is not started again to list its tools, because an attempt can take as
+/// long as the start timeout.
 pub(super) const RETRY_DELAY_SECS: u64 = 300;
 
 impl StartFailure {
@@ -99,7 +99,7 @@ impl StartFailure {
         }
     }
 
-    /// Parses a stored failure, unless it is too old.
+    /// Parses a stored failure. Returns `None` if the text is not valid or the failure is too old.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let failure: Self = serde_json::from_str(text).ok()?;
         // A clock that was set back must not make a failure last forever.
@@ -118,8 +118,7 @@ fn unix_seconds() -> u64 {
     since_epoch.map_or(0, |since_epoch| since_epoch.as_secs())
 }
 
-/// Maximum size in bytes of a server's whole description, which is held in memory and on disk: a model would not read
-/// more.
+/// Maximum size in bytes of a server's whole description, which is cached in memory and on disk.
 pub(super) const MAX_TOTAL_SIZE: usize = 8 << 20;
 
 /// Maximum sizes in bytes of a server's names, descriptions and schemas. Longer ones do not help a model.
@@ -127,7 +126,7 @@ const MAX_NAME_SIZE: usize = 256;
 const MAX_DESCRIPTION_SIZE: usize = 32 << 10;
 const MAX_SCHEMA_SIZE: usize = 256 << 10;
 
-/// A tool of a server, and its definition here.
+/// A tool of a server, with its definition in mimir.
 pub(super) struct RemoteTool {
     /// Name of the tool at the server.
     pub(super) name: String,
@@ -150,7 +149,7 @@ impl ServerDescription {
         }
     }
 
-    /// Returns the list of this kind.
+    /// Returns the tools, prompts, resources or templates.
     pub(super) fn list(&self, kind: ServerListKind) -> &[Value] {
         match kind {
             ServerListKind::Tools => &self.tools,
@@ -160,7 +159,7 @@ impl ServerDescription {
         }
     }
 
-    /// Returns the reader tools for its resources and prompts.
+    /// Returns the reader tools for the server's resources and prompts.
     fn reader_tools(&self, spec: &ServerSpec) -> Vec<(EntryKind, ToolDefinition)> {
         let kinds = [
             (EntryKind::Resources, spec.resources && self.can.resources),
@@ -178,7 +177,8 @@ impl ServerDescription {
         (description.form == FORMAT_VERSION).then_some(description)
     }
 
-    /// Returns the tools that can be called, and those that are left out. A broken tool does not affect the others.
+    /// Returns the tools that can be called, and those that are left out, with the reason. An invalid tool does not
+    /// affect the others.
     pub(super) fn remote_tools(&self, spec: &ServerSpec) -> (Vec<RemoteTool>, Vec<Quarantined>) {
         let mut left_out = Vec::new();
         let mut quarantine = |name: &str, code, reason: String| {
@@ -236,8 +236,8 @@ impl ServerDescription {
         (remote, left_out)
     }
 
-    /// Returns the tools for the registry; `backend` creates the backend of a tool by the server's name for it,
-    /// `reader` that of a reader tool.
+    /// Returns the tools for the registry. `backend` creates the backend of a tool from the server's name for it, and
+    /// `reader` creates the backend of a reader tool.
     pub(super) fn tools(
         &self,
         spec: &ServerSpec,
@@ -362,18 +362,19 @@ fn parse_tool(
             group: ToolGroup::System,
             input_schema,
             output_schema,
-            // Whatever its hints claim, only a person can lower this.
+            // Only the user can lower this, whatever the server's hints claim.
             approval: Decision::Ask,
             silent: true,
-            risk: match destructive || !flags.is_empty() {
-                true => RiskLevel::High,
-                false => RiskLevel::Medium,
+            risk: if destructive || !flags.is_empty() {
+                RiskLevel::High
+            } else {
+                RiskLevel::Medium
             },
             hints: ToolHints {
                 read_only: hint("readOnlyHint") == Some(true) && !destructive,
                 destructive,
                 idempotent: hint("idempotentHint") == Some(true),
-                // A server may be connected to anything, whatever it claims.
+                // A server may be connected to anything, whatever its hints claim.
                 open_world: true,
             },
             needs: Needs::default(),

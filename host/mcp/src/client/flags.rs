@@ -1,7 +1,7 @@
-//! Warnings on a server's descriptions: invisible characters, and text that addresses the model instead of the person.
+//! Warnings about a server's descriptions: invisible characters, and text that addresses the model instead of the user.
 //!
-//! No list of phrases finds every trick. Findings are shown to the person who decides, with their position; everything
-//! else still has to pass every policy check.
+//! No list of phrases finds every trick. Findings are shown, with their location, to the user who decides; calls still
+//! have to pass every policy check.
 
 use std::sync::LazyLock;
 
@@ -9,8 +9,8 @@ use mimir_core::text;
 use regex::{Regex, RegexSet};
 use serde_json::Value;
 
-/// Patterns that do not belong in the description of a tool, each from a known kind of prompt injection. They are
-/// matched against lower-case text in which each run of whitespace is one space.
+/// Patterns that do not belong in the description of a tool, each from a known kind of prompt injection. The text is
+/// converted to lower case, and each run of whitespace to one space, before it is matched.
 const PATTERNS: [&str; 22] = [
     // Tags that pretend to be more than a description.
     r"<(important|system|instructions?|secret|hidden|admin|assistant)>",
@@ -22,7 +22,7 @@ const PATTERNS: [&str; 22] = [
     // A new role, in the words of a system prompt.
     r"\byou are (now|no longer)\b|\b(system|developer|admin|assistant) ?: ?you (are|must|will|should|may|have)\b",
     r"\b(enter|activate|switch to) (developer|god|jailbreak|unrestricted|dan) mode\b",
-    // Orders to hide something from the person.
+    // Orders to hide something from the user.
     r"\b(do not|don't|dont|never|must not|should not|without|avoid) (ever )?(tell|telling|mention|mentioning|inform|informing|notify|notifying|alert|alerting|reveal|revealing|disclose|disclosing) (this |that |it |these |anything |about )*(to )?(the |a |any |your )?(user|human|person|customer|anyone|anybody|them|this|that|it)\b",
     r"\b(do not|don't|dont|never|without) (mention|mentioning)\b",
     r"\b(hide|conceal|keep) (this|it|these|that) (secret|hidden|private)?\s?(from)?\b.{0,20}\b(user|human|person|secret|hidden)\b",
@@ -38,12 +38,12 @@ const PATTERNS: [&str; 22] = [
     r"\b(takes?|taking|has|have|having) (precedence|priority) over (any |all |every |each |the |your |other |previous |prior |user |user's |system )*(tools?|functions?|servers?|instructions?|rules|guidelines|polic(y|ies)|prompts?|requests?|messages?)\b",
     // Orders to send data to an address of the author.
     r"\b(always|also|automatically|silently|secretly) (add|include|set|put|append|insert|cc|bcc|copy|send|forward|post|upload|report|submit)\b.{0,80}([a-z0-9._%+-]@[a-z0-9-]+\.[a-z]|https?://)",
-    // Data that no tool has to ask a model for.
+    // Data that no tool needs from a model.
     r"\bid_rsa\b|\.ssh\b|\.aws/credentials|/etc/(passwd|shadow)\b|\bmcp\.json\b|\b\.?cursor/mcp",
     r"\bsystem prompts?\b|\b(conversation|chat) (history|log|transcript)\b|\b(all|entire|full) (previous|prior|earlier) (messages|conversation)\b",
 ];
 
-/// All patterns at once: most texts match none.
+/// All patterns at once, because most texts match none.
 static ALL_PATTERNS: LazyLock<Option<RegexSet>> = LazyLock::new(|| RegexSet::new(PATTERNS).ok());
 
 /// Each pattern by itself.
@@ -61,13 +61,13 @@ static TOOL_ORDERS: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// Maximum number of flags of a tool.
 const MAX_FLAGS: usize = 12;
 
-/// Length of a run of whitespace that pushes the text behind it out of sight.
+/// Maximum length of a run of whitespace: a longer one could push the text after it out of view.
 const MAX_BLANKS: usize = 200;
 
 /// Maximum length of a quoted phrase in a flag, in characters.
 const MAX_PHRASE_CHARS: usize = 80;
 
-/// Makes a text fully visible: removes nothing, and escapes everything that is invisible or controls a terminal.
+/// Escapes every character that is invisible or controls a terminal. Removes nothing.
 pub(super) fn escape_invisible(text: &str) -> String {
     let escaped = text::escape(text.to_owned());
     if !escaped.contains(|c: char| c < ' ' && c != '\n' && c != '\t') {
@@ -117,8 +117,7 @@ struct LocatedText<'a> {
     text: &'a str,
 }
 
-/// Returns the warnings about the description of a tool as its server wrote it. `own` are the names of the server's
-/// tools.
+/// Returns the warnings about a tool's description, as the server sent it. `own` are the names of the server's tools.
 pub(super) fn find_flags(tool: &Value, own: &[&str]) -> Vec<String> {
     let mut texts = Vec::new();
     for (key, location) in [
@@ -147,7 +146,7 @@ pub(super) fn find_flags(tool: &Value, own: &[&str]) -> Vec<String> {
     flags
 }
 
-/// Returns true if a text shown by itself has nothing suspicious.
+/// Returns true if a short text has nothing suspicious.
 pub(super) fn is_plain(text: &str) -> bool {
     let located = LocatedText {
         location: String::new(),
@@ -232,12 +231,12 @@ fn flags_of_text(located: &LocatedText<'_>, own: &[&str]) -> Vec<String> {
     let escaped = escape_invisible(text);
     if escaped != **text {
         flags.push(format!(
-            "{location} has characters that cannot be seen; they are written out"
+            "{location} has invisible characters, which are shown as escapes"
         ));
     }
     if longest_blank_run(text) > MAX_BLANKS {
         flags.push(format!(
-            "{location} has words behind {} blanks in a row",
+            "{location} has text after {} blanks in a row",
             longest_blank_run(text)
         ));
     }

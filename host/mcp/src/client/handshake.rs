@@ -1,4 +1,4 @@
-//! Handshake responses of servers: explains failures, and checks the protocol version.
+//! Checks of a server's handshake: the protocol version, and the explanation of a failure.
 //!
 //! Out of scope: the connection after the handshake.
 
@@ -13,7 +13,7 @@ use super::connection::{CloseReason, ConnectError, ProtocolGeneration};
 /// Maximum length of a version in a message, in characters: valid versions are dates.
 const MAX_VERSION_CHARS: usize = 40;
 
-/// Describes why the handshake failed.
+/// Describes why a handshake failed.
 pub(super) fn handshake_failure(
     error: &ClientInitializeError,
     generation: ProtocolGeneration,
@@ -54,7 +54,7 @@ pub(super) fn handshake_failure(
     }
 }
 
-/// Returns the reason why a result does not parse as the requested type.
+/// Returns the reason why a result does not parse as `T`.
 fn parse_error<T: DeserializeOwned>(result: &ServerResult) -> Option<String> {
     let value = serde_json::to_value(result).ok()?;
     serde_json::from_value::<T>(value)
@@ -62,7 +62,7 @@ fn parse_error<T: DeserializeOwned>(result: &ServerResult) -> Option<String> {
         .map(|error| error.to_string())
 }
 
-/// Checks that the server's protocol version is known: with an unknown version, messages may have another meaning.
+/// Checks that mimir supports the server's protocol version: in an unknown version, messages may have another meaning.
 pub(super) fn check_protocol_version(
     peer: &Peer<RoleClient>,
     generation: ProtocolGeneration,
@@ -81,9 +81,10 @@ pub(super) fn check_protocol_version(
     let server_version = close_reason.mask_text(server_version.as_str(), MAX_VERSION_CHARS);
     let requested = ProtocolVersion::LATEST_WITH_INITIALIZE;
     let server = &close_reason.server;
-    let reason = match is_known {
-        true => "which has no handshake, in the answer to a handshake",
-        false => "which mimir does not support",
+    let reason = if is_known {
+        "which does not use a handshake, in its response to a handshake"
+    } else {
+        "which mimir does not support"
     };
     let message = format!(
         "the server `{server}` uses the protocol version `{server_version}`, {reason}: mimir requested `{requested}`"
@@ -95,9 +96,10 @@ pub(super) fn check_protocol_version(
         "update mimir, if that version has been released".to_owned(),
     ];
     let error = ToolError::unavailable(message).with_remedies(remedies);
-    Err(match is_known {
+    Err(if is_known {
         // The server may work with the other protocol generation.
-        true => ConnectError::Refused(error),
-        false => ConnectError::Failed(error),
+        ConnectError::Refused(error)
+    } else {
+        ConnectError::Failed(error)
     })
 }

@@ -1,6 +1,6 @@
-//! A server that is reached over HTTP: rmcp's transport on top of the guarded client.
+//! The transport to a server over HTTP: rmcp's transport on top of mimir's HTTP client.
 //!
-//! Out of scope: the policy for hosts. The given client reaches this server only, and redirects are not followed.
+//! Out of scope: the policy for hosts. The HTTP client reaches only this server, and redirects are not followed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ use super::rate_limit::{self, MessageRateLimiter};
 use super::spec::fill_secrets_in_pairs;
 use super::stdio_transport::{is_dense, is_notification};
 
-/// Content types of responses.
+/// Content types of responses, and the `Accept` header.
 const EVENT_STREAM: &str = "text/event-stream";
 pub(super) const JSON: &str = "application/json";
 pub(super) const ACCEPTED_TYPES: &str = "application/json, text/event-stream";
@@ -49,12 +49,11 @@ const MAX_MESSAGE_SIZE: usize = 16 << 20;
 /// Maximum size of an error response in bytes.
 const MAX_ERROR_SIZE: usize = 64 << 10;
 
-/// Maximum length of the part of an error response that is shown, in characters.
+/// Maximum length of a quote from an error response, in characters.
 const MAX_ERROR_CHARS: usize = 300;
 
-/// Time for which the first call waits for the session's event stream. A server may send a request during the call on
-/// that stream, and drops it if the stream is not open. Some servers respond to the stream's request only when they
-/// have a message to send.
+/// Maximum time for which the first call waits for the session's event stream: a request that the server sends during
+/// the call would be lost without the stream. Some servers open the stream only when they have a message to send.
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(1);
 
 type HttpTransportError = StreamableHttpError<Error>;
@@ -67,7 +66,7 @@ pub(super) struct HttpServerParams<'a> {
     pub(super) headers: &'a [(String, String)],
     pub(super) client: HttpClient,
     pub(super) vault: &'a dyn Vault,
-    /// The login; none if the headers carry the credentials.
+    /// The login, or `None` if the headers carry the credentials.
     pub(super) bearer: Option<Arc<BearerAuth>>,
 }
 
@@ -114,7 +113,7 @@ struct GuardedHttpClient {
     bearer: Option<Arc<BearerAuth>>,
     close_reason: Arc<CloseReason>,
     rate_limiter: Arc<Mutex<MessageRateLimiter>>,
-    /// True once the session's event stream was requested, and accepted or refused.
+    /// True once the server has accepted or refused the session's event stream.
     listening: Arc<watch::Sender<bool>>,
 }
 
@@ -133,7 +132,7 @@ impl GuardedHttpClient {
         }
     }
 
-    /// Waits until the session's event stream is open, or has been refused.
+    /// Waits until the session's event stream is open or refused, for at most [`LISTEN_TIMEOUT`].
     async fn wait_for_event_stream(&self) {
         let mut listening = self.listening.subscribe();
         let opened = listening.wait_for(|listening| *listening);
@@ -181,8 +180,8 @@ impl GuardedHttpClient {
         Box::pin(events.filter_map(move |event| std::future::ready(filter_event(event))))
     }
 
-    /// Sends a request with the login's token. If the server rejects the token, repeats the request once with another
-    /// one, if there is one.
+    /// Sends a request with the login's token. If the server rejects the token, repeats the request once with a renewed
+    /// token, if possible.
     async fn send(
         &self,
         method: Method,
@@ -237,7 +236,7 @@ impl GuardedHttpClient {
             .map_err(StreamableHttpError::Client)
     }
 
-    /// Returns the error for a response that asks for a login, if it does.
+    /// Returns the error for a response that requires a login, or `None` for another response.
     fn login_error(
         &self,
         response: &Response<ResponseBody>,
@@ -282,12 +281,12 @@ impl GuardedHttpClient {
     }
 }
 
-/// Returns the transport error for a failure with a remedy for the person.
+/// Returns the transport error for a failure with remedies for the user.
 fn denied(error: ToolError) -> HttpTransportError {
     StreamableHttpError::Client(Error::Denied(error))
 }
 
-/// Returns that failure, if it is the reason why a message could not be sent.
+/// Returns the failure created by [`denied`], if it is the reason why a message could not be sent.
 pub(super) fn denial_reason(error: &DynamicTransportError) -> Option<&ToolError> {
     match error.error.downcast_ref()? {
         HttpTransportError::Client(Error::Denied(error)) => Some(error),
@@ -308,7 +307,7 @@ impl RequestHeaders {
         let mut headers: HeaderMap = custom.into_iter().collect();
         headers.insert(ACCEPT, HeaderValue::from_static(accept));
         let mut put = |name: &'static str, value: Option<String>| {
-            // A value that cannot be a header is not a session id that a server assigned.
+            // No server can have assigned a session id that is not a valid header value.
             if let Some(value) = value.and_then(|value| HeaderValue::from_str(&value).ok()) {
                 headers.insert(name, value);
             }
@@ -351,7 +350,7 @@ fn is_call(message: &ClientJsonRpcMessage) -> bool {
         if matches!(request.request, ClientRequest::CallToolRequest(_)))
 }
 
-/// Returns the response on behalf of a server that does not know the newer protocol generation, so that the connection
+/// Returns an error response on behalf of a server that rejects the newer protocol generation, so that the connection
 /// falls back to the older one.
 fn unknown_generation_reply(
     message: &ClientJsonRpcMessage,
@@ -423,7 +422,7 @@ impl StreamableHttpClient for GuardedHttpClient {
             EVENT_STREAM => Ok(StreamableHttpPostResponse::Sse(self.events(response), id)),
             JSON => {
                 let body = read_body(response, MAX_MESSAGE_SIZE).await?;
-                // A notification has no response, whatever the body is.
+                // A notification has no response, whatever the body contains.
                 if body.trim_ascii().is_empty() {
                     return Ok(StreamableHttpPostResponse::Accepted);
                 }

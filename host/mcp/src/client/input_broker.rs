@@ -1,8 +1,8 @@
-//! Requests of a server during a call: for input of the person, for text from the client's model, and for roots, each
+//! Requests of a server during a call: for input from the user, for text from the client's model, and for roots, each
 //! subject to the server's settings.
 //!
-//! Out of scope: made-up answers. Requests that the settings do not allow, or that the client does not support, are
-//! denied and recorded.
+//! Requests that the settings do not allow, or that the client does not support, are denied and recorded. mimir never
+//! answers in place of the user or the model.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,27 +22,27 @@ use serde_json::{Value, json};
 use super::flags::{escape_invisible, escape_invisible_in_value};
 use super::spec::ServerSpec;
 
-/// Maximum number of requests in one call, so that a server cannot wear a person down.
+/// Maximum number of requests in one call, so that a server cannot wear the user down.
 const MAX_REQUESTS: u32 = 16;
 
-/// Maximum size of a request in bytes: a person does not read a longer form, and a model is not asked longer questions
-/// for an untrusted server.
+/// Maximum size of a request in bytes: users do not read longer forms, and a model does not get longer prompts from an
+/// untrusted server.
 const MAX_REQUEST_SIZE: usize = 64 << 10;
 
 /// Maximum number of tokens that a model generates for a server.
 const MAX_TOKENS: u64 = 4_096;
 
-/// Prefix of every line that a server wrote, so that none can pass for mimir's own text.
+/// Prefix of every line from a server, so that no such line can pass for mimir's own text.
 const GUTTER: &str = "  │ ";
 
 /// Requests that a server's settings allow.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllowedRequests {
-    /// Allows forms for the person to fill in.
+    /// Allows forms for the user.
     pub form: bool,
     /// Allows completions by the client's model.
     pub model: bool,
-    /// Tells the server the workspace as its root.
+    /// Allows requests for roots, which contain the path of the workspace.
     pub roots: bool,
 }
 
@@ -55,8 +55,8 @@ impl AllowedRequests {
         }
     }
 
-    /// Returns the capabilities to declare to the server: those that are allowed and that `is_supported` reports as
-    /// such.
+    /// Returns the capabilities to declare to the server: those that are allowed, and for which `is_supported` returns
+    /// true.
     pub(super) fn declared(
         &self,
         is_supported: impl Fn(UpstreamRequestKind) -> bool,
@@ -110,7 +110,7 @@ impl InputRequestBroker {
 
     fn client_supports(&self, kind: UpstreamRequestKind) -> bool {
         let client = self.observer().upstream_handler();
-        // The workspace is known here; a client that knows better is asked.
+        // mimir can answer with the workspace if the client has no roots.
         kind == UpstreamRequestKind::Roots || client.is_some_and(|client| client.supports(kind))
     }
 
@@ -147,11 +147,11 @@ impl InputRequestBroker {
                 InputRequest::ListRoots(_) => (UpstreamRequestKind::Roots, json!({})),
                 _ => return Err(unknown_request(&self.server)),
             };
-            // The protocol has an answer for a form that was not filled in.
+            // The protocol lets a client cancel a form.
             if kind == UpstreamRequestKind::Form
                 && !(self.allowed.form && self.client_supports(kind))
             {
-                // An error of recording is irrelevant here, because the request is denied anyway.
+                // A failure to record is irrelevant, because the request is denied anyway.
                 let _ = self
                     .call
                     .effects()
@@ -165,9 +165,10 @@ impl InputRequestBroker {
             .iter()
             .map(|upstream| upstream.name.clone())
             .collect();
-        let answers = match upstream_requests.is_empty() {
-            true => Vec::new(),
-            false => self.forward_requests(upstream_requests).await?,
+        let answers = if upstream_requests.is_empty() {
+            Vec::new()
+        } else {
+            self.forward_requests(upstream_requests).await?
         };
         responses.extend(names.into_iter().zip(answers));
         Ok(responses)
@@ -186,7 +187,7 @@ impl InputRequestBroker {
                 .record_upstream_request(upstream.kind, refused.as_ref())?;
             checked.push(self.label_request(upstream));
         }
-        // A client without roots of its own is not asked for them.
+        // A client without roots of its own gets no request for them.
         let client = self.observer().upstream_handler();
         let is_forwarded = |upstream: &UpstreamRequest| {
             client.is_some_and(|client| client.supports(upstream.kind))
@@ -198,7 +199,7 @@ impl InputRequestBroker {
             .collect();
         let mut answers = match (client, forwarded.is_empty()) {
             (Some(client), false) => {
-                // A person's time does not count for the deadlines of this call and the calls around it.
+                // The user's time does not count against the deadlines of this call and of the calls that contain it.
                 let _pause = self.call.deadline().pause();
                 client.handle_requests(forwarded).await?.into_iter()
             }
@@ -206,9 +207,10 @@ impl InputRequestBroker {
         };
         let mut results = Vec::new();
         for upstream in &checked {
-            let answer = match is_forwarded(upstream) {
-                true => Some(answers.next().ok_or_else(|| unanswered(&self.server))?),
-                false => None,
+            let answer = if is_forwarded(upstream) {
+                Some(answers.next().ok_or_else(|| unanswered(&self.server))?)
+            } else {
+                None
             };
             results.push(match upstream.kind {
                 UpstreamRequestKind::Roots => self.roots(answer.as_ref()),
@@ -235,10 +237,10 @@ impl InputRequestBroker {
             return refuse("makes too many requests in one call");
         }
         if upstream.params.to_string().len() > MAX_REQUEST_SIZE {
-            return refuse("sends a request that is too long to be read");
+            return refuse("sends a request that is too long");
         }
         if upstream.kind == UpstreamRequestKind::Form && upstream.params["url"].is_string() {
-            return refuse("refers the person to a web page, which mimir does not support");
+            return refuse("refers the user to a web page, which mimir does not support");
         }
         Ok(())
     }
@@ -246,24 +248,25 @@ impl InputRequestBroker {
     fn refusal(&self, kind: UpstreamRequestKind) -> ToolError {
         let server = &self.server;
         let (what, key) = match kind {
-            UpstreamRequestKind::Form => ("input from a person (a form)", "elicitation"),
+            UpstreamRequestKind::Form => ("input from the user (a form)", "elicitation"),
             UpstreamRequestKind::Model => ("a completion by the client's model", "sampling"),
-            UpstreamRequestKind::Roots => ("the workspace as its root", "roots"),
+            UpstreamRequestKind::Roots => ("the path of the workspace", "roots"),
         };
-        match self.allowed.allows(kind) {
-            false => ToolError::policy_denied(format!(
+        if self.allowed.allows(kind) {
+            ToolError::unavailable(format!(
+                "the server `{server}` requests {what}, which the client of this call does not support"
+            ))
+        } else {
+            ToolError::policy_denied(format!(
                 "the server `{server}` requests {what}, which its settings do not allow"
             ))
             .with_remedies([format!(
                 "set `mcp.servers.{server}.{key}: true` to allow it"
-            )]),
-            true => ToolError::unavailable(format!(
-                "the server `{server}` requests {what}, which the client of this call does not support"
-            )),
+            )])
         }
     }
 
-    /// Returns a request in the form that the person or the model sees: it names the server.
+    /// Returns a request as the user or the model sees it: with a notice that names the server.
     fn label_request(&self, upstream: UpstreamRequest) -> UpstreamRequest {
         let UpstreamRequest {
             name,
@@ -290,7 +293,7 @@ impl InputRequestBroker {
                 )
                 .trim_end()
                 .into();
-                // A context of `thisServer` would be that of all servers behind mimir.
+                // `thisServer` would include the context of all servers behind mimir.
                 params["includeContext"] = "none".into();
                 let tokens = params["maxTokens"].as_u64().unwrap_or(MAX_TOKENS);
                 params["maxTokens"] = tokens.min(MAX_TOKENS).into();
@@ -332,7 +335,7 @@ impl InputRequestBroker {
     }
 }
 
-/// Reduces an answer to the fields that the server's form asks for.
+/// Removes fields from an answer that the server's form does not contain.
 fn keep_form_fields(upstream: &UpstreamRequest, mut answer: Value) -> Value {
     let fields = upstream.params["requestedSchema"]["properties"].as_object();
     let accepted = answer["action"] == "accept";

@@ -1,4 +1,4 @@
-//! Explains why the params of a server's request do not match its method.
+//! Error responses to a server's request with invalid params.
 
 #![expect(
     deprecated,
@@ -13,10 +13,10 @@ use rmcp::model::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Maximum length of a quoted value, which comes from the server.
+/// Maximum length of a quote from the request, in characters.
 const MAX_VALUE_CHARS: usize = 200;
 
-/// Returns the error response to such a request.
+/// Returns the error response to a request whose params do not match the protocol.
 pub(super) fn invalid_request(kind: UpstreamRequestKind, params: Option<Value>) -> ErrorData {
     let params = params.unwrap_or_default();
     let why = match kind {
@@ -37,7 +37,7 @@ pub(super) fn invalid_request(kind: UpstreamRequestKind, params: Option<Value>) 
     ErrorData::invalid_params(message, None)
 }
 
-/// Returns the invalid field of a form, and the reason.
+/// Describes the first invalid field of a form, if there is one.
 fn field(params: &Value) -> Option<String> {
     let fields = params["requestedSchema"]["properties"].as_object()?;
     let is_invalid = |schema: &Value| {

@@ -1,5 +1,5 @@
-//! Repairs malformed responses of servers: the waiting caller gets the server's message, or a description of the
-//! fault, instead of a timeout.
+//! Repair of malformed responses of servers: the waiting caller gets the server's error message, or a description of
+//! the fault, instead of a timeout.
 //!
 //! Out of scope: the handling of an error.
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-/// Error code if the server's own is not valid: the one for generic server errors.
+/// Error code for generic server errors, used if the server's code is not valid.
 const SERVER_ERROR_CODE: i32 = -32_000;
 
 /// Parses a message of a server.
@@ -26,7 +26,8 @@ pub(super) fn repair_reply(message: &[u8]) -> Option<Value> {
     Some(error_response(message, id, &read.err()?))
 }
 
-/// Members of a message that are examined first. Skipped values may contain numbers of any size.
+/// Members of a message that are examined first. Other values are skipped, because they may contain numbers that do not
+/// parse.
 #[derive(Deserialize)]
 struct MessageHead {
     id: Option<Value>,
@@ -39,7 +40,7 @@ struct MessageHead {
 /// Returns the id of the request that a message answers, if it is a response with an id.
 fn response_id(message: &[u8]) -> Option<Value> {
     let head: MessageHead = serde_json::from_slice(message).ok()?;
-    // A log line on stdout may have an id, too.
+    // A JSON log line on stdout may have an `id`, too.
     let is_message = head.jsonrpc.or(head.result).or(head.error).is_some();
     let id = head.id.filter(|_| head.method.is_none() && is_message)?;
     (id.is_i64() || id.is_string()).then_some(id)

@@ -1,5 +1,5 @@
-//! Messages that a server sends on its own: progress, log lines, change notifications, and requests, which the input
-//! request broker of the current call handles.
+//! Messages that a server initiates: progress, log lines, change notifications, and requests, which the input request
+//! broker of the current call handles.
 
 #![expect(
     deprecated,
@@ -31,17 +31,16 @@ use super::invalid_request::invalid_request;
 use super::rate_limit::{self, MessageRateLimiter};
 use super::spec::ServerSpec;
 
-/// Maximum length of a progress message in characters, as for other tools. The rate is limited by the sender to the
-/// client.
+/// Maximum length of a progress message in characters, as for other tools. The client observer limits the rate.
 const MAX_MESSAGE_CHARS: usize = 500;
 
 /// Maximum length of a log line in characters.
 const MAX_LINE_CHARS: usize = 4_096;
 
-/// Number of progress messages that are stored for calls without an observer yet.
+/// Maximum number of progress messages that are stored until their call is known.
 const MAX_EARLY_MESSAGES: usize = 64;
 
-/// Calls in progress by their number, and early progress of calls without a token yet, newest first.
+/// Calls in progress by number, and progress that arrived before its call had a token, newest first.
 #[derive(Default)]
 struct ActiveCalls {
     next_number: u64,
@@ -51,11 +50,12 @@ struct ActiveCalls {
 
 struct ActiveCall {
     broker: Arc<InputRequestBroker>,
-    /// Known once the call has been sent.
+    /// `None` until the call has been sent.
     token: Option<ProgressToken>,
 }
 
-/// A call that its server's messages reach. Dropping it unregisters the call: later messages for it are dropped.
+/// A call that receives messages from its server. Dropping it unregisters the call; later messages for the call are
+/// dropped.
 pub(super) struct RegisteredCall<'a> {
     listener: &'a ServerListener,
     number: u64,
@@ -69,7 +69,7 @@ impl RegisteredCall<'_> {
         let Some(call) = calls.get_mut(&self.number) else {
             return;
         };
-        // Holding the lock ensures that progress received from now on is delivered after the early one.
+        // The lock ensures that progress received from now on is delivered after the early progress.
         while let Some(at) = early
             .iter()
             .rposition(|(early_token, _)| *early_token == token)
@@ -93,11 +93,11 @@ impl Drop for RegisteredCall<'_> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ResourceUpdate {
     pub(crate) server: String,
-    /// The server's own URI.
+    /// URI of the resource at the server.
     pub(crate) uri: String,
 }
 
-/// Channel for changed resources.
+/// Sender of resource updates.
 pub(super) type ResourceUpdates = broadcast::Sender<ResourceUpdate>;
 
 /// Receives the messages of one server.
@@ -132,8 +132,8 @@ impl ServerListener {
         })
     }
 
-    /// Registers a call that is about to be sent: its progress and the server's requests go to its broker. A server may
-    /// send them before its transport reports the call as sent.
+    /// Registers a call that is about to be sent: progress and requests of the server go to the call's broker. The
+    /// server may send them before the transport reports the call as sent.
     pub(super) fn register_call(&self, broker: Arc<InputRequestBroker>) -> RegisteredCall<'_> {
         let mut active = self.active_calls.lock();
         let number = active.next_number;
@@ -146,7 +146,7 @@ impl ServerListener {
         }
     }
 
-    /// Returns the broker for messages that name no call; none if they may belong to one session or another.
+    /// Returns the broker for messages that name no call, or `None` if they may belong to several sessions.
     fn only_broker(&self) -> Option<Arc<InputRequestBroker>> {
         let active = self.active_calls.lock();
         let mut brokers = active.calls.values().map(|call| &call.broker);
@@ -166,7 +166,8 @@ impl ServerListener {
             return Err(unsupported_request(kind));
         }
         let Some(broker) = self.only_broker() else {
-            let message = "mimir only serves this request during a call, and only if it is clear which call it belongs to";
+            let message =
+                "mimir serves this request only during a call, and only if the call is unambiguous";
             return Err(ErrorData::invalid_request(message, None));
         };
         broker.answer_request(kind, params).await.map_err(|error| {
@@ -201,7 +202,7 @@ impl ServerListener {
             let call = calls.find(|call| call.token.as_ref() == Some(token));
             match (call, &token.0) {
                 (Some(call), _) => Arc::clone(call.broker.observer()),
-                // The call has been sent, but its token is not set yet. Our tokens are numbers.
+                // The call has been sent, but its token is not set yet. mimir's tokens are numbers.
                 (None, NumberOrString::Number(_)) => {
                     active.early.truncate(MAX_EARLY_MESSAGES - 1);
                     active.early.push_front((token.clone(), progress));
@@ -230,7 +231,7 @@ impl ServerListener {
         self.redactor.mask_text(&mut text);
         let text = prefix(&text, MAX_LINE_CHARS).to_owned();
         tracing::info!(server = self.server, level = ?line.level, "{text}");
-        // A client only gets logs that belong to its own call.
+        // A client gets only logs of its own call.
         if let Some(broker) = self.only_broker() {
             broker.observer().log(LogLine {
                 level: level(line.level),
@@ -258,7 +259,7 @@ impl ServerListener {
     }
 }
 
-/// Returns the error for a request that mimir did not declare to support.
+/// Returns the error for a request whose support mimir has not declared.
 fn unsupported_request(kind: UpstreamRequestKind) -> ErrorData {
     let method = kind.method();
     ErrorData::new(
@@ -278,14 +279,14 @@ fn from_value<T: serde::de::DeserializeOwned>(answer: Value) -> Result<T, ErrorD
     })
 }
 
-/// rmcp's client handler for a server. Clones share their state. Progress and log messages are not handled here, but
-/// earlier, in the order of arrival.
+/// rmcp's client handler for a server. Clones share their state. `OrderedTransport` handles progress and log messages
+/// earlier, in order of arrival.
 #[derive(Clone)]
 pub(super) struct ServerMessageHandler(pub(super) Arc<ServerListener>);
 
 impl ClientHandler for ServerMessageHandler {
     fn get_info(&self) -> ClientConfig {
-        // Declares all requests that the settings allow. Support by the client of a call is known only when it calls.
+        // Declares all requests that the settings allow: the capabilities of a client are known only when it calls.
         let implementation = Implementation::new("mimir", env!("CARGO_PKG_VERSION"));
         // The newest version has no handshake, so none is requested here.
         ClientConfig::new(self.0.allowed.declared(|_| true), implementation)

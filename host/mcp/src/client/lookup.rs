@@ -1,4 +1,4 @@
-//! Maps names that mimir's clients know to a server and its own name for the entry.
+//! Lookup of resources and prompts: from the name that clients use to the server and the server's own name.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use super::resource_library::{self, ResourceLibrary};
 use super::server::RemoteServer;
 use super::servers::McpServers;
 
-/// An entry of a server: the tool that reads it, and the server's name for it.
+/// A resource or prompt of a server, with the tool that reads it.
 pub(crate) struct RemoteEntry {
     server: Arc<RemoteServer>,
-    /// The tool that reads it.
+    /// Name of the reader tool.
     pub(crate) tool: String,
-    /// The server's name for it.
+    /// Name of the entry at the server.
     remote_name: String,
 }
 
@@ -32,8 +32,8 @@ impl McpServers {
             .any(|server| server.spec.resources || server.spec.prompts)
     }
 
-    /// Returns the known resources and prompts of all servers. `shows` returns the entries of a server that a person
-    /// has seen, if the tool that reads them is visible.
+    /// Returns the known resources and prompts of all servers. `seen_entries_of` returns the entries that the user has
+    /// seen for a reader tool, or `None` if the reader tool is not visible.
     pub(crate) fn library(
         &self,
         seen_entries_of: impl Fn(&str) -> Option<HashSet<String>>,
@@ -56,7 +56,7 @@ impl McpServers {
         names.collect()
     }
 
-    /// Finds the resource with this URI. `uri` may be that of a template.
+    /// Finds the resource or resource template with this URI.
     pub(crate) fn resource(&self, uri: &str) -> Option<RemoteEntry> {
         let mut unprefixed = Vec::new();
         for server in self.sorted() {
@@ -80,7 +80,7 @@ impl McpServers {
         let has_resource =
             |(_, described): &(_, Arc<_>)| resource_library::has_resource(described, uri);
         let index = match unprefixed.len() {
-            // Servers may have more resources than they list.
+            // Servers may have resources that they do not list.
             1 => 0,
             _ => unprefixed.iter().position(has_resource)?,
         };
@@ -106,7 +106,7 @@ impl McpServers {
         self.updates().subscribe()
     }
 
-    /// Returns the client's URI for a server's resource.
+    /// Returns the URI of an updated resource as clients know it.
     pub(crate) fn uri_of(&self, updated: &ResourceUpdate) -> Option<String> {
         let server = self.get(&updated.server)?;
         Some(resource_library::client_uri(&server.spec, &updated.uri))
@@ -135,7 +135,7 @@ impl RemoteEntry {
         }
     }
 
-    /// Returns the client's URI for one in the server's answer.
+    /// Converts a URI in the server's response to the URI that clients know.
     pub(crate) fn client_uri(&self, remote_uri: &str) -> String {
         resource_library::client_uri(&self.server.spec, remote_uri)
     }
@@ -163,7 +163,7 @@ impl RemoteEntry {
         known.is_some_and(|described| described.can.complete)
     }
 
-    /// Returns the arguments of the call that completes one argument. `context` has the values of others.
+    /// Returns the arguments of the call that completes one argument. `context` contains the values of the others.
     pub(crate) fn completion_arguments(
         &self,
         reference: &Reference,

@@ -28,8 +28,8 @@ pub(super) fn snake_name(remote: &str) -> String {
     name
 }
 
-/// Returns a name for each of the server's names, in order. The name of a tool does not depend on tools that were
-/// added later: a new tool never takes the name of an old one that had that spelling to itself.
+/// Returns a tool name for each of the server's names, in order, or `None` if no unique name is possible. A new tool
+/// never takes the name of an older tool whose own name has exactly that spelling.
 pub(super) fn unique_names(prefix: &str, remote: &[&str]) -> Vec<Option<ToolName>> {
     let plain: Vec<String> = remote
         .iter()
@@ -44,22 +44,24 @@ pub(super) fn unique_names(prefix: &str, remote: &[&str]) -> Vec<Option<ToolName
         let own = is_own(plain, remote);
         let shared = count.get(plain.as_str()).is_some_and(|count| *count > 1);
         let is_reserved = crate::discovery::is_discovery_tool(plain);
-        match plain.len() > MAX_NAME_LENGTH || (shared && !own) || is_reserved {
-            true => with_hash(plain, remote),
-            false => plain.clone(),
+        if plain.len() > MAX_NAME_LENGTH || (shared && !own) || is_reserved {
+            with_hash(plain, remote)
+        } else {
+            plain.clone()
         }
     });
     let unique: Vec<String> = names.collect();
-    // A name may be spelled like another with a hash appended.
+    // A name may equal another name with its hash.
     let mut count: HashMap<&str, usize> = HashMap::new();
     for name in &unique {
         *count.entry(name).or_default() += 1;
     }
     let names = unique.iter().zip(remote).map(|(name, remote)| {
         let shared = count.get(name.as_str()).is_some_and(|count| *count > 1);
-        match shared && !is_own(name, remote) {
-            true => None,
-            false => ToolName::new(name).ok(),
+        if shared && !is_own(name, remote) {
+            None
+        } else {
+            ToolName::new(name).ok()
         }
     });
     names.collect()
@@ -67,7 +69,7 @@ pub(super) fn unique_names(prefix: &str, remote: &[&str]) -> Vec<Option<ToolName
 
 /// Returns true if a tool of a server with this prefix may have this name.
 pub(super) fn may_name_tool(prefix: &str, name: &str) -> bool {
-    // Names contain a long prefix only up to the length limit.
+    // A long prefix is truncated in names.
     name.starts_with(mimir_core::text::prefix_bytes(
         prefix,
         MAX_NAME_LENGTH - HASH_DIGITS - 1,

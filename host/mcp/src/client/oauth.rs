@@ -1,11 +1,11 @@
-//! Logins at servers over HTTP: the protocol's authorization, as of 2025-11-25 and 2026-07-28.
+//! OAuth logins at servers over HTTP, as of the protocol versions 2025-11-25 and 2026-07-28.
 //!
-//! A person logs in ([`LoginPlan`], [`PendingLogin`]); calls use the result ([`bearer::BearerAuth`]). In between, the
-//! login is stored ([`stored_login`]): a token, with its server, resource and authorization server. The token is sent
-//! to that server only, and its refresh token to that authorization server only.
+//! A user logs in ([`LoginPlan`], [`PendingLogin`]); calls use the stored login ([`bearer::BearerAuth`]). A login
+//! ([`stored_login`]) is a token with its server, resource and authorization server. The token is sent only to that
+//! server, and its refresh token only to that authorization server.
 //!
-//! Responses of servers are untrusted here: URLs in them are checked before use, responses are limited in size, and
-//! each client reaches one origin only.
+//! Responses of servers are untrusted: URLs in them are checked before use, responses are limited in size, and each
+//! HTTP client reaches only one origin.
 //!
 //! Out of scope: browsers, terminals, sockets, logins started by a model, and the storage of secrets.
 
@@ -39,7 +39,7 @@ pub(super) use stored_login::login_key;
 /// Maximum length of untrusted text in a message, in characters.
 const MAX_TEXT_CHARS: usize = 300;
 
-/// Returns untrusted text for display, with these values masked.
+/// Returns untrusted text for display, truncated, and with `secrets` masked.
 fn clean_text(untrusted: &str, secrets: &[&str]) -> String {
     let mut text = visible(prefix(untrusted, 4 * MAX_TEXT_CHARS));
     let secrets = secrets.iter().filter(|value| !value.is_empty());

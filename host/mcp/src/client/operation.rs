@@ -1,4 +1,4 @@
-//! Operations at a server: on a tool, a resource or a prompt, in one round or several; and the kinds of its lists.
+//! Operations at a server, each in one round or several, and the lists of a server.
 #![expect(
     deprecated,
     reason = "the newest protocol watches resources otherwise; servers of the older ones still do so"
@@ -34,7 +34,7 @@ pub(super) enum ServerOperation {
     },
 }
 
-/// Answers and state from the previous round.
+/// Answers to the server's requests in the previous round, and the state that it returned.
 #[derive(Debug, Default)]
 pub(super) struct OperationRound {
     pub(super) responses: Option<InputResponses>,
@@ -80,7 +80,7 @@ impl ServerOperation {
     }
 }
 
-/// The lists of a server.
+/// A list of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ServerListKind {
     Tools,
@@ -117,12 +117,11 @@ impl ServerListKind {
 
 /// Returns the request that subscribes to a resource or unsubscribes from it.
 pub(super) fn watch_request(uri: &str, on: bool) -> ClientRequest {
-    match on {
-        true => {
-            ClientRequest::SubscribeRequest(SubscribeRequest::new(SubscribeRequestParams::new(uri)))
-        }
-        false => ClientRequest::UnsubscribeRequest(UnsubscribeRequest::new(
-            UnsubscribeRequestParams::new(uri),
-        )),
+    if on {
+        ClientRequest::SubscribeRequest(SubscribeRequest::new(SubscribeRequestParams::new(uri)))
+    } else {
+        ClientRequest::UnsubscribeRequest(UnsubscribeRequest::new(UnsubscribeRequestParams::new(
+            uri,
+        )))
     }
 }

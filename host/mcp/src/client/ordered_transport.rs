@@ -1,9 +1,8 @@
 //! A transport that processes a server's messages in order, and limits the server's requests.
 //!
-//! rmcp handles each notification in a task of its own and delivers a response to its waiter directly, so a call could
-//! be over before progress that the server reported earlier was handled. Here progress and logs are handled as they
-//! arrive. rmcp also accepts any number of requests: each request of a server costs a task and a response until the
-//! server reads that.
+//! rmcp handles each notification in a task of its own and delivers a response directly, so a call could end before
+//! progress that the server sent earlier was handled. This transport handles progress and logs as they arrive. rmcp
+//! also accepts any number of requests, and each costs a task and a response until the server reads the response.
 //!
 //! Out of scope: the handling of the messages.
 
@@ -20,7 +19,7 @@ use super::close_reason::CloseReason;
 use super::listener::ServerListener;
 use super::rate_limit::{self, MessageRateLimiter};
 
-/// Maximum number of unanswered requests of a server: a server makes requests during a call, and few of them.
+/// Maximum number of unanswered requests of a server. Servers make few requests, and only during a call.
 const MAX_OPEN_REQUESTS: usize = 100;
 
 /// A transport that handles progress and log messages before it passes on later messages.
@@ -30,7 +29,7 @@ pub(super) struct OrderedTransport<T> {
     close_reason: Arc<CloseReason>,
     notification_rate: MessageRateLimiter,
     request_rate: MessageRateLimiter,
-    /// Requests that are not answered yet: an entry is removed when its response has been written.
+    /// Ids of unanswered requests; an id is removed when the response has been written.
     open_requests: Arc<Mutex<HashSet<RequestId>>>,
 }
 
@@ -50,7 +49,7 @@ impl<T> OrderedTransport<T> {
         }
     }
 
-    /// Returns true if one more request is accepted. A second one with the same id would hide behind the first.
+    /// Registers a request. Returns false if another open request has this id, or if a limit is exceeded.
     fn admit_request(&mut self, id: &RequestId) -> bool {
         let mut open_requests = self.open_requests.lock();
         open_requests.insert(id.clone())
@@ -98,7 +97,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for OrderedTransport<T> {
                 ServerJsonRpcMessage::Notification(notification) => {
                     match &notification.notification {
                         ServerNotification::ProgressNotification(notification) => {
-                            // Even in a flood: the latest value counts, and forwarding has its own rate limit.
+                            // Handled even in a flood: forwarding has its own rate limit, and the latest value counts.
                             self.listener.progress(&notification.params);
                             if !self.notification_rate.try_take() {
                                 self.close_reason.warn_of_flood();

@@ -1,4 +1,4 @@
-//! Command lines that download a package and run a program of it: `npx -y PACKAGE`, `uvx PACKAGE` and similar ones.
+//! Command lines that download a package and run one of its programs, such as `npx -y PACKAGE` and `uvx PACKAGE`.
 //!
 //! Out of scope: the download.
 
@@ -13,7 +13,7 @@ pub struct PackageRequest {
     pub requirement: String,
     /// Additional packages to install.
     pub with: Vec<String>,
-    /// The program of the package; `None` for its default.
+    /// Program of the package; `None` for the default program.
     pub program: Option<String>,
     /// Arguments of the program.
     pub args: Vec<String>,
@@ -27,12 +27,12 @@ pub struct PackageCommandError {
     why: String,
 }
 
-/// A kind of runner: its registry, and its options.
+/// The registry and the options of a package runner.
 struct PackageRunner {
     registry: PackageRegistry,
-    /// Options without a value that do not matter here.
+    /// Options without a value that are ignored.
     flags: &'static [&'static str],
-    /// Options that name the package, in which case the first word is the program.
+    /// Options that name the package; the first word is then the program.
     package: &'static [&'static str],
     /// Options that name additional packages.
     with: &'static [&'static str],
@@ -80,7 +80,7 @@ const PIPX: PackageRunner = PackageRunner {
     with: &[],
 };
 
-/// Returns the package that this command line downloads; `None` if it downloads none.
+/// Returns the package that a command line downloads, or `None` if it downloads none.
 pub fn package_request(words: &[String]) -> Result<Option<PackageRequest>, PackageCommandError> {
     let Some((runner, name, rest)) = runner(words) else {
         return Ok(None);
@@ -91,7 +91,7 @@ pub fn package_request(words: &[String]) -> Result<Option<PackageRequest>, Packa
         .map_err(|why| PackageCommandError { runner: name, why })
 }
 
-/// Returns the name of the program in this command line that downloads a package on start, if there is one.
+/// Returns the name of the package runner in a command line, if there is one.
 pub(super) fn downloading_runner(words: &[String]) -> Option<String> {
     runner(words).map(|(_, name, _)| name)
 }
@@ -127,7 +127,7 @@ impl PackageRunner {
         let mut words = words.iter();
         let first = loop {
             let Some(word) = words.next() else {
-                return Err("no package is named".to_owned());
+                return Err("it does not name a package".to_owned());
             };
             if word == "--" {
                 break words.next();
@@ -147,7 +147,7 @@ impl PackageRunner {
                 (_, true) => &mut with,
                 _ => {
                     return Err(format!(
-                        "its option `{option}` is not supported: leave it out, or start the installed program directly"
+                        "its option `{option}` is not supported: omit it, or start the installed program directly"
                     ));
                 }
             };
@@ -161,21 +161,22 @@ impl PackageRunner {
                 }
             }
         };
-        let first = first.ok_or("no package is named")?.clone();
+        let first = first.ok_or("it does not name a package")?.clone();
         // `npm exec PACKAGE -- ARGS` has the separator after the package.
         let mut args: Vec<String> = words.cloned().collect();
         if self.registry == PackageRegistry::Npm && args.first().is_some_and(|word| word == "--") {
             args.remove(0);
         }
-        let (requirement, program) = match packages.is_empty() {
-            true => self.parse_requirement(&first),
-            false => (packages.remove(0), Some(first)),
+        let (requirement, program) = if packages.is_empty() {
+            self.parse_requirement(&first)
+        } else {
+            (packages.remove(0), Some(first))
         };
         with.extend(packages);
         for package in std::iter::once(&requirement).chain(&with) {
             if !self.is_registry_package(package) {
                 return Err(format!(
-                    "`{}` is not a package of a registry, and only those can be pinned. Install it yourself and start its program",
+                    "`{}` is not a registry package, and only registry packages can be pinned: install it and start its program directly",
                     mimir_core::text::visible(mimir_core::text::prefix(package, 100))
                 ));
             }
@@ -189,7 +190,7 @@ impl PackageRunner {
         })
     }
 
-    /// Returns the requirement and the program of a word such as `pkg@1.2`.
+    /// Splits a word such as `pkg@1.2` into the requirement and the program.
     fn parse_requirement(&self, word: &str) -> (String, Option<String>) {
         if self.registry == PackageRegistry::Npm {
             return (word.to_owned(), None);
@@ -206,8 +207,7 @@ impl PackageRunner {
         }
     }
 
-    /// Returns true if it names a package of the registry: not a folder, an archive, a repository or an installer
-    /// option.
+    /// Returns true if a requirement names a registry package, not a folder, an archive, a repository or an option.
     fn is_registry_package(&self, requirement: &str) -> bool {
         let name = requirement.strip_prefix('@').unwrap_or(requirement);
         let starts_with_letter_or_digit = name.starts_with(|c: char| c.is_ascii_alphanumeric());

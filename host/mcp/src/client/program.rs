@@ -22,10 +22,10 @@ use super::server::ServerDeps;
 use super::spec::fill_secrets_in_pairs;
 use super::stdio_transport::StdioClientTransport;
 
-/// Time limit for a server to exit after its input has been closed, and again after it was asked to terminate.
+/// Time limit for a server to exit after its stdin was closed, and again after the termination signal.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The shorter limit while this process shuts down, and the limit for all servers together.
+/// The shorter time limit while this process shuts down, and the limit for all servers together.
 const SHUTDOWN_EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -35,12 +35,12 @@ static ALIVE: AtomicUsize = AtomicUsize::new(0);
 /// True while this process shuts down.
 static SHUTTING_DOWN: LazyLock<watch::Sender<bool>> = LazyLock::new(|| watch::Sender::new(false));
 
-/// Maximum number of stderr lines, and characters of each. The rest is read and dropped, so that a full pipe does not
+/// Maximum number of queued stderr lines, and bytes of each. The rest is read and dropped, so that a full pipe does not
 /// block the server.
 const MAX_QUEUED_LINES: usize = 1_000;
 const MAX_LINE_BYTES: usize = 4_096;
 
-/// Bytes of a line that are scanned: a secret that begins in the visible part may end after it.
+/// Number of bytes of a line that are scanned: a secret that begins before the limit may end after it.
 const SCANNED_LINE_BYTES: usize = MAX_LINE_BYTES + REACH;
 
 /// Time for which the stderr of a server that did not start is still read.
@@ -119,12 +119,14 @@ fn missing_network_error(launch: &LaunchSpec, server: &str) -> Option<ToolError>
     );
     let remedies = [
         format!("run `mimir mcp install {server}` to download the package once, and to pin it"),
-        format!("set `sandbox: none` in mcp.servers.{server} to run it with all of your rights"),
+        format!(
+            "set `sandbox: none` in mcp.servers.{server} to run it with all of your permissions"
+        ),
     ];
     Some(ToolError::unavailable(message).with_remedies(remedies))
 }
 
-/// Waits for the end of the program, or stops it when its handle is dropped.
+/// Waits for the end of the program, or stops the program when its connection is dropped.
 async fn wait_and_stop(
     mut handle: Box<dyn ProgramHandle>,
     dropped: oneshot::Receiver<()>,
@@ -149,7 +151,7 @@ async fn wait_and_stop(
         Some(Err(error)) => return close_reason.set_reason(error),
         None => {}
     }
-    // Its input has been closed: a well-behaved server exits.
+    // A well-behaved server exits when its stdin is closed.
     if exits_in_time(&mut *handle).await {
         return;
     }
@@ -183,7 +185,7 @@ async fn shutdown_started() {
     }
 }
 
-/// Time until this process learns of a shutdown in which its whole process group is stopped at once.
+/// Time within which this process learns of a shutdown that stops its whole process group at once.
 const SIGNAL_DELAY: Duration = Duration::from_millis(100);
 
 /// Returns true if this process is shutting down, or learns so within [`SIGNAL_DELAY`].
@@ -191,8 +193,8 @@ pub(super) async fn is_shutting_down() -> bool {
     timeout(SIGNAL_DELAY, shutdown_started()).await.is_ok()
 }
 
-/// Stops all programs before this process exits: tasks that the runtime drops on shutdown are not awaited, and child
-/// processes of such a program would survive.
+/// Stops all server programs. Call it before this process exits: the runtime drops tasks without awaiting them, and
+/// child processes of the programs would survive.
 pub async fn stop_server_programs() {
     SHUTTING_DOWN.send_replace(true);
     let deadline = Instant::now() + SHUTDOWN_TIMEOUT;

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Maximum number of notifications per second; the rest is dropped.
+/// Maximum number of notifications per second; further ones are dropped.
 const MAX_NOTIFICATIONS: u32 = 1_000;
 
-/// Maximum number of log lines per minute: the server's own log has the rest.
+/// Maximum number of log lines per minute. Further lines are only in the server's own log.
 const MAX_LOG_LINES: u32 = 1_000;
 
 /// Maximum number of requests of a server per second. A well-behaved server makes few.

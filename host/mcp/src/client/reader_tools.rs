@@ -1,9 +1,9 @@
-//! Readers of a server's resources and prompts, implemented as tools, so that each read is checked, masked, labelled
-//! and recorded like any call. Models do not see them; clients that list resources or prompts read through them.
-//! Completions and subscriptions are calls of the same tools, because they send the client's text to the server, too.
+//! Reader tools: tools that read a server's resources and prompts, so that each read is checked, masked, labelled and
+//! recorded like any call. Models do not see these tools; clients that list resources or prompts read through them.
+//! Completions and subscriptions are calls of these tools, because they send the client's text to the server, too.
 //!
-//! Text and binary data are transferred as parts of the result, subject to the limits of results; the rest, with a
-//! number in place of each part, is the structured content.
+//! Text and binary data become parts of the result, subject to the limits of results. The rest of the response, with a
+//! number in place of each part, becomes the structured content.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -35,17 +35,17 @@ pub enum EntryKind {
 /// Key of the argument to be completed. If present, the entry is not read.
 pub(super) const COMPLETE: &str = "complete";
 
-/// Key for subscriptions: asks the server for updates of a resource instead of its content.
+/// Key of the argument for subscriptions. If present, the server is asked for updates of the resource, not its content.
 pub(super) const WATCH: &str = "watch";
 
 /// Maximum length of a completion value in characters.
 const MAX_COMPLETION_CHARS: usize = 256;
 
-/// Key of a part's number, which replaces the part.
+/// Key of the number that replaces a part.
 const PART: &str = "mimirPart";
 
 impl EntryKind {
-    /// Returns the name of the tool, which depends on the server's name rather than its prefix: two servers without a
+    /// Returns the name of the reader tool. It contains the server's name, not the prefix, so that servers without a
     /// prefix have separate tools.
     pub(super) fn name(self, spec: &ServerSpec) -> String {
         let word = names::snake_name(&spec.name);
@@ -55,7 +55,7 @@ impl EntryKind {
         }
     }
 
-    /// Returns the tool's definition for this server; none if its name is not valid.
+    /// Returns the definition of the reader tool for this server, or `None` if its name is not valid.
     pub(super) fn definition(self, spec: &ServerSpec) -> Option<ToolDefinition> {
         let name = self.name(spec);
         let unique_name = names::unique_names("", &[&name])
@@ -95,7 +95,7 @@ impl EntryKind {
                 open_world: true,
             },
             needs: Needs::default(),
-            // Like the tools of the server: the general settings apply.
+            // The general settings apply, as for the other tools of the server.
             silent: true,
         })
     }
@@ -154,7 +154,7 @@ pub(super) fn watch_result() -> RawResult {
     }))
 }
 
-/// Converts an answer to a result.
+/// Converts the server's response to a result, within the limits.
 pub(super) fn read_result(mut result: ServerResult, limits: &Limits) -> RawResult {
     let failure = |code, message: &str| RawResult::failed(ToolError::new(code, message));
     match &mut result {
@@ -166,26 +166,26 @@ pub(super) fn read_result(mut result: ServerResult, limits: &Limits) -> RawResul
                 let short = |value: String| {
                     mimir_core::text::prefix(&value, MAX_COMPLETION_CHARS).to_owned()
                 };
-                // A value is too short to be marked, so one that addresses a model, or hides something, is dropped.
+                // Completion values carry no marks, so values that address a model or hide something are dropped.
                 values.map(short).filter(|value| is_plain(value)).collect()
             }
         }
         _ => {
-            let message = "the server's answer does not match the request";
+            let message = "the server's response does not match the request";
             return failure(ToolErrorCode::ExecutionError, message);
         }
     }
     let mut value = serde_json::to_value(result).unwrap_or_default();
     let mut parts = Vec::new();
     if extract_parts(&mut value, &mut parts).is_err() {
-        let message = "the server's answer contains data that is not valid base64";
+        let message = "the server's response contains data that is not valid base64";
         return failure(ToolErrorCode::ExecutionError, message);
     }
     let bytes: usize = parts.iter().map(Content::len).sum();
     let limit = usize::try_from(limits.output_bytes).unwrap_or(usize::MAX);
     if bytes.saturating_add(value.to_string().len()) > limit {
         let limit = mimir_core::text::bytes(limits.output_bytes);
-        let message = format!("the server's answer is larger than {limit} (limits.outputBytes)");
+        let message = format!("the server's response is larger than {limit} (limits.outputBytes)");
         return failure(ToolErrorCode::LimitExceeded, &message);
     }
     RawResult::from(Ok(ToolOutput {
@@ -236,7 +236,8 @@ fn extract_parts(value: &mut Value, parts: &mut Vec<Content>) -> Result<(), base
     }
 }
 
-/// Restores the answer in the protocol's form, with its parts. None if a limit has removed one.
+/// Restores the server's response from the structured content and the parts. Returns `None` if a part is missing
+/// because of a limit.
 pub(crate) fn restore_output(output: &ToolOutput) -> Option<Value> {
     let mut value = output.structured.clone()?;
     insert_parts(&mut value, &output.content)?;

@@ -1,5 +1,5 @@
-//! The hosts that the sandbox refused to servers. Programs seldom show why a connection failed, so that a failed call
-//! names them.
+//! The hosts that the sandbox refused to servers. Programs seldom report why a connection failed, so the error of a
+//! failed call names these hosts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 /// Maximum number of hosts that are recorded for one server.
 const MAX_HOSTS: usize = 20;
 
-/// The hosts that were refused to each server since its last call. Clones share one record.
+/// The hosts that were refused to each server since its last call. Clones share the record.
 #[derive(Debug, Clone, Default)]
 pub struct RefusedHosts(Arc<Mutex<BTreeMap<String, BTreeMap<String, ToolError>>>>);
 
@@ -26,7 +26,7 @@ impl RefusedHosts {
         }
     }
 
-    /// Removes the refusals of a server, and names them in the error of its call or start.
+    /// Removes the refusals of a server, and adds them to the error of its call or start.
     pub(super) fn add_to_error(&self, server: &str, mut error: ToolError) -> ToolError {
         let hosts = self.0.lock().remove(server).unwrap_or_default();
         let mut remedies = error.remedies.to_vec();
@@ -42,7 +42,7 @@ impl RefusedHosts {
         error.with_remedies(remedies)
     }
 
-    /// Names the refusals in a failed call, and forgets them after a successful one.
+    /// Removes the refusals of a server, and adds them to the result if the call failed.
     pub(super) fn add_to_result(&self, server: &str, mut result: RawResult) -> RawResult {
         match result.result {
             Ok(_) => drop(self.0.lock().remove(server)),

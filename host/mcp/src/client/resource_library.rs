@@ -1,8 +1,8 @@
-//! Resources and prompts of servers as mimir's clients see them: under names that distinguish the servers, made safe
-//! to show.
+//! Resources and prompts of servers as mimir's clients see them, made safe to show, with names that distinguish the
+//! servers.
 //!
-//! For a server with a prefix, each URI contains its name (`mcp://NAME/URI`) and each prompt name begins with the
-//! prefix; for a server without one, names are unchanged.
+//! For a server with a prefix, each URI contains the server's name (`mcp://NAME/URI`), and each prompt name begins with
+//! the prefix. For a server without a prefix, names are unchanged.
 //!
 //! Out of scope: the content of a resource or prompt, which is read by a tool call.
 
@@ -32,8 +32,7 @@ pub(crate) struct ResourceLibrary {
 }
 
 impl ResourceLibrary {
-    /// Adds the entries of a server that a person has seen; `seen_entries_of` returns them for the tool that reads
-    /// them.
+    /// Adds the entries of a server that the user has seen. `seen_entries_of` returns them for a reader tool.
     pub(super) fn add(
         &mut self,
         spec: &ServerSpec,
@@ -84,7 +83,7 @@ const PROMPT: &str = "prompt";
 const RESOURCE: &str = "resource";
 const TEMPLATE: &str = "resource template";
 
-/// Members of an entry that contain text for a model or a person.
+/// Members of an entry that contain text for a model or the user.
 const TEXT_MEMBERS: [&str; 7] = [
     "name",
     "title",
@@ -95,7 +94,7 @@ const TEXT_MEMBERS: [&str; 7] = [
     "arguments",
 ];
 
-/// Maximum length of an entry in its line, in characters.
+/// Maximum length of the beginning of an entry's text in its line, in characters.
 const MAX_LINE_CHARS: usize = 160;
 
 /// Returns the entries of all lists, one line each, in the form that grants store.
@@ -119,7 +118,7 @@ pub(super) fn entries(spec: &ServerSpec, described: &ServerDescription) -> Vec<L
     lines.into_iter().map(entry).collect()
 }
 
-/// Returns an entry as one line: the beginning of its text, and the digest of the whole.
+/// Returns an entry as one line: the beginning of its text, and the digest of the whole entry.
 fn entry_line(kind: &str, item: &Value) -> String {
     let mut hash = Sha256::new();
     let mut texts = Vec::new();
@@ -144,7 +143,7 @@ fn entry_line(kind: &str, item: &Value) -> String {
     )
 }
 
-/// Returns the entries of a list that parse and that a person has seen. A broken entry does not affect the others.
+/// Returns the valid entries of a list that the user has seen. An invalid entry does not affect the others.
 fn parse_entries<T: DeserializeOwned>(
     kind: &str,
     items: &[Value],
@@ -167,22 +166,23 @@ fn parse_entries<T: DeserializeOwned>(
     entries.collect()
 }
 
-/// Returns a server's URI as mimir's clients see it.
+/// Converts a server's URI to the URI that clients know.
 pub(super) fn client_uri(spec: &ServerSpec, remote_uri: &str) -> String {
-    match spec.prefix.is_empty() {
-        true => remote_uri.to_owned(),
-        false => format!("mcp://{}/{remote_uri}", spec.name),
+    if spec.prefix.is_empty() {
+        remote_uri.to_owned()
+    } else {
+        format!("mcp://{}/{remote_uri}", spec.name)
     }
 }
 
-/// Returns the server's own URI for a client's, if that names the server.
+/// Converts a URI that clients know to the server's URI. Returns `None` if the URI does not name the server.
 pub(super) fn server_uri<'a>(spec: &ServerSpec, uri: &'a str) -> Option<&'a str> {
     let rest = uri.strip_prefix("mcp://")?;
     let rest = rest.strip_prefix(spec.name.as_str())?;
     rest.strip_prefix('/').filter(|_| !spec.prefix.is_empty())
 }
 
-/// Returns true if a server without a prefix has this resource: it lists it, or one of its templates begins like it.
+/// Returns true if a server without a prefix lists this resource, or a template whose beginning matches the URI.
 pub(super) fn has_resource(described: &ServerDescription, uri: &str) -> bool {
     let is_listed = |one: &Value| one["uri"] == uri;
     let matches_template = |one: &Value| {

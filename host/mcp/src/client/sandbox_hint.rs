@@ -1,7 +1,6 @@
-//! Hints for a server whose files are hidden by its sandbox.
+//! Hints for a server whose sandbox hides a file that the server needs.
 //!
-//! Out of scope: the sandbox's rules. The hint is derived from the server's own output, and from the files on this
-//! machine.
+//! Out of scope: the sandbox's rules. The hint is derived from the server's output and from the files on this machine.
 
 use std::path::{Path, PathBuf};
 
@@ -47,7 +46,7 @@ pub(super) fn add_sandbox_hint(
     let Some(path) = find_hidden_path(launch, root, &close_reason.not_found_lines()) else {
         return error;
     };
-    // Files next to a program usually belong to it.
+    // The files next to a program usually belong to it.
     let folder = match path.parent() {
         Some(folder) if !path.is_dir() && folder.parent().is_some() => folder,
         _ => &path,
@@ -55,11 +54,13 @@ pub(super) fn add_sandbox_hint(
     let server = visible(&close_reason.server);
     let [path, folder] = [&path, folder].map(|path| visible(&path.display().to_string()));
     error.message.push_str(&format!(
-        "; it did not find `{path}`, which exists: its sandbox hides your home and other folders"
+        "; it did not find `{path}`, which exists: the sandbox hides your home and other folders"
     ));
     let remedies = [
         format!("set `bindMounts: [{folder}]` in mcp.servers.{server} to let it read that folder"),
-        format!("set `sandbox: none` in mcp.servers.{server} to run it with all of your rights"),
+        format!(
+            "set `sandbox: none` in mcp.servers.{server} to run it with all of your permissions"
+        ),
     ];
     let earlier = error.remedies.to_vec();
     error.with_remedies(earlier.into_iter().chain(remedies))

@@ -29,26 +29,26 @@ mod listing;
 mod resource_watches;
 mod start_failure;
 
-/// External dependencies of the servers.
+/// Dependencies that the host provides to the servers.
 #[derive(Clone)]
 pub struct ServerDeps {
     /// Starts programs in the sandbox.
     pub launcher: Arc<dyn ProcessLauncher>,
-    /// Holds the secrets that are passed to servers.
+    /// Contains the secrets that are passed to servers.
     pub vault: Arc<dyn Vault>,
     /// Stores descriptions of servers.
     pub store: Arc<dyn DescriptionStore>,
-    /// Creates a client that can reach this URL only, or the reason why the URL is not allowed.
+    /// Creates HTTP clients that reach only one URL.
     pub client: Arc<HttpClientFactory>,
     /// Stores logins.
     pub logins: Arc<dyn LoginStore>,
-    /// The workspace: the root for servers that may know it.
+    /// Path of the workspace, which is the root for servers.
     pub root: Arc<Path>,
     /// The hosts that were refused to the programs of servers.
     pub refused: RefusedHosts,
 }
 
-/// Creates the HTTP client for a URL.
+/// Creates an HTTP client that reaches only the given URL. Fails if the URL is not allowed.
 pub type HttpClientFactory = dyn Fn(&str) -> Result<HttpClient, ToolError> + Send + Sync;
 
 /// Maximum backoff between two attempts to start a failing server.
@@ -63,20 +63,20 @@ const MIN_UPTIME: Duration = Duration::from_secs(10);
 /// Minimum interval between two listings of a server's tools, however often it reports changes.
 const MIN_LIST_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A server in use.
+/// A configured server, running or not.
 pub(super) struct RemoteServer {
     pub(super) spec: ServerSpec,
     deps: ServerDeps,
     state: Mutex<ServerRunState>,
-    /// Its last known description, with an index of its tools.
+    /// Last known description of the server, with an index of its tools.
     listed: Lock<Option<ListedTools>>,
-    /// The error of the last start, if it failed.
+    /// Error of the last start, if the start failed.
     fault: Lock<Option<ToolError>>,
-    /// End of the last start attempt, which has the last lines of the server's stderr.
+    /// Close reason of the last start attempt, with the last lines of the server's stderr.
     last_close_reason: Lock<Option<Arc<CloseReason>>>,
     calls: AtomicUsize,
     last_used: Lock<Instant>,
-    /// Counts the changes of its tool list.
+    /// Number of changes of tool lists, shared by all servers.
     pub(super) changes: Arc<AtomicUsize>,
     tools_changed: Arc<Notify>,
     updates: ResourceUpdates,
@@ -95,7 +95,7 @@ struct ServerRunState {
     connection: Option<(Arc<ServerConnection>, Instant)>,
     failures: u32,
     retry_at: Option<Instant>,
-    /// Set if a login is required, with the version of the login store at that time.
+    /// Version of the login store and error of the last start, if the server requires a login.
     login_required: Option<(u64, ToolError)>,
     generation: Option<ProtocolGeneration>,
 }
@@ -123,7 +123,7 @@ impl RemoteServer {
         })
     }
 
-    /// Returns the external dependencies.
+    /// Returns the dependencies that the host provides.
     pub(super) fn deps(&self) -> &ServerDeps {
         &self.deps
     }
@@ -133,7 +133,8 @@ impl RemoteServer {
         Arc::clone(&self.deps.root)
     }
 
-    /// Returns the cache key of its description. The same command line is another program in another workspace.
+    /// Returns the cache key of the description. It depends on the workspace for a program, because a command line may
+    /// start another program in another workspace.
     fn cache_key(&self) -> String {
         match &self.spec.transport {
             ServerTransport::Program(_) => self.spec.key_in(&self.deps.root),
@@ -141,7 +142,7 @@ impl RemoteServer {
         }
     }
 
-    /// Returns its last known description, from this run or an earlier one.
+    /// Returns the last known description, from this process or an earlier one.
     pub(super) fn known(&self) -> Option<Arc<ServerDescription>> {
         let mut listed = self.listed.lock();
         if listed.is_none() {
@@ -154,7 +155,7 @@ impl RemoteServer {
             .map(|listed| Arc::clone(&listed.description))
     }
 
-    /// Returns its current description, starting it if necessary.
+    /// Returns the current description. Starts the server if needed.
     pub(super) async fn describe(self: &Arc<Self>) -> Result<Arc<ServerDescription>, ToolError> {
         let connection = self.connect().await?;
         self.relist_if_changed(&connection).await?;
@@ -172,7 +173,7 @@ impl RemoteServer {
         }
     }
 
-    /// Calls a tool, if it is unchanged since its approval; or performs the given operation if there is no tool.
+    /// Performs an operation at the server. For a call of a tool, checks that the tool is unchanged since its approval.
     pub(super) async fn call(
         self: &Arc<Self>,
         operation: &ServerOperation,
@@ -198,10 +199,10 @@ impl RemoteServer {
             Some(current) if current == approved => Ok(()),
             Some(_) => {
                 let message = format!(
-                    "the server `{}` has changed its description of this tool: it cannot be called until a person has reviewed the difference",
+                    "the server `{}` has changed its description of this tool: the tool cannot be called until the user has reviewed the difference",
                     self.spec.name
                 );
-                let remedy = "run `mimir tools list` to see its current tools, and `mimir tools trust NAME` to see the difference";
+                let remedy = "run `mimir tools list` to see the current tools, and `mimir tools trust NAME` to review the difference";
                 Err(ToolError::permission_denied(message).with_remedies([remedy.to_owned()]))
             }
             None => {
@@ -211,7 +212,7 @@ impl RemoteServer {
         }
     }
 
-    /// Returns the connection. Connects first if needed.
+    /// Returns the connection to the server. Starts the server, or connects to it, if needed.
     async fn connect(self: &Arc<Self>) -> Result<Arc<ServerConnection>, ToolError> {
         let mut state = self.state.lock().await;
         if let Some((connection, since)) = &state.connection {
@@ -220,19 +221,18 @@ impl RemoteServer {
             }
             let failed_early = since.elapsed() < MIN_UPTIME;
             state.connection = None;
-            match failed_early {
-                true => state.record_failure(),
-                false => state.failures = 0,
+            if failed_early {
+                state.record_failure();
+            } else {
+                state.failures = 0;
             }
         }
         if let Some((version, error)) = &state.login_required {
-            match *version == self.deps.logins.version() {
-                true if state.retry_at.is_some_and(|until| until > Instant::now()) => {
-                    return Err(error.clone());
-                }
-                true => {}
-                // A person may have logged in meanwhile.
-                false => state.reset_backoff(),
+            if *version != self.deps.logins.version() {
+                // The user may have logged in meanwhile.
+                state.reset_backoff();
+            } else if state.retry_at.is_some_and(|until| until > Instant::now()) {
+                return Err(error.clone());
             }
         }
         if let Some(until) = state.retry_at
@@ -270,7 +270,7 @@ impl RemoteServer {
             Err(error) => {
                 state.record_failure();
                 if oauth::is_login_required(&error) {
-                    // The current version, because renewing a token changes it without a login.
+                    // The current version: renewing a token has changed it, although that was not a login.
                     state.login_required = Some((self.deps.logins.version(), error.clone()));
                 }
                 self.record_fault(&error).await;
@@ -281,8 +281,8 @@ impl RemoteServer {
 
     /// Starts the server, or connects to it, and lists its tools.
     async fn start(&self, state: &mut ServerRunState) -> Result<ServerConnection, ToolError> {
-        // Over HTTP the newer generation is tried first, as the protocol requires: that costs an older server one
-        // request. A program of the older generation may not survive an unknown request.
+        // Over HTTP the newer generation is tried first, as the protocol requires, at the cost of one request to an
+        // older server. A program of the older generation might not survive an unknown request.
         let first =
             self.spec
                 .generation
@@ -302,13 +302,13 @@ impl RemoteServer {
                 );
                 return Err(error.with_remedies([remedy]));
             }
-            // The server responded, but rejected the start: it may be of the other generation.
+            // The server rejected the start: it may support the other generation.
             Err(ConnectError::Refused(error)) => match self.start_as(first.other()).await {
                 Ok(connection) => {
                     state.generation = Some(first.other());
                     connection
                 }
-                // Most servers are of the older generation, so that error tells more.
+                // Most servers use the older generation, so its error is more useful.
                 Err(ConnectError::Failed(other) | ConnectError::Refused(other)) => {
                     return Err(match first {
                         ProtocolGeneration::Handshake => error,
@@ -317,7 +317,7 @@ impl RemoteServer {
                 }
             },
         };
-        // Only changes from here on matter.
+        // Only later changes matter, because the tools are listed now.
         connection.take_stale();
         self.relist(&connection).await?;
         self.watch_again(&connection).await;
@@ -329,7 +329,7 @@ impl RemoteServer {
         generation: ProtocolGeneration,
     ) -> Result<ServerConnection, ConnectError> {
         let vault = &self.deps.vault;
-        // A server is not started if its output cannot be checked for secrets.
+        // Without the secrets, the server's output could not be masked, so the server is not started.
         let redactor = vault
             .redactor()
             .map_err(|error| ConnectError::Failed(ToolError::unavailable(error)))?;
@@ -358,8 +358,8 @@ impl RemoteServer {
         }
     }
 
-    /// Lists the tools again if the server has reported a change. If that is in progress already, waits for it: a call
-    /// is checked against the current definition of its tool.
+    /// Lists the tools again if the server has reported a change, or waits for a listing in progress: a call is checked
+    /// against the current definition of its tool.
     pub(super) async fn relist_if_changed(
         &self,
         connection: &ServerConnection,
@@ -383,7 +383,7 @@ impl RemoteServer {
             .is_some_and(|(connection, _)| !connection.is_closed())
     }
 
-    /// Stops it, unless a call is in progress.
+    /// Stops the server, unless a call is in progress.
     async fn stop_if_idle(&self) {
         let mut state = self.state.lock().await;
         if self.is_idle() {
@@ -424,7 +424,7 @@ impl Drop for RelistGuard<'_> {
     }
 }
 
-/// Counts a call in progress.
+/// Counts a call as in progress until it is dropped.
 struct ServerCallGuard<'a>(&'a RemoteServer);
 
 impl<'a> ServerCallGuard<'a> {
@@ -446,7 +446,7 @@ async fn watch(server: Weak<RemoteServer>, connection: Weak<ServerConnection>) {
     let Some(idle) = server.upgrade().map(|server| server.spec.idle) else {
         return;
     };
-    // A quarter of the idle time: precise enough for its purpose, and rare enough to cost nothing.
+    // A quarter of the idle time is precise enough, and rare enough to be cheap.
     let poll_interval = (idle / 4).clamp(Duration::from_millis(20), Duration::from_secs(10));
     loop {
         let Some(listener) = connection

@@ -1,4 +1,4 @@
-//! All configured MCP servers, and their tools.
+//! All configured MCP servers and their tools.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub struct McpServers {
     updates: ResourceUpdates,
 }
 
-/// Capacity of the channel for resource updates. A slow client loses the oldest ones.
+/// Capacity of the channel for resource updates. A slow client loses the oldest updates.
 const UPDATE_CAPACITY: usize = 256;
 
 /// Time after which failed servers are retried for listings: one second more than the retry delay, which counts whole
@@ -55,11 +55,11 @@ pub struct ServerTools {
 pub struct ServerTestReport {
     /// Name and version that the server reports.
     pub server: (String, String),
-    /// Its tools.
+    /// Tools of the server.
     pub found: ServerTools,
-    /// Its description, as it sent it.
+    /// Description of the server, as the server sent it.
     pub described: Arc<ServerDescription>,
-    /// Time until it was ready.
+    /// Time until the server was ready.
     pub took: Duration,
 }
 
@@ -75,7 +75,7 @@ impl McpServers {
         }
     }
 
-    /// Applies the settings. Servers that are removed or changed are stopped after their last call.
+    /// Applies new settings. Removed and changed servers stop after their last call.
     pub fn set(&self, config: &Config) {
         let mut all = self.servers.lock();
         let mut next = HashMap::new();
@@ -136,14 +136,14 @@ impl McpServers {
         found
     }
 
-    /// Returns the tools of all servers. Starts those without cached tools, all at once.
+    /// Returns the tools of all servers. Starts all servers without cached tools concurrently.
     pub async fn load(&self) -> ServerTools {
         self.list_unknown(|_| Some(ProbeMode::ForListing)).await;
         self.collect_tools(|_| true)
     }
 
-    /// Starts all servers without cached tools, and retries failing ones every `retry_interval`, until all are known.
-    /// Reports what is left out, each entry once.
+    /// Starts all servers without cached tools, and retries failed servers every `retry_interval`, until the tools of
+    /// all are known. Calls `report` once for each server or tool that is left out.
     pub async fn load_all(&self, retry_interval: Duration, report: impl Fn(&Quarantined)) {
         let mut reported = Vec::new();
         loop {
@@ -159,20 +159,19 @@ impl McpServers {
         }
     }
 
-    /// Returns the tools for a call of this name. Of the servers without cached tools, starts only those that may have
-    /// a tool of this name.
+    /// Returns the tools for a call of the tool `name`. Of the servers without cached tools, starts only those that may
+    /// have the tool.
     pub async fn load_for(&self, name: &str) -> ServerTools {
         self.start_for(name).await;
         self.collect_tools(|spec| probe_mode_for(spec, name).is_some())
     }
 
-    /// Starts the servers without cached tools that may have a tool of this name. Returns false if there are none.
+    /// Starts the servers without cached tools that may have the tool `name`. Returns false if no such server exists.
     pub async fn start_for(&self, name: &str) -> bool {
         self.list_unknown(|spec| probe_mode_for(spec, name)).await
     }
 
-    /// Returns true if a server has a tool of this name, or if it is known why the server that may have it is
-    /// unavailable.
+    /// Returns true if a server has the tool `name`, or if a server that may have it has failed.
     pub(crate) fn knows_tool(&self, name: &str) -> bool {
         let mut all = self.sorted().into_iter();
         all.any(|server| match server.known() {
@@ -188,7 +187,7 @@ impl McpServers {
         })
     }
 
-    /// Lists the tools of servers without cached tools, all at once. Returns false if there are none.
+    /// Lists the tools of servers without cached tools, concurrently. Returns false if no server was probed.
     async fn list_unknown(&self, probe_mode: impl Fn(&ServerSpec) -> Option<ProbeMode>) -> bool {
         let mut tasks = Vec::new();
         for server in self.sorted() {
@@ -235,7 +234,7 @@ impl McpServers {
         found
     }
 
-    /// Starts a server, or connects to it, and lists its tools. `None` if there is no server of this name.
+    /// Starts a server, or connects to it, and lists its tools. Returns `None` for an unknown name.
     pub async fn test(&self, name: &str) -> Option<Result<ServerTestReport, ToolError>> {
         let server = self.get(name)?;
         let begun = Instant::now();
@@ -251,14 +250,14 @@ impl McpServers {
         }))
     }
 
-    /// Prepares a login at a server. `None` if there is no server of this name.
+    /// Prepares a login at a server. Returns `None` for an unknown name.
     pub async fn plan(&self, name: &str) -> Option<Result<LoginPlan, ToolError>> {
         let server = self.get(name)?;
         Some(oauth::plan_login(&server.spec, server.deps()).await)
     }
 
-    /// Ends the login at a server. Returns true if its authorization server has revoked it, the inner `None` if there
-    /// is no login, and the outer one if there is no server of this name.
+    /// Ends the login at a server. Returns true if the authorization server has revoked the login, an inner `None` if
+    /// there is no login, and an outer `None` for an unknown name.
     pub async fn log_out(&self, name: &str) -> Option<Result<Option<bool>, ToolError>> {
         let server = self.get(name)?;
         Some(oauth::forget_login(&server.spec, server.deps()).await)
@@ -280,7 +279,7 @@ impl McpServers {
         }
     }
 
-    /// Returns the channel of resource updates, with the servers' own URIs.
+    /// Returns the sender of resource updates, which contain the servers' own URIs.
     pub(super) fn updates(&self) -> &ResourceUpdates {
         &self.updates
     }
@@ -300,22 +299,23 @@ impl McpServers {
 
 /// The reason for listing a server's tools.
 enum ProbeMode {
-    /// For a listing: does not retry a server that failed a moment ago.
+    /// For a listing: does not retry a server that failed recently.
     ForListing,
     /// For a call: retries a failed server as soon as its backoff allows.
     ForCall,
 }
 
-/// Returns how to probe a server for a call of this name; none if it cannot have such a tool.
+/// Returns how to probe a server for a call of the tool `name`, or `None` if the server cannot have the tool.
 fn probe_mode_for(spec: &ServerSpec, name: &str) -> Option<ProbeMode> {
     let kinds = [EntryKind::Resources, EntryKind::Prompts];
     if kinds.iter().any(|kind| kind.name(spec) == name) {
         return Some(ProbeMode::ForCall);
     }
-    names::may_name_tool(&spec.prefix, name).then_some(match spec.prefix.is_empty() {
-        // Without a prefix every wrong name might be one of its tools.
-        true => ProbeMode::ForListing,
-        false => ProbeMode::ForCall,
+    names::may_name_tool(&spec.prefix, name).then_some(if spec.prefix.is_empty() {
+        // A server without a prefix might have a tool of any name, so unknown names must not restart it.
+        ProbeMode::ForListing
+    } else {
+        ProbeMode::ForCall
     })
 }
 

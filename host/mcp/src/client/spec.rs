@@ -1,4 +1,4 @@
-//! The settings of one server: how it is started or reached, and its limits.
+//! The validated settings of one server: its transport and its limits.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use super::names;
 pub struct ServerSpec {
     /// Name of the server.
     pub name: String,
-    /// Prefix of its tools' names.
+    /// Prefix of the names of the server's tools.
     pub prefix: String,
     /// Transport.
     pub transport: ServerTransport,
@@ -29,13 +29,13 @@ pub struct ServerSpec {
     pub call: Option<Duration>,
     /// Time limit for the start.
     pub start: Duration,
-    /// Idle time after which it is stopped.
+    /// Idle time after which the server is stopped.
     pub idle: Duration,
-    /// True if clients see its resources.
+    /// True if clients see the server's resources.
     pub resources: bool,
-    /// True if clients see its prompts.
+    /// True if clients see the server's prompts.
     pub prompts: bool,
-    /// Requests that it may make during a call.
+    /// Requests that the server may make during a call.
     pub allowed_requests: AllowedRequests,
 }
 
@@ -43,9 +43,9 @@ pub struct ServerSpec {
 #[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "there is one for each server")]
 pub enum ServerTransport {
-    /// A program.
+    /// A program that is started on this machine.
     Program(LaunchSpec),
-    /// HTTP.
+    /// A server that is reached over HTTP.
     Http {
         /// The URL.
         url: String,
@@ -63,7 +63,8 @@ const DEFAULT_START_TIMEOUT: Duration = Duration::from_secs(30);
 const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 
 impl ServerSpec {
-    /// Returns the server of these settings, unless it is disabled; `sandbox` has the settings for commands.
+    /// Converts the settings of a server, or returns `None` if the server is disabled. `sandbox` contains the defaults
+    /// from the settings for commands.
     pub fn new(
         name: &str,
         settings: &McpServerSettings,
@@ -94,7 +95,7 @@ impl ServerSpec {
                 secrets: settings.env.iter().any(is_secret),
                 environment: pairs(&settings.env),
                 sandbox: settings.sandbox_over(sandbox),
-                // Both were checked when the file was read; a failure here allows no hosts.
+                // Both were checked when the file was read, so this does not fail; a failure would allow no hosts.
                 hosts: settings.hosts().unwrap_or_default(),
                 folders: settings
                     .package
@@ -134,13 +135,13 @@ impl ServerSpec {
         })
     }
 
-    /// Returns the source location of its tools.
+    /// Returns the source location of the server's tools.
     pub fn location(&self) -> String {
         format!("mcp:{}", self.name)
     }
 
-    /// Returns the identity of the server, in lines to which a grant is bound. Values of variables and headers are
-    /// left out, because the lock file is readable by everyone.
+    /// Returns the identity of the server as lines, to which a grant is bound. The lines contain no values of variables
+    /// and headers, because everyone can read the lock file.
     pub fn identity(&self) -> Vec<String> {
         let names = |pairs: &[(String, String)]| {
             let names: Vec<&str> = pairs.iter().map(|(name, _)| name.as_str()).collect();
@@ -149,9 +150,12 @@ impl ServerSpec {
         let mut lines = Vec::new();
         match &self.transport {
             ServerTransport::Program(launch) => {
-                let args = launch.args.iter().map(|arg| match arg.contains(' ') {
-                    true => format!("'{arg}'"),
-                    false => arg.clone(),
+                let args = launch.args.iter().map(|arg| {
+                    if arg.contains(' ') {
+                        format!("'{arg}'")
+                    } else {
+                        arg.clone()
+                    }
                 });
                 let args: Vec<String> = args.collect();
                 match &launch.package {
@@ -190,9 +194,10 @@ impl ServerSpec {
                 }
                 if launch.sandbox.network_access == Some(true) {
                     let hosts: Vec<String> = launch.hosts.iter().map(ToString::to_string).collect();
-                    lines.push(match hosts.is_empty() {
-                        true => "given the network".to_owned(),
-                        false => format!("given the network: {}", hosts.join(", ")),
+                    lines.push(if hosts.is_empty() {
+                        "given the network".to_owned()
+                    } else {
+                        format!("given the network: {}", hosts.join(", "))
                     });
                 }
                 if launch.sandbox.mode == Some(mimir_core::config::SandboxMode::None) {
@@ -219,7 +224,7 @@ impl ServerSpec {
         lines.iter().map(|line| visible(line)).collect()
     }
 
-    /// Returns the key of its stored logins, and of its cached tools if it is reached over HTTP.
+    /// Returns the key of the server's stored logins, and of the cached tools of a server over HTTP.
     pub fn key(&self) -> String {
         self.hash_identity(&[])
     }
@@ -258,7 +263,7 @@ fn is_secret((name, value): (&String, &String)) -> bool {
             .is_empty()
 }
 
-/// Returns the pairs with `${NAME}` replaced by the secret of that name.
+/// Replaces each `${NAME}` in the values of pairs with the secret of that name.
 pub(super) fn fill_secrets_in_pairs(
     pairs: &[(String, String)],
     vault: &dyn Vault,
@@ -268,7 +273,7 @@ pub(super) fn fill_secrets_in_pairs(
     filled.collect()
 }
 
-/// Returns the text with `${NAME}` replaced by the secret of that name.
+/// Replaces each `${NAME}` in a text with the secret of that name. Fails if a secret is missing.
 pub(super) fn fill_secrets(text: &str, vault: &dyn Vault) -> Result<String, ToolError> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -280,7 +285,7 @@ pub(super) fn fill_secrets(text: &str, vault: &dyn Vault) -> Result<String, Tool
         let value = vault.secret(name).map_err(ToolError::unavailable)?;
         let Some(value) = value else {
             let name = visible(mimir_core::text::prefix(name, 64));
-            let message = format!("the server needs the secret `{name}`, which is not stored here");
+            let message = format!("the server needs the secret `{name}`, which is not stored");
             return Err(ToolError::unavailable(message)
                 .with_remedies([format!("store it with `mimir secrets set {name}`")]));
         };

@@ -1,5 +1,5 @@
-//! A server on a pair of pipes: one message per line, with limits on the size of a message and the rate of
-//! notifications.
+//! The transport to a server on a pair of pipes: one message per line, with limits on the size of a message and the
+//! rate of notifications.
 
 use std::io;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::connection::CloseReason;
 use super::lenient_messages;
 use super::rate_limit::{self, MessageRateLimiter};
 
-/// Maximum number of values in one message. A value of two bytes in JSON takes a hundred times that in memory.
+/// Maximum number of values in one message: a value of two bytes in JSON takes a hundred times as much memory.
 const MAX_VALUES: usize = 250_000;
 
 type BoxedReader = Box<dyn AsyncRead + Send + Sync + Unpin>;
@@ -59,7 +59,7 @@ impl Transport<RoleClient> for StdioClientTransport {
         loop {
             let line = match self.reader.next().await {
                 JsonLineChunk::Line(line) => line,
-                // The rest of the line would be useless.
+                // The line is too long: the rest of it is not read.
                 JsonLineChunk::Part(_) => {
                     self.close_reason
                         .set_message_too_long(MAX_LINE_BYTES as u64);
@@ -70,7 +70,7 @@ impl Transport<RoleClient> for StdioClientTransport {
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            // A flood is detected before parsing: a notification has no id.
+            // Floods are dropped before parsing, which is expensive.
             if is_notification(&line) && !self.rate_limit.try_take() {
                 self.close_reason.warn_of_flood();
                 continue;
@@ -81,7 +81,7 @@ impl Transport<RoleClient> for StdioClientTransport {
             }
             match lenient_messages::parse_message(&line) {
                 Ok(message) => return Some(message),
-                // A program that prints other text on stdout is not stopped for it.
+                // A program may print other text on stdout.
                 Err(error) => self.close_reason.warn_of_invalid_line(&line, &error),
             }
         }
@@ -108,7 +108,7 @@ pub(super) fn is_dense(message: &[u8]) -> bool {
     values > MAX_VALUES
 }
 
-/// Returns true if a line looks like a notification at its beginning, where every library writes the method.
+/// Returns true if the beginning of a line, where every library writes the method, looks like a notification.
 pub(super) fn is_notification(line: &[u8]) -> bool {
     const PREFIX_BYTES: usize = 128;
     let head = &line[..line.len().min(PREFIX_BYTES)];

@@ -1,4 +1,4 @@
-//! Subscriptions at servers without a handshake, which send notifications only for a subscription.
+//! Subscriptions at servers of the newer protocol generation, which send notifications only for a subscription.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::listener::ServerListener;
 
-/// Time limit for a server to acknowledge a subscription.
+/// Time limit within which a server has to acknowledge a subscription.
 const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The topic of a subscription.

@@ -1,5 +1,4 @@
-//! Rate limit for progress notifications to a client: a number of messages per second, and the latest value in any
-//! case.
+//! Rate limit for progress notifications to a client. The latest value is always sent in the end.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,7 +7,7 @@ use mimir_core::call::CallProgress;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// Burst size: every step of a tool with few steps is reported, however quick they are.
+/// Burst size: a tool with few steps can report each of them, however fast.
 const BURST: u32 = 100;
 
 /// Interval after which another message is allowed: 50 per second.
@@ -19,12 +18,12 @@ pub(super) struct ProgressLimiter {
     tokens: u32,
     /// Time up to which tokens were added.
     since: Instant,
-    /// Latest value that was reported. The protocol requires increasing values.
+    /// Highest value that was reported. The protocol requires increasing values.
     newest: Option<u64>,
     latest: Arc<LatestProgress>,
 }
 
-/// The latest value that was held back, until it or a newer one is sent.
+/// The latest value that was held back and not replaced by a newer one.
 #[derive(Default)]
 pub(crate) struct LatestProgress {
     slot: Mutex<Option<CallProgress>>,
@@ -42,7 +41,7 @@ impl ProgressLimiter {
         }
     }
 
-    /// Sends a value with `send`, which returns false if it could not, or holds it back as the latest one.
+    /// Sends a value with `send`, which returns false on failure, or holds the value back as the latest one.
     pub(super) fn report(
         &mut self,
         progress: CallProgress,
@@ -84,7 +83,7 @@ impl LatestProgress {
         self.slot.lock().take()
     }
 
-    /// Waits for a value that was held back, and for its turn.
+    /// Waits for a value that was held back, and until the rate limit allows it.
     pub(crate) async fn next(&self) -> CallProgress {
         loop {
             self.stored.notified().await;

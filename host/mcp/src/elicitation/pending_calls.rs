@@ -1,9 +1,8 @@
-//! Calls that wait for a person between two requests of a client.
+//! Calls that wait for an answer between two requests of a client.
 //!
-//! From 2026-07-28 on a server sends no requests: it responds to a call with its questions, and the client calls again
-//! with the answers. The part of the call that has already run is not repeated: the call waits here, and the state
-//! that the client gets is the name of the pending call. The name cannot be guessed, works once, and only for the
-//! client that got it and for the very same call.
+//! Since 2026-07-28, a server sends no requests: it responds to a call with its questions, and the client calls again
+//! with the answers. The call is not repeated, but waits here. The client gets the name of the pending call as the
+//! request state. The name cannot be guessed, works once, and only for the client that got it and for an equal call.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -19,10 +18,10 @@ use crate::client_observer::{CallReceivers, ClientQuestion};
 pub(crate) struct PendingCall {
     /// Owner and request of the call.
     pub(crate) key: PendingCallKey,
-    /// The call itself. It continues without its client, so that the time limit of the person's answer applies.
+    /// The call. It keeps running without a request, so that the time limit of the answer applies.
     pub(crate) task: CallTask,
     pub(crate) receivers: CallReceivers,
-    /// The question to the person.
+    /// The question for which the call waits.
     pub(crate) question: ClientQuestion,
 }
 
@@ -30,7 +29,7 @@ pub(crate) struct PendingCall {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PendingCallKey {
     pub(crate) owner: String,
-    /// Scope of the answer that the call waits for.
+    /// Scope of the user's answer.
     pub(crate) answer_scope: AnswerScope,
     pub(crate) tool: String,
     pub(crate) arguments: Value,
@@ -40,14 +39,14 @@ pub(crate) struct PendingCallKey {
 #[derive(Default)]
 pub(crate) struct PendingCalls(Mutex<HashMap<String, (Instant, PendingCall)>>);
 
-/// Maximum number of pending calls: more than people answer.
+/// Maximum number of pending calls: more than users answer.
 const MAX_PENDING_CALLS: usize = 256;
 
-/// Time for which the outcome of an ended call is available to a client that answers late.
+/// Time for which the outcome of an ended call is kept for a client that answers late.
 const OUTCOME_LIFETIME: Duration = Duration::from_secs(15 * 60);
 
 impl PendingCalls {
-    /// Stores a call, and returns its name. Returns the call itself if too many calls are pending.
+    /// Stores a call and returns its name. Fails with the call if too many calls are pending.
     pub(crate) fn insert(&self, call: PendingCall) -> Result<String, Box<PendingCall>> {
         let mut calls = self.0.lock();
         calls.retain(|_, (since, pending)| {

@@ -1,7 +1,6 @@
-//! Cross-origin requests of web pages that the settings allow: preflight responses, and headers that let a page read a
-//! response.
+//! CORS for web pages of allowed origins: preflight responses, and headers that let a page read a response.
 //!
-//! Out of scope: the allowed origins. The guard has checked them.
+//! Out of scope: the check of the origin, which `request_guard` has done.
 
 use ::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -14,7 +13,7 @@ use super::{BoxedResponse, empty};
 
 const ALLOWED_METHODS: &str = "GET, POST, DELETE";
 
-/// Headers that a client may send. Other headers that begin with `mcp-` are allowed on request.
+/// Headers that a client may send, in addition to headers that begin with `mcp-`.
 const REQUEST_HEADERS: [&str; 8] = [
     "accept",
     "authorization",
@@ -32,18 +31,18 @@ const EXPOSED_HEADERS: &str = "mcp-session-id, mcp-protocol-version, www-authent
 /// Seconds for which a browser may cache a preflight response.
 const MAX_AGE_SECS: &str = "600";
 
-/// A public web page sends this header before it accesses a private network.
+/// Header of the preflight with which a public web page asks for access to a private network.
 const REQUEST_PRIVATE_NETWORK: HeaderName =
     HeaderName::from_static("access-control-request-private-network");
 const ALLOW_PRIVATE_NETWORK: HeaderName =
     HeaderName::from_static("access-control-allow-private-network");
 
-/// Returns the origin of a request that comes from a web page.
+/// Returns the origin of a request from a web page.
 pub(super) fn page_origin(headers: &HeaderMap) -> Option<HeaderValue> {
     headers.get(ORIGIN).cloned()
 }
 
-/// Returns the response to a preflight of an allowed page; none for other requests. A preflight carries no token.
+/// Returns the response to a preflight request, or `None` for another request. A preflight carries no token.
 pub(super) fn preflight<B>(request: &Request<B>) -> Option<BoxedResponse> {
     let request_headers = request.headers();
     let is_preflight = request.method() == Method::OPTIONS
@@ -84,8 +83,8 @@ pub(super) fn preflight<B>(request: &Request<B>) -> Option<BoxedResponse> {
     Some(response)
 }
 
-/// Lets an allowed page read a response. `Vary` keeps caches from mixing up pages. Credentials are never allowed: the
-/// server uses no cookies.
+/// Adds the headers that let an allowed page read a response. `Vary` keeps caches from serving a response to another
+/// page. Credentials are never allowed, because the server uses no cookies.
 pub(super) fn add_headers(response: &mut BoxedResponse, page: Option<HeaderValue>) {
     let headers = response.headers_mut();
     headers.append(VARY, HeaderValue::from_static("Origin"));

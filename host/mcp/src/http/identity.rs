@@ -1,8 +1,7 @@
-//! The server behind an identity provider: each request carries an access token that the provider signed for this
-//! server, and acts for the token's subject.
+//! Access tokens of an identity provider: each request carries a token that the provider signed for this server, and
+//! acts for the subject of the token.
 //!
-//! Tokens that cannot be verified are rejected: tokens of another kind, and all tokens while the provider's keys are
-//! unavailable.
+//! Tokens that cannot be verified are rejected, including all tokens while the provider's keys are unavailable.
 //!
 //! Out of scope: logins, and forwarding of tokens to other services.
 
@@ -37,7 +36,7 @@ use keys::{KeyLookupError, ProviderKeys};
 pub struct IdentityOptions {
     /// Issuer identifier of the provider.
     pub issuer: String,
-    /// Resource identifier of this server: the address under which clients know it.
+    /// Resource identifier of this server: the URL that clients use.
     pub resource: String,
     /// Accepted audiences; if empty, only the resource is accepted.
     pub audiences: Vec<String>,
@@ -51,14 +50,14 @@ pub struct IdentityOptions {
 pub(super) struct IdentityVerifier {
     issuer: String,
     resource: RequestTarget,
-    /// The resource as written in the settings, because clients compare it verbatim.
+    /// The resource identifier as written in the settings, because clients compare it verbatim.
     name: String,
     scopes: Vec<String>,
     validation: Validation,
     keys: ProviderKeys,
 }
 
-/// The reason for which a token is not accepted.
+/// Reason why a token is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TokenRejection {
     /// The token is missing.
@@ -82,7 +81,7 @@ const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 /// Maximum clock difference in seconds.
 const LEEWAY: u64 = 30;
 
-/// Upper bound for the time until a token expires, which keeps the arithmetic from overflowing.
+/// Upper bound for the remaining lifetime of a token, which prevents overflow.
 const MAX_LIFETIME: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Maximum size of a token in bytes.
@@ -91,7 +90,7 @@ const MAX_TOKEN_SIZE: usize = 16 << 10;
 /// Maximum length of a subject in the audit log, in characters.
 const MAX_SUBJECT_CHARS: usize = 128;
 
-/// Accepted signature algorithms: all asymmetric, so that no public key can serve as an HMAC secret.
+/// Accepted signature algorithms. All are asymmetric, so that no public key can be used as an HMAC secret.
 const ALGORITHMS: [Algorithm; 3] = [Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA];
 
 /// Claims that matter besides those that the library validates.
@@ -106,7 +105,7 @@ struct TokenClaims {
     /// Alternative claim for scopes, used by some providers.
     #[serde(default)]
     scp: Option<ScopeClaim>,
-    /// Claims that only other kinds of tokens have: ID tokens and security events.
+    /// Claims that only ID tokens and security events have.
     nonce: Option<IgnoredAny>,
     at_hash: Option<IgnoredAny>,
     c_hash: Option<IgnoredAny>,
@@ -147,9 +146,10 @@ impl IdentityVerifier {
         validation.validate_nbf = true;
         validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
         validation.set_issuer(&[&options.issuer]);
-        match options.audiences.is_empty() {
-            true => validation.set_audience(&[&options.resource]),
-            false => validation.set_audience(&options.audiences),
+        if options.audiences.is_empty() {
+            validation.set_audience(&[&options.resource]);
+        } else {
+            validation.set_audience(&options.audiences);
         }
         Ok(Self {
             issuer: options.issuer.clone(),
@@ -161,7 +161,7 @@ impl IdentityVerifier {
         })
     }
 
-    /// Returns the host of the address under which clients know this server.
+    /// Returns the host of the resource identifier.
     pub(super) fn host(&self) -> String {
         let host = self.resource.host().to_string();
         let bare = host
@@ -170,7 +170,7 @@ impl IdentityVerifier {
         bare.unwrap_or(&host).to_owned()
     }
 
-    /// Returns the resource metadata if the path is one of those under which clients look for it.
+    /// Returns the response with the resource metadata, or `None` if the path is not a well-known one.
     pub(super) fn metadata_response(&self, path: &str) -> Option<BoxedResponse> {
         let rest = path.strip_prefix(WELL_KNOWN)?;
         if !rest.is_empty() && rest != self.path() && rest != super::ENDPOINT {
@@ -203,7 +203,7 @@ impl IdentityVerifier {
     ) -> Result<(Principal, Instant), TokenRejection> {
         let token = token(headers)?;
         let header = jsonwebtoken::decode_header(token).map_err(|_| NOT_SIGNED)?;
-        // RFC 7515: a token with an unknown critical header must be rejected, and none is known here.
+        // RFC 7515: a token with an unknown critical header must be rejected, and mimir supports none.
         if header.crit.is_some_and(|crit| !crit.is_empty()) || !ALGORITHMS.contains(&header.alg) {
             return Err(NOT_SIGNED);
         }
@@ -213,7 +213,7 @@ impl IdentityVerifier {
         let key = self.keys.get(header.kid.as_deref(), header.alg).await;
         let key = key.map_err(|why| match why {
             KeyLookupError::Unknown => {
-                TokenRejection::Invalid("it is signed with a key that the provider does not have")
+                TokenRejection::Invalid("it is not signed with a key of the provider")
             }
             KeyLookupError::Unavailable => TokenRejection::KeysUnavailable,
         })?;
@@ -241,7 +241,7 @@ impl IdentityVerifier {
         Ok((self.principal(&claims.sub), claims.until()))
     }
 
-    /// Returns the principal of a subject: always the same, and different from that of any other subject.
+    /// Returns the principal of a subject. Each subject has a principal of its own.
     fn principal(&self, subject: &str) -> Principal {
         let mut hash = Sha256::new();
         for part in [self.issuer.as_str(), subject] {
@@ -254,7 +254,7 @@ impl IdentityVerifier {
         }
     }
 
-    /// Returns the response for a rejected token, with the location of the metadata and the required scopes.
+    /// Returns the response to a rejected token, with the URL of the metadata and the required scopes.
     pub(super) fn rejection_response(&self, rejection: TokenRejection) -> BoxedResponse {
         let (status, error, text) = match rejection {
             TokenRejection::Missing => (
@@ -306,7 +306,7 @@ impl TokenClaims {
     /// Returns the expiry time on the monotonic clock that limits responses.
     fn until(&self) -> Instant {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        // The library compares whole seconds: a token is valid to the end of its last one.
+        // The library compares whole seconds, so a token is valid until the end of its last second.
         let last = self.exp + LEEWAY as f64 + 1.0;
         let left = last - since.unwrap_or_default().as_secs_f64();
         let left = Duration::try_from_secs_f64(left.max(0.0)).unwrap_or(MAX_LIFETIME);
@@ -332,7 +332,7 @@ const WRONG_TOKEN_TYPE: &str =
     "it is not an access token (it looks like an ID token, or another kind)";
 const WRONG_ISSUER_OR_AUDIENCE: &str = "its issuer or its audience is wrong";
 
-/// Returns true if the header declares an access token, or no type at all; RFC 9068 section 2.1.
+/// Returns true if the token type is that of an access token, or missing; RFC 9068 section 2.1.
 fn is_for_access(kind: Option<&str>) -> bool {
     let Some(kind) = kind else { return true };
     let kind = kind.to_ascii_lowercase();

@@ -16,7 +16,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::BoxedResponse;
 use super::session_table::SessionLease;
 
-/// A response body with its session lease and its end.
+/// A response body that holds a session lease and ends at a given time.
 struct LeasedBody {
     inner: BoxBody<Bytes, Infallible>,
     expires: Option<Pin<Box<Sleep>>>,
@@ -29,7 +29,7 @@ pub(super) fn bind_to_session(
     lease: Option<Arc<SessionLease>>,
     expires: Option<Instant>,
 ) -> BoxedResponse {
-    // A body of known length is complete already, so it needs no end.
+    // A body of known length is complete already.
     let expires = expires.filter(|_| response.body().size_hint().exact().is_none());
     if lease.is_none() && expires.is_none() {
         return response;

@@ -1,4 +1,5 @@
-//! Request bodies that record how they failed: the library responds alike to a late and to an incomplete body.
+//! Request bodies that record their failure, because rmcp's responses do not distinguish a late body from an incomplete
+//! one.
 //!
 //! Out of scope: the content.
 
@@ -39,7 +40,7 @@ impl BodyFailure {
 }
 
 impl<B> TrackedBody<B> {
-    /// Wraps a body. The second value receives its failure.
+    /// Wraps a body. The second value reports the failure of the body.
     pub(super) fn new(inner: B) -> (Self, BodyFailure) {
         let failure = BodyFailure::default();
         let reported = failure.clone();

@@ -7,24 +7,24 @@ use subtle::ConstantTimeEq as _;
 
 use super::{HttpOptions, Principal};
 
-/// Loopback names of this machine.
+/// Names of the loopback interface.
 const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// Checks requests by their headers.
+/// Checks the headers of requests.
 pub(super) struct RequestGuard {
     hosts: Vec<String>,
     origins: Vec<String>,
     token: Option<String>,
-    /// Principal of every accepted request.
+    /// Principal of all accepted requests.
     principal: Principal,
 }
 
-/// The reason why a request is rejected.
+/// Reason why a request is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HttpRefusal {
-    /// The request was sent to another host name.
+    /// The `Host` header is not a name of this server.
     Host,
-    /// The request names several hosts: a proxy in front of this server may use a different one.
+    /// The request has several `Host` headers, of which a proxy might use another one.
     Hosts,
     /// The request comes from a web page whose origin is not allowed.
     Origin,
@@ -64,7 +64,7 @@ impl HttpRefusal {
             HttpRefusal::NoSession => "session not found\n",
             HttpRefusal::Busy => "too many concurrent calls: try again when some have ended\n",
             HttpRefusal::Full => {
-                "too many sessions, and none of them is idle: end an unused one (DELETE /mcp with its mcp-session-id), or try again later\n"
+                "too many sessions, and none of them is idle: end an unused session (DELETE /mcp with its mcp-session-id), or try again later\n"
             }
         }
     }
@@ -101,7 +101,7 @@ impl RequestGuard {
         &self.hosts
     }
 
-    /// Checks that a request was meant for this server, and comes from an allowed origin.
+    /// Checks that a request is addressed to this server and comes from an allowed origin.
     pub(super) fn check_address<B>(&self, request: &Request<B>) -> Result<(), HttpRefusal> {
         let headers = request.headers();
         if headers.get_all(HOST).iter().count() > 1 {
@@ -128,16 +128,16 @@ impl RequestGuard {
         };
         let origin = origin.to_str().map_err(|_| HttpRefusal::Origin)?;
         let is_allowed = self.origins.iter().any(|known| known == origin);
-        // The server's own page: no other has this host and port.
+        // The server's own origin: no other page has this host and port.
         let host_and_port = origin
             .split_once("://")
             .map(|(_, host_and_port)| host_and_port);
-        match is_allowed
-            || host_and_port
-                .is_some_and(|host_and_port| host_and_port.eq_ignore_ascii_case(authority.as_str()))
-        {
-            true => Ok(()),
-            false => Err(HttpRefusal::Origin),
+        let is_own = host_and_port
+            .is_some_and(|host_and_port| host_and_port.eq_ignore_ascii_case(authority.as_str()));
+        if is_allowed || is_own {
+            Ok(())
+        } else {
+            Err(HttpRefusal::Origin)
         }
     }
 

@@ -1,7 +1,7 @@
-//! Limits the number of sessions. The library creates a session only after it has seen a valid handshake: an idle
-//! session is ended at that point, and sessions are created one at a time, so that the limit is never exceeded.
+//! Limit on the number of sessions. rmcp creates a session only after a valid handshake; at that point an idle session
+//! is ended if needed. Sessions are created one at a time, so that the limit is never exceeded.
 //!
-//! Out of scope: the owner of a session, and its messages.
+//! Out of scope: the owner and the messages of a session.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,23 +27,23 @@ pub(super) struct BoundedSessionManager {
     creation: Mutex<()>,
 }
 
-/// State of a request that may create a session.
+/// The scope of a request that may create a session. Clones share its state.
 #[derive(Clone)]
 pub(super) struct RequestScope(Arc<RequestScopeState>);
 
 struct RequestScopeState {
     principal: Principal,
     full: AtomicBool,
-    /// Keeps the new session in use until the handshake is answered.
+    /// Keeps the new session in use until the response to the handshake has been sent.
     lease: parking_lot::Mutex<Option<SessionLease>>,
 }
 
 tokio::task_local! {
-    /// The request that is being handled.
+    /// Scope of the current request.
     static REQUEST_SCOPE: RequestScope;
 }
 
-/// Reason for not creating a session.
+/// Reason why a session was not created.
 #[derive(Debug, Error)]
 pub(super) enum SessionLimitError {
     #[error("too many sessions, and none of them is idle")]
@@ -61,12 +61,12 @@ impl RequestScope {
         }))
     }
 
-    /// Handles a request within its scope.
+    /// Runs the handler of a request within this scope.
     pub(super) async fn run_scoped<F: Future>(&self, answer: F) -> F::Output {
         REQUEST_SCOPE.scope(self.clone(), answer).await
     }
 
-    /// Returns true if its session was refused because of the limit.
+    /// Returns true if the request's session was refused because of the limit.
     pub(super) fn is_over_limit(&self) -> bool {
         self.0.full.load(Ordering::Relaxed)
     }
@@ -88,7 +88,7 @@ impl BoundedSessionManager {
         self.inner.sessions.read().await.len()
     }
 
-    /// Returns the table of sessions with their owners and activity.
+    /// Returns the sessions with their owners and activity.
     pub(super) fn sessions(&self) -> &SessionTable {
         &self.table
     }

@@ -1,5 +1,5 @@
-//! Sessions of the protocol generation that has them: their owners, their activity, and the choice of the one to end
-//! when the limit is reached.
+//! Sessions of the older protocol generation: their owners, their activity, and the choice of the session to end when
+//! the limit is reached.
 //!
 //! Out of scope: the messages of a session.
 
@@ -20,7 +20,7 @@ pub(super) struct SessionTable(Mutex<HashMap<String, Arc<SessionEntry>>>);
 /// A session.
 struct SessionEntry {
     owner: Principal,
-    /// Signals the end of the session: its calls stop, even if their results are still being read.
+    /// Signals the end of the session, which stops its calls.
     close_signal: CloseSignal,
     activity: Mutex<SessionActivity>,
 }
@@ -33,7 +33,7 @@ struct SessionActivity {
     last: Instant,
 }
 
-/// Keeps a session in use until it is dropped, both by the handler of a request and by the stream of its response.
+/// Keeps a session in use until the lease is dropped. Held by the handler of a request and by the response body.
 pub(crate) struct SessionLease(Arc<SessionEntry>);
 
 impl SessionTable {
@@ -52,11 +52,11 @@ impl SessionTable {
         lease
     }
 
-    /// Marks a session as in use, if it belongs to this principal.
+    /// Marks a session as in use. Returns `None` if it does not exist or belongs to another principal.
     pub(super) fn lease(&self, id: &str, principal: &Principal) -> Option<SessionLease> {
         let all = lock(&self.0);
         let entry = all.get(id).filter(|entry| entry.owner == *principal)?;
-        // The table is still locked, so that the session cannot be chosen as the one to end.
+        // Created while the table is locked, so that the session cannot be chosen to be ended.
         Some(SessionLease::new(Arc::clone(entry)))
     }
 
@@ -73,8 +73,8 @@ impl SessionTable {
         lock(&self.0).retain(|id, _| exists(id));
     }
 
-    /// Removes an idle session, if there is one. It is taken from the principal with the most sessions, so that no
-    /// principal can lock out others; of these, the one that has been idle longest.
+    /// Removes and returns the longest idle session of the principal with the most sessions, so that no principal can
+    /// lock out others. Returns `None` if no session is idle.
     pub(super) fn take_idle(&self) -> Option<String> {
         let mut sessions = lock(&self.0);
         let mut counts: HashMap<&str, usize> = HashMap::new();
@@ -97,7 +97,7 @@ impl SessionTable {
 }
 
 impl SessionEntry {
-    /// Returns the time since which the session is idle.
+    /// Returns the time since which the session has been idle, or `None` if it is in use.
     fn idle_since(&self) -> Option<Instant> {
         let activity = lock(&self.activity);
         (activity.open == 0).then_some(activity.last)

@@ -7,9 +7,9 @@ use std::sync::Arc;
 /// A metric family in the Prometheus format.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricFamily {
-    /// Name with its unit and `_total` where Prometheus requires it.
+    /// Name, with the unit and `_total` as Prometheus requires.
     pub name: &'static str,
-    /// Help text, in one line.
+    /// Help text of one line.
     pub help: &'static str,
     /// Kind of the metric.
     pub kind: MetricKind,
@@ -23,13 +23,13 @@ pub type MetricLabel = (&'static str, &'static str);
 /// The kind of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricKind {
-    /// Only grows while the server runs.
+    /// A value that only grows while the server runs.
     Counter,
-    /// Rises and falls.
+    /// A value that rises and falls.
     Gauge,
 }
 
-/// Returns the current metrics. Called for each scrape.
+/// Source of the current metrics. Called for each scrape.
 pub type MetricSource = Arc<dyn Fn() -> Vec<MetricFamily> + Send + Sync>;
 
 impl MetricFamily {

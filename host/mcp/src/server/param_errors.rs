@@ -1,4 +1,4 @@
-//! Explains why the params of a known method are not valid.
+//! Error responses to known methods with invalid params.
 
 #![expect(
     deprecated,
@@ -14,13 +14,13 @@ use rmcp::model::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Maximum length of a quoted value, which comes from the client.
+/// Maximum length of a quote from the request, in characters.
 const MAX_VALUE_CHARS: usize = 200;
 
-/// Maximum number of params that are tested one by one to find the wrong one.
+/// Maximum number of params that are tested one by one to find the invalid one.
 const MAX_PARAMS: usize = 16;
 
-/// Describes the fault in these params. Returns `None` if the protocol has no such method.
+/// Describes the fault in these params. Returns `None` for an unknown method.
 pub(crate) fn describe_invalid_params(method: &str, params: Option<&Value>) -> Option<ErrorData> {
     let why: fn(&JsonObject) -> Option<String> = match method {
         "initialize" => describe_fault::<InitializeRequestParams>,
@@ -55,7 +55,7 @@ pub(crate) fn describe_invalid_params(method: &str, params: Option<&Value>) -> O
     Some(ErrorData::invalid_params(message, None))
 }
 
-/// Returns the reason why the params do not parse as this type.
+/// Returns the reason why the params do not parse as `T`, with the name of the invalid param.
 fn describe_fault<T: DeserializeOwned>(params: &JsonObject) -> Option<String> {
     let truncate = |error: String| mimir_core::text::prefix(&error, MAX_VALUE_CHARS).to_owned();
     if let Some(meta) = params.get("_meta")
@@ -64,7 +64,7 @@ fn describe_fault<T: DeserializeOwned>(params: &JsonObject) -> Option<String> {
         return Some(format!("`_meta`: {}", truncate(error)));
     }
     let error = parse_error::<T>(Value::Object(params.clone()))?;
-    // Finds the param without which the rest parses.
+    // The invalid param is the one without which the others parse.
     let is_wrong = |name: &&String| {
         let mut rest = params.clone();
         rest.remove(*name);

@@ -1,6 +1,6 @@
-//! Resources and prompts of the servers behind this one, listed here and read by tool calls.
+//! Resources and prompts of the servers behind this one.
 //!
-//! Out of scope: access to a server that bypasses the pipeline. Entries are read by calling the tool that reads them.
+//! Entries are read by calling their reader tool, so that no access to a server bypasses the pipeline.
 
 use mimir_core::config::UntrustedMarking;
 use mimir_core::outcome::ToolOutput;
@@ -24,10 +24,10 @@ use super::ClientSession;
 use super::session::is_modern;
 use super::tool_call::{ClientAnswers, RequestOutcome};
 
-/// Number of items on a page, as for tools.
+/// Number of entries on a page, as for tools.
 const PAGE_SIZE: usize = 250;
 
-/// Returns a page of a list, and the cursor of the next one.
+/// Returns a page of a list, and the cursor of the next page.
 pub(super) fn page<T: Clone>(
     items: &[T],
     cursor: Option<&str>,
@@ -46,7 +46,7 @@ pub(super) fn page<T: Clone>(
     Ok((page.to_vec(), next))
 }
 
-/// Error for an invalid cursor.
+/// Returns the error for an invalid cursor.
 fn invalid_cursor() -> ErrorData {
     let message = "the cursor is not valid, or the list is shorter now: list from the beginning";
     ErrorData::invalid_params(message, None)
@@ -82,9 +82,9 @@ impl ClientSession {
                     contents.for_each(|contents| result::mark_resource(contents, &mark));
                 }
                 read.meta = Some(meta(&outcome));
-                // Older servers do not set it, and rmcp removes it for older clients.
+                // Older servers do not set the type, and rmcp removes it for older clients.
                 read.result_type = Some(ResultType::COMPLETE);
-                // Each read is a call that is checked for this person: nothing on the way may cache it.
+                // Each read is a call that is checked for this user, so proxies must not cache the result.
                 read.ttl_ms = is_modern(&context).then_some(0);
                 read.cache_scope = is_modern(&context).then_some(CacheScope::Private);
                 Ok(read.into())
@@ -129,8 +129,8 @@ impl ClientSession {
         }
     }
 
-    /// Returns completions for an argument of a prompt or template from its server, by calling the tool that reads it,
-    /// since the typed text is sent to the server.
+    /// Returns completions for an argument of a prompt or template, by calling its reader tool, because the typed text
+    /// is sent to the server.
     pub(super) async fn proposals(
         &self,
         request: CompleteRequestParams,
@@ -145,7 +145,7 @@ impl ClientSession {
             _ => None,
         };
         let Some(entry) = entry else {
-            let message = "no prompt or resource template of this name takes arguments";
+            let message = "unknown prompt or resource template, or it takes no arguments";
             return Err(ErrorData::invalid_params(message, None));
         };
         self.check_readable(&entry)?;
@@ -161,7 +161,7 @@ impl ClientSession {
         parse_outcome(&outcome)
     }
 
-    /// Runs a call for a request whose response has no room for a question.
+    /// Runs a call for a request whose response cannot contain a question.
     pub(super) async fn run_at_once(
         &self,
         tool: &str,
@@ -172,25 +172,26 @@ impl ClientSession {
         match self.run(tool, arguments, answers, context).await? {
             RequestOutcome::Outcome(outcome) => Ok(*outcome),
             RequestOutcome::InputRequired(_) => Err(protocol_error(&ToolError::approval_denied(
-                format!("`{tool}` needs an approval, and this request cannot ask for one"),
+                format!("`{tool}` needs approval, which this request cannot ask for"),
             ))),
             RequestOutcome::Stopped => Err(cancelled_error()),
         }
     }
 
-    /// Rejects a prompt whose entry has changed since a person trusted the server.
+    /// Rejects a prompt whose entry has changed since the user trusted the server.
     fn check_prompt_unchanged(&self, entry: &RemoteEntry, name: &str) -> Result<(), ErrorData> {
         if self.check_readable(entry).is_err() {
-            // The call itself decides if the prompt may be read at all.
+            // The call itself checks if the prompt may be read.
             return Ok(());
         }
         let catalogue = self.server.catalogue();
         let mut prompts = catalogue.library.prompts.iter();
-        match prompts.any(|prompt| prompt.name == name) {
-            true => Ok(()),
-            false => Err(protocol_error(&ToolError::permission_denied(
-                "the server has changed its description of this prompt: it cannot be used until a person trusts the server again (`mimir mcp trust`)",
-            ))),
+        if prompts.any(|prompt| prompt.name == name) {
+            Ok(())
+        } else {
+            Err(protocol_error(&ToolError::permission_denied(
+                "the server has changed its description of this prompt: the prompt cannot be used until the user trusts the server again (`mimir mcp trust`)",
+            )))
         }
     }
 
@@ -202,20 +203,21 @@ impl ClientSession {
             .ok_or_else(|| resource_not_found(uri))
     }
 
-    /// Rejects a resource that may not be read: its server then gets no other request for it either.
+    /// Rejects a resource that may not be read, so that its server gets no other request for it either.
     pub(super) fn check_readable(&self, entry: &RemoteEntry) -> Result<(), ErrorData> {
         let snapshot = self.server.0.pipeline.snapshot();
         let tool = snapshot.registry.get(&entry.tool);
-        match tool.is_some_and(|tool| snapshot.policy.is_listed(tool)) {
-            true => Ok(()),
-            false => Err(protocol_error(&ToolError::policy_denied(
-                "the resources and prompts of this server may not be used",
-            ))),
+        if tool.is_some_and(|tool| snapshot.policy.is_listed(tool)) {
+            Ok(())
+        } else {
+            Err(protocol_error(&ToolError::policy_denied(
+                "the policy does not allow the resources and prompts of this server",
+            )))
         }
     }
 }
 
-/// Marks the text of an untrusted server's prompt like that of a tool result, because a model reads both.
+/// Marks the text of a prompt from an untrusted server, like that of a tool result.
 fn mark_messages(messages: Vec<PromptMessage>, mark: &UntrustedMark) -> Vec<PromptMessage> {
     let mut marked_messages = Vec::with_capacity(messages.len());
     for mut message in messages {
@@ -231,7 +233,7 @@ fn mark_messages(messages: Vec<PromptMessage>, mark: &UntrustedMark) -> Vec<Prom
     marked_messages
 }
 
-/// Replaces the URI of a read resource by the one that the client knows.
+/// Replaces the server's URI in a resource with the URI that clients know.
 fn set_client_uri(contents: &mut rmcp::model::ResourceContents, entry: &RemoteEntry) {
     use rmcp::model::ResourceContents::{BlobResourceContents, TextResourceContents};
     match contents {
@@ -247,11 +249,11 @@ fn parse_outcome<T: DeserializeOwned>(outcome: &Outcome) -> Result<T, ErrorData>
     let output: &ToolOutput = outcome.result().map_err(protocol_error)?;
     let value = restore_output(output).ok_or_else(|| {
         protocol_error(&ToolError::limit_exceeded(
-            "the server's answer is longer than the limit for results (limits.outputChars)",
+            "the server's response is longer than the limit for results (limits.outputChars)",
         ))
     })?;
     serde_json::from_value(value).map_err(|error| {
-        let message = format!("the server's answer does not match the request: {error}");
+        let message = format!("the server's response does not match the request: {error}");
         ErrorData::internal_error(message, None)
     })
 }
@@ -262,7 +264,7 @@ fn meta(outcome: &Outcome) -> MetaObject {
     MetaObject(meta)
 }
 
-/// Converts a tool error to a protocol error: reads have no result that can carry one.
+/// Converts a tool error to a protocol error, because the results of reads cannot contain an error.
 pub(super) fn protocol_error(error: &ToolError) -> ErrorData {
     let data = Some(json!({ "code": error.code, "details": error.details }));
     let message = error.to_string();
@@ -276,7 +278,7 @@ pub(super) fn protocol_error(error: &ToolError) -> ErrorData {
     }
 }
 
-/// Returns the error code of the server behind this one, if it means the same here.
+/// Returns the error code from the server behind this one, if the code has an equivalent meaning here.
 fn server_error_code(error: &ToolError) -> Option<ErrorCode> {
     let code = &error.details.as_ref()?["protocolCode"];
     let passed_on = [

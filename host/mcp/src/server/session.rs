@@ -18,7 +18,7 @@ use crate::logs::MinLogLevel;
 use super::ToolServer;
 use super::subscriptions::WatchedResources;
 
-/// A client connection. Its pipeline session ends with it.
+/// A client connection. The pipeline session ends with the connection.
 pub(crate) struct ClientSession {
     pub(super) server: ToolServer,
     id: String,
@@ -30,7 +30,7 @@ pub(crate) struct ClientSession {
     close_signal: CloseSignal,
 }
 
-/// Signals that the results of a session are no longer awaited.
+/// Signal that the client no longer waits for results of its session.
 #[derive(Clone, Default)]
 pub(crate) struct CloseSignal(watch::Sender<bool>);
 
@@ -42,7 +42,7 @@ impl CloseSignal {
 
     /// Completes when the signal has been sent.
     pub(crate) async fn closed(&self) {
-        // `self` holds the sender, so waiting cannot fail.
+        // `self` owns the sender, so waiting cannot fail.
         let _ = self.0.subscribe().wait_for(|closed| *closed).await;
     }
 }
@@ -62,8 +62,8 @@ impl ToolServer {
 }
 
 impl ClientSession {
-    /// Returns the pipeline session of a request: that of its connection, or, where the protocol has no connections,
-    /// that of its principal.
+    /// Returns the pipeline session of a request: that of the connection, or that of the principal if the protocol
+    /// generation has no sessions.
     pub(super) fn pipeline_session(&self, request: &RequestContext<RoleServer>) -> String {
         match principal(request) {
             Some(principal) if is_modern(request) => principal.id.clone(),
@@ -76,7 +76,7 @@ impl ClientSession {
         principal(request)?.user.clone()
     }
 
-    /// Returns the scope of a request's answers: behind an identity provider, that of one user among many.
+    /// Returns the scope of the user's answers: with an identity provider, answers apply to a single user.
     pub(super) fn answer_scope(request: &RequestContext<RoleServer>) -> AnswerScope {
         match Self::user(request) {
             Some(_) => AnswerScope::SingleUser,
@@ -84,12 +84,12 @@ impl ClientSession {
         }
     }
 
-    /// Returns the signal that the session's results are no longer awaited.
+    /// Returns the signal that the client no longer waits for results.
     pub(crate) fn close_signal(&self) -> &CloseSignal {
         &self.close_signal
     }
 
-    /// Completes when the session's results are no longer awaited.
+    /// Completes when the client no longer waits for results.
     pub(super) async fn closed(&self) {
         tokio::select! {
             () = self.close_signal.closed() => {}
@@ -111,14 +111,15 @@ impl ClientSession {
         *lock(&self.min_log_level) = level;
     }
 
-    /// Returns the minimum log level for a call. Since 2026-07-28 each request sets it, or gets no logs.
+    /// Returns the minimum log level for a call, or `None` for no logs. Since 2026-07-28, each request sets the level.
     pub(super) fn min_log_level(
         &self,
         request: &RequestContext<RoleServer>,
     ) -> Option<MinLogLevel> {
-        match is_modern(request) {
-            true => MinLogLevel::from_request(&request.meta),
-            false => Some(*lock(&self.min_log_level)),
+        if is_modern(request) {
+            MinLogLevel::from_request(&request.meta)
+        } else {
+            Some(*lock(&self.min_log_level))
         }
     }
 
@@ -162,7 +163,7 @@ impl Drop for ClientSession {
     }
 }
 
-/// Returns true if a request uses the protocol generation without server requests.
+/// Returns true if a request uses a protocol version since 2026-07-28, in which servers send no requests.
 pub(super) fn is_modern(request: &RequestContext<RoleServer>) -> bool {
     request
         .protocol_version()
@@ -177,7 +178,7 @@ fn principal(request: &RequestContext<RoleServer>) -> Option<&Principal> {
     parts(request)?.extensions.get::<Principal>()
 }
 
-/// Returns the request's headers, if it came over HTTP.
+/// Returns the HTTP parts of a request that came over HTTP.
 fn parts(request: &RequestContext<RoleServer>) -> Option<&::http::request::Parts> {
     request.extensions.get::<::http::request::Parts>()
 }

@@ -21,11 +21,11 @@ use super::session::lock;
 /// Maximum number of resources that a session watches.
 const MAX_WATCHED: usize = 256;
 
-/// The resources that a session watches, by the URIs that the client knows.
+/// The resources that a session watches.
 #[derive(Default)]
 pub(super) struct WatchedResources {
     entries: HashMap<String, RemoteEntry>,
-    /// Their URIs: updates of other URIs belong to other sessions.
+    /// URIs of the resources, as the client knows them.
     uris: Arc<Mutex<HashSet<String>>>,
     notifier: Option<AbortHandle>,
 }
@@ -44,7 +44,7 @@ impl Drop for WatchedResources {
         }
         runtime.spawn(async move {
             for entry in entries.into_values() {
-                // An error means that the server is gone, and the watch with it.
+                // An error means that the server has ended, and the subscription with it.
                 let _ = entry.unwatch().await;
             }
         });
@@ -100,7 +100,7 @@ impl ClientSession {
         }
     }
 
-    /// Subscribes to a resource at its server, by a tool call, since the URI is sent to the server.
+    /// Subscribes to a resource at its server by a tool call, because the URI is sent to the server.
     async fn watch_resource(
         &self,
         uri: &str,
@@ -129,7 +129,7 @@ impl ClientSession {
         let mut updates = None;
         let accepted = subscription.accepted();
         for uri in accepted.resource_subscriptions.iter().flatten() {
-            // The filter was accepted before the server was asked; if it declines, there are no updates.
+            // The filter has been accepted already, so a failure only means that no updates arrive.
             if let Ok(entry) = self
                 .watch_resource(uri, subscription.request_context())
                 .await
@@ -185,14 +185,15 @@ impl ClientSession {
         });
         let uris: Vec<String> = uris.cloned().collect();
         filter = filter.prompts_list_changed().resources_list_changed();
-        match uris.is_empty() {
-            true => filter.build(),
-            false => filter.resource_subscriptions(uris).build(),
+        if uris.is_empty() {
+            filter.build()
+        } else {
+            filter.resource_subscriptions(uris).build()
         }
     }
 }
 
-/// Notifies the client of changed lists. Returns false if that failed.
+/// Notifies the client of changed lists. Returns false if the client is unreachable.
 async fn notify_changes(
     sink: &SubscriptionSink,
     accepted: &SubscriptionFilter,
@@ -213,7 +214,8 @@ async fn notify_changes(
     sent
 }
 
-/// Returns the next updated resource; never completes if none is watched.
+/// Waits for the next update. Returns the URI that clients know, or `None` if there is none or updates were lost. Never
+/// completes without a receiver.
 async fn next_update(
     updates: &mut Option<(Arc<McpServers>, Receiver<ResourceUpdate>)>,
 ) -> Option<String> {

@@ -28,7 +28,7 @@ mod approval_prompt;
 mod input_requests;
 mod notifications;
 
-/// Time limit for a call's last messages before its result, and for telling a client that a question was withdrawn.
+/// Time limit for sending the last messages of a call before the result, and for withdrawing a question.
 const NOTIFY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A call in progress, from this request or an earlier one.
@@ -38,7 +38,7 @@ struct RunningCall {
     receivers: CallReceivers,
 }
 
-/// Progress of a call within one request.
+/// A step of a call within one request.
 enum CallStep {
     Done(Outcome),
     Question(CallTask, ClientQuestion),
@@ -50,9 +50,9 @@ enum CallStep {
 pub(super) enum RequestOutcome {
     /// The call has ended.
     Outcome(Box<Outcome>),
-    /// The call waits for an answer of the client.
+    /// The call waits for an answer from the client.
     InputRequired(Box<InputRequiredResult>),
-    /// The request was cancelled: the protocol expects no response, and discards one.
+    /// The request was cancelled, so the client expects no response.
     Stopped,
 }
 
@@ -78,7 +78,7 @@ impl ClientSession {
             .handle_discovery_call(&tool, &arguments)
         {
             Some(DiscoveryReply::Answer(answer)) => return Ok(answer.into()),
-            // From here on the request counts as a call of the tool that it names.
+            // A call through `mimir_call_tool` is handled as a call of the named tool.
             Some(DiscoveryReply::Call {
                 name,
                 arguments: inner,
@@ -120,7 +120,7 @@ impl ClientSession {
             Some(state) if is_modern(context) => {
                 self.resume_call(&state, &key, answers.responses)?
             }
-            // Answers to a server's requests may be sent ahead by a client that knows them; an approval never.
+            // A client may send answers to a server's requests in advance, but not an approval.
             _ if is_modern(context) => {
                 Ok(self.begin(key, answers.responses.unwrap_or_default(), context))
             }
@@ -212,7 +212,7 @@ impl ClientSession {
         }
     }
 
-    /// Waits for a call, forwards its messages, and has its questions answered as far as this request allows.
+    /// Waits for a call, forwards its messages, and asks its questions as far as this request allows.
     async fn drive_call(
         &self,
         mut task: CallTask,
@@ -247,7 +247,7 @@ impl ClientSession {
                 },
             }
         };
-        // Dropping it also drops everything that could still send a message or wait for an answer.
+        // Dropping the task also drops everything that could still send a message or wait for an answer.
         drop(task);
         let last_messages = async {
             while sends_updates || may_ask {
@@ -261,7 +261,7 @@ impl ClientSession {
         step
     }
 
-    /// Counts the outcome of a call, and reports a denial to the person, including hints that the model must not read.
+    /// Counts the outcome of a call. Reports a denial to the user, with the remedies, which the model must not read.
     async fn count_outcome(
         &self,
         name: &str,
@@ -279,7 +279,7 @@ impl ClientSession {
             return;
         }
         (shared.on_refusal)(name, error);
-        // The client shows logs to the person; the result goes to the model.
+        // Clients show logs to the user, but pass the result to the model.
         let level = LogLevel::Warn;
         if self
             .min_log_level(context)
@@ -295,7 +295,7 @@ impl ClientSession {
         }
     }
 
-    /// Converts an outcome to the client's result.
+    /// Converts an outcome to the result for the client.
     async fn convert_outcome(
         &self,
         name: &str,
@@ -321,7 +321,7 @@ impl ClientSession {
     }
 }
 
-/// Returns the trace context of a request if it is valid: version, trace id, span id and flags in hexadecimal.
+/// Returns the trace context of a request if it is valid: version, trace id, span id and flags in hex.
 fn trace_of(meta: &RequestMetaObject) -> Option<String> {
     let trace = meta.get("traceparent")?.as_str()?;
     let hex = |part: &str| {

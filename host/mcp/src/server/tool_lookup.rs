@@ -1,5 +1,5 @@
-//! Calls of unknown tools while the server that may have the tool has not started yet, or a component that may have it
-//! has not been described yet: the call waits for that.
+//! Lookup of unknown tools: a call waits for servers that have not started yet and for components that have not been
+//! described yet, because they may have the tool.
 //!
 //! Out of scope: the call itself.
 
@@ -13,13 +13,14 @@ use super::ToolServer;
 const UPDATE_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl ToolServer {
-    /// If a tool is unknown, waits for the servers that may have it, and until their descriptions take effect.
+    /// If a tool is unknown, waits for the components and servers that may have it, until their descriptions take
+    /// effect.
     pub(super) async fn wait_for_tool(&self, tool: &str) {
         if self.is_registered(tool) {
             return;
         }
         if let Some(described) = self.0.described.get() {
-            // A component that is being described for the first time may have it. The description has a time limit.
+            // A component that is not described yet may have the tool. The description has a time limit of its own.
             let mut described = described.clone();
             let _ = described.wait_for(|described| *described).await;
         }
@@ -42,7 +43,7 @@ impl ToolServer {
         self.0.pipeline.snapshot().registry.get(tool).is_some()
     }
 
-    /// Returns true if the tool exists, or if the reason for its absence is known.
+    /// Returns true if the tool exists, or if it is known why the tool is missing.
     fn is_tool_resolved(&self, tool: &str) -> bool {
         let snapshot = self.0.pipeline.snapshot();
         let result = snapshot.registry.find(tool);

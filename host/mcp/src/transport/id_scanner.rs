@@ -1,12 +1,11 @@
-//! Extracts the id of a message that cannot be parsed, so that the error response can name it.
+//! Extraction of the id from a message that cannot be parsed, for the error response.
 
 use rmcp::model::RequestId;
 
-/// Maximum length in bytes of a token that is examined.
+/// Maximum length of an examined token in bytes.
 const MAX_TOKEN_BYTES: usize = 256;
 
-/// Scans invalid JSON, chunk by chunk, for the members of the outermost object. Memory use is constant, independent of
-/// length and depth.
+/// Scans possibly invalid JSON, chunk by chunk, for members of the outermost object, in constant memory.
 #[derive(Default)]
 pub(super) struct MessageIdScanner {
     id: Option<RequestId>,
@@ -17,9 +16,9 @@ pub(super) struct MessageIdScanner {
     /// True inside a string. `escaped` is true directly after a backslash.
     in_string: bool,
     escaped: bool,
-    /// The string or number that is being read.
+    /// The current string or number.
     token: Vec<u8>,
-    /// Member name of the value that is being read.
+    /// Member name of the current value.
     name: Option<Vec<u8>>,
     finished: bool,
 }
@@ -38,9 +37,10 @@ impl MessageIdScanner {
             if self.finished {
                 return;
             }
-            match self.in_string {
-                true => self.read_in_string(*byte),
-                false => self.read_outside_string(*byte),
+            if self.in_string {
+                self.read_in_string(*byte)
+            } else {
+                self.read_outside_string(*byte)
             }
         }
     }
@@ -96,7 +96,7 @@ impl MessageIdScanner {
         }
     }
 
-    /// Takes the id from a complete value. A truncated value is ignored, because it might have continued.
+    /// Takes the id from a complete value. A truncated value is ignored.
     fn end_value(&mut self) {
         if self.depth == 1 && self.id.is_none() && self.name.as_deref() == Some(br#""id""#) {
             self.id = serde_json::from_slice(&self.token).ok();

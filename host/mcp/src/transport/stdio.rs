@@ -1,5 +1,5 @@
-//! A client on a pair of streams, one message per line. Invalid messages get an error response, because the client may
-//! be waiting for one.
+//! The transport to a client on a pair of streams, one message per line. Invalid messages get an error response,
+//! because the client may be waiting for a response.
 
 use std::io;
 
@@ -21,9 +21,9 @@ use super::id_scanner::MessageIdScanner;
 pub(super) struct StdioServerTransport<R, W> {
     reader: JsonLineReader<R>,
     writer: JsonLineWriter<W>,
-    /// State of the id scanner for a line that is too long, while the rest of it is skipped.
+    /// The id scanner for a line that is too long, while the rest of the line is skipped.
     too_long: Option<MessageIdScanner>,
-    /// Response that is being written. No further line is read before it is complete.
+    /// Task that writes an error response. No further line is read before the task has ended.
     pending_reply: Option<JoinHandle<()>>,
 }
 

@@ -1,4 +1,4 @@
-//! The server behind an identity provider: tokens that are accepted, and all that are not.
+//! The server behind an identity provider: accepted and rejected tokens.
 
 mod expiry;
 mod provider;

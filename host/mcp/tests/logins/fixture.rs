@@ -1,4 +1,4 @@
-//! A server that requires a login, its authorization server, and the person between them.
+//! A server that requires a login, its authorization server, and the user's browser.
 
 use std::collections::HashMap;
 use std::sync::Arc;

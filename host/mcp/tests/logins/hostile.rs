@@ -1,4 +1,4 @@
-//! Hostile servers and authorization servers: their attacks, and the rejection of each.
+//! Attacks by hostile servers and authorization servers, each of which is rejected.
 
 use mimir_core::ToolErrorCode;
 use serde_json::{Value, json};
@@ -111,7 +111,7 @@ async fn login_rejects_a_page_url_with_reserved_parameters() {
     fixture.set(|behavior| behavior.issuer = json!({ "authorization_endpoint": page }));
     let error = fixture.begin().await.unwrap_err();
     assert!(
-        error.message.contains("already sets query parameters"),
+        error.message.contains("contains query parameters"),
         "{error}"
     );
 }

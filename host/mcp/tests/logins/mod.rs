@@ -1,5 +1,5 @@
-//! Logins at servers, successful and failing ones. The server and its authorization server are sites of the test on
-//! this machine, and the test acts as the person.
+//! Logins at servers. The server and its authorization server are web sites of the test on this machine, and the test
+//! acts as the user.
 
 mod fixture;
 mod hostile;
@@ -100,7 +100,7 @@ async fn login_uses_the_client_of_the_settings() {
     let pair = format!("me%3A+%26+co:{SECRET}");
     let pair = base64::engine::general_purpose::STANDARD.encode(pair);
     assert_eq!(sent.headers["authorization"], format!("Basic {pair}"));
-    // The secret is stored only once, at the place chosen by the person.
+    // The secret is stored only once, in the secret store of the user.
     assert!(!fixture.logins.only().to_string().contains(SECRET));
     // As a form field, if the server requires that.
     fixture.set(|behavior| {

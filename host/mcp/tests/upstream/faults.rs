@@ -1,4 +1,4 @@
-//! Misbehaving servers, none of which may affect anything else.
+//! Misbehaving servers, which must not affect other servers or mimir.
 
 use std::time::{Duration, Instant};
 
@@ -116,7 +116,7 @@ async fn server_restarts_after_a_crash() {
     let error = outcome.result().unwrap_err();
     assert_eq!(error.code, ToolErrorCode::ExecutionError, "{error}");
     assert!(error.message.contains("exited"), "{error}");
-    // It ended right after its start, so the backoff applies.
+    // The server ended right after its start, so the backoff applies.
     let at_once = upstream.call("mcp_s_go", json!({})).await;
     let error = at_once.result().unwrap_err();
     assert_eq!(error.code, ToolErrorCode::Unavailable, "{error}");
@@ -177,7 +177,7 @@ async fn server_that_hangs_on_shutdown_is_killed() {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    panic!("it was not killed");
+    panic!("the server was not killed");
 }
 
 #[tokio::test]
@@ -208,7 +208,7 @@ async fn server_invalid_lines_are_ignored() {
 }
 
 #[tokio::test]
-async fn server_error_messages_are_made_safe_to_show() {
+async fn server_error_messages_are_sanitized() {
     let upstream = Upstream::one(&Script::new(CallReaction::Fails(
         json!({"code": -32602, "message": "no \u{1b}[8mway"}),
     )))
@@ -432,7 +432,7 @@ async fn call_starts_only_the_server_that_may_have_the_tool() {
     assert_eq!((started(&bare), started(&one)), (1, 1));
 }
 
-/// Returns the error of a server that is started with these settings and ends with this output.
+/// Starts a server with these settings that exits with this output. Returns the error.
 async fn start_error(server: serde_json::Value, words: String) -> mimir_core::ToolError {
     let dead = Script::new(CallReaction::Answers(text("never")));
     let sure = std::sync::atomic::Ordering::SeqCst;
@@ -448,7 +448,7 @@ async fn sandbox_hint_names_the_hidden_file_and_the_setting() {
     let file = std::env::current_exe().unwrap();
     let folder = file.parent().unwrap().display().to_string();
     let file = file.display().to_string();
-    // In the form that Node prints, with more lines after it than are stored as last output.
+    // As printed by Node, followed by more lines than are stored as last output.
     let words = |file: &str| {
         format!(
             "node:internal\n  throw err;\nError: Cannot find module '{file}'\n    at one\n    at two\n    at three\n    at four\n"
@@ -466,7 +466,7 @@ async fn sandbox_hint_names_the_hidden_file_and_the_setting() {
         "{behavior}"
     );
     for (server, words) in [
-        // The file does not exist, is visible, is not an argument, or is not the cause.
+        // No hint: the file does not exist, is visible, is not an argument, or is not the cause.
         (
             json!({"command": "s", "args": ["/nowhere/at/all.js"]}),
             words("/nowhere/at/all.js"),

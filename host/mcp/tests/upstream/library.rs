@@ -101,7 +101,7 @@ async fn library_entries_are_prefixed_and_read_by_calls() {
     );
     let prompts = wire.request("prompts/list", json!({})).await["result"].take();
     assert_eq!(prompts["prompts"][0]["name"], "mcp_s_p");
-    // After reading untrusted text, the next call needs approval; this session has read nothing.
+    // A call needs approval after untrusted text; this session has read none.
     let mut wire = upstream.test_server.client(json!({})).await;
     let got = wire
         .request("prompts/get", json!({"name": "mcp_s_p"}))
@@ -129,7 +129,7 @@ async fn library_entries_are_prefixed_and_read_by_calls() {
 async fn library_reads_need_approval_like_calls() {
     let script = script();
     let upstream = on(&script, json!({}));
-    // As loaded: without any approval.
+    // The tools as loaded, without approvals.
     let tools = upstream.servers.load().await.tools;
     upstream.test_server.replace(tools);
     let mut wire = upstream.test_server.client(json!({})).await;
@@ -275,7 +275,7 @@ async fn library_invalid_answer_is_an_error() {
 #[tokio::test]
 async fn library_of_an_older_server_suits_both_generations() {
     let script = script();
-    // The server declares the answer cacheable for everyone: here each read is checked for its person.
+    // The server declares the response cacheable for everyone, but each read is checked for its user.
     let cacheable = json!({"contents": [], "ttlMs": 60_000, "cacheScope": "public"});
     script.responses.lock().insert("resources/read", cacheable);
     let upstream = on(&script, json!({})).open().await;
@@ -288,7 +288,7 @@ async fn library_of_an_older_server_suits_both_generations() {
         ("resources/read", json!({"uri": "mcp://s/file:///a.txt"})),
         ("prompts/get", json!({"name": "mcp_s_p"})),
     ] {
-        // After reading untrusted text, the next call needs approval: each of these sessions has read nothing.
+        // A call needs approval after untrusted text; these sessions have read none.
         let (mut modern, _) = upstream.test_server.connect();
         let mut legacy = upstream.test_server.client(json!({})).await;
         let old = legacy.request(method, params.clone()).await["result"].take();

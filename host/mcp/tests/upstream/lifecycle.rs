@@ -52,7 +52,7 @@ async fn server_failure_is_not_retried_by_listings() {
     let descriptions: Arc<MemoryDescriptions> = Arc::default();
     let servers = json!({"s": {"command": "s"}});
     for _ in 0..3 {
-        // Each time like another process.
+        // Each iteration acts as another process.
         let upstream = Upstream::on(
             Arc::clone(&descriptions),
             servers.clone(),
@@ -89,7 +89,7 @@ async fn server_stops_when_idle_and_restarts() {
     assert_eq!(
         script.killed.load(Ordering::SeqCst),
         0,
-        "it ended on its own"
+        "the idle server was killed instead of exiting on its own"
     );
     assert_eq!(
         outcome_text(&upstream.call("mcp_s_go", json!({})).await),
@@ -183,7 +183,7 @@ async fn server_protocol_setting_is_enforced() {
         let way_out = error.remedies.join(" ");
         assert!(way_out.contains("mcp.servers.s.protocol"), "{error:?}");
     }
-    // Without the setting both are tried.
+    // Without the setting, both generations are tried.
     let mut script = Script::new(CallReaction::Answers(text("hello")));
     script.modern = true;
     assert_eq!(Upstream::one(&script).servers.load().await.tools.len(), 1);

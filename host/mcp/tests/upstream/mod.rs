@@ -1,5 +1,5 @@
-//! Servers behind mimir, well-behaved and misbehaving. They are tasks of the test at the other end of a pipe, started
-//! in place of a program.
+//! Servers behind mimir, well-behaved and misbehaving. Each is a task of the test at the other end of a pipe, in place
+//! of a program.
 
 mod client_requests;
 mod faults;
@@ -484,7 +484,7 @@ impl Upstream {
         )
     }
 
-    /// Returns its tools as approved by a person: approval is not tested here.
+    /// Returns the tools of the server as approved by the user.
     pub async fn tools(&self) -> Vec<Tool> {
         let mut tools = self.servers.load().await.tools;
         for tool in &mut tools {
@@ -496,7 +496,7 @@ impl Upstream {
         tools
     }
 
-    /// Installs its tools in the pipeline.
+    /// Installs the tools of the server in the pipeline.
     pub async fn open(self) -> Self {
         self.test_server.replace(self.tools().await);
         self

@@ -1,4 +1,4 @@
-//! Messages that servers send on their own, and the delivery of their results.
+//! Messages that servers initiate, and the delivery of results.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Grants: a tool is only called if a person has seen its current definition.
+//! Grants: a tool is called only if the user has seen its current definition.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{CallReaction, Script, Upstream, outcome_text, text, tool};
 
-/// Returns the tools with the grants that a person gave for the `seen` ones.
+/// Returns the tools `now`, with the grants that the user gave for the tools `seen`.
 pub fn pinned(seen: &[Tool], mut now: Vec<Tool>) -> Vec<Tool> {
     let registry = Registry::new(seen.iter().cloned(), vec![]);
     let plugin = registry.plugin(&seen[0]);
@@ -34,7 +34,7 @@ async fn grant_is_required_before_settings_apply() {
         Decision::Ask,
         "its own hints allow nothing"
     );
-    // A setting that allows the tool does not count as having seen it.
+    // A setting that allows the tool is not a grant.
     tools[0].definition.approval = Decision::Allow;
     let seen = tools.clone();
     upstream.test_server.replace(tools.clone());
@@ -117,7 +117,7 @@ async fn grant_change_blocks_only_the_changed_tool() {
         outcome_text(&upstream.call("mcp_s_stay", json!({})).await),
         "hello"
     );
-    // No model reads a description that a person has not seen.
+    // Models do not read descriptions that the user has not seen.
     let mut client = upstream.test_server.client(json!({})).await;
     let listed = client.request("tools/list", json!({})).await.to_string();
     assert!(
@@ -134,7 +134,7 @@ async fn grant_change_is_detected_at_the_call() {
     let servers = json!({"s": {"command": "s"}});
     let first = Upstream::on(descriptions.clone(), servers.clone(), &[("s", &script)]);
     first.servers.load().await;
-    // Cached from the last time, and changed meanwhile.
+    // The cached tools have changed meanwhile.
     let upstream = Upstream::on(descriptions, servers, &[("s", &script)])
         .open()
         .await;

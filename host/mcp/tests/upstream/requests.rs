@@ -92,7 +92,7 @@ async fn completion_after_untrusted_text_needs_approval() {
     let scripts = [("s", &script), ("t", &other)];
     let upstream = Upstream::on(Arc::default(), servers, &scripts).open().await;
     let mut wire = upstream.test_server.client(json!({})).await;
-    // The server's own text does not taint what is sent back to it; the text of another one does.
+    // A server's own text does not restrict what is sent back to that server, but text of another server does.
     let own = wire
         .request("prompts/get", json!({"name": "mcp_s_p"}))
         .await;
@@ -254,7 +254,7 @@ async fn library_entries_need_a_grant_that_includes_them() {
     let upstream = on(&script, json!({}));
     let seen = upstream.tools().await;
     let mut old = seen.clone();
-    // In the form of a grant from an older version.
+    // A grant from an older version of mimir.
     for tool in &mut old {
         Arc::make_mut(&mut tool.origin).digest = "00".to_owned();
     }

@@ -28,7 +28,7 @@ async fn start_is_retried_by_a_call_of_a_prefixed_name() {
     assert_eq!(started(), 2);
     let found = process().servers.load_for("mcp_s_go").await;
     assert!(found.quarantined[1].reason.contains("left-pad"));
-    // A name that any server without a prefix may have restarts none of them.
+    // A name without a prefix restarts no server.
     assert_eq!(started(), 3);
     process().servers.load_for("read_flie").await;
     assert_eq!(started(), 3);
@@ -69,7 +69,7 @@ async fn start_is_retried_after_a_while() {
     let asks = upstream.servers.load_all(again, |_| *announced.lock() += 1);
     let both = async { tokio::join!(mends, asks) };
     let ended = tokio::time::timeout(Duration::from_secs(30), both).await;
-    assert!(ended.is_ok(), "it is not retried");
+    assert!(ended.is_ok(), "the failed server was not retried");
     assert_eq!(upstream.servers.known().tools.len(), 1);
 }
 
@@ -88,7 +88,7 @@ async fn call_waits_for_the_server_that_may_have_the_tool() {
         let mut wire = upstream.test_server.client(json!({})).await;
         let answer = wire.call("mcp_s_go", json!({})).await;
         assert!(answer.to_string().contains("here"), "{answer}");
-        // A tool that no server can have is not waited for.
+        // A call of a tool that no server can have does not wait.
         let begun = Instant::now();
         let other = json!({"name": "mcp_other_go", "arguments": {}});
         let id = wire.send("tools/call", other).await;

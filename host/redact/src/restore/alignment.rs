@@ -1,5 +1,5 @@
-//! Matching of the marks in a new text with those of the text that it replaces: by name, and if several values have
-//! marks of one name, by the lines around each mark.
+//! Matching of the marks in a new text with those of the replaced text: by name, and, if several values have marks of
+//! one name, by the lines around each mark.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -10,7 +10,7 @@ use super::{MARK, MarkFacts, MaskSlot, MaskedText, RestoreError};
 const COMPARED_MAX: usize = 20_000_000;
 
 impl MaskedText<'_> {
-    /// Finds the slot of each mark of a new text.
+    /// Finds the slot of each mark in a new text.
     pub(super) fn align<'s>(
         &'s self,
         new: &str,
@@ -28,13 +28,14 @@ impl MaskedText<'_> {
             let outer_slots = around.map_or_else(Vec::new, |around| around.slots_of(mark));
             let mark = mark.to_owned();
             let rule = &mark[MARK.len()..mark.len() - 1];
-            // The mark may stand for a value of another text, so its position must be that of the value here.
+            // The mark may stand for a value of another text, so its position must match that of the value here.
             if (facts.has_other_values)(rule)
                 && !self.is_anchored(&own_slots, new, new_marks, &numbers_of_mark, around)
             {
-                return match own_slots.is_empty() && outer_slots.is_empty() {
-                    true => Err(RestoreError::Unknown { mark }),
-                    false => Err(RestoreError::Ambiguous { mark }),
+                return if own_slots.is_empty() && outer_slots.is_empty() {
+                    Err(RestoreError::Unknown { mark })
+                } else {
+                    Err(RestoreError::Ambiguous { mark })
                 };
             }
             let numbers: Vec<usize> = match (
@@ -106,7 +107,7 @@ impl MaskedText<'_> {
             .collect()
     }
 
-    /// The first of these slots, if all of them have the same value.
+    /// Returns the first slot, if all slots have the same value.
     fn slot_of_single_value<'s>(&self, slots: &[&'s MaskSlot]) -> Option<&'s MaskSlot> {
         let first = *slots.first()?;
         slots
@@ -176,7 +177,7 @@ impl MaskedText<'_> {
     }
 }
 
-/// The text before a mark on its line, without its indentation.
+/// Returns the text before a mark on its line, without the indentation.
 fn text_before<'t>(text: &'t str, mark: &Range<usize>) -> &'t str {
     let start = text[..mark.start].rfind('\n').map_or(0, |at| at + 1);
     text[start..mark.start].trim_start()
@@ -232,7 +233,7 @@ fn similarity(
     }
 }
 
-/// The number of all blank lines.
+/// Number that blank lines share.
 const BLANK: u32 = 0;
 
 /// The lines of a text, numbered so that equal lines have equal numbers.
@@ -259,7 +260,7 @@ impl<'t> NumberedLines<'t> {
         Self { text, starts, ids }
     }
 
-    /// The line that a byte is in.
+    /// Returns the index of the line that contains a byte.
     fn at(&self, byte: usize) -> usize {
         self.starts.partition_point(|start| *start <= byte) - 1
     }

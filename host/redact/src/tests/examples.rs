@@ -29,7 +29,7 @@ fn examples() -> Vec<Example> {
         .collect()
 }
 
-/// A sample in every form in which it may be written.
+/// Returns a sample in every form in which it may be written.
 fn written(identifier: &str, secret: &str) -> Vec<String> {
     let templates: Vec<String> =
         serde_json::from_str(include_str!("../gitleaks/templates.json")).unwrap();
@@ -42,8 +42,7 @@ fn written(identifier: &str, secret: &str) -> Vec<String> {
     templates.iter().map(fill).collect()
 }
 
-/// The secret part of a match that gitleaks reports: it includes the key of a Kubernetes entry, and two of its samples
-/// have a quote at their end.
+/// Returns the secret part of a match that gitleaks reports, without the key of a Kubernetes entry or a trailing quote.
 fn core(rule: &str, reported: &str) -> String {
     let value = match rule {
         "kubernetes-secret-yaml" => reported.split_whitespace().next_back().unwrap_or(reported),
@@ -55,7 +54,7 @@ fn core(rule: &str, reported: &str) -> String {
 /// `-----BEGIN CERTIFICATE` in base64: gitleaks reports it, but a certificate is public.
 const PUBLIC: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FUR";
 
-/// The example's texts with the secrets in them.
+/// Returns the texts of an example, each with its secrets.
 fn positives(example: &Example) -> Vec<(String, Vec<String>)> {
     let samples = example.samples.iter().flat_map(|(identifier, secret)| {
         let texts = written(identifier, secret).into_iter();
@@ -115,7 +114,7 @@ fn examples_positive_are_masked() {
     );
     assert!(total > 6_000, "{total} examples");
     assert!(missed.is_empty(), "{missed:#?}");
-    // The others overlap with another rule that is equally right.
+    // The others overlap with an equally valid rule.
     assert!(named * 100 > total * 98, "{named} of {total}");
 }
 

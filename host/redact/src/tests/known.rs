@@ -161,7 +161,7 @@ fn known_value_with_mixed_escapes_is_masked() {
     let value = "wJalr/K7MD+ENGbPx&R<fiCY\"z=";
     let redactor = Redactor::new().with_values([("AWS", value)]);
     for written in [
-        // Python's `quote`, the same with nothing safe, `quote_plus`, JavaScript's `escape`.
+        // Python's `quote`, also without safe characters, `quote_plus`, JavaScript's `escape`.
         "wJalr/K7MD%2BENGbPx%26R%3CfiCY%22z%3D",
         "wJalr%2FK7MD%2BENGbPx%26R%3CfiCY%22z%3D",
         "wJalr/K7MD+ENGbPx%26R%3CfiCY%22z%3D",
@@ -260,7 +260,7 @@ fn known_value_in_hex_dumps_is_masked() {
     ] {
         let mut out = text.clone();
         assert!(redactor.mask_text(&mut out) > 0, "{text}");
-        // Neither the digits of its middle nor its letters.
+        // Neither digits nor letters of the value remain.
         for fragment in [
             "65 74",
             "65:74",

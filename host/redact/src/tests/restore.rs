@@ -1,4 +1,4 @@
-//! Marks that are replaced by their values.
+//! Restoring of masked values.
 
 use super::super::Redactor;
 use super::super::restore::{MarkFacts, RestoreError, RestoredText};
@@ -100,7 +100,7 @@ fn restore_rejects_ambiguous_and_unknown_marks() {
 }
 
 #[test]
-fn restore_rejects_places_where_a_value_is_exposed() {
+fn restore_rejects_positions_that_expose_a_value() {
     let old = "{\"password\": \"hunter2 and more\", \"user\": \"ann\"}\n";
     for new in [
         "{\"note\": \"[REDACTED:key:password]\"}\n",
@@ -114,7 +114,7 @@ fn restore_rejects_places_where_a_value_is_exposed() {
             "{new}: {out:?}"
         );
     }
-    // In its line alone, nothing would identify it as a secret.
+    // If only the line is shown, no rule recognizes the value as a secret.
     let apart = restored(old, |_| {
         "{\"password\":\n  \"[REDACTED:key:password]\"}\n".to_owned()
     });

@@ -1,20 +1,21 @@
-//! Measures how deep brackets are nested, before anything parses them: the parser tries each `(` as the parameters of
-//! a function first and then re-reads its content, so that nesting costs the square of its depth.
+//! Measurement of the nesting depth of brackets before the code is parsed: the parser tries each `(` as the parameters
+//! of a function first and then parses its content again, so that the cost is quadratic in the depth.
 //!
-//! Only a parser can tell whether `/` divides or begins a regular expression. Where both are possible, both readings are
-//! followed, and readings that turn out to be invalid code are dropped. The correct reading is among the rest, so their
-//! greatest depth is an upper bound.
+//! Only a parser can tell whether `/` divides or begins a regular expression. Where both are possible, both readings
+//! are followed, and readings that turn out to be invalid code are dropped. The correct reading is among the rest, so
+//! their greatest depth is an upper bound.
 //!
-//! Out of scope: matching of brackets. The parser reports that, with the position.
+//! Out of scope: unbalanced brackets, which the parser reports.
 
-/// Maximum number of readings followed at a time. In ordinary code, a wrong reading fails by the end of its line.
+/// Maximum number of readings that are followed at a time. In ordinary code, a wrong reading fails by the end of its
+/// line.
 const MAX_READINGS: usize = 64;
 
 /// The state of one reading of the code up to a position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct BracketScan {
     at: usize,
-    /// Open braces; true for each that belongs to a template literal.
+    /// Open braces, each true if it belongs to a template literal.
     braces: Vec<bool>,
     /// Number of other open brackets.
     others: usize,
@@ -22,18 +23,18 @@ struct BracketScan {
     preceding: PrecedingToken,
 }
 
-/// The kind of the preceding token, as far as it decides the meaning of `/`.
+/// The kind of the preceding token, which decides the meaning of `/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PrecedingToken {
-    /// A value: `/` divides it.
+    /// A value, after which `/` divides.
     Value,
-    /// An operator: a value follows.
+    /// An operator, after which `/` begins a regular expression.
     Operator,
-    /// Undecided: both are possible.
+    /// A token after which both are possible.
     Either,
 }
 
-/// Keywords that a value follows, although they look like values.
+/// Keywords after which a value follows.
 const OPERATOR_KEYWORDS: [&[u8]; 16] = [
     b"return",
     b"typeof",
@@ -53,7 +54,7 @@ const OPERATOR_KEYWORDS: [&[u8]; 16] = [
     b"satisfies",
 ];
 
-/// Returns the offset at which brackets are nested deeper than `max_depth` levels, if they are.
+/// Returns the first offset at which brackets are nested deeper than `max_depth` levels, if there is one.
 pub(super) fn find_too_deep(source: &str, max_depth: usize) -> Option<usize> {
     let source = source.as_bytes();
     let mut readings = vec![BracketScan {
@@ -63,7 +64,7 @@ pub(super) fn find_too_deep(source: &str, max_depth: usize) -> Option<usize> {
         in_template: false,
         preceding: PrecedingToken::Operator,
     }];
-    // Advances the reading that is furthest behind, so that readings that reach the same state are merged.
+    // The reading that is furthest behind advances, so that readings that reach an equal state are merged.
     while let Some(furthest_behind) =
         (0..readings.len()).min_by_key(|candidate| readings[*candidate].at)
     {
@@ -93,8 +94,8 @@ pub(super) fn find_too_deep(source: &str, max_depth: usize) -> Option<usize> {
 }
 
 impl BracketScan {
-    /// Reads the next token. `other` is set to the second reading if `/` is ambiguous. Returns false at the end, or if
-    /// this reading cannot be code.
+    /// Reads the next token. If `/` is ambiguous, sets `other` to the second reading. Returns false at the end, or if
+    /// this reading is not valid code.
     fn step(&mut self, source: &[u8], other: &mut Option<Self>) -> bool {
         let Some(&byte) = source.get(self.at) else {
             return false;

@@ -1,4 +1,4 @@
-//! Checks the members of the context that `execute` destructures in its parameters: `{ platform: { fs }, logger }`.
+//! Check of the context members that `execute` destructures in its parameters: `{ platform: { fs }, logger }`.
 
 use oxc::ast::ast::{
     BindingPattern, Declaration, ExportDefaultDeclarationKind, Expression, FormalParameters,
@@ -11,7 +11,7 @@ use mimir_core::name_suggestions::did_you_mean;
 use super::export_removal::OffsetFault;
 use crate::spelling::is_misspelt;
 
-/// The members of the context, as `mimir.d.ts` lists them.
+/// The members of the context, as in `mimir.d.ts`.
 const CONTEXT_MEMBERS: [&str; 9] = [
     "platform",
     "fetch",
@@ -27,8 +27,8 @@ const CONTEXT_MEMBERS: [&str; 9] = [
 /// The members of `context.platform`.
 const PLATFORM_MEMBERS: [&str; 3] = ["fs", "executor", "http"];
 
-/// Finds misspelt members of the context in the parameters of `execute`. A misspelt member is `undefined` in every
-/// call. Other unknown members are ignored: the code may test if they exist.
+/// Finds misspelt context members in the parameters of `execute`, which would be `undefined` in every call. Other
+/// unknown members are ignored, because the code may test if they exist.
 pub(super) fn find_misspelt_members(program: &Program<'_>) -> Vec<OffsetFault> {
     let mut faults = Vec::new();
     for parameters in program.body.iter().filter_map(parameters) {
@@ -93,7 +93,7 @@ fn check_members(
         };
         let is_known = known.contains(&&*name);
         match &property.value {
-            // The code has a default, so it expects that the member may be missing.
+            // The member has a default, so the code expects that it may be missing.
             BindingPattern::AssignmentPattern(_) => {}
             BindingPattern::ObjectPattern(inner) if name == "platform" => {
                 check_members(inner, "context.platform", &PLATFORM_MEMBERS, faults);

@@ -1,5 +1,4 @@
-//! Redirects `eval` to this compiler: the engine's own `eval` does not support async functions, so the text has to be
-//! compiled first.
+//! Redirection of `eval` to this compiler, because the engine's own `eval` does not support async functions.
 
 use oxc::allocator::{Allocator, ArenaVec};
 use oxc::ast::ast::{
@@ -8,11 +7,11 @@ use oxc::ast::ast::{
 use oxc::ast::builder::AstBuilder;
 use oxc::ast_visit::{VisitMut, walk_mut};
 
-/// The function of the engine that compiles text and returns the code. A direct call of `eval` stays one, because it
-/// sees the variables around it.
+/// The engine's function that compiles text and returns the code. A direct call of `eval` stays a direct call, because
+/// it can access the local variables.
 const COMPILE_FUNCTION: &str = "__code";
 
-/// Replacement for `eval` used as a value: such an eval is always global.
+/// Replacement for `eval` as a value, which is always a global eval.
 const GLOBAL_EVAL: &str = "__eval";
 
 const GLOBALS: [&str; 4] = ["globalThis", "global", "window", "self"];

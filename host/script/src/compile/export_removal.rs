@@ -1,5 +1,5 @@
-//! Removes the exports of a module, so that it can be the body of a function. Removed text is replaced by blanks:
-//! everything else keeps its position.
+//! Removal of a module's exports, so that the module can be the body of a function. Removed text is replaced by blanks,
+//! so that positions stay the same.
 
 use oxc::ast::ast::{
     ArrowFunctionExpression, AwaitExpression, Declaration, Decorator, ExportDefaultDeclarationKind,
@@ -16,7 +16,7 @@ pub(super) struct ExportlessCode {
     pub(super) execute: String,
 }
 
-/// Replacement for an anonymous `export default`. Has the same length.
+/// Replacement for an anonymous `export default`, of the same length.
 pub(super) const UNNAMED: &str = "const __main =";
 
 pub(super) type OffsetFault = (u32, String);
@@ -115,7 +115,7 @@ fn declares_execute(declaration: &Declaration<'_>) -> bool {
     }
 }
 
-/// The first construct that the body of a function cannot contain, or that needs a runtime library once compiled.
+/// Finds the first construct that the body of a function cannot contain, or that would need a runtime library.
 #[derive(Default)]
 pub(super) struct UnsupportedSyntax {
     pub(super) found: Option<OffsetFault>,
@@ -160,7 +160,7 @@ impl<'a> Visit<'a> for UnsupportedSyntax {
     }
 }
 
-/// Source text whose replacements keep its length in bytes and its lines.
+/// Source text for edits that keep its length in bytes and its lines.
 pub(super) struct EditedSource(pub(super) String);
 
 impl EditedSource {

@@ -1,6 +1,5 @@
-//! Rejects code whose compiled form would be far larger than its source: deep nesting, strings that each enum member
-//! doubles, names repeated for everything in a namespace. Hand-written code has none of that; hostile code is rejected
-//! before it is compiled.
+//! Rejection of code whose compiled form would be far larger than the source, before it is compiled: deep nesting,
+//! strings that each enum member doubles, and names that are repeated for each member of a namespace.
 //!
 //! Out of scope: limits on the length of the code and on the compile time.
 
@@ -15,19 +14,19 @@ use oxc::span::{GetSpan as _, Span};
 
 use super::export_removal::OffsetFault;
 
-/// Maximum nesting depth as the compiler counts it: a block in a function is four levels, a term of a sum is one.
-/// Moving the body of an async function costs its length once for each enclosing one: at most a second at this depth,
-/// minutes at ten times that.
+/// Maximum nesting depth in nodes of the syntax tree: a block in a function is four levels, a term of a sum is one. The
+/// compiler moves the body of an async function once for each enclosing one, which takes at most a second at this
+/// depth, and minutes at ten times the depth.
 const MAX_LEVELS: usize = 1_500;
 
-/// Bytes that the compiler may add for enums and namespaces: strings that it concatenates at compile time, and names
+/// Maximum number of bytes that the compiler may add for enums and namespaces: strings that it concatenates, and names
 /// that it repeats for each member.
 const MAX_ADDED_BYTES: usize = 4 << 20;
 
 /// Maximum length in bytes of a number converted to a string.
 const MAX_NUMBER_BYTES: usize = 32;
 
-/// Minimum length in bytes of an export in a namespace, such as `a,`. The name of the namespace is repeated for each.
+/// Minimum length in bytes of an export in a namespace, such as `a,`. Each repeats the name of the namespace.
 const MIN_EXPORT_DISTANCE: usize = 2;
 
 /// Rejects code that would grow too much. The error is an offset and a message.
@@ -41,7 +40,7 @@ pub(super) fn check(program: &Program<'_>) -> Result<(), OffsetFault> {
 struct GrowthCheck {
     levels: usize,
     added: usize,
-    /// The longest string that an enum member can have, by member name. All enums share it, since they may refer to
+    /// Maximum length of an enum member's string, by member name. All enums share the map, because they may refer to
     /// each other's members.
     texts: HashMap<String, usize>,
     fault: Option<OffsetFault>,
@@ -59,8 +58,7 @@ impl GrowthCheck {
         }
     }
 
-    /// Returns the length of the longest string that an enum's expression can evaluate to. Intermediate strings count
-    /// too.
+    /// Returns the maximum length of a string to which an enum's expression, or a part of it, can evaluate.
     fn text_length(&mut self, value: &Expression<'_>) -> usize {
         if self.fault.is_some() {
             return 0;

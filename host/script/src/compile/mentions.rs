@@ -1,4 +1,4 @@
-//! The words of a script from which its needs are derived.
+//! Collection of the words in a script from which its needs are derived.
 
 use oxc::ast::ast::{
     Argument, CallExpression, Expression, IdentifierName, IdentifierReference, Program,
@@ -13,7 +13,7 @@ use super::WordSet;
 pub(crate) struct CodeMentions {
     /// Names of variables and members, and string literals: `fs` as well as `context["fs"]`.
     pub(crate) words: WordSet,
-    /// Tools that it calls by name: `tools.call("read_file", …)`.
+    /// Tools that the script calls by name: `tools.call("read_file", …)`.
     pub(crate) called: WordSet,
 }
 

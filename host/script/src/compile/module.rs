@@ -1,5 +1,5 @@
-//! The module of a plugin: its exports and their positions, its imports, and its code as the body of a function that
-//! returns the exports.
+//! Compilation of a plugin's module to the body of a function that returns the exports, with the positions of exports
+//! and imports.
 
 use std::collections::BTreeMap;
 
@@ -21,20 +21,20 @@ use super::{
 /// The only module that can be imported without a bundler.
 pub(super) const MIMIR_MODULE: &str = "mimir";
 
-/// Values that [`MIMIR_MODULE`] exports, besides types.
+/// Values that [`MIMIR_MODULE`] exports, in addition to types.
 const MIMIR_VALUES: [&str; 1] = ["defineTool"];
 
 /// A parsed module.
 #[derive(Debug)]
 pub(crate) struct PluginModule {
-    /// Code that the engine evaluates to a function that returns the exports; none if the module imports anything.
+    /// Code that evaluates to a function that returns the exports, or `None` if the module needs a bundler.
     pub(crate) code: Option<String>,
     /// The source map, as in [`CompiledCode`](super::CompiledCode).
     pub(crate) map: Vec<[u32; 4]>,
     pub(crate) mentions: CodeMentions,
     /// The exports by name.
     pub(crate) exports: BTreeMap<String, ModuleExport>,
-    /// The first import from elsewhere, as a fault.
+    /// The fault about the first import that needs a bundler.
     pub(crate) foreign: Option<CodeFault>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct PluginModule {
 pub(crate) struct ModuleExport {
     pub(crate) line: usize,
     pub(crate) column: usize,
-    /// Text of the comment before it.
+    /// Text of the doc comment before the export.
     pub(crate) doc: Option<String>,
 }
 
@@ -101,7 +101,7 @@ pub(super) fn compile(source: &str, typed: bool) -> Result<PluginModule, Vec<Cod
         return Err(vec![fault_at(source, offset as usize, message)]);
     }
     let written = transform(&edited.0, source_type(typed), CODE_PREFIX_LINES)?;
-    // Everything before the code is on one line, so that line numbers differ by one only.
+    // All text before the code is on one line, so that line numbers differ only by one.
     let import = if mimir_bindings.is_empty() {
         String::new()
     } else {
@@ -206,7 +206,7 @@ impl ModuleReader<'_> {
                 }
             };
             let name = import_name(&specifier.imported);
-            // A capitalised name is a type, which is erased.
+            // Capitalized names are types, which are removed.
             let is_type = specifier.import_kind == ImportOrExportKind::Type
                 || name.starts_with(|c: char| c.is_ascii_uppercase());
             if is_type {

@@ -1,8 +1,8 @@
-//! Compiles whole programs as Node runs them: modules and scripts, in JavaScript or TypeScript, with `import` and
-//! `require`, top-level `await` and top-level `return`. Each becomes a function with the parameters that Node passes
-//! to a module.
+//! Compilation of whole programs as Node runs them: modules and scripts, in JavaScript or TypeScript, with `import` and
+//! `require`, top-level `await` and top-level `return`. A program becomes a function with the parameters that Node
+//! passes to a module.
 //!
-//! Edits keep the length and the lines of the text, so that one source map leads back to the file.
+//! Edits keep the length and the lines of the text, so that a single source map suffices.
 //!
 //! Out of scope: module resolution.
 
@@ -29,7 +29,7 @@ const LOAD_FUNCTION: &str = "__load";
 /// Replacement for `import.meta`, of the same length.
 const META_VARIABLE: &str = "importMeta_";
 
-/// Parameters of the function around the code. The code has an inner scope, so it may declare the same names.
+/// Parameters of the function around the code. The code has an inner scope, so it may declare variables of these names.
 const MODULE_PARAMETERS: &str =
     "exports, require, module, __filename, __dirname, __load, __import, __export, importMeta_";
 
@@ -61,7 +61,7 @@ pub(super) fn compile(
         });
     }
     let module = parse(&allocator, source, SourceType::mjs().with_typescript(typed));
-    // Some syntax, such as `with`, is valid in scripts only.
+    // Some syntax, such as `with`, is valid only in scripts.
     let program = module.or_else(|faults| {
         let as_script = parse(&allocator, source, script_type(typed));
         as_script.map_err(|_| faults)
@@ -234,7 +234,7 @@ impl ProgramReader<'_> {
         Ok(())
     }
 
-    /// Blanks out a statement that only modules have.
+    /// Blanks out a statement that is valid only in modules.
     fn blank(&mut self, span: Span) {
         self.is_module = true;
         self.code.blank(span);
@@ -271,7 +271,7 @@ impl ProgramReader<'_> {
                 }
             }
         }
-        // In TypeScript an imported name may be a type, which does not exist at run time.
+        // In TypeScript, an imported name may be a type, which does not exist at run time.
         let names = if self.typed {
             Value::Null
         } else {

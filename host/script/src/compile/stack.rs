@@ -1,7 +1,7 @@
-//! A stack large enough for the nesting depth of any code of a given length.
+//! Execution on a stack that is large enough for any code of a given length.
 //!
-//! Counting the levels beforehand would need a scanner that recognises strings, regular expressions and comments. A large
-//! stack is simpler, and takes only the memory that is used.
+//! Counting the levels beforehand would need a scanner that recognises strings, regular expressions and comments. A
+//! large stack is simpler, and takes only the memory that is used.
 
 use std::io;
 use std::thread::Builder;
@@ -9,14 +9,14 @@ use std::thread::Builder;
 use mimir_core::ToolErrorCode;
 use thiserror::Error;
 
-/// Bytes of stack that a byte of code can need. A level takes at least one byte; the maximum measured is 1.8 KiB, for
-/// types in brackets (`type A = [[[[`).
+/// Bytes of stack for each byte of code. A nesting level has at least one byte; the measured maximum is 1.8 KiB per
+/// level, for types in brackets (`type A = [[[[`).
 const STACK_PER_CODE_BYTE: usize = 4 << 10;
 
 /// Stack that the compiler needs without any nesting.
 const MIN_STACK: usize = 256 << 10;
 
-/// Reason why the work did not complete.
+/// Reason why work on a separate stack did not complete.
 #[derive(Debug, Error)]
 pub(super) enum StackRunError {
     #[error("the code cannot be compiled now: cannot start a thread with a stack of {} MiB ({error})", size >> 20)]

@@ -1,5 +1,5 @@
-//! Errors in a tool file, each prefixed with its position. They never quote the content: the file may not be a tool at
-//! all, but a secret that was linked or copied to the wrong place.
+//! Errors in a tool file, each prefixed with its position. Errors never quote the content, because the file may be a
+//! secret that was linked or copied into the folder.
 
 use mimir_core::name_suggestions::{did_you_mean, with_nearest_name};
 use mimir_core::{ToolError, ToolErrorCode, text};
@@ -11,8 +11,8 @@ use super::yaml_file::{KEYS, PERMISSION_KEYS};
 use crate::compile::{self, CodeFault};
 use crate::spelling::is_misspelt;
 
-/// Returns the faults of a file that does not deserialize: all unknown keys, the deserializer's own message, and the
-/// faults in the code, if there are any.
+/// Returns the faults in a file that does not deserialize: all unknown keys, the deserializer's error, and the faults
+/// in the code.
 pub(super) fn unreadable_file_errors(
     file_name: &str,
     content: &str,
@@ -56,7 +56,7 @@ pub(super) fn unreadable_file_errors(
     faults
 }
 
-/// Converts an error of the YAML reader to a fault with its position.
+/// Converts an error of the YAML deserializer to an error with its position.
 fn yaml_reader_error(file_name: &str, error: &serde_yaml::Error) -> ToolError {
     let message = error.to_string();
     let message = match error.location() {
@@ -75,13 +75,13 @@ fn yaml_reader_error(file_name: &str, error: &serde_yaml::Error) -> ToolError {
     ToolError::new(ToolErrorCode::InvalidInput, text::visible(&message))
 }
 
-/// Returns the message of the YAML reader without content of the file, which may be a secret that was linked or copied
-/// to the wrong place. An unknown key is quoted only if it resembles a known one.
+/// Removes content of the file from a message of the YAML deserializer. An unknown key is quoted only if it resembles a
+/// known one.
 fn redact_yaml_message(message: &str) -> String {
     if message.starts_with("missing field ") || message.starts_with("duplicate field ") {
         return message.to_owned();
     }
-    // The part after `expected` is this program's text, not the file's.
+    // The part after `expected` does not come from the file.
     let (before_expected, expected) = match message.rfind(", expected ") {
         Some(at) => message.split_at(at),
         None => (message, ""),

@@ -10,7 +10,7 @@ use crate::yaml;
 /// Positions in one file.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FilePositions {
-    /// Lines of the keys: `schema`, `permissions.allowlist`.
+    /// Lines of the keys, such as `schema` and `permissions.allowlist`.
     keys: HashMap<String, usize>,
     code: CodeStart,
 }
@@ -18,9 +18,10 @@ pub(crate) struct FilePositions {
 /// Position of the code.
 #[derive(Debug, Clone, Copy, Default)]
 struct CodeStart {
-    /// Line in the file of the code's first line.
+    /// Line in the file of the first line of the code.
     line: usize,
-    /// Number of characters before each line of it; none if lines do not correspond.
+    /// Number of characters before each line of the code, or `None` if its lines do not correspond to lines of the
+    /// file.
     indent: Option<usize>,
 }
 
@@ -42,7 +43,7 @@ impl fmt::Display for FilePosition {
 
 /// An open collection.
 enum YamlLevel {
-    /// A mapping: the prefix of its keys, if they have one, and the key whose value comes next.
+    /// A mapping, with the prefix of its keys, if they are tracked, and the key whose value comes next.
     Mapping {
         prefix: Option<String>,
         key: Option<Option<String>>,
@@ -50,10 +51,10 @@ enum YamlLevel {
     Sequence,
 }
 
-/// Depth to which keys are tracked. Inside a schema any property can be called `code`.
+/// Maximum depth of tracked keys. Inside a schema, any property can be called `code`.
 const MAX_KEY_DEPTH: usize = 2;
 
-/// Returns the name of the value that begins here; none for list items and values that are too deep.
+/// Returns the name of the next value, or `None` for list items and values that are not tracked.
 fn next_value_name(open: &mut [YamlLevel]) -> Option<String> {
     let is_too_deep = open.len() >= MAX_KEY_DEPTH;
     match open.last_mut() {
@@ -67,8 +68,8 @@ fn next_value_name(open: &mut [YamlLevel]) -> Option<String> {
 }
 
 impl FilePositions {
-    /// Collects the positions in a file that has already been read as YAML. A position that cannot be determined is
-    /// the beginning of the file.
+    /// Collects the positions in a file that is valid YAML. A position that cannot be determined is the beginning of
+    /// the file.
     pub(crate) fn from_yaml(content: &str) -> Self {
         let mut positions = Self::default();
         let lines: Vec<&str> = content.lines().collect();
@@ -97,7 +98,7 @@ impl FilePositions {
                         key: key @ None,
                     }) = open.last_mut()
                     {
-                        // Deeper keys have no name here, but they still have to be consumed as keys.
+                        // Deeper keys are not tracked, but still have to be consumed as keys.
                         let key_name = prefix.as_deref().map(|prefix| match prefix {
                             "" => text.to_string(),
                             prefix => format!("{prefix}.{text}"),
@@ -122,7 +123,7 @@ impl FilePositions {
         self.keys.get(key).copied().unwrap_or(1)
     }
 
-    /// Converts a position in the code to one in the file; both count from 1.
+    /// Converts a position in the code to a position in the file. Both count from 1.
     pub(crate) fn code_position(&self, line: usize, column: usize) -> FilePosition {
         match self.code.indent {
             Some(indent) => FilePosition {
@@ -138,8 +139,8 @@ impl FilePositions {
 }
 
 impl CodeStart {
-    /// Locates the code whose key is on line `header`. Only in the `code: |` style do lines of the code correspond to
-    /// lines of the file.
+    /// Locates the code whose key is on line `header`. Lines of the code correspond to lines of the file only in the
+    /// style `code: |`.
     fn locate(lines: &[&str], header: usize, style: ScalarStyle) -> Self {
         let below = lines.get(header..).unwrap_or_default();
         let first = below.iter().find(|line| !line.trim().is_empty());

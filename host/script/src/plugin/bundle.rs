@@ -1,5 +1,5 @@
-//! Bundles a module with its imports, using the user's own bundler: esbuild or rolldown, from `node_modules` or from
-//! the PATH. Like a compiler, it runs with the rights of the user who builds the plugin.
+//! Bundling of a module with its imports by the user's own bundler, esbuild or rolldown, from `node_modules` or the
+//! PATH. Like a compiler, the bundler runs with the permissions of the user who builds the plugin.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -34,7 +34,7 @@ const BUNDLERS: [(BundlerKind, &str); 2] = [
     (BundlerKind::Rolldown, "rolldown"),
 ];
 
-/// Globals that browser packages expect from a bundler. Packages must not detect Node.
+/// Globals that browser packages expect from a bundler, without those by which packages detect Node.
 const BROWSER_GLOBALS: &str = "var mimir = __mimir, global = globalThis, process = { env: { NODE_ENV: \"production\" }, browser: true, version: \"\", versions: {}, argv: [], cwd: () => \"/\", nextTick: (work, ...args) => queueMicrotask(() => work(...args)) };";
 
 /// Number of lines before the bundle in the code.
@@ -50,7 +50,7 @@ pub(super) struct BundledModule {
     pub(super) bundler: PathBuf,
 }
 
-/// Bundles a module. `import_error` is the error about the import that requires a bundler.
+/// Bundles a module. `import_error` is the error about the import that requires a bundler, for a missing bundler.
 pub(super) async fn bundle(
     module: &Path,
     import_error: Option<ToolError>,
@@ -85,7 +85,7 @@ pub(super) async fn bundle(
     })
 }
 
-/// Returns the bundler nearest to the module, or else the one on the PATH.
+/// Returns the bundler in the nearest `node_modules` above the module, or on the PATH.
 fn find_bundler(module: &Path, path: Option<&std::ffi::OsStr>) -> Option<(BundlerKind, PathBuf)> {
     let local = module.ancestors().skip(1);
     let local = local.map(|folder| folder.join("node_modules/.bin"));
@@ -158,7 +158,7 @@ async fn run(
     let mut command = Command::new(program);
     command.arg(&input);
     match kind {
-        // Async functions become generators: the engine needs no other lowering.
+        // Async functions become generators; the engine supports all other syntax.
         BundlerKind::Esbuild => command
             .args(["--bundle", "--format=iife", "--platform=browser"])
             .arg(format!("--global-name={BUNDLE_NAME}"))
@@ -180,7 +180,7 @@ async fn run(
             ])
             .arg(format!("--alias:mimir={}", own.display()))
             .arg(format!("--outfile={}", output.display())),
-        // `mimir` stays external, available by this name.
+        // `mimir` stays external; the code defines it under this name.
         BundlerKind::Rolldown => command
             .args([
                 "--format",
@@ -202,8 +202,8 @@ async fn run(
         .env("NO_COLOR", "1")
         .stdin(Stdio::null())
         .kill_on_drop(true);
-    let done = tokio::time::timeout(TIMEOUT, command.output()).await;
-    let done = done.map_err(|_| {
+    let finished = tokio::time::timeout(TIMEOUT, command.output()).await;
+    let finished = finished.map_err(|_| {
         let message = format!(
             "{} did not finish within {} s",
             shown(program),
@@ -211,10 +211,10 @@ async fn run(
         );
         ToolError::new(ToolErrorCode::Timeout, message)
     })?;
-    let done =
-        done.map_err(|error| fault(&format!("{} cannot be started", shown(program)), error))?;
-    if !done.status.success() {
-        let output_text = [done.stderr, done.stdout].concat();
+    let finished =
+        finished.map_err(|error| fault(&format!("{} cannot be started", shown(program)), error))?;
+    if !finished.status.success() {
+        let output_text = [finished.stderr, finished.stdout].concat();
         let output_text = String::from_utf8_lossy(&output_text);
         return Err(ToolError::new(
             ToolErrorCode::InvalidInput,
@@ -227,7 +227,7 @@ async fn run(
     Ok((code, map))
 }
 
-/// Extracts the error from a bundler's output: the first one, prefixed with its position if that is recognised.
+/// Extracts the first error from a bundler's output, prefixed with its position if that is recognized.
 fn bundler_error(output_text: &str, program: &Path) -> String {
     let lines: Vec<&str> = output_text.lines().map(str::trim).collect();
     let positioned = lines.iter().enumerate().find_map(|(at, line)| {
@@ -236,11 +236,10 @@ fn bundler_error(output_text: &str, program: &Path) -> String {
         let position = position.strip_suffix(':')?;
         Some(format!("{position}: {what}"))
     });
-    let hint = match output_text.contains("node:") || output_text.contains("built into node") {
-        true => {
-            "; plugins cannot use Node's modules: use the tool's `context`, and packages that support browsers"
-        }
-        false => "",
+    let hint = if output_text.contains("node:") || output_text.contains("built into node") {
+        "; plugins cannot use Node's modules: use the tool's `context`, and packages that support browsers"
+    } else {
+        ""
     };
     let error_text = positioned.unwrap_or_else(|| {
         let output_text = text::prefix(output_text.trim(), MAX_MESSAGE_CHARS);

@@ -1,4 +1,4 @@
-//! Needs that a tool in a module declares: in full, or as a string where defaults suffice.
+//! Parsing of the needs that a tool in a module declares, in full or as a string for the defaults.
 
 use mimir_core::needs::{CommandNeed, DirectoryAccess, FileNeed, HostNeed, Needs, SecretNeed};
 use serde::Deserialize;
@@ -62,7 +62,7 @@ struct DeclaredSecret {
     reason: String,
 }
 
-/// Parses a tool's declared needs. The error names the key.
+/// Parses the declared needs of a tool. Errors name the key.
 pub(super) fn parse_needs(value: &Value) -> Result<Needs, String> {
     if !value.is_object() {
         return Err("`needs` is not an object: write it like `{ files: [\".\"] }`".to_owned());
@@ -73,7 +73,7 @@ pub(super) fn parse_needs(value: &Value) -> Result<Needs, String> {
     let hosts = parse_each("hosts", "host", declared.hosts)?;
     let commands = parse_each("commands", "pattern", declared.commands)?;
     Ok(Needs {
-        // Environment variables are set by the user, never requested.
+        // Only the user can grant environment variables.
         environment: std::collections::BTreeMap::new(),
         config: std::collections::BTreeMap::new(),
         files: files
@@ -124,7 +124,7 @@ pub(super) fn parse_needs(value: &Value) -> Result<Needs, String> {
     })
 }
 
-/// Parses needs of one kind; a string stands for an object with only `key`.
+/// Parses the needs of one kind. A string stands for an object with only `key`.
 fn parse_each<T: for<'a> Deserialize<'a>>(
     kind: &str,
     key: &str,

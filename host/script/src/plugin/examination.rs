@@ -1,4 +1,4 @@
-//! Validates a module's description of its tools, and converts it to the plugin's own description.
+//! Validation of a module's description of its tools, and conversion to the description that the plugin embeds.
 
 use std::collections::BTreeMap;
 
@@ -49,12 +49,12 @@ struct ExaminedTool {
     hints: Option<Value>,
 }
 
-/// The description that the plugin will give of itself.
+/// The description that is embedded in the plugin.
 pub(super) struct PluginDescription {
     manifest: Value,
     /// Tools in the form that `toolset.js` expects.
     tools: Vec<Value>,
-    /// Names in a call, and names in the module.
+    /// Names of the tools in calls, and in the module.
     names: Vec<(String, String)>,
     pub(super) imports: PluginImports,
 }
@@ -122,7 +122,7 @@ impl PluginDescription {
         Ok(description)
     }
 
-    /// Adds a tool, and returns its definition as the contract encodes it. The errors are all of its faults.
+    /// Adds a tool, and returns its definition as the WIT contract encodes it. Fails with all faults of the tool.
     fn add(
         &mut self,
         name: &str,
@@ -239,7 +239,7 @@ impl PluginDescription {
     }
 }
 
-/// Parses a value of an enumeration; the error lists the known values.
+/// Parses a value of an enum. The error lists the known values.
 fn parse_choice<T: for<'a> Deserialize<'a>>(
     key: &str,
     known: &str,
@@ -279,7 +279,7 @@ fn hints(declared: Option<Value>) -> Result<ToolHints, String> {
     serde_json::from_value(hints_json).map_err(|error| format!("`hints`: {error}"))
 }
 
-/// Converts needs to the form of the contract, with every field present.
+/// Converts needs to the form of the WIT contract, with every field present.
 fn contract_needs(needs: &Needs) -> Value {
     json!({
         "files": needs.files,

@@ -1,4 +1,4 @@
-//! Source positions of a plugin's code, for the stack traces of its failures.
+//! Source positions of a plugin's code, for stack traces.
 
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
@@ -6,10 +6,10 @@ use std::path::{Component, Path, PathBuf};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Maximum number of positions in a plugin. Those in packages are dropped first.
+/// Maximum number of positions in a plugin. Positions in packages are dropped first.
 const MAX_POSITIONS: usize = 40_000;
 
-/// Folder of packages, whose positions are recorded by line only.
+/// Folder of packages, in which only lines are recorded.
 const PACKAGES: &str = "node_modules";
 
 /// Maps positions in the evaluated code to positions in the source files.
@@ -30,7 +30,7 @@ struct SourceMap {
 }
 
 impl SourcePositions {
-    /// Positions in a single file that was compiled here.
+    /// Creates the positions of a single file, which mimir has compiled.
     pub(super) fn from_module(path: &str, map: &[[u32; 4]]) -> Self {
         let file = path.rsplit('/').next().unwrap_or(path);
         let positions = map.iter().take(MAX_POSITIONS);
@@ -42,13 +42,13 @@ impl SourcePositions {
         }
     }
 
-    /// Positions in a bundle in the folder `work` with its source map, `before` lines after the beginning of the code.
-    /// File names are relative to `home`, the folder of the module.
+    /// Creates the positions of a bundle in the folder `work` from its source map. The bundle begins `before` lines
+    /// after the beginning of the code. File names are relative to `home`, the folder of the module.
     pub(super) fn from_bundle(map: &str, before: u32, work: &Path, home: &Path) -> Option<Self> {
         let map: SourceMap = serde_json::from_str(map).ok()?;
         let mut files: Vec<String> = Vec::new();
         let mut numbers: HashMap<String, u32> = HashMap::new();
-        // File number of each source in the map, and whether it belongs to a package; none for generated ones.
+        // The file number of each source, and true if it belongs to a package; `None` for generated sources.
         let sources: Vec<Option<(u32, bool)>> = map
             .sources
             .iter()
@@ -107,14 +107,14 @@ impl SourcePositions {
         (line == row).then(|| format!("{file}:{source}:{at}"))
     }
 
-    /// Returns the positions in the form that the plugin's exports take.
+    /// Returns the files and the positions as JSON, for the embedded description.
     pub(super) fn to_json(&self) -> (Value, Value) {
         let numbers: Vec<u32> = self.positions.iter().flatten().copied().collect();
         (json!(self.files), json!(numbers))
     }
 }
 
-/// Returns the display name of a file, and true if it belongs to a package. Files generated for the bundler have none.
+/// Returns the display name of a file, and true if it belongs to a package; `None` for files generated for the bundler.
 fn display_name(path: &Path, work: &Path, home: &Path) -> Option<(String, bool)> {
     if path.starts_with(work) {
         return None;
@@ -144,7 +144,7 @@ fn join_path(folder: &Path, path: &str) -> PathBuf {
     joined
 }
 
-/// A position in the code, and its source with the position there: all count from 0.
+/// A position in the code, and the source with the position in it. All count from 0.
 type MappingSegment = (u32, u32, Option<(u32, u32, u32)>);
 
 /// Parses the mappings of a source map.

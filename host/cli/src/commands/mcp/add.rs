@@ -17,8 +17,8 @@ use mimir::servers::WorkspaceServers;
 use mimir::settings::{self, ConfigEdit};
 use mimir::setup::HostSetup;
 
-/// Adds a server to the settings. On a terminal it is downloaded, started and shown first, and one answer adds it,
-/// trusts its texts and chooses the tools that run without asking.
+/// Adds a server to the settings. On a terminal, downloads, starts and shows the server first; one answer then adds the
+/// server, trusts its texts and chooses the tools that run without asking.
 pub async fn add(globals: &GlobalOptions, args: &McpAddArgs) -> CommandResult {
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
@@ -61,9 +61,10 @@ pub async fn add(globals: &GlobalOptions, args: &McpAddArgs) -> CommandResult {
     server.check(&args.name).map_err(ToolError::invalid_input)?;
     let is_interactive = terminal::has_person() && !printer.is_json() && !args.no_start;
     let mut choice = args.trust.clone();
-    let candidate = match is_interactive || args.approve.is_some() {
-        true => start_candidate(&setup, &args.name, &server).await?,
-        false => None,
+    let candidate = if is_interactive || args.approve.is_some() {
+        start_candidate(&setup, &args.name, &server).await?
+    } else {
+        None
     };
     if let Some(candidate) = &candidate {
         match &args.approve {
@@ -120,7 +121,7 @@ pub async fn add(globals: &GlobalOptions, args: &McpAddArgs) -> CommandResult {
                 note(format_args!("    {line}"));
             }
             note(format_args!(
-                "added {name} to {file}; `mimir mcp trust {name}{}` shows its texts, and allows calls of its tools",
+                "added {name} to {file}; `mimir mcp trust {name}{}` shows its texts and allows calls of its tools",
                 args.trust.options()
             ));
         }
@@ -128,7 +129,8 @@ pub async fn add(globals: &GlobalOptions, args: &McpAddArgs) -> CommandResult {
     Ok(ExitReason::Done)
 }
 
-/// Starts a server with settings that are not saved yet. Returns `None` if it requires a login first.
+/// Starts a server with settings that are not saved yet. Returns `None`, with a note, if a remote server cannot be
+/// listed: it may require a login first.
 async fn start_candidate(
     setup: &HostSetup,
     name: &str,
@@ -156,7 +158,10 @@ async fn start_candidate(
         Some(Err(error)) if server.url.is_some() => {
             note(styled(
                 WARN,
-                format_args!("its tools were not listed: {}", visible(&error.message)),
+                format_args!(
+                    "could not list the server's tools: {}",
+                    visible(&error.message)
+                ),
             ));
             for remedy in &error.remedies {
                 note(format_args!("  {}", visible(remedy)));
@@ -165,7 +170,8 @@ async fn start_candidate(
         }
         Some(Err(error)) => {
             let existing = error.remedies.to_vec();
-            let remedy = "nothing was added; `--no-start` adds it without starting it".to_owned();
+            let remedy =
+                "nothing was added; `--no-start` adds the server without starting it".to_owned();
             Err(error
                 .with_remedies(existing.into_iter().chain([remedy]))
                 .into())
@@ -174,8 +180,8 @@ async fn start_candidate(
     }
 }
 
-/// Downloads the package of a configured server: a pinned package that is not on this machine, or one that the command
-/// would download at each start, which is pinned then.
+/// Downloads the package of a configured server: the pinned package if it is not on this machine, or else the package
+/// that the server's command would download at each start, which is then pinned.
 pub async fn install(
     globals: &GlobalOptions,
     name: &str,
@@ -262,12 +268,12 @@ pub async fn install(
     )
 }
 
-/// Shows every text of a configured server, and trusts its current state if the person agrees.
+/// Shows every text of a configured server, and trusts the server's current state if the user agrees.
 pub async fn trust(
     globals: &GlobalOptions,
     name: &str,
     user: bool,
-    wanted: &ServerTrust,
+    suggested: &ServerTrust,
     digest: Option<&str>,
 ) -> CommandResult {
     let printer = globals.printer();
@@ -298,7 +304,7 @@ pub async fn trust(
     let choice = match digest {
         Some(digest) => {
             candidate.check_digest(digest)?;
-            wanted.clone()
+            suggested.clone()
         }
         None => {
             let mut lines = vec![styled(STRONG, format_args!("Server {}", visible(name)))];
@@ -313,13 +319,14 @@ pub async fn trust(
             lines.extend(
                 changed.map(|it| styled(WARN, format_args!("  depends on other packages: {it}"))),
             );
-            let answer = match terminal::has_person() {
-                true => candidate.ask(&lines, wanted, "Trust these texts?")?,
-                false => None,
+            let answer = if terminal::has_person() {
+                candidate.ask(&lines, suggested, "Trust these texts?")?
+            } else {
+                None
             };
             answer.ok_or_else(|| {
                 ToolError::approval_denied(format!(
-                    "nothing was granted; without a terminal, name the digest that you have seen: `{} --approve {}`",
+                    "nothing was granted; without a terminal, approve the digest that you have reviewed: `{} --approve {}`",
                     command_line(),
                     candidate.digest()
                 ))
@@ -340,9 +347,10 @@ pub async fn trust(
         settings::change_config(&setup, user, |_| Ok(edits))?;
     }
     candidate.grant(&setup)?;
-    match printer.is_json() {
-        true => printer.print_json(&json!({ "trusted": name, "digest": candidate.digest() }))?,
-        false => candidate.print_trusted(&choice),
+    if printer.is_json() {
+        printer.print_json(&json!({ "trusted": name, "digest": candidate.digest() }))?;
+    } else {
+        candidate.print_trusted(&choice);
     }
     Ok(ExitReason::Done)
 }
@@ -353,8 +361,8 @@ struct RenewedPackage {
     difference: String,
 }
 
-/// Downloads the package of a server if it is not on this machine. Returns the updated server if the dependencies have
-/// changed.
+/// Downloads the pinned package of a server if it is not on this machine. Returns the server with a new pin if the
+/// dependencies differ from the pinned ones.
 async fn renew_package(
     setup: &HostSetup,
     printer: ResultPrinter,
@@ -389,7 +397,8 @@ fn pin_edit(name: &str, package: &McpPackage) -> ConfigEdit {
     ConfigEdit::set_key(&["mcp", "servers", name, "package"], json!(package))
 }
 
-/// Returns true if the server is only in the user's own file; `--user` takes precedence.
+/// Returns true if the server is in the user's settings, false if it is in the project's. The file that `user` selects
+/// is searched first.
 fn is_in_user_file(setup: &HostSetup, name: &str, user: bool) -> CommandResult<bool> {
     match server_block(setup, name, user) {
         Ok(_) => Ok(user),
@@ -403,18 +412,17 @@ fn sandbox(block: &Value) -> Option<SandboxMode> {
         .flatten()
 }
 
-/// Block of a server in the file.
+/// Returns the block of a server in the user's or the project's settings.
 fn server_block(setup: &HostSetup, name: &str, user: bool) -> CommandResult<Value> {
     let mut block = None;
-    // Makes no changes: uses the parser of edits.
+    // Returns no edits: this only reads the file.
     settings::change_config(setup, user, |text| {
         block = server_edits::block(text, name)?;
         Ok(Vec::new())
     })?;
     block.ok_or_else(|| {
         let message = format!("the server `{}` is not in this file", visible(name));
-        let remedy =
-            "use `--user` for your user settings; without it, the project's settings are used";
+        let remedy = "use `--user` for your user settings, and omit it for the project's settings";
         ToolError::not_found(message)
             .with_remedies([remedy.to_owned()])
             .into()

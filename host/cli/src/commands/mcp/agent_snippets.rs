@@ -1,4 +1,4 @@
-//! Settings that make each agent use mimir: a command, or a few lines in a config file.
+//! Settings that make an agent use mimir: a command, or a few lines in a config file.
 
 use serde_json::json;
 
@@ -9,17 +9,18 @@ use crate::output::{FAINT, note, styled};
 use mimir::agents::{AgentKind, ServeCommand};
 use mimir::setup;
 
-/// Setup of an agent.
+/// Settings that add mimir to an agent.
 struct AgentSnippet {
-    /// Its config file.
+    /// Config file of the agent.
     file: &'static str,
     /// Lines for the file.
     text: String,
-    /// A command with the same effect.
+    /// Command of the agent with the same effect.
     command: Option<String>,
 }
 
-/// File and lines that make an agent leave questions about mimir's tools to mimir; `None` if no such setting is known.
+/// Returns the file and the lines that make an agent leave approvals of mimir's tools to mimir. Returns `None` for an
+/// agent without a known setting.
 fn ask_once(agent: CodingAgent) -> Option<(&'static str, &'static str)> {
     match agent {
         CodingAgent::Claude => Some((
@@ -35,7 +36,7 @@ fn ask_once(agent: CodingAgent) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// Prints the setup: the lines on stdout, the file name on stderr.
+/// Prints the settings: the lines on stdout, the file name and hints on stderr.
 pub fn print(globals: &GlobalOptions, agent: CodingAgent) -> CommandResult {
     let printer = globals.printer();
     let workspace = setup::find_workspace(globals.workspace.as_deref())?;

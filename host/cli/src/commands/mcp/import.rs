@@ -1,7 +1,7 @@
-//! Imports servers from the settings of agents on this machine, in each agent's format.
+//! Imports servers from the settings files of agents, in each agent's format.
 //!
-//! Nothing is started, and nothing is imported that a person was not shown. If an agent stores a secret in plain text,
-//! the person is told how to store it safely.
+//! No server is started, and no server is imported that the user has not seen. If an agent stores a secret in plain
+//! text, a hint explains how to store the secret safely.
 
 use std::path::{Path, PathBuf};
 
@@ -26,23 +26,23 @@ use server_block::BlockContext;
 
 /// A server in the settings of an agent.
 pub struct ImportedServer {
-    /// Its name, with characters that are valid here.
+    /// Name of the server, with invalid characters replaced.
     pub name: String,
-    /// The file that contains it.
+    /// Path of the file that contains the server.
     pub place: String,
-    /// True if the file is the person's own and did not come with the project.
+    /// True if the file is the user's own and did not come with the project.
     pub own: bool,
-    /// Its block in our format.
+    /// Settings of the server in mimir's format.
     pub block: Value,
-    /// Reason why it cannot be imported.
+    /// Reason why the server cannot be imported.
     pub fault: Option<String>,
-    /// Hints for the person.
+    /// Hints for the user, without those about secrets.
     hints: Vec<String>,
-    /// Secrets that it receives.
+    /// Secrets that the server receives.
     secrets: Vec<ImportedSecret>,
 }
 
-/// Result of a search.
+/// Result of a search for servers.
 #[derive(Default)]
 pub struct ImportScan {
     pub servers: Vec<ImportedServer>,
@@ -51,7 +51,7 @@ pub struct ImportScan {
 }
 
 impl ImportedServer {
-    /// Hints for the person.
+    /// Returns the hints for the user, including those about secrets.
     pub fn hints(&self) -> Vec<String> {
         let mut hints = self.hints.clone();
         for secret in &self.secrets {
@@ -64,10 +64,10 @@ impl ImportedServer {
     }
 }
 
-/// Size limit of a file: some agents store histories in theirs.
+/// Maximum size of a settings file in bytes: some agents store histories in theirs.
 const MAX_FILE_SIZE: u64 = 64 << 20;
 
-/// Finds servers in the settings of these agents, or of all.
+/// Finds servers in the settings of one agent, or of all supported agents.
 pub fn find_servers(workspace: &Path, from: Option<CodingAgent>) -> ImportScan {
     let home = std::env::var_os("HOME").or_else(|| std::env::var_os("USERPROFILE"));
     let home = home.map(PathBuf::from).filter(|home| home.is_absolute());
@@ -83,7 +83,7 @@ pub fn find_servers(workspace: &Path, from: Option<CodingAgent>) -> ImportScan {
     let mut all = ImportScan::default();
     for agent in agents {
         for (path, own) in settings_files(agent, workspace, home.as_deref()) {
-            let place = path.display().to_string();
+            let location = path.display().to_string();
             let read = match files::read_text(&path, LinkPolicy::Follow, MAX_FILE_SIZE) {
                 Ok(text) => formats::parse_file(&path, &text, workspace),
                 Err(error) if is_absent(&error) => continue,
@@ -92,18 +92,18 @@ pub fn find_servers(workspace: &Path, from: Option<CodingAgent>) -> ImportScan {
             let (blocks, inputs) = match read {
                 Ok(read) => read,
                 Err(why) => {
-                    all.unread.push((place, why));
+                    all.unread.push((location, why));
                     continue;
                 }
             };
             let from = BlockContext {
-                place: &place,
+                place: &location,
                 own,
                 inputs: &inputs,
                 workspace,
                 home: home.as_deref(),
             };
-            // It would start mimir from mimir.
+            // Importing mimir would make it start itself.
             let blocks = blocks.iter().filter(|(_, block)| !is_mimir(block));
             all.servers
                 .extend(blocks.map(|(name, block)| import_server(name, block, &from)));
@@ -112,11 +112,11 @@ pub fn find_servers(workspace: &Path, from: Option<CodingAgent>) -> ImportScan {
     all
 }
 
-/// Returns true if a block starts `mimir serve`: the agent uses this program already.
+/// Returns true if a block starts `mimir serve`.
 fn is_mimir(block: &Value) -> bool {
     let words = std::iter::once(&block["command"]);
     let words = words.chain(block["args"].as_array().into_iter().flatten());
-    // opencode has the program and its arguments in one list.
+    // In opencode's files, `command` is a list of the program and its arguments.
     let words = words.chain(block["command"].as_array().into_iter().flatten());
     let words: Vec<&str> = words.filter_map(Value::as_str).collect();
     let program = words
@@ -132,7 +132,8 @@ fn is_absent(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-/// Settings files of an agent, and whether each is the person's own; those take precedence over the project's.
+/// Returns the settings files of an agent, and for each true if it is the user's own, which takes precedence over the
+/// project's.
 fn settings_files(
     agent: CodingAgent,
     workspace: &Path,

@@ -1,7 +1,7 @@
-//! `mimir mcp login` and `mimir mcp logout`, which only a person can do.
+//! `mimir mcp login` and `mimir mcp logout`, which need a person.
 //!
-//! The person sees the server and the authorization server before the address of the page. The answer comes from a
-//! browser on this machine, or is pasted; the first valid one is used.
+//! The server and the authorization server are shown before the URL of the login page. The answer comes from a browser
+//! on this machine or is pasted; the first valid answer is used.
 
 use std::io::BufRead as _;
 use std::process::{Command, Stdio};
@@ -28,7 +28,7 @@ use mimir::setup::HostSetup;
 /// Time for the browser to receive the final page.
 const FINAL_PAGE_DELAY: Duration = Duration::from_millis(200);
 
-/// Logs a person in.
+/// Logs the user in to a server. Fails after `timeout` without an answer.
 pub async fn log_in(
     globals: &GlobalOptions,
     name: &str,
@@ -51,7 +51,7 @@ pub async fn log_in(
     note("");
     note(styled(
         FAINT,
-        "If the browser is on another machine, its last page does not load: paste that page's address here.",
+        "If the browser is on another machine, the last page does not load: paste the address of that page here.",
     ));
     open_browser(browser.as_deref(), pending.url());
     let mut pasted = read_stdin_lines();
@@ -91,7 +91,7 @@ pub async fn log_in(
     )
 }
 
-/// Deletes a login.
+/// Deletes the login at a server and revokes its tokens, if the authorization server supports that.
 pub async fn log_out(globals: &GlobalOptions, name: &str) -> CommandResult {
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
@@ -124,20 +124,21 @@ pub async fn log_out(globals: &GlobalOptions, name: &str) -> CommandResult {
     Ok(ExitReason::Done)
 }
 
-/// Describes a login in a line.
+/// Describes a login in one line.
 pub fn line(login: &LoginSummary) -> String {
     let issuer = visible(&login.issuer);
     let scopes = match &login.scopes[..] {
         [] => String::new(),
         scopes => format!(" for {}", visible(&scopes.join(", "))),
     };
-    match login.ended {
-        true => styled(WARN, format_args!("the login at {issuer} has expired")),
-        false => styled(FAINT, format_args!("logged in by {issuer}{scopes}")),
+    if login.ended {
+        styled(WARN, format_args!("the login at {issuer} has expired"))
+    } else {
+        styled(FAINT, format_args!("logged in by {issuer}{scopes}"))
     }
 }
 
-/// Prints facts that the person needs before the page opens.
+/// Prints the parties of a login, before the page opens.
 fn print_details(details: &LoginDetails) {
     let shown = |text: &str| visible(text);
     note(format_args!(
@@ -146,24 +147,27 @@ fn print_details(details: &LoginDetails) {
         shown(&details.url)
     ));
     note(format_args!(
-        "  {} logs you in, and gets the code that comes back",
+        "  {} logs you in, and gets the code from the browser",
         styled(STRONG, shown(&details.issuer))
     ));
     if let Some(before) = &details.before {
         warn(format_args!(
-            "this has changed since the last login, which was with {}",
+            "the authorization server has changed: the last login was at {}",
             shown(before)
         ));
     }
     for also in &details.also {
-        note(format_args!("  it also logs you in at {}", shown(also)));
+        note(format_args!(
+            "  the server also accepts logins at {}",
+            shown(also)
+        ));
     }
     let scopes = match &details.scopes[..] {
         [] => "its default scopes".to_owned(),
         scopes => shown(&scopes.join(", ")),
     };
     note(format_args!(
-        "  mimir asks for {scopes}, for {}",
+        "  mimir requests {scopes}, for {}",
         shown(&details.resource)
     ));
     let registration = match details.registration {
@@ -176,14 +180,14 @@ fn print_details(details: &LoginDetails) {
     note(format_args!("  {registration}"));
 }
 
-/// Starts a browser, if one was named.
-fn open_browser(named: Option<&str>, url: &str) {
-    let named = named.map(str::to_owned);
+/// Opens a URL in the named browser or in `$BROWSER`. Without either, does nothing.
+fn open_browser(browser: Option<&str>, url: &str) {
+    let browser = browser.map(str::to_owned);
     let from_variable = || {
         let browsers = std::env::var("BROWSER").ok()?;
         browsers.split(':').next().map(str::to_owned)
     };
-    let program = named.or_else(from_variable);
+    let program = browser.or_else(from_variable);
     let Some(program) = program.filter(|program| !program.is_empty()) else {
         return;
     };
@@ -195,13 +199,13 @@ fn open_browser(named: Option<&str>, url: &str) {
         .spawn();
     if let Err(error) = started {
         warn(format_args!(
-            "{} does not start: {error}",
+            "cannot start the browser {}: {error}",
             visible(&program)
         ));
     }
 }
 
-/// Reads typed or pasted lines, on a thread that does not delay the exit of the program.
+/// Reads lines from stdin on a thread that does not delay the exit of the program.
 fn read_stdin_lines() -> mpsc::Receiver<String> {
     let (send, lines) = mpsc::channel(1);
     std::thread::spawn(move || {
@@ -219,13 +223,13 @@ type LoginAnswer = (
     Option<tokio::sync::oneshot::Sender<RedirectPage>>,
 );
 
-/// Waits for the first valid answer to this login. Returns it with the reply channel of the browser, if it came from one.
+/// Waits for the first valid answer to this login. Returns the answer, and the reply channel if a browser sent it.
 async fn wait_for_answer(
     pending: &PendingLogin,
     requests: &mut mpsc::Receiver<RedirectRequest>,
     pasted: &mut mpsc::Receiver<String>,
 ) -> LoginAnswer {
-    // Reported only once, in case of a flood.
+    // Warns only once, because a local program could flood the port.
     let mut warned = false;
     loop {
         tokio::select! {

@@ -8,8 +8,8 @@ use mimir_core::config::{McpPackage, SandboxMode};
 use mimir_mcp::client::{PackageRequest, package_request};
 use serde_json::{Value, json};
 
-/// The package that the command line of a block downloads. `None` if it downloads none, or runs in a container, which
-/// has its own packages.
+/// Returns the package that the command line of a block downloads, or `None` if it downloads none or runs in a
+/// container, which has its own packages.
 pub fn requested_package(block: &Value) -> Result<Option<PackageRequest>, ToolError> {
     if block["sandbox"] == json!(SandboxMode::Container) {
         return Ok(None);
@@ -20,8 +20,8 @@ pub fn requested_package(block: &Value) -> Result<Option<PackageRequest>, ToolEr
     package_request(&words).map_err(ToolError::invalid_input)
 }
 
-/// Replaces the command line of a block by the pinned package. `folders` are those that the person named; if empty,
-/// those that the arguments name.
+/// Replaces the command line of a block with the pinned package. The server gets access to `folders`, or, if that is
+/// empty, to the workspace folders that its arguments name.
 pub fn pinned_block(
     block: &Value,
     package: &McpPackage,
@@ -52,7 +52,7 @@ pub fn pinned_block(
     block
 }
 
-/// Rewrites arguments that are workspace paths to begin with `./`, and collects their folders.
+/// Rewrites arguments that are workspace paths as relative paths, and collects their folders.
 fn rewrite_workspace_paths(args: Vec<String>, root: &Path) -> (Vec<String>, Vec<String>) {
     let mut folders: Vec<String> = Vec::new();
     let args = args.into_iter().map(|word| {
@@ -84,7 +84,8 @@ fn rewrite_workspace_paths(args: Vec<String>, root: &Path) -> (Vec<String>, Vec<
     (args, folders)
 }
 
-/// Resolves an argument that names a workspace path: its relative spelling, and the folder that contains it.
+/// Resolves an argument that names a workspace path. Returns the path relative to the workspace and the folder to
+/// mount.
 fn resolve_workspace_path(word: &str, root: &Path) -> Option<(String, String)> {
     // A plain word that happens to be a file name is not a path.
     if !word.contains(['.', '/']) || word.starts_with('-') || word.contains("://") {
@@ -130,7 +131,7 @@ mod tests {
         std::fs::create_dir_all(root.join("docs/sub")).unwrap();
         std::fs::write(root.join("docs/a.db"), "").unwrap();
         std::fs::write(root.join("start"), "").unwrap();
-        let of = |words: &[&str]| {
+        let rewrite = |words: &[&str]| {
             rewrite_workspace_paths(words.iter().map(|word| (*word).to_owned()).collect(), root)
         };
         let here = root.display().to_string();
@@ -164,9 +165,8 @@ mod tests {
                 vec![],
             ),
         ] {
-            let (found, given) = of(&words);
             assert_eq!(
-                (found, given),
+                rewrite(&words),
                 (
                     args.iter().map(|it| (*it).to_owned()).collect(),
                     folders.iter().map(|it| (*it).to_owned()).collect()

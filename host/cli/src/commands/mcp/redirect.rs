@@ -1,6 +1,6 @@
-//! Local port that receives the browser redirect of a login.
+//! A local HTTP listener for the browser redirect at the end of a login.
 //!
-//! Out of scope: validating the answer.
+//! Out of scope: validation of the answer.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -17,45 +17,47 @@ use tokio::task::JoinHandle;
 /// Path of the redirect URI.
 const PATH: &str = "/callback";
 
-/// Queue length for answers.
+/// Maximum number of queued requests.
 const QUEUE_CAPACITY: usize = 4;
 
-/// An answer from a browser, and the channel for the resulting page.
+/// A redirect request from a browser, and the channel for the page that it gets.
 pub struct RedirectRequest {
-    /// Path and query.
+    /// Path and query of the request.
     pub answer: String,
-    /// Page shown in the browser.
+    /// Channel for the page.
     pub reply: oneshot::Sender<RedirectPage>,
 }
 
-/// Result page in the browser.
+/// Page that the browser shows after the redirect.
 #[derive(Debug, Clone, Copy)]
 pub enum RedirectPage {
-    /// Success.
+    /// The login succeeded.
     LoggedIn,
-    /// Failure.
+    /// The login failed.
     Failed,
     /// The request does not answer this login.
     Stray,
 }
 
-/// A listener for the browser. The port is closed when this is dropped.
+/// An HTTP listener for the redirect. Dropping it closes the port.
 pub struct RedirectListener {
     /// The redirect URI.
     pub uri: String,
-    /// Received answers.
+    /// Received requests.
     pub requests: mpsc::Receiver<RedirectRequest>,
     serving: JoinHandle<()>,
 }
 
 impl RedirectListener {
-    /// Listens on a port of 127.0.0.1: the given one, or a free one.
+    /// Listens on 127.0.0.1, at `port` or at a free port.
     pub async fn open(port: Option<u16>) -> Result<Self, ToolError> {
-        let wanted = SocketAddr::from((Ipv4Addr::LOCALHOST, port.unwrap_or(0)));
+        let requested = SocketAddr::from((Ipv4Addr::LOCALHOST, port.unwrap_or(0)));
         let unavailable = |error: std::io::Error| {
-            ToolError::unavailable(format!("cannot wait for the browser at {wanted}: {error}"))
+            ToolError::unavailable(format!(
+                "cannot listen for the browser at {requested}: {error}"
+            ))
         };
-        let listener = TcpListener::bind(wanted).await.map_err(unavailable)?;
+        let listener = TcpListener::bind(requested).await.map_err(unavailable)?;
         let address = listener.local_addr().map_err(unavailable)?;
         let (sender, requests) = mpsc::channel(QUEUE_CAPACITY);
         let router = Router::new().fallback(move |request: Request| {
@@ -116,7 +118,7 @@ impl RedirectPage {
                 "This request does not belong to a pending login. You can close this window.",
             ),
         };
-        // The page repeats no input of the browser, and no referrer leaks the address.
+        // The page repeats no input from the request, and sends no referrer, which would leak the code.
         let page = format!(
             "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>mimir</title><p>{message}</p></html>\n"
         );

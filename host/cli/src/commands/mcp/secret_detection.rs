@@ -1,5 +1,5 @@
-//! Detects credentials in command arguments, URLs, variables and headers, so that servers are shown without them and
-//! plain-text secrets are not imported.
+//! Detects credentials in command arguments, URLs, variables and headers, so that output masks them and imports refuse
+//! them.
 //!
 //! Out of scope: storing or replacing the credentials.
 
@@ -8,13 +8,13 @@ use std::ops::Range;
 use mimir_core::redact::Redactor;
 use mimir_core::text::visible;
 
-/// Replacement of a credential.
+/// Replacement for a credential.
 const MASK: &str = "[REDACTED]";
 
-/// Minimum length of an unbroken run of letters and digits that counts as a credential.
+/// Minimum length of a run of letters and digits that counts as a credential.
 const MIN_OPAQUE_LENGTH: usize = 16;
 
-/// Words in names of secret values.
+/// Words that mark a name as the name of a secret.
 const SECRET_WORDS: [&str; 24] = [
     "key",
     "keys",
@@ -42,15 +42,15 @@ const SECRET_WORDS: [&str; 24] = [
     "accesskey",
 ];
 
-/// Suffixes of such words.
+/// Suffixes of words that mark a name as the name of a secret.
 const SECRET_SUFFIXES: [&str; 5] = ["apikey", "token", "password", "passwd", "secret"];
 
-/// Values that are placeholders, or mean that there is no secret.
+/// Values that are not secrets, in any case.
 const NO_SECRET_VALUES: [&str; 8] = ["", "true", "false", "none", "null", "yes", "no", "auto"];
 
 /// Returns true if one of the words in a name marks a secret: `API_KEY` does; `KEYBOARD` and `MAX_TOKENS` do not.
 pub fn is_secret_name(name: &str) -> bool {
-    // `PWD` is the current folder.
+    // The shell sets `PWD` to the current folder.
     if name == "PWD" {
         return false;
     }
@@ -94,13 +94,14 @@ pub fn value_has_secret(name: &str, value: &str) -> bool {
         || !credential_ranges(value).is_empty()
 }
 
-/// Command arguments with secrets masked.
+/// Returns command arguments with secrets masked.
 pub fn mask_words<'a>(words: impl IntoIterator<Item = &'a String>) -> Vec<String> {
     let mut previous = None;
     let each = words.into_iter().map(|word| {
-        let shown = match is_option_value(previous, word) {
-            true => MASK.to_owned(),
-            false => mask_text(word),
+        let shown = if is_option_value(previous, word) {
+            MASK.to_owned()
+        } else {
+            mask_text(word)
         };
         previous = Some(word.as_str());
         shown
@@ -122,7 +123,7 @@ pub fn text_has_secret(text: &str) -> bool {
     !credential_ranges(text).is_empty()
 }
 
-/// An argument or a URL with secrets masked.
+/// Returns an argument or a URL with secrets masked.
 pub fn mask_text(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut at = 0;
@@ -135,7 +136,7 @@ pub fn mask_text(text: &str) -> String {
     mask_secrets(&shown)
 }
 
-/// Masks the secrets that are recognizable in any context.
+/// Makes a text printable, and masks the secrets that are recognizable in any context.
 pub fn mask_secrets(text: &str) -> String {
     let mut text = visible(text);
     Redactor::new().mask_text(&mut text);
@@ -150,7 +151,7 @@ fn is_option_value(previous: Option<&str>, word: &str) -> bool {
     named && !word.starts_with('-') && is_secret_value(word)
 }
 
-/// Returns true if a value in a secret's position is a real secret: not a reference, not a path.
+/// Returns true if the value of a secret name is a secret, not a reference, a path or a value such as `true`.
 fn is_secret_value(value: &str) -> bool {
     let value = value.trim();
     let bare = match value.split_once(' ') {
@@ -192,7 +193,7 @@ fn is_opaque(part: &str) -> bool {
     })
 }
 
-/// Ranges of credentials in a text, in order and without overlaps.
+/// Returns the byte ranges of credentials in a text, in order and without overlaps.
 fn credential_ranges(text: &str) -> Vec<Range<usize>> {
     let mut ranges: Vec<Range<usize>> = Redactor::new()
         .find(text.as_bytes())
@@ -213,12 +214,12 @@ fn credential_ranges(text: &str) -> Vec<Range<usize>> {
     merged
 }
 
-/// End of a word in a text of several.
+/// Returns true for a character that ends a word: whitespace, a quote or an angle bracket.
 fn is_end(c: char) -> bool {
     c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>')
 }
 
-/// Adds the ranges of logins in URLs, and of path segments that are credentials.
+/// Adds the ranges of the user info of URLs, and of path and query parts that look like credentials.
 fn add_url_credentials(text: &str, ranges: &mut Vec<Range<usize>>) {
     for (scheme, _) in text.match_indices("://") {
         let from = scheme + 3;
@@ -238,7 +239,7 @@ fn add_url_credentials(text: &str, ranges: &mut Vec<Range<usize>>) {
     }
 }
 
-/// Adds the ranges of values with a secret name: `name=value`, `Name: value`, `Bearer value`.
+/// Adds the ranges of values that follow a secret name: `name=value`, `Name: value`, `Bearer value`.
 fn add_named_values(text: &str, ranges: &mut Vec<Range<usize>>) {
     let in_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let mut start = None;

@@ -1,5 +1,5 @@
-//! Description of a server for the person who decides about it: the program and where it runs, its inputs, its network
-//! access, and its secrets.
+//! Description of a server for the user who decides about it: the program and its folder, its inputs, its network
+//! access and its secrets.
 //!
 //! Out of scope: the decision.
 
@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::secret_detection;
 use crate::arguments::quote_for_shell;
 
-/// Maximum number of characters on a line; a longer line is marked as cut.
+/// Maximum length of a line in characters; a longer line is cut, with a note.
 const MAX_LINE_CHARS: usize = 400;
 
 /// Describes a settings block; empty if the block is not a valid server.
@@ -25,7 +25,7 @@ pub fn block_lines(block: &Value) -> Vec<String> {
     }
 }
 
-/// Describes a server.
+/// Describes a server in several lines, with credentials masked.
 pub fn server_lines(server: &McpServerSettings) -> Vec<String> {
     let mut lines = Vec::new();
     if server.command.is_some() || server.package.is_some() {
@@ -40,7 +40,7 @@ pub fn server_lines(server: &McpServerSettings) -> Vec<String> {
                 lines.push(format!("pinned to {}", package.integrity));
                 if package.install_scripts {
                     lines.push(
-                        "its install scripts were run in the sandbox of the download".to_owned(),
+                        "its install scripts ran in a sandbox during the download".to_owned(),
                     );
                 }
                 if !is_unsandboxed {
@@ -56,7 +56,7 @@ pub fn server_lines(server: &McpServerSettings) -> Vec<String> {
             }
         }
         if is_unsandboxed {
-            lines.push("without a sandbox: with all of your rights".to_owned());
+            lines.push("without a sandbox: with all of your permissions".to_owned());
             lines.extend(inherited_variable_lines());
         } else {
             lines.push(network_line(server));
@@ -86,9 +86,10 @@ pub fn server_lines(server: &McpServerSettings) -> Vec<String> {
         }
         let given = server.env.iter();
         lines.extend(given.map(|(name, value)| {
-            match secret_detection::value_has_secret(name, value) {
-                true => format!("given {name}, with a value that is not shown"),
-                false => format!("given {name}={value}"),
+            if secret_detection::value_has_secret(name, value) {
+                format!("given {name}, with a value that is not shown")
+            } else {
+                format!("given {name}={value}")
             }
         }));
         for (name, value) in &server.env {
@@ -104,8 +105,8 @@ pub fn server_lines(server: &McpServerSettings) -> Vec<String> {
                     .to_owned(),
             ),
             _ if open && server.cwd.is_some() && server.package.is_none() => lines.push(
-                "will not start so: without a sandbox, or with secrets, it may not start in the workspace; \
-                 `workspaceCode: true` in its block takes the risk"
+                "will not start: a server without a sandbox, or with secrets, may not start in the workspace; \
+                 set `workspaceCode: true` in its block to accept the risk"
                     .to_owned(),
             ),
             _ => {}
@@ -115,9 +116,10 @@ pub fn server_lines(server: &McpServerSettings) -> Vec<String> {
         lines.push(format!("reached at {}", secret_detection::mask_text(url)));
         let host = host(url);
         for (name, value) in &server.headers {
-            lines.push(match secret_detection::value_has_secret(name, value) {
-                true => format!("sent the header {name}, with a value that is not shown"),
-                false => format!("sent the header {name}: {value}"),
+            lines.push(if secret_detection::value_has_secret(name, value) {
+                format!("sent the header {name}, with a value that is not shown")
+            } else {
+                format!("sent the header {name}: {value}")
             });
             lines.extend(secret_names(value).map(|it| format!("your secret {it} goes to {host}")));
         }
@@ -146,14 +148,15 @@ pub fn server_lines(server: &McpServerSettings) -> Vec<String> {
         .collect()
 }
 
-/// Network access from its sandbox.
+/// Describes the network access from the server's sandbox.
 fn network_line(server: &McpServerSettings) -> String {
     match (server.network.is_empty(), server.network_access) {
         (false, _) => {
             let hosts: Vec<&str> = server.network.iter().map(String::as_str).collect();
-            match hosts.contains(&"*") {
-                true => "reaches every public host of the network".to_owned(),
-                false => format!("reaches these hosts of the network: {}", hosts.join(", ")),
+            if hosts.contains(&"*") {
+                "reaches every public network host".to_owned()
+            } else {
+                format!("reaches these network hosts: {}", hosts.join(", "))
             }
         }
         (true, Some(true)) => "reaches the hosts of `network.allowedHosts`".to_owned(),
@@ -161,7 +164,7 @@ fn network_line(server: &McpServerSettings) -> String {
     }
 }
 
-/// Network variables of this machine that a program without a sandbox gets.
+/// Describes the network variables, such as proxies, that a program without a sandbox inherits.
 fn inherited_variable_lines() -> Vec<String> {
     let (passed, withheld): (Vec<_>, Vec<_>) = inherited_env::variables()
         .into_iter()
@@ -176,14 +179,14 @@ fn inherited_variable_lines() -> Vec<String> {
     }
     if !withheld.is_empty() {
         lines.push(format!(
-            "not given your variables {}, which hold credentials: `--env` gives one by name",
+            "not given your variables {}, which contain credentials: `--env` passes one by name",
             names(withheld)
         ));
     }
     lines
 }
 
-/// A block whose arguments name workspace files starts in the workspace, as it does under agents.
+/// Sets the start folder of a block to the workspace if its command line names workspace files, as agents do.
 pub fn set_workspace_root(block: &mut Value, workspace: &Path) {
     if block["cwd"] != Value::Null || block["command"] == Value::Null {
         return;
@@ -198,7 +201,7 @@ pub fn set_workspace_root(block: &mut Value, workspace: &Path) {
     }
 }
 
-/// Names of the secrets that these servers receive.
+/// Returns the names of the secrets that these servers receive.
 pub fn secrets_of<'a>(servers: impl Iterator<Item = &'a McpServerSettings>) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for server in servers {
@@ -214,20 +217,21 @@ pub fn secrets_of<'a>(servers: impl Iterator<Item = &'a McpServerSettings>) -> B
     all
 }
 
-/// Makes a line printable, and marks it if it is cut.
+/// Masks secrets in a line, makes the line printable, and cuts it to [`MAX_LINE_CHARS`].
 fn printable_line(line: &str) -> String {
     let line = secret_detection::mask_secrets(line);
     let head = prefix(&line, MAX_LINE_CHARS);
-    match head.len() < line.len() {
-        true => format!(
-            "{head}… and {} characters more",
+    if head.len() < line.len() {
+        format!(
+            "{head}… and {} more characters",
             line[head.len()..].chars().count()
-        ),
-        false => line,
+        )
+    } else {
+        line
     }
 }
 
-/// Names of secrets in a value.
+/// Returns the names of the secrets that a value refers to.
 fn secret_names(value: &str) -> impl Iterator<Item = &str> {
     let parts = value.split("${").skip(1);
     parts.filter_map(|part| part.split_once('}').map(|(name, _)| name))
@@ -291,7 +295,7 @@ mod tests {
         );
         assert!(card.contains("header X-Kind: a"), "{card}");
         let long = block_lines(&json!({"command": "sh", "args": ["-c", "x".repeat(1_000)]}));
-        assert!(long[0].contains("characters more"), "{long:?}");
+        assert!(long[0].contains("more characters"), "{long:?}");
     }
 
     #[test]

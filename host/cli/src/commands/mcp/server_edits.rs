@@ -1,4 +1,4 @@
-//! Edits of servers in a config file.
+//! Edits that add servers to a config file or remove them.
 
 use mimir_core::config::{Config, McpServerSettings};
 use mimir_core::text::{prefix, visible};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use mimir::settings::ConfigEdit;
 
-/// Edits that add these servers to a file.
+/// Returns the edits that add these servers to the config file `text`.
 pub fn add_servers(text: &str, servers: &[(String, Value)]) -> Result<Vec<ConfigEdit>, ToolError> {
     let config = read(text)?;
     let mut edits = Vec::new();
@@ -26,14 +26,14 @@ pub fn add_servers(text: &str, servers: &[(String, Value)]) -> Result<Vec<Config
     Ok(edits)
 }
 
-/// Refuses a name that is in use.
+/// Returns the error about a name that is in use.
 pub fn check_name_is_free(name: &str) -> Result<(), ToolError> {
     let name = visible(prefix(name, 64));
     let message = format!("a server `{name}` already exists; `mimir mcp remove {name}` removes it");
     Err(ToolError::new(ToolErrorCode::AlreadyExists, message))
 }
 
-/// Block of a server in its file format.
+/// Returns the block of a server as written in the file, or `None` if the file does not contain the server.
 pub fn block(text: &str, name: &str) -> Result<Option<Value>, ToolError> {
     if !read(text)?.mcp.servers.contains_key(name) {
         return Ok(None);
@@ -45,7 +45,7 @@ pub fn block(text: &str, name: &str) -> Result<Option<Value>, ToolError> {
         .map_err(ToolError::invalid_input)
 }
 
-/// Edit that removes this server from a file.
+/// Returns the edit that removes a server from the config file `text`.
 pub fn remove(text: &str, name: &str) -> Result<Vec<ConfigEdit>, ToolError> {
     if !read(text)?.mcp.servers.contains_key(name) {
         let message = format!("this file has no server `{}`", visible(prefix(name, 64)));

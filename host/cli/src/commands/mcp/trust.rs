@@ -1,4 +1,4 @@
-//! The question about a server: shows all texts that a model may read, and asks which tools run without a question.
+//! The prompt about a server: shows all texts that a model may read, and asks which tools run without asking.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -17,14 +17,14 @@ use crate::terminal;
 use mimir::settings::ConfigEdit;
 use mimir::setup::HostSetup;
 
-/// Reach of a server's tool, for the card. The server's own annotations are only a suggestion.
+/// Reach of a server's tool, for display. The server's own annotations are not reliable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// Runs in a sandbox with no network and no folder but its own.
+    /// Runs in a sandbox without network, with access only to a folder of its own.
     Confined,
-    /// Only reads, by its annotation.
+    /// Only reads, according to the server's annotation.
     Reads,
-    /// Changes something, or has no annotation that says it does not.
+    /// Not annotated as read-only.
     Writes,
 }
 
@@ -32,16 +32,16 @@ impl Reach {
     fn describe(self) -> &'static str {
         match self {
             Self::Confined => "reaches only a folder of its own",
-            Self::Reads => "only reads, it says",
+            Self::Reads => "only reads, according to the server",
             Self::Writes => "may change things",
         }
     }
 }
 
-/// A started server, with its tools and the reach of each.
+/// A server that was started for review, with its tools and the reach of each.
 pub struct TrustCandidate {
     pub tools: Vec<(Arc<Tool>, Reach)>,
-    /// True if its sandbox has no network access, so that it cannot leak data.
+    /// True if the server's sandbox has no network access, so that the server cannot leak data.
     offline: bool,
     report: ServerTestReport,
 }
@@ -55,10 +55,14 @@ impl TrustCandidate {
     ) -> Self {
         let confined = is_confined(settings, base);
         let offline = is_offline(settings, base);
-        let reach = |tool: &Tool| match tool.definition.hints.read_only {
-            _ if confined => Reach::Confined,
-            true => Reach::Reads,
-            false => Reach::Writes,
+        let reach = |tool: &Tool| {
+            if confined {
+                Reach::Confined
+            } else if tool.definition.hints.read_only {
+                Reach::Reads
+            } else {
+                Reach::Writes
+            }
         };
         let tools = report.found.tools.iter();
         let tools = tools
@@ -71,7 +75,7 @@ impl TrustCandidate {
         }
     }
 
-    /// Digest of all of its texts, for `--approve`.
+    /// Returns the digest of all texts of the server, for `--approve`.
     pub fn digest(&self) -> &str {
         self.tools
             .first()
@@ -82,7 +86,7 @@ impl TrustCandidate {
     fn card(&self) -> Vec<String> {
         let (name, version) = &self.report.server;
         let mut lines = vec![format!(
-            "It calls itself {} {}, and has {} tools. Models would read:",
+            "The server calls itself {} {} and has {} tools. Models will read:",
             visible(name),
             visible(version),
             self.tools.len()
@@ -129,7 +133,7 @@ impl TrustCandidate {
         lines
     }
 
-    /// Returns true if a tool runs without asking, given the person's choice.
+    /// Returns true if a tool runs without asking under these permissions.
     fn runs_unasked(tool: &Tool, reach: Reach, allow: &AllowedTools) -> bool {
         match allow {
             AllowedTools::All => true,
@@ -141,9 +145,8 @@ impl TrustCandidate {
         }
     }
 
-    /// Shows the server and asks the person at the terminal. Returns the rights to give, or `None` for a no.
-    ///
-    /// `suggested` are those that a plain yes gives.
+    /// Shows the server after the lines `before`, and asks the user at the terminal. Returns the permissions to grant,
+    /// or `None` if the user refuses. A plain yes grants `suggested`.
     pub fn ask(
         &self,
         before: &[String],
@@ -166,33 +169,37 @@ impl TrustCandidate {
             .filter(|(tool, reach)| !Self::runs_unasked(tool, *reach, allow))
             .map(|(tool, _)| tool.name().as_str())
             .collect();
-        let listed = |names: &[&str]| match names.is_empty() {
-            true => "none".to_owned(),
-            false => names.join(", "),
+        let listed = |names: &[&str]| {
+            if names.is_empty() {
+                "none".to_owned()
+            } else {
+                names.join(", ")
+            }
         };
         lines.push(format!(
-            "With yes, these run without asking: {}",
+            "If you answer yes, these run without asking: {}",
             listed(&runs)
         ));
         lines.push(format!("These ask each time: {}", listed(&asks)));
-        lines.push(match suggested.own_data {
-            true => "Results count as your own data (`--own-data`).".to_owned(),
-            false => styled(
+        lines.push(if suggested.own_data {
+            "Results count as your own data (`--own-data`).".to_owned()
+        } else {
+            styled(
                 WARN,
                 "Results count as third-party content: a session that reads them asks before data leaves. \
                  Answer `o` if the server returns only your own data.",
-            ),
+            )
         });
         if !self.offline && !suggested.accept_untrusted {
             lines.push(styled(
                 WARN,
                 "After a session has read third-party content, each of these tools asks again, because a call sends its \
-                 arguments to the server. With `u` as the answer, the reading ones run even then.",
+                 arguments to the server. Answer `u` to let the tools that only read run even then.",
             ));
         }
         lines.push(styled(
             FAINT,
-            "This holds until a description changes. The server itself declares which of its tools only read.",
+            "This applies until a description changes. The server itself declares which of its tools only read.",
         ));
         terminal::print_paged(&lines)?;
         let mut options = "[y]es, [a]ll tools without asking, ".to_owned();
@@ -216,10 +223,10 @@ impl TrustCandidate {
         Ok(Some(rights))
     }
 
-    /// Edits of the settings for this answer.
+    /// Returns the settings edits that grant these permissions.
     pub fn edits(&self, rights: &ServerTrust) -> Vec<ConfigEdit> {
-        // The server's own claims do not count. Its tools get what a session has read only if its sandbox has no
-        // network or a person allows it, and only a person may declare its results own data: a package without
+        // The server's own claims do not count. Its tools get untrusted data from the session only if the sandbox has
+        // no network or the user allows it. Only the user may declare results to be own data: a package without
         // network still returns texts that its author wrote.
         let accepts = self.offline || rights.accept_untrusted;
         let mut edits = Vec::new();
@@ -230,12 +237,13 @@ impl TrustCandidate {
         {
             let name = tool.name().as_str();
             edits.push(ConfigEdit::set_key(&["tools", name, "approval"], "allow"));
-            let trust = match rights.own_data {
-                true => "verified",
-                false => "untrusted",
+            let trust = if rights.own_data {
+                "verified"
+            } else {
+                "untrusted"
             };
             let mut labels = serde_json::json!({ "outputTrust": trust });
-            // After untrusted content was read, a person is asked about a change in any case.
+            // After a session has read untrusted content, a change needs approval in any case.
             if accepts && *reach != Reach::Writes {
                 labels["acceptsUntrusted"] = true.into();
             }
@@ -244,7 +252,7 @@ impl TrustCandidate {
         edits
     }
 
-    /// Records that this person has seen these texts.
+    /// Stores the grant for the texts that the user has seen, and records it in the audit log.
     pub fn grant(&self, setup: &HostSetup) -> CommandResult<()> {
         let tools: Vec<Arc<Tool>> = self
             .tools
@@ -262,7 +270,7 @@ impl TrustCandidate {
         Ok(())
     }
 
-    /// Reports the new state.
+    /// Prints the number of tools that now run without asking.
     pub fn print_trusted(&self, rights: &ServerTrust) {
         let runs = self
             .tools
@@ -275,14 +283,15 @@ impl TrustCandidate {
         ));
     }
 
-    /// Fails unless the named digest matches these texts.
+    /// Fails unless `digest` is the digest of these texts.
     pub fn check_digest(&self, digest: &str) -> Result<(), ToolError> {
-        match digest == self.digest() {
-            true => Ok(()),
-            false => Err(ToolError::approval_denied(format!(
+        if digest == self.digest() {
+            Ok(())
+        } else {
+            Err(ToolError::approval_denied(format!(
                 "digest mismatch: the server has {}; nothing was granted",
                 self.digest()
-            ))),
+            )))
         }
     }
 }
@@ -291,7 +300,7 @@ fn mode(settings: &McpServerSettings, base: Option<SandboxMode>) -> SandboxMode 
     settings.sandbox.or(base).unwrap_or_default()
 }
 
-/// Returns true if its sandbox keeps it from the network.
+/// Returns true if the server is a package whose sandbox has no network access.
 fn is_offline(settings: &McpServerSettings, base: Option<SandboxMode>) -> bool {
     settings.package.is_some()
         && mode(settings, base) != SandboxMode::None
@@ -299,7 +308,7 @@ fn is_offline(settings: &McpServerSettings, base: Option<SandboxMode>) -> bool {
         && settings.network_access != Some(true)
 }
 
-/// Returns true if it reaches nothing but a home of its own: whatever its tools do, they do it there.
+/// Returns true if the server is offline and has access only to a home folder of its own.
 fn is_confined(settings: &McpServerSettings, base: Option<SandboxMode>) -> bool {
     is_offline(settings, base) && settings.folders.is_empty() && settings.bind_mounts.is_empty()
 }

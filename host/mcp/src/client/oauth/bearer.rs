@@ -1,5 +1,5 @@
-//! The login of a connection: the token of its requests, its renewal, and the errors when it is missing or not
-//! sufficient.
+//! The login of a connection: the token of its requests, the renewal of the token, and the errors if the login is
+//! missing or not sufficient.
 //!
 //! Out of scope: requests to the server itself, and starting a login.
 
@@ -35,8 +35,8 @@ pub(crate) struct BearerAuth {
     loaded: Mutex<LoadedLogin>,
     /// Held during a renewal: other requests wait for it.
     renewal: tokio::sync::Mutex<()>,
-    /// Time of the last renewal after the server rejected the token. Held during such a renewal: other requests wait
-    /// for it.
+    /// Time of the last forced renewal, after the server rejected a token. Held during a forced renewal: other requests
+    /// wait for it.
     last_forced: tokio::sync::Mutex<Option<Instant>>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct BearerAuth {
 struct LoadedLogin {
     version: Option<u64>,
     login: Option<Arc<StoredLogin>>,
-    /// All secret values of this connection: renewed tokens remain secret.
+    /// All secret values of this connection, including tokens that were replaced.
     values: Vec<String>,
     redactor: Redactor,
 }
@@ -69,19 +69,19 @@ const KIND: &str = "login";
 /// Headers that carry credentials.
 const AUTHORIZATION: &str = "authorization";
 
-/// Returns true if the settings have a header with credentials.
+/// Returns true if the headers in the settings include `Authorization`.
 pub(super) fn has_authorization(headers: &[(String, String)]) -> bool {
     let mut names = headers.iter().map(|(name, _)| name);
     names.any(|name| name.eq_ignore_ascii_case(AUTHORIZATION))
 }
 
-/// Returns true if an error requires a login, with no other remedy.
+/// Returns true for an error whose only remedy is a login.
 pub(crate) fn is_login_required(error: &ToolError) -> bool {
     let kind = error.details.as_ref().map(|details| &details["kind"]);
     kind.is_some_and(|kind| kind == KIND)
 }
 
-/// Returns the stored challenge of the last request that the server rejected, in this process or another.
+/// Returns the stored challenge of the last request that the server rejected, in any process.
 pub(super) fn stored_challenge(store: &dyn DescriptionStore, key: &str) -> Option<BearerChallenge> {
     serde_json::from_str(&store.read(&stored_challenge_key(key))?).ok()
 }
@@ -97,7 +97,7 @@ fn stored_challenge_key(key: &str) -> String {
     format!("{key}-login")
 }
 
-/// Returns scopes for display: only some, because they are untrusted text.
+/// Lists scopes for display. The list is limited, because scopes are untrusted text.
 fn list_scopes(scopes: &[String]) -> String {
     let listed: Vec<String> = scopes
         .iter()
@@ -121,7 +121,7 @@ impl BearerToken {
 }
 
 impl BearerAuth {
-    /// Creates the login state for a server; none if the settings carry the credentials.
+    /// Creates the login state for a server, or returns `None` if the headers in the settings carry the credentials.
     pub(crate) fn new(
         server: &str,
         url: &str,
@@ -145,7 +145,7 @@ impl BearerAuth {
         }))
     }
 
-    /// Returns the token for a request; none if there is no login.
+    /// Returns the token for a request, renewed if needed, or `None` without a login.
     pub(crate) async fn token(self: &Arc<Self>) -> Result<Option<BearerToken>, ToolError> {
         let Some(login) = self.load()? else {
             return Ok(None);
@@ -176,7 +176,7 @@ impl BearerAuth {
         }
     }
 
-    /// Returns another token after the server rejected this one; none if there is no other.
+    /// Returns a new token after the server rejected `token`, or `None` if the login cannot be renewed now.
     pub(crate) async fn replace_rejected(
         self: &Arc<Self>,
         token: &BearerToken,
@@ -194,7 +194,7 @@ impl BearerAuth {
         self.renew(&login).await.ok().map(BearerToken)
     }
 
-    /// Returns the error for a server that requires a login, or another one. Stores the challenge for that login.
+    /// Returns the error for a server that requires a login or a new one. Stores the challenge for that login.
     pub(crate) fn login_required(
         &self,
         challenge: &BearerChallenge,
@@ -222,7 +222,7 @@ impl BearerAuth {
         let scopes = list_scopes(&challenge.scopes);
         if challenge.scopes.is_empty() {
             return ToolError::permission_denied(format!(
-                "the login at the server `{server}` is not sufficient for this, and the server does not say which scopes are missing"
+                "the login at the server `{server}` is not sufficient for this call, and the server does not name the missing scopes"
             ));
         }
         let is_covered =
@@ -230,7 +230,7 @@ impl BearerAuth {
         if is_covered {
             // Requesting the same scopes again would be an endless loop.
             return ToolError::permission_denied(format!(
-                "the login at the server `{server}` is not sufficient for this: the server requires {scopes}, which were already requested"
+                "the login at the server `{server}` is not sufficient for this call: the server requires {scopes}, which were already requested"
             ));
         }
         self.store_challenge(challenge);
@@ -239,14 +239,14 @@ impl BearerAuth {
         ))
     }
 
-    /// Returns true if there are values to mask, which is not the case before the first login.
+    /// Returns true if this login has values to mask.
     pub(crate) fn has_values(&self) -> bool {
         let loaded = self.loaded.lock();
         !loaded.values.is_empty()
     }
 
-    /// Masks all values of this login in the server's messages: the secrets known to a call do not include a token
-    /// that was renewed during it.
+    /// Masks all values of this login in a message from the server: the secrets known to a call do not include a token
+    /// that was renewed during the call.
     pub(crate) fn mask(&self, message: &mut Value) {
         let redactor = self.redactor();
         mask_known_secrets(&redactor, message);
@@ -257,7 +257,7 @@ impl BearerAuth {
         self.redactor().mask_text(text);
     }
 
-    /// Returns a challenge that is safe to show and store: a server may put a secret of this login into it.
+    /// Masks the secrets of this login in a challenge, so that the challenge is safe to show and store.
     fn clean(&self, challenge: &BearerChallenge) -> BearerChallenge {
         let redactor = self.redactor();
         let is_clean = |text: &String| {
@@ -292,7 +292,7 @@ impl BearerAuth {
     }
 
     fn login_error(&self, message: String) -> ToolError {
-        let remedy = format!("log in with {}, in a browser", login_hint(&self.server));
+        let remedy = format!("log in with {}", login_hint(&self.server));
         ToolError::unavailable(message)
             .with_details(json!({ "kind": KIND }))
             .with_remedies([remedy])
@@ -304,7 +304,7 @@ impl BearerAuth {
         let mut loaded = self.loaded.lock();
         if loaded.version != Some(version) {
             let login = StoredLogin::read(&*self.deps.logins, &self.server, &self.url)?;
-            // A login of another authorization server, or of another client, does not belong to these settings.
+            // A login at another authorization server, or with another client, does not belong to these settings.
             let login = login.filter(|login| self.matches_settings(login));
             loaded.set(version, login.map(Arc::new));
         }
@@ -319,7 +319,7 @@ impl BearerAuth {
         issuer.is_none_or(is_issuer) && client.is_none_or(|id| id == login.client.id)
     }
 
-    /// Renews a login, in a task that survives its caller: losing the response would lose the login.
+    /// Renews a login in a task that survives the caller: without the response, the login would be lost.
     async fn renew(
         self: &Arc<Self>,
         stale: &Arc<StoredLogin>,
@@ -335,7 +335,7 @@ impl BearerAuth {
     async fn renew_now(&self, stale: &StoredLogin) -> Result<Arc<StoredLogin>, TokenError> {
         let failed = TokenError::Failed;
         let _task_lock = self.renewal.lock().await;
-        // A refresh token can be used once: two processes that send it would both lose the login.
+        // A refresh token is valid once: if two processes sent it, both would lose the login.
         let lock = login::lock_renewal(&self.deps, &self.server, &self.url).await;
         let _process_lock = lock.map_err(failed)?;
         let login =
@@ -370,7 +370,8 @@ impl BearerAuth {
                 if let Some(scopes) = granted.scopes {
                     login.granted = scopes;
                 }
-                // The old refresh token is used up: a token that cannot be stored is used until this process ends.
+                // The old refresh token is no longer valid, so this process uses the new login even if it cannot be
+                // stored.
                 if let Err(error) = login.write(&*self.deps.logins, &self.url) {
                     let server = visible(&self.server);
                     tracing::warn!(%error, "the renewed login at the server `{server}` cannot be stored");

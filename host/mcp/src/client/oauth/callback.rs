@@ -17,12 +17,12 @@ pub(super) struct ExpectedCallback {
     pub(super) sends_issuer: bool,
 }
 
-/// The reason why a callback is rejected.
+/// Reason why a callback is rejected.
 #[derive(Debug)]
 pub enum CallbackError {
-    /// It does not belong to this login and may be forged: the real one may still come.
+    /// The callback does not belong to this login and may be forged: keep waiting for the real one.
     Stray,
-    /// It belongs to this login, but is not usable: the login has failed.
+    /// The callback belongs to this login, but the login has failed.
     Refused(ToolError),
 }
 
@@ -30,7 +30,7 @@ pub enum CallbackError {
 const MAX_CALLBACK_SIZE: usize = 16 << 10;
 
 impl ExpectedCallback {
-    /// Extracts the code from a callback, given as a URL, or as its path and query.
+    /// Extracts the code from a callback, given as a URL or as its path and query.
     pub(super) fn code(&self, answer: &str) -> Result<String, CallbackError> {
         let answer = answer.trim();
         if answer.len() > MAX_CALLBACK_SIZE {
@@ -53,7 +53,7 @@ impl ExpectedCallback {
         }
         match fields.get("iss") {
             Some(issuer) if *issuer == self.issuer => {}
-            // The rest of the error is untrusted text.
+            // Only the error code is shown: the rest is untrusted text.
             Some(other) => {
                 return Err(CallbackError::Refused(login_error(format!(
                     "issuer mismatch: the callback is from {}, but the login is at {}. The code is sent to neither",
@@ -63,7 +63,7 @@ impl ExpectedCallback {
             }
             None if self.sends_issuer => {
                 return Err(CallbackError::Refused(login_error(
-                    "the callback does not say which authorization server it comes from, although this server declares that it always does",
+                    "the callback does not name its authorization server (`iss`), although the metadata declares that it always does",
                 )));
             }
             None => {}
@@ -144,7 +144,7 @@ mod tests {
                 "{message}"
             );
         }
-        assert!(refused("/callback?code=c&state=right", true).contains("does not say which"));
+        assert!(refused("/callback?code=c&state=right", true).contains("does not name"));
         let message = refused(
             "/callback?error=access_denied&error_description=not%20%1b[2J&state=right",
             false,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct BearerChallenge {
-    /// URL of the server's metadata.
+    /// URL of the protected resource metadata.
     pub(super) resource_metadata: Option<String>,
     /// Scopes that the request needs.
     pub(super) scopes: Vec<String>,
@@ -24,7 +24,7 @@ const MAX_HEADER_SIZE: usize = 4 << 10;
 const MAX_SCOPES: usize = 100;
 
 impl BearerChallenge {
-    /// Returns the challenge in the headers of a response, or an empty one.
+    /// Parses the bearer challenge in the headers of a response. Without one, the result is empty.
     pub(crate) fn from_headers(headers: &HeaderMap) -> Self {
         let values = headers.get_all(WWW_AUTHENTICATE).iter();
         let mut texts = values.filter_map(|value| value.to_str().ok());
@@ -49,7 +49,7 @@ impl BearerChallenge {
                 return challenge;
             }
             let Some(value) = after.strip_prefix('=') else {
-                // A word by itself is the name of a scheme. The first bearer challenge counts.
+                // A word without `=` is the name of a scheme. The first bearer challenge counts.
                 bearer = word.eq_ignore_ascii_case("bearer") && challenge.is_none();
                 if bearer {
                     challenge = Some(Self::default());
@@ -82,7 +82,7 @@ pub(super) fn parse_scopes(text: &str) -> Vec<String> {
     scopes
 }
 
-/// Adds new scopes to a list. Invalid ones, and those beyond the limit, are left out.
+/// Adds new scopes to a list, except invalid scopes and those beyond the limit.
 pub(super) fn add_scopes<'a>(scopes: &mut Vec<String>, more: impl IntoIterator<Item = &'a str>) {
     for scope in more {
         let new = is_scope(scope) && !scopes.iter().any(|known| known == scope);
@@ -92,7 +92,7 @@ pub(super) fn add_scopes<'a>(scopes: &mut Vec<String>, more: impl IntoIterator<I
     }
 }
 
-/// Parses a value, quoted or not, and returns the rest of the text.
+/// Parses a quoted or bare value. Returns the value and the rest of the text.
 fn parse_value(text: &str) -> Option<(String, &str)> {
     let Some(quoted) = text.strip_prefix('"') else {
         let end = text.find([' ', '\t', ',']).unwrap_or(text.len());

@@ -1,4 +1,4 @@
-//! A URL that is contacted for a login: checks the URL, and reads the response.
+//! Requests to the URLs of a login: checks of the URL, and reading of the response.
 //!
 //! Out of scope: the content of the requests.
 
@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use super::login_error;
 use crate::client::server::HttpClientFactory;
 
-/// Maximum size in bytes of requests and responses of a login, and time limit of one request.
+/// Maximum size in bytes of a request or response of a login, and time limit of a request.
 const MAX_BODY_SIZE: u64 = 256 << 10;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -29,7 +29,7 @@ const MAX_REDIRECTS: usize = 3;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const FORM: HeaderValue = HeaderValue::from_static("application/x-www-form-urlencoded");
 
-/// A URL that is contacted for a login: limited to one origin, with tight limits.
+/// A URL that is contacted for a login, with an HTTP client that reaches only the origin of the URL.
 #[derive(Clone)]
 pub(super) struct OauthEndpoint {
     target: RequestTarget,
@@ -42,8 +42,8 @@ pub(super) struct EndpointResponse {
     body: Bytes,
 }
 
-/// Checks a URL that the untrusted `server` has named. The URL must use TLS. It may be on this machine or in a private
-/// network only if the server is there, too.
+/// Checks a URL from the untrusted `server`. The URL must use TLS, unless both are on this machine. It may be on this
+/// machine only if the server is, too, and have a private address only if that is the server's.
 pub(super) fn check_url(
     url: &str,
     what: &str,
@@ -97,8 +97,8 @@ impl OauthEndpoint {
         &self.target
     }
 
-    /// Fetches the document at the URL; none if the response is not JSON of this form. Redirects are followed within
-    /// the origin: the client reaches no other.
+    /// Fetches the document at the URL. Returns `None` if the response is not a valid document. Follows redirects
+    /// within the origin.
     pub(super) async fn document<T: DeserializeOwned>(&self) -> Result<Option<T>, ToolError> {
         let mut request = Request::new(Bytes::new());
         *request.uri_mut() = mimir_net::uri(&self.target.to_string()).map_err(ToolError::from)?;
@@ -108,7 +108,7 @@ impl OauthEndpoint {
         Ok(serde_json::from_slice(&fetched.body).ok().filter(|_| is_ok))
     }
 
-    /// Posts a form, with credentials in the header if there are any. Redirects are not followed.
+    /// Posts a form, with optional client credentials in the header. Does not follow redirects.
     pub(super) async fn form(
         &self,
         fields: &[(&str, &str)],
@@ -127,7 +127,7 @@ impl OauthEndpoint {
         self.post(headers, form(fields).into()).await
     }
 
-    /// Posts JSON. Redirects are not followed.
+    /// Posts JSON. Does not follow redirects.
     pub(super) async fn json(
         &self,
         value: &serde_json::Value,
@@ -151,7 +151,7 @@ impl OauthEndpoint {
         })
     }
 
-    /// Like `post`, but returns only the response's head: its body may be long, or endless.
+    /// Like `post`, but returns only the head of the response, because the body may be endless.
     pub(super) async fn post_for_head(
         &self,
         mut headers: HeaderMap,
@@ -166,8 +166,8 @@ impl OauthEndpoint {
     }
 }
 
-/// Returns the first document of this form at one of these URLs, or `None`. An error at one URL is
-/// reported only if the following ones have no document either.
+/// Returns the first valid document at one of these URLs, or `None`. An error at a URL is returned only if no later URL
+/// has a document.
 pub(super) async fn first_document<T: DeserializeOwned>(
     urls: Vec<RequestTarget>,
     clients: &HttpClientFactory,
@@ -184,7 +184,7 @@ pub(super) async fn first_document<T: DeserializeOwned>(
 }
 
 impl EndpointResponse {
-    /// Parses the body as JSON of this form.
+    /// Parses the body as JSON. Returns `None` if it is not a valid `T`.
     pub(super) fn parse_json<T: DeserializeOwned>(&self) -> Option<T> {
         serde_json::from_slice(&self.body).ok()
     }

@@ -1,6 +1,6 @@
-//! A person's login: preparation, start and completion.
+//! A user's login: preparation, start and completion.
 //!
-//! Out of scope: opening the page, and receiving the callback.
+//! Out of scope: opening the login page, and receiving the callback.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,17 +29,17 @@ use crate::client::http_transport;
 use crate::client::server::ServerDeps;
 use crate::client::spec::{ServerSpec, ServerTransport};
 
-/// Details that a person sees before the login page opens.
+/// Details that the user sees before the login page opens.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LoginDetails {
     /// Name of the server.
     pub server: String,
-    /// Address of the server, to which the token will be sent.
+    /// URL of the server, to which the token will be sent.
     pub url: String,
     /// Resource of the token.
     pub resource: String,
-    /// The authorization server, with which the person logs in, and which receives the code.
+    /// The authorization server, where the user logs in, and which receives the code.
     pub issuer: String,
     /// The authorization server of the last login, if it was another one.
     pub before: Option<String>,
@@ -47,7 +47,7 @@ pub struct LoginDetails {
     pub scopes: Vec<String>,
     /// Hosts of the login besides that of the authorization server.
     pub also: Vec<String>,
-    /// The kind of registration of mimir there.
+    /// The kind of mimir's registration at the authorization server.
     #[serde(skip)]
     pub registration: RegistrationKind,
 }
@@ -60,7 +60,7 @@ pub struct LoginPlan {
     target: LoginTarget,
 }
 
-/// A login that waits for its callback.
+/// A login that waits for the callback.
 pub struct PendingLogin {
     plan: LoginPlan,
     url: String,
@@ -90,8 +90,8 @@ struct LoginTarget {
     url: RequestTarget,
 }
 
-/// Request that tests if a server requires a login: one that it never answers for everyone and rejects for users who
-/// are logged in.
+/// Request that tests if a server requires a login. No server answers this request for anonymous users and rejects it
+/// for users who are logged in.
 const PROBE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}"#;
 
 /// Query parameters of the authorization URL that mimir sets.
@@ -120,12 +120,15 @@ pub(crate) async fn plan_login(
         oauth,
     } = &spec.transport
     else {
-        return Err(no_login(&spec.name, "it is a program on this machine"));
+        return Err(no_login(
+            &spec.name,
+            "the server is a program on this machine",
+        ));
     };
     if bearer::has_authorization(headers) {
         return Err(no_login(
             &spec.name,
-            "its settings have an `Authorization` header, which is used instead",
+            "mimir uses the `Authorization` header in its settings",
         ));
     }
     let url = RequestTarget::parse(url).map_err(mimir_net::Error::from)?;
@@ -172,13 +175,11 @@ pub(crate) async fn plan_login(
 }
 
 fn no_login(server: &str, why: &str) -> ToolError {
-    ToolError::invalid_input(format!(
-        "the server `{server}` cannot be logged in to: {why}"
-    ))
+    ToolError::invalid_input(format!("cannot log in to the server `{server}`: {why}"))
 }
 
-/// Returns the scopes to request: those of the settings, otherwise those that the server requires, otherwise those of
-/// its metadata. Scopes that it reported as missing are added, and those requested before remain.
+/// Returns the scopes to request: those of the settings, otherwise those that the server requires, otherwise those in
+/// its metadata. Scopes that the server reported as missing and scopes of an earlier login are added.
 fn scopes(
     oauth: &McpOauthSettings,
     challenge: &BearerChallenge,
@@ -204,7 +205,7 @@ fn scopes(
     if !all.is_empty() && supports_refresh {
         challenge::add_scopes(&mut all, [OFFLINE]);
     }
-    // The scope is useless if neither the authorization server knows it nor the server requires it.
+    // `offline_access` has no effect if neither the authorization server supports it nor the server requires it.
     if !supports_refresh
         && !challenge.scopes.iter().any(|scope| scope == OFFLINE)
         && oauth.scopes.is_none()
@@ -251,12 +252,12 @@ impl LoginTarget {
 }
 
 impl LoginPlan {
-    /// Returns the details that a person has to see first.
+    /// Returns the details that the user has to see before the login starts.
     pub fn facts(&self) -> &LoginDetails {
         &self.facts
     }
 
-    /// Returns the local port of the callback, if the settings name one.
+    /// Returns the local port for the callback, if the settings name one.
     pub fn port(&self) -> Option<u16> {
         self.target.oauth.redirect_port
     }
@@ -281,7 +282,7 @@ impl LoginPlan {
             .any(|(name, _)| RESERVED_PARAMS.contains(&name.as_ref()))
         {
             return Err(login_error(
-                "the URL of the authorization server's login page already sets query parameters that mimir has to set",
+                "the authorization URL in the server's metadata contains query parameters that mimir has to set",
             ));
         }
         let scope = facts.scopes.join(" ");
@@ -339,7 +340,7 @@ impl PendingLogin {
         self.expected.code(answer)
     }
 
-    /// Completes the login with that code, and stores the result.
+    /// Exchanges the code for a token, and stores the login.
     pub async fn finish(self, code: &str) -> Result<LoginSummary, ToolError> {
         let LoginPlan {
             facts,
@@ -378,7 +379,7 @@ impl PendingLogin {
         login.write(&*deps.logins, url)?;
         drop(lock);
         bearer::forget_challenge(&*deps.store, &target.key);
-        // The previous token is revoked on a best-effort basis; with the same client that might revoke the new one.
+        // The previous login is revoked if possible. With the same client, that might revoke the new login, too.
         if let Some(before) = before
             && before.client.id != login.client.id
         {
@@ -402,7 +403,7 @@ pub(super) async fn lock_renewal(
     lock.map_err(ToolError::internal)?
 }
 
-/// Revokes a login at its authorization server, if possible. Returns false if it was not revoked.
+/// Revokes a login at its authorization server, if possible. Returns true if the login was revoked.
 async fn revoke(
     login: &StoredLogin,
     oauth: &McpOauthSettings,
@@ -423,7 +424,7 @@ async fn revoke(
         secret: secret.as_deref(),
         resource: &login.resource,
     };
-    // Revoking the refresh token also revokes its access tokens; some servers know only one of the two.
+    // Revoking the refresh token also revokes its access tokens, but some servers can revoke only one of the two kinds.
     let mut revoked = false;
     if let Some(refresh) = &login.refresh {
         revoked = request.revoke(refresh, "refresh_token").await?;
@@ -431,8 +432,8 @@ async fn revoke(
     Ok(request.revoke(&login.access, "access_token").await? || revoked)
 }
 
-/// Removes the login at a server: revokes it there if possible, and deletes the stored copy. Returns `None` if there
-/// is no login, and otherwise true if the authorization server has revoked it.
+/// Removes the login at a server: revokes it at the authorization server if possible, and deletes the stored login.
+/// Returns true if the login was revoked, and `None` if there was no login.
 pub(crate) async fn forget_login(
     spec: &ServerSpec,
     deps: &ServerDeps,
@@ -445,7 +446,7 @@ pub(crate) async fn forget_login(
     let login = StoredLogin::read(&*deps.logins, &spec.name, &url)?;
     deps.logins.remove(&super::login_key(&spec.name, &url))?;
     drop(lock);
-    // The stored challenge is removed, too: no login might be able to satisfy it.
+    // Also removes the stored challenge, because it may be impossible to satisfy.
     bearer::forget_challenge(&*deps.store, &spec.key());
     let Some(login) = login else {
         return Ok(None);

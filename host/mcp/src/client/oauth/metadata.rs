@@ -23,12 +23,12 @@ struct ResourceMetadata {
     scopes_supported: Vec<String>,
 }
 
-/// The parts of a server's metadata that a login needs.
+/// The parts of the protected resource metadata that a login needs.
 #[derive(Debug)]
 pub(super) struct ProtectedResource {
-    /// Resource identifier for tokens, in the server's spelling.
+    /// Resource identifier, as spelled in the metadata.
     pub(super) name: String,
-    /// Authorization server, in the server's spelling.
+    /// Issuer identifier of the authorization server, as spelled in the metadata.
     pub(super) issuer: String,
     /// Scopes that the metadata recommends.
     pub(super) scopes: Vec<String>,
@@ -53,7 +53,7 @@ struct IssuerMetadata {
     client_id_metadata_document_supported: bool,
 }
 
-/// An authorization server with checked URLs.
+/// Metadata of an authorization server, with checked URLs.
 #[derive(Debug)]
 pub(super) struct AuthorizationServer {
     pub(super) name: String,
@@ -64,9 +64,9 @@ pub(super) struct AuthorizationServer {
     /// Supported client authentication methods of the token endpoint.
     pub(super) methods: Option<Vec<String>>,
     pub(super) scopes: Vec<String>,
-    /// True if it identifies itself in each callback.
+    /// True if the authorization server identifies itself in each callback (RFC 9207).
     pub(super) sends_issuer: bool,
-    /// True if it supports client metadata documents.
+    /// True if the authorization server supports client metadata documents.
     pub(super) takes_documents: bool,
 }
 
@@ -79,7 +79,7 @@ pub(super) async fn fetch_resource(
 ) -> Result<ProtectedResource, ToolError> {
     let urls = match &challenge.resource_metadata {
         Some(named) => {
-            let url = check_url(named, "description of the server", server)?;
+            let url = check_url(named, "metadata URL of the server", server)?;
             if url.origin() != server.origin() {
                 return Err(login_error(format!(
                     "origin mismatch: the server's metadata URL {} is not on the server itself",
@@ -93,7 +93,7 @@ pub(super) async fn fetch_resource(
     let metadata: Option<ResourceMetadata> = endpoint::first_document(urls, clients).await?;
     let metadata = metadata.ok_or_else(|| {
         login_error(
-            "the server does not name an authorization server (it has no protected resource metadata)",
+            "the server has no protected resource metadata, so it does not name an authorization server",
         )
     });
     metadata?.validate(server, expected_issuer)
@@ -137,7 +137,8 @@ impl ResourceMetadata {
     }
 }
 
-/// Returns true if a token for this resource is valid for the server: the resource is the server, or includes it.
+/// Returns true if a token for this resource is valid for the server: the resource is the URL of the server or a
+/// parent.
 fn covers(resource: &str, server: &RequestTarget) -> bool {
     let Ok(named) = RequestTarget::parse(resource) else {
         return false;
@@ -153,7 +154,7 @@ fn covers(resource: &str, server: &RequestTarget) -> bool {
     whole.trim_end_matches('/') == part.trim_end_matches('/') || is_parent()
 }
 
-/// Returns the well-known URLs of a document: with the path of the given URL, and at the root.
+/// Returns the well-known URLs of the document `what`: with the path of `base`, and at the root.
 fn well_known(base: &RequestTarget, what: &str) -> Result<Vec<RequestTarget>, ToolError> {
     let path = base.url().path().trim_end_matches('/');
     let mut paths = vec![format!("/.well-known/{what}{path}")];
@@ -168,7 +169,7 @@ fn join_url(base: &RequestTarget, path: &str) -> Result<RequestTarget, ToolError
     joined.map_err(|error| ToolError::from(mimir_net::Error::from(error)))
 }
 
-/// Fetches the metadata of the authorization server of that name.
+/// Fetches and validates the metadata of an authorization server.
 pub(super) async fn fetch_issuer(
     name: &str,
     server: &RequestTarget,
@@ -265,8 +266,7 @@ impl IssuerMetadata {
     }
 }
 
-/// Compares two spellings of an authorization server: they must be equal, except for a slash after a bare host, which
-/// many programs add and which makes no difference.
+/// Returns true if two issuer identifiers are equal. Ignores a slash after a bare host, which many programs add.
 fn is_same_issuer(one: &str, other: &str) -> bool {
     let bare = |name: &str| {
         let host = name.strip_suffix('/')?;

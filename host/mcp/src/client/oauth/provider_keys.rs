@@ -1,4 +1,4 @@
-//! Fetches the keys of an identity provider, with the restrictions that apply to an authorization server in a login.
+//! Fetching of an identity provider's keys, with the same restrictions as for an authorization server in a login.
 //!
 //! Out of scope: the use of the keys.
 
@@ -11,14 +11,14 @@ use super::endpoint::{self, OauthEndpoint, check_url};
 use super::{login_error, metadata};
 use crate::client::server::HttpClientFactory;
 
-/// The parts of a provider's metadata that lead to its keys.
+/// The parts of a provider's metadata that are needed to fetch its keys.
 #[derive(Deserialize)]
 struct ProviderMetadata {
     issuer: String,
     jwks_uri: String,
 }
 
-/// Returns the key set of a provider that a person has configured.
+/// Fetches the key set of a configured provider.
 pub(crate) async fn fetch_keys<T: DeserializeOwned>(
     issuer: &str,
     clients: &HttpClientFactory,

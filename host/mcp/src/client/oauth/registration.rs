@@ -1,8 +1,8 @@
-//! The client identity of mimir at an authorization server: the client of the settings, a client metadata document, or
-//! a client registered for this login.
+//! The client identity of mimir at an authorization server: the client from the settings, a client metadata document,
+//! or a client registered for this login.
 //!
-//! A registration is made for each login and never reused: if the authorization server had forgotten it, the person
-//! would end up on a page that only shows an error. A client is never used at another authorization server.
+//! mimir registers a client for each login and never reuses it: if the authorization server had deleted the client, the
+//! user would see only an error page. A client is never used at another authorization server.
 
 use mimir_core::ToolError;
 use mimir_core::config::McpOauthSettings;
@@ -25,7 +25,7 @@ pub(super) struct OauthClient {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) secret: Option<String>,
     pub(super) method: ClientAuthMethod,
-    /// True if the secret is the one in the settings, which is not stored a second time.
+    /// True if the client secret is in the settings, in which case it is not stored with the login.
     pub(super) settings: bool,
 }
 
@@ -52,8 +52,8 @@ impl ClientAuthMethod {
         methods.into_iter().find(|method| method.name() == name)
     }
 
-    /// Returns the first of these methods that the authorization server supports. Without metadata, the first one is
-    /// used; RFC 8414 section 2.
+    /// Returns the first method in `order` that the authorization server supports. If the server declares no methods,
+    /// returns the first one.
     fn first(order: &[Self], issuer: &AuthorizationServer) -> Result<Self, ToolError> {
         let Some(methods) = &issuer.methods else {
             return Ok(order[0]);
@@ -61,14 +61,14 @@ impl ClientAuthMethod {
         let is_supported = |method: &&Self| methods.iter().any(|name| name == method.name());
         order.iter().find(is_supported).copied().ok_or_else(|| {
             login_error(format!(
-                "the authorization server requires a client authentication method that is not supported ({})",
+                "the authorization server requires a client authentication method that mimir does not support ({})",
                 clean_text(&methods.join(", "), &[])
             ))
         })
     }
 }
 
-/// The kind of registration of mimir at an authorization server.
+/// The kind of mimir's registration at an authorization server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RegistrationKind {
     /// A client from the settings.
@@ -98,7 +98,7 @@ pub(super) fn choose_registration(
     }
 }
 
-/// Returns the client for this login and redirect URL.
+/// Returns the client for this login; registers a client with the redirect URL if needed.
 pub(super) async fn resolve_client(
     registration: RegistrationKind,
     oauth: &McpOauthSettings,
@@ -116,14 +116,16 @@ pub(super) async fn resolve_client(
     match registration {
         RegistrationKind::Settings => {
             let secret = oauth.client_secret.is_some();
-            let order: &[ClientAuthMethod] = match secret {
-                true => &[ClientAuthMethod::Basic, ClientAuthMethod::Post],
-                false => &[ClientAuthMethod::None],
+            let order: &[ClientAuthMethod] = if secret {
+                &[ClientAuthMethod::Basic, ClientAuthMethod::Post]
+            } else {
+                &[ClientAuthMethod::None]
             };
-            // Many servers accept clients without a secret, but do not declare it.
-            let method = match secret {
-                true => ClientAuthMethod::first(order, issuer)?,
-                false => ClientAuthMethod::None,
+            // Many servers accept clients without a secret, but do not declare that.
+            let method = if secret {
+                ClientAuthMethod::first(order, issuer)?
+            } else {
+                ClientAuthMethod::None
             };
             Ok(client_of_settings(&oauth.client_id, method, secret))
         }
@@ -244,7 +246,7 @@ impl OauthClient {
             return Ok(self.secret.clone());
         }
         let named = oauth.client_secret.as_deref();
-        // The settings name another client than the one that logged in.
+        // The secret in the settings belongs to the client in the settings, which may have changed since the login.
         let named = named.filter(|_| oauth.client_id.as_deref() == Some(self.id.as_str()));
         named.map(|secret| fill_secrets(secret, vault)).transpose()
     }

@@ -1,6 +1,6 @@
-//! A login in its stored form: a token, its refresh token, and the servers to which both belong.
+//! The stored form of a login: a token, its refresh token, and the servers to which both belong.
 //!
-//! Out of scope: the storage itself (a port), and printing of values.
+//! Out of scope: the storage itself, which the host provides as a [`LoginStore`].
 
 use std::fmt;
 
@@ -12,8 +12,8 @@ use sha2::{Digest as _, Sha256};
 use super::registration::OauthClient;
 use super::unix_seconds;
 
-/// Storage for logins, together with secrets: private to this user, and masked in all output. Tools and other servers
-/// cannot refer to an entry.
+/// Storage for logins. Like the secret store, it is private to this user, and its values are masked in all output.
+/// Tools and other servers cannot refer to an entry.
 pub trait LoginStore: Send + Sync {
     /// Returns the text stored under a key.
     fn read(&self, key: &str) -> Result<Option<String>, ToolError>;
@@ -21,17 +21,17 @@ pub trait LoginStore: Send + Sync {
     fn write(&self, key: &str, text: &str) -> Result<(), ToolError>;
     /// Removes the entry of a key.
     fn remove(&self, key: &str) -> Result<(), ToolError>;
-    /// Returns a version that changes whenever an entry may have changed. Called for each request.
+    /// Returns a version that changes whenever an entry may have changed. It is called for each request.
     fn version(&self) -> u64;
-    /// Locks the entry of a key against changes, in this process and others, until the returned guard is dropped. May
-    /// block. Locks of different keys are independent.
+    /// Locks the entry of a key against changes, in all processes, until the returned guard is dropped. May block.
+    /// Locks of different keys are independent.
     fn lock(&self, key: &str) -> Result<Box<dyn Send>, ToolError>;
 }
 
-/// A stored login. All members are required, except those that a server may omit: a truncated text is invalid.
+/// A stored login. All members are required except those that a server may omit, so that a truncated text is invalid.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct StoredLogin {
-    /// Name and address of the server: the token is sent there only.
+    /// Name and URL of the server. The token is sent only to this server.
     pub(super) server: String,
     pub(super) url: String,
     /// Resource for which the token was requested.
@@ -64,11 +64,11 @@ impl fmt::Debug for StoredLogin {
     }
 }
 
-/// Seconds before its expiry at which a token is renewed: requests take time, and clocks differ.
+/// Seconds before the expiry at which a token is renewed, because requests take time and clocks differ.
 const EXPIRY_MARGIN_SECS: u64 = 30;
 
 impl StoredLogin {
-    /// Returns the login at this server, if it belongs to this address.
+    /// Reads the login at a server. Returns `None` if there is no login for this name and URL.
     pub(super) fn read(
         store: &dyn LoginStore,
         server: &str,
@@ -90,7 +90,7 @@ impl StoredLogin {
         store.write(&login_key(&self.server, url), &text)
     }
 
-    /// Returns true if the token has expired, or is about to.
+    /// Returns true if the token has expired or will expire soon.
     pub(super) fn needs_renewal(&self) -> bool {
         self.until
             .is_some_and(|until| until <= unix_seconds().saturating_add(EXPIRY_MARGIN_SECS))
@@ -118,13 +118,13 @@ impl StoredLogin {
     }
 }
 
-/// Returns the secret values in a stored text; none if the text is not a login.
+/// Returns the secret values in a stored text, or `None` if the text is not a login.
 pub fn login_secrets(text: &str) -> Option<Vec<String>> {
     let login: StoredLogin = serde_json::from_str(text).ok()?;
     Some(login.values())
 }
 
-/// Returns the storage key of the login at a server: it depends on the address, too, whatever the server's name is.
+/// Returns the storage key of the login at a server, which depends on the server's name and URL.
 pub(crate) fn login_key(server: &str, url: &RequestTarget) -> String {
     let hash = format!("{:x}", Sha256::digest(url.to_string()));
     format!("{server}@{}", &hash[..16])
@@ -140,9 +140,9 @@ pub struct LoginSummary {
     pub scopes: Vec<String>,
     /// Expiry time of the token, in seconds since 1970, if known.
     pub until: Option<u64>,
-    /// True if it can be renewed without a person.
+    /// True if the login can be renewed without the user.
     pub renews: bool,
-    /// True if it has expired, and requires a new login.
+    /// True if the login has expired, so that a new login is required.
     pub ended: bool,
 }
 

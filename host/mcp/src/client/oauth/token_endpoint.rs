@@ -1,6 +1,6 @@
-//! The token endpoint: exchanges codes for tokens, and renews and revokes tokens.
+//! Requests to the token endpoint: exchange of codes for tokens, renewal and revocation.
 //!
-//! Out of scope: the time of a renewal, and the storage of tokens.
+//! Out of scope: the decision to renew, and the storage of tokens.
 
 use http::StatusCode;
 use mimir_core::redact::LONG_MIN;
@@ -12,7 +12,7 @@ use super::endpoint::{EndpointResponse, OauthEndpoint};
 use super::registration::{ClientAuthMethod, OauthClient};
 use super::{challenge, clean_text, login_error, unix_seconds};
 
-/// Response of a token endpoint.
+/// A token from the token endpoint.
 pub(super) struct TokenGrant {
     pub(super) access: String,
     pub(super) refresh: Option<String>,
@@ -22,11 +22,11 @@ pub(super) struct TokenGrant {
     pub(super) scopes: Option<Vec<String>>,
 }
 
-/// The reason for a missing token.
+/// Reason why no token was issued.
 pub(super) enum TokenError {
     /// The grant is no longer valid, according to the authorization server.
     Expired(ToolError),
-    /// The server could not be reached, or returned another error: the stored login may still be valid.
+    /// The authorization server could not be reached or returned another error: the stored login may still be valid.
     Failed(ToolError),
 }
 
@@ -59,7 +59,7 @@ struct TokenRefusal {
 /// Error code for a code or refresh token that is not valid; RFC 6749 section 5.2.
 const INVALID_GRANT: &str = "invalid_grant";
 
-/// Maximum size of a token in bytes. A longer one does not fit into the headers that most servers accept.
+/// Maximum size of a token in bytes. Most servers do not accept longer headers.
 const MAX_TOKEN_SIZE: usize = 16 << 10;
 
 /// A client at a token endpoint.
@@ -100,7 +100,7 @@ impl TokenRequest<'_> {
         self.parse_grant(&answer, &[refresh])
     }
 
-    /// Revokes a token; RFC 7009. Returns false if the server rejected that.
+    /// Revokes a token; RFC 7009. Returns false if the server rejects the request.
     pub(super) async fn revoke(&self, token: &str, kind: &str) -> Result<bool, ToolError> {
         let answer = self
             .send(&[("token", token), ("token_type_hint", kind)])
@@ -143,14 +143,14 @@ impl TokenRequest<'_> {
             )))
         };
         let Some(response) = response else {
-            // Some servers send an error with a success status.
+            // Some servers send an error with a status of success.
             return Err(match answer.parse_json::<TokenRefusal>() {
                 Some(_) => refusal_error(answer, &secrets),
                 None => no_token("its response is not a valid token response"),
             });
         };
         if !response.token_type.eq_ignore_ascii_case("bearer") {
-            return Err(no_token("its type is not `Bearer`"));
+            return Err(no_token("the token type is not `Bearer`"));
         }
         let refresh = response.refresh_token.filter(|token| !token.is_empty());
         let mut tokens = std::iter::once(&response.access_token).chain(&refresh);
@@ -185,7 +185,7 @@ fn parse_seconds(value: &Value) -> Option<u64> {
 /// Returns the reason why a value from the server is not usable.
 pub(super) fn invalid_value_reason(value: &str) -> Option<&'static str> {
     if value.len() < LONG_MIN {
-        Some("it is too short to be masked in output")
+        Some("it is too short to be masked reliably in output")
     } else if value.len() > MAX_TOKEN_SIZE {
         Some("it is longer than 16 KiB")
     } else if !value.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -213,12 +213,12 @@ fn refusal_error(answer: &EndpointResponse, secrets: &[&str]) -> TokenError {
         "the authorization server issued no token (HTTP {}): {why}",
         status.as_u16()
     );
-    // Other responses, such as a proxy's error page or a mistyped client secret, say nothing about the grant.
-    match refusal.is_some_and(|refusal| refusal.error == INVALID_GRANT) {
-        true => TokenError::Expired(login_error(message)),
-        false if status.is_server_error() => {
-            TokenError::Failed(ToolError::new(ToolErrorCode::Network, message))
-        }
-        false => TokenError::Failed(login_error(message)),
+    // Other responses, such as a proxy's error page, do not mean that the grant has expired.
+    if refusal.is_some_and(|refusal| refusal.error == INVALID_GRANT) {
+        TokenError::Expired(login_error(message))
+    } else if status.is_server_error() {
+        TokenError::Failed(ToolError::new(ToolErrorCode::Network, message))
+    } else {
+        TokenError::Failed(login_error(message))
     }
 }

@@ -12,7 +12,7 @@ use crate::client::description::{
 use crate::client::operation::ServerListKind;
 
 impl RemoteServer {
-    /// Lists everything again, and stores the result.
+    /// Lists the server's tools, resources and prompts again, and stores the result.
     pub(super) async fn relist(&self, connection: &ServerConnection) -> Result<(), ToolError> {
         let capabilities = connection.capabilities();
         let resources = capabilities.resources.filter(|_| self.spec.resources);
@@ -25,14 +25,13 @@ impl RemoteServer {
             complete: capabilities.completions.is_some(),
         };
         let mut remaining = MAX_TOTAL_SIZE;
-        // A server that declares resources or prompts, but no tools, is not asked for tools.
-        let (tools, more) = match capabilities.tools.is_none() && (can.resources || can.prompts) {
-            true => (Vec::new(), false),
-            false => {
-                connection
-                    .list(ServerListKind::Tools, self.spec.start, &mut remaining)
-                    .await?
-            }
+        // A server that declares resources or prompts, but not tools, has none.
+        let (tools, more) = if capabilities.tools.is_none() && (can.resources || can.prompts) {
+            (Vec::new(), false)
+        } else {
+            connection
+                .list(ServerListKind::Tools, self.spec.start, &mut remaining)
+                .await?
         };
         let mut described = ServerDescription::new(connection.server(), tools);
         (described.can, described.more) = (can, more);
@@ -53,8 +52,8 @@ impl RemoteServer {
             if !enabled {
                 continue;
             }
-            // A failure here does not affect the tools; some servers have no templates, and return an error for the
-            // list. The old list is retained on failure: a changed one would require a person to trust the server
+            // A failure does not affect the tools: some servers return an error instead of an empty list of templates.
+            // The old list is retained on failure, because a changed list would require the user to trust the server
             // again.
             match connection.list(kind, self.spec.start, &mut remaining).await {
                 Ok((items, _)) => *list = items,

@@ -1,4 +1,4 @@
-//! Resources of a server that clients watch: only the first watcher subscribes, and the last one unsubscribes.
+//! Watched resources of a server: the first watcher of a resource subscribes, and the last one unsubscribes.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use mimir_core::ToolError;
 use super::{RemoteServer, ServerConnection};
 
 impl RemoteServer {
-    /// Adds or removes a watcher of a resource. The server is told of the first and of the last.
+    /// Adds or removes a watcher of a resource. Subscribes at the server for the first, and unsubscribes for the last.
     pub(in crate::client) async fn watch(
         self: &Arc<Self>,
         uri: &str,
@@ -16,9 +16,10 @@ impl RemoteServer {
         let (first, last) = {
             let mut watched = self.watched.lock();
             let count = watched.entry(uri.to_owned()).or_default();
-            *count = match more {
-                true => *count + 1,
-                false => count.saturating_sub(1),
+            *count = if more {
+                *count + 1
+            } else {
+                count.saturating_sub(1)
             };
             let left = *count;
             if left == 0 {

@@ -22,14 +22,14 @@ impl RemoteServer {
         StartFailure::parse(&stored).map(StartFailure::error)
     }
 
-    /// Returns the reason why its tools are missing; none if they are known, or if the server was never tried.
+    /// Returns the reason why the server's tools are unknown, or `None` if they are known or if it was never started.
     pub(in crate::client) fn fault(&self) -> Option<ToolError> {
         if self.known().is_some() {
             return None;
         }
         let last_error = self.fault.lock().clone();
         let mut fault = last_error.or_else(|| self.recent_fault())?;
-        let remedy = format!("run `mimir mcp test {}` to try it again", self.spec.name);
+        let remedy = format!("run `mimir mcp test {}` to try again", self.spec.name);
         let earlier = fault.remedies.to_vec();
         fault = fault.with_remedies(earlier.into_iter().chain([remedy]));
         Some(fault)
@@ -48,15 +48,14 @@ impl RemoteServer {
         let failed = serde_json::to_string(&StartFailure::new(error)).unwrap_or_default();
         self.deps.store.write(&self.fault_key(), &failed);
         *self.fault.lock() = Some(error.clone());
-        // A call of one of its known tools gets the error directly.
+        // If the tools are known, their calls return the error directly.
         if self.known().is_none() {
             self.changes.fetch_add(1, Ordering::AcqRel);
             self.tools_changed.notify_one();
         }
     }
 
-    /// Returns the error for a server that was not ready in time, with its last output, and a hint at the setting for
-    /// more time.
+    /// Returns the error for a server that was not ready in time, with the server's last output and remedies.
     pub(super) fn start_timeout_error(&self) -> ToolError {
         let name = &self.spec.name;
         let millis = self.spec.start.as_millis();
@@ -99,7 +98,7 @@ impl RemoteServer {
             remedies = fault.remedies.to_vec();
         }
         let name = &self.spec.name;
-        remedies.push(format!("run `mimir mcp test {name}` to see what is wrong"));
+        remedies.push(format!("run `mimir mcp test {name}` to see the error"));
         ToolError::unavailable(message).with_remedies(remedies)
     }
 }

@@ -1,5 +1,5 @@
-//! The keys of an identity provider: fetched when needed, cached for a while, and fetched at a limited rate even if
-//! clients send tokens with unknown keys.
+//! Cache for the keys of an identity provider. Keys are fetched when needed, at a limited rate even if clients send
+//! tokens with unknown keys.
 //!
 //! Out of scope: the use of the keys.
 
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::client::{HttpClientFactory, provider_keys};
 
-/// Lifetime of cached keys, and the longer one that applies while the provider is unavailable.
+/// Lifetime of cached keys, and their longer lifetime while the provider is unavailable.
 const CACHE_LIFETIME: Duration = Duration::from_secs(10 * 60);
 const MAX_CACHE_LIFETIME: Duration = Duration::from_secs(60 * 60);
 
@@ -49,7 +49,7 @@ struct CachedKeys {
     fetching: Option<watch::Receiver<()>>,
 }
 
-/// The reason for a missing key.
+/// Reason why a key is missing.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum KeyLookupError {
     /// The provider has no such key with this algorithm.
@@ -72,7 +72,7 @@ impl ProviderKeys {
         }))
     }
 
-    /// Returns the key with this id and algorithm; without an id, the only key with this algorithm.
+    /// Returns the key with this id and algorithm, or, without an id, the only key with this algorithm.
     pub(super) async fn get(
         &self,
         kid: Option<&str>,
@@ -129,8 +129,8 @@ impl KeyCache {
         cached.since.is_some_and(|since| since.elapsed() < age)
     }
 
-    /// Returns the fetch in progress, or starts one; none if it is too early for another. The fetch continues after
-    /// its caller has gone: otherwise a client without a token could keep it from ever completing.
+    /// Returns the fetch in progress, or starts one. Returns `None` if the last fetch was too recent. The fetch
+    /// survives its caller, because otherwise disconnecting clients could keep it from ever completing.
     fn start_fetch(self: &Arc<Self>) -> Option<watch::Receiver<()>> {
         let mut cached = self.cached.lock();
         if let Some(fetching) = cached

@@ -1,6 +1,6 @@
-//! Verification of token signatures, with the cryptography library that TLS uses here. Signs nothing.
+//! Verification of token signatures with ring, which TLS uses, too. Signing is not supported.
 //!
-//! Out of scope: the signer and the content.
+//! Out of scope: the issuer and the claims.
 
 use jsonwebtoken::crypto::{CryptoProvider, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::{ErrorKind, Result};
@@ -17,7 +17,7 @@ static PROVIDER: CryptoProvider = CryptoProvider {
     key_utils: KeyUtils::new_unimplemented(),
 };
 
-/// Installs the signature verifier. Idempotent.
+/// Installs the signature verifier. Further calls have no effect.
 pub(super) fn install() {
     // An error means that it has been installed before: nothing else here reads tokens.
     let _ = PROVIDER.install_default();
@@ -34,7 +34,7 @@ struct RingVerifier(Algorithm, DecodingKey);
 
 impl Verifier<Vec<u8>> for RingVerifier {
     fn verify(&self, message: &[u8], signature: &Vec<u8>) -> std::result::Result<(), Error> {
-        let by: &'static dyn VerificationAlgorithm = match (self.0, self.1.kind()) {
+        let algorithm: &'static dyn VerificationAlgorithm = match (self.0, self.1.kind()) {
             (Algorithm::RS256, DecodingKeyKind::RsaModulusExponent { n, e }) => {
                 let key = RsaPublicKeyComponents { n, e };
                 let verified = key.verify(&RSA_PKCS1_2048_8192_SHA256, message, signature);
@@ -45,7 +45,7 @@ impl Verifier<Vec<u8>> for RingVerifier {
             _ => return Err(Error::new()),
         };
         let key = self.1.try_get_as_bytes().map_err(|_| Error::new())?;
-        let verified = UnparsedPublicKey::new(by, key).verify(message, signature);
+        let verified = UnparsedPublicKey::new(algorithm, key).verify(message, signature);
         verified.map_err(|_| Error::new())
     }
 }

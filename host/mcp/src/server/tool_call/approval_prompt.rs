@@ -1,5 +1,5 @@
-//! Approval questions to the person at the client, and their answers: by a request of the server, or, since
-//! 2026-07-28, by the response to the client's request.
+//! Approval questions to the user of a client: by a request from mimir, or, since 2026-07-28, in the response to the
+//! client's request.
 
 use std::collections::BTreeMap;
 
@@ -23,11 +23,10 @@ use super::{RunningCall, input_requests};
 /// Key of the approval question and of its answer in a response.
 const APPROVAL: &str = "approval";
 
-/// Number of attempts if a person's answer is not valid.
+/// Maximum number of attempts if answers are not valid.
 const MAX_ATTEMPTS: usize = 3;
 
-/// Has the questions of a call answered one at a time. Returns the first one that this request cannot have answered,
-/// but only respond with.
+/// Asks the questions of a call one at a time. Returns the first question that has to be sent in the response.
 pub(super) async fn ask(
     questions: &mut Receiver<ClientQuestion>,
     context: &RequestContext<RoleServer>,
@@ -50,7 +49,7 @@ pub(super) async fn ask(
     None
 }
 
-/// Asks by a request of the server.
+/// Asks by a request to the client.
 async fn elicit(
     mut question: ApprovalQuestion,
     scope: AnswerScope,
@@ -104,7 +103,7 @@ async fn elicit(
 }
 
 impl ClientSession {
-    /// Resumes the call that waits for this answer. If the answer is not valid, the question is asked again.
+    /// Resumes the call that waits for this answer. If the answer is not valid, asks again.
     pub(super) fn resume_call(
         &self,
         state: &str,
@@ -113,7 +112,7 @@ impl ClientSession {
     ) -> Result<Result<RunningCall, Box<InputRequiredResult>>, ErrorData> {
         let Some(pending) = self.server.0.pending_calls.take(state, key) else {
             return Err(ErrorData::invalid_params(
-                "no call waits under this requestState: it was already answered, has expired, or belongs to another call. Call again without it",
+                "unknown requestState: it was already used, has expired, or belongs to another call. Call again without it",
                 None,
             ));
         };
@@ -134,7 +133,7 @@ impl ClientSession {
                             receivers,
                         }));
                     }
-                    // The missing answers are requested again.
+                    // Requests again the answers that are missing.
                     Err(requests) => (ClientQuestion::Requests(requests), None),
                 }
             }
@@ -169,8 +168,8 @@ impl ClientSession {
         Ok(self.suspend_call(pending, note))
     }
 
-    /// Asks by the response: the call waits for the next request. If it cannot wait, the question counts as
-    /// unanswered.
+    /// Asks in the response: the call waits for the client's next request. If too many calls wait, the question counts
+    /// as unanswered.
     pub(super) fn suspend_call(
         &self,
         pending: PendingCall,
@@ -209,14 +208,14 @@ impl ClientSession {
             Err(pending) => resume_refused(*pending, |question| {
                 answer_unavailable(
                     question,
-                    "Too many questions wait for an answer.".to_owned(),
+                    "Too many questions are waiting for an answer.".to_owned(),
                 );
             }),
         }
     }
 }
 
-/// An error means that the call has stopped waiting.
+// An error means that the call no longer waits.
 fn send_answer(question: ApprovalQuestion, answer: ApprovalAnswer) {
     let _ = question.answer.send(answer);
 }

@@ -1,7 +1,7 @@
-//! Forwards requests of a server behind a tool to the client: by requests of this server, or, since 2026-07-28, by the
-//! response to the client's request.
+//! Forwarding of requests from the server behind a tool to the client: by requests from mimir, or, since 2026-07-28, in
+//! the response to the client's request.
 //!
-//! Out of scope: permission for the request. The server's input request broker has checked and recorded it.
+//! Out of scope: permission for the requests, which the input request broker has checked and recorded.
 #![expect(
     deprecated,
     reason = "the newest protocol has no sampling and roots by requests; clients of the older ones still do"
@@ -20,10 +20,10 @@ use serde_json::Value;
 
 use crate::client_observer::{ForwardedRequests, collect_answers};
 
-/// Receiver of the answers.
+/// Channel for the answers.
 type RepliesSender = tokio::sync::oneshot::Sender<Result<Vec<Value>, ToolError>>;
 
-/// Forwards requests one after the other: a person reads one form at a time.
+/// Forwards requests one after the other, because the user reads one form at a time.
 pub(super) async fn forward_requests(mut forwarded: ForwardedRequests, peer: &Peer<RoleServer>) {
     let mut answers = Vec::new();
     for upstream in &forwarded.requests {
@@ -31,7 +31,7 @@ pub(super) async fn forward_requests(mut forwarded: ForwardedRequests, peer: &Pe
             Ok(Some(answer)) => answers.push(answer),
             Ok(None) => return,
             Err(error) => {
-                // An error means that the receiver has stopped waiting.
+                // An error means that the call no longer waits.
                 let _ = forwarded.answer.send(Err(error));
                 return;
             }
@@ -40,7 +40,7 @@ pub(super) async fn forward_requests(mut forwarded: ForwardedRequests, peer: &Pe
     let _ = forwarded.answer.send(Ok(answers));
 }
 
-/// Forwards one request; none if the answer is no longer awaited.
+/// Forwards one request. Returns `None` if the call no longer waits for the answer.
 async fn forward_request(
     upstream: &UpstreamRequest,
     peer: &Peer<RoleServer>,
@@ -85,7 +85,7 @@ async fn forward_request(
     value.map(Some).map_err(ToolError::unavailable)
 }
 
-/// Converts the requests to the form of a response; none if one of them cannot be parsed.
+/// Converts the requests to the form of a response. Returns `None` if a request cannot be parsed.
 pub(super) fn requests(forwarded: &ForwardedRequests) -> Option<InputRequests> {
     let upstream_requests = forwarded.requests.iter();
     upstream_requests
@@ -93,7 +93,7 @@ pub(super) fn requests(forwarded: &ForwardedRequests) -> Option<InputRequests> {
         .collect()
 }
 
-/// Delivers the client's answers; returns the requests if an answer is missing.
+/// Delivers the client's answers to the call. Returns the requests if an answer is missing.
 pub(super) fn deliver_responses(
     forwarded: ForwardedRequests,
     responses: &InputResponses,
@@ -107,7 +107,7 @@ pub(super) fn deliver_responses(
     Ok(())
 }
 
-/// Answers the requests with an error, because the client cannot be asked.
+/// Fails the requests, because they cannot be forwarded.
 pub(super) fn refuse(forwarded: ForwardedRequests) {
     let message = "the server's request cannot be forwarded to the client: too many questions are pending, or the request is not valid";
     let _ = forwarded.answer.send(Err(ToolError::unavailable(message)));

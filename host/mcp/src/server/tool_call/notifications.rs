@@ -1,4 +1,4 @@
-//! Sends a running call's messages as notifications.
+//! Notifications with the messages of a running call.
 
 use std::pin::pin;
 
@@ -11,7 +11,7 @@ use tokio::sync::mpsc::Receiver;
 use crate::client_observer::{CallUpdate, LatestProgress};
 use crate::logs;
 
-/// Sends the messages of a call until it can send no more: the latest progress comes last.
+/// Sends the messages of a call until the call has ended. The latest progress is sent last.
 pub(super) async fn send_updates(
     updates: &mut Receiver<CallUpdate>,
     latest: &LatestProgress,
@@ -40,7 +40,7 @@ pub(super) async fn send_updates(
     }
 }
 
-/// Sends a progress notification, if the client requested them.
+/// Sends a progress notification, if the client requested progress.
 async fn send(progress: CallProgress, context: &RequestContext<RoleServer>) {
     let Some(token) = context.meta.get_progress_token() else {
         return;
@@ -52,7 +52,7 @@ async fn send(progress: CallProgress, context: &RequestContext<RoleServer>) {
     let _ = context.peer.notify_progress(notification).await;
 }
 
-/// Converts a count to the protocol's number type. Rounding beyond 2^53 does not matter to a person.
+/// Converts a count to the protocol's number type. Rounding beyond 2^53 is acceptable for display.
 fn number(count: u64) -> f64 {
     count as f64
 }

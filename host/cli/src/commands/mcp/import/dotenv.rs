@@ -1,10 +1,10 @@
-//! Parses files of variables like the dotenv libraries. Syntax on which the libraries disagree is refused.
+//! Parser of dotenv files. Syntax on which the dotenv libraries disagree is refused.
 //!
 //! Out of scope: use of the variables.
 
 use serde_json::{Map, Value};
 
-/// Parses the lines `NAME=value` of a file, with or without quotes, `export` and comments. Errors name the line.
+/// Parses the lines `NAME=value` of a file, with optional quotes, `export` and comments. Errors name the line.
 pub fn variables(text: &str) -> Result<Map<String, Value>, String> {
     let mut parsed = Map::new();
     let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -37,12 +37,13 @@ pub fn variables(text: &str) -> Result<Map<String, Value>, String> {
         // A quoted value may span several lines.
         let inner = &rest[line.len() - value.len() + 1..];
         let Some(end) = inner.find(quote) else {
-            return Err(format!("line {number}: a quote is not closed"));
+            return Err(format!("line {number}: missing closing quote"));
         };
         let (value, after) = (&inner[..end], &inner[end + 1..]);
         let value = match quote {
-            '"' => unescaped(value)
-                .ok_or_else(|| format!("line {number}: programs disagree about `\\` in quotes"))?,
+            '"' => unescaped(value).ok_or_else(|| {
+                format!("line {number}: the only escapes supported in quotes are `\\n` and `\\r`")
+            })?,
             _ => value.to_owned(),
         };
         let (trailing, after) = after.split_once('\n').unwrap_or((after, ""));
@@ -59,7 +60,7 @@ pub fn variables(text: &str) -> Result<Map<String, Value>, String> {
     Ok(parsed)
 }
 
-/// Unescapes a double-quoted value: libraries agree only about line ends.
+/// Unescapes a double-quoted value. Supports only `\n` and `\r`, on which the libraries agree; `None` for the others.
 fn unescaped(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars();

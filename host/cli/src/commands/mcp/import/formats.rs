@@ -1,31 +1,32 @@
-//! File formats of the agents: JSON with VS Code's extensions, and Codex's TOML.
+//! File formats of the agents: JSON with comments and trailing commas, and TOML for Codex.
 //!
-//! Out of scope: the meaning of a block.
+//! Out of scope: the meaning of a server block.
 
 use std::path::Path;
 
 use serde_json::Value;
 
-/// Servers by name, and the `inputs` of VS Code.
+/// Server blocks with their names, and the `inputs` of VS Code.
 pub type ServerBlocks = (Vec<(String, Value)>, Value);
 
-/// Parses the servers of a file. Errors name the position but quote no content, which may be secret.
+/// Parses the servers in a settings file. Errors name the position but quote no content, which may be secret.
 pub fn parse_file(path: &Path, text: &str, workspace: &Path) -> Result<ServerBlocks, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    match path.extension().is_some_and(|kind| kind == "toml") {
-        true => Ok((parse_toml(text)?, Value::Null)),
-        false => parse_json(text, workspace),
+    if path.extension().is_some_and(|kind| kind == "toml") {
+        Ok((parse_toml(text)?, Value::Null))
+    } else {
+        parse_json(text, workspace)
     }
 }
 
-/// Reads `mcpServers` of most agents, `servers` of VS Code, and Claude Code's entries of a project, with the `inputs`
-/// of VS Code.
+/// Parses a JSON file: `mcpServers` of most agents, `servers` and `inputs` of VS Code, and the entries of Claude Code
+/// for this workspace.
 pub fn parse_json(text: &str, workspace: &Path) -> Result<ServerBlocks, String> {
     // An agent may have created the file without content.
     if text.trim().is_empty() {
         return Ok((Vec::new(), Value::Null));
     }
-    // VS Code allows comments and trailing commas; YAML reads the rest of JSON, but neither of these.
+    // VS Code allows comments and trailing commas, which `serde_json` rejects.
     let mut value = serde_json::from_str::<Value>(&strip_json_comments(text)).map_err(|error| {
         let (line, column) = (error.line(), error.column());
         format!("invalid JSON at line {line}, column {column}")
@@ -44,18 +45,18 @@ pub fn parse_json(text: &str, workspace: &Path) -> Result<ServerBlocks, String> 
                 let each = blocks.iter();
                 all.extend(each.map(|(name, block)| (name.clone(), block.clone())));
             }
-            _ => return Err(format!("its `{key}` is not an object of servers")),
+            _ => return Err(format!("`{key}` is not an object of servers")),
         }
     }
     Ok((all, value["inputs"].take()))
 }
 
-/// Blanks out comments and trailing commas in JSON, so that positions stay the same.
+/// Removes comments and trailing commas from JSON. Line numbers stay the same.
 fn strip_json_comments(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
     let mut quoted = false;
-    // Position of a comma with nothing after it yet.
+    // Position in `out` of a comma that only blanks follow so far.
     let mut comma = None;
     let blank = |c: char| if c == '\n' { '\n' } else { ' ' };
     while let Some(c) = rest.next() {
@@ -103,7 +104,7 @@ fn strip_json_comments(text: &str) -> String {
     out
 }
 
-/// Reads `[mcp_servers.NAME]` of Codex.
+/// Parses the tables `[mcp_servers.NAME]` of a Codex file.
 pub fn parse_toml(text: &str) -> Result<Vec<(String, Value)>, String> {
     let value = toml::from_str::<toml::Value>(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
@@ -113,7 +114,7 @@ pub fn parse_toml(text: &str) -> Result<Vec<(String, Value)>, String> {
     let servers = match value.get("mcp_servers") {
         None => return Ok(Vec::new()),
         Some(toml::Value::Table(servers)) => servers,
-        Some(_) => return Err("its `mcp_servers` is not a table of servers".to_owned()),
+        Some(_) => return Err("`mcp_servers` is not a table of servers".to_owned()),
     };
     let each = servers.iter();
     each.map(|(name, block)| match serde_json::to_value(block) {

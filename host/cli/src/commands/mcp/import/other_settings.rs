@@ -1,12 +1,12 @@
-//! Handles the other settings of a server in agents' files: each is converted, or reported with its replacement; none
-//! is dropped silently.
+//! Settings of a server beyond its command or URL: each is converted, or reported with a hint. None is dropped
+//! silently.
 //!
-//! Out of scope: the server itself.
+//! Out of scope: command, arguments, variables, URL and headers.
 
 use mimir_core::text::{prefix, visible};
 use serde_json::{Map, Value, json};
 
-/// Keys that are read elsewhere, or have no effect.
+/// Keys that `server_block` converts, or that have no effect.
 const READ: [&str; 17] = [
     "command",
     "args",
@@ -27,7 +27,7 @@ const READ: [&str; 17] = [
     "name",
 ];
 
-/// Time settings, with their unit and our key.
+/// Time settings: the agent's key, its unit in milliseconds, and mimir's key.
 const TIMES: [(&str, f64, &str); 4] = [
     ("startup_timeout_sec", 1_000.0, "startTimeoutMs"),
     ("startup_timeout_ms", 1.0, "startTimeoutMs"),
@@ -35,10 +35,10 @@ const TIMES: [(&str, f64, &str); 4] = [
     ("tool_timeout_ms", 1.0, "timeoutMs"),
 ];
 
-/// Longest supported time, in milliseconds.
+/// Longest supported time in milliseconds: a day.
 const DAY: f64 = 86_400_000.0;
 
-/// Converts settings that have a key here, and returns hints about the rest.
+/// Converts the settings that mimir supports into `block`. Returns hints about the others.
 pub fn convert_other_settings(
     theirs: &Map<String, Value>,
     server: &str,
@@ -62,45 +62,45 @@ pub fn convert_other_settings(
                     block.insert((*ours).to_owned(), json!(time as u64));
                 }
                 None => hints.push(format!(
-                    "its `{key}` is not a time of at most a day: set `{ours}` in its block"
+                    "`{key}` is not a valid time: set `{ours}` in the server's block, to at most a day"
                 )),
             }
             continue;
         }
         let advice = match key.as_str() {
             "disabled_tools" | "disabledTools" | "excludeTools" => format!(
-                "the tools that it switches off are on here: {} switches them off",
+                "the tools that it disables are enabled here: {} disables them",
                 tools_hint(value, server, "enabled: false")
             ),
             "enabled_tools" | "enabledTools" | "tools" | "includeTools" => format!(
-                "tools that it does not name are there, too: `tools: {{{}: {{enabled: false}}}}` in the settings switches off one",
+                "tools that it does not name are enabled, too: `tools: {{{}: {{enabled: false}}}}` in the settings disables one",
                 tool(server, "NAME")
             ),
             "alwaysAllow" | "autoApprove" | "autoApproved" | "trust" | "approval_mode"
             | "default_tools_approval_mode" => format!(
-                "allowances of other programs are not imported: {} allows them once you trust them",
+                "approvals in other programs do not apply here: {} allows the tools once you trust the server",
                 tools_hint(value, server, "approval: allow")
             ),
             "timeout" => {
-                "its unit differs between agents: set `timeoutMs` in its block, the time limit of a call in milliseconds"
+                "its unit differs between agents: set `timeoutMs` in the server's block, the time limit of a call in milliseconds"
                     .to_owned()
             }
             "oauth" | "auth" | "scopes" | "oauth_resource" => format!(
-                "a login is set with `oauth` in its block, and done with `mimir mcp login {server}`"
+                "set `oauth` in the server's block, and log in with `mimir mcp login {server}`"
             ),
             "sandbox" | "sandboxEnabled" => {
-                "`sandbox`, `networkAccess` and `bindMounts` in its block say what it may do"
+                "set `sandbox`, `networkAccess` and `bindMounts` in the server's block instead"
                     .to_owned()
             }
-            _ => "mimir does not know it".to_owned(),
+            _ => "mimir does not support it".to_owned(),
         };
         let key = visible(prefix(key, 64));
-        hints.push(format!("its `{key}` is not taken over: {advice}"));
+        hints.push(format!("`{key}` is not imported: {advice}"));
     }
     hints
 }
 
-/// Settings to write about each of these tools.
+/// Describes the settings to write for these tools.
 fn tools_hint(tools: &Value, server: &str, what: &str) -> String {
     let names = tools.as_array().into_iter().flatten();
     let names = names.filter_map(Value::as_str).take(20);
@@ -113,7 +113,7 @@ fn tools_hint(tools: &Value, server: &str, what: &str) -> String {
     format!("`tools: {{{}}}` in the settings", names.join(", "))
 }
 
-/// Name of a tool here, if it can be derived.
+/// Returns mimir's name of a server's tool, with placeholders for parts that cannot be derived.
 fn tool(server: &str, theirs: &str) -> String {
     let is_plain = |name: &str| {
         let good = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_';
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn import_reports_settings_that_are_not_taken_over() {
+    fn import_reports_settings_that_are_not_imported() {
         let theirs = json!({
             "command": "x", "enabled_tools": ["read"], "disabled_tools": ["delete_all"], "startup_timeout_sec": 3,
             "tool_timeout_sec": 0.5, "alwaysAllow": ["rm"], "autoApprove": [], "timeout": 5, "whatever": {"a": 1},
@@ -142,12 +142,12 @@ mod tests {
         );
         let hints = hints.join("\n");
         for words in [
-            "`enabled_tools` is not taken over",
+            "`enabled_tools` is not imported",
             "`tools: {mcp_e_delete_all: {enabled: false}}`",
             "`tools: {mcp_e_rm: {approval: allow}}`",
-            "`autoApprove` is not taken over",
-            "`timeout` is not taken over: its unit differs between agents",
-            "`whatever` is not taken over: mimir does not know it",
+            "`autoApprove` is not imported",
+            "`timeout` is not imported: its unit differs between agents",
+            "`whatever` is not imported: mimir does not support it",
         ] {
             assert!(hints.contains(words), "{words}: {hints}");
         }

@@ -1,8 +1,8 @@
-//! Resolves the placeholders in agents' files: folders, environment variables and inputs. Each is resolved once, on
+//! Expansion of the placeholders in agents' files: folders, environment variables and inputs. Each is expanded once, on
 //! import.
 //!
-//! A secret is never written to our settings: its name is written instead, and the person is told how to store the
-//! value.
+//! A secret is never written to mimir's settings: a reference to its name is written instead, with a hint on how to
+//! store the value.
 //!
 //! Out of scope: file formats.
 
@@ -16,37 +16,37 @@ use super::dotenv;
 use super::secret_names::{ImportedSecret, SecretSource, stored_name};
 use crate::commands::mcp::secret_detection;
 
-/// Size limit of a file of variables.
+/// Maximum size of a dotenv file in bytes.
 const MAX_FILE_SIZE: u64 = 1 << 20;
 
-/// Values of placeholders.
+/// Expands the placeholders of one server, and collects hints and secrets.
 pub struct PlaceholderExpander<'a> {
     /// Folder of the project.
     pub workspace: &'a Path,
-    /// The person's home folder.
+    /// Home folder of the user.
     pub home: Option<&'a Path>,
     /// Reads an environment variable.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
     /// The `inputs` of a VS Code file.
     pub inputs: &'a Value,
-    /// The file that contains the server.
+    /// Path of the file that contains the server.
     pub file: &'a str,
-    /// The server being imported.
+    /// Name of the server.
     pub server: &'a str,
-    /// Path of the project folder, as seen from the folder that the server starts in.
+    /// Path of the project folder, relative to the folder in which the server starts.
     pub here: String,
     /// True if `here` was used.
     pub uses_here: bool,
-    /// Hints for the person.
+    /// Hints for the user.
     pub hints: Vec<String>,
-    /// Secrets that it receives.
+    /// Secrets that the server receives.
     pub secrets: Vec<ImportedSecret>,
 }
 
-/// Position of a text, with its key.
+/// Position of a value in a server block, with its key.
 #[derive(Clone, Copy)]
 pub enum ValueSlot<'a> {
-    /// On the command line, or in a URL: readable by others.
+    /// On the command line or in a URL: other programs can read the value.
     Open(&'a str),
     /// In a variable of the server.
     Variable(&'a str),
@@ -54,23 +54,23 @@ pub enum ValueSlot<'a> {
     Header(&'a str),
 }
 
-/// Reason why a text is not imported.
+/// Reason why a value is not imported.
 pub enum ExpansionError {
-    /// The server cannot do without it, so it is not imported.
+    /// The server does not work without the value, so the server is not imported.
     Fault(String),
-    /// It was left out, with a hint.
+    /// The value is left out, with a hint.
     Out,
 }
 
 /// Value of a placeholder.
 enum PlaceholderValue {
     Value(String),
-    /// A secret with this name, from this origin.
+    /// A secret with this name, from this source.
     Secret(String, SecretSource),
 }
 
 impl PlaceholderExpander<'_> {
-    /// Resolves a text for our settings.
+    /// Expands the placeholders of a value, and replaces secrets with references.
     pub fn expand(&mut self, text: &str, slot: ValueSlot<'_>) -> Result<String, ExpansionError> {
         if !text.contains("${") {
             return Ok(match self.plain_secret(text, slot) {
@@ -79,7 +79,7 @@ impl PlaceholderExpander<'_> {
             });
         }
         let mut out = String::with_capacity(text.len());
-        // Checks the text without our secret references: none of it may look like one.
+        // The value without mimir's own secret references, to check that no other part looks like one.
         let mut literal = String::with_capacity(text.len());
         let mut used_secrets = Vec::new();
         let mut rest = text;
@@ -107,7 +107,8 @@ impl PlaceholderExpander<'_> {
         literal.push_str(rest);
         let refers = literal.split_once("${");
         if refers.is_some_and(|(_, after)| after.contains('}')) {
-            let why = "made of a value with `${…}` in it, which would refer to a secret here";
+            let why =
+                "made of a value with `${…}` in it, which would be read as a secret reference";
             self.leave_out(slot, why.to_owned())?;
         }
         if used_secrets.is_empty()
@@ -115,10 +116,10 @@ impl PlaceholderExpander<'_> {
         {
             return Ok(reference);
         }
-        // A secret reference must be the whole value.
+        // A plain-text secret next to a reference cannot be replaced by a second one.
         if !used_secrets.is_empty() && secret_detection::mask_secrets(&literal) != visible(&literal)
         {
-            let why = "made of a secret in plain text and of others".to_owned();
+            let why = "made of a secret in plain text and other secrets".to_owned();
             self.leave_out(slot, why)?;
         }
         let key = slot.key();
@@ -128,7 +129,7 @@ impl PlaceholderExpander<'_> {
         Ok(out)
     }
 
-    /// Resolves these values, without those that are left out.
+    /// Expands these values. Values that are left out are missing in the result.
     pub fn expand_values(
         &mut self,
         values: &Map<String, Value>,
@@ -138,7 +139,7 @@ impl PlaceholderExpander<'_> {
         for (name, value) in values {
             let text = match value {
                 Value::String(text) => text.clone(),
-                // VS Code removes a variable with the value null.
+                // In VS Code, null removes a variable.
                 Value::Null => continue,
                 other => other.to_string(),
             };
@@ -153,9 +154,9 @@ impl PlaceholderExpander<'_> {
         Ok(expanded.into())
     }
 
-    /// Reads a file of variables. For project settings, only files inside the workspace are read.
+    /// Reads a dotenv file. For project settings, the file must be inside the workspace.
     pub fn read_env_file(&mut self, path: &str, own: bool) -> Result<Map<String, Value>, String> {
-        // Read on import, because the server need not start there.
+        // The file is read now, so its path does not require the server to start in the workspace.
         let was_used = self.uses_here;
         let expanded = self.expand(path, ValueSlot::Open("envFile"));
         self.uses_here = was_used;
@@ -171,16 +172,18 @@ impl PlaceholderExpander<'_> {
             .zip(self.workspace.canonicalize().ok());
         if !own && !inside.is_none_or(|(path, root)| path.starts_with(root)) {
             return Err(format!(
-                "its `envFile` {shown} is not in the project, and is not read for it; take it over with an `env` instead"
+                "its `envFile` {shown} is not in the project, so it is not read: use `env` instead"
             ));
         }
         match files::read_text(&path, LinkPolicy::Follow, MAX_FILE_SIZE) {
             Ok(text) => dotenv::variables(&text).map_err(|why| {
-                format!("its `envFile` {shown}, {why}; rewrite that line, or use `env`")
+                format!(
+                    "its `envFile` {shown} is not valid: {why}; rewrite that line, or use `env`"
+                )
             }),
             Err(error) => {
                 self.add_hint(format!(
-                    "its `envFile` {shown} cannot be read ({error}): write what is missing into `env` of its block"
+                    "its `envFile` {shown} cannot be read ({error}): add the variables to `env` in the server's block"
                 ));
                 Ok(Map::new())
             }
@@ -215,7 +218,7 @@ impl PlaceholderExpander<'_> {
                 return match self.home {
                     Some(home) => folder(home),
                     None => Err(ExpansionError::Fault(
-                        "it needs `${userHome}`, and HOME is not set; set it and import again"
+                        "it uses `${userHome}`, but HOME is not set: set HOME and import again"
                             .to_owned(),
                     )),
                 };
@@ -246,25 +249,26 @@ impl PlaceholderExpander<'_> {
             let placeholder = visible(prefix(placeholder, 64));
             return self.leave_out(
                 slot,
-                format!("made of `${{{placeholder}}}`, which mimir does not know"),
+                format!("made of `${{{placeholder}}}`, which mimir does not support"),
             );
         }
         if default.is_some_and(|default| default.contains("${")) {
-            let why =
-                format!("made of `{name}` or else of another variable, which mimir does not take");
+            let why = format!(
+                "made of `{name}` with another variable as its default, which mimir does not support"
+            );
             return self.leave_out(slot, why);
         }
         self.variable(name, default, slot)
     }
 
-    /// An environment variable, with its default.
+    /// Resolves an environment variable with an optional default.
     fn variable(
         &mut self,
         name: &str,
         default: Option<&str>,
         slot: ValueSlot<'_>,
     ) -> Result<PlaceholderValue, ExpansionError> {
-        // Headers are sent over the network, and a variable in a header is nearly always a key.
+        // A variable in a header is nearly always a key.
         let header = matches!(slot, ValueSlot::Header(_)) && default.is_none();
         let current = (self.variable)(name).filter(|current| !current.is_empty());
         let value = current.or(default.map(str::to_owned));
@@ -288,7 +292,7 @@ impl PlaceholderExpander<'_> {
         }
     }
 
-    /// An input that VS Code asks for.
+    /// Resolves an input for which VS Code prompts.
     fn resolve_input(
         &mut self,
         id: &str,
@@ -307,7 +311,7 @@ impl PlaceholderExpander<'_> {
                 None if !matches!(slot, ValueSlot::Header(_)) => self.leave_out(
                     slot,
                     format!(
-                        "made of `{id}`, which VS Code asks for: write it there and import again"
+                        "made of `{id}`, which VS Code asks for: write the value into the file and import again"
                     ),
                 ),
                 _ => secret_at(id, source, slot),
@@ -316,7 +320,7 @@ impl PlaceholderExpander<'_> {
         secret_at(id, source, slot)
     }
 
-    /// Picks a secret name that is unique for this server.
+    /// Returns a secret name that this server does not use for another secret.
     fn free_secret_name(&self, name: String, source: &SecretSource) -> String {
         let is_taken = |name: &str| {
             let mut secrets = self.secrets.iter();
@@ -340,6 +344,7 @@ impl PlaceholderExpander<'_> {
         });
     }
 
+    /// Leaves out a value with a hint. Fails for a value that the server requires.
     fn leave_out(
         &mut self,
         slot: ValueSlot<'_>,
@@ -349,19 +354,19 @@ impl PlaceholderExpander<'_> {
             ValueSlot::Open(key) => Err(ExpansionError::Fault(format!("its `{key}` is {why}"))),
             ValueSlot::Variable(key) | ValueSlot::Header(key) => {
                 self.add_hint(format!(
-                    "`{key}` is left out: it is {why}, or write it into its block"
+                    "`{key}` is left out: it is {why}, or set it in the server's block"
                 ));
                 Err(ExpansionError::Out)
             }
         }
     }
 
-    /// Replaces a plain-text secret by a reference.
+    /// Replaces a plain-text secret with a reference. Returns `None` if the text is not a secret.
     fn plain_secret(&mut self, text: &str, slot: ValueSlot<'_>) -> Option<String> {
         let (key, name) = match slot {
             ValueSlot::Open(_) => return None,
             ValueSlot::Variable(key) => (key, stored_name(key)),
-            // Headers have the same name in all servers.
+            // Header names are the same for all servers.
             ValueSlot::Header(key) => (key, stored_name(&format!("{}_{key}", self.server))),
         };
         if text.is_empty() || !secret_detection::value_has_secret(key, text) {
@@ -381,7 +386,7 @@ impl PlaceholderExpander<'_> {
     }
 }
 
-/// Splits a placeholder at its closing brace: placeholders may be nested.
+/// Splits a text after `${` at the closing brace. Placeholders may be nested.
 fn split_placeholder(text: &str) -> Option<(&str, &str)> {
     let mut depth = 1;
     for (at, c) in text.char_indices() {
@@ -398,7 +403,7 @@ fn split_placeholder(text: &str) -> Option<(&str, &str)> {
     text.split_once('}')
 }
 
-/// Returns the reference to a secret, or an error if others could read a value in that slot.
+/// Returns a reference to a secret, or an error if other programs could read a value in that slot.
 fn secret_at(
     name: &str,
     source: SecretSource,
@@ -406,7 +411,7 @@ fn secret_at(
 ) -> Result<PlaceholderValue, ExpansionError> {
     match slot {
         ValueSlot::Open(key) => Err(ExpansionError::Fault(format!(
-            "its `{key}` is made of the secret `{name}`, which other programs could read there: if the server supports it, pass the secret in `env` or in a header"
+            "its `{key}` contains the secret `{name}`, which other programs could read there: if the server supports it, pass the secret in `env` or in a header"
         ))),
         _ => Ok(PlaceholderValue::Secret(stored_name(name), source)),
     }

@@ -9,38 +9,39 @@ use serde_json::Value;
 
 use super::ImportedServer;
 
-/// A secret that a server receives.
+/// A secret that an imported server receives.
 #[derive(Debug, Clone)]
 pub struct ImportedSecret {
-    /// Its name in the secret store.
+    /// Name of the secret in the secret store.
     pub name: String,
     pub source: SecretSource,
-    /// Variable or header that it is for.
+    /// Variable or header that contains the secret.
     pub key: String,
     /// For a plain-text secret: true if its first word is a scheme, such as `Bearer`, which is not stored.
     pub scheme: bool,
 }
 
-/// Origin of a secret. The same origin means the same secret.
+/// Origin of a secret. Secrets with equal origins are equal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SecretSource {
     /// Plain text in the file.
     Plain(String),
-    /// A variable of the environment.
+    /// An environment variable.
     Variable(String),
-    /// An input that the agent asks for: the file, and the id in it.
+    /// An input for which the agent prompts: the file, and the id of the input.
     Input(String, String),
 }
 
 impl ImportedSecret {
-    /// Instructions for the person.
+    /// Tells the user how to store the secret.
     pub fn hint(&self) -> String {
         let Self { name, key, .. } = self;
         match &self.source {
             SecretSource::Plain(_) => {
-                let rest = match self.scheme {
-                    true => " without its first word",
-                    false => "",
+                let rest = if self.scheme {
+                    " without its first word"
+                } else {
+                    ""
                 };
                 format!(
                     "`{key}` looks like a plain-text secret and is not written to the settings: store it with `mimir secrets set {name}`{rest}"
@@ -53,7 +54,7 @@ impl ImportedSecret {
     }
 }
 
-/// Name of a secret in the store.
+/// Converts a name to a valid name in the secret store.
 pub fn stored_name(name: &str) -> String {
     let is_valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
     let name = name.chars().take(64);
@@ -67,8 +68,8 @@ pub fn stored_name(name: &str) -> String {
     .collect()
 }
 
-/// Gives different secrets different names, derived from the server's. `used` are the names that configured servers
-/// use. An environment variable keeps its name, because a person chose it.
+/// Gives different secrets different names, derived from the names of their servers. `used` are the names that
+/// configured servers use. A secret from an environment variable keeps the name of the variable, which the user chose.
 pub fn rename_conflicting(servers: &mut [&mut ImportedServer], used: &BTreeSet<String>) {
     let mut sources_by_name: BTreeMap<String, Vec<SecretSource>> = BTreeMap::new();
     for server in servers.iter_mut() {
@@ -82,11 +83,11 @@ pub fn rename_conflicting(servers: &mut [&mut ImportedServer], used: &BTreeSet<S
     let mut given: BTreeMap<String, SecretSource> = BTreeMap::new();
     for server in servers.iter_mut() {
         for secret in &mut server.secrets {
-            let its_own = matches!(&secret.source, SecretSource::Variable(variable) if *variable == secret.name);
+            let is_variable = matches!(&secret.source, SecretSource::Variable(variable) if *variable == secret.name);
             let is_unique = sources_by_name
                 .get(&secret.name)
                 .is_none_or(|sources| sources.len() == 1);
-            if its_own || (is_unique && !used.contains(&secret.name)) {
+            if is_variable || (is_unique && !used.contains(&secret.name)) {
                 continue;
             }
             let base = stored_name(&format!("{}_{}", server.name, secret.name));

@@ -1,6 +1,6 @@
-//! Converts an agent's server block to ours.
+//! Converts a server block from an agent's settings to mimir's format.
 //!
-//! Out of scope: resolving placeholders.
+//! Out of scope: expansion of placeholders.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::other_settings;
 use super::placeholders::{ExpansionError, PlaceholderExpander, ValueSlot};
 use crate::commands::mcp::secret_detection;
 
-/// Source of a block: its file, and the values that placeholders refer to.
+/// Origin of a block: the file, and the values to which placeholders refer.
 pub struct BlockContext<'a> {
     pub place: &'a str,
     pub own: bool,
@@ -19,7 +19,7 @@ pub struct BlockContext<'a> {
     pub home: Option<&'a Path>,
 }
 
-/// Converts a block, or returns the part that was read and the reason why it cannot be imported.
+/// Converts a block. On failure, returns the part that was converted and the reason.
 pub fn convert_block(
     imported: &Value,
     context: &BlockContext<'_>,
@@ -72,7 +72,7 @@ fn convert_fields(
         insert("command", program.clone().into());
         if downloads_on_start(&program) {
             expander.add_hint(format!(
-                "`{program}` downloads the server each time it starts, and the sandbox has no network: `mimir mcp install {}` downloads it once, and pins it",
+                "`{program}` downloads the server at each start, but the sandbox has no network: `mimir mcp install {}` downloads it once and pins it",
                 expander.server
             ));
         }
@@ -109,7 +109,7 @@ fn convert_fields(
     let is_relative = expander.uses_here && expander.here == ".";
     match cwd {
         Some(cwd) => insert("cwd", cwd.into()),
-        // Relative paths refer to that folder.
+        // The expanded paths are relative to the workspace.
         None if is_relative && imported["command"].is_string() => insert("cwd", ".".into()),
         None => {}
     }
@@ -147,13 +147,14 @@ fn convert_fields(
     if imported["disabled"] == true || imported["enabled"] == false {
         insert("enabled", json!(false));
     }
-    match imported["type"] == "sse" {
-        true => Err("its transport (SSE) is deprecated and not supported".to_owned()),
-        false => Ok(()),
+    if imported["type"] == "sse" {
+        Err("its transport (SSE) is deprecated and not supported".to_owned())
+    } else {
+        Ok(())
     }
 }
 
-/// Expands the placeholders of a text that other programs can read, and that must not contain a secret.
+/// Expands the placeholders of a value that other programs can read, and that must not contain a secret.
 fn expand_readable(
     expander: &mut PlaceholderExpander<'_>,
     key: &str,
@@ -163,19 +164,19 @@ fn expand_readable(
         .expand(text, ValueSlot::Open(key))
         .map_err(|error| match error {
             ExpansionError::Fault(why) => why,
-            // A missing value is an error here.
+            // A required value cannot be left out.
             ExpansionError::Out => format!("its `{key}` cannot be read"),
         })
 }
 
-/// Reason why a secret is not imported into a key whose value others can read.
-fn open_secret(key: &str, place: &str) -> String {
+/// Returns the error about a plain-text secret that other programs could read. `location` is a safe one.
+fn open_secret(key: &str, location: &str) -> String {
     format!(
-        "its `{key}` contains a plain-text secret that other programs could read: if the server supports it, pass the secret in {place} as `${{NAME}}`; `mimir mcp add` adds the server unchanged"
+        "its `{key}` contains a plain-text secret that other programs could read: if the server supports it, pass the secret in {location} as `${{NAME}}`; `mimir mcp add` adds the server unchanged"
     )
 }
 
-/// Returns true if a program downloads the code that it runs.
+/// Returns true if a program downloads the code that it runs, such as `npx`.
 fn downloads_on_start(program: &str) -> bool {
     let name = program.rsplit(['/', '\\']).next().unwrap_or(program);
     let name = name.split('.').next().unwrap_or(name);

@@ -1,4 +1,4 @@
-//! Blocks of agents, as they are taken over.
+//! Imports of servers from agents' settings.
 
 use serde_json::json;
 
@@ -44,7 +44,7 @@ fn import_reads_the_config_format_of_each_agent() {
     .flat_map(|agent| {
         let files = settings_files(agent, root, None);
         files.into_iter().flat_map(|(path, own)| {
-            assert!(!own, "it came with the project");
+            assert!(!own, "a project file counts as the user's own");
             let text = std::fs::read_to_string(&path).unwrap();
             let (blocks, inputs) = formats::parse_file(&path, &text, root).unwrap();
             let from = BlockContext {
@@ -123,7 +123,7 @@ fn import_expands_placeholders_and_env_files() {
     assert!(!hints.contains("hunter2"), "{hints}");
     assert_eq!(all[1].block["cwd"], "sub");
     assert_eq!(all[1].block["env"]["AT"], root.display().to_string());
-    // What lies elsewhere is read for the person's own settings alone.
+    // A file outside the project is read only for the user's own settings.
     let fault = all[2].fault.as_ref().unwrap();
     assert!(fault.contains("not in the project"), "{fault}");
     let own = import_server("c", &blocks[2].1, &from(true));
@@ -136,13 +136,13 @@ fn import_expands_placeholders_and_env_files() {
     assert_eq!(all[4].block["url"], "https://e.example/mcp");
 }
 
-/// Servers of a file in the form of Claude, as they are taken over.
-fn claude(place: &str, root: &Path, servers: Value) -> Vec<ImportedServer> {
-    taken(place, root, &json!({ "mcpServers": servers }))
+/// Imports servers from a file in Claude's format.
+fn import_claude(place: &str, root: &Path, servers: Value) -> Vec<ImportedServer> {
+    import_json(place, root, &json!({ "mcpServers": servers }))
 }
 
-/// Servers of a file, as they are taken over.
-fn taken(place: &str, root: &Path, file: &Value) -> Vec<ImportedServer> {
+/// Imports the servers of a JSON file.
+fn import_json(place: &str, root: &Path, file: &Value) -> Vec<ImportedServer> {
     let (blocks, inputs) = formats::parse_json(&file.to_string(), root).unwrap();
     let from = BlockContext {
         place,
@@ -178,7 +178,7 @@ fn import_refuses_plain_text_secrets_in_arguments_and_urls() {
             "Zx8Kq2",
             json!({"command": "node", "args": ["--header", "Authorization: Bearer Zx8Kq2"]}),
         ),
-        // What the environment says, or stands for it, makes it one.
+        // The expanded placeholder makes the argument a secret.
         (
             "Zx8Kq2",
             json!({"command": "node", "args": ["--header", "Authorization: Bearer ${NOBODY_HAS_MYWORD:-Zx8Kq2}"]}),
@@ -196,7 +196,7 @@ fn import_refuses_plain_text_secrets_in_arguments_and_urls() {
             json!({"url": "https://bob:hunter2@x.example/mcp"}),
         ),
     ] {
-        let one = claude("x", folder.path(), json!({ "a": block })).remove(0);
+        let one = import_claude("x", folder.path(), json!({ "a": block })).remove(0);
         let fault = one.fault.clone().unwrap_or_default();
         assert!(
             fault.contains("plain-text secret") && fault.contains("${NAME}"),
@@ -210,7 +210,7 @@ fn import_refuses_plain_text_secrets_in_arguments_and_urls() {
         json!({"command": "node", "args": ["--sort", "key", "--key-file", "/etc/x.pem", "-p", "80"]}),
         json!({"url": "https://x.example/mcp?mode=fast"}),
     ] {
-        let one = claude("x", folder.path(), json!({ "a": block })).remove(0);
+        let one = import_claude("x", folder.path(), json!({ "a": block })).remove(0);
         assert_eq!(one.fault, None);
     }
 }
@@ -220,7 +220,7 @@ fn import_gives_different_secrets_different_names() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
     let with = |env: Value| json!({"command": "node", "env": env});
-    let mut all = claude(
+    let mut all = import_claude(
         "one",
         root,
         json!({
@@ -233,7 +233,7 @@ fn import_gives_different_secrets_different_names() {
     let ask = |place: &str| {
         let file = json!({"inputs": [{"id": "token", "password": true}],
             "servers": {place: with(json!({"T": "${input:token}"}))}});
-        taken(place, root, &file)
+        import_json(place, root, &file)
     };
     all.extend(["asks-one", "asks-two"].into_iter().flat_map(ask));
     let used = ["OLD_TOKEN", "MY_TOKEN"].map(str::to_owned).into();
@@ -249,7 +249,7 @@ fn import_gives_different_secrets_different_names() {
         env("twin2").0,
         json!({"API_KEY": "${TWIN2_API_KEY}", "SHARED_TOKEN": "${SHARED_TOKEN}"})
     );
-    // The name of another server's in the settings is left to it; a variable is the same one for both.
+    // A name that a configured server uses is not given to another secret; a variable keeps its name.
     assert_eq!(
         env("third").0,
         json!({"SHARED_TOKEN": "${SHARED_TOKEN}", "OLD_TOKEN": "${THIRD_OLD_TOKEN}", "VAR": "${MY_TOKEN}"})

@@ -15,14 +15,14 @@ fn environment(name: &str) -> Option<String> {
     Some(value.to_owned())
 }
 
-/// What comes of a text in this place, and the hints.
-fn told(text: &str, place: ValueSlot<'_>) -> (Result<String, Option<String>>, String) {
+/// Expands a text in a slot. Returns the result and the hints.
+fn expand(text: &str, slot: ValueSlot<'_>) -> (Result<String, Option<String>>, String) {
     let inputs = json!([
         {"id": "pin", "type": "promptString", "password": true},
         {"id": "region", "type": "promptString", "default": "eu"},
         {"id": "team", "type": "promptString"},
     ]);
-    let mut words = PlaceholderExpander {
+    let mut expander = PlaceholderExpander {
         workspace: Path::new("/work/it"),
         home: Some(Path::new("/home/me")),
         variable: &environment,
@@ -34,13 +34,13 @@ fn told(text: &str, place: ValueSlot<'_>) -> (Result<String, Option<String>>, St
         hints: Vec::new(),
         secrets: Vec::new(),
     };
-    let taken = words.expand(text, place).map_err(|left| match left {
+    let expanded = expander.expand(text, slot).map_err(|error| match error {
         ExpansionError::Fault(why) => Some(why),
         ExpansionError::Out => None,
     });
-    let hints = words.secrets.iter().map(ImportedSecret::hint);
-    let hints: Vec<String> = words.hints.iter().cloned().chain(hints).collect();
-    (taken, hints.join("\n"))
+    let hints = expander.secrets.iter().map(ImportedSecret::hint);
+    let hints: Vec<String> = expander.hints.iter().cloned().chain(hints).collect();
+    (expanded, hints.join("\n"))
 }
 
 #[test]
@@ -60,17 +60,17 @@ fn placeholders_expand_folders_and_variables() {
         ("${input:region}", "eu"),
         ("$5 {x} ${", "$5 {x} ${"),
     ] {
-        for place in [ValueSlot::Open("args"), ValueSlot::Variable("X")] {
-            let (taken, hints) = told(text, place);
-            assert_eq!(taken.as_deref(), Ok(expected), "{text}");
+        for slot in [ValueSlot::Open("args"), ValueSlot::Variable("X")] {
+            let (expanded, hints) = expand(text, slot);
+            assert_eq!(expanded.as_deref(), Ok(expected), "{text}");
             assert_eq!(hints, "", "{text}");
         }
     }
 }
 
 #[test]
-fn placeholders_of_secrets_stay_references() {
-    for (text, place, expected) in [
+fn placeholders_with_secrets_become_references() {
+    for (text, slot, expected) in [
         ("${API_KEY}", ValueSlot::Variable("X"), "${API_KEY}"),
         ("${env:API_KEY}", ValueSlot::Variable("X"), "${API_KEY}"),
         (
@@ -83,7 +83,7 @@ fn placeholders_of_secrets_stay_references() {
         ("Bearer ${LEVEL}", ValueSlot::Header("X"), "Bearer ${LEVEL}"),
         ("${input:pin}", ValueSlot::Variable("X"), "${PIN}"),
         ("${input:api-key}", ValueSlot::Header("X"), "${API_KEY}"),
-        // In plain text.
+        // Plain-text secrets.
         ("hunter2", ValueSlot::Variable("apiKey"), "${APIKEY}"),
         (
             "Bearer hunter2",
@@ -97,18 +97,22 @@ fn placeholders_of_secrets_stay_references() {
             "${X}",
         ),
     ] {
-        let (taken, hints) = told(text, place);
-        assert_eq!(taken.as_deref(), Ok(expected), "{text}");
+        let (expanded, hints) = expand(text, slot);
+        assert_eq!(expanded.as_deref(), Ok(expected), "{text}");
         assert!(hints.contains("mimir secrets set "), "{text}: {hints}");
         assert!(
             !hints.contains("hunter2") && !hints.contains("plain\""),
             "{hints}"
         );
     }
-    // Names that only look like one.
+    // Names that only resemble names of secrets.
     for name in ["KEYBOARD", "MAX_TOKENS", "AUTHOR", "MONKEY", "PWD"] {
-        let (taken, hints) = told("x", ValueSlot::Variable(name));
-        assert_eq!((taken.as_deref(), hints.as_str()), (Ok("x"), ""), "{name}");
+        let (expanded, hints) = expand("x", ValueSlot::Variable(name));
+        assert_eq!(
+            (expanded.as_deref(), hints.as_str()),
+            (Ok("x"), ""),
+            "{name}"
+        );
     }
 }
 
@@ -119,33 +123,36 @@ fn placeholders_that_cannot_be_resolved_are_reported() {
         ("${input:team}", "VS Code asks for"),
         (
             "${command:pick}",
-            "`${command:pick}`, which mimir does not know",
+            "`${command:pick}`, which mimir does not support",
         ),
-        ("${NOPE:-${GITHUB_TOKEN}}", "or else of another variable"),
+        (
+            "${NOPE:-${GITHUB_TOKEN}}",
+            "with another variable as its default",
+        ),
         (
             "a${NOPE:-b${GITHUB_TOKEN}c}d",
-            "or else of another variable",
+            "with another variable as its default",
         ),
         ("${REFERS}", "a value with `${…}` in it"),
         ("$${HALF}", "a value with `${…}` in it"),
     ] {
-        let (taken, hints) = told(text, ValueSlot::Variable("X"));
-        assert_eq!(taken, Err(None), "{text}");
+        let (expanded, hints) = expand(text, ValueSlot::Variable("X"));
+        assert_eq!(expanded, Err(None), "{text}");
         assert!(
             hints.contains("`X` is left out") && hints.contains(words),
             "{hints}"
         );
-        // A command line without it is another one.
-        let (taken, _) = told(text, ValueSlot::Open("args"));
+        // An argument cannot be left out of a command line.
+        let (expanded, _) = expand(text, ValueSlot::Open("args"));
         assert!(
-            taken
+            expanded
                 .as_ref()
                 .is_err_and(|why| why.as_ref().is_some_and(|why| why.contains(words))),
-            "{taken:?}"
+            "{expanded:?}"
         );
     }
-    let (taken, _) = told("--key=${API_KEY}", ValueSlot::Open("args"));
-    let why = taken.unwrap_err().unwrap();
+    let (expanded, _) = expand("--key=${API_KEY}", ValueSlot::Open("args"));
+    let why = expanded.unwrap_err().unwrap();
     assert!(
         why.contains("the secret `API_KEY`") && !why.contains("plain"),
         "{why}"
@@ -155,16 +162,20 @@ fn placeholders_that_cannot_be_resolved_are_reported() {
 #[test]
 fn placeholder_variable_with_a_path_is_not_a_secret() {
     for (name, path) in [("SSH_AUTH_SOCK", "/run/x"), ("PUBLIC_KEY_PATH", "/x/y.pem")] {
-        let (taken, hints) = told(path, ValueSlot::Variable(name));
-        assert_eq!((taken.as_deref(), hints.as_str()), (Ok(path), ""), "{name}");
+        let (expanded, hints) = expand(path, ValueSlot::Variable(name));
+        assert_eq!(
+            (expanded.as_deref(), hints.as_str()),
+            (Ok(path), ""),
+            "{name}"
+        );
     }
 }
 
 #[test]
 fn placeholder_next_to_a_plain_secret_is_refused() {
     let text = "ghp_Zx8Kq2Lm9Rt4Vw7Yp3Bn6Hc1Jd5Fs0Ga2QeU ${API_KEY}";
-    let (taken, hints) = told(text, ValueSlot::Variable("X"));
-    assert_eq!(taken, Err(None));
+    let (expanded, hints) = expand(text, ValueSlot::Variable("X"));
+    assert_eq!(expanded, Err(None));
     assert!(
         hints.contains("secret in plain text") && !hints.contains("ghp_"),
         "{hints}"
