@@ -235,7 +235,10 @@ fn web_fetch_invalid_url_is_refused_with_its_kind() {
     let site = Site::says("ok");
     let url = named(&site, "site", "/");
     for (arguments, words) in [
-        (json!({"url": url, "body": "x"}), "GET requests have no body"),
+        (
+            json!({"url": url, "body": "x"}),
+            "GET requests have no body",
+        ),
         (json!({"url": url, "method": "TRACE"}), "method"),
         (
             json!({"url": url, "headers": {"A": "b\r\nHost: evil"}}),

@@ -354,8 +354,9 @@ pub(super) fn loopback_up() -> Result<(), Errno> {
         request.ifr_name[0] = b'l' as c_char;
         request.ifr_name[1] = b'o' as c_char;
         request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as i16;
-        number(libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request).into())
-            .map(drop)
+        // musl and glibc disagree about the type of a request.
+        let bring_up = libc::SIOCSIFFLAGS as libc::Ioctl;
+        number(libc::ioctl(socket.as_raw_fd(), bring_up, &raw const request).into()).map(drop)
     }
 }
 

@@ -91,7 +91,7 @@ const NAMESPACES: [i32; 8] = [
 
 /// `ioctl` requests that inject input into a terminal.
 const TERMINAL_INPUT: [u64; 2] = [
-    libc::TIOCSTI,
+    libc::TIOCSTI as u64,
     // TIOCLINUX can paste, among other things.
     0x541c,
 ];
