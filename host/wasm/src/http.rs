@@ -248,10 +248,11 @@ impl NetworkTransport {
     async fn fetch(&self, request: http::Request<Bytes>) -> Result<FetchedResponse, Error> {
         let (method, url) = (request.method().clone(), request.uri().to_string());
         let mut secrets = self.effects.upload_scanner();
-        while let Some(rule) = secrets.scan_chunk(request.body()).map_err(Error::Denied)? {
+        let mut matched = secrets.scan_chunk(request.body()).map_err(Error::Denied)?;
+        while let Some(rule) = matched {
             let approved = upload::approve_upload(&self.effects, &method, &url, &rule).await;
             approved.map_err(Error::Denied)?;
-            secrets.allow_rule(&rule);
+            matched = secrets.allow_rule(&rule);
         }
         let (client, _) = self.client(request.uri(), request.headers());
         let client = client.with_limits(mimir_net::RequestLimits {

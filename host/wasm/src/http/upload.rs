@@ -55,14 +55,14 @@ impl GuestUploadBody {
         if let Some(data) = frame.data_ref() {
             return self.secrets.scan_chunk(data);
         }
+        let mut trailers = Vec::new();
         for (name, value) in frame.trailers_ref().into_iter().flatten() {
             for text in [name.as_str().as_bytes(), value.as_bytes()] {
-                if let Some(rule) = self.secrets.scan_chunk(text)? {
-                    return Ok(Some(rule));
-                }
+                trailers.extend_from_slice(text);
+                trailers.push(b'\n');
             }
         }
-        Ok(None)
+        self.secrets.scan_chunk(&trailers)
     }
 
     /// Requests approval for a chunk, which is retained until the answer.
@@ -115,7 +115,10 @@ impl Body for GuestUploadBody {
                     return refused(refusal);
                 }
                 this.link.update_access(&this.effects);
-                this.secrets.allow_rule(&rule);
+                if let Some(next) = this.secrets.allow_rule(&rule) {
+                    this.begin_approval(frame, next);
+                    continue;
+                }
                 return Poll::Ready(Some(Ok(frame)));
             }
             let frame = match Pin::new(&mut this.body).poll_frame(cx) {

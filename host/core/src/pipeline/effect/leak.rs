@@ -25,14 +25,14 @@ use super::{
     require_consent,
 };
 
-/// Maximum number of body bytes that are kept after a check, because a secret may continue in the next chunk.
+/// Maximum number of body bytes that are kept before the next chunk, because a secret may continue in the next chunk.
 const TAIL_MAX: usize = 4 << 10;
 
 /// Scanner for a request body. It checks each chunk before the chunk is sent.
 pub struct UploadScanner {
     known: Option<LeakDetector>,
     redactor: Redactor,
-    /// The end of the scanned data.
+    /// The last chunk, after the end of the data before it.
     tail: Vec<u8>,
     /// The number of scanned bytes.
     passed: usize,
@@ -41,9 +41,8 @@ pub struct UploadScanner {
 }
 
 impl UploadScanner {
-    /// Scans the next chunk. Fails if it contains a known secret, or the end of one. Returns the rule if the data
-    /// matches a secret rule: then call [`EffectGate::approve_body`] and, if it succeeds, [`Self::allow_rule`], and
-    /// scan the chunk again.
+    /// Scans the next chunk. Fails if it contains a known secret, or the end of one. Returns the first secret rule that
+    /// the data matches: then call [`EffectGate::approve_body`] and, if it succeeds, [`Self::allow_rule`].
     pub fn scan_chunk(&mut self, chunk: &[u8]) -> Result<Option<String>, ToolError> {
         if let Some(name) = self.known.as_mut().and_then(|known| known.scan_next(chunk)) {
             return Err(refused_request("its body", &name));
@@ -54,18 +53,24 @@ impl UploadScanner {
         if scanned.is_empty() {
             return Ok(None);
         }
-        self.tail.extend_from_slice(scanned);
-        let matched_rule = self
-            .redactor
-            .find_outgoing(&self.tail, |rule| self.allowed_rules.contains(rule));
+        // The whole previous chunk was kept, because it may have matched more than one rule.
         let excess = self.tail.len().saturating_sub(TAIL_MAX);
         self.tail.drain(..excess);
-        Ok(matched_rule)
+        self.tail.extend_from_slice(scanned);
+        Ok(self.find_match())
     }
 
-    /// Allows the body to match this rule, after a person has approved it.
-    pub fn allow_rule(&mut self, rule: &str) {
+    /// Allows the body to match this rule, after a person has approved it. Returns the next rule that the last chunk
+    /// matches, which has to be approved before the chunk is sent.
+    #[must_use]
+    pub fn allow_rule(&mut self, rule: &str) -> Option<String> {
         self.allowed_rules.insert(rule.to_owned());
+        self.find_match()
+    }
+
+    fn find_match(&self) -> Option<String> {
+        self.redactor
+            .find_outgoing(&self.tail, |rule| self.allowed_rules.contains(rule))
     }
 }
 

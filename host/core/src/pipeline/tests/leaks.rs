@@ -263,6 +263,8 @@ struct Sends {
     url: String,
     header: String,
     body: String,
+    /// Size of the chunks of the body, in bytes.
+    chunk: usize,
 }
 
 impl Backend for Sends {
@@ -279,10 +281,11 @@ impl Backend for Sends {
             let sent = async {
                 effects.request(egress).await?;
                 let mut body = effects.upload_scanner();
-                for piece in self.body.as_bytes().chunks(11) {
-                    if let Some(rule) = body.scan_chunk(piece)? {
+                for piece in self.body.as_bytes().chunks(self.chunk) {
+                    let mut matched = body.scan_chunk(piece)?;
+                    while let Some(rule) = matched {
                         effects.approve_body(egress, &rule).await?;
-                        body.allow_rule(&rule);
+                        matched = body.allow_rule(&rule);
                     }
                 }
                 Ok(ToolOutput::default())
@@ -298,6 +301,7 @@ async fn secret_like_text_in_a_request_asks_first() {
         url: "https://api.example/x".into(),
         header: "fine".into(),
         body: "a body of words".into(),
+        chunk: 11,
     };
     for (sends, asked) in [
         (plain(), 0),
@@ -329,6 +333,15 @@ async fn secret_like_text_in_a_request_asks_first() {
             },
             1,
         ),
+        // Two kinds of secrets in one chunk are two questions.
+        (
+            Sends {
+                body: format!("{TOKEN} and AKIALALEMEL33243OLIB"),
+                chunk: 4096,
+                ..plain()
+            },
+            2,
+        ),
     ] {
         for answer in [ApprovalAnswer::Once, ApprovalAnswer::No] {
             let mut tool = tool("sample");
@@ -340,7 +353,12 @@ async fn secret_like_text_in_a_request_asks_first() {
             tool.granted = tool.definition.needs.clone();
             tool.trust = ToolTrust::Trusted;
             let (url, header, body) = (sends.url.clone(), sends.header.clone(), sends.body.clone());
-            tool.backend = Arc::new(Sends { url, header, body });
+            tool.backend = Arc::new(Sends {
+                url,
+                header,
+                body,
+                chunk: sends.chunk,
+            });
             let bench = keeping(vec![tool], json!({}), answer.clone());
             let outcome = bench.pipeline.call(call("sample", json!({}))).await;
             assert_eq!(
@@ -350,8 +368,13 @@ async fn secret_like_text_in_a_request_asks_first() {
                 outcome.text()
             );
             let times = bench.approver.1.load(Ordering::SeqCst);
+            // A no to the first question ends the request.
+            let expected = match answer {
+                ApprovalAnswer::No => asked.min(1),
+                _ => asked,
+            };
             assert_eq!(
-                times, asked,
+                times, expected,
                 "{} {} {}",
                 sends.url, sends.header, sends.body
             );
