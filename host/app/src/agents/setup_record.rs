@@ -171,6 +171,13 @@ impl FolderListing {
     }
 }
 
+impl FolderListing {
+    /// The folder and everything below it.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        self.paths.iter()
+    }
+}
+
 /// Adds a path and everything below it, up to a number of paths.
 fn list(path: &Path, paths: &mut BTreeSet<PathBuf>) {
     let Ok(meta) = path.symlink_metadata() else {

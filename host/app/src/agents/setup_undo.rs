@@ -1,5 +1,6 @@
 //! Taking a setup back: files as they were, or without the entry of mimir if they have changed since.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use mimir_core::files::{self, LinkPolicy};
@@ -9,7 +10,7 @@ use super::agent_kind::AgentKind;
 use super::config_text::EntryEdit;
 use super::line_diff::unified_diff;
 use super::setup_error::AgentSetupError;
-use super::setup_record::{CreatedPath, RecordedFileChange, SetupRecord, digest};
+use super::setup_record::{CreatedPath, FolderListing, RecordedFileChange, SetupRecord, digest};
 
 /// Maximum size in bytes of a created file that is compared.
 const MAX_COMPARED_SIZE: u64 = 16 << 20;
@@ -95,10 +96,31 @@ impl SetupUndo {
                 (Some(_), CreatedState::Gone) => {}
             }
         }
+        undo.keep_companions();
         // Inner folders first.
         undo.folders
             .sort_by_key(|folder| std::cmp::Reverse(folder.components().count()));
         undo
+    }
+
+    /// Keeps `.gitignore` files and schemas while other files of their folders stay: without the one, the audit log
+    /// could be committed, and tools and settings refer to the other.
+    fn keep_companions(&mut self) {
+        let is_removed: BTreeSet<PathBuf> = self.removed.iter().map(|it| it.path.clone()).collect();
+        let stays = |path: &PathBuf| {
+            let is_file = path.symlink_metadata().is_ok_and(|meta| !meta.is_dir());
+            is_file && !is_companion(path) && !is_removed.contains(path)
+        };
+        let (kept, removed) = std::mem::take(&mut self.removed)
+            .into_iter()
+            .partition(|created| {
+                let folder = created.path.parent().unwrap_or(&created.path);
+                is_companion(&created.path) && FolderListing::read(folder).paths().any(stays)
+            });
+        let kept: Vec<CreatedPath> = kept;
+        self.removed = removed;
+        self.kept
+            .extend(kept.into_iter().map(|created| created.path));
     }
 
     /// True if nothing is left to take back.
@@ -140,6 +162,12 @@ impl SetupUndo {
         }
         (failed, left)
     }
+}
+
+/// Returns true for a file that only serves other files of its folder.
+fn is_companion(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| name == ".gitignore" || name.ends_with(".schema.json"))
 }
 
 /// The way back of a config file.

@@ -143,7 +143,7 @@ impl SetupReport {
         if self.program != "mimir" && has_changes {
             writeln!(
                 out,
-                "\n{} `mimir` on the PATH is not this program, so the files contain its path,\n\
+                "\n{} this program is not `mimir` on the PATH, so the files contain its path,\n\
                  which other machines do not have: {}",
                 styled(WARN, "note:"),
                 self.program

@@ -92,7 +92,8 @@ impl UndoReport {
                 (None, "removed") => format!("{} would be removed", file.file),
                 (None, "restored") => format!("{} would be restored", file.file),
                 (None, _) => format!(
-                    "{} has changed since; only its entry `mimir` would be taken back",
+                    "{} has changed since; only its entry `mimir` would be taken back, \
+                     with your changes in that entry",
                     file.file
                 ),
             };
@@ -136,6 +137,9 @@ impl UndoReport {
                 "{} the setup of this workspace",
                 styled(GOOD, "took back")
             )?;
+            if !self.kept.is_empty() {
+                writeln!(out, "Kept: {}", self.kept.join(", "))?;
+            }
         }
         Ok(())
     }

@@ -455,7 +455,7 @@ fn chat_slash_commands_work() {
     let lines = "/help\n/tools\n/approvals\nhi\n/audit\n/model\n/model local/other\nhi\n/model nobody/x\n/clear\nagain\n";
     let (code, out, err) = chat(home.path(), &[], lines);
     assert_eq!(code, 0, "{err}");
-    assert!(err.contains("/approvals  your stored approvals"), "{err}");
+    assert!(err.contains("/approvals  list your approvals"), "{err}");
     assert!(
         out.contains("read_file") && out.contains("no stored approvals"),
         "{out}"

@@ -627,7 +627,7 @@ mod terminal {
         tmux.wait_for_text("[n]o");
         tmux.keys(&["y", "Enter"]);
         let screen = tmux.wait_for_text("ended 0");
-        assert!(screen.contains("The file was deleted."), "{screen}");
+        assert!(screen.contains("Deleted mimir-example.txt."), "{screen}");
         assert!(!machine.path("project/mimir-example.txt").exists());
 
         let tmux = open(&machine, "--undo");

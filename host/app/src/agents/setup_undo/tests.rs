@@ -98,3 +98,31 @@ fn setup_undo_keeps_created_files_that_have_changed() {
     assert!(failed.is_empty() && left.is_empty());
     assert!(!folder.join("same").exists() && folder.join("tools/changed").exists());
 }
+
+#[test]
+fn setup_undo_keeps_gitignore_and_schema_while_other_files_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join(".mimir");
+    let before = FolderListing::read(&folder);
+    std::fs::create_dir_all(folder.join("state")).unwrap();
+    for name in [
+        ".gitignore",
+        "config.schema.json",
+        "config.yml",
+        "state/log",
+    ] {
+        std::fs::write(folder.join(name), "made").unwrap();
+    }
+    let mut record = SetupRecord::default();
+    record.add_created_since(&before);
+    std::fs::write(folder.join("state/log"), "more").unwrap();
+    let (failed, _) = SetupUndo::make(dir.path(), record.clone()).apply();
+    assert!(failed.is_empty());
+    assert!(folder.join(".gitignore").is_file() && folder.join("config.schema.json").is_file());
+    assert!(!folder.join("config.yml").exists());
+
+    // Once nothing else stays, they go, too.
+    std::fs::remove_file(folder.join("state/log")).unwrap();
+    SetupUndo::make(dir.path(), record).apply();
+    assert!(!folder.exists());
+}

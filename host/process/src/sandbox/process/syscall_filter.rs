@@ -91,8 +91,8 @@ const NAMESPACES: [i32; 8] = [
 
 /// `ioctl` requests that inject input into a terminal.
 const TERMINAL_INPUT: [u64; 2] = [
-    libc::TIOCSTI as u64,
-    // TIOCLINUX can paste, among other things.
+    // TIOCSTI, whose type in `libc` depends on the C library.
+    0x5412, // TIOCLINUX can paste, among other things.
     0x541c,
 ];
 
