@@ -64,7 +64,7 @@ async fn grant_always_answer_leaves_withheld_needs_out() {
     assert!(cards[0].grants.is_empty());
     assert_eq!(always.grants, ["`quiet_one` may call the tool `other`"]);
     assert_eq!(always.withheld, ["files"]);
-    assert!(always.text.contains("but for files"), "{always:?}");
+    assert!(always.text.contains("except files"), "{always:?}");
     let events = room.audit.events.lock();
     assert_eq!(events[0]["detail"], "sha256 00, without files");
 }
