@@ -25,7 +25,7 @@ fn storage_is_limited_and_stays_in_its_folder() {
         ),
         (nothing(), "15 ErrorCode::LimitExceeded false"),
     ] {
-        let arena = Arena::new(guests::STORAGE_FLOOD).limits(json!({"timeMs": 20_000}));
+        let arena = Arena::new(guests::STORAGE_FLOOD).limits(json!({"timeMs": 120_000}));
         let before = mimir_kit::picture(arena.kit().path());
         assert_eq!(arena.call(arguments).text(), told);
         let own = [".mimir/state", ".mimir/.gitignore"];
