@@ -17,7 +17,7 @@ const MAX_HASHED: u64 = 256 << 20;
 /// Placeholder digest of a missing file, and of a directory.
 const MISSING: &str = "missing";
 
-/// Returns the sha256 in hex of the file at a path below `root`, following links; [`MISSING`] for a missing file or a
+/// Returns the sha256 in hex of the file at a path below `root`, following links; `missing` for a missing file or a
 /// directory. `None` if the file is outside of `root`, too large, or cannot be read.
 pub fn content_digest(root: &Path, path: &str) -> Option<String> {
     let leads_outside =
