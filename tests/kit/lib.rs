@@ -29,6 +29,7 @@ pub use builtins::{builtins, engines};
 pub use fakes::{FixedApprover, MemoryAudit, ParsingRunner, TestPipeline};
 pub use folder::picture;
 pub use listing::change;
+pub use mimir_wasm::SystemClock;
 pub use outside::Outside;
 
 /// The guests built by the build script.

@@ -27,7 +27,7 @@ async fn budget_stops_a_looping_model_at_each_limit() {
             room.task("go").await,
             Ok(TaskEnd::Bound(BudgetLimit::ToolCalls))
         );
-        assert_eq!(room.audit.of("call").len(), 3);
+        assert_eq!(room.audit.events("call").len(), 3);
 
         // The provider reports 110 tokens per turn.
         let mut room = Room::new(api, forever());

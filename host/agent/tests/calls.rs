@@ -28,12 +28,12 @@ async fn call_result_is_sent_back_to_the_model() {
         assert_eq!(asked.len(), 2);
         assert_eq!(asked[1].results(), ["forty-two"]);
         // The audit log has the call with its session, and both requests.
-        let call = &room.audit.of("call")[0];
+        let call = &room.audit.events("call")[0];
         assert_eq!(
             (&call["tool"], &call["session"]),
             (&json!("echo"), &json!("talk-1"))
         );
-        let effects = room.audit.of("effect");
+        let effects = room.audit.events("effect");
         assert_eq!(effects.len(), 2);
         assert!(
             effects[0]["subject"]
@@ -75,7 +75,7 @@ async fn api_key_is_sent_but_not_stored_or_logged() {
         assert!(
             !room
                 .audit
-                .of("effect")
+                .events("effect")
                 .iter()
                 .any(|one| one.to_string().contains(crate::kit::KEY))
         );
@@ -125,7 +125,7 @@ async fn call_with_invalid_arguments_is_reported_to_the_model() {
         assert_eq!(last[2], "right");
         let codes: Vec<_> = room
             .audit
-            .of("call")
+            .events("call")
             .iter()
             .map(|one| one["code"].clone())
             .collect();
@@ -271,7 +271,7 @@ async fn call_stopped_by_the_user_leaves_the_task_running() {
     assert_eq!(ended, Ok(TaskEnd::Finished));
     assert!(start.elapsed().as_secs() < 30);
     assert!(room.script.asked()[1].results()[0].starts_with("CANCELLED: "));
-    assert_eq!(room.audit.of("call")[0]["code"], "CANCELLED");
+    assert_eq!(room.audit.events("call")[0]["code"], "CANCELLED");
 }
 
 #[tokio::test]

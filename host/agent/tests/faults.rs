@@ -86,7 +86,7 @@ async fn reply_that_is_cut_is_retried_and_discarded() {
         let stored = serde_json::to_string(&room.conversation).unwrap();
         assert!(!stored.contains("nine hund"), "{stored}");
         // The call was made once.
-        assert_eq!(room.audit.of("call").len(), 1);
+        assert_eq!(room.audit.events("call").len(), 1);
     }
 }
 

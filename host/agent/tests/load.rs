@@ -18,7 +18,7 @@ async fn calls_by_the_thousand_are_limited_and_answered() {
             .collect();
         let mut room = Room::new(api, vec![Step::Says(vec![], wanted), says("oh")]);
         assert_eq!(room.task("go").await, Ok(TaskEnd::Finished));
-        assert_eq!(room.audit.of("call").len(), 32);
+        assert_eq!(room.audit.events("call").len(), 32);
         assert!(room.at_a_time() <= 8, "{}", room.at_a_time());
         let results = room.script.asked()[1].results();
         assert_eq!(results.len(), 1_000);
@@ -46,7 +46,7 @@ async fn calls_beyond_the_task_limit_end_the_task() {
         room.task("go").await,
         Ok(TaskEnd::Bound(BudgetLimit::ToolCalls))
     );
-    assert_eq!(room.audit.of("call").len(), 4);
+    assert_eq!(room.audit.events("call").len(), 4);
     assert_eq!(
         room.conversation.messages.len(),
         2 + 10,

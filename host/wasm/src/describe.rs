@@ -1,6 +1,5 @@
 //! Descriptions of components, checked once and cached by the component's hash.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -218,7 +217,7 @@ async fn describe(
     bytes: &ComponentBytes,
     location: &str,
     digest: Sha256Digest,
-    content: Cow<'static, [u8]>,
+    content: Vec<u8>,
 ) -> Result<ComponentDescription, WasmHostError> {
     let detected = family::detect(&content);
     // Free the memory now: several components may wait for a compiler or run at the same time.

@@ -1,7 +1,6 @@
 //! Components embedded in the executable. They are compressed, because they are usually needed only once per machine:
 //! the compiled code is cached.
 
-use std::borrow::Cow;
 use std::io::Read as _;
 
 use crate::error::WasmHostError;
@@ -28,7 +27,7 @@ impl PackedComponent {
     /// # Errors
     ///
     /// Fails if the bytes cannot be decompressed, which means that the executable is damaged.
-    pub fn unpack(&self) -> Result<Cow<'static, [u8]>, WasmHostError> {
+    pub fn unpack(&self) -> Result<Vec<u8>, WasmHostError> {
         let unpacked = match self {
             PackedComponent::Deflated(bytes) => inflate(bytes).map_err(|error| error.to_string()),
             PackedComponent::Around {
@@ -37,7 +36,7 @@ impl PackedComponent {
                 after,
             } => unpack_xz(before, module, after).map_err(|error| error.to_string()),
         };
-        unpacked.map(Cow::Owned).map_err(|error| {
+        unpacked.map_err(|error| {
             WasmHostError::Engine(format!(
                 "a built-in component cannot be decompressed: {error}"
             ))

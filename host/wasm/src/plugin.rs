@@ -49,15 +49,12 @@ pub(crate) const MAX_FILE_SIZE: u64 = 256 << 20;
 
 impl ComponentBytes {
     /// Reads the component. Hash and compile the returned bytes, so that the hashed bytes are the ones that run.
-    pub(crate) fn read(
-        &self,
-        location: &str,
-    ) -> Result<std::borrow::Cow<'static, [u8]>, WasmHostError> {
+    pub(crate) fn read(&self, location: &str) -> Result<Vec<u8>, WasmHostError> {
         match self {
             ComponentBytes::Bundled(packed) => packed.unpack(),
             ComponentBytes::File(path) => {
                 let bytes = files::read(path, LinkPolicy::Follow, MAX_FILE_SIZE);
-                Ok(bytes.map_err(|error| read_error(location, &error))?.into())
+                bytes.map_err(|error| read_error(location, &error))
             }
         }
     }
@@ -169,7 +166,7 @@ impl WasmPlugin {
     }
 
     /// Reads the component and checks that it is the one that was described.
-    fn read_verified(&self) -> Result<std::borrow::Cow<'static, [u8]>, WasmHostError> {
+    fn read_verified(&self) -> Result<Vec<u8>, WasmHostError> {
         let bytes = self.bytes.read(&self.location)?;
         if matches!(self.bytes, ComponentBytes::File(_))
             && Sha256Digest::of_bytes(&bytes) != self.digest

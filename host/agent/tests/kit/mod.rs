@@ -2,23 +2,23 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
 use mimir_agent::{
     Agent, AgentEvent, AgentEventSink, Conversation, Message, ModelProvider, TaskEnd,
 };
 use mimir_core::approval::NoApprovalStore;
-use mimir_core::audit::{AuditError, AuditSink};
 use mimir_core::config::{AgentBudget, ChosenModel, ProviderApi};
 use mimir_core::network::{AllowedHost, HostPattern, NetworkPolicy, NetworkRules};
 use mimir_core::outcome::ToolOutput;
 use mimir_core::pipeline::{Approved, PipelinePorts, PipelineSnapshot};
 use mimir_core::tool::{ToolDefinition, ToolHints, ToolOrigin, ToolTrust};
 use mimir_core::{
-    ApprovalAnswer, Approver, Backend, BoxFuture, Card, Clock, Content, Decision, Needs, Pipeline,
-    Policy, RawResult, Redactor, Registry, RiskLevel, Schema, Tool, ToolError, ToolGroup, ToolName,
+    ApprovalAnswer, Approver, Backend, BoxFuture, Card, Content, Decision, Needs, Pipeline, Policy,
+    RawResult, Redactor, Registry, RiskLevel, Schema, Tool, ToolError, ToolGroup, ToolName,
     ToolSource,
 };
+use mimir_kit::{MemoryAudit, SystemClock};
 use mimir_net::{HttpClient, PolicyGuard, PolicyOnly, RequestLimits, TlsRoots};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -31,43 +31,6 @@ pub const APIS: [ProviderApi; 3] = [
     ProviderApi::Responses,
     ProviderApi::Anthropic,
 ];
-
-struct Now;
-
-impl Clock for Now {
-    fn now(&self) -> SystemTime {
-        SystemTime::now()
-    }
-    fn instant(&self) -> Instant {
-        Instant::now()
-    }
-    fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
-        Box::pin(tokio::time::sleep_until(at.into()))
-    }
-}
-
-/// An in-memory audit log.
-#[derive(Default)]
-pub struct Memory(Mutex<Vec<Value>>);
-
-impl Memory {
-    /// Returns the events of a kind, such as `call`.
-    pub fn of(&self, kind: &str) -> Vec<Value> {
-        let all = self.0.lock();
-        all.iter()
-            .filter(|event| event["event"] == kind)
-            .cloned()
-            .collect()
-    }
-}
-
-impl AuditSink for Memory {
-    fn record(&self, event: &mimir_core::AuditEvent) -> Result<(), AuditError> {
-        let event = serde_json::to_value(event).unwrap();
-        self.0.lock().push(event);
-        Ok(())
-    }
-}
 
 /// An approver with a fixed answer.
 struct Person(ApprovalAnswer);
@@ -193,7 +156,7 @@ fn tool(name: &str, approval: Decision, backend: Arc<Echo>) -> Tool {
 pub struct Room {
     pub agent: Agent,
     pub script: Script,
-    pub audit: Arc<Memory>,
+    pub audit: Arc<MemoryAudit>,
     pub seen: Seen,
     pub conversation: Conversation,
     echo: Arc<Echo>,
@@ -212,7 +175,7 @@ impl Room {
         mut settings: Value,
     ) -> Self {
         let script = Script::start(steps);
-        let audit = Arc::new(Memory::default());
+        let audit = Arc::new(MemoryAudit::default());
         let echo = Arc::new(Echo {
             running: AtomicUsize::new(0),
             max_running: AtomicUsize::new(0),
@@ -233,7 +196,7 @@ impl Room {
             approval_store: Arc::new(NoApprovalStore),
             vault: Arc::new(Redactor::new()),
             audit: Arc::clone(&audit) as Arc<_>,
-            clock: Arc::new(Now),
+            clock: Arc::new(SystemClock),
             runner: Arc::new(mimir_core::command::NoCommandRunner),
             model: Arc::new(mimir_core::language_model::NoLanguageModel),
         };

@@ -110,6 +110,11 @@ fn cancellation(printer: ResultPrinter, exit: ExitReason) -> CommandFailure {
         // The terminal has written `^C` at the start of the line.
         note("");
     }
+    cancelled(exit)
+}
+
+/// Returns the failure of a call that the person interrupted.
+pub fn cancelled(exit: ExitReason) -> CommandFailure {
     CommandFailure::with_exit(
         ToolError::new(ToolErrorCode::Cancelled, "the call was cancelled"),
         exit,

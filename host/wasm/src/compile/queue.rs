@@ -1,7 +1,6 @@
 //! Queue of compilations: each component is compiled once, however many calls wait for it. A compilation is cancelled
 //! together with the last call that waits for it.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -102,7 +101,7 @@ impl WasmHost {
     pub(crate) async fn component(
         self: &Arc<Self>,
         request: CompileRequest,
-        bytes: impl FnOnce() -> Result<Cow<'static, [u8]>, WasmHostError> + Send + 'static,
+        bytes: impl FnOnce() -> Result<Vec<u8>, WasmHostError> + Send + 'static,
     ) -> CompileResult {
         let engine = &self.running()?.engine;
         if let Some(component) = super::cached_component(engine, self.cache(), &request.digest) {
@@ -153,7 +152,7 @@ impl WasmHost {
     async fn compile(
         self: Arc<Self>,
         request: CompileRequest,
-        bytes: impl FnOnce() -> Result<Cow<'static, [u8]>, WasmHostError> + Send + 'static,
+        bytes: impl FnOnce() -> Result<Vec<u8>, WasmHostError> + Send + 'static,
     ) -> CompileResult {
         let _permit = self.compile_queue().acquire_lane(&request).await?;
         let name = request.name.clone();
@@ -164,10 +163,7 @@ impl WasmHost {
                     format!("{name} would take too long to compile: {reason}"),
                     ToolErrorCode::LimitExceeded,
                 )),
-                None => Ok(match bytes {
-                    Cow::Borrowed(bytes) => Bytes::from_static(bytes),
-                    Cow::Owned(bytes) => Bytes::from(bytes),
-                }),
+                None => Ok(Bytes::from(bytes)),
             }
         })
         .await?;

@@ -62,7 +62,7 @@ pub(super) async fn load_or_snapshot(
                 lane: CompileLane::BuiltIn,
                 limits,
             };
-            host.component(request, move || Ok(warm.into())).await?
+            host.component(request, move || Ok(warm)).await?
         }
     };
     let linker = linker(&running.linker).map_err(engine_error)?;
@@ -116,9 +116,7 @@ pub(super) async fn snapshot(
         lane: CompileLane::BuiltIn,
         limits: host.compile_limits(),
     };
-    let component = host
-        .component(request, move || Ok(instrumented.into()))
-        .await?;
+    let component = host.component(request, move || Ok(instrumented)).await?;
     let running = host.running()?;
     let linker = linker(&running.linker).map_err(engine_error)?;
     let pre = linker.instantiate_pre(&component).map_err(engine_error)?;

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mimir_core::pipeline::PipelineSnapshot;
-use mimir_core::{Approver, Outcome, ToolError, ToolErrorCode};
+use mimir_core::{Approver, Outcome, ToolError};
 use serde_json::{Value, json};
 
 use crate::args::ApproveMode;
 use crate::commands::{call, editor_support};
-use crate::exit::{CommandFailure, CommandResult};
+use crate::exit::CommandResult;
 use crate::output::{ResultPrinter, STRONG, outcome, styled};
 use crate::terminal::{CallWatcher, StartedCommand, approver};
 use mimir::file_error::file_error;
@@ -74,13 +74,9 @@ pub async fn run_tool(
     arguments: Value,
     approver: Arc<dyn Approver>,
 ) -> CommandResult<Outcome> {
-    let interrupted = |exit| {
-        let error = ToolError::new(ToolErrorCode::Cancelled, "the call was cancelled");
-        CommandFailure::with_exit(error, exit)
-    };
     let (registry, _) = tokio::select! {
         loaded = setup.registry_for(tool) => loaded,
-        exit = call::wait_for_interrupt() => return Err(interrupted(exit)),
+        exit = call::wait_for_interrupt() => return Err(call::cancelled(exit)),
     };
     let policy = setup.settings.policy()?;
     // If this fails, the pipeline cannot record the call and reports it.
@@ -91,7 +87,7 @@ pub async fn run_tool(
     call.observer = Arc::clone(&watcher) as Arc<_>;
     let outcome = tokio::select! {
         outcome = pipeline.call(call) => Ok(outcome),
-        exit = call::wait_for_interrupt() => Err(interrupted(exit)),
+        exit = call::wait_for_interrupt() => Err(call::cancelled(exit)),
     };
     watcher.finish();
     outcome

@@ -3,7 +3,7 @@
 /// The search tool as `prob_search`.
 pub fn search() -> Vec<u8> {
     let shipped = mimir_builtins::ALL.iter().find(|own| own.name == "search");
-    let mut bytes = shipped.unwrap().component.unpack().unwrap().into_owned();
+    let mut bytes = shipped.unwrap().component.unpack().unwrap();
     swap(&mut bytes, b"FileSearch", b"ProbSearch");
     bytes
 }

@@ -87,7 +87,7 @@ impl Fixture {
         };
         let host = Arc::clone(&self.host);
         async move {
-            let bytes = || Ok(wat::parse_str("(component)").unwrap().into());
+            let bytes = || Ok(wat::parse_str("(component)").unwrap());
             host.component(request, bytes).await
         }
     }
@@ -165,7 +165,7 @@ async fn queue_does_not_delay_built_in_components() {
         lane: CompileLane::BuiltIn,
         limits: CompileLimits::default(),
     };
-    let bytes = || Ok(wat::parse_str("(component)").unwrap().into());
+    let bytes = || Ok(wat::parse_str("(component)").unwrap());
     assert!(fixture.host.component(request, bytes).await.is_ok());
     custom.abort();
 }
