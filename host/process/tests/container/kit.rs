@@ -97,12 +97,21 @@ impl World {
         let all = ListContainersOptionsBuilder::new()
             .all(true)
             .filters(&filters);
-        let found = docker().await.list_containers(Some(all.build())).await;
-        found
-            .unwrap()
-            .into_iter()
-            .map(|found| found.id.unwrap())
-            .collect()
+        let options = all.build();
+        let docker = docker().await;
+        for _ in 0..100 {
+            match docker.list_containers(Some(options.clone())).await {
+                Ok(found) => return found.into_iter().map(|found| found.id.unwrap()).collect(),
+                // Podman lists a container that is about to be removed as `stopped`, a state that Docker does not have.
+                Err(bollard::errors::Error::JsonDataError { message, .. })
+                    if message.contains("`stopped`") =>
+                {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                Err(other) => panic!("{other}"),
+            }
+        }
+        panic!("a container stays in the state `stopped`");
     }
 
     pub async fn containers(&self) -> usize {
