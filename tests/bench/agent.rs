@@ -61,11 +61,11 @@ impl Model for Instant {
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         let at = self.0.fetch_add(1, Ordering::Relaxed) + 1;
         let protocol = ProviderProtocol::new(ProviderApi::Openai, "http://127.0.0.1/");
-        let body = serde_json::to_vec(&protocol.request("instant", &ask)).unwrap();
+        let body = serde_json::to_vec(&protocol.build_request("instant", &ask)).unwrap();
         std::hint::black_box(body);
-        let mut reader = protocol.reader();
+        let mut reader = protocol.new_reader();
         for event in Self::events(at) {
-            reader.event(&event.to_string(), on).unwrap();
+            reader.read_event(&event.to_string(), on).unwrap();
         }
         Box::pin(std::future::ready(Ok(reader.finish().unwrap())))
     }

@@ -25,7 +25,7 @@ use crate::trim::{fixed_tokens, trim_to_fit};
 /// A model with tools, instructions and limits.
 #[derive(Clone)]
 pub struct Agent {
-    /// The model that answers.
+    /// The language model.
     pub model: Arc<dyn Model>,
     /// The pipeline that all tool calls go through.
     pub pipeline: Pipeline,
@@ -48,9 +48,9 @@ pub struct Agent {
 pub enum TaskEnd {
     /// The model made no further calls.
     Finished,
-    /// The last answer was cut off at `agent.maxAnswerTokens`.
+    /// The last reply was cut off at `agent.maxAnswerTokens`.
     Length,
-    /// The provider withheld the rest of the answer.
+    /// The provider withheld the rest of the reply.
     Withheld,
     /// A limit was reached.
     Bound(BudgetLimit),
@@ -61,10 +61,12 @@ pub enum TaskEnd {
 struct TokenScale(u64);
 
 impl TokenScale {
+    /// Converts an estimate to the provider's count.
     fn up(self, tokens: u64) -> u64 {
         tokens.saturating_mul(self.0) / 1_000
     }
 
+    /// Converts the provider's count to an estimate.
     fn down(self, tokens: u64) -> u64 {
         tokens.saturating_mul(1_000) / self.0
     }
@@ -84,8 +86,8 @@ const MAX_TRIMS: u32 = 3;
 const RESULT_SHARE: u64 = 2;
 
 impl Agent {
-    /// Answers the last user message of the conversation. The conversation always has the messages and the usage so
-    /// far, even after an error. Dropping the future stops requests and calls in progress.
+    /// Runs the task in the last user message of the conversation. Adds all messages and the usage to the conversation,
+    /// also those before an error. Dropping the future stops requests and calls in progress.
     pub async fn run_task(
         &self,
         conversation: &mut Conversation,
@@ -93,8 +95,8 @@ impl Agent {
     ) -> Result<TaskEnd, ToolError> {
         conversation.answer_open_calls();
         self.model.name().clone_into(&mut conversation.model);
-        let mut spent = TaskUsage::default();
-        let mut settled = spent;
+        let mut task_usage = TaskUsage::default();
+        let mut settled = task_usage;
         let mut scale = TokenScale(1_000);
         if let Some(session_budget) = &self.session_budget {
             session_budget.open(&conversation.id, self.budget);
@@ -107,13 +109,19 @@ impl Agent {
             event_sink.conversation(conversation);
             let tools = self.specs(&self.pipeline.snapshot());
             let turn = match self
-                .run_turn(conversation, &mut spent, &mut scale, &tools, event_sink)
+                .run_turn(
+                    conversation,
+                    &mut task_usage,
+                    &mut scale,
+                    &tools,
+                    event_sink,
+                )
                 .await?
             {
                 Ok(turn) => turn,
                 Err(bound) => return Ok(TaskEnd::Bound(bound)),
             };
-            self.settle(conversation, &mut spent, &mut settled);
+            self.settle(conversation, &mut task_usage, &mut settled);
             if turn.calls == 0 {
                 return Ok(match turn.stop {
                     StopReason::Finished => TaskEnd::Finished,
@@ -122,12 +130,12 @@ impl Agent {
                 });
             }
             event_sink.conversation(conversation);
-            let room = scale.down(self.budget.context_tokens);
-            let room = room.saturating_sub(turn.before);
+            let max_tokens = scale.down(self.budget.context_tokens);
+            let max_tokens = max_tokens.saturating_sub(turn.fixed_tokens);
             let hit_call_limit = self
-                .run_calls(conversation, &mut spent, room, event_sink)
+                .run_calls(conversation, &mut task_usage, max_tokens, event_sink)
                 .await;
-            self.settle(conversation, &mut spent, &mut settled);
+            self.settle(conversation, &mut task_usage, &mut settled);
             if hit_call_limit {
                 return Ok(TaskEnd::Bound(BudgetLimit::ToolCalls));
             }
@@ -147,50 +155,53 @@ impl Agent {
     fn settle(
         &self,
         conversation: &mut Conversation,
-        spent: &mut TaskUsage,
+        task_usage: &mut TaskUsage,
         settled: &mut TaskUsage,
     ) {
         let Some(session_budget) = &self.session_budget else {
             return;
         };
-        session_budget.spend(&conversation.id, &spent.since(settled));
+        session_budget.spend(&conversation.id, &task_usage.since(settled));
         let side_usage = session_budget.take_side_usage(&conversation.id);
-        spent.add(&side_usage);
+        task_usage.add(&side_usage);
         conversation.spent.add(&side_usage);
-        *settled = *spent;
+        *settled = *task_usage;
     }
 
-    /// Requests one answer and adds it to the conversation. The inner error is the limit that forbids the request.
+    /// Requests one reply and adds it to the conversation. The inner error is the limit that forbids the request.
     async fn run_turn(
         &self,
         conversation: &mut Conversation,
-        spent: &mut TaskUsage,
+        task_usage: &mut TaskUsage,
         scale: &mut TokenScale,
         tools: &[ToolSpec],
         event_sink: &dyn AgentEventSink,
     ) -> Result<Result<TurnResult, BudgetLimit>, ToolError> {
-        let before = fixed_tokens(&self.system, tools);
-        let mut room = scale
+        let fixed_tokens = fixed_tokens(&self.system, tools);
+        let mut max_conversation_tokens = scale
             .down(self.budget.context_tokens)
-            .saturating_sub(before);
+            .saturating_sub(fixed_tokens);
         let mut trims = 0;
         let (reply, estimated) = loop {
-            let Some(fitted) = trim_to_fit(&conversation.messages, room) else {
+            let Some(fitted) = trim_to_fit(&conversation.messages, max_conversation_tokens) else {
                 return Err(too_long());
             };
-            let estimated = before + fitted.tokens;
-            let max_tokens =
-                match spent.answer_tokens_left(&self.budget, self.price, scale.up(estimated)) {
-                    Ok(max_tokens) => max_tokens,
-                    Err(bound) => return Ok(Err(bound)),
-                };
+            let estimated = fixed_tokens + fitted.tokens;
+            let max_tokens = match task_usage.answer_tokens_left(
+                &self.budget,
+                self.price,
+                scale.up(estimated),
+            ) {
+                Ok(max_tokens) => max_tokens,
+                Err(bound) => return Ok(Err(bound)),
+            };
             if fitted.left_out > 0 {
                 event_sink.handle_event(AgentEvent::LeftOut {
                     messages: fitted.left_out,
                 });
             }
             event_sink.handle_event(AgentEvent::Turn {
-                turn: spent.turns + 1,
+                turn: task_usage.turns + 1,
             });
             let request = ModelRequest {
                 system: &self.system,
@@ -199,10 +210,10 @@ impl Agent {
                 max_tokens,
                 session: &conversation.id,
             };
-            let reply = self.ask_with_retries(
+            let reply = self.send_with_retries(
                 request,
                 scale.up(estimated),
-                spent,
+                task_usage,
                 &mut conversation.spent,
                 event_sink,
             );
@@ -211,7 +222,7 @@ impl Agent {
                 Err(error) if error.is_too_long() && trims < MAX_TRIMS => {
                     trims += 1;
                     // Based on the sent size, because a conversation below the configured limit has to shrink as well.
-                    room = fitted.tokens / 5 * 3;
+                    max_conversation_tokens = fitted.tokens / 5 * 3;
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -220,16 +231,17 @@ impl Agent {
             scale.learn(estimated, usage.input);
         }
         let mut turn = append_reply(conversation, reply);
-        turn.before = before;
+        turn.fixed_tokens = fixed_tokens;
         Ok(Ok(turn))
     }
 
-    /// Sends one request. Retries transient errors up to `budget.retries` times while time is left.
-    async fn ask_with_retries(
+    /// Sends one request. Retries transient errors up to `budget.retries` times while time is left. `input` is the
+    /// estimated number of tokens sent, for providers that report no usage.
+    async fn send_with_retries(
         &self,
         request: ModelRequest<'_>,
         input: u64,
-        spent: &mut TaskUsage,
+        task_usage: &mut TaskUsage,
         conversation_usage: &mut TaskUsage,
         event_sink: &dyn AgentEventSink,
     ) -> Result<ModelReply, ModelError> {
@@ -241,9 +253,9 @@ impl Agent {
                 received.fetch_add(text.len(), Ordering::Relaxed);
                 event_sink.handle_event(AgentEvent::Text { text });
             };
-            let time_left = spent.time_left(&self.budget);
+            let time_left = task_usage.time_left(&self.budget);
             let pending = PendingReply {
-                usages: [&mut *spent, &mut *conversation_usage],
+                usages: [&mut *task_usage, &mut *conversation_usage],
                 input,
                 received: &received,
                 price: self.price,
@@ -261,19 +273,22 @@ impl Agent {
                     let usage = reply
                         .usage
                         .unwrap_or_else(|| estimated_usage(input, &reply));
-                    spent.add_reply(usage, self.price, elapsed);
+                    task_usage.add_reply(usage, self.price, elapsed);
                     conversation_usage.add_reply(usage, self.price, elapsed);
-                    event_sink.handle_event(AgentEvent::Answered { usage, spent });
+                    event_sink.handle_event(AgentEvent::Answered {
+                        usage,
+                        spent: task_usage,
+                    });
                     return Ok(reply);
                 }
                 Err(error) => error,
             };
             let received = received.into_inner();
-            for spent in [&mut *spent, &mut *conversation_usage] {
-                spent.add_time(elapsed);
+            for usage in [&mut *task_usage, &mut *conversation_usage] {
+                usage.add_time(elapsed);
                 if received > 0 {
-                    // Providers bill the sent tokens even if the answer fails.
-                    spent.add_tokens(partial_usage(input, received), self.price);
+                    // Providers bill the sent tokens even if the reply fails.
+                    usage.add_tokens(partial_usage(input, received), self.price);
                 }
             }
             let wait = (error.is_transient() && attempt < self.budget.retries)
@@ -289,39 +304,39 @@ impl Agent {
                 received: received > 0,
             });
             sleep(wait).await;
-            spent.add_time(wait);
+            task_usage.add_time(wait);
             conversation_usage.add_time(wait);
             attempt += 1;
         }
     }
 
-    /// Runs the calls of the last answer. `room` is the token limit of the whole conversation. Returns true if calls
-    /// were skipped because the task's call limit was reached.
+    /// Runs the calls of the last reply. `max_tokens` is the token limit of the whole conversation. Returns true if
+    /// calls were skipped because the task's call limit was reached.
     async fn run_calls(
         &self,
         conversation: &mut Conversation,
-        spent: &mut TaskUsage,
-        room: u64,
+        task_usage: &mut TaskUsage,
+        max_tokens: u64,
         event_sink: &dyn AgentEventSink,
     ) -> bool {
         let Some(last @ Message::Assistant { calls, .. }) = conversation.messages.last() else {
             return false;
         };
-        // The answer is always sent together with its results; older messages can be left out.
-        let room = room.saturating_sub(last.estimate_tokens()) / RESULT_SHARE;
+        // The reply is always sent together with its results; older messages can be left out.
+        let max_result_tokens = max_tokens.saturating_sub(last.estimate_tokens()) / RESULT_SHARE;
         let batch = CallBatch {
             pipeline: &self.pipeline,
             parent: self.parent.as_ref(),
             events: event_sink,
             session: &conversation.id,
-            calls_left: self.budget.tool_calls.saturating_sub(spent.tool_calls),
+            calls_left: self.budget.tool_calls.saturating_sub(task_usage.tool_calls),
             // Four characters are counted as one token.
-            max_chars: usize::try_from(room.saturating_mul(4)).unwrap_or(usize::MAX),
+            max_chars: usize::try_from(max_result_tokens.saturating_mul(4)).unwrap_or(usize::MAX),
         };
         let outcome = batch.run(calls).await;
-        for spent in [spent, &mut conversation.spent] {
-            spent.tool_calls = spent.tool_calls.saturating_add(outcome.calls_made);
-            spent.add_time(outcome.time);
+        for usage in [task_usage, &mut conversation.spent] {
+            usage.tool_calls = usage.tool_calls.saturating_add(outcome.calls_made);
+            usage.add_time(outcome.time);
         }
         conversation.messages.extend(outcome.results);
         outcome.hit_call_limit
@@ -345,7 +360,7 @@ impl Agent {
     }
 }
 
-/// An answer in progress. If it is dropped, the tokens sent and received so far are still counted.
+/// A reply in progress. If it is dropped, the tokens sent and received so far are still counted.
 struct PendingReply<'a> {
     usages: [&'a mut TaskUsage; 2],
     input: u64,
@@ -357,7 +372,7 @@ struct PendingReply<'a> {
 }
 
 impl PendingReply<'_> {
-    /// Marks the answer as finished or failed. The caller counts its usage.
+    /// Marks the reply as finished or failed. The caller counts its usage.
     fn finish(mut self) {
         self.is_over = true;
     }
@@ -369,13 +384,13 @@ impl Drop for PendingReply<'_> {
             return;
         }
         let usage = partial_usage(self.input, self.received.load(Ordering::Relaxed));
-        for spent in &mut self.usages {
-            spent.add_reply(usage, self.price, self.start.elapsed());
+        for usages in &mut self.usages {
+            usages.add_reply(usage, self.price, self.start.elapsed());
         }
     }
 }
 
-/// Estimates the usage of an incomplete answer of which `received` bytes have arrived.
+/// Estimates the usage of an incomplete reply of which `received` bytes have arrived.
 fn partial_usage(input: u64, received: usize) -> TokenUsage {
     TokenUsage {
         input,
@@ -389,10 +404,10 @@ struct TurnResult {
     calls: usize,
     stop: StopReason,
     /// Estimated number of tokens of the system prompt and the tools.
-    before: u64,
+    fixed_tokens: u64,
 }
 
-/// Adds an answer to the conversation. Calls with a duplicate id get a new one.
+/// Adds a reply to the conversation. Calls with a duplicate id get a new one.
 fn append_reply(conversation: &mut Conversation, mut reply: ModelReply) -> TurnResult {
     let mut ids: HashSet<String> = HashSet::new();
     for message in &conversation.messages {
@@ -409,7 +424,7 @@ fn append_reply(conversation: &mut Conversation, mut reply: ModelReply) -> TurnR
     let turn = TurnResult {
         calls: reply.calls.len(),
         stop: reply.stop,
-        before: 0,
+        fixed_tokens: 0,
     };
     conversation.messages.push(Message::Assistant {
         text: reply.text,
@@ -418,7 +433,7 @@ fn append_reply(conversation: &mut Conversation, mut reply: ModelReply) -> TurnR
     turn
 }
 
-/// Estimates the usage of an answer without reported usage.
+/// Estimates the usage of a reply without reported usage.
 fn estimated_usage(input: u64, reply: &ModelReply) -> TokenUsage {
     let calls = reply.calls.iter();
     let calls: usize = calls

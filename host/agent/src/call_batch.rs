@@ -1,4 +1,4 @@
-//! Runs the tool calls of one answer through the pipeline, several at a time, and formats the results for the model.
+//! Runs the tool calls of one reply through the pipeline, several at a time, and formats the results for the model.
 
 use std::pin::pin;
 use std::time::{Duration, SystemTime};
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use crate::event::{AgentEvent, AgentEventSink};
 use crate::message::{Message, ToolCall};
 
-/// Maximum number of calls made per answer. Further calls get an error as their result.
+/// Maximum number of calls made per reply. Further calls get an error as their result.
 const MAX_CALLS: usize = 32;
 
 /// Maximum number of parallel calls, equal to the default concurrency of a single plugin.
@@ -32,7 +32,7 @@ const RESULT_OVERHEAD_CHARS: usize = 300;
 /// Minimum number of characters shown of a result.
 const MIN_RESULT_CHARS: usize = 100;
 
-/// Settings for running the calls of one answer.
+/// Settings for running the calls of one reply.
 pub(crate) struct CallBatch<'a> {
     pub pipeline: &'a Pipeline,
     /// The call that these calls run inside, if any.
@@ -66,7 +66,7 @@ struct SingleCallResult {
 }
 
 impl CallBatch<'_> {
-    /// Runs the calls. Skipped calls get an error as their result.
+    /// Runs up to [`MAX_PARALLEL_CALLS`] calls at a time. Skipped calls get an error as their result.
     pub(crate) async fn run(&self, calls: &[ToolCall]) -> CallBatchResult {
         let calls_left = usize::try_from(self.calls_left).unwrap_or(usize::MAX);
         let max_calls = calls_left.min(MAX_CALLS);
@@ -107,7 +107,7 @@ impl CallBatch<'_> {
             .collect();
         let why = if hit_call_limit {
             "LIMIT_EXCEEDED: this call was not made, because the task has reached its limit of tool calls"
-                    .to_owned()
+                .to_owned()
         } else {
             format!(
                 "LIMIT_EXCEEDED: this call was not made, because at most {MAX_CALLS} calls are made per answer; repeat it in the next answer if it is needed"
@@ -131,6 +131,7 @@ impl CallBatch<'_> {
         }
     }
 
+    /// Runs one call. `shown` is the maximum number of characters of its result.
     async fn run_one(
         &self,
         call: &ToolCall,
@@ -244,7 +245,7 @@ fn outcome_text(outcome: &Outcome) -> String {
             };
         }
     };
-    let mut parts: Vec<String> = output.content.iter().map(part_text).collect();
+    let mut parts: Vec<String> = output.content.iter().map(content_text).collect();
     let is_blank = parts.iter().all(|part| part.trim().is_empty());
     match &output.structured {
         Some(structured) if is_blank => parts = vec![structured.to_string()],
@@ -254,7 +255,7 @@ fn outcome_text(outcome: &Outcome) -> String {
     parts.join("\n")
 }
 
-fn part_text(part: &Content) -> String {
+fn content_text(part: &Content) -> String {
     let size = bytes(part.len() as u64);
     match part {
         Content::Text { text } => text.clone(),

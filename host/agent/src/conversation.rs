@@ -19,7 +19,7 @@ pub struct Conversation {
     pub messages: Vec<Message>,
     /// Total usage of the conversation.
     pub spent: TaskUsage,
-    /// The worst taint label of everything that was read, as of the last save.
+    /// The worst taint label of everything that the conversation has read, as of the last save.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read: Option<ContentLabel>,
 }
@@ -54,7 +54,7 @@ impl Conversation {
         self.read.clone().unwrap_or_else(unknown)
     }
 
-    /// Adds a `CANCELLED` result to each call of the last answer without a result, because providers reject such calls.
+    /// Adds a `CANCELLED` result to each call of the last reply without a result, because providers reject such calls.
     pub fn answer_open_calls(&mut self) {
         let last = self
             .messages

@@ -11,7 +11,7 @@ use crate::retry;
 #[non_exhaustive]
 pub enum ModelError {
     /// The provider answered with an HTTP error status.
-    #[error("{provider} answered {status}: {message}{}", asks_to_wait(*.after))]
+    #[error("{provider} answered {status}: {message}{}", requested_wait(*.after))]
     Status {
         /// The provider's name.
         provider: String,
@@ -22,7 +22,7 @@ pub enum ModelError {
         /// The requested wait before a retry.
         after: Option<Duration>,
     },
-    /// The provider reported an error in the middle of its answer.
+    /// The provider reported an error in the middle of its reply.
     #[error("{provider} stopped its answer with an error: {message}")]
     Failed {
         /// The provider's name.
@@ -32,7 +32,7 @@ pub enum ModelError {
         /// True if a retry may succeed.
         transient: bool,
     },
-    /// The connection ended before the answer did.
+    /// The connection ended before the reply did.
     #[error("the connection to {provider} broke in the middle of its answer{}", in_parentheses(.why))]
     Cut {
         /// The provider's name.
@@ -43,7 +43,7 @@ pub enum ModelError {
     /// A network error, or a request that the network policy blocks.
     #[error("{0}")]
     Net(mimir_net::Error),
-    /// The answer does not follow the protocol.
+    /// The reply does not follow the protocol.
     #[error(
         "{provider} sent an unexpected answer ({why}); check `providers.{provider}.api` and `url`"
     )]
@@ -59,7 +59,7 @@ pub enum ModelError {
     /// The request could not be recorded in the audit log, so it was not sent.
     #[error("the request was not sent, because it could not be recorded in the audit log: {0}")]
     Unrecorded(String),
-    /// The answer took longer than the time left for the task.
+    /// The reply took longer than the time left for the task.
     #[error("{provider} did not answer within the task's remaining time (`agent.maxTimeMs`)")]
     Late {
         /// The provider's name.
@@ -67,8 +67,8 @@ pub enum ModelError {
     },
 }
 
-/// Formats the wait that the provider asks for. Empty if a retry would wait that long.
-fn asks_to_wait(after: Option<Duration>) -> String {
+/// Formats the wait that the provider asks for, if it is too long to retry. Otherwise empty, because a retry waits.
+fn requested_wait(after: Option<Duration>) -> String {
     match after.filter(|after| retry::backoff(0, Some(*after)).is_none()) {
         Some(after) => format!(
             "; it asks to wait {} s before the next request",
@@ -101,7 +101,7 @@ impl ModelError {
         }
     }
 
-    /// Returns the wait that the provider asks for before a retry.
+    /// Returns the wait before a retry that the provider asks for.
     pub fn after(&self) -> Option<Duration> {
         match self {
             Self::Status { after, .. } => *after,

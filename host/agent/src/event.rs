@@ -24,14 +24,14 @@ pub enum AgentEvent<'a> {
         /// The number of the turn, from 1.
         turn: u64,
     },
-    /// A chunk of the answer's text.
+    /// A chunk of the reply's text.
     Text {
         /// The chunk.
         text: &'a str,
     },
-    /// The answer is complete.
+    /// The reply is complete.
     Answered {
-        /// Usage of this answer.
+        /// Usage of this reply.
         usage: TokenUsage,
         /// Usage of the task so far.
         spent: &'a TaskUsage,
@@ -42,7 +42,7 @@ pub enum AgentEvent<'a> {
         because: &'a str,
         /// The wait before the retry, in milliseconds.
         after_ms: u64,
-        /// True if text of the failed answer was received; discard it.
+        /// True if text of the failed reply was received. Front-ends should discard it.
         #[serde(rename = "heard")]
         received: bool,
     },
@@ -79,7 +79,7 @@ pub trait AgentEventSink: Send + Sync {
     /// Receives an event.
     fn handle_event(&self, event: AgentEvent<'_>);
 
-    /// Receives the conversation when messages were added: a question, an answer, or results of calls.
+    /// Receives the conversation after messages were added: a user message, a reply, or results of calls.
     fn conversation(&self, conversation: &Conversation) {
         let _ = conversation;
     }
@@ -90,7 +90,7 @@ pub trait AgentEventSink: Send + Sync {
         Arc::new(NoObserver)
     }
 
-    /// Completes when the running calls have to be stopped. The task continues.
+    /// Completes when the running tool calls should be cancelled. The task itself continues.
     fn stop_calls(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::pending())
     }

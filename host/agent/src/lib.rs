@@ -3,7 +3,7 @@
 //! [`Agent::run_task`] is the loop: it sends the conversation to the [`Model`], runs the requested tool calls through
 //! the pipeline, and sends the results back, until the model makes no more calls or a limit of the
 //! [`AgentBudget`](mimir_core::config::AgentBudget) is reached. [`ModelProvider`] is a model behind a provider's API:
-//! it sends requests through `mimir-net` and streams the answers. [`protocol`] has the supported protocols.
+//! it sends requests through `mimir-net` and streams the replies. [`protocol`] has the supported protocols.
 //!
 //! The `genai` crate is not used, because it only accepts a `reqwest::Client`, and `reqwest` takes no custom connector:
 //! every request would bypass the network guard, or go through a proxy that sees neither method nor path. So the three

@@ -12,7 +12,7 @@ pub enum Message {
         /// The text.
         text: String,
     },
-    /// An answer of the model.
+    /// A reply of the model.
     Assistant {
         /// The text; may be empty.
         text: String,

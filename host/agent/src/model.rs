@@ -1,4 +1,4 @@
-//! The interface to a model: requests and answers.
+//! The interface to a model: requests and replies.
 
 use mimir_core::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -11,12 +11,12 @@ pub trait Model: Send + Sync {
     /// Returns the name as `PROVIDER/MODEL`.
     fn name(&self) -> &str;
 
-    /// Sends one request. `on` receives the text of the answer in chunks; an error may follow after some text. Dropping
-    /// the future closes the connection.
+    /// Sends one request. `on_text` receives the text of the reply in chunks; an error may follow after some text.
+    /// Dropping the future closes the connection.
     fn answer<'a>(
         &'a self,
-        ask: ModelRequest<'a>,
-        on: &'a (dyn Fn(&str) + Send + Sync),
+        request: ModelRequest<'a>,
+        on_text: &'a (dyn Fn(&str) + Send + Sync),
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>>;
 }
 
@@ -29,13 +29,13 @@ pub struct ModelRequest<'a> {
     pub messages: &'a [Message],
     /// The tools that the model may call.
     pub tools: &'a [ToolSpec],
-    /// Maximum number of tokens of the answer.
+    /// Maximum number of tokens of the reply.
     pub max_tokens: u64,
     /// The session id, for the audit log.
     pub session: &'a str,
 }
 
-/// A complete answer.
+/// A complete reply.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ModelReply {
     /// The text.
@@ -44,11 +44,11 @@ pub struct ModelReply {
     pub calls: Vec<ToolCall>,
     /// Token usage, if the provider reports it.
     pub usage: Option<TokenUsage>,
-    /// Reason why the answer ended.
+    /// Reason why the reply ended.
     pub stop: StopReason,
 }
 
-/// Token counts of one answer.
+/// Token counts of one reply.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenUsage {
     /// Tokens sent, including those read from the provider's cache.
@@ -57,10 +57,10 @@ pub struct TokenUsage {
     pub output: u64,
 }
 
-/// Reason why an answer ended.
+/// Reason why a reply ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum StopReason {
-    /// The answer is complete.
+    /// The reply is complete.
     #[default]
     Finished,
     /// The token limit was reached.

@@ -1,6 +1,6 @@
-//! Provider protocols: building requests and parsing streamed answers, without I/O.
+//! Provider protocols: building requests and parsing streamed replies, without I/O.
 //!
-//! A provider with one of the APIs in [`ProviderApi`] needs no further code.
+//! To add a provider that speaks one of the [`ProviderApi`] protocols, only its base URL has to be configured.
 //!
 //! Out of scope: connections, secrets, retries.
 
@@ -17,11 +17,11 @@ mod responses;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProviderProtocol {
     api: ProviderApi,
-    /// True for OpenAI's own address, which requires newer field names than compatible providers.
-    own: bool,
+    /// True for api.openai.com, which requires newer field names than compatible servers.
+    is_openai: bool,
 }
 
-/// Error of an answer, without the provider's name.
+/// Reason why a reply could not be read. The caller adds the provider's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReplyError {
     /// The provider reported an error.
@@ -31,22 +31,22 @@ pub enum ReplyError {
         /// True if a retry may succeed.
         transient: bool,
     },
-    /// The stream ended before the answer was complete.
-    Cut,
-    /// The answer does not follow the protocol; the text is the reason.
+    /// The stream ended before the reply was complete.
+    Truncated,
+    /// The reply does not follow the protocol; the text is the reason.
     Unexpected(String),
 }
 
-/// Limits of one answer, which bound its memory use: number of calls, and bytes of event data.
+/// Limits of one reply, which bound its memory use: number of calls, and bytes of event data.
 const MAX_CALLS: usize = 10_000;
-const MAX_TEXT_BYTES: usize = 16 << 20;
+const MAX_EVENT_BYTES: usize = 16 << 20;
 
 impl ProviderProtocol {
     /// Selects the protocol of an API at the given base URL.
     pub fn new(api: ProviderApi, url: &str) -> Self {
         Self {
             api,
-            own: url.starts_with("https://api.openai.com/"),
+            is_openai: url.starts_with("https://api.openai.com/"),
         }
     }
 
@@ -74,18 +74,18 @@ impl ProviderProtocol {
     }
 
     /// Builds the JSON body of a request.
-    pub fn request(self, model: &str, ask: &ModelRequest<'_>) -> Value {
+    pub fn build_request(self, model: &str, request: &ModelRequest<'_>) -> Value {
         match self.api {
             ProviderApi::Openai | ProviderApi::Gemini | ProviderApi::Ollama => {
-                chat::request(model, ask, self.own)
+                chat::build_request(model, request, self.is_openai)
             }
-            ProviderApi::Responses => responses::request(model, ask),
-            ProviderApi::Anthropic => anthropic::request(model, ask),
+            ProviderApi::Responses => responses::build_request(model, request),
+            ProviderApi::Anthropic => anthropic::build_request(model, request),
         }
     }
 
-    /// Creates a reader for one answer.
-    pub fn reader(self) -> ReplyReader {
+    /// Creates a reader for one reply.
+    pub fn new_reader(self) -> ReplyReader {
         ReplyReader {
             kind: match self.api {
                 ProviderApi::Openai | ProviderApi::Gemini | ProviderApi::Ollama => {
@@ -103,7 +103,7 @@ impl ProviderProtocol {
     }
 }
 
-/// Parses the events of one answer.
+/// Parses the events of one reply.
 pub struct ReplyReader {
     kind: ReplyReaderKind,
     bytes: usize,
@@ -115,16 +115,16 @@ enum ReplyReaderKind {
     Anthropic(anthropic::AnthropicReader),
 }
 
-/// Receives the text of an answer in chunks.
-type TextCallback<'a> = &'a (dyn Fn(&str) + Send + Sync);
+/// Receives the text of a reply in chunks.
+pub(crate) type TextCallback<'a> = &'a (dyn Fn(&str) + Send + Sync);
 
 impl ReplyReader {
-    /// Parses the data of one event.
-    pub fn event(&mut self, data: &str, on: TextCallback<'_>) -> Result<(), ReplyError> {
+    /// Parses the data of one event and passes new text to `on_text`.
+    pub fn read_event(&mut self, data: &str, on_text: TextCallback<'_>) -> Result<(), ReplyError> {
         let data = data.trim();
         if data == "[DONE]" {
             if let ReplyReaderKind::Chat(reader) = &mut self.kind {
-                reader.done();
+                reader.set_done();
             }
             return Ok(());
         }
@@ -132,19 +132,19 @@ impl ReplyReader {
             return Ok(());
         }
         self.bytes += data.len();
-        if self.bytes > MAX_TEXT_BYTES {
+        if self.bytes > MAX_EVENT_BYTES {
             return Err(ReplyError::Unexpected("the answer is too long".to_owned()));
         }
         let event: Value = serde_json::from_str(data)
             .map_err(|_| ReplyError::Unexpected("an event is not valid JSON".to_owned()))?;
         match &mut self.kind {
-            ReplyReaderKind::Chat(reader) => reader.event(&event, on),
-            ReplyReaderKind::Responses(reader) => reader.event(&event, on),
-            ReplyReaderKind::Anthropic(reader) => reader.event(&event, on),
+            ReplyReaderKind::Chat(reader) => reader.read_event(&event, on_text),
+            ReplyReaderKind::Responses(reader) => reader.read_event(&event, on_text),
+            ReplyReaderKind::Anthropic(reader) => reader.read_event(&event, on_text),
         }
     }
 
-    /// Returns true if the answer is complete and further events can be ignored.
+    /// Returns true if the reply is complete and further events can be ignored.
     pub fn is_done(&self) -> bool {
         match &self.kind {
             ReplyReaderKind::Chat(reader) => reader.is_done(),
@@ -153,7 +153,7 @@ impl ReplyReader {
         }
     }
 
-    /// Returns the complete answer after the last event.
+    /// Returns the complete reply after the last event.
     pub fn finish(self) -> Result<ModelReply, ReplyError> {
         let mut reply = match self.kind {
             ReplyReaderKind::Chat(reader) => reader.finish(),
@@ -161,7 +161,7 @@ impl ReplyReader {
             ReplyReaderKind::Anthropic(reader) => reader.finish(),
         }?;
         for (at, call) in reply.calls.iter_mut().enumerate() {
-            // Results refer to their call by id.
+            // Some providers send no id, but each result must name the call it belongs to.
             if call.id.is_empty() {
                 call.id = format!("call_{at}");
             }

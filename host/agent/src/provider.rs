@@ -1,4 +1,4 @@
-//! Models behind a provider's API.
+//! Language models reached through a provider's HTTP API.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -10,7 +10,7 @@ use http::{HeaderValue, Method, Request, Response};
 use http_body_util::{BodyExt as _, Full, Limited};
 use mimir_core::audit::{AuditEvent, AuditSink, EventKind};
 use mimir_core::config::ChosenModel;
-use mimir_core::redact::Vault;
+use mimir_core::redact::{REACH, Vault};
 use mimir_core::text::{prefix, visible};
 use mimir_core::{BoxFuture, ToolError};
 use mimir_net::{HttpClient, ResponseBody};
@@ -19,17 +19,17 @@ use sse_stream::SseStream;
 
 use crate::error::ModelError;
 use crate::model::{Model, ModelReply, ModelRequest};
-use crate::protocol::{self, ProviderProtocol, ReplyError};
+use crate::protocol::{self, ProviderProtocol, ReplyError, TextCallback};
 use crate::retry;
 
-/// The content type of a streamed answer.
-const EVENTS: &str = "text/event-stream";
+/// The content type of a streamed reply.
+const EVENT_STREAM_TYPE: &str = "text/event-stream";
 
 /// Limits of an error message: bytes read of the body, and characters shown.
 const MAX_ERROR_SIZE: usize = 64 << 10;
 const MAX_ERROR_CHARS: usize = 500;
 
-/// A model behind a provider's API.
+/// A language model reached through a provider's HTTP API.
 pub struct ModelProvider {
     name: String,
     chosen: ChosenModel,
@@ -90,29 +90,36 @@ impl ModelProvider {
         }
     }
 
-    fn request(&self, ask: &ModelRequest<'_>) -> Result<Request<Full<Bytes>>, ModelError> {
-        let protocol_error = |why: String| self.protocol_error(why);
+    fn build_http_request(
+        &self,
+        request: &ModelRequest<'_>,
+    ) -> Result<Request<Full<Bytes>>, ModelError> {
         let url = format!("{}{}", self.chosen.url, self.protocol.path());
-        let body = self.protocol.request(&self.chosen.model, ask);
-        let body = serde_json::to_vec(&body).map_err(|error| protocol_error(error.to_string()))?;
-        let mut request = Request::new(Full::new(Bytes::from(body)));
-        *request.method_mut() = Method::POST;
-        *request.uri_mut() = mimir_net::uri(&url).map_err(ModelError::Net)?;
-        let headers = request.headers_mut();
+        let body = self.protocol.build_request(&self.chosen.model, request);
+        let mut http_request = Request::new(Full::new(Bytes::from(body.to_string())));
+        *http_request.method_mut() = Method::POST;
+        *http_request.uri_mut() = mimir_net::uri(&url).map_err(ModelError::Net)?;
+        let headers = http_request.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(ACCEPT, HeaderValue::from_static(EVENTS));
+        headers.insert(ACCEPT, HeaderValue::from_static(EVENT_STREAM_TYPE));
         let key = self.key()?;
         for (name, value) in self.protocol.headers(key.as_deref()) {
-            // The error does not include the value, which may be the secret.
-            let mut value = HeaderValue::from_str(&value).map_err(|_| {
-                protocol_error(format!(
-                    "the secret has characters that the header {name} cannot hold"
-                ))
-            })?;
+            let mut value = HeaderValue::from_str(&value).map_err(|_| self.invalid_key_error())?;
             value.set_sensitive(true);
             headers.insert(name, value);
         }
-        Ok(request)
+        Ok(http_request)
+    }
+
+    /// Returns the error about an API key that cannot be sent in a header. It does not include the key.
+    fn invalid_key_error(&self) -> ModelError {
+        let provider = &self.chosen.provider;
+        let message = format!(
+            "the API key of {provider} contains characters that an HTTP header does not allow"
+        );
+        let name = self.chosen.key.as_deref().unwrap_or("NAME");
+        let remedy = format!("store it again with `mimir secrets set {name}`");
+        ModelError::Key(ToolError::unavailable(message).with_remedies([remedy]))
     }
 
     fn protocol_error(&self, why: String) -> ModelError {
@@ -122,19 +129,21 @@ impl ModelProvider {
         }
     }
 
-    /// Shortens a provider's message to one line with secrets masked.
+    /// Returns a provider's message on one line, with secrets masked and cut to [`MAX_ERROR_CHARS`]. Secrets are masked
+    /// before the text is cut, because the first half of a secret would not be recognized.
     fn mask_text(&self, text: &str) -> String {
-        let mut text = prefix(text, MAX_ERROR_CHARS).to_owned();
+        let mut text = prefix(text, MAX_ERROR_CHARS + REACH).to_owned();
         match self.vault.redactor() {
             Ok(redactor) => {
                 redactor.mask_text(&mut text);
-                visible(&text)
+                prefix(&visible(&text), MAX_ERROR_CHARS).to_owned()
             }
             Err(_) => "(message hidden, because the secrets to mask could not be read)".to_owned(),
         }
     }
 
-    fn record(&self, session: &str) -> Result<(), ModelError> {
+    /// Records the request in the audit log. The request is not sent if this fails.
+    fn record_request(&self, session: &str) -> Result<(), ModelError> {
         let mut event = AuditEvent::new(EventKind::Effect, SystemTime::now()).with_subject(
             &format!("POST {} for the model {}", self.chosen.url, self.name),
         );
@@ -143,30 +152,42 @@ impl ModelProvider {
         recorded.map_err(|error| ModelError::Unrecorded(error.to_string()))
     }
 
-    async fn ask(
+    async fn send(
         &self,
-        ask: ModelRequest<'_>,
-        on: &(dyn Fn(&str) + Send + Sync),
+        request: ModelRequest<'_>,
+        on_text: TextCallback<'_>,
     ) -> Result<ModelReply, ModelError> {
-        let request = self.request(&ask)?;
-        self.record(ask.session)?;
-        let response = self.client.send(request).await.map_err(ModelError::Net)?;
+        let http_request = self.build_http_request(&request)?;
+        self.record_request(request.session)?;
+        let response = self
+            .client
+            .send(http_request)
+            .await
+            .map_err(ModelError::Net)?;
         if !response.status().is_success() {
-            return Err(self.refusal(response).await);
+            return Err(self.status_error(response).await);
         }
-        let kind = response.headers().get(CONTENT_TYPE);
-        let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        if !kind.trim_start().to_ascii_lowercase().starts_with(EVENTS) {
-            let kind = visible(prefix(kind, 80));
-            return Err(self.protocol_error(format!("it sent `{kind}` instead of `{EVENTS}`")));
+        let content_type = response.headers().get(CONTENT_TYPE);
+        let content_type = content_type
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default();
+        if !content_type
+            .trim_start()
+            .to_ascii_lowercase()
+            .starts_with(EVENT_STREAM_TYPE)
+        {
+            let content_type = visible(prefix(content_type, 80));
+            return Err(self.protocol_error(format!(
+                "the content type is `{content_type}` instead of `{EVENT_STREAM_TYPE}`"
+            )));
         }
         let mut events = SseStream::new(response.into_body());
-        let mut reader = self.protocol.reader();
+        let mut reader = self.protocol.new_reader();
         while let Some(event) = events.next().await {
             let event = event.map_err(|error| self.stream_error(&error))?;
             let data = event.data.unwrap_or_default();
             reader
-                .event(&data, on)
+                .read_event(&data, on_text)
                 .map_err(|fault| self.reply_error(fault))?;
             if reader.is_done() {
                 break;
@@ -175,8 +196,8 @@ impl ModelProvider {
         reader.finish().map_err(|fault| self.reply_error(fault))
     }
 
-    /// Converts a response with an error status.
-    async fn refusal(&self, response: Response<ResponseBody>) -> ModelError {
+    /// Reads a response with an error status into a [`ModelError::Status`].
+    async fn status_error(&self, response: Response<ResponseBody>) -> ModelError {
         let status = response.status().as_u16();
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let now = now.map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(i64::MAX));
@@ -245,9 +266,9 @@ impl Model for ModelProvider {
 
     fn answer<'a>(
         &'a self,
-        ask: ModelRequest<'a>,
-        on: &'a (dyn Fn(&str) + Send + Sync),
+        request: ModelRequest<'a>,
+        on_text: TextCallback<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
-        Box::pin(self.ask(ask, on))
+        Box::pin(self.send(request, on_text))
     }
 }

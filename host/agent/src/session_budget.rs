@@ -1,6 +1,6 @@
 //! The remaining budget of each session, shared by the session's agent, its workers, and tools that use the model.
 //!
-//! Each task of the agent sets the budget, and each answer is deducted from it. A worker or a tool first makes a
+//! Each task of the agent sets the budget, and each reply is deducted from it. A worker or a tool first makes a
 //! [`BudgetReservation`]; dropping the reservation returns the unused part. The agent adds the used part to its own
 //! usage, so that it counts towards the limits and the cost of the task.
 //!
@@ -67,7 +67,8 @@ impl SessionBudget {
     }
 
     /// Reserves budget for a worker's task: the worker's `own` limits, capped at half of the session's remaining
-    /// budget, so that some is left for parallel and later tasks. `all` is the budget of a session without one.
+    /// budget, so that some is left for parallel and later tasks. `all` is the budget of a
+    /// session whose agent has not set one.
     pub(crate) fn reserve_half(
         &self,
         session: &str,
@@ -93,8 +94,8 @@ impl SessionBudget {
     }
 
     /// Reserves budget for one model request of a tool, with about `input` tokens sent and at most `max_output` tokens
-    /// received. The reservation's `budget.answer_tokens` is the limit of the answer, which may be lower. `all` is the
-    /// budget of a session without one.
+    /// received. The reservation's `budget.answer_tokens` is the limit of the reply, which may be lower. `all` is the
+    /// budget of a session whose agent has not set one.
     pub fn reserve_question(
         &self,
         session: &str,
@@ -126,6 +127,7 @@ impl SessionBudget {
         })
     }
 
+    /// Reserves the part that `share` takes from the remaining budget. Fails if `share` returns `None`.
     fn reserve(
         &self,
         session: &str,
@@ -167,7 +169,7 @@ impl SessionBudgetState {
         }
     }
 
-    /// Adds a returned reservation to the remaining budget and deducts usage.
+    /// Adds the reservation `share` back to the remaining budget and deducts the usage `spent`.
     fn apply(&mut self, share: &AgentBudget, spent: &TaskUsage) {
         let left = &mut self.left;
         let rest = |left: u64, share: u64, spent| left.saturating_add(share).saturating_sub(spent);
@@ -184,7 +186,7 @@ impl SessionBudgetState {
 }
 
 impl BudgetReservation {
-    /// Sets the usage to that of a single answer.
+    /// Sets the usage to that of a single reply.
     pub fn record_usage(
         &mut self,
         usage: TokenUsage,

@@ -12,7 +12,7 @@ use crate::model::TokenUsage;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct TaskUsage {
-    /// Number of model answers.
+    /// Number of model replies.
     pub turns: u64,
     /// Number of tool calls.
     pub tool_calls: u64,
@@ -31,7 +31,7 @@ pub struct TaskUsage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum BudgetLimit {
-    /// Number of model answers.
+    /// Number of model replies.
     Turns,
     /// Number of tool calls.
     ToolCalls,
@@ -68,11 +68,11 @@ impl fmt::Display for BudgetLimit {
     }
 }
 
-/// Minimum number of tokens worth requesting for an answer.
+/// Minimum number of tokens worth requesting for a reply.
 const MIN_ANSWER_TOKENS: u64 = 16;
 
 impl TaskUsage {
-    /// Adds an answer.
+    /// Adds a reply.
     pub(crate) fn add_reply(
         &mut self,
         usage: TokenUsage,
@@ -133,7 +133,7 @@ impl TaskUsage {
         }
     }
 
-    /// Returns the maximum number of tokens of the next answer if about `input` tokens are sent. The error is the limit
+    /// Returns the maximum number of tokens of the next reply if about `input` tokens are sent. The error is the limit
     /// that forbids another request.
     pub(crate) fn answer_tokens_left(
         &self,
@@ -160,7 +160,7 @@ impl TaskUsage {
                 return Err(BudgetLimit::Cost);
             }
             if price.output > 0.0 {
-                // Saturating is fine: no answer is that long.
+                // Saturating is fine: no reply is that long.
                 #[expect(
                     clippy::cast_possible_truncation,
                     clippy::cast_sign_loss,

@@ -1,7 +1,8 @@
 //! Selects the messages of a conversation to be sent: all if they fit, or else the newest.
 //!
-//! Old tool results are replaced by placeholders first, then whole rounds are removed, in both cases the oldest first.
-//! The last user message and the current round always stay. The stored conversation remains complete.
+//! Old tool results are replaced by placeholders first, then whole rounds (a reply with its tool results, or an earlier
+//! user message) are removed, in both cases the oldest first. The last user message and the current round always stay.
+//! The stored conversation remains complete.
 
 use std::borrow::Cow;
 
@@ -10,7 +11,7 @@ use crate::message::{Message, tokens};
 /// The messages to be sent.
 #[derive(Debug, PartialEq)]
 pub(crate) struct TrimmedConversation<'a> {
-    /// The messages.
+    /// The messages in their original order, without the removed ones.
     pub messages: Cow<'a, [Message]>,
     /// Number of messages shortened or left out.
     pub left_out: usize,
@@ -21,10 +22,10 @@ pub(crate) struct TrimmedConversation<'a> {
 /// Results of up to this many tokens are not replaced, because the placeholder would be about as long.
 const MIN_TRIMMED_TOKENS: u64 = 60;
 
-/// Fits a conversation into about `room` tokens. Returns `None` if the messages that always stay do not fit.
-pub(crate) fn trim_to_fit(all: &[Message], room: u64) -> Option<TrimmedConversation<'_>> {
-    let total: u64 = all.iter().map(Message::estimate_tokens).sum();
-    if total <= room {
+/// Fits a conversation into about `max_tokens` tokens. Returns `None` if the messages that always stay do not fit.
+pub(crate) fn trim_to_fit(all: &[Message], max_tokens: u64) -> Option<TrimmedConversation<'_>> {
+    let mut total: u64 = all.iter().map(Message::estimate_tokens).sum();
+    if total <= max_tokens {
         return Some(TrimmedConversation {
             messages: Cow::Borrowed(all),
             left_out: 0,
@@ -32,16 +33,16 @@ pub(crate) fn trim_to_fit(all: &[Message], room: u64) -> Option<TrimmedConversat
         });
     }
     let mut messages: Vec<Option<Message>> = all.iter().cloned().map(Some).collect();
-    let (mut total, mut left_out) = (total, 0);
+    let mut left_out = 0;
     let last_question = all
         .iter()
         .rposition(|one| matches!(one, Message::User { .. }));
     let last_reply = all
         .iter()
         .rposition(|one| matches!(one, Message::Assistant { .. }));
-    let newest = last_reply.max(last_question).unwrap_or_default();
-    for message in messages.iter_mut().take(newest).flatten() {
-        if total <= room {
+    let current_round_start = last_reply.max(last_question).unwrap_or_default();
+    for message in messages.iter_mut().take(current_round_start).flatten() {
+        if total <= max_tokens {
             break;
         }
         let before = message.estimate_tokens();
@@ -49,19 +50,20 @@ pub(crate) fn trim_to_fit(all: &[Message], room: u64) -> Option<TrimmedConversat
             && before > MIN_TRIMMED_TOKENS
         {
             *text = format!(
-                "[left out, because the conversation is long: {} characters of `{name}`; call it again if you need them]",
+                "[result of `{name}` removed to save space ({} characters); call the tool again if you need it]",
                 text.chars().count()
             );
             total = total - before + message.estimate_tokens();
             left_out += 1;
         }
     }
-    // A round is an answer with the results of its calls.
+    // Remove the oldest rounds. An assistant message is removed together with the tool messages after it, because
+    // providers reject a result without its call.
     let mut at = 0;
-    while total > room && at < newest {
-        let end = (at + 1..newest)
+    while total > max_tokens && at < current_round_start {
+        let end = (at + 1..current_round_start)
             .find(|&next| !matches!(all[next], Message::Tool { .. }))
-            .unwrap_or(newest);
+            .unwrap_or(current_round_start);
         if Some(at) != last_question {
             for removed in messages[at..end].iter_mut().filter_map(Option::take) {
                 total -= removed.estimate_tokens();
@@ -73,11 +75,11 @@ pub(crate) fn trim_to_fit(all: &[Message], room: u64) -> Option<TrimmedConversat
     let mut messages: Vec<Message> = messages.into_iter().flatten().collect();
     // Some providers require a user message first.
     if !matches!(messages.first(), Some(Message::User { .. })) {
-        let placeholder = Message::user("[earlier messages are left out]");
+        let placeholder = Message::user("[earlier messages were removed to save space]");
         total += placeholder.estimate_tokens();
         messages.insert(0, placeholder);
     }
-    (total <= room).then_some(TrimmedConversation {
+    (total <= max_tokens).then_some(TrimmedConversation {
         messages: Cow::Owned(messages),
         left_out,
         tokens: total,
@@ -128,7 +130,10 @@ mod tests {
 
     fn ids(fitted: &TrimmedConversation<'_>) -> Vec<(String, bool)> {
         let tool = |one: &Message| match one {
-            Message::Tool { id, text, .. } => Some((id.clone(), text.starts_with("[left out"))),
+            Message::Tool { id, text, .. } => Some((
+                id.clone(),
+                text.starts_with("[result of `read_file` removed"),
+            )),
             _ => None,
         };
         fitted.messages.iter().filter_map(tool).collect()

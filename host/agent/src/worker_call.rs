@@ -43,7 +43,7 @@ pub trait WorkerRegistry: Send + Sync {
     fn agent_setup(&self, worker: &Worker) -> Result<AgentSetup, ToolError>;
 }
 
-/// Configuration of a worker's agent, without the pipeline.
+/// Configuration of a worker's agent. The pipeline is the caller's.
 pub struct AgentSetup {
     /// The model that the agent uses.
     pub model: Arc<dyn Model>,
@@ -160,7 +160,7 @@ impl Backend for WorkerCall {
 
     fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         Box::pin(async move {
-            let text = self.work(&call).await;
+            let text = self.run_worker(&call).await;
             RawResult::from(text.map(|text| ToolOutput {
                 content: vec![Content::text(text)],
                 ..ToolOutput::default()
@@ -170,7 +170,8 @@ impl Backend for WorkerCall {
 }
 
 impl WorkerCall {
-    async fn work(&self, call: &Approved) -> Result<String, ToolError> {
+    /// Runs the task and returns the worker's final reply.
+    async fn run_worker(&self, call: &Approved) -> Result<String, ToolError> {
         let text = |key: &str| {
             call.arguments()[key]
                 .as_str()
@@ -179,8 +180,9 @@ impl WorkerCall {
         };
         let (name, task) = (text("worker"), text("task"));
         let parent = call.parent();
-        let calls = parent.callers.iter();
-        let depth = calls
+        let depth = parent
+            .callers
+            .iter()
             .filter(|caller| caller.tool.as_str() == WORKER_CALL)
             .count();
         if depth > MAX_DEPTH {
@@ -245,7 +247,7 @@ impl WorkerCall {
     }
 }
 
-/// A running task. Dropping it counts the usage and returns the unused budget.
+/// The task of a worker. Dropping it records the usage in the reservation, which then returns the unused budget.
 struct WorkerTask {
     conversation: Conversation,
     reservation: BudgetReservation,
@@ -260,6 +262,7 @@ impl Drop for WorkerTask {
 /// Maximum number of characters of a worker's last message in the error about an unfinished task.
 const MAX_SHOWN_MESSAGE: usize = 2_000;
 
+/// Returns the error about an unfinished task. `how` is the predicate of the message, such as "has reached its limit".
 fn incomplete_error(name: &str, how: &str, reply: &str) -> ToolError {
     let reply = prefix(reply.trim(), MAX_SHOWN_MESSAGE);
     let message = if reply.is_empty() {

@@ -1,8 +1,8 @@
 //! Workers: agents defined by a file, with a subset of the caller's tools.
 //!
-//! `.mimir/workers/NAME.yml` sets a worker's instructions and toolsets. A worker gets only tools that the caller has,
-//! too: [`Worker::restrict`] removes tools from the caller's snapshot and adds rules that deny or ask. The file cannot
-//! add permissions. Instructions are not restricted by this, so the code that reads worker files asks a person first.
+//! `.mimir/workers/NAME.yml` sets a worker's instructions and toolsets. A worker only gets tools that its caller also
+//! has: [`Worker::restrict`] removes tools from the caller's snapshot and adds rules that deny or ask. The file cannot
+//! add permissions, but its instructions are free text, so the code that reads worker files asks a person first.
 //!
 //! Out of scope: models, reading files, and the agent loop.
 
@@ -94,15 +94,15 @@ impl Worker {
         lines: BTreeMap<String, u64>,
         settings: WorkerSettings,
     ) -> Result<Self, (String, String)> {
-        let wrong = |key: &str, why: String| Err((key.to_owned(), why));
+        let invalid = |key: &str, why: String| Err((key.to_owned(), why));
         if ToolName::new(&name.replace('-', "_")).is_err() {
-            return wrong(
+            return invalid(
                 "name",
                 format!("`{name}` is not a valid worker name: use a-z, 0-9, `-` and `_`"),
             );
         }
         if settings.name.as_ref().is_some_and(|own| own != name) {
-            return wrong(
+            return invalid(
                 "name",
                 format!(
                     "`name` differs from the file name `{name}`: remove `name` or rename the file"
@@ -112,10 +112,10 @@ impl Worker {
         if settings.instructions.trim().is_empty() && settings.toolsets == WorkerToolsets::default()
         {
             let why = "the file has neither instructions nor toolsets: add at least one".to_owned();
-            return wrong("instructions", why);
+            return invalid("instructions", why);
         }
         if let Err(why) = settings.budget.agent().check("budget") {
-            return wrong("budget", why);
+            return invalid("budget", why);
         }
         let mut shell = None;
         if let Some(toolset) = &settings.toolsets.shell {
@@ -125,7 +125,9 @@ impl Worker {
                 let rest = if rule.pattern.ends_with(' ') { "*" } else { "" };
                 match CommandPattern::parse(&format!("{}{rest}", rule.pattern)) {
                     Ok(pattern) => rules.push((pattern, rule.approval)),
-                    Err(why) => return wrong(&format!("toolsets.shell.rules[{at}].pattern"), why),
+                    Err(why) => {
+                        return invalid(&format!("toolsets.shell.rules[{at}].pattern"), why);
+                    }
                 }
             }
             shell = Some(WorkerCommandRules {
@@ -135,7 +137,7 @@ impl Worker {
         }
         if let Some(custom) = &settings.toolsets.custom {
             if custom.tools.is_empty() {
-                return wrong(
+                return invalid(
                     "toolsets.custom.tools",
                     "`tools` is empty: list the worker's tools".to_owned(),
                 );
@@ -147,7 +149,7 @@ impl Worker {
                 .find(|name| !custom.tools.contains(name));
             if let Some(unlisted) = unlisted {
                 let near = did_you_mean(unlisted, custom.tools.iter().map(String::as_str));
-                return wrong(
+                return invalid(
                     "toolsets.custom.approval.tools",
                     format!("`{unlisted}` is not among `tools`.{near}"),
                 );
@@ -157,7 +159,7 @@ impl Worker {
             let mut config = Config::default();
             config.files.deny.clone_from(&filesystem.deny);
             if let Err(error) = PolicyFile::for_worker(&config, file.into(), None) {
-                return wrong("toolsets.filesystem.deny", error.to_string());
+                return invalid("toolsets.filesystem.deny", error.to_string());
             }
         }
         Ok(Self {
@@ -250,7 +252,8 @@ impl Worker {
                 registry,
                 policy: snapshot.policy.restricted_by_worker(file),
             },
-            // `new` has validated the file. If this fails nevertheless, the worker gets no tools.
+            // `new` has validated the file. If this fails nevertheless, the worker must not run without the rules, so
+            // it gets no tools.
             Err(_) => PipelineSnapshot {
                 registry: snapshot.registry.only(|_| false),
                 policy: snapshot.policy.clone(),
@@ -326,7 +329,7 @@ impl Worker {
         missing
     }
 
-    /// Returns the position of a key as `FILE:LINE`.
+    /// Returns the location of a key as `FILE:LINE`.
     pub fn at(&self, key: &str) -> String {
         self.source().at(key)
     }

@@ -146,6 +146,58 @@ async fn provider_permanent_error_is_reported_once_without_the_key() {
 }
 
 #[tokio::test]
+async fn provider_error_shows_no_part_of_a_key_at_the_cut() {
+    for before in 470..500 {
+        let body = json!({"error": {"message": format!("{} {KEY}", "-".repeat(before))}});
+        let body: &'static str = body.to_string().leak();
+        let mut room = Room::new(APIS[0], vec![Step::Status(400, vec![], body)]);
+        let error = room.task("go").await.unwrap_err();
+        assert!(!error.message.contains("key-of"), "{before}: {error}");
+    }
+}
+
+/// A vault with an API key that no HTTP header can contain.
+struct InvalidKey;
+
+impl mimir_core::redact::Vault for InvalidKey {
+    fn redactor(&self) -> Result<mimir_core::Redactor, mimir_core::redact::VaultError> {
+        Ok(mimir_core::Redactor::new())
+    }
+
+    fn secret(&self, _: &str) -> Result<Option<String>, mimir_core::redact::VaultError> {
+        Ok(Some("line-1\nline-2".to_owned()))
+    }
+}
+
+#[tokio::test]
+async fn api_key_with_a_line_break_is_an_error_about_the_key() {
+    let mut room = Room::new(APIS[0], vec![says("x")]);
+    let url = room.script.url.clone();
+    room.agent.model = std::sync::Arc::new(mimir_agent::ModelProvider::new(
+        mimir_core::config::ChosenModel {
+            provider: "local".into(),
+            model: "m".into(),
+            api: APIS[0],
+            url: url.clone(),
+            key: Some("BROKEN".into()),
+            price: None,
+        },
+        crate::kit::client(&url),
+        std::sync::Arc::new(InvalidKey),
+        std::sync::Arc::clone(&room.audit) as std::sync::Arc<_>,
+    ));
+    let error = room.task("go").await.unwrap_err();
+    assert_eq!(error.code, ToolErrorCode::Unavailable);
+    assert!(error.message.contains("API key of local"), "{error}");
+    assert!(!error.message.contains("line-"), "{error}");
+    assert!(
+        error.remedies[0].contains("mimir secrets set BROKEN"),
+        "{error:?}"
+    );
+    assert!(room.script.asked().is_empty());
+}
+
+#[tokio::test]
 async fn provider_html_page_is_an_error_with_a_hint() {
     for api in APIS {
         let mut room = Room::new(api, vec![Step::Page]);

@@ -9,11 +9,11 @@ use crate::message::{Message, ToolCall};
 use crate::model::{ModelReply, ModelRequest, StopReason, TokenUsage};
 
 /// Builds the body of a request. The parts that the next request repeats are marked for the provider's cache.
-pub(super) fn request(model: &str, ask: &ModelRequest<'_>) -> Value {
+pub(super) fn build_request(model: &str, request: &ModelRequest<'_>) -> Value {
     let cache_control = json!({ "type": "ephemeral" });
     let mut messages: Vec<Value> = Vec::new();
-    for message in ask.messages {
-        let (role, blocks) = blocks(message);
+    for message in request.messages {
+        let (role, blocks) = content_blocks(message);
         match messages.last_mut() {
             // Consecutive messages of a role are merged, such as results and the user message after them.
             Some(last) if last["role"] == role => {
@@ -32,13 +32,13 @@ pub(super) fn request(model: &str, ask: &ModelRequest<'_>) -> Value {
     }
     let mut body = json!({
         "model": model,
-        "max_tokens": ask.max_tokens,
-        "system": [{ "type": "text", "text": ask.system, "cache_control": cache_control }],
+        "max_tokens": request.max_tokens,
+        "system": [{ "type": "text", "text": request.system, "cache_control": cache_control }],
         "messages": messages,
         "stream": true,
     });
-    if !ask.tools.is_empty() {
-        let tools = ask.tools.iter().map(|tool| {
+    if !request.tools.is_empty() {
+        let tools = request.tools.iter().map(|tool| {
             json!({ "name": tool.name, "description": tool.description, "input_schema": tool.schema })
         });
         body["tools"] = tools.collect();
@@ -46,7 +46,8 @@ pub(super) fn request(model: &str, ask: &ModelRequest<'_>) -> Value {
     body
 }
 
-fn blocks(message: &Message) -> (&'static str, Vec<Value>) {
+/// Converts a message to its role and its content blocks.
+fn content_blocks(message: &Message) -> (&'static str, Vec<Value>) {
     match message {
         Message::User { text } => ("user", vec![text_block(text)]),
         Message::Assistant { text, calls } => {
@@ -55,7 +56,7 @@ fn blocks(message: &Message) -> (&'static str, Vec<Value>) {
                 blocks.push(text_block(text));
             }
             blocks.extend(calls.iter().map(|call| {
-                json!({ "type": "tool_use", "id": id(&call.id), "name": call.name, "input": call.arguments_object() })
+                json!({ "type": "tool_use", "id": allowed_id(&call.id), "name": call.name, "input": call.arguments_object() })
             }));
             if blocks.is_empty() {
                 blocks.push(text_block("(nothing)"));
@@ -69,7 +70,7 @@ fn blocks(message: &Message) -> (&'static str, Vec<Value>) {
             ..
         } => {
             let block = json!({
-                "type": "tool_result", "tool_use_id": id(call),
+                "type": "tool_result", "tool_use_id": allowed_id(call),
                 "content": [text_block(text)], "is_error": failed,
             });
             ("user", vec![block])
@@ -88,14 +89,14 @@ fn text_block(text: &str) -> Value {
 }
 
 /// Replaces characters that this API does not accept in ids. Ids from other providers may have them.
-fn id(id: &str) -> String {
+fn allowed_id(id: &str) -> String {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     id.chars()
         .map(|c| if is_allowed(c) { c } else { '_' })
         .collect()
 }
 
-/// Parses the events of an answer.
+/// Parses the events of a reply.
 #[derive(Default)]
 pub(super) struct AnthropicReader {
     reply: ModelReply,
@@ -106,10 +107,14 @@ pub(super) struct AnthropicReader {
 }
 
 impl AnthropicReader {
-    pub(super) fn event(&mut self, event: &Value, on: TextCallback<'_>) -> Result<(), ReplyError> {
+    pub(super) fn read_event(
+        &mut self,
+        event: &Value,
+        on_text: TextCallback<'_>,
+    ) -> Result<(), ReplyError> {
         let at = number(event, "/index").unwrap_or_default();
         match text(event, "/type") {
-            "message_start" => self.count(event.pointer("/message/usage")),
+            "message_start" => self.update_usage(event.pointer("/message/usage")),
             "content_block_start" if text(event, "/content_block/type") == "tool_use" => {
                 check_call_limit(&self.reply)?;
                 self.calls.insert(at, self.reply.calls.len());
@@ -127,7 +132,7 @@ impl AnthropicReader {
                 "text_delta" => {
                     let delta = text(event, "/delta/text");
                     self.reply.text.push_str(delta);
-                    on(delta);
+                    on_text(delta);
                 }
                 "input_json_delta" => {
                     if let Some(&call) = self.calls.get(&at) {
@@ -138,7 +143,7 @@ impl AnthropicReader {
                 _ => {}
             },
             "message_delta" => {
-                self.count(event.get("usage"));
+                self.update_usage(event.get("usage"));
                 self.reply.stop = match text(event, "/delta/stop_reason") {
                     "max_tokens" | "model_context_window_exceeded" => StopReason::Length,
                     "refusal" => StopReason::Withheld,
@@ -162,7 +167,7 @@ impl AnthropicReader {
     }
 
     /// Updates the token counts, which each event reports as totals. Tokens read from the cache count as sent.
-    fn count(&mut self, usage: Option<&Value>) {
+    fn update_usage(&mut self, usage: Option<&Value>) {
         let Some(usage) = usage else { return };
         let tokens_at = |pointer: &str| number(usage, pointer);
         if let Some(input) = tokens_at("/input_tokens") {
@@ -184,7 +189,7 @@ impl AnthropicReader {
         if self.ended {
             Ok(self.reply)
         } else {
-            Err(ReplyError::Cut)
+            Err(ReplyError::Truncated)
         }
     }
 }

@@ -6,24 +6,25 @@ use super::{ReplyError, TextCallback, check_call_limit, error_text, number, text
 use crate::message::{Message, ToolCall};
 use crate::model::{ModelReply, ModelRequest, StopReason, TokenUsage};
 
-/// Builds the body of a request. `own` is true for OpenAI itself, which has renamed the field of the token limit.
-pub(super) fn request(model: &str, ask: &ModelRequest<'_>, own: bool) -> Value {
-    let mut messages = vec![json!({ "role": "system", "content": ask.system })];
-    messages.extend(ask.messages.iter().map(message));
+/// Builds the body of a request. `is_openai` is true for OpenAI itself, which has renamed the field of the
+/// token limit.
+pub(super) fn build_request(model: &str, request: &ModelRequest<'_>, is_openai: bool) -> Value {
+    let mut messages = vec![json!({ "role": "system", "content": request.system })];
+    messages.extend(request.messages.iter().map(message_json));
     let mut body = json!({
         "model": model,
         "messages": messages,
         "stream": true,
         "stream_options": { "include_usage": true },
     });
-    let limit_key = if own {
+    let limit_key = if is_openai {
         "max_completion_tokens"
     } else {
         "max_tokens"
     };
-    body[limit_key] = ask.max_tokens.into();
-    if !ask.tools.is_empty() {
-        let tools = ask.tools.iter().map(|tool| {
+    body[limit_key] = request.max_tokens.into();
+    if !request.tools.is_empty() {
+        let tools = request.tools.iter().map(|tool| {
             json!({
                 "type": "function",
                 "function": { "name": tool.name, "description": tool.description, "parameters": tool.schema },
@@ -34,14 +35,14 @@ pub(super) fn request(model: &str, ask: &ModelRequest<'_>, own: bool) -> Value {
     body
 }
 
-fn message(message: &Message) -> Value {
+fn message_json(message: &Message) -> Value {
     match message {
         Message::User { text } => json!({ "role": "user", "content": text }),
         Message::Assistant { text, calls } if calls.is_empty() => {
             json!({ "role": "assistant", "content": text })
         }
         Message::Assistant { text, calls } => {
-            let calls: Vec<Value> = calls.iter().map(call).collect();
+            let calls: Vec<Value> = calls.iter().map(call_json).collect();
             let content = (!text.is_empty()).then_some(text);
             json!({ "role": "assistant", "content": content, "tool_calls": calls })
         }
@@ -51,7 +52,7 @@ fn message(message: &Message) -> Value {
     }
 }
 
-fn call(call: &ToolCall) -> Value {
+fn call_json(call: &ToolCall) -> Value {
     let mut value = json!({
         "id": call.id,
         "type": "function",
@@ -64,7 +65,7 @@ fn call(call: &ToolCall) -> Value {
     value
 }
 
-/// Parses the chunks of an answer.
+/// Parses the chunks of a reply.
 #[derive(Default)]
 pub(super) struct ChatReader {
     reply: ModelReply,
@@ -77,7 +78,11 @@ pub(super) struct ChatReader {
 }
 
 impl ChatReader {
-    pub(super) fn event(&mut self, chunk: &Value, on: TextCallback<'_>) -> Result<(), ReplyError> {
+    pub(super) fn read_event(
+        &mut self,
+        chunk: &Value,
+        on_text: TextCallback<'_>,
+    ) -> Result<(), ReplyError> {
         if chunk.get("error").is_some_and(|error| !error.is_null()) {
             let message = error_text(chunk).unwrap_or_default();
             return Err(ReplyError::Reported {
@@ -98,14 +103,14 @@ impl ChatReader {
             let delta = text(choice, pointer);
             if !delta.is_empty() {
                 self.reply.text.push_str(delta);
-                on(delta);
+                on_text(delta);
             }
         }
         let calls = choice
             .pointer("/delta/tool_calls")
             .and_then(Value::as_array);
         for (at, part) in calls.into_iter().flatten().enumerate() {
-            self.call(part, at as u64)?;
+            self.add_call_part(part, at as u64)?;
         }
         match choice.get("finish_reason").and_then(Value::as_str) {
             None => {}
@@ -116,8 +121,9 @@ impl ChatReader {
         Ok(())
     }
 
-    /// Adds a fragment of a call. The first fragment has the id and the name, further ones have more arguments.
-    fn call(&mut self, part: &Value, at: u64) -> Result<(), ReplyError> {
+    /// Adds a fragment of a call. The first fragment has the id and the name, further ones have more arguments. `at` is
+    /// the position in the event, for providers that send no index.
+    fn add_call_part(&mut self, part: &Value, at: u64) -> Result<(), ReplyError> {
         let index = number(part, "/index").unwrap_or(at);
         let id = text(part, "/id");
         let known = self.indexes.iter().rposition(|known| *known == index);
@@ -152,7 +158,7 @@ impl ChatReader {
     }
 
     /// Marks the end of the stream.
-    pub(super) fn done(&mut self) {
+    pub(super) fn set_done(&mut self) {
         self.done = true;
     }
 
@@ -164,7 +170,7 @@ impl ChatReader {
         if self.ended || self.done {
             Ok(self.reply)
         } else {
-            Err(ReplyError::Cut)
+            Err(ReplyError::Truncated)
         }
     }
 }

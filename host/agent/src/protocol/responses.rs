@@ -7,21 +7,21 @@ use crate::message::{Message, ToolCall};
 use crate::model::{ModelReply, ModelRequest, StopReason, TokenUsage};
 
 /// Builds the body of a request.
-pub(super) fn request(model: &str, ask: &ModelRequest<'_>) -> Value {
+pub(super) fn build_request(model: &str, request: &ModelRequest<'_>) -> Value {
     let mut input = Vec::new();
-    for message in ask.messages {
+    for message in request.messages {
         push_items(message, &mut input);
     }
     let mut body = json!({
         "model": model,
-        "instructions": ask.system,
+        "instructions": request.system,
         "input": input,
-        "max_output_tokens": ask.max_tokens,
+        "max_output_tokens": request.max_tokens,
         "stream": true,
         "store": false,
     });
-    if !ask.tools.is_empty() {
-        let tools = ask.tools.iter().map(|tool| {
+    if !request.tools.is_empty() {
+        let tools = request.tools.iter().map(|tool| {
             json!({
                 "type": "function", "name": tool.name, "description": tool.description,
                 "parameters": tool.schema,
@@ -54,7 +54,7 @@ fn push_items(message: &Message, input: &mut Vec<Value>) {
     }
 }
 
-/// Parses the events of an answer.
+/// Parses the events of a reply.
 #[derive(Default)]
 pub(super) struct ResponsesReader {
     reply: ModelReply,
@@ -62,12 +62,16 @@ pub(super) struct ResponsesReader {
 }
 
 impl ResponsesReader {
-    pub(super) fn event(&mut self, event: &Value, on: TextCallback<'_>) -> Result<(), ReplyError> {
+    pub(super) fn read_event(
+        &mut self,
+        event: &Value,
+        on_text: TextCallback<'_>,
+    ) -> Result<(), ReplyError> {
         match text(event, "/type") {
             "response.output_text.delta" | "response.refusal.delta" => {
                 let delta = text(event, "/delta");
                 self.reply.text.push_str(delta);
-                on(delta);
+                on_text(delta);
             }
             // Fragments of calls are ignored, because the complete item follows them.
             "response.output_item.done" if text(event, "/item/type") == "function_call" => {
@@ -129,7 +133,7 @@ impl ResponsesReader {
         if self.ended {
             Ok(self.reply)
         } else {
-            Err(ReplyError::Cut)
+            Err(ReplyError::Truncated)
         }
     }
 }

@@ -8,10 +8,10 @@ use crate::model::{StopReason, TokenUsage};
 fn read(api: ProviderApi, events: &[Value]) -> (Result<ModelReply, ReplyError>, String) {
     let streamed = parking_lot::Mutex::new(String::new());
     let on = |chunk: &str| streamed.lock().push_str(chunk);
-    let mut reader = ProviderProtocol::new(api, "http://127.0.0.1/").reader();
+    let mut reader = ProviderProtocol::new(api, "http://127.0.0.1/").new_reader();
     let read = events
         .iter()
-        .try_for_each(|event| reader.event(&event.to_string(), &on));
+        .try_for_each(|event| reader.read_event(&event.to_string(), &on));
     let read = read.and_then(|()| reader.finish());
     (read, streamed.into_inner())
 }
@@ -64,7 +64,7 @@ fn chat_chunks_are_joined_into_a_reply() {
     // An answer without an end marker was cut.
     assert_eq!(
         read(ProviderApi::Openai, &events[..6]).0,
-        Err(ReplyError::Cut)
+        Err(ReplyError::Truncated)
     );
 }
 
@@ -89,7 +89,8 @@ fn chat_calls_with_equal_index_are_separated_by_id() {
         text: String::new(),
         calls,
     }];
-    let body = ProviderProtocol::new(ProviderApi::Gemini, "").request("m", &ask(&messages, &[]));
+    let body =
+        ProviderProtocol::new(ProviderApi::Gemini, "").build_request("m", &ask(&messages, &[]));
     let sent = &body["messages"][1]["tool_calls"][1];
     assert_eq!(sent["extra_content"]["google"]["thought_signature"], "y");
 }
@@ -119,7 +120,7 @@ fn responses_events_are_joined_into_a_reply() {
     );
     assert_eq!(
         read(ProviderApi::Responses, &events[..4]).0,
-        Err(ReplyError::Cut)
+        Err(ReplyError::Truncated)
     );
     let failed = json!({"type": "response.failed", "response": {"error": {"code": "server_error", "message": "later"}}});
     let expected = ReplyError::Reported {
@@ -168,7 +169,7 @@ fn anthropic_events_are_joined_into_a_reply() {
     );
     assert_eq!(
         read(ProviderApi::Anthropic, &events[..8]).0,
-        Err(ReplyError::Cut)
+        Err(ReplyError::Truncated)
     );
     let busy =
         json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
@@ -182,15 +183,15 @@ fn anthropic_events_are_joined_into_a_reply() {
 #[test]
 fn reply_that_is_invalid_or_cut_is_an_error() {
     for api in ProviderApi::ALL {
-        let mut reader = ProviderProtocol::new(api, "").reader();
-        assert!(reader.event("", &|_| {}).is_ok());
+        let mut reader = ProviderProtocol::new(api, "").new_reader();
+        assert!(reader.read_event("", &|_| {}).is_ok());
         assert!(matches!(
-            reader.event("<html>", &|_| {}),
+            reader.read_event("<html>", &|_| {}),
             Err(ReplyError::Unexpected(_))
         ));
         assert_eq!(
-            ProviderProtocol::new(api, "").reader().finish(),
-            Err(ReplyError::Cut)
+            ProviderProtocol::new(api, "").new_reader().finish(),
+            Err(ReplyError::Truncated)
         );
     }
     assert_eq!(
@@ -208,11 +209,11 @@ fn reply_that_is_invalid_or_cut_is_an_error() {
 
 #[test]
 fn chat_done_marker_ends_the_reply_without_finish_reason() {
-    let mut reader = ProviderProtocol::new(ProviderApi::Ollama, "").reader();
+    let mut reader = ProviderProtocol::new(ProviderApi::Ollama, "").new_reader();
     let words = json!({"choices": [{"delta": {"content": "so"}, "finish_reason": null}]});
-    reader.event(&words.to_string(), &|_| {}).unwrap();
+    reader.read_event(&words.to_string(), &|_| {}).unwrap();
     assert!(!reader.is_done());
-    reader.event("[DONE]", &|_| {}).unwrap();
+    reader.read_event("[DONE]", &|_| {}).unwrap();
     assert!(reader.is_done());
     assert_eq!(reader.finish().unwrap().text, "so");
 }
@@ -266,7 +267,7 @@ fn request_body_follows_the_provider_api() {
     ];
     let ask = ask(&messages, &tools);
 
-    let chat = ProviderProtocol::new(ProviderApi::Openai, "http://h/").request("m", &ask);
+    let chat = ProviderProtocol::new(ProviderApi::Openai, "http://h/").build_request("m", &ask);
     assert_eq!(chat["max_tokens"], 77);
     assert_eq!(chat["messages"][0]["content"], "be brief");
     assert_eq!(chat["messages"][2]["content"], Value::Null);
@@ -278,20 +279,20 @@ fn request_body_follows_the_provider_api() {
     );
     assert_eq!(chat["messages"][3]["tool_call_id"], "a.1");
     assert_eq!(chat["tools"][0]["function"]["name"], "git");
-    let own =
-        ProviderProtocol::new(ProviderApi::Openai, "https://api.openai.com/v1/").request("m", &ask);
+    let own = ProviderProtocol::new(ProviderApi::Openai, "https://api.openai.com/v1/")
+        .build_request("m", &ask);
     assert_eq!(
         (&own["max_completion_tokens"], own.get("max_tokens")),
         (&json!(77), None)
     );
 
-    let responses = ProviderProtocol::new(ProviderApi::Responses, "").request("m", &ask);
+    let responses = ProviderProtocol::new(ProviderApi::Responses, "").build_request("m", &ask);
     assert_eq!(responses["instructions"], "be brief");
     assert_eq!(responses["store"], false);
     assert_eq!(responses["input"][1]["call_id"], "a.1");
     assert_eq!(responses["input"][3]["type"], "function_call_output");
 
-    let anthropic = ProviderProtocol::new(ProviderApi::Anthropic, "").request("m", &ask);
+    let anthropic = ProviderProtocol::new(ProviderApi::Anthropic, "").build_request("m", &ask);
     let list = anthropic["messages"].as_array().unwrap();
     assert_eq!(
         list.len(),
