@@ -67,8 +67,8 @@ impl SessionBudget {
     }
 
     /// Reserves budget for a worker's task: the worker's `own` limits, capped at half of the session's remaining
-    /// budget, so that some is left for parallel and later tasks. `all` is the budget of a
-    /// session whose agent has not set one.
+    /// budget, so that some is left for parallel and later tasks. `all` is the budget of a session whose agent has not
+    /// set one.
     pub(crate) fn reserve_half(
         &self,
         session: &str,

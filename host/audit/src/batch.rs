@@ -123,6 +123,7 @@ impl EventBatcher {
         }
     }
 
+    /// Opens the next batch and returns the events of this one. Returns no events if the batch was closed before.
     fn close(&self, batch: &Arc<BatchResult>) -> BatchEvents {
         let next = Arc::default();
         let mut open = self.0.0.lock();

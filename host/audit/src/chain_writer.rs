@@ -1,4 +1,4 @@
-//! A writer that keeps the end of the log open.
+//! The writer of the log. It keeps the file open and knows the last line, so that an event costs one write.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -69,12 +69,11 @@ impl ChainRecovery {
         if let Some((link, hash)) = trailing_bytes.unended_line
             && (link.seq, link.prev) == (last.seq + 1, last.hash)
         {
-            self.reasons
-                .push("a crash had cut off a line end".to_owned());
+            self.reasons.push("a crash cut off a line end".to_owned());
             let seq = link.seq;
             return LogHead { seq, hash };
         }
-        self.reasons.push("a crash had torn a line".to_owned());
+        self.reasons.push("a crash cut off a line".to_owned());
         self.torn = Some(trailing_bytes);
         last
     }
@@ -243,6 +242,7 @@ impl ChainWriter {
         self.write(paths, pause >= BURST_INTERVAL)
     }
 
+    /// Links a line to the chain and adds it to the lines to be written.
     fn seal(&mut self, line: UnsealedLine<'_>) -> io::Result<()> {
         self.next_tip = line.seal(&self.next_tip, &mut self.lines)?;
         Ok(())

@@ -66,6 +66,7 @@ impl FileAuditSink {
         Some((*self.opened.get()?, current))
     }
 
+    /// Marks the log as unhealthy, so that the next call checks it, and returns the error to report.
     fn record_failure(&self, source: io::Error) -> AuditError {
         self.healthy.store(false, Ordering::Relaxed);
         AuditError {
@@ -99,6 +100,7 @@ impl FileAuditSink {
         result
     }
 
+    /// Writes events, and waits for the disk if `audit.durability` is `fsync`.
     fn append<'a>(&self, events: impl IntoIterator<Item = TimedLine<'a>>) -> io::Result<()> {
         let file = self.with_lock(|chain| {
             chain.append(events, &self.paths, &self.settings)?;

@@ -80,7 +80,7 @@ impl SegmentSnapshot {
     }
 
     /// Calls `visit` with each line until `visit` breaks.
-    fn lines(
+    fn for_each_line(
         &self,
         visit: &mut dyn FnMut(AuditLine<'_>) -> ControlFlow<()>,
     ) -> io::Result<ControlFlow<()>> {
@@ -152,7 +152,7 @@ impl LogSnapshot {
     /// Calls `visit` with each line, the oldest first, until `visit` breaks.
     pub fn lines(&self, mut visit: impl FnMut(AuditLine<'_>) -> ControlFlow<()>) -> io::Result<()> {
         for part in &self.parts {
-            if part.lines(&mut visit)?.is_break() {
+            if part.for_each_line(&mut visit)?.is_break() {
                 break;
             }
         }
@@ -163,7 +163,7 @@ impl LogSnapshot {
     pub fn has_line(&self, head: LogHead) -> io::Result<bool> {
         for part in self.parts.iter().rev() {
             let mut matches = None;
-            let _ = part.lines(&mut |line| match ChainLink::read(line.bytes) {
+            let _ = part.for_each_line(&mut |line| match ChainLink::read(line.bytes) {
                 Some(link) if link.seq == head.seq => {
                     matches = Some(LineHash::digest_line(line.bytes) == head.hash);
                     ControlFlow::Break(())
@@ -200,7 +200,7 @@ impl LogSnapshot {
                 break;
             }
             let mut part_lines = std::collections::VecDeque::new();
-            let _ = part.lines(&mut |line| {
+            let _ = part.for_each_line(&mut |line| {
                 if line.ended {
                     part_lines.push_back(line.bytes.to_vec());
                 }

@@ -131,8 +131,8 @@ pub fn verify(
     let mut walk = ChainWalk::new(head, noted.map(str::to_ascii_lowercase), remembered);
     snapshot.lines(|line| {
         match ChainedLine::read(line) {
-            Some(line) => walk.line(line),
-            None => walk.unchained_line(line),
+            Some(line) => walk.add_line(line),
+            None => walk.add_unchained_line(line),
         }
         ControlFlow::Continue(())
     })?;

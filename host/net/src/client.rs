@@ -160,7 +160,7 @@ impl HttpClient {
     {
         let (parts, body) = request.into_parts();
         let hop = RequestHop {
-            target: self.shared.target(&parts.uri)?,
+            target: self.shared.parse_target(&parts.uri)?,
             method: parts.method,
             headers: parts.headers,
             number: 0,
@@ -222,7 +222,7 @@ impl HttpClient {
             return Err(self.explain_refusal(&target, &method, error).await);
         }
         let swapped = match &self.swap {
-            Some(swap) => SwappedSecrets::into_headers(&**swap, target.origin(), &mut headers),
+            Some(swap) => SwappedSecrets::insert_into(&**swap, target.origin(), &mut headers),
             None => SwappedSecrets::default(),
         };
         let authorized = AuthorizedRequest {
@@ -350,7 +350,7 @@ fn mark_sensitive(headers: &mut HeaderMap) {
 
 impl HttpClientState {
     /// Parses a URL. If the origin is unchanged since the last request, only the path is parsed.
-    fn target(&self, uri: &Uri) -> Result<RequestTarget, UrlError> {
+    fn parse_target(&self, uri: &Uri) -> Result<RequestTarget, UrlError> {
         let path = uri.path_and_query().map_or("", PathAndQuery::as_str);
         if path == "*" {
             return Err(UrlError::Invalid(
@@ -477,16 +477,16 @@ mod tests {
         let urls: Vec<&str> = urls.into_iter().chain([&*long]).collect();
         let parts = Uri::builder().scheme("http").authority("a.example");
         let asterisk = parts.path_and_query("*").build().unwrap();
-        assert!(client.shared.target(&asterisk).is_err());
+        assert!(client.shared.parse_target(&asterisk).is_err());
         // Every URL, after every other URL.
         for before in &urls {
             for url in &urls {
                 let [before, uri] = [before, url].map(|url| url.parse::<Uri>());
                 let Ok(uri) = uri else { continue };
-                let _ = before.map(|before| client.shared.target(&before));
-                let _ = client.shared.target(&asterisk);
+                let _ = before.map(|before| client.shared.parse_target(&before));
+                let _ = client.shared.parse_target(&asterisk);
                 assert_eq!(
-                    client.shared.target(&uri),
+                    client.shared.parse_target(&uri),
                     RequestTarget::parse(&uri.to_string()),
                     "{url}"
                 );

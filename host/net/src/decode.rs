@@ -21,7 +21,8 @@ const STEP_BYTES: usize = 64 << 10;
 /// it.
 const ZSTD_WINDOW: u64 = 8 << 20;
 
-/// Decompresses a body according to its `content-encoding` header, within the limits for size and ratio.
+/// Decompresses a body according to its `content-encoding` header, within the limits for size and ratio. Returns an
+/// uncompressed body unchanged. Fails for unknown codings and for invalid or multiply compressed data.
 pub async fn unpack(
     packed: Bytes,
     headers: &HeaderMap,
@@ -91,7 +92,9 @@ fn decoder_for(packed: &Bytes, headers: &HeaderMap) -> Result<Option<Box<dyn Rea
         // RFC 7932 section 9.1 does not define this window size; the decoder treats it as an extension with windows of
         // up to a gigabyte.
         "br" if packed.first().is_some_and(|first| first & 0x7f == 0x11) => {
-            return Err(Error::Encoding("its window is too large".to_owned()));
+            return Err(Error::Encoding(
+                "its compression window is too large".to_owned(),
+            ));
         }
         "br" => Box::new(brotli_decompressor::Decompressor::new(input, STEP_BYTES)),
         "zstd" => Box::new(ZstdReader::new(input)),

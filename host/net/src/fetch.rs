@@ -81,9 +81,9 @@ impl HttpClient {
                 Bytes::new()
             };
             let upload = UploadBody::full(bytes, self.limits().upload_bytes);
-            let (hop_response, spent) = self.send_timed(hop, upload, time_left).await?;
+            let (hop_response, elapsed) = self.send_timed(hop, upload, time_left).await?;
             let (parts, response_body) = hop_response.response.into_parts();
-            let next = redirect::location(
+            let next = redirect::redirect_target(
                 &request.target,
                 parts.status,
                 &parts.headers,
@@ -100,13 +100,13 @@ impl HttpClient {
                     redirects: number,
                 });
             };
-            time_left = time_left.saturating_sub(spent);
+            time_left = time_left.saturating_sub(elapsed);
             request.redirect_to(target, parts.status, &hop_response.swapped);
         }
         Err(Error::TooManyRedirects(self.limits().redirects))
     }
 
-    /// Sends one hop. Returns the response and the time spent, without the wait for an approval.
+    /// Sends one hop. Returns the response and the elapsed time, without the wait for an approval.
     async fn send_timed(
         &self,
         hop: RequestHop,
@@ -120,8 +120,8 @@ impl HttpClient {
             });
         }
         let hop_response = self.send_hop(hop, upload, time_left).await?;
-        let spent = time_left.saturating_sub(hop_response.response.body().time_left());
-        Ok((hop_response, spent))
+        let elapsed = time_left.saturating_sub(hop_response.response.body().time_left());
+        Ok((hop_response, elapsed))
     }
 
     /// Reads the whole body of a response.

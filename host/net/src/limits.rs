@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Time and size limits of a request. DESIGN section 7 lists the defaults.
+/// Time and size limits of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestLimits {
     /// Time for name lookup, connection and TLS handshake together.

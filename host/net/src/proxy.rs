@@ -1,7 +1,7 @@
 //! HTTP/1.1 proxy that gives the programs of one command access to the network.
 //!
-//! An unencrypted request is handled like any other request of the client, with its real method and address. `CONNECT`
-//! is checked by host and port; the TLS connection inside must ask for that host, and other protocols are refused. Each
+//! Plain HTTP requests are sent through [`HttpClient`], so the policy sees their method and full URL. `CONNECT` is
+//! checked by host and port; the TLS server name (SNI) inside must be that host, and other protocols are refused. Each
 //! request is checked separately, and the response explains a refusal, so that the program shows the explanation to its
 //! user.
 //!
@@ -36,7 +36,8 @@ use credential::Credential;
 
 mod credential;
 
-/// Handles requests that the policy refused, by name before the authorizer ran or later by a resolved address.
+/// Reports refused requests that never reached the authorizer: blocked by host name or resolved address, or a tunnel
+/// that does not carry TLS to its target.
 pub trait ProxyRefusalHandler: Send + Sync {
     /// Handles the refusal of a request to `target`, and returns the error for the program.
     fn handle_refusal<'a>(
@@ -61,7 +62,7 @@ impl std::fmt::Debug for Proxy {
     }
 }
 
-/// Time limit for the head of a request, which comes from the same machine.
+/// Time limit for the head of a request. Generous, because the program runs on the same machine.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum size of the head of a request, in bytes.
@@ -82,7 +83,7 @@ const CONNECTION_HEADERS: [HeaderName; 8] = [
 
 type ProxyBody = UnsyncBoxBody<Bytes, Error>;
 
-/// An authorized tunnel, its target, and the client connection to relay.
+/// An authorized tunnel, its target, and the program's connection to relay.
 type OpenedTunnel = (Tunnel, RequestTarget, upgrade::OnUpgrade);
 
 impl Proxy {
@@ -95,7 +96,7 @@ impl Proxy {
         }
     }
 
-    /// Returns the URL of this proxy at a port of the loopback. The URL contains the credential: give it only to the
+    /// Returns the URL of this proxy at a port of 127.0.0.1. The URL contains the credential: give it only to the
     /// command.
     pub fn url(&self, port: u16) -> String {
         let userinfo = self.credential.userinfo();
@@ -138,8 +139,8 @@ impl Proxy {
         }
     }
 
-    /// Relays a tunnel. If the client does not speak TLS, it receives an unencrypted HTTP response that explains the
-    /// refusal. If it asks for another host or stops speaking TLS, it receives a TLS alert.
+    /// Relays a tunnel. A program that does not speak TLS receives an unencrypted HTTP response that explains the
+    /// refusal. A program that asks for another host or stops speaking TLS receives a TLS alert.
     async fn relay_tunnel(
         &self,
         tunnel: Tunnel,
@@ -161,10 +162,10 @@ impl Proxy {
             .handle_refusal(target, &Method::CONNECT, error)
             .await;
         let response = match error {
-            Error::TunnelName { .. } => alert(UNRECOGNIZED_NAME),
-            Error::NotTls { .. } => alert(UNEXPECTED_MESSAGE),
+            Error::TunnelName { .. } => alert_record(UNRECOGNIZED_NAME),
+            Error::NotTls { .. } => alert_record(UNEXPECTED_MESSAGE),
             _ => {
-                let (status, text) = (status(&error), error_text(&error));
+                let (status, text) = (status_code(&error), error_text(&error));
                 let length = text.len();
                 let head = format!(
                     "HTTP/1.1 {status}\r\ncontent-type: {PLAIN_TEXT}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
@@ -172,12 +173,13 @@ impl Proxy {
                 (head + &text).into_bytes()
             }
         };
-        // A failed write only means that the client no longer reads.
+        // A failed write only means that the program no longer reads.
         let _ = client_io.write_all(&response).await;
         let _ = client_io.shutdown().await;
         Err(error)
     }
 
+    /// Handles one request of the program. Reports refusals that never reached the authorizer.
     async fn handle_request(
         &self,
         request: Request<Incoming>,
@@ -197,7 +199,7 @@ impl Proxy {
             Err(error) => error,
         };
         let is_blocked = matches!(error, Error::Blocked(_) | Error::BlockedAddress(_));
-        match target(&method, &uri) {
+        match parse_target(&method, &uri) {
             Ok(target) if is_blocked => {
                 refusal_response(&self.refusals.handle_refusal(&target, &method, error).await)
             }
@@ -205,20 +207,22 @@ impl Proxy {
         }
     }
 
+    /// Opens the tunnel of a `CONNECT` request. The relay starts after the response.
     async fn connect(
         &self,
         request: Request<Incoming>,
         tunnels: &mpsc::UnboundedSender<OpenedTunnel>,
     ) -> Result<Response<ProxyBody>, Error> {
-        let target = target(request.method(), request.uri())?;
+        let target = parse_target(request.method(), request.uri())?;
         let tunnel = self.client.tunnel(target.clone()).await?;
         // Cannot fail: the receiver outlives this connection.
         let _ = tunnels.send((tunnel, target, upgrade::on(request)));
         Ok(Response::new(empty_body()))
     }
 
+    /// Sends a plain HTTP request to its target.
     async fn forward(&self, mut request: Request<Incoming>) -> Result<Response<ProxyBody>, Error> {
-        let target = target(request.method(), request.uri())?;
+        let target = parse_target(request.method(), request.uri())?;
         *request.uri_mut() = crate::uri(&target.to_string())?;
         strip_connection_headers(request.headers_mut());
         // The client sets `Host` from the real target of the request.
@@ -230,7 +234,7 @@ impl Proxy {
 }
 
 /// Returns the target of a request sent to the proxy.
-fn target(method: &Method, uri: &Uri) -> Result<RequestTarget, Error> {
+fn parse_target(method: &Method, uri: &Uri) -> Result<RequestTarget, Error> {
     if *method == Method::CONNECT {
         let authority = uri
             .authority()
@@ -274,13 +278,14 @@ const UNEXPECTED_MESSAGE: u8 = 10;
 const UNRECOGNIZED_NAME: u8 = 112;
 
 /// Returns a TLS record with a fatal alert.
-fn alert(description: u8) -> Vec<u8> {
+fn alert_record(description: u8) -> Vec<u8> {
+    // Content type alert (21), TLS 1.2 record version (3, 3), length 2, level fatal (2).
     vec![21, 3, 3, 0, 2, 2, description]
 }
 
 const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
 
-fn status(error: &Error) -> StatusCode {
+fn status_code(error: &Error) -> StatusCode {
     match error.code() {
         ToolErrorCode::PolicyDenied
         | ToolErrorCode::ApprovalDenied
@@ -313,7 +318,7 @@ fn unauthorized() -> Response<ProxyBody> {
 
 /// Builds the response that explains a refusal to the program and its user.
 fn refusal_response(error: &Error) -> Response<ProxyBody> {
-    text_response(status(error), error_text(error))
+    text_response(status_code(error), error_text(error))
 }
 
 fn text_response(status: StatusCode, text: String) -> Response<ProxyBody> {
@@ -333,7 +338,7 @@ mod tests {
 
     #[test]
     fn target_is_read_from_method_and_uri() {
-        let target_of = |method: &Method, uri: &str| target(method, &uri.parse().unwrap());
+        let target_of = |method: &Method, uri: &str| parse_target(method, &uri.parse().unwrap());
         let tunnel = target_of(&Method::CONNECT, "a.example:8443").unwrap();
         assert_eq!(
             (tunnel.host().to_string(), tunnel.port()),

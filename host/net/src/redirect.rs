@@ -36,7 +36,7 @@ pub(crate) struct RedirectableRequest {
 
 /// Returns the target of a redirect, or `None` if the response is not a redirect. Fails if the redirect must not be
 /// followed.
-pub(crate) fn location(
+pub(crate) fn redirect_target(
     from: &RequestTarget,
     status: StatusCode,
     headers: &HeaderMap,

@@ -28,7 +28,7 @@ const MIN_SECRET_LENGTH: usize = 8;
 
 impl SwappedSecrets {
     /// Replaces the placeholders in these headers, and marks the new values as sensitive.
-    pub(crate) fn into_headers(
+    pub(crate) fn insert_into(
         swap: &dyn SecretSwap,
         origin: &UrlOrigin,
         headers: &mut HeaderMap,

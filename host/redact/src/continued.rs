@@ -17,7 +17,7 @@ const SECRETS_MAX: usize = 16;
 pub(super) struct WholeSecrets(Vec<(SecretFinding, Vec<u8>)>);
 
 impl WholeSecrets {
-    /// Adds the findings in the first `texts` texts, without line ends.
+    /// Adds the findings that are completely in the first `texts` texts, without their line ends.
     pub(super) fn add(&mut self, joined: &JoinedTexts, findings: &[SecretFinding], texts: usize) {
         for finding in findings {
             if joined.parts_of(finding).any(|(number, _)| number >= texts) {

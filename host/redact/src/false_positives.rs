@@ -348,9 +348,10 @@ fn is_false_password(text: &[u8], candidate: &SecretMatch) -> bool {
     }
     let is_quoted = matches!(text[candidate.secret.start - 1], b'"' | b'\'');
     if is_quoted {
-        return !has(|byte| byte.is_ascii_alphabetic()) || secret.contains(&b'(');
+        return secret.contains(&b'(');
     }
-    // The value is alone in its line, after a colon or without a space; otherwise it is code.
+    // An unquoted password is alone in its line, after a colon or an equals sign without a space before it. Anything
+    // else is code.
     let assignment = &text[candidate.whole.start..candidate.secret.start];
     let is_code = contains_bytes(assignment, b" =") || is_identifier(secret);
     let before = text[..candidate.whole.start]

@@ -188,7 +188,7 @@ impl SecretKeyKind {
         if is_placeholder(value) {
             return false;
         }
-        if self.weight != KeyWeight::Any && is_name(value) {
+        if self.weight != KeyWeight::Any && is_ordinary_value(value) {
             return false;
         }
         let one_word = !value.iter().any(u8::is_ascii_whitespace);
@@ -222,8 +222,9 @@ fn is_likely(value: &[u8]) -> bool {
     }
 }
 
-/// Returns true if the value of an ambiguous key is a version, a publishable key, or made of words that name a token.
-fn is_name(value: &[u8]) -> bool {
+/// Returns true if the value of an ambiguous key is a version, a labelled digest, a publishable key, or made of words
+/// that name a token.
+fn is_ordinary_value(value: &[u8]) -> bool {
     false_positives::is_version(value)
         || false_positives::is_labelled_digest(value)
         || false_positives::names_itself(value)

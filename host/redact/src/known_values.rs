@@ -78,7 +78,7 @@ impl KnownValues {
             let number = names.len();
             names.push(name);
             let value = value.trim_matches(['\r', '\n']);
-            let lines = lines(value).map(SecretEncoding::plain);
+            let lines = secret_lines(value).map(SecretEncoding::plain);
             for mut form in secret_encodings::encode_all(value).into_iter().chain(lines) {
                 form.bytes.retain(|byte| !is_line_end(*byte));
                 // The longest value wins, because its mask covers more.
@@ -121,7 +121,7 @@ impl KnownValues {
         }
         let build = || {
             AhoCorasick::new(self.forms.iter().map(|(_, form)| &form.bytes))
-                .inspect_err(|error| tracing::error!("no automaton for known secrets: {error}"))
+                .inspect_err(|error| tracing::error!("cannot search for known secrets: {error}"))
                 .ok()
         };
         let Some(automaton) = self.automaton.get_or_init(build) else {
@@ -166,6 +166,7 @@ impl KnownValues {
         }
     }
 
+    /// Finds values in one form of the text. Calls `on_match` with the range to mask and the name of the rule.
     fn find_in(
         &self,
         automaton: &AhoCorasick,
@@ -184,7 +185,7 @@ impl KnownValues {
 }
 
 /// Returns the lines of a multi-line value, each of which is a secret, except the header and footer of a key.
-fn lines(value: &str) -> impl Iterator<Item = &str> {
+fn secret_lines(value: &str) -> impl Iterator<Item = &str> {
     let has_lines = value.contains('\n');
     let lines = value.lines().map(str::trim).filter(move |_| has_lines);
     lines.filter(|line| line.len() >= LONG_MIN && !line.starts_with("-----"))

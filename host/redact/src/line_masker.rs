@@ -69,7 +69,7 @@ impl<T> LineMasker<T> {
         separated.distribute(self.redactor.find(&separated.text), &mut findings_by_line);
         let mut across = self.redactor.find(&adjoining.text);
         let first = starts.first().copied().unwrap_or(0);
-        across.retain(|finding| adjoining.spans(finding) || finding.start < first);
+        across.retain(|finding| adjoining.is_split(finding) || finding.start < first);
         adjoining.distribute(across, &mut findings_by_line);
         for (line, findings) in self.held_lines.iter_mut().zip(findings_by_line) {
             line.findings.extend(findings);
@@ -82,6 +82,7 @@ impl<T> LineMasker<T> {
         }
     }
 
+    /// Masks the first `lines` held lines and returns them. The end of their text is kept as context.
     fn release(&mut self, lines: usize) -> (Vec<(T, String)>, MaskSummary) {
         let mut masks = MaskSummary::default();
         let mut shown = Vec::with_capacity(lines);

@@ -214,7 +214,7 @@ impl JoinedTexts {
     }
 
     /// Returns true if a finding touches more than one text.
-    pub(super) fn spans(&self, finding: &SecretFinding) -> bool {
+    pub(super) fn is_split(&self, finding: &SecretFinding) -> bool {
         self.touched(finding).len() > 1
     }
 

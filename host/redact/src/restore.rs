@@ -57,7 +57,7 @@ struct RestoredValue {
     in_lines: bool,
 }
 
-/// Facts about the marks of a rule that the texts do not contain.
+/// Facts about the marks of a rule that the texts alone do not show.
 #[derive(Clone, Copy)]
 pub struct MarkFacts<'a> {
     /// Returns true if a mark that replaces no value is literal text.

@@ -110,7 +110,9 @@ impl SecretScanner {
                 .ascii_case_insensitive(true)
                 .kind(Some(kind))
                 .build(&self.words)
-                .inspect_err(|error| tracing::error!("no automaton for redaction: {error}"))
+                .inspect_err(|error| {
+                    tracing::error!("cannot search for secrets by their format: {error}")
+                })
                 .ok()
         };
         let before = self.scanned.fetch_add(bytes, Ordering::Relaxed);

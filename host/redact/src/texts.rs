@@ -71,7 +71,7 @@ impl TextGroup {
         if self.adjoining.len() > 1 {
             let mut findings = redactor.find(&self.adjoining.text);
             // Secrets inside a single text have been found already.
-            findings.retain(|finding| self.adjoining.spans(finding));
+            findings.retain(|finding| self.adjoining.is_split(finding));
             whole.add(&self.adjoining, &findings, texts);
             self.distribute_split(findings, |group| &group.adjoining, texts);
         }
@@ -108,7 +108,7 @@ impl TextGroup {
         };
         let mut findings = redactor.find(&joined.text);
         findings
-            .retain(|finding| finding.is_specific() && joined.spans(finding) && is_new(finding));
+            .retain(|finding| finding.is_specific() && joined.is_split(finding) && is_new(finding));
         self.distribute_split(findings, view, texts);
     }
 
@@ -124,7 +124,8 @@ impl TextGroup {
             return;
         }
         let mut findings = redactor.find_known(&joined.text);
-        findings.retain(|finding| finding.end - finding.start >= LONG_MIN && joined.spans(finding));
+        findings
+            .retain(|finding| finding.end - finding.start >= LONG_MIN && joined.is_split(finding));
         self.distribute_split(findings, view, texts);
     }
 
@@ -230,13 +231,14 @@ impl Redactor {
                 mask::apply(part, &findings_by_text.next().unwrap_or_default());
             }
             if let Some(value) = value {
-                write(value, &mut findings_by_text);
+                apply_to_value(value, &mut findings_by_text);
             }
         }
         summary
     }
 
-    /// Collects all strings in order, each key before its value, as rules expect them.
+    /// Collects all strings in order, each key before its value, as rules expect them. `kind` is the rule of the key of
+    /// this value.
     fn collect(&self, value: &Value, kind: Option<SecretKeyKind>, group: &mut TextGroup) {
         match value {
             Value::String(text) => {
@@ -318,17 +320,20 @@ impl Redactor {
 }
 
 /// Writes the marks into a value, in the order of `collect`.
-fn write(value: &mut Value, findings_by_text: &mut impl Iterator<Item = Vec<SecretFinding>>) {
+fn apply_to_value(
+    value: &mut Value,
+    findings_by_text: &mut impl Iterator<Item = Vec<SecretFinding>>,
+) {
     match value {
         Value::String(text) => mask::apply(text, &findings_by_text.next().unwrap_or_default()),
         Value::Array(items) => items
             .iter_mut()
-            .for_each(|item| write(item, findings_by_text)),
+            .for_each(|item| apply_to_value(item, findings_by_text)),
         Value::Object(map) => {
             let mut entries = Map::with_capacity(map.len());
             for (mut key, mut item) in std::mem::take(map) {
                 mask::apply(&mut key, &findings_by_text.next().unwrap_or_default());
-                write(&mut item, findings_by_text);
+                apply_to_value(&mut item, findings_by_text);
                 // Two masked keys of one object must not become one entry.
                 let mut unique_key = key.clone();
                 let mut suffix = 2;

@@ -68,6 +68,7 @@ impl ChainWalk {
         }
     }
 
+    /// Adds a finding. `seq` is the number of the line in the log, if known.
     fn report(
         &mut self,
         fault: ChainFault,
@@ -85,12 +86,12 @@ impl ChainWalk {
     }
 
     /// Handles a line that does not belong to the chain.
-    pub(super) fn unchained_line(&mut self, line: AuditLine<'_>) {
+    pub(super) fn add_unchained_line(&mut self, line: AuditLine<'_>) {
         self.unchained.get_or_insert_default().push(line);
     }
 
     /// Handles a line of the chain.
-    pub(super) fn line(&mut self, line: ChainedLine) {
+    pub(super) fn add_line(&mut self, line: ChainedLine) {
         self.lines += 1;
         self.first = Some(self.first.map_or(line.seq, |first| first.min(line.seq)));
         let noted = self.noted.as_deref();
@@ -160,18 +161,19 @@ impl ChainWalk {
     /// Reports unchained lines that take the place of missing lines.
     fn report_changed(&mut self, unchained: &UnchainedLines) {
         for (seq, position) in (self.seq + 1..).zip(unchained.positions()) {
-            let text = "it no longer has the format of a log line".to_owned();
+            let text = "the line no longer has the format of a log line".to_owned();
             self.report(ChainFault::Changed, Some(position), Some(seq), text);
         }
     }
 
     fn report_inserted(&mut self, unchained: &UnchainedLines) {
         for position in unchained.positions() {
-            let text = "it is not a line of this log".to_owned();
+            let text = "the line does not belong to this log".to_owned();
             self.report(ChainFault::Inserted, Some(position), None, text);
         }
     }
 
+    /// Makes a line the end of the chain so far, under the number `seq`.
     fn accept(&mut self, line: ChainedLine, seq: u64) {
         self.seq = seq;
         self.tips.clear();
@@ -190,7 +192,7 @@ impl ChainWalk {
                 Some(position) => (position, self.seq),
                 None => (&line.position, line.seq),
             };
-            let text = "its hash is not the one that the next line links to".to_owned();
+            let text = "the line does not have the hash that the next line links to".to_owned();
             self.report(ChainFault::Changed, Some(position), Some(seq), text);
         }
         self.reject_other_tips(tips, linked.unwrap_or_default());
@@ -202,7 +204,8 @@ impl ChainWalk {
     fn reject_other_tips(&mut self, tips: Vec<TipCandidate>, right_index: usize) {
         for (index, tip) in tips.into_iter().enumerate() {
             if index != right_index {
-                let text = "another line has the same number and is linked to".to_owned();
+                let text = "another line has the same number, and the next line links to that one"
+                    .to_owned();
                 self.report(
                     ChainFault::Inserted,
                     tip.position.as_ref(),
@@ -217,7 +220,7 @@ impl ChainWalk {
     fn accept_later(&mut self, line: ChainedLine) {
         let expected = self.seq + 1;
         if self.tips.iter().any(|tip| tip.hash == line.prev) {
-            let text = format!("its number is {}: expected {expected}", line.seq);
+            let text = format!("the line has the number {}: expected {expected}", line.seq);
             self.report(
                 ChainFault::Changed,
                 Some(&line.position),
@@ -235,7 +238,7 @@ impl ChainWalk {
     /// Handles a line with a lower number than expected.
     fn accept_earlier(&mut self, line: ChainedLine) {
         if self.gaps.fill(line.seq) {
-            let text = "it was written before the line above it".to_owned();
+            let text = "the line was written before the line above it".to_owned();
             self.report(
                 ChainFault::Reordered,
                 Some(&line.position),
@@ -318,7 +321,10 @@ impl ChainWalk {
     /// Reports missing lines in the middle and at the beginning.
     fn report_missing(&mut self) {
         for gap in std::mem::take(&mut self.gaps).remaining(self.first_kept) {
-            let text = format!("{} missing before it", describe_range(gap.from, gap.to));
+            let text = format!(
+                "{} missing before this line",
+                describe_range(gap.from, gap.to)
+            );
             self.report(
                 ChainFault::Removed,
                 Some(&gap.following),
@@ -360,7 +366,7 @@ impl ChainWalk {
         match self.remembered_at.take() {
             Some((_, hash)) if hash == remembered.hash => {}
             Some((position, _)) => {
-                let text = "it differs from the last line stored earlier: the log was rewritten since then"
+                let text = "the line differs from the last line stored earlier: the log was rewritten since then"
                     .to_owned();
                 self.report(ChainFault::Forgotten, Some(&position), Some(seq), text);
             }
@@ -402,7 +408,7 @@ impl ChainWalk {
                     && finding.line == Some(position.line)
             };
             if !self.findings.iter().any(is_reported) {
-                let text = "it differs from the line that audit.head names".to_owned();
+                let text = "the line differs from the one that audit.head names".to_owned();
                 self.report(ChainFault::Changed, Some(&position), Some(head.seq), text);
             }
         } else if !self.findings.iter().any(|finding| finding.fault.is_fault()) {

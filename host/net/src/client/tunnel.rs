@@ -161,7 +161,7 @@ impl Tunnel {
             mut client,
             mut server,
         } = start;
-        let (from_inside, to_inside) = tokio::io::split(client_io);
+        let (from_program, to_program) = tokio::io::split(client_io);
         let (from_host, mut to_host) = self.stream.split();
         let target = Arc::clone(&self.authorized.target);
         let watch = TunnelWatch {
@@ -177,12 +177,18 @@ impl Tunnel {
         );
         let down = (down, OversizedPart::TunnelDownload);
         tokio::try_join!(
-            watch.relay_one_way(from_inside, to_host, up, Some(REAUTHORIZE_AFTER), |bytes| {
-                client
-                    .check(bytes)
-                    .map_err(|why| violation_error(&target, why))
-            }),
-            watch.relay_one_way(from_host, to_inside, down, None, |bytes| server
+            watch.relay_one_way(
+                from_program,
+                to_host,
+                up,
+                Some(REAUTHORIZE_AFTER),
+                |bytes| {
+                    client
+                        .check(bytes)
+                        .map_err(|why| violation_error(&target, why))
+                }
+            ),
+            watch.relay_one_way(from_host, to_program, down, None, |bytes| server
                 .check(bytes)
                 .map_err(|why| violation_error(&target, why))),
         )?;
@@ -280,8 +286,8 @@ impl TunnelWatch<'_> {
         }
     }
 
-    /// Authorizes a tunnel again after much has been sent through it. A tunnel to an unlisted host needs no second
-    /// check: a person approved it when it was opened.
+    /// Authorizes a tunnel again after [`REAUTHORIZE_AFTER`] bytes have been sent through it. A tunnel to an unlisted
+    /// host needs no second check: a person approved it when it was opened.
     async fn authorize_upload(&self) -> Result<(), Error> {
         let (target, method, permit) = {
             let state = self.state.lock();
