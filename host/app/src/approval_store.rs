@@ -24,14 +24,14 @@ mod lock_file;
 mod session_approval;
 
 pub use approval_file::{ApprovalFile, WorkspaceApprovals};
-pub use lock_file::LockFile;
+pub use lock_file::ToolsLockFile;
 pub use session_approval::SessionApproval;
 pub(crate) use session_approval::may_run;
 
 /// The stored decisions of this user about one workspace.
 pub struct UserApprovalStore {
     store: ApprovalFile,
-    lock: LockFile,
+    lock: ToolsLockFile,
     max_age: Option<SignedDuration>,
 }
 
@@ -60,7 +60,7 @@ impl UserApprovalStore {
                 user_state_path(user_dirs, workspace, "json")?,
                 workspace.root(),
             ),
-            lock: LockFile::new(workspace.lock()),
+            lock: ToolsLockFile::new(workspace.lock()),
             max_age: None,
         })
     }
@@ -82,7 +82,7 @@ impl UserApprovalStore {
         self.store.read()
     }
 
-    /// Changes the file while no other process does.
+    /// Applies a change to the file under an inter-process lock.
     pub fn change<T>(
         &self,
         change: impl FnOnce(&mut WorkspaceApprovals) -> T,
@@ -91,7 +91,7 @@ impl UserApprovalStore {
     }
 
     /// Returns the lock file of the workspace, which contains the grants.
-    pub fn lock(&self) -> &LockFile {
+    pub fn lock(&self) -> &ToolsLockFile {
         &self.lock
     }
 
@@ -100,7 +100,7 @@ impl UserApprovalStore {
     pub fn grant(&self, location: &str, grant: Grant) -> Result<(), ApprovalStoreError> {
         let id = grant.id(location);
         self.lock
-            .change(|lock| lock.plugins.insert(location.to_owned(), grant))?;
+            .change(|grants| grants.plugins.insert(location.to_owned(), grant))?;
         self.store
             .change(|approvals| approvals.grants.insert(location.to_owned(), id))?;
         Ok(())
@@ -119,31 +119,31 @@ impl UserApprovalStore {
 
 impl ApprovalStore for UserApprovalStore {
     fn approvals(&self) -> Result<Vec<StoredApproval>, ApprovalStoreError> {
-        let mut leases = self.store.read()?.leases;
-        for lease in &mut leases {
+        let mut approvals = self.store.read()?.leases;
+        for approval in &mut approvals {
             let latest = self
                 .max_age
-                .and_then(|max_age| lease.added_at.checked_add(max_age).ok());
-            lease.expires_at = match (lease.expires_at, latest) {
+                .and_then(|max_age| approval.added_at.checked_add(max_age).ok());
+            approval.expires_at = match (approval.expires_at, latest) {
                 (Some(own), Some(latest)) => Some(own.min(latest)),
                 (own, latest) => own.or(latest),
             };
         }
-        Ok(leases)
+        Ok(approvals)
     }
 
-    fn store(&self, lease: StoredApproval) -> Result<(), ApprovalStoreError> {
+    fn store(&self, approval: StoredApproval) -> Result<(), ApprovalStoreError> {
         self.store.change(|approvals| {
-            approvals.leases.retain(|stored| stored.id != lease.id);
-            approvals.leases.push(lease);
+            approvals.leases.retain(|stored| stored.id != approval.id);
+            approvals.leases.push(approval);
         })
     }
 
     fn record_use(&self, id: &Fingerprint, at: Timestamp) {
         let result = self.store.change(|approvals| {
-            let mut leases = approvals.leases.iter_mut();
-            if let Some(lease) = leases.find(|lease| lease.id == *id) {
-                lease.last_used = Some(at);
+            let mut stored = approvals.leases.iter_mut();
+            if let Some(approval) = stored.find(|approval| approval.id == *id) {
+                approval.last_used = Some(at);
             }
         });
         if let Err(error) = result {
@@ -154,9 +154,9 @@ impl ApprovalStore for UserApprovalStore {
     fn list_for_session(
         &self,
         session: &str,
-        lease: &StoredApproval,
+        approval: &StoredApproval,
     ) -> Result<(), ApprovalStoreError> {
-        let listed = SessionApproval::in_this_process(session, lease);
+        let listed = SessionApproval::in_this_process(session, approval);
         self.store.change(|approvals| {
             approvals.sessions.retain(SessionApproval::process_may_run);
             approvals.sessions.retain(|other| !other.is_same(&listed));
@@ -192,17 +192,17 @@ impl ApprovalStore for UserApprovalStore {
 /// Acquires the inter-process lock that is needed to change a file.
 fn lock_for_change(path: &Path) -> Result<File, ApprovalStoreError> {
     private_files::lock_for_change(path)
-        .map_err(|error| failed(path, format_args!("cannot be changed: {error}")))
+        .map_err(|error| file_error(path, format_args!("cannot be changed: {error}")))
 }
 
 /// Writes a whole file atomically.
-fn write(path: &Path, text: &str, readers: FileReaders) -> Result<(), ApprovalStoreError> {
+fn replace_file(path: &Path, text: &str, readers: FileReaders) -> Result<(), ApprovalStoreError> {
     private_files::replace(path, text.as_bytes(), readers)
-        .map_err(|error| failed(path, format_args!("cannot be written: {error}")))
+        .map_err(|error| file_error(path, format_args!("cannot be written: {error}")))
 }
 
 /// Creates an error that names the file.
-fn failed(path: &Path, text: impl std::fmt::Display) -> ApprovalStoreError {
+fn file_error(path: &Path, text: impl std::fmt::Display) -> ApprovalStoreError {
     ApprovalStoreError {
         location: mimir_core::text::visible(&path.display().to_string()),
         text: text.to_string(),

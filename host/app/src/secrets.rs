@@ -35,7 +35,7 @@ pub struct UserSecrets {
 #[serde(deny_unknown_fields)]
 struct SecretsFile {
     secrets: BTreeMap<String, StoredSecret>,
-    /// Logins at MCP servers. They have a separate map, so that tools and servers cannot name a login as a secret.
+    /// OAuth logins for MCP servers, in a separate map, so that tools and servers cannot name a login as a secret.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     logins: BTreeMap<String, StoredSecret>,
 }
@@ -91,12 +91,17 @@ impl UserSecrets {
         let keyring = self.keyring.as_ref().filter(|_| !in_file);
         let stored = match keyring {
             Some(keyring) => {
-                keyring.set(name, value)?;
+                keyring.set(name, value).map_err(|error| {
+                    ToolError::unavailable(format!(
+                        "{}; `mimir secrets set {name} --file` stores the value in a file",
+                        error.message
+                    ))
+                })?;
                 StoredSecret::Keyring
             }
             None => StoredSecret::Value(value.to_owned()),
         };
-        let location = location(&stored);
+        let location = location_of(&stored);
         let previous = self.change(|file| file.secrets.insert(name.to_owned(), stored))?;
         if let (Some(StoredSecret::Keyring), SecretLocation::File, Some(keyring)) =
             (previous, &location, &self.keyring)
@@ -123,7 +128,7 @@ impl UserSecrets {
         let stored = self.read()?.secrets;
         let mut locations: BTreeMap<String, SecretLocation> = stored
             .iter()
-            .map(|(name, stored)| (name.clone(), location(stored)))
+            .map(|(name, stored)| (name.clone(), location_of(stored)))
             .collect();
         for (name, settings) in settings {
             locations.insert(name.clone(), SecretLocation::Variable(settings.env.clone()));
@@ -163,16 +168,18 @@ impl UserSecrets {
     }
 
     fn read_from_keyring(&self, name: &str) -> Result<String, ToolError> {
+        let remove = format!("remove the secret with `mimir secrets remove {name}`");
         let why = match self.keyring.as_ref().map(|keyring| keyring.get(name)) {
             Some(Ok(value)) => return Ok(value),
-            Some(Err(error)) => error.message,
-            None => "this system has no keyring".to_owned(),
+            Some(Err(error)) => format!("{}; unlock the keyring, or {remove}", error.message),
+            None => format!("this system has no keyring; {remove}"),
         };
         Err(ToolError::unavailable(format!(
-            "the secret `{name}` cannot be read from the keyring: {why}; unlock it, or remove the secret with `mimir secrets remove {name}`"
+            "the secret `{name}` cannot be read from the keyring: {why}"
         )))
     }
 
+    /// Reads the file. A missing file is empty.
     fn read(&self) -> Result<SecretsFile, ToolError> {
         let unreadable = |why: &dyn std::fmt::Display| {
             ToolError::unavailable(format!("{} cannot be used: {why}", self.path.display()))
@@ -183,16 +190,17 @@ impl UserSecrets {
         };
         // The error of serde is not shown, because it may quote a value.
         serde_json::from_str(&text).map_err(|_| {
-            unreadable(&"it is not valid JSON of this format; remove it and set the secrets again")
+            unreadable(&"it does not have the format of a secrets file; remove it and set the secrets again")
         })
     }
 
+    /// Applies a change to the file under an inter-process lock.
     fn change<T>(&self, change: impl FnOnce(&mut SecretsFile) -> T) -> Result<T, ToolError> {
         let write_error = |action: &str, error: std::io::Error| {
             let shown = mimir_core::text::visible(&self.path.display().to_string());
             ToolError::unavailable(format!("{shown}: cannot be {action}: {error}"))
         };
-        let _lock = private_files::lock_for_change(&self.path)
+        let _guard = private_files::lock_for_change(&self.path)
             .map_err(|error| write_error("changed", error))?;
         let mut file = self.read()?;
         let result = change(&mut file);
@@ -213,14 +221,14 @@ fn variables(
     })
 }
 
-fn location(stored: &StoredSecret) -> SecretLocation {
+fn location_of(stored: &StoredSecret) -> SecretLocation {
     match stored {
         StoredSecret::Value(_) => SecretLocation::File,
         StoredSecret::Keyring => SecretLocation::Keyring,
     }
 }
 
-/// Checks the name of a secret. Names in the needs of plugins have the same form.
+/// Checks the name of a secret. The same rule applies to names in the needs of plugins.
 fn check_name(name: &str) -> Result<(), ToolError> {
     let is_valid = |c: u8| c.is_ascii_alphanumeric() || b"_-.".contains(&c);
     if name.is_empty() || name.len() > MAX_NAME_LENGTH || !name.bytes().all(is_valid) {
@@ -292,6 +300,21 @@ mod tests {
         }
         assert!(secrets.remove("API_KEY").unwrap());
         assert!(!secrets.remove("API_KEY").unwrap());
+    }
+
+    #[test]
+    fn secret_in_a_missing_keyring_is_an_error_without_advice_to_unlock_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let secrets = secrets(folder.path());
+        secrets
+            .change(|file| file.secrets.insert("KEY".into(), StoredSecret::Keyring))
+            .unwrap();
+        let error = secrets.value("KEY").unwrap_err();
+        assert!(
+            error.message.contains("no keyring; remove the secret")
+                && !error.message.contains("unlock"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::private_files::{self, FileReaders, OwnerOnly};
 
-use super::{SessionApproval, failed, lock_for_change, write};
+use super::{SessionApproval, file_error, lock_for_change, replace_file};
 
 /// The decisions of a user about a workspace.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -83,29 +83,30 @@ impl ApprovalFile {
                 ))
             } else {
                 self.unreadable(format_args!(
-                    "{error}; restore it from a backup, or move it away: approvals, grants and accepted settings of \
-                     this workspace are then asked for again"
+                    "{error}; restore it from a backup, or move it away: mimir then asks again for the approvals, \
+                     grants and accepted settings of this workspace"
                 ))
             }
         })
     }
 
-    /// Reads, changes and writes the file while no other process does.
+    /// Applies a change to the file under an inter-process lock.
     pub fn change<T>(
         &self,
         change: impl FnOnce(&mut WorkspaceApprovals) -> T,
     ) -> Result<T, ApprovalStoreError> {
-        let _lock = lock_for_change(&self.path)?;
+        let _guard = lock_for_change(&self.path)?;
         let mut approvals = self.read()?;
         approvals.workspace.clone_from(&self.workspace);
         let result = change(&mut approvals);
-        let text =
-            serde_json::to_string_pretty(&approvals).map_err(|error| failed(&self.path, error))?;
-        write(&self.path, &text, FileReaders::Owner)?;
+        let text = serde_json::to_string_pretty(&approvals)
+            .map_err(|error| file_error(&self.path, error))?;
+        replace_file(&self.path, &text, FileReaders::Owner)?;
         Ok(result)
     }
 
+    /// Returns the error about a file that cannot be used.
     fn unreadable(&self, why: impl std::fmt::Display) -> ApprovalStoreError {
-        failed(&self.path, format_args!("cannot be used: {why}"))
+        file_error(&self.path, format_args!("cannot be used: {why}"))
     }
 }

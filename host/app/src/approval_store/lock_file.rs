@@ -9,23 +9,23 @@ use mimir_core::grants::{LOCK_VERSION, ToolsLock};
 
 use crate::private_files::FileReaders;
 
-use super::{failed, lock_for_change, write};
+use super::{file_error, lock_for_change, replace_file};
 
-/// The lock file.
-pub struct LockFile {
+/// Handle to `.mimir/tools.lock`: a lock file in the sense of `Cargo.lock`, not a mutex.
+pub struct ToolsLockFile {
     path: PathBuf,
 }
 
 const HEADER: &str = "\
-# What the people of this project have granted to its tools. Written by `mimir tools trust` and
-# `mimir tools revoke`. A grant counts for those who gave it: after a change by somebody else, look at it and
-# run `mimir tools trust NAME` yourself.
+# Permissions granted to the tools of this project. Written by `mimir tools trust` and `mimir tools revoke`.
+# A grant applies only to users who have confirmed it. If someone else changed a grant, review it and run
+# `mimir tools trust NAME`.
 ";
 
 /// Maximum size in bytes. The files that mimir writes are always shorter.
 const MAX_FILE_SIZE: u64 = 16 << 20;
 
-impl LockFile {
+impl ToolsLockFile {
     /// Creates a handle to the lock file at `path`. Reads nothing.
     pub fn new(path: PathBuf) -> Self {
         Self { path }
@@ -39,9 +39,9 @@ impl LockFile {
     /// Reads the grants. A missing file grants nothing.
     pub fn read(&self) -> Result<ToolsLock, ApprovalStoreError> {
         let unreadable = |why: &dyn std::fmt::Display| {
-            failed(
+            file_error(
                 &self.path,
-                format_args!("no grants are in force, because it cannot be read: {why}"),
+                format_args!("cannot be read, so no grants apply: {why}"),
             )
         };
         let text = match files::read_text(&self.path, LinkPolicy::Refuse, MAX_FILE_SIZE) {
@@ -50,9 +50,9 @@ impl LockFile {
             Err(error) => return Err(unreadable(&error)),
         };
         mimir_script::yaml::check_yaml(&text).map_err(|rejection| unreadable(&rejection))?;
-        let lock: ToolsLock = serde_yaml::from_str(&text).map_err(|error| {
+        let grants: ToolsLock = serde_yaml::from_str(&text).map_err(|error| {
             let remedy = if text.lines().any(|line| line.starts_with("<<<<<<<")) {
-                "it has unresolved merge conflicts: keep one of each pair"
+                "it contains merge conflict markers: resolve the conflicts"
             } else {
                 "restore the last valid version"
             };
@@ -61,14 +61,19 @@ impl LockFile {
                 "{error}; {remedy}, or remove the file and grant again with `mimir tools trust NAME`"
             ))
         })?;
-        if lock.version != LOCK_VERSION {
+        if grants.version != LOCK_VERSION {
+            let remedy = if grants.version > LOCK_VERSION {
+                "update mimir"
+            } else {
+                "remove the file and grant again with `mimir tools trust NAME`"
+            };
             let why = format!(
-                "its version is {}, but this mimir supports {LOCK_VERSION}; update mimir",
-                lock.version
+                "its version is {}, but this mimir supports {LOCK_VERSION}; {remedy}",
+                grants.version
             );
             return Err(unreadable(&why));
         }
-        Ok(lock)
+        Ok(grants)
     }
 
     /// Removes a plugin's grant. Returns true if there was one.
@@ -76,11 +81,11 @@ impl LockFile {
         if !self.read()?.plugins.contains_key(location) {
             return Ok(false);
         }
-        let removed = self.change(|lock| lock.plugins.remove(location))?;
+        let removed = self.change(|grants| grants.plugins.remove(location))?;
         Ok(removed.is_some())
     }
 
-    /// Reads, changes and writes the file while no other process does.
+    /// Applies a change to the file under an inter-process lock.
     pub fn change<T>(
         &self,
         change: impl FnOnce(&mut ToolsLock) -> T,
@@ -90,12 +95,12 @@ impl LockFile {
         let state = folder.join("state");
         // A checkout may contain these folders as links that point anywhere.
         files::reject_links(folder.parent().unwrap_or(Path::new("")), &state)
-            .map_err(|error| failed(&self.path, format_args!("cannot be changed: {error}")))?;
-        let _lock = lock_for_change(&state.join("tools.lock"))?;
-        let mut lock = self.read()?;
-        let result = change(&mut lock);
-        let body = serde_yaml::to_string(&lock).map_err(|error| failed(&self.path, error))?;
-        write(
+            .map_err(|error| file_error(&self.path, format_args!("cannot be changed: {error}")))?;
+        let _guard = lock_for_change(&state.join("tools.lock"))?;
+        let mut grants = self.read()?;
+        let result = change(&mut grants);
+        let body = serde_yaml::to_string(&grants).map_err(|error| file_error(&self.path, error))?;
+        replace_file(
             &self.path,
             &format!("{HEADER}{body}"),
             FileReaders::Everybody,

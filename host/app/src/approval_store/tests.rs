@@ -185,6 +185,11 @@ fn approval_files_invalid_or_writable_by_others_are_refused() {
         );
         std::fs::remove_file(store.lock().path()).unwrap();
     }
+    for (version, remedy) in [(0, "remove the file"), (2, "update mimir")] {
+        std::fs::write(store.lock().path(), format!("version: {version}")).unwrap();
+        let error = store.lock().read().unwrap_err().to_string();
+        assert!(error.contains(remedy), "{error}");
+    }
     for bad in ["version: 2", "plugins: 3", "version: 1\nmore: x", "\0"] {
         std::fs::write(store.lock().path(), bad).unwrap();
         assert!(
@@ -193,7 +198,7 @@ fn approval_files_invalid_or_writable_by_others_are_refused() {
                 .read()
                 .unwrap_err()
                 .to_string()
-                .contains("no grants are in force"),
+                .contains("so no grants apply"),
             "{bad}"
         );
     }

@@ -21,11 +21,10 @@ const SERVICE: &str = "mimir";
 /// keyring's own message.
 fn refused_error(problem: &str, message: &str) -> ToolError {
     let message = mimir_core::text::visible(mimir_core::text::prefix(message.trim(), 200));
-    keyring_error(&format!(
-        "{problem}: {message}; `mimir secrets set NAME --file` stores it in a file"
-    ))
+    keyring_error(&format!("{problem}: {message}"))
 }
 
+/// Creates the error of a keyring. `problem` completes "the keyring …".
 fn keyring_error(problem: &str) -> ToolError {
     ToolError::unavailable(format!("the keyring {problem}"))
 }

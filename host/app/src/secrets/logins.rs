@@ -1,7 +1,7 @@
-//! Logins at MCP servers: stored and masked like secrets, but separate from them. A tool that was granted a secret, or
-//! a server whose settings name one, cannot reach a login by any name.
+//! OAuth logins for MCP servers. Stored and masked like secrets, but in a separate map, so that no secret name, whether
+//! granted to a tool or used in a server's settings, resolves to a login.
 //!
-//! The login protocol itself is in `mimir_mcp`.
+//! The OAuth protocol itself is in `mimir_mcp`.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ pub struct UserLogins {
 }
 
 /// Prefix of the names of logins in a keyring. Names of secrets cannot contain a colon.
-const PREFIX: &str = "login:";
+const KEYRING_PREFIX: &str = "login:";
 
 impl UserLogins {
     /// Creates a handle to the logins of this user. Reads nothing.
@@ -36,15 +36,15 @@ impl UserLogins {
         }
     }
 
-    /// Removes all logins at the server of this name, at any address. Returns the number of removed logins.
-    pub fn forget(&self, server: &str) -> Result<usize, ToolError> {
+    /// Removes all logins of the server named `server`, whatever its URL. Returns the number of removed logins.
+    pub fn remove_all(&self, server: &str) -> Result<usize, ToolError> {
         let Some(secrets) = &self.secrets else {
             return Ok(0);
         };
         let keys: Vec<String> = secrets.read()?.logins.into_keys().collect();
         let keys = keys
             .into_iter()
-            .filter(|key| key.rsplit_once('@').is_some_and(|(name, _)| name == server));
+            .filter(|key| server_of(key) == Some(server));
         let mut count = 0;
         for key in keys {
             self.remove(&key)?;
@@ -52,6 +52,11 @@ impl UserLogins {
         }
         Ok(count)
     }
+}
+
+/// Returns the server's name in the key of a login. A key is `NAME@HASH`, where HASH identifies the server's URL.
+fn server_of(key: &str) -> Option<&str> {
+    key.rsplit_once('@').map(|(server, _)| server)
 }
 
 impl UserSecrets {
@@ -65,32 +70,33 @@ impl UserSecrets {
         let text = self.read_login(key, stored)?;
         let values = mimir_mcp::client::login_secrets(&text).ok_or_else(|| {
             let name = mimir_core::text::visible(key);
-            let server = name.rsplit_once('@').map_or(&*name, |(server, _)| server);
+            let server = server_of(&name).unwrap_or(&name);
             ToolError::unavailable(format!(
                 "the login `{name}` is damaged, so it cannot be masked; `mimir mcp logout {server}` removes it"
             ))
         })?;
         let pairs = values
             .into_iter()
-            .map(|value| (format!("{PREFIX}{key}"), value));
+            .map(|value| (format!("{KEYRING_PREFIX}{key}"), value));
         Ok(pairs.collect())
     }
 
     fn read_login(&self, key: &str, stored: StoredSecret) -> Result<String, ToolError> {
+        let name = mimir_core::text::visible(key);
+        let server = server_of(&name).unwrap_or(&name);
+        let remove = format!("remove the login with `mimir mcp logout {server}`");
         let why = match (stored, &self.keyring) {
             (StoredSecret::Value(text), _) => return Ok(text),
             (StoredSecret::Keyring, Some(keyring)) => {
-                match keyring.get(&format!("{PREFIX}{key}")) {
+                match keyring.get(&format!("{KEYRING_PREFIX}{key}")) {
                     Ok(text) => return Ok(text),
-                    Err(error) => error.message,
+                    Err(error) => format!("{}; unlock the keyring, or {remove}", error.message),
                 }
             }
-            (StoredSecret::Keyring, None) => "this system has no keyring".to_owned(),
+            (StoredSecret::Keyring, None) => format!("this system has no keyring; {remove}"),
         };
-        let name = mimir_core::text::visible(key);
-        let server = name.rsplit_once('@').map_or(&*name, |(server, _)| server);
         Err(ToolError::unavailable(format!(
-            "the login `{name}` cannot be read from the keyring: {why}; unlock it, or remove the login with `mimir mcp logout {server}`"
+            "the login `{name}` cannot be read from the keyring: {why}"
         )))
     }
 }
@@ -109,13 +115,13 @@ impl LoginStore for UserLogins {
     fn write(&self, key: &str, text: &str) -> Result<(), ToolError> {
         let Some(secrets) = &self.secrets else {
             return Err(ToolError::unavailable(
-                "this platform has no folder for your own settings, where logins are stored; set MIMIR_CONFIG_DIR",
+                "cannot store the login: no user config directory was found; set MIMIR_CONFIG_DIR",
             ));
         };
         let stored = match &secrets.keyring {
             // Falls back to the file, so that a new login is not lost if the keyring is locked or does not accept a
             // long value.
-            Some(keyring) => match keyring.set(&format!("{PREFIX}{key}"), text) {
+            Some(keyring) => match keyring.set(&format!("{KEYRING_PREFIX}{key}"), text) {
                 Ok(()) => StoredSecret::Keyring,
                 Err(error) => {
                     tracing::warn!(%error, "the keyring does not accept the login; it is stored in a private file");
@@ -137,7 +143,7 @@ impl LoginStore for UserLogins {
         }
         let previous = secrets.change(|file| file.logins.remove(key))?;
         if let (Some(StoredSecret::Keyring), Some(keyring)) = (&previous, &secrets.keyring) {
-            keyring.remove(&format!("{PREFIX}{key}"))?;
+            keyring.remove(&format!("{KEYRING_PREFIX}{key}"))?;
         }
         Ok(())
     }
@@ -152,6 +158,7 @@ impl LoginStore for UserLogins {
     }
 
     fn lock(&self, key: &str) -> Result<Box<dyn Send>, ToolError> {
+        // Without a config folder, nothing is stored, so there is nothing to lock.
         let Some(folder) = &self.lock_folder else {
             return Ok(Box::new(()));
         };
@@ -222,8 +229,8 @@ mod tests {
         logins.write(key, &login("two-access-token")).unwrap();
         assert_ne!(logins.version(), before);
         assert!(!masked("it is two-access-token").contains("two-access"));
-        assert_eq!(logins.forget("t").unwrap(), 0);
-        assert_eq!(logins.forget("s").unwrap(), 1);
+        assert_eq!(logins.remove_all("t").unwrap(), 0);
+        assert_eq!(logins.remove_all("s").unwrap(), 1);
         assert_eq!(logins.read(key).unwrap(), None);
     }
 
@@ -251,6 +258,21 @@ mod tests {
         );
         drop(held);
         same.recv_timeout(soon).unwrap();
+    }
+
+    #[test]
+    fn login_in_a_missing_keyring_is_an_error_without_advice_to_unlock_it() {
+        let folder = tempfile::tempdir().unwrap();
+        secrets(folder.path())
+            .change(|file| file.logins.insert("s@0".into(), StoredSecret::Keyring))
+            .unwrap();
+        let error = logins(folder.path()).read("s@0").unwrap_err();
+        assert!(
+            error.message.contains("no keyring; remove the login")
+                && error.message.contains("`mimir mcp logout s`")
+                && !error.message.contains("unlock"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -38,39 +38,39 @@ impl ConfigEdit {
         match self {
             Self::Set(path, value) => {
                 let block = nested(path, &to_yaml(value));
-                format!("write this into it:\n{}", text_of(&block).trim_end())
+                format!("add\n{}", text_of(&block).trim_end())
             }
-            Self::Remove(path) => format!("remove `{}` from it", visible(&path.join("."))),
+            Self::Remove(path) => format!("remove `{}`", visible(&path.join("."))),
         }
     }
 
     /// Applies the edit to a parsed value.
-    fn apply(&self, value: &mut Value) {
-        let (path, wanted) = match self {
-            Self::Set(path, wanted) => (path, Some(to_yaml(wanted))),
+    fn apply_to_value(&self, value: &mut Value) {
+        let (path, new_value) = match self {
+            Self::Set(path, new_value) => (path, Some(to_yaml(new_value))),
             Self::Remove(path) => (path, None),
         };
         let Some((last, outer)) = path.split_last() else {
             return;
         };
-        let mut at = value;
+        let mut current = value;
         for key in outer {
-            if !at.is_mapping() {
-                *at = Value::Mapping(Mapping::new());
+            if !current.is_mapping() {
+                *current = Value::Mapping(Mapping::new());
             }
-            let Some(map) = at.as_mapping_mut() else {
+            let Some(map) = current.as_mapping_mut() else {
                 return;
             };
             let key = Value::String(key.clone());
-            at = map.entry(key).or_insert(Value::Null);
+            current = map.entry(key).or_insert(Value::Null);
         }
-        if at.is_null() && wanted.is_some() {
-            *at = Value::Mapping(Mapping::new());
+        if current.is_null() && new_value.is_some() {
+            *current = Value::Mapping(Mapping::new());
         }
-        if let Some(map) = at.as_mapping_mut() {
+        if let Some(map) = current.as_mapping_mut() {
             let key = Value::String(last.clone());
-            match wanted {
-                Some(wanted) => drop(map.insert(key, wanted)),
+            match new_value {
+                Some(new_value) => drop(map.insert(key, new_value)),
                 None => drop(map.remove(&key)),
             }
         }
@@ -91,11 +91,11 @@ impl ConfigEdit {
         Self::Remove(path)
     }
 
-    /// Applies the edit to the text. Returns `None` if the form of the text is not supported.
-    fn write(&self, file: &YamlFile) -> Option<()> {
+    /// Applies the edit to the text. Returns `None` if the YAML syntax of the text is not supported.
+    fn apply_to_text(&self, file: &YamlFile) -> Option<()> {
         let mut map = file.ensure_document().as_mapping()?;
-        let (path, wanted) = match self {
-            Self::Set(path, wanted) => (path, Some(wanted)),
+        let (path, new_value) = match self {
+            Self::Set(path, new_value) => (path, Some(new_value)),
             Self::Remove(path) => (path, None),
         };
         let (last, outer) = path.split_last()?;
@@ -105,11 +105,11 @@ impl ConfigEdit {
                 continue;
             }
             // An alias is replaced and not followed, because its target is also used elsewhere.
-            let block = nested(&path[at + 1..], &to_yaml(wanted?));
+            let block = nested(&path[at + 1..], &to_yaml(new_value?));
             return set_value(&map, key, &block);
         }
-        match wanted {
-            Some(wanted) => set_value(&map, last, &to_yaml(wanted)),
+        match new_value {
+            Some(new_value) => set_value(&map, last, &to_yaml(new_value)),
             None => map.remove(last.as_str()).map(drop),
         }
     }
@@ -127,19 +127,26 @@ pub fn strip_bom(text: &str) -> &str {
 /// Applies edits to the text of a config file. A block that a removal leaves empty is removed too, unless it contains
 /// comments.
 pub fn apply_edits(text: &str, edits: &[ConfigEdit]) -> Result<String, ToolError> {
-    let comments = |text: &str| text.matches('#').count();
+    // Counting `#` is a rough check: a removed block may have contained comments. If so, keep the empty block. A `#` in
+    // a value only makes this more cautious.
+    let count_hashes = |text: &str| text.matches('#').count();
     match try_edits(text, edits, true) {
-        Ok(after) if comments(&after) >= comments(text) => Ok(after),
+        Ok(after) if count_hashes(&after) >= count_hashes(text) => Ok(after),
         _ => try_edits(text, edits, false),
     }
 }
 
+/// Applies edits to the text and checks the result. With `prune`, also removes blocks that a removal leaves empty.
 fn try_edits(text: &str, edits: &[ConfigEdit], prune: bool) -> Result<String, ToolError> {
-    let mut wanted = read(text)?;
+    let mut expected = parse(text)?;
     let unsupported = || {
         let instructions: Vec<String> = edits.iter().map(ConfigEdit::manual_instructions).collect();
-        let message = "mimir cannot edit a config file of this form";
-        ToolError::invalid_input(format!("{message}; {}", instructions.join("; ")))
+        let message = "mimir cannot edit this config file without changing other parts of it";
+        // A blank line between the edits, because each may end with a block of YAML to paste.
+        ToolError::invalid_input(format!(
+            "{message}; edit it by hand: {}",
+            instructions.join("\n\n")
+        ))
     };
     let mark = if strip_bom(text) == text {
         ""
@@ -148,24 +155,24 @@ fn try_edits(text: &str, edits: &[ConfigEdit], prune: bool) -> Result<String, To
     };
     let text = strip_bom(text);
     let file = YamlFile::from_str(text).map_err(|_| unsupported())?;
-    for edit in &merge_new_blocks(&wanted, edits) {
+    for edit in &merge_new_blocks(&expected, edits) {
         let edit = if prune {
-            edit.with_emptied_blocks(&wanted)
+            edit.with_emptied_blocks(&expected)
         } else {
             edit.clone()
         };
-        edit.apply(&mut wanted);
-        edit.write(&file).ok_or_else(unsupported)?;
+        edit.apply_to_value(&mut expected);
+        edit.apply_to_text(&file).ok_or_else(unsupported)?;
     }
     let mut after = format!("{mark}{file}");
-    if wanted.as_mapping().is_some_and(Mapping::is_empty) {
+    if expected.as_mapping().is_some_and(Mapping::is_empty) {
         remove_empty_root(&mut after);
     }
     if !after.ends_with('\n') {
         after.push_str(if text.contains("\r\n") { "\r\n" } else { "\n" });
     }
-    match read(&after) {
-        Ok(now) if now == wanted => Ok(after),
+    match parse(&after) {
+        Ok(value) if value == expected => Ok(after),
         _ => Err(unsupported()),
     }
 }
@@ -180,7 +187,9 @@ fn merge_new_blocks(before: &Value, edits: &[ConfigEdit]) -> Vec<ConfigEdit> {
         return edits.to_vec();
     }
     let mut after = before.clone();
-    edits.iter().for_each(|edit| edit.apply(&mut after));
+    edits
+        .iter()
+        .for_each(|edit| edit.apply_to_value(&mut after));
     let mut merged_blocks = BTreeSet::new();
     let mut merged = Vec::new();
     for edit in edits {
@@ -213,13 +222,14 @@ fn missing_block<'p>(before: &Value, path: &'p [String]) -> Option<&'p [String]>
     None
 }
 
-fn read(text: &str) -> Result<Value, ToolError> {
+/// Parses the text of a config file. An empty file is an empty mapping.
+fn parse(text: &str) -> Result<Value, ToolError> {
     let yaml = strip_bom(text);
     mimir_script::yaml::check_yaml(yaml).map_err(|rejection| {
-        ToolError::invalid_input(format!("the config file cannot be read: {rejection}"))
+        ToolError::invalid_input(format!("the config file is not valid YAML: {rejection}"))
     })?;
     let value = serde_yaml::from_str(yaml).map_err(|error| {
-        ToolError::invalid_input(format!("the config file cannot be read: {error}"))
+        ToolError::invalid_input(format!("the config file is not valid YAML: {error}"))
     })?;
     Ok(match value {
         Value::Null => Value::Mapping(Mapping::new()),

@@ -183,7 +183,7 @@ fn config_edits_keep_the_style_of_unusual_files() {
     }
     let home = with(b"tools:\n  exec: &one\n    enabled: true\n    approval: ask\n  git: *one\n");
     let (code, _, err) = run(home.path(), &["tools", "disable", "git"]);
-    assert!(code == 2 && err.contains("write this into it"), "{err}");
+    assert!(code == 2 && err.contains("edit it by hand: add"), "{err}");
 }
 
 #[cfg(unix)]

@@ -196,8 +196,15 @@ fn config_edit_refuses_yaml_aliases_and_shows_the_fix() {
         &[ConfigEdit::set_key(&["tools", "git", "enabled"], false)],
     )
     .unwrap_err();
-    let way = "tools:\n  git:\n    enabled: false";
-    assert!(error.message.ends_with(way), "{error}");
+    let block = "add\ntools:\n  git:\n    enabled: false";
+    assert!(error.message.ends_with(block), "{error}");
+    let edits = [
+        ConfigEdit::set_key(&["tools", "git", "enabled"], false),
+        ConfigEdit::set_key(&["profile"], "fine"),
+    ];
+    let error = apply_edits(alias, &edits).unwrap_err();
+    let blocks = format!("edit it by hand: {block}\n\nadd\nprofile: fine");
+    assert!(error.message.ends_with(&blocks), "{error}");
     for broken in ["tools: [", "a: 1\na: 2\n", "\ttools: {}\n"] {
         let error = apply_edits(broken, &[ConfigEdit::set_key(&["x"], 1)]).unwrap_err();
         assert_eq!(error.code, ToolErrorCode::InvalidInput, "{error}");

@@ -100,7 +100,7 @@ pub async fn log_out(globals: &GlobalOptions, name: &str) -> CommandResult {
         None => None,
     };
     // Includes logins at other addresses, and of servers that are no longer in the settings.
-    let others = UserLogins::new(&setup.user_dirs).forget(name)?;
+    let others = UserLogins::new(&setup.user_dirs).remove_all(name)?;
     if ended.is_none() && others == 0 {
         let message = format!("not logged in to a server `{}`", visible(name));
         return Err(ToolError::not_found(message).into());
