@@ -8,14 +8,14 @@ use mimir_sdk::serde_json::Value;
 
 use crate::report;
 
-/// Runs a command in the workspace: shell text in `command`, or a program in `command` and its arguments in `args`,
-/// which no shell then looks at. Every simple command in a shell text is judged by itself, so plain commands pass
-/// with fewer questions than clever ones. It runs in a sandbox: no network unless a person granted it, and nothing
-/// outside of the workspace can be changed.
+/// Runs a command in the workspace: a shell script in `command`, or a program in `command` with its arguments in
+/// `args`, without a shell. Each simple command of a script is checked separately, so plain commands need fewer
+/// approvals than complex ones. Commands run in a sandbox: they have no network unless a person granted it, and cannot
+/// change anything outside of the workspace.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Exec {
-    /// Shell text (`cargo test 2>&1 | tail -20`), or the program if there are `args`.
+    /// Shell script (`cargo test 2>&1 | tail -20`), or the program if `args` is set.
     #[schemars(length(min = 1))]
     pub command: String,
     /// The arguments, exactly as the program gets them.
@@ -24,7 +24,7 @@ pub struct Exec {
     /// Directory to run in, relative to the workspace root. Default: the root.
     #[serde(default)]
     pub workdir: Option<String>,
-    /// Seconds after which the command and all that it started are killed. Default: 180, in the background none.
+    /// Seconds after which the command and its child processes are killed. Default: 180; no limit in the background.
     #[serde(default)]
     #[schemars(range(min = 1, max = 86_400))]
     pub timeout: Option<u32>,

@@ -15,12 +15,12 @@ pub struct JobReport {
     pub job: u32,
     /// The command as requested.
     pub command: String,
-    /// True while it runs.
+    /// True while the command runs.
     pub running: bool,
-    /// Exit code, once it has ended; 124 if it was stopped at its time limit.
+    /// Exit code, once the command has ended; 124 if it was stopped at its time limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// Run time so far, or the total once it has ended, in milliseconds.
+    /// Run time so far, or the total once the command has ended, in milliseconds.
     pub duration: u64,
 }
 

@@ -7,16 +7,16 @@ use mimir_sdk::prelude::*;
 
 use crate::{job, report};
 
-/// Shows what a command that `exec` has started in the background has written.
+/// Shows the output of a background command that `exec` started.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExecOutput {
-    /// The job.
+    /// Job number.
     pub job: u32,
     /// Byte offset to start from: the `next` of an earlier result. Default: 0.
     #[serde(default)]
     pub from: u64,
-    /// Seconds to wait for something new, or for the end. Default: 0.
+    /// Seconds to wait for new output or for the end of the job. Default: 0.
     #[serde(default)]
     #[schemars(range(max = 50))]
     pub wait: u32,
@@ -26,9 +26,9 @@ pub struct ExecOutput {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Written {
-    /// The job.
+    /// Job number.
     pub job: u32,
-    /// Stdout and stderr as they came, without terminal codes.
+    /// Stdout and stderr in the order of arrival, without terminal codes.
     pub output: String,
     /// Byte offset of the next chunk.
     pub next: u64,
@@ -36,7 +36,7 @@ pub struct Written {
     pub truncated: bool,
     /// True while the job runs.
     pub running: bool,
-    /// Exit code, once it has ended.
+    /// Exit code, once the job has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
 }
@@ -52,10 +52,7 @@ impl Tool for ExecOutput {
     const HINTS: Hints = Hints::NONE.read_only();
 
     fn needs() -> Needs {
-        Needs::none().command(
-            "*",
-            "to see what the commands write that `exec` has started",
-        )
+        Needs::none().command("*", "to see the output of commands that `exec` has started")
     }
 
     fn run(self, _: &Context) -> Result<Self::Output> {

@@ -9,7 +9,7 @@ use crate::job::{self, JobReport};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExecStatus {
-    /// The job. Default: all jobs of this session.
+    /// Job number. Default: all jobs of this session.
     #[serde(default)]
     pub job: Option<u32>,
 }

@@ -9,7 +9,7 @@ use crate::job::{self, JobReport};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExecStop {
-    /// The job.
+    /// Job number.
     pub job: u32,
 }
 

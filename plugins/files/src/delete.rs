@@ -21,10 +21,10 @@ const MAX_COUNTED: u64 = 10_000;
 pub struct DeleteFile {
     /// The file or directory, relative to the workspace root.
     pub path: String,
-    /// Delete a directory although there is something in it.
+    /// Delete a directory with everything in it.
     #[serde(default)]
     pub recursive: bool,
-    /// Keep what is deleted, so that `mimir undo` brings it back.
+    /// Keep the deleted content, so that `mimir undo` can restore it.
     #[serde(default = "default_true")]
     pub backup: bool,
 }
@@ -37,9 +37,9 @@ pub struct Deleted {
     pub deleted: Vec<String>,
     /// Number of deleted paths.
     pub total: usize,
-    /// True if `deleted` lists only a part of them.
+    /// True if `deleted` lists only some of the paths.
     pub truncated: bool,
-    /// Record from which `mimir undo` restores it.
+    /// Id of the record from which `mimir undo` restores the old state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backup: Option<String>,
 }

@@ -32,13 +32,13 @@ pub struct Diff {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Hunk {
-    /// The first line of the hunk before the change, from 1.
+    /// First line of the hunk in the old text, from 1.
     pub old_start: usize,
-    /// Number of its lines before the change.
+    /// Number of lines of the hunk in the old text.
     pub old_lines: usize,
-    /// The first line of the hunk after the change, from 1.
+    /// First line of the hunk in the new text, from 1.
     pub new_start: usize,
-    /// Number of its lines after the change.
+    /// Number of lines of the hunk in the new text.
     pub new_lines: usize,
     /// The lines, each with ` `, `-` or `+` before it.
     pub lines: Vec<String>,

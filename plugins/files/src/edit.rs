@@ -20,8 +20,8 @@ const MAX_BYTES: u64 = 16 << 20;
 /// Maximum number of line numbers listed when a pattern is not unique.
 const MAX_LISTED_LINES: usize = 20;
 
-/// Replaces text in a file. The pattern must match exactly once, unless `all` is true; include enough of the lines
-/// around the place to make it unique.
+/// Replaces text in a file. The pattern must match exactly once, unless `all` is true; include enough of the
+/// surrounding lines to make it unique.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EditFile {
@@ -38,7 +38,7 @@ pub struct EditFile {
     /// Replace every match.
     #[serde(default)]
     pub all: bool,
-    /// Keep the old content, so that `mimir undo` brings it back.
+    /// Keep the old content, so that `mimir undo` can restore it.
     #[serde(default = "default_true")]
     pub backup: bool,
 }
@@ -55,7 +55,7 @@ pub struct Edited {
     pub size: u64,
     /// Difference between the old and the new text.
     pub diff: Diff,
-    /// Record from which `mimir undo` restores it.
+    /// Id of the record from which `mimir undo` restores the old state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backup: Option<String>,
 }

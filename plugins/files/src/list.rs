@@ -49,7 +49,7 @@ pub struct Listing {
 /// One entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Entry {
-    /// Its path, relative to the listed directory.
+    /// Path relative to the listed directory.
     pub name: String,
     /// Type of the entry.
     #[serde(rename = "type")]

@@ -75,7 +75,7 @@ pub enum Operation {
 pub struct Operated {
     /// The operation.
     pub operation: Operation,
-    /// Its result.
+    /// Result of the operation.
     pub result: OperationResult,
 }
 

@@ -21,7 +21,8 @@ const MAX_SUGGESTED_LINES: usize = 100_000;
 /// Number of bytes per read: few host calls, and little memory even for the largest file.
 const CHUNK: usize = 1 << 20;
 
-/// Reads a file. With `startLine` or `endLine` only those lines, numbered; a large file can be read only that way.
+/// Reads a file. With `startLine` or `endLine`, reads only these lines and numbers them; a large file can only be read
+/// this way.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReadFile {

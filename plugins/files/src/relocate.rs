@@ -22,7 +22,7 @@ const MAX_UNDO_PATHS: usize = 2_000;
 pub struct MoveFile {
     /// Path to move, relative to the workspace root.
     pub from: String,
-    /// Its new path, not the directory to put it into.
+    /// New path, including the file name.
     pub to: String,
     /// Replace the file that is at `to`.
     #[serde(default)]
@@ -42,7 +42,7 @@ pub struct Moved {
     pub to: String,
     /// True if a file was replaced.
     pub overwrote: bool,
-    /// Record from which `mimir undo` restores it.
+    /// Id of the record from which `mimir undo` restores the old state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backup: Option<String>,
 }

@@ -17,13 +17,13 @@ pub struct WriteFile {
     pub path: String,
     /// The new content.
     pub content: String,
-    /// `utf-8` (default) if `content` is text, `base64` if it stands for bytes.
+    /// `utf-8` (default) if `content` is text, `base64` if it is encoded binary data.
     #[serde(default)]
     pub encoding: Encoding,
     /// Create missing parent directories.
     #[serde(default)]
     pub create_dirs: bool,
-    /// Keep the old content, so that `mimir undo` brings it back.
+    /// Keep the old content, so that `mimir undo` can restore it.
     #[serde(default = "default_true")]
     pub backup: bool,
 }
@@ -34,11 +34,11 @@ pub struct WriteFile {
 pub struct Written {
     /// The file.
     pub path: String,
-    /// Its size in bytes.
+    /// Size of the file in bytes.
     pub size: u64,
     /// True if the file did not exist before.
     pub created: bool,
-    /// Record from which `mimir undo` restores it.
+    /// Id of the record from which `mimir undo` restores the old state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backup: Option<String>,
 }

@@ -13,13 +13,13 @@ use crate::tool::Report;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Branch {
-    /// Its name.
+    /// Name of the branch.
     pub name: String,
-    /// True if it is checked out.
+    /// True if the branch is checked out.
     pub current: bool,
-    /// The commit that it points to.
+    /// The commit that the branch points to.
     pub commit: String,
-    /// Its upstream branch.
+    /// Upstream of the branch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
     /// The first line of the commit's message.

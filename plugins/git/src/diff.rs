@@ -41,9 +41,9 @@ pub struct Changes {
     pub files: Vec<Change>,
     /// Number of changed files.
     pub total: usize,
-    /// Lines that were added in all of them.
+    /// Number of lines added in all files.
     pub added: u64,
-    /// Lines that were removed in all of them.
+    /// Number of lines removed in all files.
     pub removed: u64,
 }
 
@@ -53,7 +53,7 @@ pub struct Changes {
 pub struct Change {
     /// The file, relative to the workspace root.
     pub path: String,
-    /// Its old path, if it was renamed.
+    /// Old path, if the file was renamed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     /// Number of added lines; absent for a binary file.

@@ -25,9 +25,9 @@ pub struct Commit {
     pub hash: String,
     /// Name of the author.
     pub author: String,
-    /// The author's address.
+    /// Email address of the author.
     pub email: String,
-    /// When it was written, ISO 8601.
+    /// Author date, ISO 8601.
     pub date: String,
     /// The first line of the message.
     pub subject: String,
@@ -35,7 +35,7 @@ pub struct Commit {
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(default)]
     pub body: String,
-    /// The branches and tags that point to it.
+    /// Branches and tags that point to the commit.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub refs: Vec<String>,

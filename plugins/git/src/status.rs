@@ -34,7 +34,7 @@ pub struct Status {
     pub behind: Option<u64>,
     /// The files that differ from the last commit.
     pub files: Vec<Entry>,
-    /// Number of these files.
+    /// Number of files that differ from the last commit.
     pub total: usize,
 }
 
@@ -47,10 +47,10 @@ pub struct Entry {
     /// Staged change: `added`, `modified`, `deleted`, `renamed`, `copied`, `type-changed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub staged: Option<String>,
-    /// Unstaged change: one of these, `untracked`, or `conflict`.
+    /// Unstaged change: a value as in `staged`, or `untracked`, or `conflict`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unstaged: Option<String>,
-    /// Its old path, if it was renamed.
+    /// Old path, if the file was renamed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
 }

@@ -16,11 +16,11 @@ pub struct MemoryGet {
     /// Name of the memory, such as `build-notes`. Default: lists all memories.
     #[serde(default)]
     pub name: Option<String>,
-    /// First line, from 1.
+    /// First line to read, from 1.
     #[serde(default)]
     #[schemars(range(min = 1))]
     pub start_line: Option<usize>,
-    /// Last line.
+    /// Last line to read.
     #[serde(default)]
     #[schemars(range(min = 1))]
     pub end_line: Option<usize>,
@@ -43,11 +43,11 @@ pub struct Got {
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct Content {
-    /// Its name.
+    /// Name of the memory.
     pub name: String,
     /// The requested lines.
     pub content: String,
-    /// Number of the first of them.
+    /// Line number of the first requested line, from 1.
     pub start_line: usize,
     /// Number of lines in the memory.
     pub lines: usize,
@@ -57,7 +57,7 @@ pub struct Content {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(inline)]
 pub struct Listed {
-    /// Its name.
+    /// Name of the memory.
     pub name: String,
     /// Size in bytes.
     pub size: u64,
@@ -73,7 +73,7 @@ impl Tool for MemoryGet {
     const HINTS: Hints = Hints::NONE.read_only().idempotent();
 
     fn needs() -> Needs {
-        Needs::none().read(FOLDER, "to read what was kept")
+        Needs::none().read(FOLDER, "to read the saved memories")
     }
 
     fn run(self, cx: &Context) -> Result<Self::Output> {

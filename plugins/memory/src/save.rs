@@ -28,10 +28,10 @@ pub struct MemorySave {
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum Mode {
-    /// Keep it and append.
+    /// Keep the old text and append.
     #[default]
     Append,
-    /// Overwrite it.
+    /// Overwrite the old text.
     Replace,
 }
 
@@ -40,7 +40,7 @@ pub enum Mode {
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct Saved {
-    /// The memory.
+    /// Name of the memory.
     pub name: String,
     /// True if the memory did not exist before.
     pub created: bool,
@@ -58,7 +58,7 @@ impl Tool for MemorySave {
     const HINTS: Hints = Hints::NONE.destructive();
 
     fn needs() -> Needs {
-        Needs::none().write(FOLDER, "to keep what is to be remembered")
+        Needs::none().write(FOLDER, "to save memories")
     }
 
     fn run(self, cx: &Context) -> Result<Self::Output> {

@@ -36,7 +36,7 @@ const RANK_FUSION_K: f32 = 60.0;
 pub struct MemorySearch {
     /// Words to search for.
     pub query: String,
-    /// Most passages. Default: 5.
+    /// Maximum number of passages. Default: 5.
     #[serde(default = "default_results")]
     #[schemars(range(min = 1, max = 20))]
     pub max_results: usize,
@@ -66,16 +66,16 @@ pub struct Found {
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct Hit {
-    /// The memory.
+    /// Name of the memory.
     pub name: String,
-    /// The first line of the snippet.
+    /// Line number of the first line of the snippet, from 1.
     pub start_line: usize,
-    /// Its last line.
+    /// Line number of the last line of the snippet.
     pub end_line: usize,
-    /// The heading above it.
+    /// Heading of the section, unless the section begins with it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub heading: String,
-    /// Some of its lines.
+    /// Lines of the passage that match the query best.
     pub snippet: String,
     /// Relevance compared with the other results.
     pub score: f32,

@@ -35,9 +35,9 @@ pub struct Found {
 pub struct Hit {
     /// The file.
     pub path: String,
-    /// The line, from 1.
+    /// Line number, from 1.
     pub line: u64,
-    /// The position in the line where the match begins, in characters from 1.
+    /// Column at which the match begins, in characters from 1.
     pub column: u64,
     /// The line's text; for a long line, the part around the match.
     pub text: String,

@@ -47,7 +47,7 @@ pub struct FileSearch {
     #[serde(default)]
     #[schemars(range(max = 10))]
     pub context_lines: u8,
-    /// Most matches, or files in `glob` mode, in the result. Default: 200.
+    /// Maximum number of matches, or of files in `glob` mode. Default: 200.
     #[serde(default = "default_results")]
     #[schemars(range(min = 1, max = 2000))]
     pub max_results: usize,

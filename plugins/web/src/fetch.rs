@@ -21,7 +21,7 @@ pub use answer::{Answer, Fetched, Form};
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(inline)]
 pub struct WebFetch {
-    /// Absolute, http or https.
+    /// Absolute URL with `http` or `https`.
     pub url: String,
     /// Default: GET. Other methods than GET and HEAD need approval.
     #[serde(default)]

@@ -17,7 +17,7 @@ use settings::Settings;
 pub struct WebSearch {
     /// Text to search for.
     pub query: String,
-    /// Most results. Default: 5.
+    /// Maximum number of results. Default: 5.
     #[serde(default = "default_results")]
     #[schemars(range(min = 1, max = 20))]
     pub num_results: usize,
@@ -40,9 +40,9 @@ pub struct Hits {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(inline)]
 pub struct Hit {
-    /// Its title.
+    /// Title of the page.
     pub title: String,
-    /// Its address.
+    /// URL of the page.
     pub url: String,
     /// An excerpt of the page.
     pub snippet: String,
