@@ -120,17 +120,20 @@ pub(crate) fn rank_by_meaning(
         ));
     }
     vectors::remove_orphans(store, memories)?;
+    Ok(MeaningRanking {
+        nearest: nearest_passages(&query, &known),
+        note,
+    })
+}
+
+/// Returns the indexes of the [`NEAREST`] vectors that are most similar to the query, the most similar first.
+fn nearest_passages(query: &[f32], known: &[Option<Vec<i8>>]) -> Vec<usize> {
     let mut nearest: Vec<(usize, f32)> = known
         .iter()
         .enumerate()
-        .filter_map(|(at, vector)| {
-            Some((at, vectors::cosine_similarity(&query, vector.as_ref()?)?))
-        })
+        .filter_map(|(at, vector)| Some((at, vectors::cosine_similarity(query, vector.as_ref()?)?)))
         .collect();
     nearest.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     nearest.truncate(NEAREST);
-    Ok(MeaningRanking {
-        nearest: nearest.into_iter().map(|(at, _)| at).collect(),
-        note,
-    })
+    nearest.into_iter().map(|(at, _)| at).collect()
 }

@@ -12,7 +12,7 @@ use crate::name::Name;
 /// Memory folder, relative to the workspace.
 pub(crate) const FOLDER: &str = ".mimir/memory";
 
-/// Maximum size of a memory in bytes: as much as a model can read.
+/// Maximum size of a memory in bytes: about what fits into a model's context.
 pub(crate) const MAX_FILE_SIZE: u64 = 256 << 10;
 
 /// Maximum number of memories. Each search reads all memories.
@@ -22,10 +22,10 @@ pub(crate) const MAX_FILES: usize = 400;
 pub(crate) const MAX_TOTAL: u64 = 8 << 20;
 
 /// Lock file of the call that is saving.
-const LOCK_FILE: &str = ".turn";
+const LOCK_FILE: &str = ".save.lock";
 
 /// Lock file of the call that removes a stale [`LOCK_FILE`].
-const CLEANUP_LOCK_FILE: &str = ".sweep";
+const CLEANUP_LOCK_FILE: &str = ".cleanup.lock";
 
 /// Age after which a [`LOCK_FILE`] is stale: saving takes milliseconds.
 const LOCK_STALE_AFTER: Duration = Duration::from_secs(10);
@@ -37,11 +37,11 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(15);
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The folder of the memories.
-pub(crate) struct Folder(PathBuf);
+pub(crate) struct MemoryFolder(PathBuf);
 
 /// An existing memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct MemoryEntry {
     pub(crate) name: Name,
     pub(crate) size: u64,
     /// Time of the last change, ISO 8601.
@@ -50,24 +50,25 @@ pub(crate) struct Entry {
 
 /// Contents of the folder.
 #[derive(Debug, Default)]
-pub(crate) struct Listing {
+pub(crate) struct MemoryListing {
     /// The memories, sorted by name.
-    pub(crate) entries: Vec<Entry>,
-    /// Number of `.md` files that are not valid memories, by their name or type.
+    pub(crate) entries: Vec<MemoryEntry>,
+    /// Number of `.md` files that are not valid memories: invalid name, not a regular file, or too large.
     pub(crate) invalid: usize,
 }
 
 /// The lock for saving, released on drop.
 pub(crate) struct SaveLock(PathBuf);
 
-impl Folder {
-    pub(crate) fn of(cx: &Context) -> Self {
+impl MemoryFolder {
+    /// Returns the memory folder of the call's workspace.
+    pub(crate) fn in_workspace(cx: &Context) -> Self {
         Self(cx.workspace().join(FOLDER))
     }
 
     /// Lists the memories. A missing folder counts as empty.
-    pub(crate) fn list(&self) -> Result<Listing> {
-        let mut listing = Listing::default();
+    pub(crate) fn list(&self) -> Result<MemoryListing> {
+        let mut listing = MemoryListing::default();
         // The folder does not exist until something is saved, and the error for listing it depends on the system.
         if fs::metadata(&self.0).is_err() {
             return Ok(listing);
@@ -83,8 +84,8 @@ impl Folder {
             let meta = meta
                 .ok()
                 .filter(|meta| meta.is_file() && meta.len() <= MAX_FILE_SIZE);
-            match (Name::of_file(&file), meta) {
-                (Some(name), Some(meta)) => listing.entries.push(Entry {
+            match (Name::from_file_name(&file), meta) {
+                (Some(name), Some(meta)) => listing.entries.push(MemoryEntry {
                     name,
                     size: meta.len(),
                     modified: modified(&meta),
@@ -98,7 +99,7 @@ impl Folder {
 
     /// Reads a memory. `None` if the memory does not exist.
     pub(crate) fn read(&self, name: &Name) -> Result<Option<String>> {
-        let path = self.0.join(name.file());
+        let path = self.0.join(name.file_name());
         let Ok(meta) = fs::symlink_metadata(&path) else {
             return Ok(None);
         };
@@ -131,7 +132,7 @@ impl Folder {
                 // The content must be on disk before the file is renamed.
                 file.sync_data()
             })
-            .and_then(|()| fs::rename(&new, self.0.join(name.file())));
+            .and_then(|()| fs::rename(&new, self.0.join(name.file_name())));
         if written.is_err() {
             let _ = fs::remove_file(&new);
         }
@@ -181,8 +182,9 @@ impl Folder {
     }
 }
 
-/// Returns the creation time of the lock file, if it exists. Fails if it is not a regular file, because no call would
-/// ever remove such an obstacle.
+/// Returns the modification time of the lock file, which is its creation time, because nothing is written to it. `None`
+/// if it does not exist. Fails if the path is not a regular file, since such an entry would block every save until a
+/// person removes it.
 fn lock_time(path: &Path) -> Result<Option<SystemTime>> {
     let Ok(meta) = fs::symlink_metadata(path) else {
         return Ok(None);

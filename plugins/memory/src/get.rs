@@ -2,10 +2,10 @@
 
 use mimir_sdk::prelude::*;
 
-use crate::folder::{FOLDER, Folder};
+use crate::folder::{FOLDER, MemoryFolder};
 use crate::lines::{counted, lines, without_key_material};
 use crate::name::Name;
-use crate::store::{Host, Store};
+use crate::store::{HostStorage, Store};
 use crate::taint_marks;
 
 /// Reads a memory that was saved before; without a name, lists all memories.
@@ -77,12 +77,12 @@ impl Tool for MemoryGet {
     }
 
     fn run(self, cx: &Context) -> Result<Self::Output> {
-        self.get(&Folder::of(cx), &Host)
+        self.get(&MemoryFolder::in_workspace(cx), &HostStorage)
     }
 }
 
 impl MemoryGet {
-    pub(crate) fn get(&self, folder: &Folder, store: &impl Store) -> Result<Worded<Got>> {
+    pub(crate) fn get(&self, folder: &MemoryFolder, store: &impl Store) -> Result<Worded<Got>> {
         match &self.name {
             Some(name) => self.get_lines(&Name::parse(name)?, folder, store),
             None if self.start_line.is_some() || self.end_line.is_some() => Err(
@@ -92,7 +92,12 @@ impl MemoryGet {
         }
     }
 
-    fn get_lines(&self, name: &Name, folder: &Folder, store: &impl Store) -> Result<Worded<Got>> {
+    fn get_lines(
+        &self,
+        name: &Name,
+        folder: &MemoryFolder,
+        store: &impl Store,
+    ) -> Result<Worded<Got>> {
         let Some(text) = folder.read(name)? else {
             return Err(not_found(name, folder, store)?);
         };
@@ -132,7 +137,7 @@ impl MemoryGet {
     }
 }
 
-fn list(folder: &Folder, store: &impl Store) -> Result<Worded<Got>> {
+fn list(folder: &MemoryFolder, store: &impl Store) -> Result<Worded<Got>> {
     let listing = folder.list()?;
     taint_marks::record_names_read(store)?;
     let mut text = String::new();
@@ -145,7 +150,7 @@ fn list(folder: &Folder, store: &impl Store) -> Result<Worded<Got>> {
     };
     if listing.invalid > 0 {
         text += &format!(
-            "; {} in {FOLDER} cannot be read as a memory: a link, too long, or a name with other characters",
+            "; {} in {FOLDER} cannot be read as a memory: a link, a file that is too large, or an invalid name",
             counted(listing.invalid, "file", "files")
         );
     }
@@ -164,7 +169,7 @@ fn list(folder: &Folder, store: &impl Store) -> Result<Worded<Got>> {
 /// Maximum number of existing names in the error for a missing memory, so that a caller can correct a typo.
 const MAX_LISTED_NAMES: usize = 8;
 
-fn not_found(name: &Name, folder: &Folder, store: &impl Store) -> Result<Error> {
+fn not_found(name: &Name, folder: &MemoryFolder, store: &impl Store) -> Result<Error> {
     let listing = folder.list()?;
     taint_marks::record_names_read(store)?;
     let names = listing.entries.iter().take(MAX_LISTED_NAMES);

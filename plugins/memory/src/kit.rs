@@ -9,7 +9,7 @@ use mimir_sdk::{Context, Error, Result, serde_json};
 use url::Url;
 
 use crate::embeddings::{Response, Transport};
-use crate::folder::{FOLDER, Folder};
+use crate::folder::{FOLDER, MemoryFolder};
 use crate::save::{MemorySave, Mode, Saved};
 use crate::store::Store;
 
@@ -33,8 +33,8 @@ impl Workspace {
         Context::at(self.dir.path())
     }
 
-    pub(crate) fn folder(&self) -> Folder {
-        Folder::of(&self.cx())
+    pub(crate) fn folder(&self) -> MemoryFolder {
+        MemoryFolder::in_workspace(&self.cx())
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {

@@ -20,7 +20,7 @@ mod taint_marks;
 
 pub use get::{Content, Got, Listed, MemoryGet};
 pub use save::{MemorySave, Mode, Saved};
-pub use search::{Found, Hit, MemorySearch};
+pub use search::{MemoryMatch, MemorySearch, SearchResult};
 
 mimir_sdk::export!(MemoryGet, MemorySearch; assessed MemorySave);
 

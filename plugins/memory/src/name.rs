@@ -37,14 +37,14 @@ impl Name {
     }
 
     /// Returns the memory name for a file in the folder. `None` if the file name is not that of a memory.
-    pub(crate) fn of_file(file: &str) -> Option<Self> {
+    pub(crate) fn from_file_name(file: &str) -> Option<Self> {
         Self::parse(file.strip_suffix(EXTENSION)?)
             .ok()
-            .filter(|name| name.file() == file)
+            .filter(|name| name.file_name() == file)
     }
 
     /// Returns the file name, with extension.
-    pub(crate) fn file(&self) -> String {
+    pub(crate) fn file_name(&self) -> String {
         format!("{}{EXTENSION}", self.0)
     }
 
@@ -85,7 +85,7 @@ mod tests {
         ] {
             let parsed = Name::parse(written).unwrap();
             assert_eq!(parsed.as_str(), name);
-            assert_eq!(Name::of_file(&parsed.file()), Some(parsed));
+            assert_eq!(Name::from_file_name(&parsed.file()), Some(parsed));
         }
         for written in [
             "",
@@ -119,7 +119,7 @@ mod tests {
                 "{error}"
             );
         }
-        assert_eq!(Name::of_file("notes.txt"), None);
-        assert_eq!(Name::of_file("notes.md.md"), None);
+        assert_eq!(Name::from_file_name("notes.txt"), None);
+        assert_eq!(Name::from_file_name("notes.md.md"), None);
     }
 }

@@ -2,10 +2,10 @@
 
 use mimir_sdk::prelude::*;
 
-use crate::folder::{FOLDER, Folder, MAX_FILE_SIZE, MAX_FILES, MAX_TOTAL};
+use crate::folder::{FOLDER, MAX_FILE_SIZE, MAX_FILES, MAX_TOTAL, MemoryFolder};
 use crate::lines::{counted, lines};
 use crate::name::Name;
-use crate::store::{Host, Store};
+use crate::store::{HostStorage, Store};
 use crate::taint_marks;
 
 /// Stores a note for later sessions, as Markdown under a name: facts about the project, decisions and why, what the
@@ -62,14 +62,15 @@ impl Tool for MemorySave {
     }
 
     fn run(self, cx: &Context) -> Result<Self::Output> {
-        self.save(&Folder::of(cx), &Host)
+        self.save(&MemoryFolder::in_workspace(cx), &HostStorage)
     }
 }
 
 impl Assess for MemorySave {
     /// Asks only before a memory is replaced: replacing loses the old text, while appended text can be removed by hand.
     fn assess(&self, cx: &Context) -> Assessment {
-        let old = Name::parse(&self.name).and_then(|name| Folder::of(cx).read(&name));
+        let old =
+            Name::parse(&self.name).and_then(|name| MemoryFolder::in_workspace(cx).read(&name));
         match (self.mode, old) {
             (Mode::Replace, Ok(Some(old))) if old != with_line_end(&self.content) => {
                 Assessment::ask(format!(
@@ -88,7 +89,7 @@ impl Assess for MemorySave {
 }
 
 impl MemorySave {
-    pub(crate) fn save(&self, folder: &Folder, store: &impl Store) -> Result<Worded<Saved>> {
+    pub(crate) fn save(&self, folder: &MemoryFolder, store: &impl Store) -> Result<Worded<Saved>> {
         let name = Name::parse(&self.name)?;
         if self.content.trim().is_empty() {
             return Err(Error::invalid_input(
@@ -139,7 +140,12 @@ fn with_line_end(text: &str) -> String {
 
 /// Checks the size limits, and that no other memory has a name that differs only in case, which some file systems treat
 /// as equal.
-fn check_limits(folder: &Folder, name: &Name, old: Option<&str>, content: &str) -> Result<()> {
+fn check_limits(
+    folder: &MemoryFolder,
+    name: &Name,
+    old: Option<&str>,
+    content: &str,
+) -> Result<()> {
     if content.len() as u64 > MAX_FILE_SIZE {
         return Err(Error::limit_exceeded(format_args!(
             "`{name}` would have {} KB, but a memory may have at most {}; use another name, or replace it with a shorter text",

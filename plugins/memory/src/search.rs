@@ -7,18 +7,19 @@ use mimir_sdk::prelude::*;
 use mimir_sdk::{pieces, text};
 
 use crate::embeddings::{self, Network, Settings, Transport};
-use crate::folder::{FOLDER, Folder};
+use crate::folder::{FOLDER, MemoryFolder};
 use crate::lines::{counted, lines, without_key_material};
 use crate::name::Name;
 use crate::rank::{Ranking, Words};
 use crate::section::{Section, split_sections};
-use crate::store::{Host, Store};
+use crate::store::{HostStorage, Store};
 use crate::taint_marks;
 
 /// Maximum size of a query in bytes.
 const MAX_QUERY: usize = 2_000;
 
-/// Maximum numbers of lines and bytes of a snippet: enough to judge if the memory is worth reading.
+/// Maximum numbers of lines and bytes of a snippet: enough to judge if the memory is worth reading. The best line and
+/// the one before it are always included.
 const SNIPPET_LINES: usize = 8;
 const SNIPPET_BYTES: usize = 700;
 
@@ -42,7 +43,7 @@ pub struct MemorySearch {
     pub max_results: usize,
 }
 
-/// Default number of passages: as many as a model can use well.
+/// Default number of passages.
 fn default_results() -> usize {
     5
 }
@@ -51,9 +52,9 @@ fn default_results() -> usize {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
-pub struct Found {
+pub struct SearchResult {
     /// The passages, the best first.
-    pub hits: Vec<Hit>,
+    pub hits: Vec<MemoryMatch>,
     /// True if the search compared meanings in addition to words.
     pub by_meaning: bool,
     /// Reason for an incomplete result.
@@ -65,7 +66,7 @@ pub struct Found {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
-pub struct Hit {
+pub struct MemoryMatch {
     /// Name of the memory.
     pub name: String,
     /// Line number of the first line of the snippet, from 1.
@@ -97,7 +98,7 @@ pub(crate) struct Passage {
 }
 
 impl Tool for MemorySearch {
-    type Output = Worded<Found>;
+    type Output = Worded<SearchResult>;
     const GROUP: Group = Group::Memory;
     const TITLE: Option<&'static str> = Some("Search memory");
     const APPROVAL: Option<Approval> = Some(Approval::Allow);
@@ -112,18 +113,23 @@ impl Tool for MemorySearch {
 
     fn run(self, cx: &Context) -> Result<Self::Output> {
         let settings = Settings::from_environment()?;
-        self.search(&Folder::of(cx), &Host, settings.as_ref(), &Network)
+        self.search(
+            &MemoryFolder::in_workspace(cx),
+            &HostStorage,
+            settings.as_ref(),
+            &Network,
+        )
     }
 }
 
 impl MemorySearch {
     pub(crate) fn search(
         &self,
-        folder: &Folder,
+        folder: &MemoryFolder,
         store: &impl Store,
         settings: Option<&Settings>,
         transport: &impl Transport,
-    ) -> Result<Worded<Found>> {
+    ) -> Result<Worded<SearchResult>> {
         let query = self.query.trim();
         if query.is_empty() {
             return Err(Error::invalid_input(
@@ -136,55 +142,31 @@ impl MemorySearch {
                 query.len()
             )));
         }
-        let (memories, invalid) = read(folder)?;
-        let passages = passages(&memories);
-        let ranked_texts: Vec<String> = passages
-            .iter()
-            .map(|passage| passage.ranked_text.clone())
-            .collect();
-        let by_words = Ranking::new(&ranked_texts).rank(query);
-        let mut notes = Vec::new();
-        let by_meaning = match settings {
-            Some(settings) if !passages.is_empty() => {
-                let by_meaning = embeddings::rank_by_meaning(
-                    settings, transport, store, &memories, &passages, query,
-                );
-                match by_meaning {
-                    Ok(by_meaning) => {
-                        notes.extend(by_meaning.note);
-                        Some(by_meaning.nearest)
-                    }
-                    Err(error) => {
-                        notes.push(format!(
-                            "ranked by words alone, because the embeddings endpoint failed: {error}"
-                        ));
-                        None
-                    }
-                }
-            }
-            _ => None,
-        };
+        let (memories, invalid) = read_memories(folder)?;
+        let passages = split_into_passages(&memories);
+        let RankedPassages {
+            order,
+            by_meaning,
+            mut notes,
+        } = rank_passages(settings, transport, store, &memories, &passages, query);
         if invalid > 0 {
             notes.push(format!(
                 "{} in {FOLDER} cannot be searched",
                 counted(invalid, "file", "files")
             ));
         }
-        let ranked = match &by_meaning {
-            Some(nearest) => fuse_rankings(&by_words, nearest),
-            None => by_words,
-        };
         let words: HashSet<String> = Words.tokenize(query).into_iter().collect();
         let mut hits = Vec::new();
-        for (at, score) in ranked.into_iter().take(self.max_results) {
+        for (at, score) in order.into_iter().take(self.max_results) {
             let passage = &passages[at];
             let memory = &memories[passage.memory];
+            // Reading the mark taints this call if the memory was saved by a tainted session.
             taint_marks::record_read(store, &memory.name)?;
-            hits.push(build_hit(memory, &passage.section, &words, score));
+            hits.push(build_match(memory, &passage.section, &words, score));
         }
-        let found = Found {
+        let found = SearchResult {
             hits,
-            by_meaning: by_meaning.is_some(),
+            by_meaning,
             note: (!notes.is_empty()).then(|| notes.join("; ")),
         };
         let text = found.text();
@@ -193,7 +175,7 @@ impl MemorySearch {
 }
 
 /// Reads all memories. Also returns the number of invalid files.
-fn read(folder: &Folder) -> Result<(Vec<Memory>, usize)> {
+fn read_memories(folder: &MemoryFolder) -> Result<(Vec<Memory>, usize)> {
     let listing = folder.list()?;
     let (mut memories, mut invalid) = (Vec::new(), listing.invalid);
     for entry in listing.entries {
@@ -209,7 +191,8 @@ fn read(folder: &Folder) -> Result<(Vec<Memory>, usize)> {
     Ok((memories, invalid))
 }
 
-fn passages(memories: &[Memory]) -> Vec<Passage> {
+/// Splits all memories into the passages to rank.
+fn split_into_passages(memories: &[Memory]) -> Vec<Passage> {
     let passages = memories.iter().enumerate().flat_map(|(index, memory)| {
         split_sections(&memory.text)
             .into_iter()
@@ -220,6 +203,53 @@ fn passages(memories: &[Memory]) -> Vec<Passage> {
             })
     });
     passages.collect()
+}
+
+/// Passages in the order of their relevance.
+struct RankedPassages {
+    /// Index and score of each passage, the best first.
+    order: Vec<(usize, f32)>,
+    /// True if meanings were compared in addition to words.
+    by_meaning: bool,
+    /// Reasons for an incomplete ranking.
+    notes: Vec<String>,
+}
+
+/// Ranks the passages by words and, if an embeddings endpoint is configured and works, by meaning.
+fn rank_passages(
+    settings: Option<&Settings>,
+    transport: &impl Transport,
+    store: &impl Store,
+    memories: &[Memory],
+    passages: &[Passage],
+    query: &str,
+) -> RankedPassages {
+    let ranked_texts: Vec<String> = passages
+        .iter()
+        .map(|passage| passage.ranked_text.clone())
+        .collect();
+    let by_words = Ranking::new(&ranked_texts).rank(query);
+    let Some(settings) = settings.filter(|_| !passages.is_empty()) else {
+        return RankedPassages {
+            order: by_words,
+            by_meaning: false,
+            notes: Vec::new(),
+        };
+    };
+    match embeddings::rank_by_meaning(settings, transport, store, memories, passages, query) {
+        Ok(ranking) => RankedPassages {
+            order: fuse_rankings(&by_words, &ranking.nearest),
+            by_meaning: true,
+            notes: ranking.note.into_iter().collect(),
+        },
+        Err(error) => RankedPassages {
+            order: by_words,
+            by_meaning: false,
+            notes: vec![format!(
+                "ranked by words alone, because the embeddings endpoint failed: {error}"
+            )],
+        },
+    }
 }
 
 /// Merges two rankings by reciprocal rank fusion.
@@ -237,7 +267,12 @@ fn fuse_rankings(words: &[(usize, f32)], meanings: &[usize]) -> Vec<(usize, f32)
 }
 
 /// Builds the result for a section: the lines that match the query best, with their context.
-fn build_hit(memory: &Memory, section: &Section, words: &HashSet<String>, score: f32) -> Hit {
+fn build_match(
+    memory: &Memory,
+    section: &Section,
+    words: &HashSet<String>,
+    score: f32,
+) -> MemoryMatch {
     let section_lines: Vec<_> = lines(&memory.text)
         .skip(section.start - 1)
         .take(section.end + 1 - section.start)
@@ -269,7 +304,7 @@ fn build_hit(memory: &Memory, section: &Section, words: &HashSet<String>, score:
         snippet.push('\n');
         last = at;
     }
-    Hit {
+    MemoryMatch {
         name: memory.name.to_string(),
         start_line: section.start + first,
         end_line: section.start + last,
@@ -292,7 +327,7 @@ fn first_query_word_offset(line: &str, words: &HashSet<String>) -> usize {
     0
 }
 
-impl Found {
+impl SearchResult {
     /// Formats the results for a model.
     fn text(&self) -> String {
         let mut out = String::new();

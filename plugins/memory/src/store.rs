@@ -12,9 +12,9 @@ pub(crate) trait Store {
 }
 
 /// The host's storage.
-pub(crate) struct Host;
+pub(crate) struct HostStorage;
 
-impl Store for Host {
+impl Store for HostStorage {
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>> {
         storage::get(key)
     }

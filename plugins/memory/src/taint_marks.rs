@@ -8,7 +8,7 @@
 
 use mimir_sdk::{Code, Result};
 
-use crate::folder::Folder;
+use crate::folder::MemoryFolder;
 use crate::name::Name;
 use crate::store::Store;
 
@@ -20,7 +20,7 @@ fn key(name: &Name) -> String {
 }
 
 /// Sets the mark of a memory that this call is about to save.
-pub(crate) fn set_mark(store: &impl Store, folder: &Folder, name: &Name) -> Result<()> {
+pub(crate) fn set_mark(store: &impl Store, folder: &MemoryFolder, name: &Name) -> Result<()> {
     match store.set(&key(name), b"") {
         Err(error) if *error.code() == Code::LimitExceeded => {
             remove_orphans(store, folder)?;
@@ -42,7 +42,7 @@ pub(crate) fn record_names_read(store: &impl Store) -> Result<()> {
 
 /// Removes the marks of missing memories. Call this only if the storage is full, because a removed memory may be
 /// restored.
-fn remove_orphans(store: &impl Store, folder: &Folder) -> Result<()> {
+fn remove_orphans(store: &impl Store, folder: &MemoryFolder) -> Result<()> {
     let entries = folder.list()?.entries;
     let known_keys: Vec<String> = entries.iter().map(|entry| key(&entry.name)).collect();
     for stored_key in store.keys(MARKS)? {

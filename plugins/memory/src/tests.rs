@@ -5,7 +5,7 @@ use crate::folder::{MAX_FILE_SIZE, MAX_FILES};
 use crate::get::{Content, MemoryGet};
 use crate::kit::{Endpoint, Workspace};
 use crate::save::{MemorySave, Mode};
-use crate::search::{Found, MemorySearch};
+use crate::search::{MemorySearch, SearchResult};
 
 fn get(
     workspace: &Workspace,
@@ -26,7 +26,7 @@ fn list(workspace: &Workspace) -> String {
     got.unwrap().text
 }
 
-fn search(workspace: &Workspace, query: &str, endpoint: Option<&Endpoint>) -> Found {
+fn search(workspace: &Workspace, query: &str, endpoint: Option<&Endpoint>) -> SearchResult {
     let search = MemorySearch {
         query: query.to_owned(),
         max_results: 5,
@@ -42,7 +42,7 @@ fn search(workspace: &Workspace, query: &str, endpoint: Option<&Endpoint>) -> Fo
     found.unwrap().value
 }
 
-fn names(found: &Found) -> Vec<&str> {
+fn names(found: &SearchResult) -> Vec<&str> {
     found.hits.iter().map(|hit| hit.name.as_str()).collect()
 }
 
@@ -196,7 +196,7 @@ fn memory_saves_at_once_lose_nothing() {
         for thread in 0..8 {
             let cx = workspace.cx();
             scope.spawn(move || {
-                let folder = crate::folder::Folder::of(&cx);
+                let folder = crate::folder::MemoryFolder::in_workspace(&cx);
                 for at in 0..10 {
                     let save = MemorySave {
                         name: "notes".into(),
@@ -399,7 +399,7 @@ fn memory_search_uses_words_when_the_endpoint_fails() {
 #[test]
 fn memory_lock_that_is_stale_is_taken_over() {
     let workspace = Workspace::new();
-    let lock = workspace.file(".turn");
+    let lock = workspace.file(".save.lock");
     let save = || workspace.save("notes", "x", Mode::Append);
     let hour = std::time::Duration::from_secs(3_600);
     let now = std::time::SystemTime::now();
@@ -408,7 +408,7 @@ fn memory_lock_that_is_stale_is_taken_over() {
         file.set_modified(modified).unwrap();
         save().unwrap();
         assert!(!lock.exists());
-        assert!(!workspace.file(".sweep").exists());
+        assert!(!workspace.file(".cleanup.lock").exists());
     }
     // Anything but a file fails at once, because waiting for it would never end.
     std::fs::create_dir(&lock).unwrap();
@@ -422,7 +422,7 @@ fn memory_lock_that_is_stale_is_taken_over() {
 #[test]
 fn memory_lock_that_is_stale_loses_no_waiting_saves() {
     let workspace = Workspace::new();
-    let file = std::fs::File::create(workspace.file(".turn")).unwrap();
+    let file = std::fs::File::create(workspace.file(".save.lock")).unwrap();
     let hour = std::time::Duration::from_secs(3_600);
     file.set_modified(std::time::SystemTime::now() - hour)
         .unwrap();
@@ -435,7 +435,7 @@ fn memory_lock_that_is_stale_loses_no_waiting_saves() {
                     content: thread.to_string(),
                     mode: Mode::Append,
                 };
-                let folder = crate::folder::Folder::of(&cx);
+                let folder = crate::folder::MemoryFolder::in_workspace(&cx);
                 save.save(&folder, &crate::kit::RecordingStore::default())
                     .unwrap();
             });

@@ -63,11 +63,11 @@ pub(super) fn embed(
     }
     let json: Value = serde_json::from_slice(&response.body)
         .map_err(|_| Error::network("it did not return JSON; check `embeddings.url`"))?;
-    check_vectors(vectors(&json).unwrap_or_default(), texts.len())
+    check_vectors(parse_vectors(&json).unwrap_or_default(), texts.len())
 }
 
 /// Parses the vectors of a response, in the order of the texts.
-fn vectors(json: &Value) -> Option<Vec<Vec<f32>>> {
+fn parse_vectors(json: &Value) -> Option<Vec<Vec<f32>>> {
     let data = json.get("data")?.as_array()?;
     let mut indexed: Vec<(u64, Vec<f32>)> = Vec::with_capacity(data.len());
     for (at, item) in (0..).zip(data) {

@@ -30,7 +30,7 @@ impl Transport for Network {
         let _ = options.set_connect_timeout(idle_timeout);
         let _ = options.set_first_byte_timeout(idle_timeout);
         let _ = options.set_between_bytes_timeout(idle_timeout);
-        let request = request(url, headers, body.len()).ok_or_else(failed)?;
+        let request = build_request(url, headers, body.len()).ok_or_else(failed)?;
         let outgoing = request.body().map_err(|()| failed())?;
         let future = handle(request, Some(options)).map_err(|_| failed())?;
         {
@@ -64,7 +64,7 @@ impl Transport for Network {
     }
 }
 
-fn request(url: &Url, headers: &[(&str, String)], length: usize) -> Option<OutgoingRequest> {
+fn build_request(url: &Url, headers: &[(&str, String)], length: usize) -> Option<OutgoingRequest> {
     let fields = Fields::new();
     for (name, value) in headers {
         fields.append(name, value.as_bytes()).ok()?;
