@@ -210,7 +210,7 @@ fn web_fetch_rejects_transport_headers() {
         assert!(
             error
                 .message
-                .contains(&format!("`{name}` is the host's to set")),
+                .contains(&format!("`{name}` is set by the host")),
             "{error}"
         );
         assert_eq!(error.details.as_ref().unwrap()["kind"], "forbidden-header");

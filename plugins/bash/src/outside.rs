@@ -108,8 +108,7 @@ impl Builtin for Python {
                     &ctx,
                 ))));
             }
-            Some(flag @ ("-V" | "--version")) => {
-                let _ = flag;
+            Some("-V" | "--version") => {
                 let code = "import sys; print('Python', sys.version.split()[0])".to_owned();
                 (code, Vec::new())
             }
@@ -178,7 +177,8 @@ impl Builtin for Tool {
         };
         let written = ctx.args.get(1).map_or("{}", String::as_str);
         let Ok(arguments) = serde_json::from_str::<Value>(written) else {
-            let message = "mimir: the arguments of a tool are one JSON object\n".to_owned();
+            let message =
+                "mimir: the arguments are not valid JSON: expected one JSON object\n".to_owned();
             return Ok(ExecResult::err(message, 2));
         };
         let request = json!({ "kind": "call", "name": name, "args": arguments });

@@ -19,7 +19,7 @@ const TEMPORARY: &str = "/tmp";
 /// Path of the script.
 const SCRIPT: &str = "/main.sh";
 
-/// Exit code of bash for a script that it cannot parse.
+/// Exit code of bash for a script that it cannot parse. Also used for a script that cannot be started.
 const PARSE_ERROR_EXIT_CODE: i32 = 2;
 
 /// Maximum nesting depth of function calls, for which the stack of this component is large enough (`../build.rs`).
@@ -115,7 +115,7 @@ async fn run(script: &str, stdin: Vec<u8>) -> i32 {
         .arg0("bash")
         .positional(std::env::args().skip(1))
         .stdin(stdin)
-        // Output from before a kill is kept.
+        // Streamed, so that output is not lost if the script is killed.
         .streaming(Box::new(|stdout, stderr| {
             io::stdout().write_all(stdout.as_bytes()).ok();
             io::stdout().flush().ok();

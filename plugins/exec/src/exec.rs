@@ -130,7 +130,7 @@ impl Tool for Exec {
 
 fn report_started(job: u32, ports: &[u16]) -> Worded<Ran> {
     let mut text =
-        format!("started as job {job}; `exec_output` shows what it writes, `exec_stop` ends it");
+        format!("started as job {job}; `exec_output` shows its output, `exec_stop` ends it");
     for port in ports {
         text.push_str(&format!(
             "\n`web_fetch` reaches what listens on port {port} at http://localhost:{port}/"

@@ -74,7 +74,7 @@ impl Tool for EditFile {
     fn run(self, cx: &Context) -> Result<Self::Output> {
         let (location, metadata) = target(cx, &self.path)?;
         let Some(metadata) = metadata else {
-            return Err(missing(&location));
+            return Err(missing_file_error(&location));
         };
         if metadata.len() > MAX_BYTES {
             let (size, max_size) = (
@@ -141,7 +141,7 @@ impl Assess for EditFile {
                     formatting::bytes(metadata.len())
                 )
             }
-            Ok((location, None)) => missing(&location).to_string(),
+            Ok((location, None)) => missing_file_error(&location).to_string(),
             Err(error) => error.to_string(),
         };
         warn_without_backup(
@@ -152,7 +152,7 @@ impl Assess for EditFile {
     }
 }
 
-fn missing(location: &WorkspacePath) -> Error {
+fn missing_file_error(location: &WorkspacePath) -> Error {
     Error::file_not_found(format_args!(
         "`{location}` does not exist: create it with write_file"
     ))
@@ -217,13 +217,14 @@ impl EditFile {
             )));
         }
         if !self.all && found.next().is_some() {
-            return Err(ambiguous(&needle, text, location));
+            return Err(ambiguous_match_error(&needle, text, location));
         }
         needle.replace(&text.plain, &replacement)
     }
 }
 
-fn ambiguous(needle: &Needle<'_>, text: &Text<'_>, location: &WorkspacePath) -> Error {
+/// Returns the error for a pattern with several matches, with the lines of the matches.
+fn ambiguous_match_error(needle: &Needle<'_>, text: &Text<'_>, location: &WorkspacePath) -> Error {
     let (mut lines, mut line, mut at) = (Vec::new(), 1, 0);
     for found in needle.ranges(&text.plain).take(MAX_LISTED_LINES + 1) {
         line += memchr::memchr_iter(b'\n', &text.plain.as_bytes()[at..found.start]).count();

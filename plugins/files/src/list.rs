@@ -159,7 +159,7 @@ impl Tool for ListDirectory {
 impl ListDirectory {
     /// Adds the entries sorted by name, each folder followed by its contents.
     fn add_entries(&self, folder: &WorkspacePath, listing: &mut Listing) -> Result<()> {
-        let mut open = vec![self.visible(folder, "")?];
+        let mut open = vec![self.visible_entries(folder, "")?];
         while let Some(entries) = open.last_mut() {
             let Some((name, kind)) = entries.pop() else {
                 open.pop();
@@ -178,7 +178,7 @@ impl ListDirectory {
                     listing.truncated = true;
                     return Ok(());
                 }
-                match (self.visible(&location, &name), &mut entry) {
+                match (self.visible_entries(&location, &name), &mut entry) {
                     (Ok(entries), _) => open.push(entries),
                     (Err(_), Some(entry)) => entry.closed = true,
                     // The directory itself is not listed either.
@@ -191,7 +191,7 @@ impl ListDirectory {
     }
 
     /// Returns the visible entries of a folder in reverse order, with paths relative to the listed folder.
-    fn visible(&self, folder: &WorkspacePath, above: &str) -> Result<Vec<(String, Kind)>> {
+    fn visible_entries(&self, folder: &WorkspacePath, above: &str) -> Result<Vec<(String, Kind)>> {
         let mut entries = walk::entries(folder)?;
         entries.retain(|(name, _)| self.include_hidden || !name.starts_with('.'));
         entries.reverse();

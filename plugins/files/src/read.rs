@@ -132,9 +132,9 @@ impl Tool for ReadFile {
             }
         }
         let content = if self.start_line.is_some() || self.end_line.is_some() {
-            self.lines(&location, &metadata)?
+            self.read_lines(&location, &metadata)?
         } else {
-            self.whole(&location, &metadata)?
+            self.read_whole(&location, &metadata)?
         };
         let text = content.text();
         Ok(Json(content).worded(text))
@@ -142,7 +142,8 @@ impl Tool for ReadFile {
 }
 
 impl ReadFile {
-    fn whole(&self, location: &WorkspacePath, metadata: &Metadata) -> Result<FileContent> {
+    /// Reads the whole file.
+    fn read_whole(&self, location: &WorkspacePath, metadata: &Metadata) -> Result<FileContent> {
         let failed = |error| location.io_error(&error);
         let size = metadata.len().min(MAX_BYTES);
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
@@ -160,11 +161,11 @@ impl ReadFile {
             Encoding::Utf8 => text(bytes, location, metadata)?,
             Encoding::Base64 => BASE64.encode(bytes),
         };
-        Ok(self.content(location, metadata, content))
+        Ok(self.build_content(location, metadata, content))
     }
 
-    /// Reads the requested lines; earlier ones are skipped in chunks.
-    fn lines(&self, location: &WorkspacePath, metadata: &Metadata) -> Result<FileContent> {
+    /// Reads the requested lines. Skips earlier lines in chunks. Lines of a private key are masked.
+    fn read_lines(&self, location: &WorkspacePath, metadata: &Metadata) -> Result<FileContent> {
         let (start, end) = (
             self.start_line.unwrap_or(1),
             self.end_line.unwrap_or(u64::MAX),
@@ -226,14 +227,14 @@ impl ReadFile {
         }
         let wanted = key::mask_key_lines(text(wanted, location, metadata)?, &mut file, at)
             .map_err(failed)?;
-        let mut content = self.content(location, metadata, wanted);
+        let mut content = self.build_content(location, metadata, wanted);
         content.start_line = Some(start);
         content.end_line = Some(total.min(end));
         content.total_lines = reached_end.then_some(total);
         Ok(content)
     }
 
-    fn content(
+    fn build_content(
         &self,
         location: &WorkspacePath,
         metadata: &Metadata,

@@ -86,7 +86,7 @@ impl Tool for MoveFile {
         let undo_note = if undoable {
             ""
         } else {
-            "; `mimir undo` can't take this back, but moving it back does"
+            "; `mimir undo` cannot undo this move: to undo it, move the path back"
         };
         let (source, target) = (from.escaped(), to.escaped());
         let text = format!("Moved {source} to {target}{replaced}{undo_note}");

@@ -30,7 +30,7 @@ const FORMAT: &str =
     "--format=%(HEAD)%00%(refname:short)%00%(objectname)%00%(upstream:short)%00%(contents:subject)";
 
 /// Returns true if the arguments only list branches. A name creates a branch unless an option makes it a pattern.
-pub fn reads(args: &Args) -> bool {
+pub fn only_lists(args: &Args) -> bool {
     let lists = args.has(&[
         "--list",
         "--merged",
@@ -47,14 +47,14 @@ pub fn report(repository: &Repository, args: &Args) -> Result<Worded<Report>> {
         return Err(Error::invalid_input("`branch` takes no paths"));
     }
     let mut text = String::new();
-    let reads = reads(args);
-    if !reads {
+    let only_lists = only_lists(args);
+    if !only_lists {
         let mut command = vec!["branch"];
         command.extend(args.options_and_names());
         text = String::from_utf8_lossy(&repository.run(&command, &[])?).into_owned();
     }
     let mut command = vec!["branch", FORMAT];
-    if reads {
+    if only_lists {
         // For `--show-current`, all branches are listed and then filtered.
         let options = args.options_and_names().into_iter();
         command.extend(options.filter(|option| *option != "--show-current"));

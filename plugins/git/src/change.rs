@@ -158,7 +158,7 @@ fn resolve_tree(repository: &Repository, name: &str) -> Result<Option<String>> {
 }
 
 /// Returns true if a checkout may discard uncommitted changes.
-pub fn discards(args: &Args) -> bool {
+pub fn may_discard(args: &Args) -> bool {
     !args.paths.is_empty() || args.has(&["-f", "--force", "--ours", "--theirs"])
 }
 

@@ -286,7 +286,7 @@ pub fn hidden_files_note(hidden: &[String]) -> String {
                 .map(|path| text::name(path).into_owned())
                 .collect();
             format!(
-                "\nnot compared, because no tool may read it: {}",
+                "\nnot compared, because tools may not read these files: {}",
                 names.join(", ")
             )
         }

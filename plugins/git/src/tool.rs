@@ -125,7 +125,7 @@ impl Assess for Git {
             Operation::Status | Operation::Diff | Operation::Log | Operation::Show => {
                 Assessment::allow(format!("reads the repository: {}", self.operation.as_str()))
             }
-            Operation::Branch if branch::reads(&args) => Assessment::allow("lists branches"),
+            Operation::Branch if branch::only_lists(&args) => Assessment::allow("lists branches"),
             Operation::Branch if args.has(&["-D", "-d", "--delete"]) => {
                 Assessment::ask(format!("deletes the branch: {summary}"))
                     .risk(Risk::High)
@@ -141,7 +141,7 @@ impl Assess for Git {
                     .because("the old commit will no longer be in the history")
             }
             Operation::Commit => Assessment::ask(format!("commits: {summary}")),
-            Operation::Checkout if change::discards(&args) => {
+            Operation::Checkout if change::may_discard(&args) => {
                 Assessment::ask(format!("discards changes: {summary}"))
                     .risk(Risk::High)
                     .because("uncommitted changes are lost")

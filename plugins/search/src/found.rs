@@ -8,7 +8,8 @@ use mimir_sdk::{pieces, text};
 /// Maximum length of a line in a result, in bytes: enough to recognize the line, even in a minified file.
 const MAX_LINE: usize = 400;
 
-/// Maximum number of characters of all lines together. Structured content and text each stay below the host's limit.
+/// Maximum size of all lines and paths together, in bytes. Structured content and text each stay below the host's
+/// limit.
 const MAX_TOTAL: usize = 60_000;
 
 /// The result of a search.
@@ -63,8 +64,9 @@ pub fn line(bytes: &[u8], at: usize) -> String {
 }
 
 impl Found {
-    /// Counts the size of an addition to the result. Returns false once the limit is reached.
-    pub fn has_room(&mut self, more: usize) -> bool {
+    /// Reserves bytes for an addition to the result. Returns false, and marks the result as truncated, if they exceed
+    /// the limit.
+    pub fn reserve(&mut self, more: usize) -> bool {
         self.size += more;
         self.truncated |= self.size > MAX_TOTAL;
         !self.truncated

@@ -34,7 +34,7 @@ pub fn search(search: &FileSearch, root: &Folder, start: &SearchStart) -> Result
         if !glob.is_match(file.path) && !glob.is_match(start.below(file.path)) {
             return ControlFlow::Continue(());
         }
-        if found.files.len() == search.max_results || !found.has_room(file.path.len()) {
+        if found.files.len() == search.max_results || !found.reserve(file.path.len()) {
             found.truncated = true;
             return ControlFlow::Break(());
         }

@@ -178,7 +178,7 @@ impl Sink for FileHits<'_> {
             .map_or(0, |at| at.start());
         let path = self.file.path.to_owned();
         let text = self.format_line(bytes, at, found.absolute_byte_offset());
-        if !self.found.has_room(path.len() + text.len()) {
+        if !self.found.reserve(path.len() + text.len()) {
             return Ok(false);
         }
         if self.found.matches.len() == self.first {
@@ -197,7 +197,7 @@ impl Sink for FileHits<'_> {
 
     fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
         let text = self.format_line(context.bytes(), 0, context.absolute_byte_offset());
-        if !self.found.has_room(text.len()) {
+        if !self.found.reserve(text.len()) {
             return Ok(false);
         }
         match (context.kind(), self.found.matches.last_mut()) {

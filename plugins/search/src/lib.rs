@@ -89,7 +89,7 @@ impl Tool for FileSearch {
             ));
         }
         let root = Folder::root(cx.workspace()).map_err(|error| Error::io(&error, "."))?;
-        let start = SearchStart::find(&root, self.path.as_deref())?;
+        let start = SearchStart::resolve(&root, self.path.as_deref())?;
         let mut found = match self.mode {
             Mode::Grep | Mode::Regex => grep::search(&self, &root, &start)?,
             Mode::Glob => glob::search(&self, &root, &start)?,

@@ -26,8 +26,8 @@ pub enum SearchStart {
 
 impl SearchStart {
     /// Resolves a path as written by the caller.
-    pub fn find(root: &Folder, written: Option<&str>) -> Result<Self> {
-        let path = inside(written.unwrap_or("."))?;
+    pub fn resolve(root: &Folder, written: Option<&str>) -> Result<Self> {
+        let path = normalize(written.unwrap_or("."))?;
         let Some(name) = path.rsplit('/').next().filter(|name| !name.is_empty()) else {
             return Ok(Self::Folder { path });
         };
@@ -73,7 +73,7 @@ impl SearchStart {
 }
 
 /// Normalizes a path. Fails if the path leaves the workspace.
-fn inside(written: &str) -> Result<String> {
+fn normalize(written: &str) -> Result<String> {
     let mut path = String::new();
     for part in Path::new(written).components() {
         match part {

@@ -44,7 +44,7 @@ pub fn files(
     start: &SearchStart,
     mut visit: impl FnMut(WalkedFile<'_>) -> ControlFlow<()>,
 ) -> Result<SkippedEntries> {
-    let filter = Filter::of(search)?;
+    let filter = Filter::new(search)?;
     let mut skipped = SkippedEntries::default();
     if let SearchStart::File { folder, name, path } = start {
         if filter.includes(path, name) {
@@ -67,7 +67,7 @@ pub fn files(
             continue;
         };
         skipped.unreadable += entries.unreadable;
-        let level = Level::of(&folder, &path, &entries, above);
+        let level = Level::read(&folder, &path, &entries, above);
         let ignored = |path: &str, is_dir| {
             level
                 .as_ref()
@@ -110,7 +110,7 @@ struct Filter {
 }
 
 impl Filter {
-    fn of(search: &FileSearch) -> Result<Self> {
+    fn new(search: &FileSearch) -> Result<Self> {
         Ok(Self {
             include: build_globs("include", &search.include)?,
             exclude: build_globs("exclude", &search.exclude)?,

@@ -38,7 +38,7 @@ pub(crate) fn parse(text: &str) -> Result<Url> {
         text.chars().any(char::is_control) || text.contains('\\') || text.trim() != text;
     if malformed {
         return Err(invalid(
-            "it has a backslash, a control character, or a space at an end: remove or percent-encode it",
+            "it contains a backslash, a control character, or a space at its start or end: remove or percent-encode it",
         ));
     }
     let url = Url::parse(text).map_err(|error| match error {
@@ -81,12 +81,14 @@ pub(crate) fn run(transport: &impl Transport, mut request: Request) -> Result<Ex
         };
         if redirects.len() == MAX_REDIRECTS {
             let message = format!(
-                "it redirects more than {MAX_REDIRECTS} times; fetch the last address directly"
+                "the server redirects more than {MAX_REDIRECTS} times; fetch the last address directly"
             );
             let error = with_kind("too-many-redirects", Error::limit_exceeded(message));
             return Err(with_redirects(error, &redirects));
         }
-        let timeout = request.timeout.map(|timeout| timeout.after(response.spent));
+        let timeout = request
+            .timeout
+            .map(|timeout| timeout.after(response.elapsed));
         request.timeout = timeout
             .transpose()
             .map_err(|e| with_redirects(e, &redirects))?;
@@ -110,7 +112,7 @@ fn with_redirects(error: Error, redirects: &[Url]) -> Error {
     if let Some(kind) = error.details().and_then(|details| details.get("kind")) {
         details["kind"] = kind.clone();
     }
-    let message = format!("{}, after a redirect", error.message());
+    let message = format!("after a redirect: {}", error.message());
     Error::new(error.code().clone(), message).with_details(details)
 }
 
@@ -124,10 +126,10 @@ fn redirect_target(from: &Url, response: &Response) -> Result<Option<Url>> {
     };
     let refused = |why: &str| {
         let to = mimir_sdk::text::brief(text);
-        format!("it redirects to {to}, which is not followed: {why}")
+        format!("the server redirects to {to}, which is not followed: {why}")
     };
     let target = if text.contains('\\') {
-        Err("it has a backslash".to_owned())
+        Err("it contains a backslash".to_owned())
     } else {
         from.join(text).map_err(|error| error.to_string())
     };

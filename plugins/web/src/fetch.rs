@@ -176,12 +176,13 @@ impl Assess for WebFetch {
 impl WebFetch {
     /// Fetches through `transport`.
     pub(crate) fn fetch(&self, transport: &impl Transport) -> Result<Answer> {
-        let request = self.request()?;
+        let request = self.build_request()?;
         let exchange = exchange::run(transport, request)?;
-        self.answer(exchange)
+        self.convert(exchange)
     }
 
-    fn request(&self) -> Result<Request> {
+    /// Builds the request, with defaults for headers that the caller has not set.
+    fn build_request(&self) -> Result<Request> {
         let body = self.body.clone().unwrap_or_default();
         if self.method.is_safe() && !body.is_empty() {
             let method = self.method.as_str();
@@ -190,7 +191,7 @@ impl WebFetch {
             )));
         }
         if let Some(name) = self.headers.keys().find(|name| is_framing(name)) {
-            let message = format_args!("headers: `{name}` is the host's to set; leave it out");
+            let message = format_args!("headers: `{name}` is set by the host; leave it out");
             return Err(exchange::with_kind(
                 "forbidden-header",
                 Error::invalid_input(message),
@@ -213,18 +214,19 @@ impl WebFetch {
             url: exchange::parse(&self.url)?,
             headers,
             body: body.into_bytes(),
-            timeout: self.timeout.map(Timeout::of),
+            timeout: self.timeout.map(Timeout::from_secs),
         })
     }
 
-    fn answer(&self, exchange: Exchange) -> Result<Answer> {
+    /// Converts the response to the requested format, and selects the requested part.
+    fn convert(&self, exchange: Exchange) -> Result<Answer> {
         let Exchange {
             url,
             redirects,
             response,
         } = exchange;
         let kind = response.header("content-type").map(str::to_owned);
-        let decoded = body::read(response.body, kind.as_deref());
+        let decoded = body::decode(response.body, kind.as_deref());
         let mut fetched = Fetched {
             url: url.to_string(),
             status: response.status,

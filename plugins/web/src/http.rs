@@ -38,7 +38,7 @@ pub(crate) struct Timeout {
 }
 
 impl Timeout {
-    pub(crate) fn of(seconds: u64) -> Self {
+    pub(crate) fn from_secs(seconds: u64) -> Self {
         let limit = Duration::from_secs(seconds);
         Self {
             limit,
@@ -47,8 +47,8 @@ impl Timeout {
     }
 
     /// Returns the time limit for the next redirect. Fails if no time is left.
-    pub(crate) fn after(self, spent: Duration) -> Result<Self> {
-        let remaining = self.remaining.saturating_sub(spent);
+    pub(crate) fn after(self, elapsed: Duration) -> Result<Self> {
+        let remaining = self.remaining.saturating_sub(elapsed);
         if remaining.is_zero() {
             Err(self.timeout_error())
         } else {
@@ -74,7 +74,7 @@ pub(crate) struct Response {
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
     /// Elapsed time, without the time that a person took to approve.
-    pub(crate) spent: Duration,
+    pub(crate) elapsed: Duration,
 }
 
 impl Response {

@@ -28,17 +28,18 @@ pub struct Page {
 
 /// Converts the page to Markdown. Links and images are resolved against `base`.
 pub fn markdown(html: &str, base: &Url) -> Page {
-    read(html, base, |converter, content| {
+    convert(html, base, |converter, content| {
         converter.tree_to_markdown(content)
     })
 }
 
 /// Converts the page to text without markup.
 pub fn text(html: &str, base: &Url) -> Page {
-    read(html, base, |_, content| plain::text(content))
+    convert(html, base, |_, content| plain::text(content))
 }
 
-fn read(
+/// Parses a page, reduces it to its main content, and writes the content with `write`.
+fn convert(
     html: &str,
     base: &Url,
     write: impl FnOnce(&HtmlToMarkdown, &dom::Handle) -> String,

@@ -23,7 +23,7 @@ pub struct WebSearch {
     pub num_results: usize,
 }
 
-/// A usual number of results to look through.
+/// Default number of results.
 fn default_results() -> usize {
     5
 }

@@ -117,7 +117,7 @@ impl Error {
             format_args!(
                 "{}: {}",
                 text::brief(&path.as_ref().to_string_lossy()),
-                plain(error)
+                without_os_code(error)
             ),
         )
     }
@@ -173,7 +173,7 @@ impl From<serde_json::Error> for Error {
 
 impl From<io::Error> for Error {
     fn from(error: io::Error) -> Self {
-        Self::new(code_of(&error), plain(&error))
+        Self::new(code_of(&error), without_os_code(&error))
     }
 }
 
@@ -202,7 +202,7 @@ fn code_of(error: &io::Error) -> Code {
 }
 
 /// Formats an error without its suffix `(os error 2)`, which is of no use to a model.
-fn plain(error: &io::Error) -> String {
+fn without_os_code(error: &io::Error) -> String {
     let text = error.to_string();
     match text.rfind(" (os error ") {
         Some(end) => text[..end].to_owned(),

@@ -71,7 +71,7 @@ pub mod tools {
 pub mod model {
     use crate::error::Result;
 
-    /// Returns the model's answer, of at most `max_tokens` tokens.
+    /// Returns the model's reply, of at most `max_tokens` tokens..
     pub fn complete(prompt: &str, max_tokens: Option<u32>) -> Result<String> {
         #[cfg(target_family = "wasm")]
         return Ok(crate::bindings::mimir::tool::model::complete(

@@ -13,7 +13,7 @@ use crate::bindings::mimir::tool::types as wit;
 ///     .read(".", "to find the translations")
 ///     .write("locales", "to write the missing ones")
 ///     .host("api.example.com", ["POST"], "to translate")
-///     .secret("EXAMPLE_KEY", "api.example.com", "Authorization", "to be let in");
+///     .secret("EXAMPLE_KEY", "api.example.com", "Authorization", "to sign in");
 /// assert!(!needs.is_empty());
 /// ```
 #[derive(Debug, Clone, Default)]

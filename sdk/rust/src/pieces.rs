@@ -107,7 +107,7 @@ pub fn excerpt(line: &str, at: usize, max_bytes: usize) -> Range<usize> {
 pub fn opens_key(before: &[u8]) -> bool {
     let before = &before[before.len().saturating_sub(KEY)..];
     match memchr::memmem::rfind(before, BEGIN) {
-        Some(at) => is_frame(&before[at..]) && key_end(before, at).is_none(),
+        Some(at) => is_private_key_frame(&before[at..]) && key_end(before, at).is_none(),
         None => false,
     }
 }
@@ -122,7 +122,7 @@ pub fn in_key(line: &[u8]) -> bool {
 
 /// Returns true if a private key ends in this line.
 pub fn ends_key(line: &[u8]) -> bool {
-    memchr::memmem::find(line, END).is_some_and(|at| is_frame(&line[at..]))
+    memchr::memmem::find(line, END).is_some_and(|at| is_private_key_frame(&line[at..]))
 }
 
 /// Replacement for a line of a private key whose BEGIN line is not shown.
@@ -132,7 +132,7 @@ const BEGIN: &[u8] = b"-----BEGIN";
 const END: &[u8] = b"-----END";
 
 /// Returns true if a BEGIN or END line is that of a private key, not of a certificate.
-fn is_frame(text: &[u8]) -> bool {
+fn is_private_key_frame(text: &[u8]) -> bool {
     let name = &text[..text.len().min(120)];
     let name = name.split(|byte| *byte == b'\n').next().unwrap_or(name);
     memchr::memmem::find(name, b"PRIVATE KEY").is_some()
@@ -163,7 +163,7 @@ fn next_cut(text: &[u8], at: usize) -> usize {
         end = at + unsplit_prefix(&text[at..end], MAX_LINE);
     }
     let key_begin = memchr::memmem::find(&text[at..end], BEGIN);
-    match key_begin.filter(|begin| is_frame(&text[at + begin..])) {
+    match key_begin.filter(|begin| is_private_key_frame(&text[at + begin..])) {
         Some(begin) => match key_end(text, at + begin) {
             Some(key_end_at) if key_end_at > end => {
                 let rest = line_end(text, key_end_at);

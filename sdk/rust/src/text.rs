@@ -70,10 +70,15 @@ pub fn brief(text: &str) -> Cow<'_, str> {
 /// because ordinary emoji and several scripts contain them.
 fn misleads(c: char) -> bool {
     match c {
+        // Joiners.
         '\u{200c}' | '\u{200d}' => false,
+        // Soft hyphen, Arabic letter mark, Mongolian vowel separator, byte order mark.
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{feff}' => true,
+        // Hangul fillers.
         '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' => true,
+        // Zero-width spaces, line and paragraph separators, bidirectional controls, invisible operators.
         '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' => true,
+        // Interlinear annotations, tags.
         '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}' => true,
         c => c.is_control(),
     }
@@ -101,7 +106,7 @@ mod tests {
             "a\u{85}b",
         ] {
             let quoted = name(odd);
-            assert!(quoted.chars().all(|c| c == '…' || !misleads(c)), "{quoted}");
+            assert!(!quoted.chars().any(misleads), "{quoted}");
             assert_eq!(serde_json::from_str::<String>(&quoted).unwrap(), odd);
         }
     }

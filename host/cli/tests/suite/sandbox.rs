@@ -472,7 +472,7 @@ fn git_works_without_running_hooks_or_config_commands() {
         .collect();
     assert_eq!(modified, ["a b.txt"], "{output:#}");
     assert!(
-        text.contains("no tool may read it: .env, key.pem"),
+        text.contains("tools may not read these files: .env, key.pem"),
         "{text}"
     );
     let (code, output) = git("never", json!({"operation": "diff"}));

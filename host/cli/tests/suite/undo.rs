@@ -210,7 +210,10 @@ fn undo_does_not_skip_an_irreversible_change() {
     let big = fs::File::create(root.join("big")).unwrap();
     big.set_len(65 << 20).unwrap();
     let told = call(root, "move_file", &["from=big", "to=large"]);
-    assert!(told.contains("`mimir undo` can't take this back"), "{told}");
+    assert!(
+        told.contains("`mimir undo` cannot undo this move"),
+        "{told}"
+    );
     let (code, out, err) = run(root, &["undo", "--yes"]);
     assert_eq!((code, out.as_str()), (1, ""), "{err}");
     for part in ["big, large", "move_file", "moving it back", "--list"] {

@@ -182,7 +182,7 @@ impl<'a> BcCompiler<'a> {
         self.code.len() - 1
     }
 
-    /// Lets a jump that was emitted before go to the current end of the code.
+    /// Sets the target of an emitted jump to the current end of the code.
     fn land_jump(&mut self, at: usize) {
         let end = self.code.len();
         if let Some(
@@ -195,7 +195,8 @@ impl<'a> BcCompiler<'a> {
         }
     }
 
-    fn enter(&mut self) -> Compiled<()> {
+    /// Counts a nested expression or statement. Fails beyond [`MAX_NESTING`].
+    fn enter_nested(&mut self) -> Compiled<()> {
         self.nesting += 1;
         if self.nesting <= MAX_NESTING {
             Ok(())
@@ -224,7 +225,7 @@ impl<'a> BcCompiler<'a> {
         std::mem::take(&mut self.code).into()
     }
 
-    /// `define [void] name(parameters) { [auto names] statements }`
+    /// Compiles `define [void] name(parameters) { [auto names] statements }`.
     fn compile_definition(&mut self, names: &mut NameTable) -> Compiled<ProgramItem> {
         self.advance();
         self.in_function = true;
@@ -287,7 +288,7 @@ impl<'a> BcCompiler<'a> {
         }
     }
 
-    /// Statements up to `}`, which is taken.
+    /// Compiles the statements of a block, up to and including its `}`.
     fn compile_block(&mut self, names: &mut NameTable) -> Compiled<()> {
         self.blocks += 1;
         loop {

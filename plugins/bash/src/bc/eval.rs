@@ -108,7 +108,7 @@ impl BcMachine {
         self.report(&format!("Runtime warning: {message}"));
     }
 
-    /// Defines a function, in place of one with its name.
+    /// Defines a function. Replaces a function of the same name.
     pub fn define_function(&mut self, function: usize, body: FunctionBody) {
         if self.functions.len() <= function {
             self.functions.resize(function + 1, None);
@@ -116,7 +116,7 @@ impl BcMachine {
         self.functions[function] = Some(Rc::new(body));
     }
 
-    /// Executes the statements of a line. A runtime error is reported and ends them.
+    /// Executes the statements of a line. A runtime error is reported and ends the line.
     pub fn execute_line(&mut self, code: Rc<[BcInstruction]>, names: &NameTable) -> LineOutcome {
         let outcome = self.execute_code(code, names);
         while let Some(frame) = self.frames.pop() {
@@ -400,7 +400,7 @@ impl BcMachine {
         })
     }
 
-    /// Calls a function of the math library, which are those that the program does not define.
+    /// Calls a function of the math library. Functions that the program defines have precedence.
     fn call_library(&mut self, name: &str, arguments: &[CallArgument]) -> Result<(), RuntimeError> {
         let function = math::LibraryFunction::from_name(name);
         let Some(function) = function.filter(|_| self.math_library) else {
@@ -418,7 +418,8 @@ impl BcMachine {
         Ok(())
     }
 
-    /// Takes the arguments of a call, and returns what they and the local names replaced, with the height of the stack.
+    /// Binds the parameters and local names of a function. Returns their previous values, and the height of the stack
+    /// without the arguments.
     fn bind_locals(
         &mut self,
         body: &FunctionBody,

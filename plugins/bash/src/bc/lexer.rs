@@ -49,7 +49,7 @@ impl<'a> BcLexer<'a> {
         self.line
     }
 
-    /// Takes a number of bytes, which ends between characters.
+    /// Reads the next `bytes` bytes, which must end at a character boundary.
     fn take_bytes(&mut self, bytes: usize) -> &'a str {
         let (taken, rest) = self.rest.split_at(bytes);
         self.line += taken.matches('\n').count();
@@ -57,7 +57,7 @@ impl<'a> BcLexer<'a> {
         taken
     }
 
-    /// Takes characters as long as they match.
+    /// Reads characters as long as they match.
     fn take_while(&mut self, matches: impl Fn(char) -> bool) -> &'a str {
         let end = self.rest.find(|c| !matches(c));
         self.take_bytes(end.unwrap_or(self.rest.len()))

@@ -1,9 +1,9 @@
 //! Output with long lines broken, as bc writes it.
 
-/// Characters of a line with its newline, if the environment does not say otherwise.
+/// Default line length, newline included, if `BC_LINE_LENGTH` is unset or invalid.
 const LINE_LENGTH: usize = 70;
 
-/// Maximum number of bytes of output.
+/// Output size in bytes above which [`LineWriter::is_full`] returns true.
 const MAX_OUTPUT: usize = 64 << 20;
 
 /// Collects output. A line that is too long is broken with a backslash.
@@ -11,7 +11,7 @@ const MAX_OUTPUT: usize = 64 << 20;
 pub struct LineWriter {
     pub text: String,
     column: usize,
-    /// Characters of a line with its newline. 0: lines are not broken.
+    /// Line length, newline included; 0 disables wrapping.
     length: usize,
 }
 
@@ -30,7 +30,7 @@ impl LineWriter {
         }
     }
 
-    /// Writes text.
+    /// Appends text and wraps long lines.
     pub fn write_text(&mut self, text: &str) {
         for c in text.chars() {
             self.write_character(c);
@@ -50,7 +50,7 @@ impl LineWriter {
         self.text.push(c);
     }
 
-    /// Returns true if no more output fits.
+    /// Returns true if the output is larger than the limit. The writer itself does not enforce the limit.
     pub fn is_full(&self) -> bool {
         self.text.len() > MAX_OUTPUT
     }

@@ -10,7 +10,7 @@ use std::rc::Rc;
 pub struct NameTable {
     numbers: HashMap<String, usize>,
     names: Vec<String>,
-    /// Functions that were defined without a value.
+    /// Functions that were defined with `void`, and have no value.
     pub void_functions: HashSet<usize>,
 }
 

@@ -155,8 +155,8 @@ pub fn hint(text: &str, pattern: &str) -> Option<String> {
     })
 }
 
-/// Returns a hint for a pattern that would match if the file had consistent line ends. To consistent line ends, the
-/// pattern is adapted in any case.
+/// Returns a hint for a pattern that would match if the file had consistent line ends. In a file with consistent line
+/// ends, the pattern has already been adapted to them.
 fn mixed_line_ends_hint(text: &str, pattern: &str) -> Option<String> {
     if !text.contains("\r\n") || !pattern.contains('\n') {
         return None;
@@ -175,9 +175,9 @@ fn mixed_line_ends_hint(text: &str, pattern: &str) -> Option<String> {
         .map(|(_, number)| number.to_string())
         .collect();
     Some(match crlf.as_slice() {
-        [] => format!("it is at line {first}, where the lines end with LF: write `\\n`"),
+        [] => format!("the same text is at line {first}, but its lines end with LF: write `\\n`"),
         lines => format!(
-            "it is at line {first}, but the file has both CRLF and LF line ends: write `\\r\\n` at the end of line {} and `\\n` elsewhere",
+            "the same text is at line {first}, but the file has both CRLF and LF line ends: write `\\r\\n` at the end of line {} and `\\n` elsewhere",
             lines.join(", ")
         ),
     })

@@ -27,7 +27,7 @@ pub struct Level {
 
 impl Level {
     /// Reads the rules in a folder whose entries are known.
-    pub fn of(folder: &Folder, path: &str, entries: &Entries, parent: Rules) -> Rules {
+    pub fn read(folder: &Folder, path: &str, entries: &Entries, parent: Rules) -> Rules {
         let has = |name: &str| {
             entries
                 .files
@@ -44,10 +44,14 @@ impl Level {
         }
         Some(Rc::new(Self {
             parent,
-            ignore: ignore.then(|| read(folder, ".ignore", path)).flatten(),
-            git: git.then(|| read(folder, ".gitignore", path)).flatten(),
+            ignore: ignore
+                .then(|| read_rules(folder, ".ignore", path))
+                .flatten(),
+            git: git
+                .then(|| read_rules(folder, ".gitignore", path))
+                .flatten(),
             exclude: repository
-                .then(|| read(folder, ".git/info/exclude", path))
+                .then(|| read_rules(folder, ".git/info/exclude", path))
                 .flatten(),
             repository,
         }))
@@ -98,7 +102,7 @@ pub fn rules_above(root: &Folder, path: &str) -> Rules {
         if let Ok(folder) = folder
             && let Ok(entries) = folder.entries()
         {
-            rules = Level::of(&folder, &folder_path, &entries, rules);
+            rules = Level::read(&folder, &folder_path, &entries, rules);
         }
         folder_path = join(&folder_path, name);
     }
@@ -106,7 +110,7 @@ pub fn rules_above(root: &Folder, path: &str) -> Rules {
 }
 
 /// Reads a rules file of the folder at `path`. Invalid lines are skipped, as in git.
-fn read(folder: &Folder, name: &str, path: &str) -> Option<Gitignore> {
+fn read_rules(folder: &Folder, name: &str, path: &str) -> Option<Gitignore> {
     let Ok(Content::Whole(content)) = folder
         .file(name)
         .and_then(|file| Content::read(file, MAX_FILE_BYTES))

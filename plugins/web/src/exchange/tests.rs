@@ -162,11 +162,11 @@ fn redirect_to_plain_http_or_bad_url_is_refused() {
 #[test]
 fn redirect_hops_share_one_timeout() {
     let slow = Paths(|_| Response {
-        spent: std::time::Duration::from_millis(900),
+        elapsed: std::time::Duration::from_millis(900),
         ..to(302, "/next")
     });
     let mut request = get("https://a.example/");
-    request.timeout = Some(crate::http::Timeout::of(2));
+    request.timeout = Some(crate::http::Timeout::from_secs(2));
     let error = run(&slow, request).unwrap_err();
     let details = error.details().unwrap();
     assert_eq!(

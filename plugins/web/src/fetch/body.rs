@@ -32,7 +32,7 @@ const TEXT_SUBTYPES: [&str; 14] = [
 ];
 
 /// Decodes a body according to its content type, or to its first bytes if the type is missing.
-pub(super) fn read(bytes: Vec<u8>, content_type: Option<&str>) -> Body {
+pub(super) fn decode(bytes: Vec<u8>, content_type: Option<&str>) -> Body {
     let content_type = content_type.unwrap_or_default();
     let (essence, parameters) = content_type.split_once(';').unwrap_or((content_type, ""));
     let essence = essence.trim().to_ascii_lowercase();

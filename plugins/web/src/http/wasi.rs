@@ -31,7 +31,7 @@ impl Transport for Network {
             let _ = options.set_between_bytes_timeout(remaining);
             let _ = options.set_connect_timeout(remaining);
         }
-        let outgoing = outgoing(request)?;
+        let outgoing = build_request(request)?;
         let body = if request.body.is_empty() {
             None
         } else {
@@ -51,12 +51,13 @@ impl Transport for Network {
         };
         // The host enforces the time limit up to this point, but does not count the wait for an approval. Time beyond
         // the limit was therefore spent on that wait.
-        let spent = now().saturating_sub(start);
-        let spent = remaining.map_or(0, |remaining| if spent < remaining { spent } else { 0 });
+        let elapsed = now().saturating_sub(start);
+        let elapsed =
+            remaining.map_or(0, |remaining| if elapsed < remaining { elapsed } else { 0 });
         let start = now();
-        let deadline = remaining.map(|remaining| start.saturating_add(remaining - spent));
+        let deadline = remaining.map(|remaining| start.saturating_add(remaining - elapsed));
         let mut received = receive(request, &response, deadline)?;
-        received.spent = Duration::from_nanos(spent + now().saturating_sub(start));
+        received.elapsed = Duration::from_nanos(elapsed + now().saturating_sub(start));
         Ok(received)
     }
 }
@@ -65,8 +66,9 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn outgoing(request: &Request) -> Result<OutgoingRequest> {
-    let bad = |what: &str| Error::invalid_input(format_args!("the request has a wrong {what}"));
+fn build_request(request: &Request) -> Result<OutgoingRequest> {
+    let invalid =
+        |part: &str| Error::invalid_input(format_args!("the {part} of the request is not valid"));
     let fields = Fields::new();
     for (name, value) in &request.headers {
         let set = fields.append(name, value.as_bytes());
@@ -100,16 +102,18 @@ fn outgoing(request: &Request) -> Result<OutgoingRequest> {
     };
     let authority = &url[Position::BeforeHost..Position::AfterPort];
     let path = &url[Position::BeforePath..Position::AfterQuery];
-    outgoing.set_method(&method).map_err(|()| bad("method"))?;
+    outgoing
+        .set_method(&method)
+        .map_err(|()| invalid("method"))?;
     outgoing
         .set_scheme(Some(&scheme))
-        .map_err(|()| bad("scheme"))?;
+        .map_err(|()| invalid("scheme"))?;
     outgoing
         .set_authority(Some(authority))
-        .map_err(|()| bad("host"))?;
+        .map_err(|()| invalid("host"))?;
     outgoing
         .set_path_with_query(Some(path))
-        .map_err(|()| bad("path"))?;
+        .map_err(|()| invalid("path"))?;
     Ok(outgoing)
 }
 
@@ -137,6 +141,7 @@ fn upload(body: OutgoingBody, bytes: &[u8]) {
     let _ = OutgoingBody::finish(body, None);
 }
 
+/// Reads the whole response. `deadline` is an instant of the monotonic clock, in nanoseconds.
 fn receive(
     request: &Request,
     response: &IncomingResponse,
@@ -178,6 +183,7 @@ fn receive(
     }
 }
 
+/// Returns the error of a failed request. The host adds the cause.
 fn network_error(request: &Request, code: Option<&ErrorCode>) -> Error {
     let origin = &request.url[..Position::AfterPort];
     let is_timeout = matches!(

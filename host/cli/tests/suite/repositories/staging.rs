@@ -87,7 +87,7 @@ fn git_status_reports_paths_that_are_not_compared() {
     for operation in ["status", "diff"] {
         let output = fixture.succeeds("work", operation, &[]);
         assert!(
-            output.contains("not compared, because no tool may read it: .env"),
+            output.contains("not compared, because tools may not read these files: .env"),
             "{output}"
         );
         assert!(

@@ -36,7 +36,7 @@ impl BcCompiler<'_> {
         matches!(ahead.read_token(), BcToken::Symbol(found) if found == symbol)
     }
 
-    /// An expression whose value is used.
+    /// Compiles an expression whose value is used.
     pub(super) fn compile_operand(&mut self, names: &mut NameTable, min_power: u8) -> Compiled<()> {
         if self.compile_expression(names, min_power)? == ExpressionKind::Void {
             self.report("void expression: the function has no value");
@@ -44,13 +44,13 @@ impl BcCompiler<'_> {
         Ok(())
     }
 
-    /// An expression of operators that bind at least as strongly as `min_power`.
+    /// Compiles an expression whose operators bind at least as strongly as `min_power`.
     pub(super) fn compile_expression(
         &mut self,
         names: &mut NameTable,
         min_power: u8,
     ) -> Compiled<ExpressionKind> {
-        self.enter()?;
+        self.enter_nested()?;
         let mut kind = self.compile_prefix(names)?;
         while let BcToken::Symbol(symbol) = self.token {
             let strength = match symbol {
@@ -90,7 +90,7 @@ impl BcCompiler<'_> {
         Ok(kind)
     }
 
-    /// The right side of `&&` or `||`, which is not evaluated if the left side decides.
+    /// Compiles the right side of `&&` or `||`, which is not evaluated if the left side decides.
     fn compile_logic(&mut self, names: &mut NameTable, symbol: &str, strength: u8) -> Compiled<()> {
         let decides = symbol == "||";
         let jump = if decides {
@@ -116,7 +116,7 @@ impl BcCompiler<'_> {
             BcToken::Symbol(symbol) => ["(", "-", "!", "++", "--"].contains(&symbol),
             BcToken::Text(_) | BcToken::Newline | BcToken::End => false,
         };
-        // The token stays, so that the rest of the line is skipped from it.
+        // The token is not read, so that error recovery skips the line from it on.
         if !begins {
             return Err(CompileStop::Syntax);
         }
@@ -169,7 +169,7 @@ impl BcCompiler<'_> {
         Ok(ExpressionKind::Value)
     }
 
-    /// The argument of a function that is part of the language.
+    /// Compiles the argument of a function that is part of the language.
     fn compile_application(
         &mut self,
         names: &mut NameTable,
@@ -223,7 +223,7 @@ impl BcCompiler<'_> {
         Ok(CallArgument::Value)
     }
 
-    /// A location, from its first token, which was taken. The index of an element is left on the stack.
+    /// Compiles a location whose first token was already read. Leaves the index of an array element on the stack.
     fn compile_location(
         &mut self,
         names: &mut NameTable,
@@ -247,7 +247,7 @@ impl BcCompiler<'_> {
         })
     }
 
-    /// The rest of an expression that begins with a location: an assignment, a step, or nothing.
+    /// Compiles the rest of an expression that begins with a location: an assignment, `++` or `--`, or nothing.
     fn compile_named(
         &mut self,
         names: &mut NameTable,

@@ -7,7 +7,7 @@ use super::{BcCompiler, CompileStop, Compiled, OpenLoop};
 
 impl BcCompiler<'_> {
     pub(super) fn compile_statement(&mut self, names: &mut NameTable) -> Compiled<()> {
-        self.enter()?;
+        self.enter_nested()?;
         match self.token.clone() {
             BcToken::Text(text) => {
                 self.advance();
@@ -118,7 +118,7 @@ impl BcCompiler<'_> {
         Ok(())
     }
 
-    /// An expression without a use for its value, or nothing, before a symbol.
+    /// Compiles an optional expression before the symbol `end`. The value of the expression is discarded.
     fn compile_optional(&mut self, names: &mut NameTable, end: &str) -> Compiled<()> {
         if self.accept_symbol(end) {
             return Ok(());
@@ -188,7 +188,7 @@ impl BcCompiler<'_> {
     }
 }
 
-/// Replaces the escapes of a text of `print`. Unknown ones are dropped.
+/// Replaces the escapes in a text of `print`. Unknown escapes are dropped.
 fn replace_escapes(text: &str) -> String {
     let mut replaced = String::new();
     let mut chars = text.chars();
