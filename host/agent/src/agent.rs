@@ -106,7 +106,7 @@ impl Agent {
                 .add(&session_budget.take_side_usage(&conversation.id));
         }
         loop {
-            event_sink.conversation(conversation);
+            event_sink.conversation_changed(conversation);
             let tools = self.specs(&self.pipeline.snapshot());
             let turn = match self
                 .run_turn(
@@ -129,7 +129,7 @@ impl Agent {
                     StopReason::Withheld => TaskEnd::Withheld,
                 });
             }
-            event_sink.conversation(conversation);
+            event_sink.conversation_changed(conversation);
             let max_tokens = scale.down(self.budget.context_tokens);
             let max_tokens = max_tokens.saturating_sub(turn.fixed_tokens);
             let hit_call_limit = self
@@ -275,10 +275,7 @@ impl Agent {
                         .unwrap_or_else(|| estimated_usage(input, &reply));
                     task_usage.add_reply(usage, self.price, elapsed);
                     conversation_usage.add_reply(usage, self.price, elapsed);
-                    event_sink.handle_event(AgentEvent::Answered {
-                        usage,
-                        spent: task_usage,
-                    });
+                    event_sink.handle_event(AgentEvent::Answered { usage, task_usage });
                     return Ok(reply);
                 }
                 Err(error) => error,
@@ -298,8 +295,8 @@ impl Agent {
             let Some(wait) = wait else {
                 return Err(error);
             };
-            event_sink.handle_event(AgentEvent::Again {
-                because: &error.to_string(),
+            event_sink.handle_event(AgentEvent::Retry {
+                reason: &error.to_string(),
                 after_ms: millis(wait),
                 received: received > 0,
             });

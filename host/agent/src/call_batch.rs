@@ -88,7 +88,7 @@ impl CallBatch<'_> {
         }
         let each = stream::iter(each).buffered(MAX_PARALLEL_CALLS);
         let mut work = pin!(each.collect::<Vec<SingleCallResult>>());
-        let mut stop_request = self.events.stop_calls();
+        let mut stop_request = self.events.calls_stop_requested();
         let call_results = loop {
             tokio::select! {
                 call_results = &mut work => break call_results,

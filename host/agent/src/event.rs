@@ -34,12 +34,15 @@ pub enum AgentEvent<'a> {
         /// Usage of this reply.
         usage: TokenUsage,
         /// Usage of the task so far.
-        spent: &'a TaskUsage,
+        #[serde(rename = "spent")]
+        task_usage: &'a TaskUsage,
     },
     /// The request failed and is retried.
-    Again {
+    #[serde(rename = "again")]
+    Retry {
         /// The error message.
-        because: &'a str,
+        #[serde(rename = "because")]
+        reason: &'a str,
         /// The wait before the retry, in milliseconds.
         after_ms: u64,
         /// True if text of the failed reply was received. Front-ends should discard it.
@@ -80,7 +83,7 @@ pub trait AgentEventSink: Send + Sync {
     fn handle_event(&self, event: AgentEvent<'_>);
 
     /// Receives the conversation after messages were added: a user message, a reply, or results of calls.
-    fn conversation(&self, conversation: &Conversation) {
+    fn conversation_changed(&self, conversation: &Conversation) {
         let _ = conversation;
     }
 
@@ -91,7 +94,7 @@ pub trait AgentEventSink: Send + Sync {
     }
 
     /// Completes when the running tool calls should be cancelled. The task itself continues.
-    fn stop_calls(&self) -> BoxFuture<'_, ()> {
+    fn calls_stop_requested(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::pending())
     }
 }

@@ -119,7 +119,8 @@ enum ReplyReaderKind {
 pub(crate) type TextCallback<'a> = &'a (dyn Fn(&str) + Send + Sync);
 
 impl ReplyReader {
-    /// Parses the data of one event and passes new text to `on_text`.
+    /// Parses the data of one event and passes new text to `on_text`. Fails if the event is not valid JSON, reports an
+    /// error, or exceeds a limit.
     pub fn read_event(&mut self, data: &str, on_text: TextCallback<'_>) -> Result<(), ReplyError> {
         let data = data.trim();
         if data == "[DONE]" {
@@ -153,7 +154,7 @@ impl ReplyReader {
         }
     }
 
-    /// Returns the complete reply after the last event.
+    /// Returns the complete reply after the last event. Fails if the stream ended before the reply was complete.
     pub fn finish(self) -> Result<ModelReply, ReplyError> {
         let mut reply = match self.kind {
             ReplyReaderKind::Chat(reader) => reader.finish(),

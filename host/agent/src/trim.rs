@@ -33,7 +33,6 @@ pub(crate) fn trim_to_fit(all: &[Message], max_tokens: u64) -> Option<TrimmedCon
         });
     }
     let mut messages: Vec<Option<Message>> = all.iter().cloned().map(Some).collect();
-    let mut left_out = 0;
     let last_question = all
         .iter()
         .rposition(|one| matches!(one, Message::User { .. }));
@@ -41,37 +40,9 @@ pub(crate) fn trim_to_fit(all: &[Message], max_tokens: u64) -> Option<TrimmedCon
         .iter()
         .rposition(|one| matches!(one, Message::Assistant { .. }));
     let current_round_start = last_reply.max(last_question).unwrap_or_default();
-    for message in messages.iter_mut().take(current_round_start).flatten() {
-        if total <= max_tokens {
-            break;
-        }
-        let before = message.estimate_tokens();
-        if let Message::Tool { text, name, .. } = message
-            && before > MIN_TRIMMED_TOKENS
-        {
-            *text = format!(
-                "[result of `{name}` removed to save space ({} characters); call the tool again if you need it]",
-                text.chars().count()
-            );
-            total = total - before + message.estimate_tokens();
-            left_out += 1;
-        }
-    }
-    // Remove the oldest rounds. An assistant message is removed together with the tool messages after it, because
-    // providers reject a result without its call.
-    let mut at = 0;
-    while total > max_tokens && at < current_round_start {
-        let end = (at + 1..current_round_start)
-            .find(|&next| !matches!(all[next], Message::Tool { .. }))
-            .unwrap_or(current_round_start);
-        if Some(at) != last_question {
-            for removed in messages[at..end].iter_mut().filter_map(Option::take) {
-                total -= removed.estimate_tokens();
-                left_out += 1;
-            }
-        }
-        at = end;
-    }
+    let earlier = &mut messages[..current_round_start];
+    let mut left_out = shorten_old_results(earlier, &mut total, max_tokens);
+    left_out += drop_old_rounds(earlier, last_question, &mut total, max_tokens);
     let mut messages: Vec<Message> = messages.into_iter().flatten().collect();
     // Some providers require a user message first.
     if !matches!(messages.first(), Some(Message::User { .. })) {
@@ -84,6 +55,60 @@ pub(crate) fn trim_to_fit(all: &[Message], max_tokens: u64) -> Option<TrimmedCon
         left_out,
         tokens: total,
     })
+}
+
+/// Replaces tool results by placeholders, the oldest first, until `total` is at most `max_tokens`. Returns the number
+/// of replaced results.
+fn shorten_old_results(
+    messages: &mut [Option<Message>],
+    total: &mut u64,
+    max_tokens: u64,
+) -> usize {
+    let mut shortened = 0;
+    for message in messages.iter_mut().flatten() {
+        if *total <= max_tokens {
+            break;
+        }
+        let before = message.estimate_tokens();
+        if let Message::Tool { text, name, .. } = message
+            && before > MIN_TRIMMED_TOKENS
+        {
+            *text = format!(
+                "[result of `{name}` removed to save space ({} characters); call the tool again if you need it]",
+                text.chars().count()
+            );
+            *total = *total - before + message.estimate_tokens();
+            shortened += 1;
+        }
+    }
+    shortened
+}
+
+/// Removes rounds, the oldest first, until `total` is at most `max_tokens`. The message `last_question` stays. Returns
+/// the number of removed messages.
+fn drop_old_rounds(
+    messages: &mut [Option<Message>],
+    last_question: Option<usize>,
+    total: &mut u64,
+    max_tokens: u64,
+) -> usize {
+    let mut dropped = 0;
+    let mut at = 0;
+    while *total > max_tokens && at < messages.len() {
+        // An assistant message is removed together with the tool messages after it, because providers reject a result
+        // without its call.
+        let end = (at + 1..messages.len())
+            .find(|&next| !matches!(messages[next], Some(Message::Tool { .. })))
+            .unwrap_or(messages.len());
+        if Some(at) != last_question {
+            for removed in messages[at..end].iter_mut().filter_map(Option::take) {
+                *total -= removed.estimate_tokens();
+                dropped += 1;
+            }
+        }
+        at = end;
+    }
+    dropped
 }
 
 /// Estimates the number of tokens of the system prompt and the tools, which every request has.

@@ -118,7 +118,7 @@ pub struct VerifyReport {
 const MAX_FINDINGS: usize = 200;
 
 /// Verifies every line. `noted` is a hash that the user has noted, or the beginning of one. `remembered` is the last
-/// line as stored earlier outside of the log.
+/// line as stored earlier outside of the log. Faults are part of the report; an error means that a file cannot be read.
 pub fn verify(
     snapshot: &LogSnapshot,
     noted: Option<&str>,

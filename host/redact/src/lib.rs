@@ -181,7 +181,8 @@ impl Redactor {
         }
     }
 
-    /// Returns a copy whose exceptions are these rules: it ignores their matches.
+    /// Returns a copy whose exceptions are these rules: it ignores their matches. Fails for an unknown rule and for a
+    /// known value, which is always masked.
     pub fn except<R: AsRef<str>>(
         &self,
         rules: impl IntoIterator<Item = R>,

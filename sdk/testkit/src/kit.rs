@@ -42,7 +42,8 @@ pub struct Testkit {
 }
 
 impl Testkit {
-    /// Creates a kit with the plugin in the given file: a `.wasm` component of any kind that mimir loads.
+    /// Creates a kit with the plugin in the given file: a `.wasm` component of any kind that mimir loads. Fails if the
+    /// file cannot be read, or if mimir refuses the plugin or one of its tools.
     pub fn new(plugin: impl AsRef<Path>) -> Result<Self, TestkitError> {
         let kit = Self::empty()?;
         kit.add(plugin)?;
@@ -55,7 +56,8 @@ impl Testkit {
         Self::new(build::build(folder.as_ref())?)
     }
 
-    /// Creates a kit with a plugin from memory; `name` becomes its file name.
+    /// Creates a kit with a plugin from memory; `name` becomes its file name, without `.wasm`. Fails if mimir refuses the
+    /// plugin or one of its tools.
     pub fn from_bytes(name: &str, component: &[u8]) -> Result<Self, TestkitError> {
         let kit = Self::empty()?;
         kit.add_bytes(name, component)?;
@@ -125,7 +127,7 @@ impl Testkit {
         Ok(kit)
     }
 
-    /// Copies a plugin into the workspace and loads it. Errors of the plugin are reported by
+    /// Copies a plugin into the workspace, loads it, and returns its new path. Errors of the plugin are reported by
     /// [`quarantined`](Self::quarantined).
     pub fn add(&self, plugin: impl AsRef<Path>) -> Result<PathBuf, TestkitError> {
         let plugin = plugin.as_ref();
@@ -134,7 +136,7 @@ impl Testkit {
         self.add_bytes(&name, &bytes)
     }
 
-    /// Adds a plugin from memory, as [`add`](Self::add) does for a file.
+    /// Adds a plugin from memory, as [`add`](Self::add) does for a file. Returns the path of the file in the workspace.
     pub fn add_bytes(&self, name: &str, component: &[u8]) -> Result<PathBuf, TestkitError> {
         let path = self
             .workspace
@@ -191,7 +193,8 @@ impl Testkit {
         self
     }
 
-    /// Sets the configuration, as `.mimir/config.yml` does, in JSON: approvals, limits, policy.
+    /// Sets the configuration, as `.mimir/config.yml` does, in JSON: approvals, limits, policy. Replaces earlier settings.
+    /// Fails if the settings are not valid.
     pub fn settings(self, config: Value) -> Result<Self, TestkitError> {
         let config: Config =
             serde_json::from_value(config).map_err(|e| TestkitError::Settings(e.to_string()))?;

@@ -84,11 +84,11 @@ impl AgentEventSink for Seen {
         self.events.lock().push(event);
     }
 
-    fn conversation(&self, conversation: &Conversation) {
+    fn conversation_changed(&self, conversation: &Conversation) {
         self.lengths.lock().push(conversation.messages.len());
     }
 
-    fn stop_calls(&self) -> BoxFuture<'_, ()> {
+    fn calls_stop_requested(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.stop.notified())
     }
 }

@@ -59,7 +59,7 @@ impl AgentEventSink for SavingEventSink<'_> {
         self.events.handle_event(event);
     }
 
-    fn conversation(&self, conversation: &Conversation) {
+    fn conversation_changed(&self, conversation: &Conversation) {
         self.saver.save(conversation);
     }
 
@@ -67,7 +67,7 @@ impl AgentEventSink for SavingEventSink<'_> {
         self.events.observer(call)
     }
 
-    fn stop_calls(&self) -> BoxFuture<'_, ()> {
-        self.events.stop_calls()
+    fn calls_stop_requested(&self) -> BoxFuture<'_, ()> {
+        self.events.calls_stop_requested()
     }
 }

@@ -139,8 +139,8 @@ impl AgentEventSink for TerminalEventSink {
         match event {
             AgentEvent::Text { text } => self.print_text(text),
             AgentEvent::Turn { .. } | AgentEvent::Answered { .. } => self.end_line(),
-            AgentEvent::Again {
-                because,
+            AgentEvent::Retry {
+                reason,
                 after_ms,
                 received,
             } => {
@@ -149,13 +149,13 @@ impl AgentEventSink for TerminalEventSink {
                 } else {
                     ""
                 };
-                let because = visible(because);
+                let reason = visible(reason);
                 let when = match after_ms / 1_000 {
                     0 => "now".to_owned(),
                     seconds => format!("in {seconds} s"),
                 };
                 self.print_note(format_args!(
-                    "{} {because}{discarded}; trying again {when}",
+                    "{} {reason}{discarded}; trying again {when}",
                     styled(WARN, "retry:")
                 ));
             }
@@ -204,7 +204,7 @@ impl AgentEventSink for TerminalEventSink {
         watcher
     }
 
-    fn stop_calls(&self) -> BoxFuture<'_, ()> {
+    fn calls_stop_requested(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.stop.notified())
     }
 }
