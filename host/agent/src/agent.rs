@@ -161,7 +161,7 @@ impl Agent {
         let Some(session_budget) = &self.session_budget else {
             return;
         };
-        session_budget.spend(&conversation.id, &task_usage.since(settled));
+        session_budget.deduct(&conversation.id, &task_usage.since(settled));
         let side_usage = session_budget.take_side_usage(&conversation.id);
         task_usage.add(&side_usage);
         conversation.spent.add(&side_usage);

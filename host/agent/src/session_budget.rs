@@ -48,9 +48,9 @@ impl SessionBudget {
     }
 
     /// Deducts usage of the session's agent.
-    pub(crate) fn spend(&self, session: &str, spent: &TaskUsage) {
+    pub(crate) fn deduct(&self, session: &str, usage: &TaskUsage) {
         if let Some(state) = self.0.lock().get_mut(session) {
-            state.apply(&AgentBudget::NOTHING, spent);
+            state.apply(&AgentBudget::NOTHING, usage);
         }
     }
 
@@ -169,19 +169,20 @@ impl SessionBudgetState {
         }
     }
 
-    /// Adds the reservation `share` back to the remaining budget and deducts the usage `spent`.
-    fn apply(&mut self, share: &AgentBudget, spent: &TaskUsage) {
+    /// Adds a returned reservation to the remaining budget and deducts its usage.
+    fn apply(&mut self, reserved: &AgentBudget, usage: &TaskUsage) {
         let left = &mut self.left;
-        let rest = |left: u64, share: u64, spent| left.saturating_add(share).saturating_sub(spent);
-        left.turns = rest(left.turns, share.turns, spent.turns);
-        left.tool_calls = rest(left.tool_calls, share.tool_calls, spent.tool_calls);
-        left.tokens = rest(left.tokens, share.tokens, spent.tokens());
-        let (returned, used) = (share.cost.unwrap_or(0.0), spent.cost.unwrap_or(0.0));
+        let rest =
+            |left: u64, returned: u64, used| left.saturating_add(returned).saturating_sub(used);
+        left.turns = rest(left.turns, reserved.turns, usage.turns);
+        left.tool_calls = rest(left.tool_calls, reserved.tool_calls, usage.tool_calls);
+        left.tokens = rest(left.tokens, reserved.tokens, usage.tokens());
+        let (returned, used) = (reserved.cost.unwrap_or(0.0), usage.cost.unwrap_or(0.0));
         left.cost = left.cost.map(|left| left + returned - used);
         left.time = left
             .time
-            .saturating_add(share.time)
-            .saturating_sub(Duration::from_millis(spent.time_ms));
+            .saturating_add(reserved.time)
+            .saturating_sub(Duration::from_millis(usage.time_ms));
     }
 }
 
@@ -262,7 +263,7 @@ mod tests {
             cost: Some(0.5),
             ..TaskUsage::default()
         };
-        session_budget.spend("a", &own);
+        session_budget.deduct("a", &own);
         let mut worker = session_budget.reserve_half("a", all, all).unwrap();
         assert_eq!((worker.budget.turns, worker.budget.cost), (3, Some(0.25)));
         worker.spent = TaskUsage {

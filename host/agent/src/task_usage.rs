@@ -152,7 +152,7 @@ impl TaskUsage {
         if tokens < MIN_ANSWER_TOKENS.min(budget.answer_tokens) {
             return Err(BudgetLimit::Tokens);
         }
-        let mut room = tokens.min(budget.answer_tokens);
+        let mut max_tokens = tokens.min(budget.answer_tokens);
         if let (Some(max_cost), Some(price)) = (budget.cost, price) {
             let sent = TokenUsage { input, output: 0 };
             let left = max_cost - self.cost.unwrap_or_default() - cost(sent, price);
@@ -167,13 +167,13 @@ impl TaskUsage {
                     reason = "a positive number that saturates"
                 )]
                 let affordable = (left / price.output * MILLION) as u64;
-                room = room.min(affordable);
+                max_tokens = max_tokens.min(affordable);
             }
-            if room < MIN_ANSWER_TOKENS.min(budget.answer_tokens) {
+            if max_tokens < MIN_ANSWER_TOKENS.min(budget.answer_tokens) {
                 return Err(BudgetLimit::Cost);
             }
         }
-        Ok(room)
+        Ok(max_tokens)
     }
 
     /// Returns the remaining time.

@@ -151,7 +151,7 @@ impl Backend for WorkerCall {
                 risk: RiskLevel::Medium,
                 summary: format!("have the worker `{name}` ({}) do a task", worker.file()),
                 risks: vec![
-                    format!("its toolsets: {}", worker.toolsets()),
+                    format!("toolsets: {}", worker.toolsets()),
                     format!("instructions: {}{more}", visible(begin)),
                 ],
             }))

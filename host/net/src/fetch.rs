@@ -53,8 +53,9 @@ impl HttpClient {
         self.fetch(request).await
     }
 
-    /// Sends a request, follows redirects, and returns the whole response, whatever its status. Each redirect is checked
-    /// and authorized like the first request. Fails if a hop is refused, the network fails, or a limit is exceeded.
+    /// Sends a request, follows redirects, and returns the whole response, whatever its status. Each redirect is
+    /// checked and authorized like the first request. Fails if a hop is refused, the network fails, or a limit is
+    /// exceeded.
     pub async fn fetch(&self, request: Request<Bytes>) -> Result<FetchedResponse, Error> {
         let (parts, body) = request.into_parts();
         let mut headers = parts.headers;

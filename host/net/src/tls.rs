@@ -51,8 +51,8 @@ impl TlsRoots {
         Self::with_extra(&files)
     }
 
-    /// Returns the platform's roots and the certificates of these PEM files. Fails if a file cannot be read, or contains
-    /// no certificate or one that cannot be used.
+    /// Returns the platform's roots and the certificates of these PEM files. Fails if a file cannot be read, or
+    /// contains no certificate or one that cannot be used.
     pub fn with_extra(files: &[PathBuf]) -> Result<Self, Error> {
         let mut extra = Vec::new();
         for file in files {

@@ -78,7 +78,7 @@ impl Assess for MemorySave {
                     mimir_sdk::text::brief(&self.name),
                     counted(lines(&old).count(), "line", "lines")
                 ))
-                .because("its current text is lost")
+                .because("the current text is lost")
             }
             _ => Assessment::allow(format!(
                 "adds to the memory `{}`",

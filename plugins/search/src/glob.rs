@@ -5,13 +5,13 @@ use std::ops::ControlFlow;
 use globset::GlobBuilder;
 use mimir_sdk::{Error, Result, text};
 
-use crate::found::Found;
+use crate::results::SearchResult;
 use crate::start::SearchStart;
 use crate::tree::Folder;
 use crate::{FileSearch, walk};
 
 /// Finds the files below `start` whose path matches. A glob without `/` matches a name at any depth.
-pub fn search(search: &FileSearch, root: &Folder, start: &SearchStart) -> Result<Found> {
+pub fn search(search: &FileSearch, root: &Folder, start: &SearchStart) -> Result<SearchResult> {
     let query = search.query.trim_start_matches("./");
     let anywhere = if query.contains('/') {
         query.to_owned()
@@ -27,7 +27,7 @@ pub fn search(search: &FileSearch, root: &Folder, start: &SearchStart) -> Result
             Error::invalid_input(format!("`{query}` is not a valid glob: {}", error.kind()))
         })?
         .compile_matcher();
-    let mut found = Found::default();
+    let mut found = SearchResult::default();
     let skipped = walk::files(search, root, start, |file| {
         found.files_searched += 1;
         // A glob may be relative to the start of the search or to the root.

@@ -10,7 +10,7 @@ use grep_searcher::{
 };
 use mimir_sdk::{Error, Result, pieces, text};
 
-use crate::found::{Found, Hit, line};
+use crate::results::{LineMatch, SearchResult, line};
 use crate::start::SearchStart;
 use crate::tree::{Content, Folder};
 use crate::{FileSearch, Mode, walk};
@@ -23,7 +23,7 @@ const MAX_WHOLE_FILE: usize = 4 << 20;
 const MAX_LINE_BYTES: usize = 48 << 20;
 
 /// Finds the matching lines of the files below `start`.
-pub fn search(search: &FileSearch, root: &Folder, start: &SearchStart) -> Result<Found> {
+pub fn search(search: &FileSearch, root: &Folder, start: &SearchStart) -> Result<SearchResult> {
     let matcher = matcher(search)?;
     let context = usize::from(search.context_lines);
     let mut searcher = SearcherBuilder::new()
@@ -37,7 +37,7 @@ pub fn search(search: &FileSearch, root: &Folder, start: &SearchStart) -> Result
         .after_context(context)
         .heap_limit(Some(MAX_LINE_BYTES))
         .build();
-    let mut found = Found::default();
+    let mut found = SearchResult::default();
     let skipped = walk::files(search, root, start, |file| {
         found.files_searched += 1;
         let mut hits = FileHits {
@@ -132,7 +132,7 @@ struct FileHits<'a> {
     max_results: usize,
     before: Vec<String>,
     first: usize,
-    found: &'a mut Found,
+    found: &'a mut SearchResult,
 }
 
 impl FileHits<'_> {
@@ -184,7 +184,7 @@ impl Sink for FileHits<'_> {
         if self.found.matches.len() == self.first {
             self.found.files.push(path.clone());
         }
-        self.found.matches.push(Hit {
+        self.found.matches.push(LineMatch {
             path,
             line: found.line_number().unwrap_or(0),
             column: String::from_utf8_lossy(&bytes[..at]).chars().count() as u64 + 1,

@@ -1,13 +1,13 @@
 //! `file_search`: finds text and files in the workspace with ripgrep's own crates.
 //!
-//! A call of [`file_search`](crate::FileSearch) returns a [`Found`]: `walk` selects the files, `grep` and `glob` search
-//! them, and `tree` reads them with few host calls.
+//! A call of [`file_search`](crate::FileSearch) returns a [`SearchResult`]: `walk` selects the files, `grep` and
+//! `glob` search them, and `tree` reads them with few host calls.
 //!
 //! Out of scope: changing files.
 
-mod found;
 mod glob;
 mod grep;
+mod results;
 mod start;
 mod tree;
 mod walk;
@@ -16,7 +16,7 @@ use mimir_sdk::prelude::*;
 use start::SearchStart;
 use tree::Folder;
 
-pub use found::{Found, Hit};
+pub use results::{LineMatch, SearchResult};
 
 /// Searches the files of the workspace: `grep` finds a literal text, `regex` a regular expression, `glob` finds
 /// files by name. Honours .gitignore, skips binary files. Paths in the result are relative to the workspace root.
@@ -72,7 +72,7 @@ fn default_results() -> usize {
 }
 
 impl Tool for FileSearch {
-    type Output = Worded<Found>;
+    type Output = Worded<SearchResult>;
     const GROUP: Group = Group::Fs;
     const APPROVAL: Option<Approval> = Some(Approval::Allow);
     const HINTS: Hints = Hints::NONE.read_only().idempotent();

@@ -22,14 +22,14 @@ fn workspace() -> tempfile::TempDir {
     dir
 }
 
-fn search(dir: &tempfile::TempDir, arguments: serde_json::Value) -> Result<Found> {
+fn search(dir: &tempfile::TempDir, arguments: serde_json::Value) -> Result<SearchResult> {
     let search: FileSearch = serde_json::from_value(arguments).unwrap();
     search
         .run(&Context::at(dir.path()))
         .map(|worded| worded.value)
 }
 
-fn lines(found: &Found) -> Vec<String> {
+fn lines(found: &SearchResult) -> Vec<String> {
     found
         .matches
         .iter()

@@ -149,7 +149,7 @@ impl Tool for WebFetch {
 
     fn needs() -> Needs {
         let methods = Method::ALL.map(Method::as_str);
-        Needs::none().host("*", methods, "to fetch what it is asked for")
+        Needs::none().host("*", methods, "to fetch the requested URLs")
     }
 
     fn run(self, _: &Context) -> Result<Self::Output> {
@@ -165,10 +165,10 @@ impl Assess for WebFetch {
         }
         let size = self.body.as_ref().map_or(0, String::len);
         let assessment = Assessment::ask(format!("send {method} to {url}"))
-            .because("it may change data on the server");
+            .because("the request may change data on the server");
         match size {
             0 => assessment,
-            size => assessment.because(format!("it sends {size} bytes in its body")),
+            size => assessment.because(format!("the request has a body of {size} bytes")),
         }
     }
 }

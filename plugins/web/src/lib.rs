@@ -14,6 +14,6 @@ pub mod page;
 mod search;
 
 pub use fetch::{Fetched, Form, Format, Method, WebFetch};
-pub use search::{Hit, Hits, WebSearch};
+pub use search::{SearchResult, SearchResults, WebSearch};
 
 mimir_sdk::export!(WebSearch; assessed WebFetch);

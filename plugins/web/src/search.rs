@@ -31,15 +31,15 @@ fn default_results() -> usize {
 /// Search results.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(inline)]
-pub struct Hits {
+pub struct SearchResults {
     /// The results, the best first.
-    pub results: Vec<Hit>,
+    pub results: Vec<SearchResult>,
 }
 
 /// A result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(inline)]
-pub struct Hit {
+pub struct SearchResult {
     /// Title of the page.
     pub title: String,
     /// URL of the page.
@@ -48,7 +48,7 @@ pub struct Hit {
     pub snippet: String,
 }
 
-impl Hits {
+impl SearchResults {
     /// Formats the results for a model.
     fn text(&self) -> String {
         if self.results.is_empty() {
@@ -66,7 +66,7 @@ impl Hits {
 }
 
 impl Tool for WebSearch {
-    type Output = Worded<Hits>;
+    type Output = Worded<SearchResults>;
     const GROUP: Group = Group::Net;
     const TITLE: Option<&'static str> = Some("Search the web");
     const APPROVAL: Option<Approval> = Some(Approval::Allow);
@@ -83,7 +83,11 @@ impl Tool for WebSearch {
 }
 
 impl WebSearch {
-    fn search(&self, settings: &Settings, transport: &impl Transport) -> Result<Worded<Hits>> {
+    fn search(
+        &self,
+        settings: &Settings,
+        transport: &impl Transport,
+    ) -> Result<Worded<SearchResults>> {
         if self.query.trim().is_empty() {
             return Err(Error::invalid_input(
                 "the query is empty: expected a text to search for",

@@ -56,8 +56,8 @@ impl Testkit {
         Self::new(build::build(folder.as_ref())?)
     }
 
-    /// Creates a kit with a plugin from memory; `name` becomes its file name, without `.wasm`. Fails if mimir refuses the
-    /// plugin or one of its tools.
+    /// Creates a kit with a plugin from memory; `name` becomes its file name, without `.wasm`. Fails if mimir refuses
+    /// the plugin or one of its tools.
     pub fn from_bytes(name: &str, component: &[u8]) -> Result<Self, TestkitError> {
         let kit = Self::empty()?;
         kit.add_bytes(name, component)?;
@@ -193,8 +193,8 @@ impl Testkit {
         self
     }
 
-    /// Sets the configuration, as `.mimir/config.yml` does, in JSON: approvals, limits, policy. Replaces earlier settings.
-    /// Fails if the settings are not valid.
+    /// Sets the configuration, as `.mimir/config.yml` does, in JSON: approvals, limits, policy. Replaces earlier
+    /// settings. Fails if the settings are not valid.
     pub fn settings(self, config: Value) -> Result<Self, TestkitError> {
         let config: Config =
             serde_json::from_value(config).map_err(|e| TestkitError::Settings(e.to_string()))?;

@@ -124,10 +124,12 @@ fn upload(body: OutgoingBody, bytes: &[u8]) {
             let mut rest = chunk;
             while !rest.is_empty() {
                 stream.subscribe().block();
-                let Ok(room) = stream.check_write() else {
+                let Ok(writable) = stream.check_write() else {
                     return;
                 };
-                let now = rest.len().min(usize::try_from(room).unwrap_or(usize::MAX));
+                let now = rest
+                    .len()
+                    .min(usize::try_from(writable).unwrap_or(usize::MAX));
                 let (part, later) = rest.split_at(now);
                 if stream.write(part).is_err() {
                     return;

@@ -5,7 +5,7 @@ use mimir_sdk::{Error, Result, text};
 use url::Url;
 
 use super::settings::{Fields, Provider, Settings};
-use super::{Hit, Hits};
+use super::{SearchResult, SearchResults};
 use crate::exchange;
 use crate::http::{Request, Transport};
 use crate::page;
@@ -20,7 +20,7 @@ pub(super) fn search(
     transport: &impl Transport,
     query: &str,
     count: usize,
-) -> Result<Hits> {
+) -> Result<SearchResults> {
     let (request, results, fields) = match settings.provider {
         Provider::Brave => brave(settings, query, count)?,
         Provider::Tavily => tavily(settings, query, count)?,
@@ -180,7 +180,7 @@ fn check_status(status: u16, body: &str, settings: &Settings) -> Result<()> {
     }
 }
 
-fn hits(response: &Value, results: &str, fields: &Fields, count: usize) -> Hits {
+fn hits(response: &Value, results: &str, fields: &Fields, count: usize) -> SearchResults {
     let items = value_at(response, results).and_then(Value::as_array);
     let all = items.into_iter().flatten().filter_map(|item| {
         let url = value_at(item, &fields.url)?.as_str()?;
@@ -191,7 +191,7 @@ fn hits(response: &Value, results: &str, fields: &Fields, count: usize) -> Hits 
             clean_text(text.unwrap_or_default(), &url, max_chars)
         };
         let title = field_text(&fields.title, MAX_TITLE);
-        Some(Hit {
+        Some(SearchResult {
             title: if title.is_empty() {
                 url.to_string()
             } else {
@@ -201,7 +201,7 @@ fn hits(response: &Value, results: &str, fields: &Fields, count: usize) -> Hits 
             url: url.to_string(),
         })
     });
-    Hits {
+    SearchResults {
         results: all.take(count).collect(),
     }
 }

@@ -4,7 +4,7 @@ use mimir_sdk::serde_json::{Value, json};
 use mimir_sdk::{Result, serde_json};
 
 use super::settings::Settings;
-use super::{Hit, WebSearch};
+use super::{SearchResult, WebSearch};
 use crate::http::{Request, Response, Transport};
 
 /// Records requests, and responds with this value.
@@ -23,7 +23,7 @@ impl Transport for Answers {
 }
 
 /// The results with these settings, and the request that was sent.
-fn searched(settings: Value, answer: Value) -> (Vec<Hit>, Request) {
+fn searched(settings: Value, answer: Value) -> (Vec<SearchResult>, Request) {
     let settings: Settings = serde_json::from_value(settings).unwrap();
     let answers = Answers(answer, RefCell::default());
     let search = WebSearch {

@@ -15,9 +15,9 @@ const MAX_TOTAL: usize = 60_000;
 /// The result of a search.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Found {
+pub struct SearchResult {
     /// The matching lines, sorted by path and line; empty in `glob` mode.
-    pub matches: Vec<Hit>,
+    pub matches: Vec<LineMatch>,
     /// The files with matches, or in `glob` mode the files whose name matches.
     pub files: Vec<String>,
     /// Number of files searched.
@@ -33,7 +33,7 @@ pub struct Found {
 /// A line that matches.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Hit {
+pub struct LineMatch {
     /// The file.
     pub path: String,
     /// Line number, from 1.
@@ -63,7 +63,7 @@ pub fn line(bytes: &[u8], at: usize) -> String {
     format!("{before}{}{after}", &text[part])
 }
 
-impl Found {
+impl SearchResult {
     /// Reserves bytes for an addition to the result. Returns false, and marks the result as truncated, if they exceed
     /// the limit.
     pub fn reserve(&mut self, more: usize) -> bool {
