@@ -226,23 +226,28 @@ impl WorkerCall {
             agent.run_task(&mut work.conversation, &event_sink).await
         };
         let reply = work.conversation.last_reply().to_owned();
-        match ended? {
-            TaskEnd::Finished => Ok(if reply.trim().is_empty() {
-                "(no output)".to_owned()
-            } else {
-                reply
-            }),
-            TaskEnd::Bound(bound) => Err(incomplete_error(
-                &name,
-                &format!("has reached {bound}"),
-                &reply,
-            )),
-            TaskEnd::Length => Err(incomplete_error(&name, "had its answer cut off", &reply)),
-            TaskEnd::Withheld => {
-                let message =
-                    format!("the provider withheld the rest of the answer of the worker `{name}`");
-                Err(ToolError::unavailable(message))
-            }
+        task_result(&name, ended?, reply)
+    }
+}
+
+/// Converts the end of a worker's task and the worker's last reply to the result of the call.
+fn task_result(name: &str, ended: TaskEnd, reply: String) -> Result<String, ToolError> {
+    match ended {
+        TaskEnd::Finished => Ok(if reply.trim().is_empty() {
+            "(no output)".to_owned()
+        } else {
+            reply
+        }),
+        TaskEnd::Bound(bound) => Err(incomplete_error(
+            name,
+            &format!("has reached {bound}"),
+            &reply,
+        )),
+        TaskEnd::Length => Err(incomplete_error(name, "had its answer cut off", &reply)),
+        TaskEnd::Withheld => {
+            let message =
+                format!("the provider withheld the rest of the answer of the worker `{name}`");
+            Err(ToolError::unavailable(message))
         }
     }
 }

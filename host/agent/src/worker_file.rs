@@ -117,43 +117,12 @@ impl Worker {
         if let Err(why) = settings.budget.agent().check("budget") {
             return invalid("budget", why);
         }
-        let mut shell = None;
-        if let Some(toolset) = &settings.toolsets.shell {
-            let mut rules = Vec::new();
-            for (at, rule) in toolset.rules.iter().enumerate() {
-                // In worker files, a space at the end means "any arguments".
-                let rest = if rule.pattern.ends_with(' ') { "*" } else { "" };
-                match CommandPattern::parse(&format!("{}{rest}", rule.pattern)) {
-                    Ok(pattern) => rules.push((pattern, rule.approval)),
-                    Err(why) => {
-                        return invalid(&format!("toolsets.shell.rules[{at}].pattern"), why);
-                    }
-                }
-            }
-            shell = Some(WorkerCommandRules {
-                rules,
-                default: toolset.default,
-            });
-        }
+        let shell = match &settings.toolsets.shell {
+            Some(toolset) => Some(parse_shell_rules(toolset)?),
+            None => None,
+        };
         if let Some(custom) = &settings.toolsets.custom {
-            if custom.tools.is_empty() {
-                return invalid(
-                    "toolsets.custom.tools",
-                    "`tools` is empty: list the worker's tools".to_owned(),
-                );
-            }
-            let unlisted = custom
-                .approval
-                .tools
-                .keys()
-                .find(|name| !custom.tools.contains(name));
-            if let Some(unlisted) = unlisted {
-                let near = did_you_mean(unlisted, custom.tools.iter().map(String::as_str));
-                return invalid(
-                    "toolsets.custom.approval.tools",
-                    format!("`{unlisted}` is not among `tools`.{near}"),
-                );
-            }
+            check_custom_toolset(custom)?;
         }
         if let Some(filesystem) = &settings.toolsets.filesystem {
             let mut config = Config::default();
@@ -394,7 +363,48 @@ impl Worker {
     }
 }
 
+/// Parses the command patterns of a shell toolset. The error is the invalid key and the reason.
+fn parse_shell_rules(toolset: &ShellToolset) -> Result<WorkerCommandRules, (String, String)> {
+    let mut rules = Vec::new();
+    for (at, rule) in toolset.rules.iter().enumerate() {
+        // In worker files, a space at the end means "any arguments".
+        let rest = if rule.pattern.ends_with(' ') { "*" } else { "" };
+        match CommandPattern::parse(&format!("{}{rest}", rule.pattern)) {
+            Ok(pattern) => rules.push((pattern, rule.approval)),
+            Err(why) => return Err((format!("toolsets.shell.rules[{at}].pattern"), why)),
+        }
+    }
+    Ok(WorkerCommandRules {
+        rules,
+        default: toolset.default,
+    })
+}
+
+/// Checks that a custom toolset lists tools, and approvals only for these. The error is the invalid key and the reason.
+fn check_custom_toolset(custom: &CustomToolset) -> Result<(), (String, String)> {
+    if custom.tools.is_empty() {
+        return Err((
+            "toolsets.custom.tools".to_owned(),
+            "`tools` is empty: list the worker's tools".to_owned(),
+        ));
+    }
+    let unlisted = custom
+        .approval
+        .tools
+        .keys()
+        .find(|name| !custom.tools.contains(name));
+    if let Some(unlisted) = unlisted {
+        let near = did_you_mean(unlisted, custom.tools.iter().map(String::as_str));
+        return Err((
+            "toolsets.custom.approval.tools".to_owned(),
+            format!("`{unlisted}` is not among `tools`.{near}"),
+        ));
+    }
+    Ok(())
+}
+
 impl WorkerBudget {
+    /// Converts the limits to agent settings. Limits that a worker file cannot set stay unset.
     fn agent(&self) -> AgentSettings {
         AgentSettings {
             max_turns: self.max_turns,

@@ -82,7 +82,7 @@ impl<T> LineMasker<T> {
         }
     }
 
-    /// Masks the first `lines` held lines and returns them. The end of their text is kept as context.
+    /// Masks the first `lines` held lines and returns them. The end of their text is stored as context for later lines.
     fn release(&mut self, lines: usize) -> (Vec<(T, String)>, MaskSummary) {
         let mut masks = MaskSummary::default();
         let mut shown = Vec::with_capacity(lines);
