@@ -250,7 +250,7 @@ impl ModelProvider {
                 message: self.mask_text(&message),
                 transient,
             },
-            ReplyError::Cut => ModelError::Cut {
+            ReplyError::Truncated => ModelError::Cut {
                 provider,
                 why: String::new(),
             },

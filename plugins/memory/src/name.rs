@@ -85,7 +85,7 @@ mod tests {
         ] {
             let parsed = Name::parse(written).unwrap();
             assert_eq!(parsed.as_str(), name);
-            assert_eq!(Name::from_file_name(&parsed.file()), Some(parsed));
+            assert_eq!(Name::from_file_name(&parsed.file_name()), Some(parsed));
         }
         for written in [
             "",
