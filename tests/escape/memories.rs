@@ -112,7 +112,7 @@ fn memory_links_are_not_followed() {
         found.text()
     );
     // Temporary files.
-    for name in [".new", ".turn"] {
+    for name in [".new", ".save.lock", ".cleanup.lock"] {
         let _ = fs::remove_file(folder.join(name));
         symlink(&secret, folder.join(name)).unwrap();
     }
