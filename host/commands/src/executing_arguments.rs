@@ -37,7 +37,7 @@ const EXECUTING_PROGRAMS: &[(&str, ExecutingArguments)] = &[
     (".", Always("runs a file in this shell")),
     (
         "let",
-        Always("is arithmetic, which may run a command that a variable holds"),
+        Always("is arithmetic, which may run a command stored in a variable"),
     ),
     ("jobs", OptionsAnywhere(&["-x"])),
     ("mapfile", OptionsAnywhere(&["-C"])),

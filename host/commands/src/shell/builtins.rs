@@ -83,7 +83,7 @@ pub(super) fn risky_variable(name: &str, value: &ShellWord) -> Option<String> {
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     if ARITHMETIC_VARIABLES.contains(&name) && !is_number(value.text()) {
         return Some(format!(
-            "`{name}` evaluates its value as arithmetic, which may run a command that a variable holds"
+            "`{name}` evaluates its value as arithmetic, which may run a command stored in a variable"
         ));
     }
     if name == TRACE_VARIABLE {
@@ -314,7 +314,7 @@ pub(super) fn risky_test(words: &[ShellWord]) -> Option<String> {
     };
     let is_risky = (0..operands.len()).any(may_name_variable);
     is_risky.then(|| {
-        "the name of a variable may contain a command, and an unquoted word may be `-v`".to_owned()
+        "a variable name may contain a command, and an unquoted word may expand to `-v`".to_owned()
     })
 }
 

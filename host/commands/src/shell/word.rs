@@ -6,6 +6,10 @@ use super::braces;
 use super::lexer::ShellFault;
 use super::variables::{VariableScope, is_plain};
 
+/// Reason why arithmetic with variables is not analyzed.
+pub(super) const UNKNOWN_ARITHMETIC: ShellFault =
+    "arithmetic evaluates variables and may run a command stored in one";
+
 /// Result of reading a word.
 pub(super) struct WordParts<'a> {
     pub(super) word: ShellWord,
@@ -204,9 +208,7 @@ impl<'a> WordScanner<'a, '_> {
         // Variables may contain expressions, and those may contain commands: only numbers are certainly harmless.
         let is_number = |c: char| c.is_ascii_digit() || " \t+-*/%<>=!&|?:,^~()".contains(c);
         if !text.chars().all(is_number) || !text.ends_with(')') {
-            self.parts
-                .unknown
-                .push("arithmetic may run a command that a variable holds");
+            self.parts.unknown.push(UNKNOWN_ARITHMETIC);
         }
     }
 
@@ -215,9 +217,7 @@ impl<'a> WordScanner<'a, '_> {
         self.at += 2 + length + 1;
         if self.at > self.raw.len() {
             self.at = self.raw.len();
-            self.parts
-                .unknown
-                .push("a substitution in it is not closed");
+            self.parts.unknown.push("a substitution is not closed");
         }
     }
 

@@ -65,7 +65,7 @@ impl CloseReason {
         self.set_reason(ToolError::limit_exceeded(message));
     }
 
-    pub(super) fn set_message_too_dense(&self) {
+    pub(super) fn set_too_many_values(&self) {
         let server = &self.server;
         let message =
             format!("the server `{server}` was stopped: it sent a message with too many values");

@@ -32,7 +32,7 @@ use super::listener::ServerListener;
 use super::oauth::{BearerAuth, BearerChallenge, BearerToken};
 use super::rate_limit::{self, MessageRateLimiter};
 use super::spec::fill_secrets_in_pairs;
-use super::stdio_transport::{is_dense, is_notification};
+use super::stdio_transport::{has_too_many_values, is_notification};
 
 /// Content types of responses, and the `Accept` header.
 const EVENT_STREAM: &str = "text/event-stream";
@@ -151,8 +151,8 @@ impl GuardedHttpClient {
         let filter_event = move |mut event: Result<Sse, SseError>| {
             let data = event.as_ref().ok().and_then(|event| event.data.as_deref());
             let data = data.unwrap_or_default().as_bytes();
-            if is_dense(data) {
-                close_reason.set_message_too_dense();
+            if has_too_many_values(data) {
+                close_reason.set_too_many_values();
                 return Some(Err(SseError::Body("a message with too many values".into())));
             }
             let repaired = lenient_messages::repair_reply(data);
@@ -426,8 +426,8 @@ impl StreamableHttpClient for GuardedHttpClient {
                 if body.trim_ascii().is_empty() {
                     return Ok(StreamableHttpPostResponse::Accepted);
                 }
-                if is_dense(&body) {
-                    self.close_reason.set_message_too_dense();
+                if has_too_many_values(&body) {
+                    self.close_reason.set_too_many_values();
                     let fault = "a message with too many values";
                     return Err(StreamableHttpError::UnexpectedServerResponse(fault.into()));
                 }

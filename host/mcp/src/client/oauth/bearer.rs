@@ -159,7 +159,7 @@ impl BearerAuth {
         };
         match renewed {
             Ok(login) => Ok(Some(BearerToken(login))),
-            Err(_) if !login.has_ended() => Ok(Some(BearerToken(login))),
+            Err(_) if !login.has_expired() => Ok(Some(BearerToken(login))),
             Err(TokenError::Expired(why)) => Err(self.expired(&why.message)),
             Err(TokenError::Failed(why)) => {
                 let server = visible(&self.server);
@@ -366,9 +366,9 @@ impl BearerAuth {
             Ok(granted) => {
                 login.access = granted.access;
                 login.refresh = granted.refresh.or(Some(refresh));
-                login.until = granted.until;
+                login.expires_at = granted.expires_at;
                 if let Some(scopes) = granted.scopes {
-                    login.granted = scopes;
+                    login.granted_scopes = scopes;
                 }
                 // The old refresh token is no longer valid, so this process uses the new login even if it cannot be
                 // stored.

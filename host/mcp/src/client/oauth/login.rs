@@ -146,7 +146,7 @@ pub(crate) async fn plan_login(
     let issuer = metadata::fetch_issuer(&resource.issuer, &target.url, clients).await?;
     let registration = registration::choose_registration(oauth, &issuer)?;
     let before = StoredLogin::read(&*deps.logins, &spec.name, &target.url)?;
-    let scopes = scopes(oauth, &challenge, &resource, &issuer, before.as_ref());
+    let scopes = choose_scopes(oauth, &challenge, &resource, &issuer, before.as_ref());
     let origin = |url: &RequestTarget| url.origin().to_string();
     let issuer_origin = RequestTarget::parse(&issuer.name).map(|url| origin(&url));
     let mut also: Vec<String> = [&issuer.authorize, &issuer.token]
@@ -179,8 +179,9 @@ fn no_login(server: &str, why: &str) -> ToolError {
 }
 
 /// Returns the scopes to request: those of the settings, otherwise those that the server requires, otherwise those in
-/// its metadata. Scopes that the server reported as missing and scopes of an earlier login are added.
-fn scopes(
+/// its metadata. Scopes that the server reported as missing are added, as is `offline_access` if supported. Unless the
+/// settings contain scopes, the scopes of an earlier login at the same authorization server are added too.
+fn choose_scopes(
     oauth: &McpOauthSettings,
     challenge: &BearerChallenge,
     resource: &ProtectedResource,
@@ -192,7 +193,7 @@ fn scopes(
         |more: &[String]| challenge::add_scopes(&mut all, more.iter().map(String::as_str));
     match (&oauth.scopes, before) {
         (Some(scopes), _) => add(scopes),
-        (None, Some(before)) if before.issuer == issuer.name => add(&before.asked),
+        (None, Some(before)) if before.issuer == issuer.name => add(&before.requested_scopes),
         (None, _) => {}
     }
     if challenge.insufficient || oauth.scopes.is_none() {
@@ -370,9 +371,9 @@ impl PendingLogin {
             client: self.client.clone(),
             access: granted.access,
             refresh: granted.refresh,
-            until: granted.until,
-            granted: granted.scopes.unwrap_or_else(|| facts.scopes.clone()),
-            asked: facts.scopes.clone(),
+            expires_at: granted.expires_at,
+            granted_scopes: granted.scopes.unwrap_or_else(|| facts.scopes.clone()),
+            requested_scopes: facts.scopes.clone(),
         };
         let lock = lock_renewal(deps, &facts.server, url).await?;
         let before = StoredLogin::read(&*deps.logins, &facts.server, url)?;

@@ -17,7 +17,7 @@ pub(super) struct TokenGrant {
     pub(super) access: String,
     pub(super) refresh: Option<String>,
     /// Expiry time of the token, in seconds since 1970.
-    pub(super) until: Option<u64>,
+    pub(super) expires_at: Option<u64>,
     /// Granted scopes, if reported.
     pub(super) scopes: Option<Vec<String>>,
 }
@@ -160,7 +160,7 @@ impl TokenRequest<'_> {
         Ok(TokenGrant {
             access: response.access_token,
             refresh,
-            until: response
+            expires_at: response
                 .expires_in
                 .as_ref()
                 .and_then(parse_seconds)
