@@ -43,7 +43,7 @@ pub(super) struct OperationRound {
 
 impl ServerOperation {
     /// Returns the request of one round.
-    pub(super) fn request(&self, round: OperationRound) -> ClientRequest {
+    pub(super) fn build_request(&self, round: OperationRound) -> ClientRequest {
         let OperationRound { responses, state } = round;
         match self {
             Self::Tool { name, arguments } => {
@@ -99,7 +99,7 @@ impl ServerListKind {
         }
     }
 
-    pub(super) fn request(self, params: PaginatedRequestParams) -> ClientRequest {
+    pub(super) fn build_request(self, params: PaginatedRequestParams) -> ClientRequest {
         match self {
             Self::Tools => ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params)),
             Self::Prompts => {

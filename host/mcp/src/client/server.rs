@@ -455,7 +455,9 @@ async fn watch(server: Weak<RemoteServer>, connection: Weak<ServerConnection>) {
         else {
             return;
         };
-        let changed = timeout(poll_interval, listener.changed()).await.is_ok();
+        let changed = timeout(poll_interval, listener.wait_for_change())
+            .await
+            .is_ok();
         let (Some(server), Some(connection)) = (server.upgrade(), connection.upgrade()) else {
             return;
         };

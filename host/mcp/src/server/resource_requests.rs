@@ -100,7 +100,7 @@ impl ClientSession {
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
         let servers = self.server.servers();
-        let Some(entry) = servers.and_then(|servers| servers.prompt(&request.name)) else {
+        let Some(entry) = servers.and_then(|servers| servers.find_prompt(&request.name)) else {
             let message = "prompt not found: list all with prompts/list";
             return Err(ErrorData::invalid_params(message, None));
         };
@@ -140,7 +140,7 @@ impl ClientSession {
             Reference::Resource(template) => Some(self.find_resource(&template.uri)?),
             Reference::Prompt(prompt) => {
                 let servers = self.server.servers();
-                servers.and_then(|servers| servers.prompt(&prompt.name))
+                servers.and_then(|servers| servers.find_prompt(&prompt.name))
             }
             _ => None,
         };
@@ -199,7 +199,7 @@ impl ClientSession {
     pub(super) fn find_resource(&self, uri: &str) -> Result<RemoteEntry, ErrorData> {
         let servers = self.server.servers();
         servers
-            .and_then(|servers| servers.resource(uri))
+            .and_then(|servers| servers.find_resource(uri))
             .ok_or_else(|| resource_not_found(uri))
     }
 

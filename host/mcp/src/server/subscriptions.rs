@@ -180,7 +180,7 @@ impl ClientSession {
         };
         let uris = wanted.resource_subscriptions.iter().flatten();
         let uris = uris.take(MAX_WATCHED).filter(|uri| {
-            let entry = servers.resource(uri);
+            let entry = servers.find_resource(uri);
             entry.is_some_and(|entry| entry.is_watchable() && self.check_readable(&entry).is_ok())
         });
         let uris: Vec<String> = uris.cloned().collect();

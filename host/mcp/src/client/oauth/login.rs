@@ -72,13 +72,13 @@ pub struct PendingLogin {
 
 impl fmt::Debug for LoginPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Plan").field(&self.facts).finish()
+        f.debug_tuple("LoginPlan").field(&self.facts).finish()
     }
 }
 
 impl fmt::Debug for PendingLogin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Pending").field(&self.plan).finish()
+        f.debug_tuple("PendingLogin").field(&self.plan).finish()
     }
 }
 
@@ -138,7 +138,7 @@ pub(crate) async fn plan_login(
         key: spec.key(),
         url,
     };
-    let challenge = target.challenge(headers, &spec.name).await?;
+    let challenge = target.fetch_challenge(headers, &spec.name).await?;
     let clients = &*deps.client;
     let expected_issuer = oauth.issuer.as_deref();
     let resource =
@@ -219,13 +219,13 @@ fn choose_scopes(
 impl LoginTarget {
     /// Returns the server's challenge for anonymous requests, with the scopes reported as missing since the last
     /// login.
-    async fn challenge(
+    async fn fetch_challenge(
         &self,
         headers: &[(String, String)],
         server: &str,
     ) -> Result<BearerChallenge, ToolError> {
         let mut request_headers: HeaderMap =
-            http_transport::headers(server, headers, &*self.deps.vault)?
+            http_transport::build_headers(server, headers, &*self.deps.vault)?
                 .into_iter()
                 .collect();
         request_headers.insert(CONTENT_TYPE, HeaderValue::from_static(http_transport::JSON));
@@ -275,7 +275,7 @@ impl LoginPlan {
             &*target.deps.client,
         );
         let client = client.await?;
-        let (state, verifier) = (random()?, random()?);
+        let (state, verifier) = (random_string()?, random_string()?);
         let digest = URL_SAFE_NO_PAD.encode(Sha256::digest(&verifier));
         let mut url = issuer.authorize.url().clone();
         if url
@@ -321,7 +321,7 @@ impl LoginPlan {
 }
 
 /// Returns an unguessable random string.
-fn random() -> Result<String, ToolError> {
+fn random_string() -> Result<String, ToolError> {
     let mut bits = [0; 32];
     let filled = getrandom::fill(&mut bits);
     filled.map_err(|_| {
@@ -337,8 +337,8 @@ impl PendingLogin {
     }
 
     /// Extracts the code from a callback: a URL, or its path and query.
-    pub fn code(&self, answer: &str) -> Result<String, CallbackError> {
-        self.expected.code(answer)
+    pub fn code(&self, callback: &str) -> Result<String, CallbackError> {
+        self.expected.extract_code(callback)
     }
 
     /// Exchanges the code for a token, and stores the login.

@@ -185,7 +185,9 @@ async fn register(
     if !scopes.is_empty() {
         metadata["scope"] = scopes.join(" ").into();
     }
-    let answer = OauthEndpoint::new(url, clients)?.json(&metadata).await?;
+    let answer = OauthEndpoint::new(url, clients)?
+        .post_json(&metadata)
+        .await?;
     if !answer.status.is_success() {
         let why = answer.parse_json::<RegistrationRefusal>().map(|refusal| {
             let parts = [refusal.error, refusal.error_description];

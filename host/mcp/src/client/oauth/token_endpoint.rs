@@ -90,14 +90,14 @@ impl TokenRequest<'_> {
     }
 
     /// Renews a token.
-    pub(super) async fn refresh(&self, refresh: &str) -> Result<TokenGrant, TokenError> {
+    pub(super) async fn refresh(&self, refresh_token: &str) -> Result<TokenGrant, TokenError> {
         let fields = [
             ("grant_type", "refresh_token"),
-            ("refresh_token", refresh),
+            ("refresh_token", refresh_token),
             ("resource", self.resource),
         ];
         let answer = self.send(&fields).await.map_err(TokenError::Failed)?;
-        self.parse_grant(&answer, &[refresh])
+        self.parse_grant(&answer, &[refresh_token])
     }
 
     /// Revokes a token; RFC 7009. Returns false if the server rejects the request.
@@ -123,7 +123,7 @@ impl TokenRequest<'_> {
                 None
             }
         };
-        self.endpoint.form(&fields, basic).await
+        self.endpoint.post_form(&fields, basic).await
     }
 
     fn parse_grant(
