@@ -38,7 +38,7 @@ pub fn dangers(script: &ParsedProgram, index: usize) -> Vec<CommandDanger> {
 pub fn hidden_danger(simple: &ParsedCommand) -> Option<CommandDanger> {
     if simple.hides_command {
         return Some(CommandDanger {
-            name: "what is not known",
+            name: "unknown command",
             effect: "runs a command that only the shell can determine, so it may do anything",
         });
     }

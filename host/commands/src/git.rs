@@ -227,7 +227,7 @@ pub(super) fn risky_arguments(words: &[ShellWord]) -> Vec<String> {
     };
     if is_risky && let Some(subcommand) = subcommand {
         reasons.push(format!(
-            "`git {subcommand}` with these words may run something, or set what git runs later"
+            "`git {subcommand}` with these arguments may run something, or change what git runs later"
         ));
     }
     reasons

@@ -33,7 +33,7 @@ pub(super) fn risky_set_options(words: &[ShellWord]) -> Option<String> {
         })
     };
     let is_risky = !words.iter().skip(1).all(is_harmless);
-    is_risky.then(|| "`set` changes how the shell reads commands, or what `$1` is".to_owned())
+    is_risky.then(|| "`set` changes how the shell reads commands, or the value of `$1`".to_owned())
 }
 
 /// Arrays predefined by bash.
@@ -254,7 +254,7 @@ pub(super) fn note_named_variables(program: &str, simple: &mut ParsedCommand) {
     if is_unclear {
         simple
             .unknown
-            .push("the variable that it sets is known only when the shell runs".to_owned());
+            .push("the name of the variable to set is known only when the shell runs".to_owned());
     }
 }
 

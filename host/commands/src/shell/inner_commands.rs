@@ -113,7 +113,7 @@ impl ScriptReader {
                 None => return self.read_program(&program, simple, stdin),
             }
         }
-        mark_hidden(&mut simple, "it is nested too deeply to analyze");
+        mark_hidden(&mut simple, "the command is nested too deeply to analyze");
         self.push_command(simple);
     }
 

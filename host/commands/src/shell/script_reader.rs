@@ -79,7 +79,7 @@ impl ScriptReader {
     pub(super) fn read_text_in_place(&mut self, text: &str, span: Range<usize>) {
         self.bytes_read = self.bytes_read.saturating_add(text.len());
         if self.text_depth >= MAX_TEXT_DEPTH || self.bytes_read > MAX_BYTES {
-            return self.note_unknown("it is nested too deeply to analyze");
+            return self.note_unknown("the script is nested too deeply to analyze");
         }
         self.text_depth += 1;
         match parsed_script::parse(text, self.shell) {
@@ -150,7 +150,7 @@ impl ScriptReader {
     pub(super) fn is_full(&mut self) -> bool {
         let is_full = self.script.commands.len() >= MAX_COMMANDS;
         if is_full {
-            self.note_unknown("it runs too many commands to review");
+            self.note_unknown("the script runs too many commands to review");
         }
         is_full
     }

@@ -255,7 +255,7 @@ impl<'a> WordScanner<'a, '_> {
         if name.is_empty() || !is_harmless {
             self.parts
                 .unknown
-                .push("this kind of `${…}` may set a variable or run a command that one holds");
+                .push("this kind of `${…}` may set a variable, or run a command stored in one");
         }
         let inner = read_word(rest, QuoteContext::Value, self.variables);
         self.parts.substitutions.extend(inner.substitutions);

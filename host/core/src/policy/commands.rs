@@ -75,7 +75,7 @@ pub(crate) struct CommandCheck<'a> {
 pub(super) use crate::decision::BUILT_IN_SOURCE;
 
 /// The name of the rule that asks about unknown parts of a command.
-const UNKNOWN: &str = "what cannot be known";
+const UNKNOWN: &str = "unknown effects";
 
 /// The name of the rule that applies if no mode is set.
 pub(super) const DEFAULT_LIST: &str = "the default list of commands";
