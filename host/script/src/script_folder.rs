@@ -86,7 +86,8 @@ impl ScriptFolder {
             let cached = self.cached.lock();
             let existing = cached.get(&key).cloned();
             drop(cached);
-            let tool = existing.unwrap_or_else(|| Arc::new(self.tool(&location, &content, key.1)));
+            let tool =
+                existing.unwrap_or_else(|| Arc::new(self.load_tool(&location, &content, key.1)));
             match &*tool {
                 Ok(tool) => loaded.tools.push(tool.clone()),
                 Err(error) => loaded.quarantined.push(quarantine(error.clone())),
@@ -96,7 +97,7 @@ impl ScriptFolder {
         *self.cached.lock() = current;
     }
 
-    fn tool(
+    fn load_tool(
         &self,
         location: &str,
         content: &[u8],

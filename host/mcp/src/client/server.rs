@@ -163,7 +163,7 @@ impl RemoteServer {
             .ok_or_else(|| ToolError::internal("the description of the server is missing"))
     }
 
-    /// Like `describe`, but does not retry a server that failed a moment ago.
+    /// Returns the current description, but does not start a server that failed a moment ago.
     pub(super) async fn describe_unless_failed(
         self: &Arc<Self>,
     ) -> Result<Arc<ServerDescription>, ToolError> {

@@ -72,7 +72,7 @@ pub(super) async fn bundle(
     })?;
     let folder = work.path().canonicalize();
     let folder = folder.unwrap_or_else(|_| work.path().to_owned());
-    let (code, map) = run(kind, &program, &module, &folder).await?;
+    let (code, map) = run_bundler(kind, &program, &module, &folder).await?;
     let home = module.parent().unwrap_or(&module);
     let positions =
         map.and_then(|map| SourcePositions::from_bundle(&map, LINES_BEFORE_BUNDLE, &folder, home));
@@ -138,7 +138,7 @@ fn major_version(folder: &Path) -> Option<u32> {
 }
 
 /// Runs the bundler. Returns the bundle, and its source map if there is one.
-async fn run(
+async fn run_bundler(
     kind: BundlerKind,
     program: &Path,
     module: &Path,

@@ -152,7 +152,7 @@ impl OauthEndpoint {
         })
     }
 
-    /// Like `post`, but returns only the head of the response, because the body may be endless.
+    /// Posts a prepared body, and returns only the head of the response, because the body may be endless.
     pub(super) async fn post_for_head(
         &self,
         mut headers: HeaderMap,
