@@ -314,7 +314,7 @@ pub(super) async fn ask(
         return Ok(None);
     }
     let plugin = stage.snapshot.registry.plugin(&checked.tool);
-    let card = card::card(ruled, &plugin);
+    let card = card::build_card(ruled, &plugin);
     // Waiting for a person counts neither as run time of this call nor of its callers.
     let parent = checked.parent.as_ref();
     let paused = (
@@ -349,7 +349,7 @@ pub(super) async fn ask(
     match answer {
         ApprovalAnswer::Once => Ok(None),
         ApprovalAnswer::InAdvance if card.changes.is_empty() => Ok(None),
-        ApprovalAnswer::InAdvance => Err(refused(
+        ApprovalAnswer::InAdvance => Err(refused_error(
             ruled,
             "a person must see the changes of its plugin since the grant first",
         )),
@@ -361,9 +361,9 @@ pub(super) async fn ask(
             store_answer::record_edit(stage, ruled, recorder)?;
             Ok(Some(arguments))
         }
-        ApprovalAnswer::No => Err(refused(ruled, "a person said no")),
+        ApprovalAnswer::No => Err(refused_error(ruled, "a person said no")),
         ApprovalAnswer::Unattended { remedy } => {
-            let mut error = refused(ruled, "no person was available to give it");
+            let mut error = refused_error(ruled, "no person was available to give it");
             let remedies = policy::remedies(evaluation, &checked.tool);
             error.remedies = std::iter::once(remedy).chain(remedies).collect();
             Err(error)
@@ -391,7 +391,7 @@ fn record_remembered_answer(
     }
 }
 
-fn refused(ruled: &Ruled, why: &str) -> ToolError {
+fn refused_error(ruled: &Ruled, why: &str) -> ToolError {
     let tool = &ruled.checked.tool;
     ToolError::new(
         ToolErrorCode::ApprovalDenied,

@@ -15,7 +15,7 @@ pub(super) async fn audit(labeled: Labeled, recorder: Box<CallRecorder>, alone: 
     let ran = clean.ran;
     let outcome = Outcome {
         receipt: Receipt {
-            duration_ms: recorder.spent_ms(),
+            duration_ms: recorder.run_time_ms(),
             fuel: clean.usage.fuel,
             peak_memory: clean.usage.peak_memory,
             bytes_in: recorder.bytes_in(),

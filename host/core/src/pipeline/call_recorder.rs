@@ -235,7 +235,7 @@ impl CallRecorder {
     }
 
     /// Returns the run time of the call in milliseconds.
-    pub(super) fn spent_ms(&self) -> f64 {
+    pub(super) fn run_time_ms(&self) -> f64 {
         self.stopwatch.elapsed().as_secs_f64() * 1000.0
     }
 
@@ -250,7 +250,7 @@ impl CallRecorder {
     }
 
     /// Returns the tool, and the equivalent tool if there is one.
-    pub(super) fn forms(&self) -> impl Iterator<Item = &Arc<Tool>> {
+    pub(super) fn tool_forms(&self) -> impl Iterator<Item = &Arc<Tool>> {
         self.tool.iter().chain(&self.equivalent_tool)
     }
 
@@ -270,7 +270,7 @@ impl CallRecorder {
         }
         if let Some(mut arguments) = self.event.arguments.take() {
             self.redactor.mask_value(&mut arguments);
-            self.event.arguments = Some(audit::brief(&arguments));
+            self.event.arguments = Some(audit::shorten_arguments(&arguments));
         }
     }
 
@@ -301,7 +301,7 @@ impl CallRecorder {
         let Some(sink) = self.sink.take() else {
             return Ok(());
         };
-        self.event.ended(outcome);
+        self.event.set_outcome(outcome);
         self.truncate_caller_text();
         self.record_used_exceptions(&*sink);
         if alone {
@@ -316,7 +316,7 @@ impl Drop for CallRecorder {
     fn drop(&mut self) {
         if let Some(sink) = self.sink.take() {
             self.event.code = Some(ToolErrorCode::Cancelled);
-            self.event.duration_ms = Some(self.spent_ms());
+            self.event.duration_ms = Some(self.run_time_ms());
             self.truncate_caller_text();
             self.record_used_exceptions(&*sink);
             if let Err(error) = sink.record(&self.event) {

@@ -79,7 +79,7 @@ pub(super) fn label(stage: &StageContext<'_>, clean: Clean, recorder: &CallRecor
                 data_class: DataClass::Public,
                 origin: format!("{}:{}", tool.source.as_str(), tool.name()),
             };
-            for tool in recorder.forms() {
+            for tool in recorder.tool_forms() {
                 let settings = stage.snapshot.policy.labels(tool);
                 let trust = settings.output_trust.unwrap_or_else(|| default_trust(tool));
                 let class = settings.output_data_class.unwrap_or(DataClass::Internal);

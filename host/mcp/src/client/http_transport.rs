@@ -193,7 +193,7 @@ impl GuardedHttpClient {
             let response = self.send_once(method, uri, headers.0, body, None).await?;
             return Ok((response, None));
         };
-        let token = bearer.token().await.map_err(denied)?;
+        let token = bearer.token().await.map_err(denied_error)?;
         let first = self.send_once(
             method.clone(),
             uri,

@@ -82,7 +82,7 @@ impl ClientSession {
                     let contents = read.contents.iter_mut();
                     contents.for_each(|contents| result::mark_resource(contents, &mark));
                 }
-                read.meta = Some(outcome_meta(&outcome));
+                read.meta = Some(result_meta(&outcome));
                 // Older servers do not set the type, and rmcp removes it for older clients.
                 read.result_type = Some(ResultType::COMPLETE);
                 // Each read is a call that is checked for this user, so proxies must not cache the result.
@@ -122,7 +122,7 @@ impl ClientSession {
                         .description
                         .map(|description| mark.around(&description));
                 }
-                prompt.meta = Some(outcome_meta(&outcome));
+                prompt.meta = Some(result_meta(&outcome));
                 prompt.result_type = Some(ResultType::COMPLETE);
                 Ok(prompt.into())
             }
@@ -262,7 +262,7 @@ fn parse_outcome<T: DeserializeOwned>(outcome: &Outcome) -> Result<T, ErrorData>
     })
 }
 
-fn outcome_meta(outcome: &Outcome) -> MetaObject {
+fn result_meta(outcome: &Outcome) -> MetaObject {
     let mut meta = JsonObject::new();
     meta.insert(OUTCOME_META.to_owned(), outcome_meta(outcome));
     MetaObject(meta)
