@@ -166,12 +166,14 @@ impl HttpService {
     {
         let shared = &self.0;
         let path = request.uri().path().to_owned();
+        // Health checks carry no token, and the response reveals nothing.
         if path == "/healthz" {
             return text_response(StatusCode::OK, "ok\n");
         }
         let mut expires = None;
         let principal = match &shared.identity {
             Some(identity) => {
+                // Clients without a token read the metadata to find the provider.
                 if let Some(response) = identity.metadata_response(&path) {
                     return response;
                 }

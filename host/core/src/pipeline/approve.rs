@@ -257,6 +257,7 @@ pub(super) enum ApproveStep {
     Edited(Box<Call>),
 }
 
+/// Asks a person if a rule requires it. Fails if the call was not approved.
 pub(super) async fn approve(
     stage: &StageContext<'_>,
     ruled: Ruled,

@@ -6,6 +6,7 @@ use crate::outcome::{Outcome, Receipt};
 use super::call_recorder::CallRecorder;
 use super::label::Labeled;
 
+/// Records the call and returns its outcome. `alone` is true if no other call is in flight.
 pub(super) async fn audit(labeled: Labeled, recorder: Box<CallRecorder>, alone: bool) -> Outcome {
     let Labeled {
         clean,

@@ -33,6 +33,7 @@ pub(super) struct CallRecorder {
 }
 
 impl CallRecorder {
+    /// Starts the record of a call that has arrived.
     pub(super) fn start(call: &Call, ports: &PipelinePorts) -> Self {
         let (redactor, vault_error) = redactor(ports);
         let mut event = AuditEvent::call(ports.clock.now(), &call.context, &call.tool);
@@ -136,11 +137,13 @@ impl CallRecorder {
         self.equivalent_tool = equivalent;
     }
 
+    /// Records the decision and the first rule with that decision.
     pub(super) fn record_decision(&mut self, evaluation: &PolicyEvaluation) {
         self.event.decision = Some(evaluation.decision());
         self.event.rule = evaluation.decisive().map(|reason| reason.rule.clone());
     }
 
+    /// Records a person's answer and the time until it was given.
     pub(super) fn record_answer(&mut self, answer: &ApprovalAnswer, waited: Duration) {
         self.event.answer = Some(answer.as_str());
         self.event.waited_ms = Some(waited.as_millis() as u64);

@@ -20,6 +20,7 @@ pub struct Ruled {
     pub(super) assessment: Option<ToolAssessment>,
 }
 
+/// Evaluates all rules for the call. Fails if one of them denies it.
 pub(super) async fn decide(
     stage: &StageContext<'_>,
     checked: Box<Checked>,

@@ -28,6 +28,7 @@ pub struct Clean {
 /// Maximum length of an error message, in characters.
 const MESSAGE_MAX: usize = 2_000;
 
+/// Escapes, masks and cuts the result of a call, in this order.
 pub(super) fn sanitize(completed: CompletedRun, recorder: &CallRecorder) -> Clean {
     let redactor = recorder.redactor();
     let mut masks = recorder.finish_observer();

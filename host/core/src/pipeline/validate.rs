@@ -123,6 +123,8 @@ impl Checked {
     }
 }
 
+/// Finds the called tool and checks the arguments. Fails if they do not match the schema, contain a secret that the
+/// tool was not granted, or would overwrite a secret with its mask.
 pub(super) fn validate(
     stage: &StageContext<'_>,
     mut call: Call,

@@ -57,6 +57,7 @@ impl CloseReason {
         why.get_or_insert(error);
     }
 
+    /// Sets the reason: a message was larger than `limit` bytes.
     pub(super) fn set_message_too_long(&self, limit: u64) {
         let limit = text::bytes(limit);
         let server = &self.server;
@@ -65,6 +66,7 @@ impl CloseReason {
         self.set_reason(ToolError::limit_exceeded(message));
     }
 
+    /// Sets the reason: a message had too many values.
     pub(super) fn set_too_many_values(&self) {
         let server = &self.server;
         let message =
@@ -72,6 +74,7 @@ impl CloseReason {
         self.set_reason(ToolError::limit_exceeded(message));
     }
 
+    /// Sets the reason: the server sent too many requests.
     pub(super) fn set_too_many_requests(&self) {
         let server = &self.server;
         let message = format!("the server `{server}` was stopped: it sent too many requests");

@@ -16,7 +16,7 @@ use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, PeerRequestOptions, RunningService,
     RunningServiceCancellationToken, ServiceError, serve_client_with_lifecycle,
 };
-use rmcp::transport::Transport;
+use rmcp::transport::{DynamicTransportError, Transport};
 use rmcp::{Peer, RoleClient};
 use serde_json::{Value, json};
 use tokio::task::AbortHandle;
@@ -125,7 +125,10 @@ impl ServerConnection {
                 };
                 let text = match &error {
                     // Only the inner error is shown: the outer text describes rmcp's internals.
-                    ClientInitializeError::TransportError { error, .. } => error.error.to_string(),
+                    ClientInitializeError::TransportError { error, .. } => {
+                        http_transport::describe_request_failure(error)
+                            .unwrap_or_else(|| error.error.to_string())
+                    }
                     other => handshake::handshake_failure(other, generation),
                 };
                 let text = close_reason.mask_text(&text, MAX_SERVER_TEXT_CHARS);
@@ -341,6 +344,18 @@ impl ServerConnection {
             .unwrap_or_default()
     }
 
+    /// Returns the error for a request that could not be sent. A program that cannot be reached has ended.
+    fn unanswered_error(&self, error: &DynamicTransportError) -> ToolError {
+        match http_transport::describe_request_failure(error) {
+            Some(failure) => {
+                let failure = self.close_reason.mask_text(&failure, MAX_SERVER_TEXT_CHARS);
+                self.close_reason
+                    .error(&format!("did not answer the request: {failure}"))
+            }
+            None => self.ended_error(),
+        }
+    }
+
     fn ended_error(&self) -> ToolError {
         self.close_reason.error("ended before it answered")
     }
@@ -375,7 +390,7 @@ impl ServerConnection {
             }
             ServiceError::TransportSend(error) => match http_transport::denial_reason(&error) {
                 Some(denied) => denied.clone(),
-                None => self.ended_error(),
+                None => self.unanswered_error(&error),
             },
             ServiceError::TransportClosed => self.ended_error(),
             other => {

@@ -294,6 +294,15 @@ pub(super) fn denial_reason(error: &DynamicTransportError) -> Option<&ToolError>
     }
 }
 
+/// Describes why a request over HTTP got no answer. `None` for an error of another transport.
+pub(super) fn describe_request_failure(error: &DynamicTransportError) -> Option<String> {
+    Some(match error.error.downcast_ref()? {
+        HttpTransportError::Client(error) => error.to_string(),
+        HttpTransportError::UnexpectedServerResponse(fault) => fault.to_string(),
+        other => other.to_string(),
+    })
+}
+
 /// The headers of one request.
 struct RequestHeaders(HeaderMap);
 

@@ -47,6 +47,7 @@ pub struct AllowedRequests {
 }
 
 impl AllowedRequests {
+    /// Returns true if the settings allow requests of this kind.
     pub(super) fn allows(&self, kind: UpstreamRequestKind) -> bool {
         match kind {
             UpstreamRequestKind::Form => self.form,

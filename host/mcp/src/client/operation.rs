@@ -90,6 +90,7 @@ pub(super) enum ServerListKind {
 }
 
 impl ServerListKind {
+    /// Returns the member of a response that contains the list.
     pub(super) fn key(self) -> &'static str {
         match self {
             Self::Tools => "tools",
@@ -99,6 +100,7 @@ impl ServerListKind {
         }
     }
 
+    /// Returns the request for a page of the list.
     pub(super) fn build_request(self, params: PaginatedRequestParams) -> ClientRequest {
         match self {
             Self::Tools => ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params)),

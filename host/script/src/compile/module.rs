@@ -59,6 +59,7 @@ struct ModuleReader<'s> {
     foreign: Option<CodeFault>,
 }
 
+/// Compiles a module, and collects its exports. Fails with all faults that can be detected in one pass.
 pub(super) fn compile(source: &str, typed: bool) -> Result<PluginModule, Vec<CodeFault>> {
     let allocator = Allocator::default();
     let parsed = Parser::new(&allocator, source, source_type(typed)).parse();

@@ -60,6 +60,7 @@ pub(super) struct PluginDescription {
 }
 
 impl PluginDescription {
+    /// Validates the description of a module's tools. Fails with all faults.
     pub(super) fn from_examination(
         source: &PluginSource,
         module: &PluginModule,
@@ -234,6 +235,7 @@ impl PluginDescription {
             .to_string()
     }
 
+    /// Returns the names of the tools in calls, and in the module.
     pub(super) fn names(self) -> Vec<(String, String)> {
         self.names
     }

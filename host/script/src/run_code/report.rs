@@ -102,6 +102,7 @@ impl RunReport {
         self
     }
 
+    /// Converts the report to a tool output: the text, and the report as structured content.
     pub(super) fn into_output(self) -> Result<RunOutput, ToolError> {
         let structured = serde_json::to_value(&self)
             .map_err(|error| ToolError::new(ToolErrorCode::Internal, error.to_string()))?;

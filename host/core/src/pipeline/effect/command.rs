@@ -307,6 +307,7 @@ impl Inner {
         let (policy, tool) = (&stage.snapshot.policy, checked.tool());
         let links = policy::LinkResolver::for_tool(tool);
         let mut evaluation = PolicyEvaluation::default();
+        // Without any reason, the decision would be `ask`.
         evaluation.push(DecisionReason {
             layer: PolicyLayer::Commands,
             decision: Decision::Allow,
@@ -336,6 +337,8 @@ impl Inner {
             EgressPath::Call(ContentSource::Other)
         };
         session.evaluate_taint(accepts_untrusted_content, &egress_path, &mut evaluation);
+        // The command in the arguments was evaluated before the call ran, and so was the taint of the session: a person
+        // is not asked about the same reason again.
         let is_own = self.is_own(command);
         evaluation.remove_answered(|reason| {
             let was_judged_before = is_own || reason.layer == PolicyLayer::Taint;

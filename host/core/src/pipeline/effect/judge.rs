@@ -75,6 +75,7 @@ pub(super) fn judge_request(
     ) {
         evaluation.push(reason);
     }
+    // A reason that a person approved before the call ran is not asked about again, if it concerned this request.
     evaluation.remove_answered(|reason| {
         let was_judged_before = match reason.layer {
             PolicyLayer::Taint => true,
