@@ -103,9 +103,9 @@ fn input_programs<'a>(script: &'a ParsedProgram, simple: &ParsedCommand) -> Vec<
     let mut programs = Vec::new();
     let mut from = simple.piped_from;
     // A pipeline has one direction, so the loop visits each command once.
-    while let Some(feeder) = from.and_then(|at| script.commands.get(at)) {
-        programs.extend(feeder.program().map(base_name));
-        from = feeder.piped_from.filter(|next| Some(*next) < from);
+    while let Some(previous) = from.and_then(|at| script.commands.get(at)) {
+        programs.extend(previous.program().map(base_name));
+        from = previous.piped_from.filter(|next| Some(*next) < from);
     }
     programs
 }
@@ -130,10 +130,10 @@ fn nested_programs(script: &ParsedProgram, index: usize) -> Vec<&str> {
 
 /// Returns true if a command reads the file names that `find` prints.
 fn reads_finder_output(script: &ParsedProgram, simple: &ParsedCommand) -> bool {
-    let feeder = simple.piped_from.and_then(|at| script.commands.get(at));
-    feeder.is_some_and(|feeder| {
+    let previous = simple.piped_from.and_then(|at| script.commands.get(at));
+    previous.is_some_and(|previous| {
         let prints = |word: &ShellWord| matches!(word.text(), "-printf" | "-fprintf");
-        is_program(feeder, &["find"]) && !feeder.words.iter().any(prints)
+        is_program(previous, &["find"]) && !previous.words.iter().any(prints)
     })
 }
 

@@ -74,11 +74,11 @@ pub fn did_you_mean<'a>(requested: &str, known: impl IntoIterator<Item = &'a str
 /// Adds a suggestion to a serde error about an unknown field or variant. Such an error lists the known names in
 /// backticks.
 pub fn with_nearest_name(message: &str) -> String {
-    for (theirs, ours) in [
+    for (serde_words, own_words) in [
         ("unknown field ", "unknown key "),
         ("unknown variant ", "unknown value "),
     ] {
-        let Some((before, after)) = message.split_once(theirs) else {
+        let Some((before, after)) = message.split_once(serde_words) else {
             continue;
         };
         let names: Vec<&str> = after.split('`').skip(1).step_by(2).collect();
@@ -87,11 +87,11 @@ pub fn with_nearest_name(message: &str) -> String {
         };
         let near = did_you_mean(unknown, known.iter().copied());
         let all = if known.is_empty() {
-            " No keys are allowed here.".to_owned()
+            " None are supported here.".to_owned()
         } else {
             format!(" Known: {}.", known.join(", "))
         };
-        return format!("{before}{ours}`{unknown}`.{near}{all}");
+        return format!("{before}{own_words}`{unknown}`.{near}{all}");
     }
     message.to_owned()
 }

@@ -445,7 +445,7 @@ fn command_in_wrapper(
         at += 1;
     }
     if let WrapperEffect::NeedsApproval(why) = wrapper.effect {
-        simple.unknown.push(format!("`{name}`: {why}"));
+        simple.unknown.push(format!("`{name}` {why}"));
     }
     let changes_name = |word: &ShellWord| word.text().starts_with('-') && word.text().contains('a');
     if name == "exec" && simple.words[..at].iter().any(changes_name) {

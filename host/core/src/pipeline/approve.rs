@@ -131,8 +131,8 @@ impl Approved {
     }
 
     /// Returns the taint floor: the worst label of the content that the call has read so far.
-    pub(super) fn floor(&self) -> Arc<TaintFloor> {
-        Arc::clone(&self.checked.floor)
+    pub(super) fn taint_floor(&self) -> Arc<TaintFloor> {
+        Arc::clone(&self.checked.taint_floor)
     }
 
     /// Describes this call as the parent of nested calls and effects.
@@ -144,7 +144,7 @@ impl Approved {
             deadline: self.deadline.clone(),
             stopwatch: self.checked.stopwatch.clone(),
             paths: self.paths().clone(),
-            floor: self.floor(),
+            taint_floor: self.taint_floor(),
         }
     }
 
@@ -244,7 +244,7 @@ impl NestedCaller {
             parent: Some(self.parent.clone()),
         }));
         let outcome = outcome.await;
-        self.parent.floor.add_outcome(&outcome);
+        self.parent.taint_floor.add_outcome(&outcome);
         Ok(outcome)
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct CallRecorder {
     stopwatch: Stopwatch,
     /// The fine-grained tool with the same effect, if the call uses the compact form.
     equivalent_tool: Option<Arc<Tool>>,
-    floor: Arc<TaintFloor>,
+    taint_floor: Arc<TaintFloor>,
     redactor: Redactor,
     /// The error of the vault, if the secrets could not be read.
     vault_error: Option<VaultError>,
@@ -49,7 +49,7 @@ impl CallRecorder {
             tool: None,
             stopwatch: start_stopwatch(call, ports),
             equivalent_tool: None,
-            floor: Arc::default(),
+            taint_floor: Arc::default(),
             redactor,
             vault_error,
             observer: None,
@@ -65,7 +65,7 @@ impl CallRecorder {
             tool: None,
             stopwatch: start_stopwatch(call, ports),
             equivalent_tool: None,
-            floor: Arc::default(),
+            taint_floor: Arc::default(),
             redactor,
             vault_error,
             observer: None,
@@ -99,7 +99,7 @@ impl CallRecorder {
             tool: Some(Arc::clone(tool)),
             stopwatch: parent.stopwatch.clone(),
             equivalent_tool: None,
-            floor: Arc::clone(&parent.floor),
+            taint_floor: Arc::clone(&parent.taint_floor),
             redactor,
             vault_error: None,
             observer: None,
@@ -243,8 +243,8 @@ impl CallRecorder {
     }
 
     /// Returns the taint floor of the call, which nested calls raise.
-    pub(super) fn floor(&self) -> Arc<TaintFloor> {
-        Arc::clone(&self.floor)
+    pub(super) fn taint_floor(&self) -> Arc<TaintFloor> {
+        Arc::clone(&self.taint_floor)
     }
 
     /// Returns the session of the call.

@@ -100,7 +100,7 @@ pub(super) fn label(stage: &StageContext<'_>, clean: Clean, recorder: &CallRecor
         .tool()
         .map_or(ContentSource::Other, |tool| ContentSource::from_tool(tool));
     // The result may repeat everything that the call has read through nested calls and effects.
-    if let Some(worst) = recorder.floor().worst() {
+    if let Some(worst) = recorder.taint_floor().worst() {
         if label.trust < TrustLevel::Untrusted {
             source = worst.source;
         } else if worst.trust == TrustLevel::Untrusted && worst.source != source {

@@ -230,7 +230,7 @@ impl ServerDescription {
                 quarantine(
                     name,
                     ToolErrorCode::InvalidInput,
-                    "its name cannot be converted to a valid tool name".to_owned(),
+                    "the name of the tool cannot be converted to a valid tool name".to_owned(),
                 );
                 continue;
             };
@@ -340,7 +340,9 @@ fn parse_tool(
     let description = text_of("description");
     if description.len() > MAX_DESCRIPTION_SIZE {
         let limit = text::bytes(MAX_DESCRIPTION_SIZE as u64);
-        return Err(format!("its description is longer than {limit}"));
+        return Err(format!(
+            "the description of the tool is longer than {limit}"
+        ));
     }
     let hints = &tool["annotations"];
     let title = match text_of("title") {
@@ -348,7 +350,7 @@ fn parse_tool(
         title => title,
     };
     let input_schema = match &tool["inputSchema"] {
-        Value::Null => return Err("it has no input schema".to_owned()),
+        Value::Null => return Err("the tool has no input schema".to_owned()),
         schema => parse_schema("input", schema)?,
     };
     let output_schema = match &tool["outputSchema"] {
@@ -395,12 +397,14 @@ fn parse_schema(which: &str, value: &Value) -> Result<Schema, String> {
     let text = value.to_string();
     if text.len() > MAX_SCHEMA_SIZE {
         let limit = text::bytes(MAX_SCHEMA_SIZE as u64);
-        return Err(format!("its {which} schema is longer than {limit}"));
+        return Err(format!(
+            "the {which} schema of the tool is longer than {limit}"
+        ));
     }
     Schema::parse(&text).map_err(|error| {
         let error = error.to_string();
         format!(
-            "its {which} schema is not valid: {}",
+            "the {which} schema of the tool is not valid: {}",
             text::visible(text::prefix(&error, MAX_NAME_SIZE))
         )
     })

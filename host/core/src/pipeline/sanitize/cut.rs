@@ -50,12 +50,12 @@ const MEMBER: usize = QUOTES + 1 + COMMA;
 pub(super) fn cut_structured(item: &mut Value, max: usize) -> bool {
     let mut long = Vec::new();
     let rest = measure(item, &mut long);
-    let room = max.checked_sub(rest);
-    let shortened = match string_cap(&mut long, room.unwrap_or_default()) {
+    let remaining = max.checked_sub(rest);
+    let shortened = match string_cap(&mut long, remaining.unwrap_or_default()) {
         Some(cap) => shorten(item, cap),
         None => false,
     };
-    if room.is_some() {
+    if remaining.is_some() {
         return shortened;
     }
     let mut left = max;
@@ -84,13 +84,13 @@ fn measure(item: &Value, long: &mut Vec<usize>) -> usize {
     }
 }
 
-/// Returns the maximum length of long strings so that together they fit into `room`. `None` if they already fit.
-fn string_cap(long: &mut [usize], room: usize) -> Option<usize> {
-    if long.iter().sum::<usize>() <= room {
+/// Returns the maximum length of long strings so that together they fit into `remaining`. `None` if they already fit.
+fn string_cap(long: &mut [usize], remaining: usize) -> Option<usize> {
+    if long.iter().sum::<usize>() <= remaining {
         return None;
     }
     long.sort_unstable();
-    let mut left = room;
+    let mut left = remaining;
     for (at, length) in long.iter().enumerate() {
         let share = left / (long.len() - at);
         if *length > share {

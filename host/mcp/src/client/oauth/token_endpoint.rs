@@ -185,11 +185,11 @@ fn parse_seconds(value: &Value) -> Option<u64> {
 /// Returns the reason why a value from the server is not usable.
 pub(super) fn invalid_value_reason(value: &str) -> Option<&'static str> {
     if value.len() < LONG_MIN {
-        Some("it is too short to be masked reliably in output")
+        Some("the value is too short to be masked reliably in output")
     } else if value.len() > MAX_TOKEN_SIZE {
-        Some("it is longer than 16 KiB")
+        Some("the value is longer than 16 KiB")
     } else if !value.bytes().all(|byte| byte.is_ascii_graphic()) {
-        Some("it contains characters that are not allowed in tokens")
+        Some("the value contains characters that are not allowed in tokens")
     } else {
         None
     }
@@ -208,7 +208,7 @@ fn refusal_error(answer: &EndpointResponse, secrets: &[&str]) -> TokenError {
             secrets,
         )
     });
-    let why = why.unwrap_or_else(|| "it gives no reason".to_owned());
+    let why = why.unwrap_or_else(|| "no reason given".to_owned());
     let message = format!(
         "the authorization server issued no token (HTTP {}): {why}",
         status.as_u16()
