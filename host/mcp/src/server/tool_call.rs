@@ -283,7 +283,7 @@ impl ClientSession {
         let level = LogLevel::Warn;
         if self
             .min_log_level(context)
-            .is_some_and(|least| least.accepts(level))
+            .is_some_and(|min_level| min_level.accepts(level))
         {
             let report = json!({
                 "tool": name,

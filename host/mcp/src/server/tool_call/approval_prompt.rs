@@ -82,10 +82,13 @@ async fn elicit(
         let result = match answer {
             Ok(Ok(ClientResult::ElicitResult(result))) => result,
             Ok(Err(error)) => {
-                return answer_unavailable(question, format!("The client did not ask: {error}."));
+                return answer_unavailable(
+                    question,
+                    format!("The client did not ask its user: {error}."),
+                );
             }
             Ok(Ok(_)) | Err(_) => {
-                return answer_unavailable(question, "The client did not ask.".to_owned());
+                return answer_unavailable(question, "The client did not ask its user.".to_owned());
             }
         };
         match elicitation::parse_answer(&question.card, scope, &result) {
@@ -198,7 +201,7 @@ impl ClientSession {
             ClientQuestion::Requests(requests) => input_requests::to_input_requests(requests),
         };
         let Some(requests) = requests else {
-            return resume_refused(pending, too_long);
+            return resume_refused(pending, refuse_too_long);
         };
         match self.server.0.pending_calls.insert(pending) {
             Ok(state) => Err(Box::new(InputRequiredResult::new(
