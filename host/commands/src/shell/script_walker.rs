@@ -4,10 +4,11 @@ use std::ops::Range;
 
 use crate::{EnclosingCommand, ParsedCommand, ShellRedirection, ShellWord};
 use brush_parser::ast::{
-    AndOrList, Assignment, AssignmentName, AssignmentValue, Command,
-    CommandPrefixOrSuffixItem as Item, CompoundCommand, CompoundList, ExtendedTestExpr,
-    IoFileRedirectKind as Kind, IoFileRedirectTarget as Target, IoRedirect, Pipeline,
-    SeparatorOperator, SimpleCommand, SubshellCommand, UnaryPredicate, Word as Raw,
+    AndOrList, Assignment, AssignmentName, AssignmentValue, BinaryPredicate, CaseClauseCommand,
+    Command, CommandPrefixOrSuffixItem as CommandItem, CompoundCommand, CompoundList,
+    ExtendedTestExpr, ForClauseCommand, IoFileRedirectKind as RedirectKind,
+    IoFileRedirectTarget as RedirectTarget, IoRedirect, Pipeline, SeparatorOperator, SimpleCommand,
+    SubshellCommand, UnaryPredicate, Word as AstWord,
 };
 
 use super::braces;
@@ -138,49 +139,8 @@ impl ScriptWalker<'_> {
                 // A subshell is a new process, so a recursive call in it multiplies processes.
                 self.walk_forked(true, |walk| walk.walk_list(&subshell.list));
             }
-            CompoundCommand::ForClause(clause) => {
-                let mut simple = ParsedCommand {
-                    assignments: vec![(
-                        clause.variable_name.clone(),
-                        ShellWord::Unknown("…".to_owned()),
-                    )],
-                    ..ParsedCommand::default()
-                };
-                let mut words = Vec::new();
-                for value in clause.values.iter().flatten() {
-                    words.push(self.read_word(value, QuoteContext::Plain, &mut simple));
-                }
-                self.reader.push_command(self.with_span(simple));
-                let name = &clause.variable_name;
-                match self.reader.variables.note_loop(name, &words) {
-                    // The body is walked once per value, so that its commands are checked with the actual words.
-                    Some(values) => {
-                        for value in values {
-                            if !self.reader.is_full() {
-                                self.reader.variables.bind(name, value);
-                                self.walk_list(&clause.body.list);
-                                self.reader.variables.unbind();
-                            }
-                        }
-                    }
-                    None => self.walk_list(&clause.body.list),
-                }
-            }
-            CompoundCommand::CaseClause(clause) => {
-                let mut simple = ParsedCommand::default();
-                self.read_word(&clause.value, QuoteContext::Value, &mut simple);
-                for case in &clause.cases {
-                    for pattern in &case.patterns {
-                        self.read_word(pattern, QuoteContext::Value, &mut simple);
-                    }
-                }
-                self.push_remainder(simple);
-                clause
-                    .cases
-                    .iter()
-                    .filter_map(|case| case.cmd.as_ref())
-                    .for_each(|list| self.walk_list(list));
-            }
+            CompoundCommand::ForClause(clause) => self.walk_for(clause),
+            CompoundCommand::CaseClause(clause) => self.walk_case(clause),
             CompoundCommand::IfClause(clause) => {
                 self.walk_list(&clause.condition);
                 self.walk_list(&clause.then);
@@ -199,6 +159,51 @@ impl ScriptWalker<'_> {
                 self.walk_forked(true, |walk| walk.walk_command(&clause.body));
             }
         }
+    }
+
+    fn walk_for(&mut self, clause: &ForClauseCommand) {
+        let mut simple = ParsedCommand {
+            assignments: vec![(
+                clause.variable_name.clone(),
+                ShellWord::Unknown("…".to_owned()),
+            )],
+            ..ParsedCommand::default()
+        };
+        let mut words = Vec::new();
+        for value in clause.values.iter().flatten() {
+            words.push(self.read_word(value, QuoteContext::Plain, &mut simple));
+        }
+        self.reader.push_command(self.with_span(simple));
+        let name = &clause.variable_name;
+        match self.reader.variables.note_loop(name, &words) {
+            // The body is walked once per value, so that its commands are checked with the actual words.
+            Some(values) => {
+                for value in values {
+                    if !self.reader.is_full() {
+                        self.reader.variables.bind(name, value);
+                        self.walk_list(&clause.body.list);
+                        self.reader.variables.unbind();
+                    }
+                }
+            }
+            None => self.walk_list(&clause.body.list),
+        }
+    }
+
+    fn walk_case(&mut self, clause: &CaseClauseCommand) {
+        let mut simple = ParsedCommand::default();
+        self.read_word(&clause.value, QuoteContext::Value, &mut simple);
+        for case in &clause.cases {
+            for pattern in &case.patterns {
+                self.read_word(pattern, QuoteContext::Value, &mut simple);
+            }
+        }
+        self.push_remainder(simple);
+        clause
+            .cases
+            .iter()
+            .filter_map(|case| case.cmd.as_ref())
+            .for_each(|list| self.walk_list(list));
     }
 
     /// Records the files that are opened for a compound command.
@@ -251,14 +256,14 @@ impl ScriptWalker<'_> {
         self.reader.resolve_command(self.with_span(simple), stdin);
     }
 
-    fn read_item(&mut self, item: &Item, is_prefix: bool, simple: &mut ParsedCommand) {
+    fn read_item(&mut self, item: &CommandItem, is_prefix: bool, simple: &mut ParsedCommand) {
         match item {
-            Item::IoRedirect(redirection) => self.read_redirection(redirection, simple),
-            Item::Word(word) => match self.read_braces(word, simple) {
+            CommandItem::IoRedirect(redirection) => self.read_redirection(redirection, simple),
+            CommandItem::Word(word) => match self.read_braces(word, simple) {
                 Some(words) => simple.words.extend(words.into_iter().map(ShellWord::Known)),
                 None => self.read_argument(word, simple),
             },
-            Item::AssignmentWord(assignment, word) => {
+            CommandItem::AssignmentWord(assignment, word) => {
                 // After the program, `NAME=value` is an ordinary argument, and for `export` also an assignment.
                 let is_assignment = is_prefix || simple.program().is_some_and(sets_variables);
                 if is_assignment {
@@ -270,7 +275,7 @@ impl ScriptWalker<'_> {
                     self.read_argument(word, simple);
                 }
             }
-            Item::ProcessSubstitution(_, subshell) => {
+            CommandItem::ProcessSubstitution(_, subshell) => {
                 self.walk_process_substitution(subshell);
                 simple.words.push(ShellWord::PipeName);
             }
@@ -301,14 +306,14 @@ impl ScriptWalker<'_> {
         simple.assignments.push((name, value));
     }
 
-    fn read_argument(&mut self, raw: &Raw, simple: &mut ParsedCommand) {
+    fn read_argument(&mut self, raw: &AstWord, simple: &mut ParsedCommand) {
         let word = self.read_word(raw, QuoteContext::Plain, simple);
         simple.words.push(word);
     }
 
     /// Expands braces in an argument (bash only). Returns `None` for the command name and for other expansions than
     /// plain lists.
-    fn read_braces(&mut self, raw: &Raw, simple: &mut ParsedCommand) -> Option<Vec<String>> {
+    fn read_braces(&mut self, raw: &AstWord, simple: &mut ParsedCommand) -> Option<Vec<String>> {
         let is_argument = self.reader.shell == ShellDialect::Bash && !simple.words.is_empty();
         let words = is_argument.then(|| braces::expand_words(&raw.value))??;
         self.extend_span(raw, simple);
@@ -318,7 +323,7 @@ impl ScriptWalker<'_> {
     /// Reads a word, and the commands of its substitutions.
     fn read_word(
         &mut self,
-        raw: &Raw,
+        raw: &AstWord,
         context: QuoteContext,
         simple: &mut ParsedCommand,
     ) -> ShellWord {
@@ -360,7 +365,7 @@ impl ScriptWalker<'_> {
     }
 
     /// Extends the range of the command to include this word.
-    fn extend_span(&self, raw: &Raw, simple: &mut ParsedCommand) {
+    fn extend_span(&self, raw: &AstWord, simple: &mut ParsedCommand) {
         let span = raw
             .loc
             .as_ref()
@@ -405,31 +410,40 @@ impl ScriptWalker<'_> {
         }
     }
 
-    fn read_file_redirection(&mut self, kind: &Kind, target: &Target, simple: &mut ParsedCommand) {
-        let writes = !matches!(kind, Kind::Read | Kind::DuplicateInput);
+    fn read_file_redirection(
+        &mut self,
+        kind: &RedirectKind,
+        target: &RedirectTarget,
+        simple: &mut ParsedCommand,
+    ) {
+        let writes = !matches!(kind, RedirectKind::Read | RedirectKind::DuplicateInput);
         match target {
-            Target::Filename(word) => {
-                let appends = matches!(kind, Kind::Append);
+            RedirectTarget::Filename(word) => {
+                let appends = matches!(kind, RedirectKind::Append);
                 self.push_redirection(word, (writes, appends), simple);
             }
-            Target::Fd(_) => {}
-            Target::ProcessSubstitution(_, subshell) => self.walk_process_substitution(subshell),
-            Target::Duplicate(word) => match self.read_word(word, QuoteContext::Plain, simple) {
-                // `2>&1` opens nothing; `>&name` opens a file.
-                ShellWord::Known(text)
-                    if text
-                        .trim_end_matches('-')
-                        .bytes()
-                        .all(|byte| byte.is_ascii_digit()) => {}
-                target => simple.redirections.push(ShellRedirection {
-                    writes,
-                    appends: false,
-                    target,
-                }),
-            },
+            RedirectTarget::Fd(_) => {}
+            RedirectTarget::ProcessSubstitution(_, subshell) => {
+                self.walk_process_substitution(subshell)
+            }
+            RedirectTarget::Duplicate(word) => {
+                match self.read_word(word, QuoteContext::Plain, simple) {
+                    // `2>&1` opens nothing; `>&name` opens a file.
+                    ShellWord::Known(text)
+                        if text
+                            .trim_end_matches('-')
+                            .bytes()
+                            .all(|byte| byte.is_ascii_digit()) => {}
+                    target => simple.redirections.push(ShellRedirection {
+                        writes,
+                        appends: false,
+                        target,
+                    }),
+                }
+            }
         }
         // `<>` opens the file for reading and writing.
-        if matches!(kind, Kind::ReadAndWrite)
+        if matches!(kind, RedirectKind::ReadAndWrite)
             && let Some(ShellRedirection { target, .. }) = simple.redirections.last().cloned()
         {
             simple.redirections.push(ShellRedirection {
@@ -442,7 +456,7 @@ impl ScriptWalker<'_> {
 
     fn push_redirection(
         &mut self,
-        word: &Raw,
+        word: &AstWord,
         (writes, appends): (bool, bool),
         simple: &mut ParsedCommand,
     ) {
@@ -488,12 +502,17 @@ impl ScriptWalker<'_> {
                     word.known()
                         .is_some_and(|text| text.bytes().all(|byte| byte.is_ascii_digit()))
                 });
-                // `-eq` and similar operators evaluate their operands as expressions, which may contain commands.
-                // `-ef`, `-nt` and `-ot` compare files.
-                if predicate.to_string().starts_with('-')
-                    && !are_numbers
-                    && !matches!(predicate.to_string().as_str(), "-ef" | "-nt" | "-ot")
-                {
+                // These operators evaluate their operands as expressions, which may contain commands.
+                let is_arithmetic = matches!(
+                    predicate,
+                    BinaryPredicate::ArithmeticEqualTo
+                        | BinaryPredicate::ArithmeticNotEqualTo
+                        | BinaryPredicate::ArithmeticLessThan
+                        | BinaryPredicate::ArithmeticLessThanOrEqualTo
+                        | BinaryPredicate::ArithmeticGreaterThan
+                        | BinaryPredicate::ArithmeticGreaterThanOrEqualTo
+                );
+                if is_arithmetic && !are_numbers {
                     simple.unknown.push(word::UNKNOWN_ARITHMETIC.to_owned());
                 }
                 simple.words.extend(words);
