@@ -226,7 +226,7 @@ const PATTERNS: &[(&str, &str, DangerTest)] = &[
             && !command.piped_from.is_empty()
             && arguments(command.simple).all(is_option)
     }),
-    ("power", "stops the machine or its services", |command| {
+    ("power", "stops the machine or many processes", |command| {
         is_program(
             command.simple,
             &[
@@ -277,7 +277,7 @@ const PATTERNS: &[(&str, &str, DangerTest)] = &[
         is_program(command.simple, &["git"])
             && discards_git_work(&PlainCommand::normalize(&command.simple.words).words)
     }),
-    ("publish", "publishes something", |command| {
+    ("publish", "publishes a package", |command| {
         let publish = [
             "cargo", "gem", "npm", "pnpm", "poetry", "twine", "uv", "yarn",
         ];
@@ -364,7 +364,7 @@ fn written_files(simple: &ParsedCommand) -> impl Iterator<Item = &str> {
     targets.map(|text| text.split_once('=').map_or(text, |(_, value)| value))
 }
 
-/// Returns true if the subcommand publishes something, in any reading of the options before it.
+/// Returns true if the subcommand publishes a package, in any reading of the options before it.
 fn publishes(words: &[ShellWord]) -> bool {
     let normalized = PlainCommand::normalize(words);
     let mut readings = normalized.alternatives.iter().chain([&normalized.words]);

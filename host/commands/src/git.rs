@@ -222,8 +222,7 @@ pub(super) fn risky_arguments(words: &[ShellWord]) -> Vec<String> {
         Some("init") => has_prefix(&["--template"]),
         Some("commit" | "merge" | "tag") => has_prefix(&["--gpg-sign", "-S"]),
         Some("remote") => matches!(first, "add" | "set-url"),
-        Some("var" | "worktree" | "stash") | None => false,
-        Some(_) => false,
+        Some(_) | None => false,
     };
     if is_risky && let Some(subcommand) = subcommand {
         reasons.push(format!(

@@ -17,7 +17,7 @@ pub(super) enum WrapperEffect {
 pub(super) struct CommandWrapper {
     pub(super) name: &'static str,
     pub(super) options: OptionTable,
-    /// Number of words between its options and the command.
+    /// Number of words between the options and the command.
     pub(super) operands: usize,
     /// True if `NAME=value` may precede the command.
     pub(super) takes_assignments: bool,

@@ -314,7 +314,8 @@ pub(super) fn risky_test(words: &[ShellWord]) -> Option<String> {
     };
     let is_risky = (0..operands.len()).any(may_name_variable);
     is_risky.then(|| {
-        "a variable name may contain a command, and an unquoted word may expand to `-v`".to_owned()
+        "`test` may read a word as the name of a variable, whose subscript may run a command"
+            .to_owned()
     })
 }
 
