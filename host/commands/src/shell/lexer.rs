@@ -144,7 +144,7 @@ pub(super) fn tokenize(text: &str, shell: ShellDialect) -> Result<TokenizedText<
         at_command_start: true,
         expects_function_name: false,
     };
-    while lexer.step()? {}
+    while lexer.read_token()? {}
     if !lexer.pending.is_empty() {
         return Err("a here-document is not closed");
     }
@@ -225,7 +225,7 @@ impl<'a> ShellLexer<'a> {
     }
 
     /// Reads a token, or the text before the next one. Returns false at the end.
-    fn step(&mut self) -> Result<bool, ShellFault> {
+    fn read_token(&mut self) -> Result<bool, ShellFault> {
         let rest = self.rest();
         let Some(first) = rest.bytes().next() else {
             return Ok(false);
@@ -250,6 +250,7 @@ impl<'a> ShellLexer<'a> {
         Ok(true)
     }
 
+    /// Adds the token of this length in bytes, and moves behind it.
     fn push(&mut self, length: usize, operator: bool) {
         self.tokens.push(ShellToken {
             text: &self.text[self.at..self.at + length],

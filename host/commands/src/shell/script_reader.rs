@@ -78,8 +78,11 @@ impl ScriptReader {
     /// Reads a text that the shell runs in place, at `span` of the outer text.
     pub(super) fn read_text_in_place(&mut self, text: &str, span: Range<usize>) {
         self.bytes_read = self.bytes_read.saturating_add(text.len());
-        if self.text_depth >= MAX_TEXT_DEPTH || self.bytes_read > MAX_BYTES {
+        if self.text_depth >= MAX_TEXT_DEPTH {
             return self.note_unknown("the script is nested too deeply to analyze");
+        }
+        if self.bytes_read > MAX_BYTES {
+            return self.note_unknown("the script is too long to analyze");
         }
         self.text_depth += 1;
         match parsed_script::parse(text, self.shell) {

@@ -64,7 +64,7 @@ pub(super) fn read_word<'a>(
             unknown: Vec::new(),
         },
     };
-    scan.run();
+    scan.read_all();
     let WordScanner {
         text,
         has_wildcard,
@@ -87,7 +87,7 @@ impl<'a> WordScanner<'a, '_> {
         &self.raw[self.at..]
     }
 
-    fn run(&mut self) {
+    fn read_all(&mut self) {
         let context = self.context;
         let mut in_double_quotes = context == QuoteContext::Body;
         if context != QuoteContext::Body && self.raw.starts_with('~') {
@@ -140,6 +140,7 @@ impl<'a> WordScanner<'a, '_> {
         }
     }
 
+    /// Adds an ordinary character.
     fn take(&mut self, c: char) {
         self.text.push(c);
         self.at += c.len_utf8();

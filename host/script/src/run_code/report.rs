@@ -86,7 +86,7 @@ impl RunReport {
                 (false, false) => "continues",
             };
             let status = format!(
-                "(the session {} {state}; open: {})",
+                "(the session {} {state}; open sessions: {})",
                 session.name,
                 if session.open.is_empty() {
                     "none".to_owned()
