@@ -104,7 +104,7 @@ fn grant_hint_is_shown_when_no_folders_were_granted() {
     let error = outcome.result().unwrap_err();
     assert_eq!(error.code, ToolErrorCode::ExecutionError);
     assert!(
-        error.message.contains("it was granted no files")
+        error.message.contains("`x_read_text` was granted no files")
             && error
                 .message
                 .contains("`mimir tools trust x_read_text --read DIR`"),

@@ -38,7 +38,7 @@ pub fn dangers(script: &ParsedProgram, index: usize) -> Vec<CommandDanger> {
 pub fn hidden_danger(simple: &ParsedCommand) -> Option<CommandDanger> {
     if simple.hides_command {
         return Some(CommandDanger {
-            name: "what is not known",
+            name: "unknown command",
             effect: "runs a command that only the shell can determine, so it may do anything",
         });
     }
@@ -103,9 +103,9 @@ fn input_programs<'a>(script: &'a ParsedProgram, simple: &ParsedCommand) -> Vec<
     let mut programs = Vec::new();
     let mut from = simple.piped_from;
     // A pipeline has one direction, so the loop visits each command once.
-    while let Some(feeder) = from.and_then(|at| script.commands.get(at)) {
-        programs.extend(feeder.program().map(base_name));
-        from = feeder.piped_from.filter(|next| Some(*next) < from);
+    while let Some(previous) = from.and_then(|at| script.commands.get(at)) {
+        programs.extend(previous.program().map(base_name));
+        from = previous.piped_from.filter(|next| Some(*next) < from);
     }
     programs
 }
@@ -130,10 +130,10 @@ fn nested_programs(script: &ParsedProgram, index: usize) -> Vec<&str> {
 
 /// Returns true if a command reads the file names that `find` prints.
 fn reads_finder_output(script: &ParsedProgram, simple: &ParsedCommand) -> bool {
-    let feeder = simple.piped_from.and_then(|at| script.commands.get(at));
-    feeder.is_some_and(|feeder| {
+    let previous = simple.piped_from.and_then(|at| script.commands.get(at));
+    previous.is_some_and(|previous| {
         let prints = |word: &ShellWord| matches!(word.text(), "-printf" | "-fprintf");
-        is_program(feeder, &["find"]) && !feeder.words.iter().any(prints)
+        is_program(previous, &["find"]) && !previous.words.iter().any(prints)
     })
 }
 
@@ -226,7 +226,7 @@ const PATTERNS: &[(&str, &str, DangerTest)] = &[
             && !command.piped_from.is_empty()
             && arguments(command.simple).all(is_option)
     }),
-    ("power", "stops the machine or its services", |command| {
+    ("power", "stops the machine or many processes", |command| {
         is_program(
             command.simple,
             &[
@@ -277,7 +277,7 @@ const PATTERNS: &[(&str, &str, DangerTest)] = &[
         is_program(command.simple, &["git"])
             && discards_git_work(&PlainCommand::normalize(&command.simple.words).words)
     }),
-    ("publish", "publishes something", |command| {
+    ("publish", "publishes a package", |command| {
         let publish = [
             "cargo", "gem", "npm", "pnpm", "poetry", "twine", "uv", "yarn",
         ];
@@ -364,7 +364,7 @@ fn written_files(simple: &ParsedCommand) -> impl Iterator<Item = &str> {
     targets.map(|text| text.split_once('=').map_or(text, |(_, value)| value))
 }
 
-/// Returns true if the subcommand publishes something, in any reading of the options before it.
+/// Returns true if the subcommand publishes a package, in any reading of the options before it.
 fn publishes(words: &[ShellWord]) -> bool {
     let normalized = PlainCommand::normalize(words);
     let mut readings = normalized.alternatives.iter().chain([&normalized.words]);

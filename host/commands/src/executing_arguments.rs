@@ -37,7 +37,7 @@ const EXECUTING_PROGRAMS: &[(&str, ExecutingArguments)] = &[
     (".", Always("runs a file in this shell")),
     (
         "let",
-        Always("is arithmetic, which may run a command that a variable holds"),
+        Always("is arithmetic, which may run a command stored in a variable"),
     ),
     ("jobs", OptionsAnywhere(&["-x"])),
     ("mapfile", OptionsAnywhere(&["-C"])),
@@ -242,14 +242,14 @@ fn executing_option(program: &str, rest: &[ShellWord], options: &[&str]) -> Opti
         && let Some(word) = texts().find(|word| is_letter_with_two_dashes(word))
     {
         return Some(format!(
-            "`go` reads `{word}` like the same letter after one dash"
+            "the effect of `{word}` is not analyzed: `go` reads it like the same letter after one dash"
         ));
     }
     let option = options
         .iter()
         .find(|option| texts().any(|word| is_option(word, option)))?;
     Some(format!(
-        "`{program} {option}` may run a program or write a file named in its arguments"
+        "`{program} {option}` may run other code or change files"
     ))
 }
 

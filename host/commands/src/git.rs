@@ -222,12 +222,11 @@ pub(super) fn risky_arguments(words: &[ShellWord]) -> Vec<String> {
         Some("init") => has_prefix(&["--template"]),
         Some("commit" | "merge" | "tag") => has_prefix(&["--gpg-sign", "-S"]),
         Some("remote") => matches!(first, "add" | "set-url"),
-        Some("var" | "worktree" | "stash") | None => false,
-        Some(_) => false,
+        Some(_) | None => false,
     };
     if is_risky && let Some(subcommand) = subcommand {
         reasons.push(format!(
-            "`git {subcommand}` with these words may run something, or set what git runs later"
+            "`git {subcommand}` with these arguments may run something, or change what git runs later"
         ));
     }
     reasons

@@ -45,7 +45,7 @@ pub struct ParsedCommand {
     pub unknown: Vec<String>,
     /// True if the command runs a program or shell text that its words do not show.
     pub hides_command: bool,
-    /// True if the command concurrently starts the function that contains it, so that processes multiply endlessly.
+    /// True if the command starts the function that contains it in a new process, so that processes multiply endlessly.
     pub may_fork_bomb: bool,
 }
 

@@ -91,7 +91,7 @@ fn skip_address<'a>(text: &'a str, steps: &str) -> Option<Option<&'a str>> {
     let after = match first {
         Some('/') => skip_address_flags(skip_pattern(rest, '/')?),
         Some('\\') => {
-            let delimiter = delimiter(rest)?;
+            let delimiter = read_delimiter(rest)?;
             skip_address_flags(skip_pattern(&rest[1..], delimiter)?)
         }
         Some('$') => rest,
@@ -112,20 +112,20 @@ fn skip_address_flags(text: &str) -> &str {
 
 /// Skips the two parts of `s` and its flags. Harmful flags remain in the rest, so the caller rejects the script.
 fn skip_substitution(text: &str) -> Option<&str> {
-    let delimiter = delimiter(text)?;
+    let delimiter = read_delimiter(text)?;
     let flags = skip_replacement(skip_pattern(&text[1..], delimiter)?, delimiter)?;
     Some(flags.trim_start_matches(|c: char| c.is_ascii_digit() || "gpIiMm".contains(c)))
 }
 
 /// Skips the two parts of `y`. Rejects brackets in them, which some versions of `sed` read as an expression.
 fn skip_transliteration(text: &str) -> Option<&str> {
-    let delimiter = delimiter(text)?;
+    let delimiter = read_delimiter(text)?;
     let rest = skip_replacement(skip_replacement(&text[1..], delimiter)?, delimiter)?;
     (!text[..text.len() - rest.len()].contains('[')).then_some(rest)
 }
 
 /// Returns the delimiter at the start of the text, if it is valid.
-fn delimiter(text: &str) -> Option<char> {
+fn read_delimiter(text: &str) -> Option<char> {
     let delimiter = text.chars().next()?;
     (delimiter.is_ascii_punctuation() && !"\\[]".contains(delimiter)).then_some(delimiter)
 }

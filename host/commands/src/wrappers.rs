@@ -9,7 +9,7 @@ pub(super) enum WrapperEffect {
     None,
     /// The wrapper adds words to the command.
     AddsWords,
-    /// The command needs approval, for this reason.
+    /// The command needs approval. The reason is a predicate about the wrapper.
     NeedsApproval(&'static str),
 }
 
@@ -17,7 +17,7 @@ pub(super) enum WrapperEffect {
 pub(super) struct CommandWrapper {
     pub(super) name: &'static str,
     pub(super) options: OptionTable,
-    /// Number of words between its options and the command.
+    /// Number of words between the options and the command.
     pub(super) operands: usize,
     /// True if `NAME=value` may precede the command.
     pub(super) takes_assignments: bool,
@@ -42,7 +42,7 @@ const fn plain_wrapper(name: &'static str, options: OptionTable) -> CommandWrapp
     }
 }
 
-const OTHER_USER: WrapperEffect = WrapperEffect::NeedsApproval("it runs as another user");
+const OTHER_USER: WrapperEffect = WrapperEffect::NeedsApproval("runs the command as another user");
 
 pub(super) const WRAPPERS: &[CommandWrapper] = &[
     CommandWrapper {

@@ -8,7 +8,7 @@ mod arguments;
 mod event;
 mod kind;
 
-pub use arguments::brief;
+pub use arguments::shorten_arguments;
 pub use event::{AuditEvent, rfc3339};
 pub use kind::EventKind;
 

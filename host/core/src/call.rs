@@ -240,13 +240,13 @@ pub struct ParentCall {
     /// The path rules of the calling tool, which apply to the nested call, too.
     pub paths: PathRules,
     /// The worst label of the nested calls' results. The outer call's result gets at least this label.
-    pub floor: Arc<TaintFloor>,
+    pub taint_floor: Arc<TaintFloor>,
 }
 
 impl ParentCall {
     /// Adds the label of a nested call's outcome, which the calling tool has read.
     pub fn record_read(&self, outcome: &Outcome) {
-        self.floor.add_outcome(outcome);
+        self.taint_floor.add_outcome(outcome);
     }
 }
 

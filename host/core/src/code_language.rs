@@ -24,7 +24,7 @@ impl CodeLanguage {
     /// All languages.
     pub const ALL: [Self; 3] = [Self::Python, Self::Bash, Self::Javascript];
 
-    /// The spelling used in files and output.
+    /// Returns the spelling used in files and output.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Python => "python",

@@ -1,5 +1,6 @@
-//! Native programs: the request to run one, and the port to the shells and sandboxes. Reading a program, and the facts
-//! about the commands in it, are in `mimir-commands`.
+//! Native programs: the request to run one, and the port to the shells and sandboxes.
+//!
+//! Out of scope: parsing and classifying programs, which the crate `mimir-commands` does.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -133,7 +134,7 @@ impl SessionConnection {
         Self(Box::new(stream))
     }
 
-    /// The stream, if it is of this type.
+    /// Returns the stream, or `None` if it is of another type.
     pub fn into_stream<T: 'static>(self) -> Option<T> {
         self.0.downcast().ok().map(|stream| *stream)
     }
@@ -145,11 +146,12 @@ pub trait CommandRunner: Send + Sync {
     /// a text that cannot be a program; parts that cannot be analysed are [`ParsedProgram::unknown`].
     fn parse_program(&self, program: &CommandProgram) -> Result<ParsedProgram, ToolError>;
 
-    /// The workspace root inside the sandbox: an absolute path, with `/` between components and no trailing `/`.
+    /// Returns the workspace root inside the sandbox, if known: an absolute path, with `/` between components and no
+    /// trailing `/`.
     fn root(&self) -> Option<&str>;
 
-    /// The workspace file that may select the version of this program for a folder, as a path from the root; `folder`
-    /// likewise. `None` if there is no such file.
+    /// Returns the workspace file that may select the version of this program for a folder. The file and `folder` are
+    /// paths relative to the root. `None` if there is no such file.
     fn version_file(&self, program: &str, folder: &str) -> Option<String> {
         let _ = (program, folder);
         None
@@ -160,9 +162,9 @@ pub trait CommandRunner: Send + Sync {
         false
     }
 
-    /// The name of the sandbox that a command would run in. Fails with the reason if no sandbox is available, or if
-    /// `program` is missing where the sandbox uses the programs of this machine. The content of an image is not known
-    /// here.
+    /// Returns the name of the sandbox that a command would run in. Fails with the reason if no sandbox is available,
+    /// or if the sandbox uses the programs of this machine and `program` is not among them. The content of an image is
+    /// not checked.
     fn sandbox_name<'a>(
         &'a self,
         target: CommandTarget,
@@ -194,7 +196,7 @@ pub trait CommandRunner: Send + Sync {
         Vec::new()
     }
 
-    /// The output of a command from `begin` on, in bytes of both streams together.
+    /// Returns the output of a command from byte `begin` of both streams together.
     fn output(&self, owner: &JobOwner, job: JobId, begin: u64) -> Result<OutputChunk, ToolError> {
         let _ = (owner, job, begin);
         Err(unavailable())
@@ -210,7 +212,8 @@ pub trait CommandRunner: Send + Sync {
         Box::pin(std::future::ready(Err(unavailable())))
     }
 
-    /// The ports declared for background commands of this session: requests of the session reach their servers there.
+    /// Returns the ports declared for background commands of this session, at which requests of the session reach their
+    /// servers.
     fn served_ports(&self, session: &str) -> Vec<u16> {
         let _ = session;
         Vec::new()
@@ -257,7 +260,7 @@ fn unavailable() -> ToolError {
 /// Maximum characters of a command on one line of an approval card.
 const DISPLAY_LINE_MAX: usize = 160;
 
-/// The command for a person: shortened to one line, and safe to print.
+/// Returns the command for display: shortened to one line, and safe to print.
 pub(crate) fn display_line(command: &ParsedCommand) -> String {
     let line = command.to_line();
     let cut = crate::text::prefix(&line, DISPLAY_LINE_MAX);

@@ -112,11 +112,11 @@ impl DecisionReason {
             PolicyLayer::Assessor => "the tool could not judge this call".to_owned(),
             PolicyLayer::Trust => "this plugin has no grant for its current needs".to_owned(),
             _ => format!(
-                "this project's settings say {}; the reason in the file is not shown before the file is accepted",
+                "this project's settings decide {}; the reason in the file is not shown before the file is accepted",
                 self.decision.as_str()
             ),
         };
-        let mut cleaned = self.without_place();
+        let mut cleaned = self.without_file_name();
         cleaned.text = text;
         // Keeps only the key: the name, pattern or list after it is untrusted.
         let end = cleaned.rule.find([' ', ':']).unwrap_or(cleaned.rule.len());
@@ -127,7 +127,7 @@ impl DecisionReason {
     }
 
     /// Returns a copy without the tool's file name, which the author of the component chose.
-    fn without_place(&self) -> Self {
+    fn without_file_name(&self) -> Self {
         let mut cleaned = self.clone();
         if self.is_from_tool() {
             cleaned.source = "the tool".to_owned();
@@ -153,9 +153,9 @@ pub(crate) enum WithheldCause {
 }
 
 impl WithheldCause {
-    fn words(self) -> &'static str {
+    fn explanation(self) -> &'static str {
         match self {
-            Self::Unaccepted => "it does not count until a person accepts the file",
+            Self::Unaccepted => "this does not count until a person accepts the file",
             Self::Narrowed => "a worker may do nothing that its caller may not",
         }
     }

@@ -314,6 +314,7 @@ pub fn apply(
             .filter(|tool| tool.origin.location == *location)
             .map(|tool| Arc::new(tool.clone()))
             .collect();
+        // A lock file may come from a checkout, so it must not grant anything by itself.
         if !has_consent(location, &grant.id(location)) {
             if let Some(tool) = plugin_tools.first() {
                 problems.push(format!(

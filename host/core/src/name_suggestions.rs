@@ -9,19 +9,19 @@ const MAX_SIMILARITY_GAP: f64 = 0.25;
 /// Maximum number of suggestions in a message.
 const MAX_SUGGESTIONS: usize = 3;
 
-/// Returns the known names most similar to `wanted`, at most three, the best first.
-pub fn nearest<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-    let wanted = wanted.to_lowercase();
+/// Returns the known names most similar to `requested`, at most three, the best first.
+pub fn nearest<'a>(requested: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let requested = requested.to_lowercase();
     let mut scored: Vec<(f64, &str)> = known
         .into_iter()
         .map(|name| {
             let lower = name.to_lowercase();
-            let mut score = strsim::jaro_winkler(&wanted, &lower);
+            let mut score = strsim::jaro_winkler(&requested, &lower);
             // One swapped or wrong letter is similar, even in a short name.
-            if strsim::damerau_levenshtein(&wanted, &lower) <= 1 {
+            if strsim::damerau_levenshtein(&requested, &lower) <= 1 {
                 score = score.max(0.95);
             }
-            if wanted.len() >= 3 && (lower.contains(&wanted) || wanted.contains(&lower)) {
+            if requested.len() >= 3 && (lower.contains(&requested) || requested.contains(&lower)) {
                 score = score.max(0.9);
             }
             (score, name)
@@ -60,8 +60,8 @@ pub fn snake(name: &str) -> String {
 }
 
 /// Returns ` Did you mean a, b or c?`, or an empty string if no known name is similar.
-pub fn did_you_mean<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    match nearest(wanted, known).as_slice() {
+pub fn did_you_mean<'a>(requested: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    match nearest(requested, known).as_slice() {
         [] => String::new(),
         [one] => format!(" Did you mean `{one}`?"),
         [rest @ .., last] => {
@@ -74,11 +74,11 @@ pub fn did_you_mean<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) 
 /// Adds a suggestion to a serde error about an unknown field or variant. Such an error lists the known names in
 /// backticks.
 pub fn with_nearest_name(message: &str) -> String {
-    for (theirs, ours) in [
+    for (serde_words, own_words) in [
         ("unknown field ", "unknown key "),
         ("unknown variant ", "unknown value "),
     ] {
-        let Some((before, after)) = message.split_once(theirs) else {
+        let Some((before, after)) = message.split_once(serde_words) else {
             continue;
         };
         let names: Vec<&str> = after.split('`').skip(1).step_by(2).collect();
@@ -87,11 +87,11 @@ pub fn with_nearest_name(message: &str) -> String {
         };
         let near = did_you_mean(unknown, known.iter().copied());
         let all = if known.is_empty() {
-            " Nothing is known there.".to_owned()
+            " None are supported here.".to_owned()
         } else {
             format!(" Known: {}.", known.join(", "))
         };
-        return format!("{before}{ours}`{unknown}`.{near}{all}");
+        return format!("{before}{own_words}`{unknown}`.{near}{all}");
     }
     message.to_owned()
 }

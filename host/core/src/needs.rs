@@ -138,7 +138,7 @@ pub enum NeedKind {
 }
 
 impl NeedKind {
-    /// The spelling used in files and output.
+    /// Returns the spelling used in files and output.
     pub const fn as_str(self) -> &'static str {
         match self {
             NeedKind::Files => "files",

@@ -166,7 +166,7 @@ impl Schema {
                 ),
             ));
         }
-        Err(failures::error(what, validator.iter_errors(value)))
+        Err(failures::mismatch_error(what, validator.iter_errors(value)))
     }
 }
 

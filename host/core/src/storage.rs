@@ -388,7 +388,7 @@ fn check_key(key: &str) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// The label assumed for an unreadable mark.
+/// Returns the label assumed for an unreadable mark.
 fn unreadable_label() -> ContentLabel {
     ContentLabel::worst("a mark that cannot be read")
 }

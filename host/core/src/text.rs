@@ -120,8 +120,8 @@ pub fn sanitize(text: String) -> String {
     out
 }
 
-/// Like [`sanitize`], for strings in JSON: removes nothing, keeps control characters that JSON escapes, and writes
-/// other invisible characters as `\u{…}`.
+/// Escapes a string for JSON: keeps control characters that JSON escapes, and writes other invisible characters as
+/// `\u{…}`. Unlike [`sanitize`], removes nothing.
 pub fn escape(text: String) -> String {
     if is_plain(&text) {
         return text;

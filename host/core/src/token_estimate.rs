@@ -61,7 +61,7 @@ impl TokenCharKind {
         )
     }
 
-    /// The weight of a run of this length, fitted to the counts of a tokenizer.
+    /// Returns the weight of a run of this length, fitted to the counts of a tokenizer.
     fn weight(self, run: u64) -> u64 {
         match self {
             TokenCharKind::Lower => TOKEN + run.saturating_sub(SHORT_WORD) * 100,

@@ -96,7 +96,7 @@ pub enum ToolGroup {
 }
 
 impl ToolGroup {
-    /// The spelling used in files and output.
+    /// Returns the spelling used in files and output.
     pub const fn as_str(self) -> &'static str {
         match self {
             ToolGroup::Runtime => "runtime",
@@ -124,7 +124,7 @@ pub enum ToolSource {
 }
 
 impl ToolSource {
-    /// The spelling used in files and output.
+    /// Returns the spelling used in files and output.
     pub const fn as_str(self) -> &'static str {
         match self {
             ToolSource::BuiltIn => "built-in",
@@ -172,7 +172,7 @@ pub enum RiskLevel {
 }
 
 impl RiskLevel {
-    /// The spelling used in files and output.
+    /// Returns the spelling used in files and output.
     pub const fn as_str(self) -> &'static str {
         match self {
             RiskLevel::Low => "low",

@@ -30,7 +30,8 @@ impl CallTask {
         }
     }
 
-    /// Waits for the outcome. Returns `None` if the call panicked.
+    /// Waits for the outcome. Returns `None` if a detached call panicked; a panic of an inline call propagates. Must
+    /// not be called again after it has returned.
     pub(crate) async fn outcome(&mut self) -> Option<Outcome> {
         match self {
             Self::Inline(call) => Some(call.await),

@@ -76,7 +76,7 @@ impl ToolCatalogue {
             let seen_entries = tool.origin.listed.iter().filter(|entry| entry.is_seen);
             Some(seen_entries.map(|entry| entry.text.clone()).collect())
         };
-        let library = servers.map(|servers| servers.library(seen_entries_of));
+        let library = servers.map(|servers| servers.build_library(seen_entries_of));
         Self {
             tools,
             searchable,
@@ -154,7 +154,7 @@ fn choose_searched_servers<'a>(
     };
     let mut sizes: BTreeMap<Option<&str>, u64> = BTreeMap::new();
     for (server, tool) in tools {
-        *sizes.entry(*server).or_default() += discovery::tokens(tool);
+        *sizes.entry(*server).or_default() += discovery::estimate_tokens(tool);
     }
     let mut total: u64 = sizes.values().sum();
     let mut sizes: Vec<_> = sizes.into_iter().collect();
@@ -170,7 +170,7 @@ fn choose_searched_servers<'a>(
     searched
 }
 
-/// Returns the definition of a tool for clients whose results get these marks.
+/// Converts a tool to the form of `tools/list`, with an output schema that results with these marks match.
 fn definition_with_marks(tool: &mimir_core::Tool, marks: UntrustedMarking) -> Tool {
     let mut listed = definition(tool);
     match marks {

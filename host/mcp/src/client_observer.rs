@@ -63,7 +63,7 @@ pub(crate) struct ClientObserver {
     approver: Box<dyn Approver>,
     /// Server requests that the client supports, and the channel for them.
     supported: Vec<UpstreamRequestKind>,
-    ask: mpsc::Sender<ClientQuestion>,
+    questions: mpsc::Sender<ClientQuestion>,
     /// Answers that the client sent in advance.
     early_answers: Mutex<BTreeMap<String, Value>>,
 }
@@ -85,7 +85,7 @@ impl ClientObserver {
         make_approver: impl FnOnce(ClientApprover) -> Box<dyn Approver>,
     ) -> (Self, CallReceivers) {
         let (update_sender, update_receiver) = mpsc::channel(QUEUE_CAPACITY);
-        let (ask, questions) = mpsc::channel(1);
+        let (question_sender, questions) = mpsc::channel(1);
         let latest = Arc::<LatestProgress>::default();
         let limiter = || Mutex::new(ProgressLimiter::new(Arc::clone(&latest)));
         let observer = Self {
@@ -94,11 +94,11 @@ impl ClientObserver {
             min_level,
             trace,
             approver: make_approver(ClientApprover {
-                ask: ask.clone(),
+                questions: question_sender.clone(),
                 separate_answers,
             }),
             supported,
-            ask,
+            questions: question_sender,
             early_answers: Mutex::new(early_answers),
         };
         let receivers = CallReceivers {
@@ -162,7 +162,10 @@ impl upstream_request::UpstreamRequestHandler for ClientObserver {
                 return Ok(answers);
             }
             let question = ClientQuestion::Requests(ForwardedRequests { requests, answer });
-            self.ask.send(question).await.map_err(|_| disconnected())?;
+            self.questions
+                .send(question)
+                .await
+                .map_err(|_| disconnected())?;
             answered.await.unwrap_or_else(|_| Err(disconnected()))
         })
     }
@@ -186,7 +189,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Asks the user of the client, through the handler of the client's request.
 pub(crate) struct ClientApprover {
-    ask: mpsc::Sender<ClientQuestion>,
+    questions: mpsc::Sender<ClientQuestion>,
     separate_answers: bool,
 }
 
@@ -201,7 +204,7 @@ impl Approver for ClientApprover {
                 card: Box::new(card.clone()),
                 answer,
             });
-            if self.ask.send(question).await.is_err() {
+            if self.questions.send(question).await.is_err() {
                 return unattended();
             }
             answered.await.unwrap_or_else(|_| unattended())

@@ -18,7 +18,7 @@ const MAX_RESULTS: usize = 20;
 const MAX_DESCRIPTION_CHARS: usize = 200;
 
 /// Returns the approximate number of tokens of a tool's definition.
-pub(crate) fn tokens(tool: &Tool) -> u64 {
+pub(crate) fn estimate_tokens(tool: &Tool) -> u64 {
     let text = serde_json::to_string(tool);
     text.map_or(0, |text| mimir_core::token_estimate::estimate_tokens(&text))
 }

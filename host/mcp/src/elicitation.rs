@@ -78,15 +78,15 @@ pub(crate) fn approval_form(
     scope: AnswerScope,
     note: Option<&str>,
 ) -> Option<ElicitRequestParams> {
-    let message = message(card, note);
+    let message = form_message(card, note);
     (message.len() <= MAX_FORM_SIZE).then(|| ElicitRequestParams::FormElicitationParams {
         meta: None,
         message,
-        requested_schema: schema(card, scope),
+        requested_schema: form_schema(card, scope),
     })
 }
 
-fn message(card: &Card, note: Option<&str>) -> String {
+fn form_message(card: &Card, note: Option<&str>) -> String {
     let mut lines = Vec::new();
     if let Some(note) = note {
         lines.extend([note.to_owned(), String::new()]);
@@ -97,33 +97,33 @@ fn message(card: &Card, note: Option<&str>) -> String {
             "It is called by `{caller}`, as part of that tool's own call."
         ));
     }
-    quote(&card.summary, &mut lines);
+    push_quoted(&card.summary, &mut lines);
     lines.push(String::new());
     let digest: String = card.digest.chars().take(12).collect();
     let badge = card.source.badge();
     lines.push(format!("source: {badge} sha256 {digest}…"));
     if card.source != ToolSource::BuiltIn {
-        quote(&card.location, &mut lines);
+        push_quoted(&card.location, &mut lines);
     }
     lines.push(format!("risk: {}", card.risk.as_str()));
     lines.push("arguments:".to_owned());
-    quote(&card.arguments, &mut lines);
+    push_quoted(&card.arguments, &mut lines);
     for section in card.sections() {
         lines.push(format!("{}:", section.title));
         section
             .lines
             .iter()
-            .for_each(|line| quote(line, &mut lines));
+            .for_each(|line| push_quoted(line, &mut lines));
     }
     lines.join("\n")
 }
 
-fn quote(text: &str, lines: &mut Vec<String>) {
+fn push_quoted(text: &str, lines: &mut Vec<String>) {
     lines.extend(text.lines().map(|line| format!("{GUTTER}{line}")));
 }
 
 /// Returns the fields of the form. No answer is preselected: the user must choose one.
-fn schema(card: &Card, scope: AnswerScope) -> ElicitationSchema {
+fn form_schema(card: &Card, scope: AnswerScope) -> ElicitationSchema {
     let mut answers = vec![("once", "once: yes, allow this call.")];
     if card.always.is_some() {
         answers.push((

@@ -166,12 +166,14 @@ impl HttpService {
     {
         let shared = &self.0;
         let path = request.uri().path().to_owned();
+        // Health checks carry no token, and the response reveals nothing.
         if path == "/healthz" {
             return text_response(StatusCode::OK, "ok\n");
         }
         let mut expires = None;
         let principal = match &shared.identity {
             Some(identity) => {
+                // Clients without a token read the metadata to find the provider.
                 if let Some(response) = identity.metadata_response(&path) {
                     return response;
                 }
@@ -266,7 +268,7 @@ impl HttpService {
         if let Some(id) = id.filter(|_| is_delete && response.status().is_success()) {
             shared.sessions.sessions().remove(&id);
             // Clients accept no other status for the end of a session.
-            return empty(StatusCode::NO_CONTENT);
+            return empty_response(StatusCode::NO_CONTENT);
         }
         bind_to_session(response, lease, expires)
     }
@@ -364,7 +366,7 @@ async fn json_rpc_error(response: BoxedResponse) -> BoxedResponse {
 }
 
 /// Returns a response without a body.
-fn empty(status: StatusCode) -> BoxedResponse {
+fn empty_response(status: StatusCode) -> BoxedResponse {
     let mut response = text_response(status, "");
     response.headers_mut().clear();
     response

@@ -97,8 +97,8 @@ impl ServerMetrics {
         }
     }
 
-    /// Returns all metrics as text, including current values and those of other sources.
-    pub(crate) fn text(
+    /// Renders all metrics as text, including current values and those of other sources.
+    pub(crate) fn render(
         &self,
         active_calls: usize,
         sessions: usize,
@@ -107,50 +107,50 @@ impl ServerMetrics {
         let state = self.0.lock();
         let mut text = MetricsText::default();
         let name = "mimir_calls_total";
-        text.family(name, "counter", "Calls that have ended, by tool and code.");
+        text.write_family(name, "counter", "Calls that have ended, by tool and code.");
         for (tool, counts) in &state.tools {
             for (code, count) in &counts.codes {
-                text.sample(name, &[("tool", tool), ("code", code)], count);
+                text.write_sample(name, &[("tool", tool), ("code", code)], count);
             }
         }
         let name = "mimir_denials_total";
         let help = "Calls denied by a rule, a user or a missing permission, by code.";
-        text.family(name, "counter", help);
+        text.write_family(name, "counter", help);
         for (code, count) in &state.denials {
-            text.sample(name, &[("code", code)], count);
+            text.write_sample(name, &[("code", code)], count);
         }
         let help = "Duration of calls, excluding the time for approvals.";
-        text.family("mimir_call_seconds", "histogram", help);
+        text.write_family("mimir_call_seconds", "histogram", help);
         for (tool, counts) in &state.tools {
             let bounds = BUCKET_BOUNDS.map(|bound| bound.to_string());
             let bounds = bounds.iter().map(String::as_str).chain(["+Inf"]);
             let buckets = counts.bucket_counts.into_iter().chain([counts.timed]);
             for (bound, count) in bounds.zip(buckets) {
                 let labels = [("tool", tool.as_str()), ("le", bound)];
-                text.sample("mimir_call_seconds_bucket", &labels, count);
+                text.write_sample("mimir_call_seconds_bucket", &labels, count);
             }
             let labels = [("tool", tool.as_str())];
-            text.sample("mimir_call_seconds_sum", &labels, counts.seconds);
-            text.sample("mimir_call_seconds_count", &labels, counts.timed);
+            text.write_sample("mimir_call_seconds_sum", &labels, counts.seconds);
+            text.write_sample("mimir_call_seconds_count", &labels, counts.timed);
         }
         let name = "mimir_approvals_total";
         let help = "Approval answers of clients' users, by answer.";
-        text.family(name, "counter", help);
+        text.write_family(name, "counter", help);
         for (answer, count) in &state.answers {
-            text.sample(name, &[("answer", answer)], count);
+            text.write_sample(name, &[("answer", answer)], count);
         }
         let help = "Calls that are running or waiting.";
-        text.gauge("mimir_calls_under_way", help, active_calls);
-        text.gauge("mimir_sessions", "Open sessions.", sessions);
+        text.write_gauge("mimir_calls_under_way", help, active_calls);
+        text.write_gauge("mimir_sessions", "Open sessions.", sessions);
         for family in others {
-            text.family(family.name, family.kind.as_str(), family.help);
+            text.write_family(family.name, family.kind.as_str(), family.help);
             for (label, value) in &family.values {
-                text.sample(family.name, label.as_slice(), value);
+                text.write_sample(family.name, label.as_slice(), value);
             }
         }
         if let Some(bytes) = resident_memory() {
             let help = "Resident memory of this process.";
-            text.gauge("process_resident_memory_bytes", help, bytes);
+            text.write_gauge("process_resident_memory_bytes", help, bytes);
         }
         text.0
     }
@@ -162,13 +162,13 @@ struct MetricsText(String);
 
 impl MetricsText {
     /// Writes the header lines of a metric family.
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
+    fn write_family(&mut self, name: &str, kind: &str, help: &str) {
         // Writing to a string cannot fail.
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
     /// Writes a sample with these labels.
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+    fn write_sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         self.0.push_str(name);
         for (at, (label, text)) in labels.iter().enumerate() {
             let before = if at == 0 { '{' } else { ',' };
@@ -179,9 +179,9 @@ impl MetricsText {
     }
 
     /// Writes a gauge with a single value.
-    fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
-        self.family(name, "gauge", help);
-        self.sample(name, &[], value);
+    fn write_gauge(&mut self, name: &str, help: &str, value: impl Display) {
+        self.write_family(name, "gauge", help);
+        self.write_sample(name, &[], value);
     }
 }
 

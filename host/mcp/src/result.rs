@@ -36,8 +36,8 @@ pub(crate) struct StructuredFormat<'a> {
 pub(crate) fn to_tool_result(outcome: &Outcome, structure: StructuredFormat<'_>) -> CallToolResult {
     let mark = untrusted_mark(outcome);
     let mut result = match outcome.result() {
-        Ok(output) => success(output, mark.as_ref(), structure),
-        Err(error) => failure(error, mark.as_ref()),
+        Ok(output) => success_result(output, mark.as_ref(), structure),
+        Err(error) => failure_result(error, mark.as_ref()),
     };
     let mut meta = JsonObject::new();
     meta.insert(OUTCOME_META.to_owned(), outcome_meta(outcome));
@@ -51,7 +51,7 @@ pub(crate) fn untrusted_mark(outcome: &Outcome) -> Option<UntrustedMark> {
     (label.trust == TrustLevel::Untrusted).then(|| UntrustedMark::new(&label.origin))
 }
 
-fn success(
+fn success_result(
     output: &ToolOutput,
     mark: Option<&UntrustedMark>,
     structure: StructuredFormat<'_>,
@@ -81,7 +81,7 @@ fn success(
             result
         }
         Some(Err(error)) => {
-            let mut result = failure(&error, None);
+            let mut result = failure_result(&error, None);
             result.content.extend(content);
             result
         }
@@ -150,12 +150,12 @@ pub(crate) fn mark_resource(contents: &mut ResourceContents, mark: &UntrustedMar
     }
 }
 
-fn failure(error: &ToolError, mark: Option<&UntrustedMark>) -> CallToolResult {
+fn failure_result(error: &ToolError, mark: Option<&UntrustedMark>) -> CallToolResult {
     let mut content = Vec::new();
     let mut message = error.to_string();
     if !error.remedies.is_empty() {
         // The remedy itself is withheld from the model, which could talk the user into it.
-        message.push_str(". The mimir log tells its user how to allow it.");
+        message.push_str(". The mimir log tells the user how to allow it.");
     }
     push_text(&message, mark, &mut content);
     if let Some(details) = &error.details {
@@ -237,7 +237,7 @@ fn push_block(part: &Content, mark: Option<&UntrustedMark>, content: &mut Vec<Co
             data,
             mime_type,
             name,
-        } => content.push(ContentBlock::resource(file(
+        } => content.push(ContentBlock::resource(file_resource(
             data,
             mime_type,
             name,
@@ -247,7 +247,7 @@ fn push_block(part: &Content, mark: Option<&UntrustedMark>, content: &mut Vec<Co
 }
 
 /// Returns a file as an embedded resource, with a URI that is unique only within this result.
-fn file(data: &[u8], mime_type: &str, name: &str, index: usize) -> ResourceContents {
+fn file_resource(data: &[u8], mime_type: &str, name: &str, index: usize) -> ResourceContents {
     let uri = format!("mimir:///files/{index}/{}", escape_uri_segment(name));
     let text = file_text(data, mime_type);
     let mime_type = Some(mime_type.to_owned());

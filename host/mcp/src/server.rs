@@ -123,7 +123,7 @@ impl ToolServer {
 
     /// Returns the metrics in the Prometheus text format.
     pub(crate) fn metrics(&self, sessions: usize, others: &[MetricFamily]) -> String {
-        self.0.metrics.text(self.calls(), sessions, others)
+        self.0.metrics.render(self.calls(), sessions, others)
     }
 
     /// Waits until no call is in progress and each is in the audit log, for at most the given time.

@@ -71,26 +71,15 @@ impl ProgramLauncher {
         if sandbox.enforces_path_rules() {
             self.confine(&mut spec, &launch)?;
         } else {
+            // Without a sandbox, the program uses the network directly and needs the user's proxy variables.
             inherited_env::pass_variables(&mut spec.environment);
         }
-        let empty = match launch.directory {
+        let start_folder = match launch.directory {
             Some(_) => None,
-            None => Some(EmptyFolder::create_in(
-                &self.empty_folders,
-                &spec.workspace,
-            )?),
+            None => Some(self.create_start_folder(&mut spec, sandbox.enforces_path_rules())?),
         };
-        if let Some(empty) = &empty {
-            spec.directory = empty.path().to_owned();
-            if sandbox.enforces_path_rules() {
-                // Files that the program writes there are removed with the folder.
-                spec.private_mounts.push(empty.path().to_owned());
-                spec.mounts.push(HostMount {
-                    writable: true,
-                    ..HostMount::read_only(empty.path())
-                });
-            }
-        }
+        // Anyone who can write in the workspace, such as a model, can change code there. With secrets or without a
+        // sandbox, the program must not load such code unless the user has allowed it.
         if is_privileged
             && !launch.workspace_code
             && let Some(reference) =
@@ -98,6 +87,8 @@ impl ProgramLauncher {
         {
             return Err(SandboxError::WorkspaceCode(reference).into());
         }
+        // For the same reason, programs are not looked up in folders of the workspace on `PATH`. A container has its
+        // own `PATH`, and a `PATH` in the settings was chosen by the user.
         let has_own_path = spec.environment.iter().any(|(name, _)| name == "PATH");
         if is_privileged
             && !launch.workspace_code
@@ -126,9 +117,28 @@ impl ProgramLauncher {
                 handle: child.handle,
                 guard,
                 breach: None,
-                _empty: empty,
+                _start_folder: start_folder,
             }),
         })
+    }
+
+    /// Creates an empty start folder and sets it as the working directory. In a sandbox, it is also mounted.
+    fn create_start_folder(
+        &self,
+        spec: &mut CommandSpec,
+        is_sandboxed: bool,
+    ) -> Result<EmptyFolder, SandboxError> {
+        let folder = EmptyFolder::create_in(&self.empty_folders, &spec.workspace)?;
+        spec.directory = folder.path().to_owned();
+        if is_sandboxed {
+            // Files that the program writes there are removed with the folder.
+            spec.private_mounts.push(folder.path().to_owned());
+            spec.mounts.push(HostMount {
+                writable: true,
+                ..HostMount::read_only(folder.path())
+            });
+        }
+        Ok(folder)
     }
 
     /// Applies the restrictions and permissions of the launch: the visible part of the workspace, the program's own
@@ -158,7 +168,7 @@ impl ProgramLauncher {
         if spec.network == CommandNetwork::Proxy {
             let make = self.proxies.as_ref();
             spec.proxy = make.map(|make| make(launch)).transpose()?;
-            if launch.hosts.iter().any(is_this_machine) {
+            if launch.hosts.iter().any(is_loopback) {
                 // Requests to this machine must use the proxy too: the loopback in the sandbox is a different one.
                 for name in ["no_proxy", "NO_PROXY"] {
                     if !spec.environment.iter().any(|(other, _)| other == name) {
@@ -172,15 +182,17 @@ impl ProgramLauncher {
     }
 }
 
-/// Returns true if a host is this machine, for which programs bypass the proxy by default.
-fn is_this_machine(host: &HostPattern) -> bool {
+/// Returns true for a loopback host. Many programs bypass the proxy for these hosts unless `no_proxy` is set.
+fn is_loopback(host: &HostPattern) -> bool {
     let text = host.to_string();
     let text = text
         .split_once("://")
         .map_or(text.as_str(), |(_, rest)| rest);
-    ["127.", "localhost", "[::1]"]
-        .iter()
-        .any(|start| text.starts_with(start))
+    let name = text.split(':').next().unwrap_or_default();
+    name == "localhost"
+        || name.ends_with(".localhost")
+        || text.starts_with("127.")
+        || text.starts_with("[::1]")
 }
 
 impl ProcessLauncher for ProgramLauncher {
@@ -194,8 +206,8 @@ struct GuardedProgram {
     handle: Box<dyn CommandHandle>,
     guard: WorkspaceGuard,
     breach: Option<GuardBreach>,
-    /// The start folder, removed with the program.
-    _empty: Option<EmptyFolder>,
+    /// The empty start folder, removed with the program.
+    _start_folder: Option<EmptyFolder>,
 }
 
 impl ProgramHandle for GuardedProgram {
@@ -238,22 +250,46 @@ fn breach_error(breach: &GuardBreach) -> ToolError {
     let (code, message) = match breach {
         GuardBreach::Created(created) => (
             ToolErrorCode::PermissionDenied,
-            format!("it was stopped: it created {}", created.describe()),
+            format!(
+                "the program was stopped because it created {}",
+                created.describe()
+            ),
         ),
         GuardBreach::CreatedConcurrently(created) => (
             ToolErrorCode::PermissionDenied,
             format!(
-                "it was stopped, like all commands that ran at the same time: one of them created {}",
+                "the program was stopped, like all commands that ran at the same time, because one of them created {}",
                 created.describe()
             ),
         ),
         GuardBreach::Uncovered(path) => (
             ToolErrorCode::Unavailable,
             format!(
-                "it was stopped: `{path}`, which it may not change or read, was replaced by another program while it ran; \
-                 the next call starts it again"
+                "the program was stopped because another program replaced `{path}`, which must stay protected"
             ),
         ),
     };
     ToolError::new(code, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_hosts_are_recognized_by_whole_names() {
+        let is_loopback = |host: &str| is_loopback(&host.parse().unwrap());
+        for host in [
+            "localhost",
+            "http://localhost:8080",
+            "app.localhost",
+            "127.0.0.1:80",
+            "[::1]:80",
+        ] {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in ["localhost.example.com", "192.0.2.1"] {
+            assert!(!is_loopback(host), "{host}");
+        }
+    }
 }

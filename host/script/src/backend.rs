@@ -25,9 +25,9 @@ impl Backend for ScriptBackend {
         Box::pin(async move {
             let compiled = match &self.checked.body {
                 ScriptBody::Script(compiled) => compiled,
-                ScriptBody::Python => return tool::python(self, &call).await,
-                ScriptBody::Bash => return tool::bash(self, &call).await,
-                ScriptBody::Node => return tool::node(self, &call).await,
+                ScriptBody::Python => return tool::run_python(self, &call).await,
+                ScriptBody::Bash => return tool::run_bash(self, &call).await,
+                ScriptBody::Node => return tool::run_node(self, &call).await,
             };
             let engine = self.engines.scripts();
             let mut raw = engine.run(&call, &compiled.code, &self.state).await;

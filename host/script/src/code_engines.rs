@@ -92,8 +92,8 @@ impl CodeEngines {
         }
     }
 
-    async fn javascript(&self, call: &Approved, snippet: &CodeSnippet) -> ProgramOutcome {
-        let compiled = match compiled(call, &snippet.code).await {
+    async fn run_javascript(&self, call: &Approved, snippet: &CodeSnippet) -> ProgramOutcome {
+        let compiled = match compile_in_time(call, &snippet.code).await {
             Ok(Ok(compiled)) => compiled,
             Ok(Err(fault)) => {
                 let (at, message) = (fault.position(), &fault.message);
@@ -161,7 +161,7 @@ impl CodeEngine for CodeEngines {
                 CodeLanguage::Python => &self.python,
                 CodeLanguage::Bash => &self.bash,
                 CodeLanguage::Javascript => {
-                    let outcome = self.javascript(call, snippet).await;
+                    let outcome = self.run_javascript(call, snippet).await;
                     return CodeResult {
                         result: outcome.result,
                         usage: outcome.usage,
@@ -199,7 +199,7 @@ impl CodeEngine for CodeEngines {
 }
 
 /// Compiles a program within the deadline of its call, on a blocking thread so that it delays no other task.
-async fn compiled(
+async fn compile_in_time(
     call: &Approved,
     code: &str,
 ) -> Result<Result<CompiledCode, CodeFault>, ToolError> {

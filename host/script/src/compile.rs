@@ -29,6 +29,8 @@ mod module;
 mod program;
 mod stack;
 
+use brackets::BracketFault;
+
 pub(crate) use mentions::CodeMentions;
 pub(crate) use module::{ModuleExport, PluginModule};
 
@@ -88,7 +90,7 @@ const MAX_FAULTS: usize = 10;
 
 /// Compiles code that exports `execute`.
 pub(crate) fn compile(source: &str, typed: bool) -> Result<CompiledCode, Vec<CodeFault>> {
-    run_bounded(source, typed, || compile_here(source, typed))
+    run_bounded(source, typed, || compile_unbounded(source, typed))
 }
 
 /// Compiles a program as JavaScript, or as TypeScript if it does not parse as JavaScript.
@@ -149,33 +151,42 @@ fn run_bounded<T: Send>(
     typed: bool,
     work: impl FnOnce() -> Result<T, Vec<CodeFault>> + Send,
 ) -> Result<T, Vec<CodeFault>> {
-    let fault = |offset: u32, message: String| fault_at(source, offset as usize, message);
+    let fault = |message: String| fault_at(source, 0, message);
     if source.len() > MAX_CODE_BYTES {
         let message = format!(
             "the code is longer than {} KiB: build bundled code as a plugin (`mimir tools new --lang ts`)",
             MAX_CODE_BYTES >> 10
         );
-        return Err(vec![fault(0, message)]);
+        return Err(vec![fault(message)]);
     }
     if typed && count_angle_brackets(source) > MAX_ANGLE_BRACKETS {
         let message = format!(
             "the code has more than {MAX_ANGLE_BRACKETS} `<`: keep markup in a file, or write the tool in JavaScript"
         );
-        return Err(vec![fault(0, message)]);
+        return Err(vec![fault(message)]);
     }
-    if let Some(offset) = brackets::find_too_deep(source, MAX_NESTING) {
-        let message = format!("the code is nested deeper than {MAX_NESTING} brackets: split it up");
-        let offset = u32::try_from(offset).unwrap_or(u32::MAX);
+    if let Err(bracket_fault) = brackets::check_depth(source, MAX_NESTING) {
+        let (offset, message) = match bracket_fault {
+            BracketFault::TooDeep(offset) => (
+                offset,
+                format!("the code is nested deeper than {MAX_NESTING} brackets: split it up"),
+            ),
+            BracketFault::TooAmbiguous(offset) => (
+                offset,
+                "too many `/` in this line may divide or begin a regular expression: break the line"
+                    .to_owned(),
+            ),
+        };
         return Err(vec![CodeFault {
             code: ToolErrorCode::LimitExceeded,
-            ..fault(offset, message)
+            ..fault_at(source, offset, message)
         }]);
     }
     let result = stack::run_on_stack(stack::stack_size(source.len()), work);
     result.unwrap_or_else(|failure| {
         Err(vec![CodeFault {
             code: failure.code(),
-            ..fault(0, failure.to_string())
+            ..fault(failure.to_string())
         }])
     })
 }
@@ -188,7 +199,8 @@ fn count_angle_brackets(source: &str) -> usize {
     (0..bytes.len()).filter(|at| opens(*at)).count()
 }
 
-fn compile_here(source: &str, typed: bool) -> Result<CompiledCode, Vec<CodeFault>> {
+/// Compiles code that exports `execute`, on the current stack.
+fn compile_unbounded(source: &str, typed: bool) -> Result<CompiledCode, Vec<CodeFault>> {
     // Exports are checked in the original code.
     let allocator = Allocator::default();
     let parsed = Parser::new(&allocator, source, source_type(typed)).parse();
@@ -256,8 +268,8 @@ struct TransformedCode {
     map: Vec<[u32; 4]>,
 }
 
-/// Removes types and async functions from code without exports, in which positions are those of the file. In the
-/// evaluated text, the code begins `before` lines after the first line.
+/// Removes types and async functions from code without exports, in which positions are those of the file. The evaluated
+/// text has `before` lines before the code.
 fn transform(
     source: &str,
     source_type: SourceType,
@@ -325,6 +337,7 @@ fn find_import(program: &Program<'_>) -> Option<u32> {
     })
 }
 
+/// Creates a fault at an offset in bytes.
 fn fault_at(source: &str, offset: usize, message: String) -> CodeFault {
     let mut offset = offset.min(source.len());
     while !source.is_char_boundary(offset) {

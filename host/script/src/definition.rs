@@ -66,7 +66,7 @@ pub fn check(file_name: &str, content: &str) -> Result<CheckedScript, ToolError>
     check_all(file_name, content).map_err(|mut faults| faults.swap_remove(0))
 }
 
-/// Like [`check`], but fails with all faults that can be detected in one pass.
+/// Parses a file and compiles its code. Fails with all faults that can be detected in one pass, unlike [`check`].
 pub fn check_all(file_name: &str, content: &str) -> Result<CheckedScript, Vec<ToolError>> {
     yaml::check_yaml(content).map_err(|rejection| {
         vec![ToolError::new(

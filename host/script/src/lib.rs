@@ -7,7 +7,7 @@
 //!
 //! [`build`] builds a component from a TypeScript module that exports tools.
 //!
-//! The tool `run_code` runs code written by a model, on an engine or with an interpreter of this machine.
+//! The tool `run_code` runs code written by a model, on an engine or with an interpreter installed on this machine.
 //!
 //! Out of scope: the capabilities of WebAssembly components, approval prompts, and output.
 

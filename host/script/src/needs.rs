@@ -25,14 +25,14 @@ pub(crate) fn script_needs(mentions: &CodeMentions, patterns: Option<&[String]>)
             } else {
                 DirectoryAccess::Read
             },
-            reason: "its code uses platform.fs".to_owned(),
+            reason: "the code accesses files".to_owned(),
         });
     }
     if has("http") || has("fetch") {
         needs.hosts.push(HostNeed {
             host: ANY_HOST.to_owned(),
             methods: METHODS.map(str::to_owned).into(),
-            reason: "its code sends requests".to_owned(),
+            reason: "the code sends requests".to_owned(),
         });
     }
     if has("executor") {
@@ -47,7 +47,7 @@ pub(crate) fn script_needs(mentions: &CodeMentions, patterns: Option<&[String]>)
             needs.files.push(FileNeed {
                 path: ".".to_owned(),
                 access: DirectoryAccess::ReadWrite,
-                reason: "the commands that it runs work there".to_owned(),
+                reason: "the commands that the code runs start there".to_owned(),
             });
         } else {
             needs.files[0].access = DirectoryAccess::ReadWrite;
@@ -70,7 +70,7 @@ pub(crate) fn node_needs() -> Needs {
         files: vec![FileNeed {
             path: ".".to_owned(),
             access: DirectoryAccess::ReadWrite,
-            reason: "node works there".to_owned(),
+            reason: "node starts there".to_owned(),
         }],
         commands: vec![node],
         ..Needs::default()

@@ -39,7 +39,7 @@ const NAME: &str = "run_code";
 /// Location of the tool, in the same form as other built-in tools.
 const LOCATION: &str = "built-in/run_code";
 
-const DESCRIPTION: &str = "Runs code in Python, bash or JavaScript, and returns its output and exit code. It \
+const DESCRIPTION: &str = "Runs code in Python, bash or JavaScript, and returns its output and exit code. The code \
     starts in the workspace, in a fresh process each time: no state is kept between calls, unless `session` \
     names a Python session. It runs in \
     WebAssembly if an engine supports the language, without network and without other programs (JavaScript there has \
@@ -155,7 +155,7 @@ impl RunCode {
     async fn attempt(&self, call: &Approved) -> Result<RawResult, ToolError> {
         let request = RunCodeArgs::parse(call.arguments())?;
         let backend = request.backend;
-        let snippet = request.snippet();
+        let snippet = request.into_snippet();
         check_snippet(&snippet)?;
         if snippet.session.is_some() && self.engine_for(snippet.language).is_none() {
             let message = "`session` needs an engine that runs Python in WebAssembly, which is not available here";
@@ -164,7 +164,7 @@ impl RunCode {
         let run = match backend {
             CodeBackend::Auto => self.run_in_first_backend(call, &snippet).await?,
             CodeBackend::Wasm => self.run_in_engine(call, &snippet).await?,
-            backend => interpreter(call, &snippet, backend).await?,
+            backend => run_with_interpreter(call, &snippet, backend).await?,
         };
         let usage = run.result.usage;
         let result = match run.result.result {
@@ -198,7 +198,7 @@ impl RunCode {
         for backend in [CodeBackend::Process, CodeBackend::Container] {
             match find_sandbox(&effects, language, backend).await {
                 Ok(_) => {
-                    let mut run = interpreter(call, snippet, backend).await?;
+                    let mut run = run_with_interpreter(call, snippet, backend).await?;
                     run.note = why.join("; ");
                     return Ok(run);
                 }
@@ -274,13 +274,13 @@ async fn find_sandbox(
     language: CodeLanguage,
     backend: CodeBackend,
 ) -> Result<(&'static str, CommandTarget), ToolError> {
-    let target = backend.place(language).unwrap_or_default();
+    let target = backend.target(language).unwrap_or_default();
     let sandbox = effects.sandbox_name(target, language.interpreter()).await?;
     Ok((sandbox, target))
 }
 
 /// Runs code with an interpreter, subject to the command policy.
-async fn interpreter(
+async fn run_with_interpreter(
     call: &Approved,
     snippet: &CodeSnippet,
     backend: CodeBackend,

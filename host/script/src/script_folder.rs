@@ -23,8 +23,7 @@ use crate::run_code::{CodeEngine, run_code};
 const MAX_FILE_SIZE: u64 = 1 << 20;
 
 /// Error for a symbolic link that leaves the workspace.
-const LINK_OUTSIDE: &str =
-    "it is a link that leads out of the workspace: replace it with the file itself";
+const LINK_OUTSIDE: &str = "the link leads out of the workspace: replace it with the file itself";
 
 /// Finds script tools, and caches the tools of unchanged files.
 pub struct ScriptFolder {
@@ -86,7 +85,8 @@ impl ScriptFolder {
             let cached = self.cached.lock();
             let existing = cached.get(&key).cloned();
             drop(cached);
-            let tool = existing.unwrap_or_else(|| Arc::new(self.tool(&location, &content, key.1)));
+            let tool =
+                existing.unwrap_or_else(|| Arc::new(self.load_tool(&location, &content, key.1)));
             match &*tool {
                 Ok(tool) => loaded.tools.push(tool.clone()),
                 Err(error) => loaded.quarantined.push(quarantine(error.clone())),
@@ -96,7 +96,7 @@ impl ScriptFolder {
         *self.cached.lock() = current;
     }
 
-    fn tool(
+    fn load_tool(
         &self,
         location: &str,
         content: &[u8],
@@ -165,17 +165,17 @@ impl ScriptFolder {
             }
             Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
                 let message = format!(
-                    "it is larger than {} KiB, the limit for scripts",
+                    "the file is larger than {} KiB, the limit for scripts",
                     MAX_FILE_SIZE >> 10
                 );
                 Err(ToolError::new(ToolErrorCode::LimitExceeded, message))
             }
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                let message = format!("it cannot be read: {error}");
+                let message = format!("cannot read the file: {error}");
                 Err(ToolError::new(ToolErrorCode::PermissionDenied, message))
             }
             Err(error) => {
-                let message = format!("it cannot be read: {error}");
+                let message = format!("cannot read the file: {error}");
                 Err(ToolError::new(ToolErrorCode::Unavailable, message))
             }
         }

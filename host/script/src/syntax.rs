@@ -31,8 +31,8 @@ pub async fn faults(
     checked: &CheckedScript,
 ) -> Result<Vec<ToolError>, ToolError> {
     let fault = match checked.body {
-        ScriptBody::Python => python(engines, &checked.code).await?,
-        ScriptBody::Bash => bash(engines, &checked.code).await?,
+        ScriptBody::Python => check_python(engines, &checked.code).await?,
+        ScriptBody::Bash => check_bash(engines, &checked.code).await?,
         ScriptBody::Script(_) | ScriptBody::Node => None,
     };
     let faults = fault.map(|fault| {
@@ -43,7 +43,7 @@ pub async fn faults(
     Ok(faults.into_iter().collect())
 }
 
-async fn python(engines: &CodeEngines, code: &str) -> Result<Option<SyntaxFault>, ToolError> {
+async fn check_python(engines: &CodeEngines, code: &str) -> Result<Option<SyntaxFault>, ToolError> {
     let program = ProgramRequest {
         code: PYTHON.to_owned(),
         stdin: code.as_bytes().to_vec(),
@@ -57,7 +57,7 @@ async fn python(engines: &CodeEngines, code: &str) -> Result<Option<SyntaxFault>
         .map_err(|_| unreadable_output(&finished.stderr.bytes))
 }
 
-async fn bash(engines: &CodeEngines, code: &str) -> Result<Option<SyntaxFault>, ToolError> {
+async fn check_bash(engines: &CodeEngines, code: &str) -> Result<Option<SyntaxFault>, ToolError> {
     let program = ProgramRequest {
         code: BASH.to_owned(),
         arguments: vec![code.to_owned()],

@@ -25,7 +25,7 @@ const NODE_AFTER: &str = include_str!("tool/after.mjs");
 const RESULT_MARKER: &str = "\u{1}mimir-result:";
 
 /// Runs a call of a Python tool.
-pub(crate) async fn python(tool: &ScriptBackend, call: &Approved) -> RawResult {
+pub(crate) async fn run_python(tool: &ScriptBackend, call: &Approved) -> RawResult {
     let file = json!(tool.path);
     let line = tool.checked.positions.code_position(1, 1).line;
     let input = call_input(call, call.arguments()).to_string();
@@ -89,7 +89,7 @@ fn parse_python_result(file: &str, reply: &Value) -> Result<ToolOutput, ToolErro
 
 /// Runs a call of a bash tool. The code gets the arguments as JSON in stdin and `$1`, and each one in `$ARG_name`; the
 /// result is stdout.
-pub(crate) async fn bash(tool: &ScriptBackend, call: &Approved) -> RawResult {
+pub(crate) async fn run_bash(tool: &ScriptBackend, call: &Approved) -> RawResult {
     let arguments = call.arguments().to_string();
     let mut environment = vec![("ARGS".to_owned(), arguments.clone())];
     let arguments_object = call.arguments().as_object().into_iter().flatten();
@@ -128,11 +128,11 @@ pub(crate) async fn bash(tool: &ScriptBackend, call: &Approved) -> RawResult {
 }
 
 /// Runs a call of a `node` tool as a command, with the same policy checks as any other.
-pub(crate) async fn node(tool: &ScriptBackend, call: &Approved) -> RawResult {
-    RawResult::from(run_node(tool, call).await)
+pub(crate) async fn run_node(tool: &ScriptBackend, call: &Approved) -> RawResult {
+    RawResult::from(attempt_node(tool, call).await)
 }
 
-async fn run_node(tool: &ScriptBackend, call: &Approved) -> Result<ToolOutput, ToolError> {
+async fn attempt_node(tool: &ScriptBackend, call: &Approved) -> Result<ToolOutput, ToolError> {
     let program = node_program(&call_input(call, call.arguments()), &tool.checked.code);
     let command = CommandRequest {
         program: CommandProgram::Vector(

@@ -32,7 +32,8 @@ const BASH_WRITES: [&str; 12] = [
     "patch",
 ];
 
-fn words(code: &str) -> WordSet {
+/// Returns the identifiers in the code, those in strings and comments included.
+fn find_words(code: &str) -> WordSet {
     // An identifier, or the same text in quotes: both are looked up by name.
     match Regex::new(r"[A-Za-z_][A-Za-z0-9_+]*") {
         Ok(word) => word
@@ -43,6 +44,7 @@ fn words(code: &str) -> WordSet {
     }
 }
 
+/// Returns the texts of the first group of a pattern.
 fn captured_names(code: &str, pattern: &str) -> WordSet {
     let Ok(call) = Regex::new(pattern) else {
         return WordSet::new();
@@ -55,7 +57,7 @@ fn captured_names(code: &str, pattern: &str) -> WordSet {
 
 /// Returns the mentions in a Python tool, in the vocabulary of scripts.
 pub(crate) fn python_mentions(code: &str) -> CodeMentions {
-    let mut words = words(code);
+    let mut words = find_words(code);
     let contains_any =
         |words: &WordSet, names: &[&str]| names.iter().any(|word| words.contains(*word));
     if contains_any(&words, &PYTHON_FILES) {
@@ -83,7 +85,7 @@ pub(crate) fn python_mentions(code: &str) -> CodeMentions {
 
 /// Returns the mentions in a bash tool, in the vocabulary of scripts.
 pub(crate) fn bash_mentions(code: &str) -> CodeMentions {
-    let mut words_in_code = words(code);
+    let mut words_in_code = find_words(code);
     // A bash tool always needs files.
     let mut mentions = WordSet::from(["fs".to_owned()]);
     let without_discarded = Regex::new(r"[0-9&]*>>?\s*(/dev/null|/tmp/\S*|&[0-9-])")

@@ -84,6 +84,7 @@ struct YamlSize {
 }
 
 impl YamlSize {
+    /// Adds an event. Fails with a message if the text is nested too deep, or its aliases expand to too much.
     fn add_event(&mut self, event: &Event<'_>) -> Result<(), String> {
         match event {
             Event::MappingStart(anchor, _) | Event::SequenceStart(anchor, _) => {

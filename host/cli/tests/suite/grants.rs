@@ -370,7 +370,9 @@ fn trust_grants_folders_and_variables_to_a_foreign_program() {
     let (code, _, output) = call(&["read", "docs/a.txt"]);
     assert_eq!(code, 1, "{output}");
     assert!(
-        output.contains("it was granted no files; `mimir tools trust their_exec --read DIR`"),
+        output.contains(
+            "`their_exec` was granted no files; `mimir tools trust their_exec --read DIR`"
+        ),
         "{output}"
     );
     let info = done(home, &["tools", "info", "their_exec"]);

@@ -142,7 +142,7 @@ fn typescript_build_errors_have_line_and_column() {
         ),
         (
             "export const f = () => import('./other.ts');".to_owned(),
-            "is imported, but no bundler was found",
+            "tools.ts:1:24: `import()` is used, but no bundler was found",
         ),
     ] {
         let home = workspace(&[]);

@@ -33,7 +33,7 @@ pub(super) fn risky_set_options(words: &[ShellWord]) -> Option<String> {
         })
     };
     let is_risky = !words.iter().skip(1).all(is_harmless);
-    is_risky.then(|| "`set` changes how the shell reads commands, or what `$1` is".to_owned())
+    is_risky.then(|| "`set` changes how the shell reads commands, or the value of `$1`".to_owned())
 }
 
 /// Arrays predefined by bash.
@@ -83,7 +83,7 @@ pub(super) fn risky_variable(name: &str, value: &ShellWord) -> Option<String> {
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     if ARITHMETIC_VARIABLES.contains(&name) && !is_number(value.text()) {
         return Some(format!(
-            "`{name}` evaluates its value as arithmetic, which may run a command that a variable holds"
+            "`{name}` evaluates its value as arithmetic, which may run a command stored in a variable"
         ));
     }
     if name == TRACE_VARIABLE {
@@ -254,7 +254,7 @@ pub(super) fn note_named_variables(program: &str, simple: &mut ParsedCommand) {
     if is_unclear {
         simple
             .unknown
-            .push("the variable that it sets is known only when the shell runs".to_owned());
+            .push("the name of the variable to set is known only when the shell runs".to_owned());
     }
 }
 
@@ -314,7 +314,8 @@ pub(super) fn risky_test(words: &[ShellWord]) -> Option<String> {
     };
     let is_risky = (0..operands.len()).any(may_name_variable);
     is_risky.then(|| {
-        "the name of a variable may contain a command, and an unquoted word may be `-v`".to_owned()
+        "`test` may read a word as the name of a variable, whose subscript may run a command"
+            .to_owned()
     })
 }
 

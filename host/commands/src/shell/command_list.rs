@@ -2,8 +2,9 @@
 
 use crate::{EnclosingCommand, ParsedCommand};
 use brush_parser::ast::{
-    AndOr, AndOrList, Command, CommandPrefixOrSuffixItem as Item, IoFileRedirectKind as Kind,
-    IoFileRedirectTarget as Target, IoRedirect, Pipeline, SimpleCommand,
+    AndOr, AndOrList, Command, CommandPrefixOrSuffixItem as CommandItem,
+    IoFileRedirectKind as RedirectKind, IoFileRedirectTarget as RedirectTarget, IoRedirect,
+    Pipeline, SimpleCommand,
 };
 
 /// Returns true if the pipe receives exactly the output of the program.
@@ -12,9 +13,9 @@ pub(super) fn writes_to_pipe(command: &Command) -> bool {
         return false;
     };
     items(simple).all(|item| match item {
-        Item::IoRedirect(IoRedirect::File(_, _, Target::Filename(_))) => true,
-        Item::IoRedirect(_) | Item::ProcessSubstitution(..) => false,
-        Item::Word(_) | Item::AssignmentWord(..) => true,
+        CommandItem::IoRedirect(IoRedirect::File(_, _, RedirectTarget::Filename(_))) => true,
+        CommandItem::IoRedirect(_) | CommandItem::ProcessSubstitution(..) => false,
+        CommandItem::Word(_) | CommandItem::AssignmentWord(..) => true,
     })
 }
 
@@ -24,20 +25,25 @@ pub(super) fn reads_from_pipe(command: &Command) -> bool {
         return false;
     };
     items(simple).all(|item| match item {
-        Item::IoRedirect(IoRedirect::File(_, _, Target::Filename(_))) => true,
-        Item::IoRedirect(IoRedirect::File(number, kind, _)) => {
-            let reads = matches!(kind, Kind::Read | Kind::ReadAndWrite | Kind::DuplicateInput);
+        CommandItem::IoRedirect(IoRedirect::File(_, _, RedirectTarget::Filename(_))) => true,
+        CommandItem::IoRedirect(IoRedirect::File(number, kind, _)) => {
+            let reads = matches!(
+                kind,
+                RedirectKind::Read | RedirectKind::ReadAndWrite | RedirectKind::DuplicateInput
+            );
             number.unwrap_or(if reads { 0 } else { 1 }) != 0
         }
-        Item::IoRedirect(
+        CommandItem::IoRedirect(
             IoRedirect::HereString(number, _) | IoRedirect::HereDocument(number, _),
         ) => number.is_some_and(|number| number != 0),
-        Item::IoRedirect(IoRedirect::OutputAndError(..)) => true,
-        Item::Word(_) | Item::AssignmentWord(..) | Item::ProcessSubstitution(..) => true,
+        CommandItem::IoRedirect(IoRedirect::OutputAndError(..)) => true,
+        CommandItem::Word(_)
+        | CommandItem::AssignmentWord(..)
+        | CommandItem::ProcessSubstitution(..) => true,
     })
 }
 
-fn items(command: &SimpleCommand) -> impl Iterator<Item = &Item> {
+fn items(command: &SimpleCommand) -> impl Iterator<Item = &CommandItem> {
     let prefix = command.prefix.iter().flat_map(|prefix| &prefix.0);
     prefix.chain(command.suffix.iter().flat_map(|suffix| &suffix.0))
 }

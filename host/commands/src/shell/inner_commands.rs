@@ -113,7 +113,7 @@ impl ScriptReader {
                 None => return self.read_program(&program, simple, stdin),
             }
         }
-        mark_hidden(&mut simple, "it is nested too deeply to analyze");
+        mark_hidden(&mut simple, "the command is nested too deeply to analyze");
         self.push_command(simple);
     }
 
@@ -155,7 +155,7 @@ impl ScriptReader {
         self.push_command(simple);
     }
 
-    /// Reads a text that the command `outer` runs through the construct `enclosing`.
+    /// Reads text that the command `outer` runs through the construct `enclosing`.
     fn read_inner_text(&mut self, text: &str, enclosing: EnclosingCommand, outer: &ParsedCommand) {
         let before = self.script.commands.len();
         let depth = self.enclosing.len();
@@ -177,6 +177,7 @@ impl ScriptReader {
         }
     }
 
+    /// Reads the text that a shell runs, or records that the text is unknown. A script file is not read.
     fn read_shell(&mut self, program: &str, mut simple: ParsedCommand, stdin: Option<ShellWord>) {
         let is_version = simple.words.len() == 2 && simple.words[1].known() == Some("--version");
         if is_version {
@@ -198,7 +199,7 @@ impl ScriptReader {
                     }
                     _ => {
                         let why = format!(
-                            "`{program} -c` runs a text that is known only when the shell runs"
+                            "`{program} -c` runs text that is known only when the shell runs"
                         );
                         mark_hidden(&mut simple, why);
                         self.push_command(simple);
@@ -255,7 +256,7 @@ impl ScriptReader {
         }
     }
 
-    /// Reads a text that a shell of this name runs.
+    /// Reads text that a shell of this name runs.
     fn read_shell_text(
         &mut self,
         program: &str,
@@ -276,6 +277,7 @@ impl ScriptReader {
         self.shell = outer;
     }
 
+    /// Reads the text that `eval` runs, or records that the text is unknown.
     fn read_eval(&mut self, mut simple: ParsedCommand) {
         self.variables.note_unknown_text();
         let words = simple.words.iter().skip(1).map(ShellWord::known);
@@ -287,13 +289,14 @@ impl ScriptReader {
             None => {
                 mark_hidden(
                     &mut simple,
-                    "`eval` runs a text that is known only when the shell runs",
+                    "`eval` runs text that is known only when the shell runs",
                 );
                 self.push_command(simple);
             }
         }
     }
 
+    /// Reads the text that `trap` runs on a signal, or records that the text is unknown.
     fn read_trap(&mut self, simple: &mut ParsedCommand) {
         self.variables.note_unknown_text();
         let mut words = simple.words.iter().skip(1);
@@ -321,7 +324,7 @@ impl ScriptReader {
             ),
             Some(_) => mark_hidden(
                 simple,
-                "`trap` runs a text that is known only when the shell runs",
+                "`trap` runs text that is known only when the shell runs",
             ),
             None => {}
         }
@@ -445,7 +448,7 @@ fn command_in_wrapper(
         at += 1;
     }
     if let WrapperEffect::NeedsApproval(why) = wrapper.effect {
-        simple.unknown.push(format!("`{name}`: {why}"));
+        simple.unknown.push(format!("`{name}` {why}"));
     }
     let changes_name = |word: &ShellWord| word.text().starts_with('-') && word.text().contains('a');
     if name == "exec" && simple.words[..at].iter().any(changes_name) {

@@ -20,7 +20,7 @@ pub(super) struct ShellToken<'a> {
     pub(super) operator: bool,
 }
 
-/// Reason why a text is rejected, as the end of a sentence.
+/// Reason why a text is rejected, as a clause to be put after a colon.
 pub(super) type ShellFault = &'static str;
 
 /// Maximum nesting depth. Ordinary scripts nest up to four levels. The parser uses stack for each level, and tries two
@@ -144,7 +144,7 @@ pub(super) fn tokenize(text: &str, shell: ShellDialect) -> Result<TokenizedText<
         at_command_start: true,
         expects_function_name: false,
     };
-    while lexer.step()? {}
+    while lexer.read_token()? {}
     if !lexer.pending.is_empty() {
         return Err("a here-document is not closed");
     }
@@ -189,7 +189,7 @@ fn is_close_followed_by_text(mut after: &str) -> bool {
 /// Returns a fault if a text has characters that shells, terminals or people interpret differently.
 fn find_ambiguous_character(text: &str) -> Option<ShellFault> {
     if text.len() > LENGTH_MAX {
-        return Some("it is too long to analyze");
+        return Some("the script is too long to analyze");
     }
     let is_ambiguous = |c: char| match c {
         '\n' | '\t' => false,
@@ -200,8 +200,9 @@ fn find_ambiguous_character(text: &str) -> Option<ShellFault> {
                 || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
         }
     };
-    text.contains(is_ambiguous)
-        .then_some("it contains characters that are invisible, or that shells read differently")
+    text.contains(is_ambiguous).then_some(
+        "the script contains characters that are invisible, or that shells read differently",
+    )
 }
 
 struct ShellLexer<'a> {
@@ -224,7 +225,7 @@ impl<'a> ShellLexer<'a> {
     }
 
     /// Reads a token, or the text before the next one. Returns false at the end.
-    fn step(&mut self) -> Result<bool, ShellFault> {
+    fn read_token(&mut self) -> Result<bool, ShellFault> {
         let rest = self.rest();
         let Some(first) = rest.bytes().next() else {
             return Ok(false);
@@ -249,6 +250,7 @@ impl<'a> ShellLexer<'a> {
         Ok(true)
     }
 
+    /// Adds the token of this length in bytes, and moves behind it.
     fn push(&mut self, length: usize, operator: bool) {
         self.tokens.push(ShellToken {
             text: &self.text[self.at..self.at + length],
@@ -274,7 +276,7 @@ impl<'a> ShellLexer<'a> {
             self.check_portable(operator)?;
         }
         if operator.starts_with(['<', '>']) && self.follows_token() && self.names_variable() {
-            return Err("`{name}>` sets a variable, and may run a command that another one holds");
+            return Err("`{name}>` sets a variable, and may run a command stored in another one");
         }
         if after.starts_with("\\\n") && may_continue_operator(after) {
             return Err(SPLIT_WORD);
@@ -336,7 +338,7 @@ impl<'a> ShellLexer<'a> {
     fn open(&mut self, compound: OpenCompound) -> Result<(), ShellFault> {
         self.open.push(compound);
         if self.open.len() > DEPTH_MAX {
-            Err("it is nested too deeply to analyze")
+            Err("the script is nested too deeply to analyze")
         } else {
             Ok(())
         }

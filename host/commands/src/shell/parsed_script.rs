@@ -30,7 +30,7 @@ pub(super) fn options() -> ParserOptions {
     }
 }
 
-const PARSERS_DISAGREE: ShellFault = "two shell parsers read it differently";
+const PARSERS_DISAGREE: ShellFault = "two shell parsers read the script differently";
 
 /// Parses a text.
 pub(super) fn parse(text: &str, shell: ShellDialect) -> Result<ParsedScript, ShellFault> {
@@ -51,7 +51,10 @@ fn parser_tokens(text: &str, options: &TokenizerOptions) -> Result<Vec<ParserTok
 fn catch_parser_panic<T>(parse: impl FnOnce() -> Option<T>) -> Result<T, ShellFault> {
     // A panic leaves no shared state behind: the state of the parser is dropped.
     let parsed = catch_unwind(AssertUnwindSafe(parse));
-    parsed.ok().flatten().ok_or("it is not valid shell text")
+    parsed
+        .ok()
+        .flatten()
+        .ok_or("the script is not valid shell text")
 }
 
 /// Checks that both parsers have found the same words, and returns their positions. The parser puts the body and end of

@@ -1,4 +1,4 @@
-//! State while a program is read, with the commands found so far, including nested ones.
+//! State of the reader of a script: the commands found so far, nested ones included.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -11,7 +11,7 @@ use super::parsed_script::{self, ParsedScript};
 use super::script_walker::{self, sets_variables};
 use super::variables::VariableScope;
 
-/// Maximum nesting of texts, such as `sh -c` in a substitution in an `eval`.
+/// Maximum nesting depth of texts, such as `sh -c` in a substitution in an `eval`.
 const MAX_TEXT_DEPTH: usize = 6;
 
 /// Maximum number of commands of one program, which the user must be able to review.
@@ -30,8 +30,9 @@ pub(super) struct ScriptReader {
     pub(super) current_functions: Vec<String>,
     /// Commands in the bodies of functions, which may call other functions.
     calls: Vec<FunctionCall>,
-    /// True if the current text runs concurrently with the command that starts it.
-    pub(super) concurrent: bool,
+    /// True if the current text runs in a process of its own: in a pipeline, in the background, in a subshell or in a
+    /// substitution. A recursive call there multiplies processes.
+    pub(super) is_forked: bool,
     /// True if the program declares arrays.
     pub(super) has_arrays: bool,
     /// Shell that runs the current text.
@@ -52,8 +53,8 @@ struct FunctionCall {
     caller: String,
     /// Program or function that the command calls.
     callee: String,
-    /// True if the command runs concurrently: in a pipeline, in the background or in a substitution.
-    concurrent: bool,
+    /// True if the command runs in a process of its own, see [`ScriptReader::is_forked`].
+    is_forked: bool,
     /// Index of the command in the script.
     command: usize,
 }
@@ -77,8 +78,11 @@ impl ScriptReader {
     /// Reads a text that the shell runs in place, at `span` of the outer text.
     pub(super) fn read_text_in_place(&mut self, text: &str, span: Range<usize>) {
         self.bytes_read = self.bytes_read.saturating_add(text.len());
-        if self.text_depth >= MAX_TEXT_DEPTH || self.bytes_read > MAX_BYTES {
-            return self.note_unknown("it is nested too deeply to analyze");
+        if self.text_depth >= MAX_TEXT_DEPTH {
+            return self.note_unknown("the script is nested too deeply to analyze");
+        }
+        if self.bytes_read > MAX_BYTES {
+            return self.note_unknown("the script is too long to analyze");
         }
         self.text_depth += 1;
         match parsed_script::parse(text, self.shell) {
@@ -145,11 +149,11 @@ impl ScriptReader {
         }
     }
 
-    /// Returns true if the maximum number of commands is reached, and records the rest as unknown.
+    /// Returns true if the maximum number of commands is reached, and then records the rest as unknown.
     pub(super) fn is_full(&mut self) -> bool {
         let is_full = self.script.commands.len() >= MAX_COMMANDS;
         if is_full {
-            self.note_unknown("it runs too many commands to review");
+            self.note_unknown("the script runs too many commands to review");
         }
         is_full
     }
@@ -170,7 +174,7 @@ impl ScriptReader {
             self.calls.push(FunctionCall {
                 caller: function.clone(),
                 callee: name.to_owned(),
-                concurrent: self.concurrent,
+                is_forked: self.is_forked,
                 command: self.script.commands.len(),
             });
             if self.current_functions.iter().any(|outer| outer == name) {
@@ -204,13 +208,14 @@ impl ScriptReader {
         self.script
     }
 
-    /// Marks fork bombs: commands in a function that concurrently call a function which leads back to the first one.
+    /// Marks fork bombs: commands in a function that call, in a new process, a function which leads back to the first
+    /// one.
     fn mark_fork_bombs(&mut self) {
         let mut callees: HashMap<&str, Vec<&str>> = HashMap::new();
         for call in &self.calls {
             callees.entry(&call.caller).or_default().push(&call.callee);
         }
-        for call in self.calls.iter().filter(|call| call.concurrent) {
+        for call in self.calls.iter().filter(|call| call.is_forked) {
             let mut reached = HashSet::new();
             let mut pending = vec![call.callee.as_str()];
             while let Some(name) = pending.pop() {

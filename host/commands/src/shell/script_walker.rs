@@ -1,13 +1,14 @@
-//! Traversal of the structure of a text, to collect its commands at any depth.
+//! Walks the syntax tree of a shell script and collects its commands, nested ones included.
 
 use std::ops::Range;
 
 use crate::{EnclosingCommand, ParsedCommand, ShellRedirection, ShellWord};
 use brush_parser::ast::{
-    AndOrList, Assignment, AssignmentName, AssignmentValue, Command,
-    CommandPrefixOrSuffixItem as Item, CompoundCommand, CompoundList, ExtendedTestExpr,
-    IoFileRedirectKind as Kind, IoFileRedirectTarget as Target, IoRedirect, Pipeline,
-    SeparatorOperator, SimpleCommand, SubshellCommand, UnaryPredicate, Word as Raw,
+    AndOrList, Assignment, AssignmentName, AssignmentValue, BinaryPredicate, CaseClauseCommand,
+    Command, CommandPrefixOrSuffixItem as CommandItem, CompoundCommand, CompoundList,
+    ExtendedTestExpr, ForClauseCommand, IoFileRedirectKind as RedirectKind,
+    IoFileRedirectTarget as RedirectTarget, IoRedirect, Pipeline, SeparatorOperator, SimpleCommand,
+    SubshellCommand, UnaryPredicate, Word as AstWord,
 };
 
 use super::braces;
@@ -18,7 +19,8 @@ use super::parsed_script::ParsedScript;
 use super::script_reader::ScriptReader;
 use super::word::{self, QuoteContext};
 
-/// Reads all commands of a text. In a nested text, all commands get the range `span`.
+/// Walks a parsed script. `span` is set for a script inside another one (`sh -c`, `$(…)`): all its commands then get
+/// that range of the outer text.
 pub(super) fn walk_program(
     reader: &mut ScriptReader,
     structure: &ParsedScript,
@@ -43,36 +45,41 @@ struct ScriptWalker<'a> {
 impl ScriptWalker<'_> {
     fn walk_list(&mut self, list: &CompoundList) {
         for item in &list.0 {
-            let concurrent = matches!(item.1, SeparatorOperator::Async);
-            self.walk_concurrent(concurrent, |walk| walk.walk_and_or(&item.0, concurrent));
+            let is_background = matches!(item.1, SeparatorOperator::Async);
+            self.walk_forked(is_background, |walk| {
+                walk.walk_and_or(&item.0, is_background)
+            });
         }
     }
 
-    /// Reads a part of the text. `concurrent` is true if the part runs concurrently.
-    fn walk_concurrent(&mut self, concurrent: bool, walk: impl FnOnce(&mut Self)) {
-        let outer = self.reader.concurrent;
-        self.reader.concurrent |= concurrent;
+    /// Walks a part of the script. `forks` is true if the part runs in a process of its own.
+    fn walk_forked(&mut self, forks: bool, walk: impl FnOnce(&mut Self)) {
+        let outer = self.reader.is_forked;
+        self.reader.is_forked |= forks;
         walk(self);
-        self.reader.concurrent = outer;
+        self.reader.is_forked = outer;
     }
 
-    fn walk_and_or(&mut self, list: &AndOrList, concurrent: bool) {
+    fn walk_and_or(&mut self, list: &AndOrList, is_background: bool) {
         let depth = self.reader.enclosing.len();
         let mut preceding = PrecedingCommand::default();
         for part in command_list::parts(list) {
             let first = self.reader.script.commands.len();
             self.walk_pipeline(part.0);
-            if !concurrent {
+            if !is_background {
                 preceding.note_part(part, &mut self.reader.script.commands, (first, depth));
             }
         }
     }
 
+    /// Links each command to the one whose output it reads through a pipe (`piped_from`). An interpreter that reads
+    /// code from an unknown source (`… | python`) is marked as hiding a command.
     fn walk_pipeline(&mut self, pipeline: &Pipeline) {
-        let mut feeder = None;
+        // The previous stage, if it is a single known command.
+        let mut previous_stage = None;
         for (number, command) in pipeline.seq.iter().enumerate() {
             let first = self.reader.script.commands.len();
-            self.walk_concurrent(pipeline.seq.len() > 1, |walk| walk.walk_command(command));
+            self.walk_forked(pipeline.seq.len() > 1, |walk| walk.walk_command(command));
             let depth = self.reader.enclosing.len();
             let is_wrapper =
                 |enclosing: &EnclosingCommand| matches!(enclosing, EnclosingCommand::Wrapper(_));
@@ -81,14 +88,14 @@ impl ScriptWalker<'_> {
             for simple in emitted.iter_mut().filter(|_| number > 0) {
                 let inside = simple.wrappers.get(depth..).unwrap_or_default();
                 if reads_pipe && inside.iter().all(is_wrapper) {
-                    simple.piped_from = simple.piped_from.or(feeder);
+                    simple.piped_from = simple.piped_from.or(previous_stage);
                 }
-                // The source of the standard input is unknown.
+                // The code that the interpreter reads is unknown.
                 simple.hides_command |= simple.piped_from.is_none() && runs_input(simple);
             }
-            // With several commands, each may write the input of the next part.
+            // If a stage runs several commands, each of them may write the input of the next stage.
             let is_single = matches!(emitted, [simple] if simple.wrappers.len() == depth);
-            feeder = (is_single && writes_to_pipe(command)).then_some(first);
+            previous_stage = (is_single && writes_to_pipe(command)).then_some(first);
         }
     }
 
@@ -104,9 +111,9 @@ impl ScriptWalker<'_> {
                 self.reader.functions.insert(name.clone());
                 self.reader.current_functions.push(name);
                 // The context of the definition is not that of the call.
-                let outer = std::mem::take(&mut self.reader.concurrent);
+                let outer = std::mem::take(&mut self.reader.is_forked);
                 self.walk_compound(&function.body.0);
-                self.reader.concurrent = outer;
+                self.reader.is_forked = outer;
                 self.reader.current_functions.pop();
                 self.read_compound_redirections(function.body.1.iter().flat_map(|list| &list.0));
             }
@@ -125,55 +132,15 @@ impl ScriptWalker<'_> {
     fn walk_compound(&mut self, compound: &CompoundCommand) {
         match compound {
             CompoundCommand::Arithmetic(_) | CompoundCommand::ArithmeticForClause(_) => {
-                self.reader
-                    .note_unknown("arithmetic may run a command that a variable holds");
+                self.reader.note_unknown(word::UNKNOWN_ARITHMETIC);
             }
             CompoundCommand::BraceGroup(group) => self.walk_list(&group.list),
             CompoundCommand::Subshell(subshell) => {
-                self.walk_concurrent(true, |walk| walk.walk_list(&subshell.list));
+                // A subshell is a new process, so a recursive call in it multiplies processes.
+                self.walk_forked(true, |walk| walk.walk_list(&subshell.list));
             }
-            CompoundCommand::ForClause(clause) => {
-                let mut simple = ParsedCommand {
-                    assignments: vec![(
-                        clause.variable_name.clone(),
-                        ShellWord::Unknown("…".to_owned()),
-                    )],
-                    ..ParsedCommand::default()
-                };
-                let mut words = Vec::new();
-                for value in clause.values.iter().flatten() {
-                    words.push(self.read_word(value, QuoteContext::Plain, &mut simple));
-                }
-                self.reader.push_command(self.with_span(simple));
-                let name = &clause.variable_name;
-                match self.reader.variables.note_loop(name, &words) {
-                    Some(values) => {
-                        for value in values {
-                            if !self.reader.is_full() {
-                                self.reader.variables.bind(name, value);
-                                self.walk_list(&clause.body.list);
-                                self.reader.variables.unbind();
-                            }
-                        }
-                    }
-                    None => self.walk_list(&clause.body.list),
-                }
-            }
-            CompoundCommand::CaseClause(clause) => {
-                let mut simple = ParsedCommand::default();
-                self.read_word(&clause.value, QuoteContext::Value, &mut simple);
-                for case in &clause.cases {
-                    for pattern in &case.patterns {
-                        self.read_word(pattern, QuoteContext::Value, &mut simple);
-                    }
-                }
-                self.push_remainder(simple);
-                clause
-                    .cases
-                    .iter()
-                    .filter_map(|case| case.cmd.as_ref())
-                    .for_each(|list| self.walk_list(list));
-            }
+            CompoundCommand::ForClause(clause) => self.walk_for(clause),
+            CompoundCommand::CaseClause(clause) => self.walk_case(clause),
             CompoundCommand::IfClause(clause) => {
                 self.walk_list(&clause.condition);
                 self.walk_list(&clause.then);
@@ -189,12 +156,61 @@ impl ScriptWalker<'_> {
             CompoundCommand::Coprocess(clause) => {
                 self.reader
                     .note_unknown("shells read the name of a coprocess differently");
-                self.walk_concurrent(true, |walk| walk.walk_command(&clause.body));
+                self.walk_forked(true, |walk| walk.walk_command(&clause.body));
             }
         }
     }
 
+    fn walk_for(&mut self, clause: &ForClauseCommand) {
+        let mut simple = ParsedCommand {
+            assignments: vec![(
+                clause.variable_name.clone(),
+                ShellWord::Unknown("…".to_owned()),
+            )],
+            ..ParsedCommand::default()
+        };
+        let mut words = Vec::new();
+        for value in clause.values.iter().flatten() {
+            words.push(self.read_word(value, QuoteContext::Plain, &mut simple));
+        }
+        self.reader.push_command(self.with_span(simple));
+        let name = &clause.variable_name;
+        match self.reader.variables.note_loop(name, &words) {
+            // The body is walked once per value, so that its commands are checked with the actual words.
+            Some(values) => {
+                for value in values {
+                    if !self.reader.is_full() {
+                        self.reader.variables.bind(name, value);
+                        self.walk_list(&clause.body.list);
+                        self.reader.variables.unbind();
+                    }
+                }
+            }
+            None => self.walk_list(&clause.body.list),
+        }
+    }
+
+    fn walk_case(&mut self, clause: &CaseClauseCommand) {
+        let mut simple = ParsedCommand::default();
+        self.read_word(&clause.value, QuoteContext::Value, &mut simple);
+        for case in &clause.cases {
+            for pattern in &case.patterns {
+                self.read_word(pattern, QuoteContext::Value, &mut simple);
+            }
+        }
+        self.push_remainder(simple);
+        clause
+            .cases
+            .iter()
+            .filter_map(|case| case.cmd.as_ref())
+            .for_each(|list| self.walk_list(list));
+    }
+
     /// Records the files that are opened for a compound command.
+    ///
+    /// The commands inside have already been read with an unknown standard input, so a shell among them counts as
+    /// running hidden text. A here-document of the compound command is read into an entry of its own, so that it is not
+    /// taken for the input of an enclosing command.
     fn read_compound_redirections<'r>(
         &mut self,
         redirections: impl Iterator<Item = &'r IoRedirect>,
@@ -240,14 +256,14 @@ impl ScriptWalker<'_> {
         self.reader.resolve_command(self.with_span(simple), stdin);
     }
 
-    fn read_item(&mut self, item: &Item, is_prefix: bool, simple: &mut ParsedCommand) {
+    fn read_item(&mut self, item: &CommandItem, is_prefix: bool, simple: &mut ParsedCommand) {
         match item {
-            Item::IoRedirect(redirection) => self.read_redirection(redirection, simple),
-            Item::Word(word) => match self.read_braces(word, simple) {
+            CommandItem::IoRedirect(redirection) => self.read_redirection(redirection, simple),
+            CommandItem::Word(word) => match self.read_braces(word, simple) {
                 Some(words) => simple.words.extend(words.into_iter().map(ShellWord::Known)),
                 None => self.read_argument(word, simple),
             },
-            Item::AssignmentWord(assignment, word) => {
+            CommandItem::AssignmentWord(assignment, word) => {
                 // After the program, `NAME=value` is an ordinary argument, and for `export` also an assignment.
                 let is_assignment = is_prefix || simple.program().is_some_and(sets_variables);
                 if is_assignment {
@@ -259,7 +275,7 @@ impl ScriptWalker<'_> {
                     self.read_argument(word, simple);
                 }
             }
-            Item::ProcessSubstitution(_, subshell) => {
+            CommandItem::ProcessSubstitution(_, subshell) => {
                 self.walk_process_substitution(subshell);
                 simple.words.push(ShellWord::PipeName);
             }
@@ -276,7 +292,7 @@ impl ScriptWalker<'_> {
             AssignmentName::ArrayElementName(name, _) => {
                 simple
                     .unknown
-                    .push("an array subscript may run a command that a variable holds".to_owned());
+                    .push("an array subscript may run a command stored in a variable".to_owned());
                 name.clone()
             }
         };
@@ -290,13 +306,14 @@ impl ScriptWalker<'_> {
         simple.assignments.push((name, value));
     }
 
-    fn read_argument(&mut self, raw: &Raw, simple: &mut ParsedCommand) {
+    fn read_argument(&mut self, raw: &AstWord, simple: &mut ParsedCommand) {
         let word = self.read_word(raw, QuoteContext::Plain, simple);
         simple.words.push(word);
     }
 
-    /// Returns the words of a plain brace expansion in bash. Returns `None` in the position of the program.
-    fn read_braces(&mut self, raw: &Raw, simple: &mut ParsedCommand) -> Option<Vec<String>> {
+    /// Expands braces in an argument (bash only). Returns `None` for the command name and for other expansions than
+    /// plain lists.
+    fn read_braces(&mut self, raw: &AstWord, simple: &mut ParsedCommand) -> Option<Vec<String>> {
         let is_argument = self.reader.shell == ShellDialect::Bash && !simple.words.is_empty();
         let words = is_argument.then(|| braces::expand_words(&raw.value))??;
         self.extend_span(raw, simple);
@@ -306,7 +323,7 @@ impl ScriptWalker<'_> {
     /// Reads a word, and the commands of its substitutions.
     fn read_word(
         &mut self,
-        raw: &Raw,
+        raw: &AstWord,
         context: QuoteContext,
         simple: &mut ParsedCommand,
     ) -> ShellWord {
@@ -339,16 +356,16 @@ impl ScriptWalker<'_> {
             self.reader
                 .enclosing
                 .push(EnclosingCommand::CommandSubstitution);
-            let outer = std::mem::replace(&mut self.reader.concurrent, true);
+            let outer = std::mem::replace(&mut self.reader.is_forked, true);
             self.reader.read_text_in_place(text, span.clone());
-            self.reader.concurrent = outer;
+            self.reader.is_forked = outer;
             self.reader.enclosing.pop();
         }
         parts.word
     }
 
     /// Extends the range of the command to include this word.
-    fn extend_span(&self, raw: &Raw, simple: &mut ParsedCommand) {
+    fn extend_span(&self, raw: &AstWord, simple: &mut ParsedCommand) {
         let span = raw
             .loc
             .as_ref()
@@ -367,7 +384,7 @@ impl ScriptWalker<'_> {
         self.reader
             .enclosing
             .push(EnclosingCommand::ProcessSubstitution);
-        self.walk_concurrent(true, |walk| walk.walk_list(&subshell.list));
+        self.walk_forked(true, |walk| walk.walk_list(&subshell.list));
         self.reader.enclosing.pop();
     }
 
@@ -393,31 +410,40 @@ impl ScriptWalker<'_> {
         }
     }
 
-    fn read_file_redirection(&mut self, kind: &Kind, target: &Target, simple: &mut ParsedCommand) {
-        let writes = !matches!(kind, Kind::Read | Kind::DuplicateInput);
+    fn read_file_redirection(
+        &mut self,
+        kind: &RedirectKind,
+        target: &RedirectTarget,
+        simple: &mut ParsedCommand,
+    ) {
+        let writes = !matches!(kind, RedirectKind::Read | RedirectKind::DuplicateInput);
         match target {
-            Target::Filename(word) => {
-                let appends = matches!(kind, Kind::Append);
+            RedirectTarget::Filename(word) => {
+                let appends = matches!(kind, RedirectKind::Append);
                 self.push_redirection(word, (writes, appends), simple);
             }
-            Target::Fd(_) => {}
-            Target::ProcessSubstitution(_, subshell) => self.walk_process_substitution(subshell),
-            Target::Duplicate(word) => match self.read_word(word, QuoteContext::Plain, simple) {
-                // `2>&1` opens nothing; `>&name` opens a file.
-                ShellWord::Known(text)
-                    if text
-                        .trim_end_matches('-')
-                        .bytes()
-                        .all(|byte| byte.is_ascii_digit()) => {}
-                target => simple.redirections.push(ShellRedirection {
-                    writes,
-                    appends: false,
-                    target,
-                }),
-            },
+            RedirectTarget::Fd(_) => {}
+            RedirectTarget::ProcessSubstitution(_, subshell) => {
+                self.walk_process_substitution(subshell)
+            }
+            RedirectTarget::Duplicate(word) => {
+                match self.read_word(word, QuoteContext::Plain, simple) {
+                    // `2>&1` opens nothing; `>&name` opens a file.
+                    ShellWord::Known(text)
+                        if text
+                            .trim_end_matches('-')
+                            .bytes()
+                            .all(|byte| byte.is_ascii_digit()) => {}
+                    target => simple.redirections.push(ShellRedirection {
+                        writes,
+                        appends: false,
+                        target,
+                    }),
+                }
+            }
         }
         // `<>` opens the file for reading and writing.
-        if matches!(kind, Kind::ReadAndWrite)
+        if matches!(kind, RedirectKind::ReadAndWrite)
             && let Some(ShellRedirection { target, .. }) = simple.redirections.last().cloned()
         {
             simple.redirections.push(ShellRedirection {
@@ -430,7 +456,7 @@ impl ScriptWalker<'_> {
 
     fn push_redirection(
         &mut self,
-        word: &Raw,
+        word: &AstWord,
         (writes, appends): (bool, bool),
         simple: &mut ParsedCommand,
     ) {
@@ -463,9 +489,8 @@ impl ScriptWalker<'_> {
                     UnaryPredicate::ShellVariableIsSetAndAssigned
                         | UnaryPredicate::ShellVariableIsSetAndNameRef
                 ) {
-                    simple
-                        .unknown
-                        .push("the name of a variable may contain a command".to_owned());
+                    let why = "`[[ -v NAME ]]` evaluates array subscripts in NAME, which may run a command";
+                    simple.unknown.push(why.to_owned());
                 }
                 let word = self.read_word(word, QuoteContext::Value, simple);
                 simple.words.push(word);
@@ -477,14 +502,18 @@ impl ScriptWalker<'_> {
                     word.known()
                         .is_some_and(|text| text.bytes().all(|byte| byte.is_ascii_digit()))
                 });
-                // `-eq` and similar operators evaluate their operands as expressions, which may contain commands.
-                if predicate.to_string().starts_with('-')
-                    && !are_numbers
-                    && !matches!(predicate.to_string().as_str(), "-ef" | "-nt" | "-ot")
-                {
-                    simple
-                        .unknown
-                        .push("arithmetic may run a command that a variable holds".to_owned());
+                // These operators evaluate their operands as expressions, which may contain commands.
+                let is_arithmetic = matches!(
+                    predicate,
+                    BinaryPredicate::ArithmeticEqualTo
+                        | BinaryPredicate::ArithmeticNotEqualTo
+                        | BinaryPredicate::ArithmeticLessThan
+                        | BinaryPredicate::ArithmeticLessThanOrEqualTo
+                        | BinaryPredicate::ArithmeticGreaterThan
+                        | BinaryPredicate::ArithmeticGreaterThanOrEqualTo
+                );
+                if is_arithmetic && !are_numbers {
+                    simple.unknown.push(word::UNKNOWN_ARITHMETIC.to_owned());
                 }
                 simple.words.extend(words);
             }
@@ -492,7 +521,7 @@ impl ScriptWalker<'_> {
     }
 }
 
-/// Returns true for builtins whose arguments `NAME=value` set variables.
+/// Returns true for builtins that assign variables from `NAME=value` arguments.
 pub(super) fn sets_variables(program: &str) -> bool {
     matches!(
         program,

@@ -6,6 +6,10 @@ use super::braces;
 use super::lexer::ShellFault;
 use super::variables::{VariableScope, is_plain};
 
+/// Reason why arithmetic with variables is not analyzed.
+pub(super) const UNKNOWN_ARITHMETIC: ShellFault =
+    "arithmetic evaluates variables and may run a command stored in one";
+
 /// Result of reading a word.
 pub(super) struct WordParts<'a> {
     pub(super) word: ShellWord,
@@ -60,7 +64,7 @@ pub(super) fn read_word<'a>(
             unknown: Vec::new(),
         },
     };
-    scan.run();
+    scan.read_all();
     let WordScanner {
         text,
         has_wildcard,
@@ -83,7 +87,7 @@ impl<'a> WordScanner<'a, '_> {
         &self.raw[self.at..]
     }
 
-    fn run(&mut self) {
+    fn read_all(&mut self) {
         let context = self.context;
         let mut in_double_quotes = context == QuoteContext::Body;
         if context != QuoteContext::Body && self.raw.starts_with('~') {
@@ -136,6 +140,7 @@ impl<'a> WordScanner<'a, '_> {
         }
     }
 
+    /// Adds an ordinary character.
     fn take(&mut self, c: char) {
         self.text.push(c);
         self.at += c.len_utf8();
@@ -204,9 +209,7 @@ impl<'a> WordScanner<'a, '_> {
         // Variables may contain expressions, and those may contain commands: only numbers are certainly harmless.
         let is_number = |c: char| c.is_ascii_digit() || " \t+-*/%<>=!&|?:,^~()".contains(c);
         if !text.chars().all(is_number) || !text.ends_with(')') {
-            self.parts
-                .unknown
-                .push("arithmetic may run a command that a variable holds");
+            self.parts.unknown.push(UNKNOWN_ARITHMETIC);
         }
     }
 
@@ -215,9 +218,7 @@ impl<'a> WordScanner<'a, '_> {
         self.at += 2 + length + 1;
         if self.at > self.raw.len() {
             self.at = self.raw.len();
-            self.parts
-                .unknown
-                .push("a substitution in it is not closed");
+            self.parts.unknown.push("a substitution is not closed");
         }
     }
 
@@ -255,7 +256,7 @@ impl<'a> WordScanner<'a, '_> {
         if name.is_empty() || !is_harmless {
             self.parts
                 .unknown
-                .push("this kind of `${…}` may set a variable or run a command that one holds");
+                .push("this kind of `${…}` may set a variable, or run a command stored in one");
         }
         let inner = read_word(rest, QuoteContext::Value, self.variables);
         self.parts.substitutions.extend(inner.substitutions);

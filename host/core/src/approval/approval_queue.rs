@@ -71,7 +71,7 @@ impl ApprovalQueue {
                 .get_or_init(|| async {
                     is_asker = true;
                     if waits_its_turn {
-                        turn = Some(self.turn(session, &card.tool).await);
+                        turn = Some(self.wait_for_turn(session, &card.tool).await);
                         if is_covered() {
                             return None;
                         }
@@ -99,7 +99,7 @@ impl ApprovalQueue {
     }
 
     /// Waits until the other cards of the tool in this session are answered.
-    async fn turn(&self, session: &str, tool: &str) -> OwnedMutexGuard<()> {
+    async fn wait_for_turn(&self, session: &str, tool: &str) -> OwnedMutexGuard<()> {
         let turn = {
             let mut turns = lock(&self.turns);
             turns.retain(|_, turn| turn.strong_count() > 0);

@@ -8,7 +8,7 @@ const ITEMS_MAX: usize = 20;
 const DEPTH_MAX: usize = 6;
 
 /// Returns a copy of bounded size. Mask secrets before, because truncation can leave the beginning of a secret.
-pub fn brief(arguments: &Value) -> Value {
+pub fn shorten_arguments(arguments: &Value) -> Value {
     shorten(arguments, DEPTH_MAX)
 }
 
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn audit_arguments_are_cut_if_they_are_long() {
         let short = json!({"path": "a.txt", "n": 1.5, "list": [true, null, {"x": "ä"}]});
-        assert_eq!(brief(&short), short);
+        assert_eq!(shorten_arguments(&short), short);
         let mut deep = json!("bottom");
         for _ in 0..200 {
             deep = json!([deep]);
@@ -77,7 +77,7 @@ mod tests {
             "list": vec!["y".repeat(1000); 1000],
             "deep": deep,
         });
-        let brief_copy = brief(&long);
+        let brief_copy = shorten_arguments(&long);
         assert_eq!(
             brief_copy["content"],
             format!("{}… ({} bytes more)", "ä".repeat(200), (1 << 21) - 400)
@@ -92,6 +92,6 @@ mod tests {
         let many =
             |item: Value| Value::Object((0..30).map(|n| (format!("{n}"), item.clone())).collect());
         let wide = (0..3).fold(json!("z"), |inner, _| many(inner));
-        assert!(brief(&wide).to_string().len() < 200_000);
+        assert!(shorten_arguments(&wide).to_string().len() < 200_000);
     }
 }

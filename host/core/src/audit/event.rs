@@ -197,7 +197,7 @@ impl AuditEvent {
     }
 
     /// Sets the fields about the outcome of a call.
-    pub(crate) fn ended(&mut self, outcome: &Outcome) {
+    pub(crate) fn set_outcome(&mut self, outcome: &Outcome) {
         let receipt = outcome.receipt();
         self.ok = outcome.is_ok();
         self.code = outcome.result().err().map(|error| error.code);

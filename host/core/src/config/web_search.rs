@@ -166,9 +166,10 @@ impl WebSearchSettings {
             None if has_fixed_url => Err(format!(
                 "webSearch.key is missing: {provider} requires a key; store it with `mimir secrets set NAME`, and write NAME here"
             )),
-            None if self.header.is_some() => {
-                Err("webSearch.header is for a secret; name it in webSearch.key".to_owned())
-            }
+            None if self.header.is_some() => Err(
+                "webSearch.header is only used with an API key; name its secret in webSearch.key"
+                    .to_owned(),
+            ),
             Some(name) if !is_name(name) => Err(format!(
                 "webSearch.key: `{}` is not a valid name of a secret: use letters, digits and _; store the value itself with `mimir secrets set`",
                 crate::text::visible(crate::text::prefix(name, 8))
@@ -252,7 +253,7 @@ pub(crate) fn uses_web_search(tool: &Tool) -> bool {
 }
 
 impl Config {
-    /// The search provider, if a valid one is set.
+    /// Returns the search provider, if a valid one is set.
     pub fn web_search(&self) -> Option<WebSearchEndpoint> {
         self.web_search.as_ref()?.check().ok()
     }

@@ -75,7 +75,7 @@ impl PolicyEvaluation {
             *reason = if basis.untrusted_text {
                 reason.without_untrusted_text()
             } else {
-                reason.without_place()
+                reason.without_file_name()
             };
         }
         cleaned
@@ -96,7 +96,7 @@ impl PolicyEvaluation {
     pub(crate) fn withhold(&mut self, from: usize, why: WithheldCause) {
         for Finding { reason, basis } in self.findings.iter_mut().skip(from) {
             if reason.decision == Decision::Allow {
-                reason.text = format!("{} ({})", reason.text, why.words());
+                reason.text = format!("{} ({})", reason.text, why.explanation());
                 basis.withheld = why == WithheldCause::Unaccepted;
             }
         }

@@ -71,7 +71,7 @@ pub fn lacks_files(tool: &Tool, rights: &Needs) -> bool {
 pub fn files_remedy(tool: &Tool) -> String {
     let name = tool.name();
     format!(
-        "it was granted no files; `mimir tools trust {name} --read DIR` (or `--write DIR`) grants it a folder"
+        "`{name}` was granted no files; `mimir tools trust {name} --read DIR` (or `--write DIR`) grants it a folder"
     )
 }
 

@@ -22,7 +22,7 @@ impl Cidr {
         Some(Self { address, prefix })
     }
 
-    /// A range for the tables, without bits beyond the prefix.
+    /// Creates an IPv4 range for the tables. `octets` must have no bits beyond the prefix.
     pub(super) const fn v4(octets: [u8; 4], prefix: u8) -> Self {
         let [a, b, c, d] = octets;
         Self {
@@ -31,7 +31,7 @@ impl Cidr {
         }
     }
 
-    /// A range for the tables, without bits beyond the prefix.
+    /// Creates an IPv6 range for the tables. `segments` must have no bits beyond the prefix.
     pub(super) const fn v6(segments: [u16; 8], prefix: u8) -> Self {
         let [a, b, c, d, e, f, g, h] = segments;
         Self {

@@ -328,7 +328,7 @@ impl NetworkRules {
             (None, _) if self.serves(target) => NetworkVerdict::Allowed(None),
             (None, _) if matching.next().is_some() => {
                 let reason = format!("{method} is not an allowed method for `{}`", target.host());
-                let remedy = "use a method that was granted, or ask for this one";
+                let remedy = "use a granted method, or add this one to the needs of the tool";
                 NetworkVerdict::Unlisted(self.refusal("allowedHosts", reason, remedy))
             }
             (None, _) => {

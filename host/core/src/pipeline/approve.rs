@@ -131,8 +131,8 @@ impl Approved {
     }
 
     /// Returns the taint floor: the worst label of the content that the call has read so far.
-    pub(super) fn floor(&self) -> Arc<TaintFloor> {
-        Arc::clone(&self.checked.floor)
+    pub(super) fn taint_floor(&self) -> Arc<TaintFloor> {
+        Arc::clone(&self.checked.taint_floor)
     }
 
     /// Describes this call as the parent of nested calls and effects.
@@ -144,7 +144,7 @@ impl Approved {
             deadline: self.deadline.clone(),
             stopwatch: self.checked.stopwatch.clone(),
             paths: self.paths().clone(),
-            floor: self.floor(),
+            taint_floor: self.taint_floor(),
         }
     }
 
@@ -244,7 +244,7 @@ impl NestedCaller {
             parent: Some(self.parent.clone()),
         }));
         let outcome = outcome.await;
-        self.parent.floor.add_outcome(&outcome);
+        self.parent.taint_floor.add_outcome(&outcome);
         Ok(outcome)
     }
 }
@@ -257,6 +257,7 @@ pub(super) enum ApproveStep {
     Edited(Box<Call>),
 }
 
+/// Asks a person if a rule requires it. Fails if the call was not approved.
 pub(super) async fn approve(
     stage: &StageContext<'_>,
     ruled: Ruled,
@@ -314,7 +315,7 @@ pub(super) async fn ask(
         return Ok(None);
     }
     let plugin = stage.snapshot.registry.plugin(&checked.tool);
-    let card = card::card(ruled, &plugin);
+    let card = card::build_card(ruled, &plugin);
     // Waiting for a person counts neither as run time of this call nor of its callers.
     let parent = checked.parent.as_ref();
     let paused = (
@@ -349,7 +350,7 @@ pub(super) async fn ask(
     match answer {
         ApprovalAnswer::Once => Ok(None),
         ApprovalAnswer::InAdvance if card.changes.is_empty() => Ok(None),
-        ApprovalAnswer::InAdvance => Err(refused(
+        ApprovalAnswer::InAdvance => Err(refused_error(
             ruled,
             "a person must see the changes of its plugin since the grant first",
         )),
@@ -361,9 +362,9 @@ pub(super) async fn ask(
             store_answer::record_edit(stage, ruled, recorder)?;
             Ok(Some(arguments))
         }
-        ApprovalAnswer::No => Err(refused(ruled, "a person said no")),
+        ApprovalAnswer::No => Err(refused_error(ruled, "a person said no")),
         ApprovalAnswer::Unattended { remedy } => {
-            let mut error = refused(ruled, "no person was available to give it");
+            let mut error = refused_error(ruled, "no person was available to give it");
             let remedies = policy::remedies(evaluation, &checked.tool);
             error.remedies = std::iter::once(remedy).chain(remedies).collect();
             Err(error)
@@ -391,7 +392,7 @@ fn record_remembered_answer(
     }
 }
 
-fn refused(ruled: &Ruled, why: &str) -> ToolError {
+fn refused_error(ruled: &Ruled, why: &str) -> ToolError {
     let tool = &ruled.checked.tool;
     ToolError::new(
         ToolErrorCode::ApprovalDenied,

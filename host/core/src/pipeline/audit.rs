@@ -6,6 +6,7 @@ use crate::outcome::{Outcome, Receipt};
 use super::call_recorder::CallRecorder;
 use super::label::Labeled;
 
+/// Records the call and returns its outcome. `alone` is true if no other call is in flight.
 pub(super) async fn audit(labeled: Labeled, recorder: Box<CallRecorder>, alone: bool) -> Outcome {
     let Labeled {
         clean,
@@ -15,7 +16,7 @@ pub(super) async fn audit(labeled: Labeled, recorder: Box<CallRecorder>, alone: 
     let ran = clean.ran;
     let outcome = Outcome {
         receipt: Receipt {
-            duration_ms: recorder.spent_ms(),
+            duration_ms: recorder.run_time_ms(),
             fuel: clean.usage.fuel,
             peak_memory: clean.usage.peak_memory,
             bytes_in: recorder.bytes_in(),

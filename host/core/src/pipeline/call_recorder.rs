@@ -25,7 +25,7 @@ pub(super) struct CallRecorder {
     stopwatch: Stopwatch,
     /// The fine-grained tool with the same effect, if the call uses the compact form.
     equivalent_tool: Option<Arc<Tool>>,
-    floor: Arc<TaintFloor>,
+    taint_floor: Arc<TaintFloor>,
     redactor: Redactor,
     /// The error of the vault, if the secrets could not be read.
     vault_error: Option<VaultError>,
@@ -33,6 +33,7 @@ pub(super) struct CallRecorder {
 }
 
 impl CallRecorder {
+    /// Starts the record of a call that has arrived.
     pub(super) fn start(call: &Call, ports: &PipelinePorts) -> Self {
         let (redactor, vault_error) = redactor(ports);
         let mut event = AuditEvent::call(ports.clock.now(), &call.context, &call.tool);
@@ -48,7 +49,7 @@ impl CallRecorder {
             tool: None,
             stopwatch: start_stopwatch(call, ports),
             equivalent_tool: None,
-            floor: Arc::default(),
+            taint_floor: Arc::default(),
             redactor,
             vault_error,
             observer: None,
@@ -64,7 +65,7 @@ impl CallRecorder {
             tool: None,
             stopwatch: start_stopwatch(call, ports),
             equivalent_tool: None,
-            floor: Arc::default(),
+            taint_floor: Arc::default(),
             redactor,
             vault_error,
             observer: None,
@@ -98,7 +99,7 @@ impl CallRecorder {
             tool: Some(Arc::clone(tool)),
             stopwatch: parent.stopwatch.clone(),
             equivalent_tool: None,
-            floor: Arc::clone(&parent.floor),
+            taint_floor: Arc::clone(&parent.taint_floor),
             redactor,
             vault_error: None,
             observer: None,
@@ -136,11 +137,13 @@ impl CallRecorder {
         self.equivalent_tool = equivalent;
     }
 
+    /// Records the decision and the first rule with that decision.
     pub(super) fn record_decision(&mut self, evaluation: &PolicyEvaluation) {
         self.event.decision = Some(evaluation.decision());
         self.event.rule = evaluation.decisive().map(|reason| reason.rule.clone());
     }
 
+    /// Records a person's answer and the time until it was given.
     pub(super) fn record_answer(&mut self, answer: &ApprovalAnswer, waited: Duration) {
         self.event.answer = Some(answer.as_str());
         self.event.waited_ms = Some(waited.as_millis() as u64);
@@ -235,13 +238,13 @@ impl CallRecorder {
     }
 
     /// Returns the run time of the call in milliseconds.
-    pub(super) fn spent_ms(&self) -> f64 {
+    pub(super) fn run_time_ms(&self) -> f64 {
         self.stopwatch.elapsed().as_secs_f64() * 1000.0
     }
 
     /// Returns the taint floor of the call, which nested calls raise.
-    pub(super) fn floor(&self) -> Arc<TaintFloor> {
-        Arc::clone(&self.floor)
+    pub(super) fn taint_floor(&self) -> Arc<TaintFloor> {
+        Arc::clone(&self.taint_floor)
     }
 
     /// Returns the session of the call.
@@ -250,7 +253,7 @@ impl CallRecorder {
     }
 
     /// Returns the tool, and the equivalent tool if there is one.
-    pub(super) fn forms(&self) -> impl Iterator<Item = &Arc<Tool>> {
+    pub(super) fn tool_forms(&self) -> impl Iterator<Item = &Arc<Tool>> {
         self.tool.iter().chain(&self.equivalent_tool)
     }
 
@@ -270,7 +273,7 @@ impl CallRecorder {
         }
         if let Some(mut arguments) = self.event.arguments.take() {
             self.redactor.mask_value(&mut arguments);
-            self.event.arguments = Some(audit::brief(&arguments));
+            self.event.arguments = Some(audit::shorten_arguments(&arguments));
         }
     }
 
@@ -301,7 +304,7 @@ impl CallRecorder {
         let Some(sink) = self.sink.take() else {
             return Ok(());
         };
-        self.event.ended(outcome);
+        self.event.set_outcome(outcome);
         self.truncate_caller_text();
         self.record_used_exceptions(&*sink);
         if alone {
@@ -316,7 +319,7 @@ impl Drop for CallRecorder {
     fn drop(&mut self) {
         if let Some(sink) = self.sink.take() {
             self.event.code = Some(ToolErrorCode::Cancelled);
-            self.event.duration_ms = Some(self.spent_ms());
+            self.event.duration_ms = Some(self.run_time_ms());
             self.truncate_caller_text();
             self.record_used_exceptions(&*sink);
             if let Err(error) = sink.record(&self.event) {

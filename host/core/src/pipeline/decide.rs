@@ -20,6 +20,7 @@ pub struct Ruled {
     pub(super) assessment: Option<ToolAssessment>,
 }
 
+/// Evaluates all rules for the call. Fails if one of them denies it.
 pub(super) async fn decide(
     stage: &StageContext<'_>,
     checked: Box<Checked>,
@@ -33,7 +34,9 @@ pub(super) async fn decide(
     } = evaluate(stage, &checked).await?;
     recorder.record_decision(&evaluation);
     if evaluation.decision() == Decision::Deny {
-        return Err(denied(&checked, &evaluation.without_untrusted_text()).with_remedies(remedies));
+        return Err(
+            denied_error(&checked, &evaluation.without_untrusted_text()).with_remedies(remedies)
+        );
     }
     Ok(Ruled {
         checked,
@@ -43,7 +46,7 @@ pub(super) async fn decide(
 }
 
 /// Creates the error for a call that a rule denies.
-fn denied(checked: &Checked, visible_evaluation: &PolicyEvaluation) -> ToolError {
+fn denied_error(checked: &Checked, visible_evaluation: &PolicyEvaluation) -> ToolError {
     let name = checked.tool.name();
     let message = match visible_evaluation.decisive() {
         Some(reason) => format!("`{name}` may not run: {} ({})", reason.text, reason.place()),
@@ -192,7 +195,7 @@ fn evaluate_outgoing_data(
         let mut headers = Vec::new();
         let has_consent = network::has_consent(stage, checked, &[], earlier);
         let egress_path = EgressPath::Request {
-            egress: request.egress(&mut headers),
+            egress: request.to_outgoing(&mut headers),
             listed: findings.listed || has_consent,
             command: ContentSource::Other,
             remedy: &remedy,

@@ -298,7 +298,7 @@ impl Inner {
     ) -> NetworkAccess {
         let current_rights = self.current_rights(snapshot);
         let hosts = current_rights.map_or_else(|_| Vec::new(), |(_, rights)| sender.hosts(rights));
-        let granted = network::granted(&hosts);
+        let granted = network::granted_policy(&hosts);
         let ports = self.served_ports(sender);
         let settings = snapshot
             .policy
@@ -326,16 +326,16 @@ impl Inner {
             self.check_request(egress)?;
             let (tool, rights) = self.current_rights(&snapshot)?;
             let hosts = sender.hosts(rights);
-            let checked = self.wrap_effect(tool, arguments(egress));
+            let checked = self.wrap_effect(tool, request_as_arguments(egress));
             let served = self.served_ports(sender);
             let judgement =
                 judge::judge_request(&stage, self, &checked, (&hosts, &served), (egress, sender));
             recorder.record_decision(&judgement.evaluation);
             if judgement.evaluation.decision() == Decision::Deny {
-                return Err(judgement.denied(&checked, egress));
+                return Err(judgement.denied_error(&checked, egress));
             }
             let ruled = Ruled {
-                assessment: Some(summary(egress)),
+                assessment: Some(summarize_request(egress)),
                 evaluation: judgement.evaluation,
                 checked,
             };
@@ -400,7 +400,7 @@ fn finish_effect<T>(recorder: CallRecorder, result: Result<T, ToolError>) -> Res
 }
 
 /// Creates the error for an effect that a rule denies. `outcome` is a clause such as "the command was not run".
-fn denied(outcome: &str, evaluation: &PolicyEvaluation, remedies: Vec<String>) -> ToolError {
+fn denied_error(outcome: &str, evaluation: &PolicyEvaluation, remedies: Vec<String>) -> ToolError {
     let visible_evaluation = evaluation.without_untrusted_text();
     let message = match visible_evaluation.decisive() {
         Some(reason) => format!("{outcome}: {} ({})", reason.text, reason.rule),
@@ -412,7 +412,7 @@ fn denied(outcome: &str, evaluation: &PolicyEvaluation, remedies: Vec<String>) -
 }
 
 /// Returns the request as arguments, for rules about `method`, `url` and `host`.
-pub(super) fn arguments(egress: OutgoingRequest<'_>) -> Value {
+pub(super) fn request_as_arguments(egress: OutgoingRequest<'_>) -> Value {
     json!({
         "method": egress.method,
         "url": egress.target.to_string(),
@@ -421,7 +421,7 @@ pub(super) fn arguments(egress: OutgoingRequest<'_>) -> Value {
 }
 
 /// Returns the summary for the card.
-fn summary(egress: OutgoingRequest<'_>) -> ToolAssessment {
+fn summarize_request(egress: OutgoingRequest<'_>) -> ToolAssessment {
     ToolAssessment {
         approval: Decision::Ask,
         risk: RiskLevel::Low,

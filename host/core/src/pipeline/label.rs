@@ -71,6 +71,7 @@ impl TaintFloor {
     }
 }
 
+/// Labels the result, and records in the session that it has read content with this label.
 pub(super) fn label(stage: &StageContext<'_>, clean: Clean, recorder: &CallRecorder) -> Labeled {
     let mut label = match recorder.tool() {
         Some(tool) if clean.ran && !is_empty_response(tool, &clean) => {
@@ -79,7 +80,7 @@ pub(super) fn label(stage: &StageContext<'_>, clean: Clean, recorder: &CallRecor
                 data_class: DataClass::Public,
                 origin: format!("{}:{}", tool.source.as_str(), tool.name()),
             };
-            for tool in recorder.forms() {
+            for tool in recorder.tool_forms() {
                 let settings = stage.snapshot.policy.labels(tool);
                 let trust = settings.output_trust.unwrap_or_else(|| default_trust(tool));
                 let class = settings.output_data_class.unwrap_or(DataClass::Internal);
@@ -98,7 +99,8 @@ pub(super) fn label(stage: &StageContext<'_>, clean: Clean, recorder: &CallRecor
     let mut source = recorder
         .tool()
         .map_or(ContentSource::Other, |tool| ContentSource::from_tool(tool));
-    if let Some(worst) = recorder.floor().worst() {
+    // The result may repeat everything that the call has read through nested calls and effects.
+    if let Some(worst) = recorder.taint_floor().worst() {
         if label.trust < TrustLevel::Untrusted {
             source = worst.source;
         } else if worst.trust == TrustLevel::Untrusted && worst.source != source {
@@ -107,6 +109,7 @@ pub(super) fn label(stage: &StageContext<'_>, clean: Clean, recorder: &CallRecor
         label.trust = label.trust.max(worst.trust);
         label.data_class = label.data_class.max(worst.data_class);
     }
+    // Content with a secret of the user may be sensitive even where it is not masked.
     if clean.masks.is_specific() && recorder.tool().is_some_and(|tool| reads_own_data(tool)) {
         label.data_class = label.data_class.max(DataClass::Sensitive);
     }
@@ -120,6 +123,7 @@ pub(super) fn label(stage: &StageContext<'_>, clean: Clean, recorder: &CallRecor
             Content::Text { text } => Some(text.as_str()),
             _ => None,
         });
+        // Requests may contain opaque text from fetched pages, such as the hash in a link.
         session.record_fetched(texts);
     }
     Labeled {

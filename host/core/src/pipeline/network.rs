@@ -56,7 +56,7 @@ pub struct RequestPreview {
 
 /// Converts granted hosts to a network policy. The patterns were checked when the tool was listed; if one is invalid
 /// nevertheless, no host is granted.
-pub(super) fn granted(hosts: &[HostNeed]) -> NetworkPolicy {
+pub(super) fn granted_policy(hosts: &[HostNeed]) -> NetworkPolicy {
     let granted = NetworkPolicy::for_needs("grant", hosts)
         .or_else(|_| NetworkPolicy::for_needs("grant", &[]));
     granted.unwrap_or_default()
@@ -97,7 +97,7 @@ pub(super) fn judge(
         evaluation.push_with_basis(reason, basis);
     };
     let (name, host) = (tool.name(), target.host());
-    if !granted(hosts).allows_by_lists(target, method) {
+    if !granted_policy(hosts).allows_by_lists(target, method) {
         findings.unlisted = true;
         if is_granted_host(hosts, target) {
             let text = format!("`{name}` was not granted {method} to `{host}`");
@@ -143,7 +143,7 @@ pub(super) fn judge(
     findings.listed = !findings.unlisted
         && (settings.serves(target)
             || snapshot.policy.names_host(tool, target, method)
-            || granted(&specific).allows_by_lists(target, method));
+            || granted_policy(&specific).allows_by_lists(target, method));
     findings
 }
 
@@ -188,7 +188,7 @@ pub(super) struct DeclaredRequest {
 
 impl DeclaredRequest {
     /// Converts the request to the form of the effect gate. The result borrows from the buffer `headers`.
-    pub(super) fn egress<'a>(&'a self, headers: &'a mut Vec<&'a [u8]>) -> OutgoingRequest<'a> {
+    pub(super) fn to_outgoing<'a>(&'a self, headers: &'a mut Vec<&'a [u8]>) -> OutgoingRequest<'a> {
         headers.extend(self.headers.iter().map(String::as_bytes));
         OutgoingRequest {
             target: &self.target,
@@ -253,12 +253,14 @@ pub(super) fn preview_request(
     };
     let (tool, target, method) = (checked.tool(), &request.target, request.method.as_str());
     let mut headers = Vec::new();
-    let egress = request.egress(&mut headers);
+    let egress = request.to_outgoing(&mut headers);
     // The rules must match the normalized request, not only the arguments as written.
     let mut request_evaluation = PolicyEvaluation::default();
-    snapshot
-        .policy
-        .evaluate_request(tool, &effect::arguments(egress), &mut request_evaluation);
+    snapshot.policy.evaluate_request(
+        tool,
+        &effect::request_as_arguments(egress),
+        &mut request_evaluation,
+    );
     evaluation.append_new(request_evaluation);
     let hosts = tool.rights().hosts_before_approval();
     let findings = judge(snapshot, tool, (hosts, served), egress, evaluation);

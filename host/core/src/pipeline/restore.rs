@@ -210,7 +210,7 @@ impl RestoreTask<'_> {
                 },
             )
             .and_then(|restored| self.redactor.check_masked(&restored).map(|()| restored))
-            .map_err(|error| self.refused(&error))?;
+            .map_err(|error| self.restore_error(&error))?;
         Ok(vec![("content".to_owned(), restored.text.into())])
     }
 
@@ -263,7 +263,7 @@ impl RestoreTask<'_> {
             };
             let restored = part
                 .restore(&replacement, Some(&masked), facts)
-                .map_err(|error| self.refused(&error))?;
+                .map_err(|error| self.restore_error(&error))?;
             restored_parts.push(RestoredText::plain(&current[copied..original.start]));
             restored_parts.push(restored.clone());
             copied = original.end;
@@ -276,7 +276,7 @@ impl RestoreTask<'_> {
         restored_parts.push(RestoredText::plain(&current[copied..]));
         self.redactor
             .check_masked(&RestoredText::concat(restored_parts))
-            .map_err(|error| self.refused(&error))?;
+            .map_err(|error| self.restore_error(&error))?;
         // If nothing matches, the tool reports it.
         Ok(first.map_or_else(Vec::new, |(pattern, replacement)| {
             vec![
@@ -324,7 +324,7 @@ impl RestoreTask<'_> {
         move |rule| self.session.has_masked_others(rule, values.get(rule))
     }
 
-    fn refused(&self, error: &RestoreError) -> ToolError {
+    fn restore_error(&self, error: &RestoreError) -> ToolError {
         let (path, mark) = (text::visible(self.path), error.mark());
         let why = match error {
             RestoreError::Unknown { .. } => format!(

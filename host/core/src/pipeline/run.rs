@@ -32,6 +32,8 @@ impl CompletedRun {
     }
 }
 
+/// Runs the call in its slot, until its deadline. Fails only if the tool has reached its limit of calls per minute; all
+/// other failures become the result.
 pub(super) async fn run(slots: &CallSlots, call: Approved) -> Result<CompletedRun, ToolError> {
     let limits = *call.limits();
     let tool = Arc::clone(call.tool());

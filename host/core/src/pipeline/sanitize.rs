@@ -28,6 +28,7 @@ pub struct Clean {
 /// Maximum length of an error message, in characters.
 const MESSAGE_MAX: usize = 2_000;
 
+/// Escapes, masks and cuts the result of a call, in this order.
 pub(super) fn sanitize(completed: CompletedRun, recorder: &CallRecorder) -> Clean {
     let redactor = recorder.redactor();
     let mut masks = recorder.finish_observer();
@@ -36,7 +37,7 @@ pub(super) fn sanitize(completed: CompletedRun, recorder: &CallRecorder) -> Clea
     let mut bytes_out = 0;
     let result = match raw.result {
         Ok(mut output) => {
-            bytes_out = size(&output);
+            bytes_out = output_size(&output);
             let schema = tool
                 .as_ref()
                 .and_then(|tool| tool.definition.output_schema.as_ref());
@@ -46,10 +47,10 @@ pub(super) fn sanitize(completed: CompletedRun, recorder: &CallRecorder) -> Clea
                 fit_schema::fit_to_schema(&mut output, schema);
             }
             masks.add(new_masks);
-            truncated |= cut::content(&mut output.content, limits.output_chars);
+            truncated |= cut::cut_content(&mut output.content, limits.output_chars);
             match output.structured.take() {
                 Some(mut value) => {
-                    let was_cut = cut::structured(&mut value, limits.output_chars);
+                    let was_cut = cut::cut_structured(&mut value, limits.output_chars);
                     truncated |= was_cut;
                     output.structured = Some(value);
                     match schema {
@@ -99,7 +100,7 @@ fn check_cut_result(
     ))
 }
 
-fn size(output: &ToolOutput) -> u64 {
+fn output_size(output: &ToolOutput) -> u64 {
     let content: usize = output.content.iter().map(Content::len).sum();
     let structured = output.structured.as_ref().map_or(0, json_len);
     (content + structured) as u64
@@ -113,7 +114,7 @@ fn cut_error(mut error: ToolError, max: usize, truncated: &mut bool) -> ToolErro
         *truncated = true;
     }
     if let Some(details) = &mut error.details {
-        *truncated |= cut::structured(details, max);
+        *truncated |= cut::cut_structured(details, max);
     }
     error
 }

@@ -264,8 +264,9 @@ impl PipelineSession {
                     egress.method == "CONNECT",
                 );
                 let carried = exfiltration::describe_carried_data(*egress, &state.fetched);
-                // The content of a tunnel is not visible. Once more than 16 KiB were sent, the tunnel is evaluated
-                // again as a request with a body.
+                // Untrusted content may have chosen the target and the data. So only requests to listed hosts that
+                // carry no data are harmless. The content of a tunnel is not visible. Once more than 16 KiB were sent,
+                // the tunnel is evaluated again as a request with a body.
                 let harmless = *listed && (only_reads || is_tunnel) && carried.is_none();
                 let per_origin = is_tunnel || (only_reads && carried.is_none());
                 (true, harmless, carried, per_origin)

@@ -33,7 +33,7 @@ pub struct Checked {
     /// True for an effect of a running call, such as a request.
     pub(super) is_effect: bool,
     /// The taint floor of the call, which nested calls raise.
-    pub(super) floor: Arc<TaintFloor>,
+    pub(super) taint_floor: Arc<TaintFloor>,
     /// The stopwatch of the call.
     pub(super) stopwatch: Stopwatch,
     limits: Limits,
@@ -84,7 +84,7 @@ impl Checked {
             depth: parent.depth + 1,
             equivalent_tool: None,
             is_effect: true,
-            floor: Arc::clone(&parent.floor),
+            taint_floor: Arc::clone(&parent.taint_floor),
             stopwatch: parent.stopwatch.clone(),
             limits,
             paths: parent.paths.clone(),
@@ -123,6 +123,8 @@ impl Checked {
     }
 }
 
+/// Finds the called tool and checks the arguments. Fails if they do not match the schema, contain a secret that the
+/// tool was not granted, or would overwrite a secret with its mask.
 pub(super) fn validate(
     stage: &StageContext<'_>,
     mut call: Call,
@@ -182,7 +184,7 @@ pub(super) fn validate(
         is_effect: false,
         parent: call.parent,
         depth,
-        floor: recorder.floor(),
+        taint_floor: recorder.taint_floor(),
         stopwatch: recorder.stopwatch(),
         command,
     }))

@@ -75,7 +75,7 @@ pub(crate) struct CommandCheck<'a> {
 pub(super) use crate::decision::BUILT_IN_SOURCE;
 
 /// The name of the rule that asks about unknown parts of a command.
-const UNKNOWN: &str = "what cannot be known";
+const UNKNOWN: &str = "unknown effects";
 
 /// The name of the rule that applies if no mode is set.
 pub(super) const DEFAULT_LIST: &str = "the default list of commands";
@@ -193,13 +193,15 @@ impl CommandRules {
         }
         if let Some((pattern, _)) = find_match(AddedBy::Auto) {
             let pattern = pattern.as_str();
-            let text = format!("`{shown}` is in the list, but no person has put `{pattern}` there");
+            let text = format!(
+                "`{shown}` is in the list, but no person has confirmed the entry `{pattern}`"
+            );
             return (Decision::Ask, text);
         }
         let mut patterns = self.patterns.iter();
         if patterns.any(|(pattern, _)| pattern.may_match(&simple.words)) {
             let text =
-                format!("whether `{shown}` is in the list is known only when the shell runs");
+                format!("`{shown}` may be in the list, but only the shell can determine that");
             return (Decision::Ask, text);
         }
         let Some(program) = simple.program() else {
@@ -248,7 +250,7 @@ impl Policy {
         } else {
             Decision::Ask
         };
-        let text = format!("what the command runs cannot be known: {}", error.message);
+        let text = format!("the command cannot be analyzed: {}", error.message);
         evaluation.push(built_in_reason(
             PolicyLayer::Commands,
             decision,
@@ -415,12 +417,13 @@ fn default_list_reason(
     };
     if let Some(effect) = harmless {
         if let Some(file) = version_file() {
-            let text = format!("`{shown}` may run a program of the workspace: `{file}` says which");
+            let text =
+                format!("`{shown}` may run a program of the workspace, which `{file}` selects");
             return (reason(Decision::Ask, text), None);
         }
         return (reason(Decision::Allow, format!("`{shown}` {effect}")), None);
     }
-    let offer = approval_offer::pattern(&simple.words).map(|pattern| {
+    let offer = approval_offer::pattern_for(&simple.words).map(|pattern| {
         Arc::new(ApprovalOffer {
             words: simple.words.clone(),
             pattern,
@@ -444,7 +447,7 @@ fn unknown_script_parts(check: &CommandCheck<'_>) -> impl Iterator<Item = String
 
 fn variable_text(name: &str) -> String {
     let name = text::visible(text::prefix(name, 64));
-    format!("the variable `{name}` changes what programs run or obey")
+    format!("the variable `{name}` may change which programs and settings are used")
 }
 
 /// Returns a reason for each unknown part of one command.

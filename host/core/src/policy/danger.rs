@@ -161,11 +161,11 @@ pub(super) fn danger_reason(simple: &ParsedCommand, danger: CommandDanger) -> De
 
 /// Creates the reason to ask about an unknown part of a script in `mode: full`. `why` describes the part.
 pub(super) fn unparsed_reason(why: &str) -> DecisionReason {
-    let text = format!("what it runs cannot be known, and that may be anything: {why}");
+    let text = format!("the command may run anything, because it cannot be analyzed: {why}");
     built_in_reason(
         PolicyLayer::Danger,
         Decision::Ask,
-        "danger: what is not known",
+        "danger: unknown command",
         text,
     )
 }

@@ -11,7 +11,7 @@ use super::commands;
 pub(super) const IN_CONFIG: &str = "in .mimir/config.yml, and then `mimir policy accept`";
 
 /// The remedy if no setting can allow the call; it replaces all others.
-const ONLY_A_YES: &str = "only an approval at the terminal allows it; no setting does";
+const ONLY_BY_APPROVAL: &str = "only an approval at the terminal allows it; no setting does";
 
 /// The name of the rule that denies a request to a host that was not granted.
 pub(crate) const NOT_GRANTED: &str = "needs.hosts";
@@ -68,8 +68,8 @@ fn collect_remedies(
             remedies.push(remedy);
         }
     }
-    if remedies.iter().any(|remedy| remedy == ONLY_A_YES) {
-        remedies = vec![ONLY_A_YES.to_owned()];
+    if remedies.iter().any(|remedy| remedy == ONLY_BY_APPROVAL) {
+        remedies = vec![ONLY_BY_APPROVAL.to_owned()];
     }
     let remedies = remedies.iter().map(|remedy| crate::text::visible(remedy));
     // Alternatives may precede these, so the text shows which remedies belong together.
@@ -98,7 +98,7 @@ fn reason_remedy(reason: &DecisionReason, tool: &Tool) -> String {
             } else {
                 format!(" ({})", changes.join("; "))
             };
-            format!("`mimir tools trust {name}` shows what it needs{changes}, and grants it")
+            format!("`mimir tools trust {name}` shows what the plugin needs{changes}, and grants it")
         }
         PolicyLayer::ToolDefault | PolicyLayer::Assessor => {
             format!("`mimir config set tools.{name}.approval allow`")
@@ -120,13 +120,13 @@ fn reason_remedy(reason: &DecisionReason, tool: &Tool) -> String {
             "write the command without variables and wrappers, with paths inside the workspace only; or approve it".to_owned()
         }
         PolicyLayer::Danger if reason.source == commands::BUILT_IN_SOURCE => {
-            ONLY_A_YES.to_owned()
+            ONLY_BY_APPROVAL.to_owned()
         }
         PolicyLayer::Taint if reason.rule.ends_with("untrusted content") => format!(
-            "a new session has read no untrusted content; for every session, `tools.{name}.labels.acceptsUntrusted: true` {IN_CONFIG}"
+            "start a new session, which has read no untrusted content; for every session, `tools.{name}.labels.acceptsUntrusted: true` {IN_CONFIG}"
         ),
         PolicyLayer::Network if reason.rule != NOT_GRANTED => {
-            ONLY_A_YES.to_owned()
+            ONLY_BY_APPROVAL.to_owned()
         }
         PolicyLayer::Network if grants::takes_hosts(tool) => format!(
             "`mimir tools trust {name} --host HOST` grants it a host; the tool cannot request one itself"
@@ -134,11 +134,11 @@ fn reason_remedy(reason: &DecisionReason, tool: &Tool) -> String {
         PolicyLayer::Network => format!(
             "the plugin must name the host and the method among its needs; or `tools.{name}.approval.conditions.unknownHostRequiresApproval: true` {IN_CONFIG}, asks you about each other host"
         ),
-        PolicyLayer::Taint => "a new session has read nothing sensitive".to_owned(),
+        PolicyLayer::Taint => "start a new session, which has read nothing sensitive".to_owned(),
         PolicyLayer::Secrets => {
             let rule = reason.rule.strip_prefix("secrets: ").unwrap_or(&reason.rule);
             format!(
-                "`mimir secrets set NAME` stores it, and a tool or server that was granted NAME sends it by that name; if it is not a secret, `tools.{name}.redaction.exceptions: [{rule}]` {IN_CONFIG}"
+                "`mimir secrets set NAME` stores the secret, and a tool or server that was granted NAME sends it by that name; if the text is not a secret, `tools.{name}.redaction.exceptions: [{rule}]` {IN_CONFIG}"
             )
         }
         PolicyLayer::Enabled => {

@@ -215,7 +215,7 @@ impl ArgumentRule {
         }
         let reason = match &settings.reason {
             Some(reason) => text::visible(text::prefix(reason, 500)),
-            None => format!("the rule `{name}` says {}", settings.decision.as_str()),
+            None => format!("the rule `{name}` decides {}", settings.decision.as_str()),
         };
         let conditions = condition::parse_conditions(settings, budget).map_err(fault)?;
         Ok(Self {

@@ -1,4 +1,4 @@
-//! The location of a rule in its file, for display.
+//! Locations of rules in their files, for display.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,8 +14,8 @@ pub struct RuleSource {
 }
 
 impl RuleSource {
-    /// Creates the source of a file. `lines` computes the line numbers of its keys (`policy.deny[0]`,
-    /// `tools.git.approval`), counted from 1.
+    /// Creates a source for the rules in `file`. `lines` computes the line numbers of the file's keys
+    /// (`policy.deny[0]`, `tools.git.approval`), counted from 1.
     pub fn new(
         file: impl Into<String>,
         lines: impl FnOnce() -> BTreeMap<String, u64> + Send + 'static,
@@ -26,7 +26,8 @@ impl RuleSource {
         }
     }
 
-    /// Returns `file:line` of a key or its nearest enclosing key with a known line. Without any, returns the file name.
+    /// Returns `file:line` of a key or its nearest enclosing key with a known line. Returns only the file name if no
+    /// such line is known.
     pub fn at(&self, key: &str) -> String {
         let mut key = key;
         loop {

@@ -93,7 +93,7 @@ impl SchemaShape {
             Some(steps) if steps <= DECIDING_MAX => return ValidationMode::Decide,
             _ => {}
         }
-        match self.walk(value) {
+        match self.estimate(value) {
             Some(cost) if cost.listing <= LISTING_MAX => ValidationMode::ListFailures,
             Some(cost) if cost.listing <= DECIDING_MAX => ValidationMode::Decide,
             // The library does not cache the evaluated members.
@@ -106,7 +106,7 @@ impl SchemaShape {
 
     /// Returns an upper bound of the steps of a validation that lists all failures.
     pub(super) fn steps(&self, value: &Value) -> u64 {
-        let exact = || self.walk(value).map_or(u64::MAX, |cost| cost.listing);
+        let exact = || self.estimate(value).map_or(u64::MAX, |cost| cost.listing);
         self.listing_bound(value)
             .filter(|steps| *steps <= LISTING_MAX)
             .unwrap_or_else(exact)
@@ -118,7 +118,8 @@ impl SchemaShape {
         Some(self.unfolded?.saturating_mul(size(value)))
     }
 
-    fn walk(&self, value: &Value) -> Option<ValidationCost> {
+    /// Estimates the cost of validating a value. `None` if that takes too long.
+    fn estimate(&self, value: &Value) -> Option<ValidationCost> {
         let mut walk = CostWalk {
             parts: &self.parts,
             cache: HashMap::new(),

@@ -26,7 +26,7 @@ struct SchemaFailure {
 }
 
 /// Creates an error that lists the positions at which `what` does not match the schema.
-pub(super) fn error<'i>(
+pub(super) fn mismatch_error<'i>(
     what: &str,
     errors: impl Iterator<Item = ValidationError<'i>>,
 ) -> ToolError {
@@ -60,6 +60,8 @@ pub(super) fn error<'i>(
         .with_details(json!({ "failures": failures }))
 }
 
+/// Adds the failures that an error stands for: those of the alternative that was most likely intended, or the error
+/// itself.
 fn explain(error: &ValidationError<'_>, failures: &mut Vec<SchemaFailure>) {
     let mut report = |message: String| {
         failures.push(SchemaFailure {

@@ -115,7 +115,7 @@ impl SchemaShape {
         }
         if schemas > SCHEMAS_PER_VALUE_MAX {
             return Err(InvalidSchema(format!(
-                "its references unfold to more than {SCHEMAS_PER_VALUE_MAX} schemas for one value: refer to each definition from fewer places"
+                "the references unfold to more than {SCHEMAS_PER_VALUE_MAX} schemas for one value: refer to each definition from fewer places"
             )));
         }
         Ok(Self {

@@ -57,6 +57,7 @@ impl CloseReason {
         why.get_or_insert(error);
     }
 
+    /// Sets the reason: a message was larger than `limit` bytes.
     pub(super) fn set_message_too_long(&self, limit: u64) {
         let limit = text::bytes(limit);
         let server = &self.server;
@@ -65,20 +66,23 @@ impl CloseReason {
         self.set_reason(ToolError::limit_exceeded(message));
     }
 
-    pub(super) fn set_message_too_dense(&self) {
+    /// Sets the reason: a message had too many values.
+    pub(super) fn set_too_many_values(&self) {
         let server = &self.server;
         let message =
             format!("the server `{server}` was stopped: it sent a message with too many values");
         self.set_reason(ToolError::limit_exceeded(message));
     }
 
+    /// Sets the reason: the server sent too many requests.
     pub(super) fn set_too_many_requests(&self) {
         let server = &self.server;
         let message = format!("the server `{server}` was stopped: it sent too many requests");
         self.set_reason(ToolError::limit_exceeded(message));
     }
 
-    /// Records and logs that notifications were dropped, among which may be a change of the tools.
+    /// Records that notifications were dropped: one of them may have announced a change of the tools. Logs the first
+    /// time.
     pub(super) fn warn_of_flood(&self) {
         if !self.flood.swap(true, Ordering::AcqRel) {
             tracing::warn!(
@@ -121,12 +125,12 @@ impl CloseReason {
         not_found.clone()
     }
 
-    /// Returns the reason with the server's last output. Without a known reason, the message is "the server" and
-    /// `else_`.
-    pub(super) fn error(&self, else_: &str) -> ToolError {
+    /// Returns the reason as an error with the server's last output. `fallback` completes the sentence "the server
+    /// `NAME` …" if the reason is unknown.
+    pub(super) fn error(&self, fallback: &str) -> ToolError {
         let why = self.why.lock().clone();
         let mut error = why.unwrap_or_else(|| {
-            ToolError::execution(format!("the server `{}` {else_}", self.server))
+            ToolError::execution(format!("the server `{}` {fallback}", self.server))
         });
         self.append_stderr(&mut error);
         error

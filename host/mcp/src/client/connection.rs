@@ -16,7 +16,7 @@ use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, PeerRequestOptions, RunningService,
     RunningServiceCancellationToken, ServiceError, serve_client_with_lifecycle,
 };
-use rmcp::transport::Transport;
+use rmcp::transport::{DynamicTransportError, Transport};
 use rmcp::{Peer, RoleClient};
 use serde_json::{Value, json};
 use tokio::task::AbortHandle;
@@ -124,8 +124,11 @@ impl ServerConnection {
                     _ => false,
                 };
                 let text = match &error {
-                    // The text around it describes rmcp's internals.
-                    ClientInitializeError::TransportError { error, .. } => error.error.to_string(),
+                    // Only the inner error is shown: the outer text describes rmcp's internals.
+                    ClientInitializeError::TransportError { error, .. } => {
+                        http_transport::describe_request_failure(error)
+                            .unwrap_or_else(|| error.error.to_string())
+                    }
                     other => handshake::handshake_failure(other, generation),
                 };
                 let text = close_reason.mask_text(&text, MAX_SERVER_TEXT_CHARS);
@@ -214,7 +217,7 @@ impl ServerConnection {
     }
 
     /// Returns the server's name and version.
-    pub(super) fn server(&self) -> (String, String) {
+    pub(super) fn server_info(&self) -> (String, String) {
         let info = self.peer.peer_info();
         let info = info.as_ref().and_then(|info| info.server_info.as_ref());
         let text = |theirs: &str| self.close_reason.mask_text(theirs, MAX_SERVER_TEXT_CHARS);
@@ -235,7 +238,9 @@ impl ServerConnection {
         for _ in 0..MAX_PAGES {
             let mut params = PaginatedRequestParams::default();
             params.cursor = cursor.take();
-            let result = self.send_request(kind.request(params), time_limit).await?;
+            let result = self
+                .send_request(kind.build_request(params), time_limit)
+                .await?;
             // rmcp rejects the whole list for one invalid tool; parsing the JSON does not.
             let mut page = serde_json::to_value(&result).unwrap_or_default();
             drop(result);
@@ -267,11 +272,13 @@ impl ServerConnection {
         &self,
         operation: &ServerOperation,
         broker: &Arc<InputRequestBroker>,
-        time: Option<Duration>,
+        time_limit: Option<Duration>,
     ) -> Result<ServerResult, ToolError> {
         let mut round = OperationRound::default();
         for _ in 0..MAX_ROUNDS {
-            let result = self.round(operation.request(round), broker, time).await?;
+            let result = self
+                .send_round(operation.build_request(round), broker, time_limit)
+                .await?;
             let ServerResult::InputRequiredResult(input_required) = result else {
                 return Ok(result);
             };
@@ -286,20 +293,20 @@ impl ServerConnection {
         Err(ToolError::limit_exceeded(message))
     }
 
-    async fn round(
+    async fn send_round(
         &self,
         request: ClientRequest,
         broker: &Arc<InputRequestBroker>,
-        time: Option<Duration>,
+        time_limit: Option<Duration>,
     ) -> Result<ServerResult, ToolError> {
-        let mut options = match time {
-            Some(time) => PeerRequestOptions::with_timeout(time),
+        let mut options = match time_limit {
+            Some(time_limit) => PeerRequestOptions::with_timeout(time_limit),
             None => PeerRequestOptions::no_options(),
         };
         if self.generation == ProtocolGeneration::Discovery {
             // Each request declares its capabilities, because they depend on the client.
             let mut meta = RequestMetaObject::new();
-            meta.set_client_capabilities(broker.declared());
+            meta.set_client_capabilities(broker.declared_capabilities());
             options.meta = Some(meta);
         }
         let registered = self.listener.register_call(Arc::clone(broker));
@@ -337,7 +344,19 @@ impl ServerConnection {
             .unwrap_or_default()
     }
 
-    fn ended(&self) -> ToolError {
+    /// Returns the error for a request that could not be sent. A program that cannot be reached has ended.
+    fn unanswered_error(&self, error: &DynamicTransportError) -> ToolError {
+        match http_transport::describe_request_failure(error) {
+            Some(failure) => {
+                let failure = self.close_reason.mask_text(&failure, MAX_SERVER_TEXT_CHARS);
+                self.close_reason
+                    .error(&format!("did not answer the request: {failure}"))
+            }
+            None => self.ended_error(),
+        }
+    }
+
+    fn ended_error(&self) -> ToolError {
         self.close_reason.error("ended before it answered")
     }
 
@@ -371,9 +390,9 @@ impl ServerConnection {
             }
             ServiceError::TransportSend(error) => match http_transport::denial_reason(&error) {
                 Some(denied) => denied.clone(),
-                None => self.ended(),
+                None => self.unanswered_error(&error),
             },
-            ServiceError::TransportClosed => self.ended(),
+            ServiceError::TransportClosed => self.ended_error(),
             other => {
                 let text = self
                     .close_reason

@@ -30,7 +30,8 @@ use super::spec::ServerSpec;
 #[serde(deny_unknown_fields)]
 pub struct ServerDescription {
     /// Format version of this struct.
-    pub form: u32,
+    #[serde(rename = "form")]
+    pub format_version: u32,
     /// Name and version that the server reports.
     pub server: (String, String),
     /// Tools, as the server sent them.
@@ -42,9 +43,11 @@ pub struct ServerDescription {
     /// Resource templates, as the server sent them.
     pub templates: Vec<Value>,
     /// Capabilities besides tools.
-    pub can: ServerAbilities,
+    #[serde(rename = "can")]
+    pub abilities: ServerAbilities,
     /// True if the server has more tools than were read.
-    pub more: bool,
+    #[serde(rename = "more")]
+    pub is_truncated: bool,
 }
 
 /// Capabilities of a server besides tools.
@@ -138,14 +141,14 @@ impl ServerDescription {
     /// Creates a description from the server's name, version and tools.
     pub(super) fn new(server: (String, String), tools: Vec<Value>) -> Self {
         Self {
-            form: FORMAT_VERSION,
+            format_version: FORMAT_VERSION,
             server,
             tools,
             prompts: Vec::new(),
             resources: Vec::new(),
             templates: Vec::new(),
-            can: ServerAbilities::default(),
-            more: false,
+            abilities: ServerAbilities::default(),
+            is_truncated: false,
         }
     }
 
@@ -162,8 +165,11 @@ impl ServerDescription {
     /// Returns the reader tools for the server's resources and prompts.
     fn reader_tools(&self, spec: &ServerSpec) -> Vec<(EntryKind, ToolDefinition)> {
         let kinds = [
-            (EntryKind::Resources, spec.resources && self.can.resources),
-            (EntryKind::Prompts, spec.prompts && self.can.prompts),
+            (
+                EntryKind::Resources,
+                spec.resources && self.abilities.resources,
+            ),
+            (EntryKind::Prompts, spec.prompts && self.abilities.prompts),
         ];
         let kinds = kinds.into_iter().filter(|(_, enabled)| *enabled);
         kinds
@@ -174,7 +180,7 @@ impl ServerDescription {
     /// Parses a stored description. Returns `None` if its format differs.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let description: Self = serde_json::from_str(text).ok()?;
-        (description.form == FORMAT_VERSION).then_some(description)
+        (description.format_version == FORMAT_VERSION).then_some(description)
     }
 
     /// Returns the tools that can be called, and those that are left out, with the reason. An invalid tool does not
@@ -205,14 +211,14 @@ impl ServerDescription {
                 None => quarantine(
                     "?",
                     ToolErrorCode::InvalidInput,
-                    "a tool has no name".to_owned(),
+                    "the tool has no name".to_owned(),
                 ),
             }
         }
-        if self.more {
+        if self.is_truncated {
             let limit = text::bytes(MAX_TOTAL_SIZE as u64);
             let reason = format!(
-                "its remaining tools are left out: the limit per server is {MAX_ITEMS} tools or {limit}"
+                "the remaining tools of the server are left out: the limit per server is {MAX_ITEMS} tools or {limit}"
             );
             quarantine("…", ToolErrorCode::LimitExceeded, reason);
         }
@@ -224,7 +230,7 @@ impl ServerDescription {
                 quarantine(
                     name,
                     ToolErrorCode::InvalidInput,
-                    "its name cannot be converted to a valid tool name".to_owned(),
+                    "the name of the tool cannot be converted to a valid tool name".to_owned(),
                 );
                 continue;
             };
@@ -334,7 +340,9 @@ fn parse_tool(
     let description = text_of("description");
     if description.len() > MAX_DESCRIPTION_SIZE {
         let limit = text::bytes(MAX_DESCRIPTION_SIZE as u64);
-        return Err(format!("its description is longer than {limit}"));
+        return Err(format!(
+            "the description of the tool is longer than {limit}"
+        ));
     }
     let hints = &tool["annotations"];
     let title = match text_of("title") {
@@ -342,7 +350,7 @@ fn parse_tool(
         title => title,
     };
     let input_schema = match &tool["inputSchema"] {
-        Value::Null => return Err("it has no input schema".to_owned()),
+        Value::Null => return Err("the tool has no input schema".to_owned()),
         schema => parse_schema("input", schema)?,
     };
     let output_schema = match &tool["outputSchema"] {
@@ -389,12 +397,14 @@ fn parse_schema(which: &str, value: &Value) -> Result<Schema, String> {
     let text = value.to_string();
     if text.len() > MAX_SCHEMA_SIZE {
         let limit = text::bytes(MAX_SCHEMA_SIZE as u64);
-        return Err(format!("its {which} schema is longer than {limit}"));
+        return Err(format!(
+            "the {which} schema of the tool is longer than {limit}"
+        ));
     }
     Schema::parse(&text).map_err(|error| {
         let error = error.to_string();
         format!(
-            "its {which} schema is not valid: {}",
+            "the {which} schema of the tool is not valid: {}",
             text::visible(text::prefix(&error, MAX_NAME_SIZE))
         )
     })

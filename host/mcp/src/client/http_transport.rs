@@ -32,7 +32,7 @@ use super::listener::ServerListener;
 use super::oauth::{BearerAuth, BearerChallenge, BearerToken};
 use super::rate_limit::{self, MessageRateLimiter};
 use super::spec::fill_secrets_in_pairs;
-use super::stdio_transport::{is_dense, is_notification};
+use super::stdio_transport::{has_too_many_values, is_notification};
 
 /// Content types of responses, and the `Accept` header.
 const EVENT_STREAM: &str = "text/event-stream";
@@ -77,7 +77,7 @@ pub(super) async fn connect(
     listener: Arc<ServerListener>,
     close_reason: Arc<CloseReason>,
 ) -> Result<ServerConnection, ConnectError> {
-    let headers = headers(&close_reason.server, server.headers, server.vault);
+    let headers = build_headers(&close_reason.server, server.headers, server.vault);
     let config = StreamableHttpClientTransportConfig::with_uri(server.url)
         .custom_headers(headers.map_err(ConnectError::Failed)?);
     let guarded = GuardedHttpClient::new(server.client, server.bearer, Arc::clone(&close_reason));
@@ -86,7 +86,7 @@ pub(super) async fn connect(
 }
 
 /// Returns the headers from the settings, with secrets filled in.
-pub(super) fn headers(
+pub(super) fn build_headers(
     server: &str,
     pairs: &[(String, String)],
     vault: &dyn Vault,
@@ -142,7 +142,7 @@ impl GuardedHttpClient {
     }
 
     /// Returns the events of a response, within the rate limits.
-    fn events(&self, response: Response<ResponseBody>) -> SseEventStream {
+    fn filter_events(&self, response: Response<ResponseBody>) -> SseEventStream {
         let (close_reason, rate_limiter) = (
             Arc::clone(&self.close_reason),
             Arc::clone(&self.rate_limiter),
@@ -151,8 +151,8 @@ impl GuardedHttpClient {
         let filter_event = move |mut event: Result<Sse, SseError>| {
             let data = event.as_ref().ok().and_then(|event| event.data.as_deref());
             let data = data.unwrap_or_default().as_bytes();
-            if is_dense(data) {
-                close_reason.set_message_too_dense();
+            if has_too_many_values(data) {
+                close_reason.set_too_many_values();
                 return Some(Err(SseError::Body("a message with too many values".into())));
             }
             let repaired = lenient_messages::repair_reply(data);
@@ -193,7 +193,7 @@ impl GuardedHttpClient {
             let response = self.send_once(method, uri, headers.0, body, None).await?;
             return Ok((response, None));
         };
-        let token = bearer.token().await.map_err(denied)?;
+        let token = bearer.token().await.map_err(denied_error)?;
         let first = self.send_once(
             method.clone(),
             uri,
@@ -282,16 +282,25 @@ impl GuardedHttpClient {
 }
 
 /// Returns the transport error for a failure with remedies for the user.
-fn denied(error: ToolError) -> HttpTransportError {
+fn denied_error(error: ToolError) -> HttpTransportError {
     StreamableHttpError::Client(Error::Denied(error))
 }
 
-/// Returns the failure created by [`denied`], if it is the reason why a message could not be sent.
+/// Returns the failure created by [`denied_error`], if it is the reason why a message could not be sent.
 pub(super) fn denial_reason(error: &DynamicTransportError) -> Option<&ToolError> {
     match error.error.downcast_ref()? {
         HttpTransportError::Client(Error::Denied(error)) => Some(error),
         _ => None,
     }
+}
+
+/// Describes why a request over HTTP got no answer. `None` for an error of another transport.
+pub(super) fn describe_request_failure(error: &DynamicTransportError) -> Option<String> {
+    Some(match error.error.downcast_ref()? {
+        HttpTransportError::Client(error) => error.to_string(),
+        HttpTransportError::UnexpectedServerResponse(fault) => fault.to_string(),
+        other => other.to_string(),
+    })
 }
 
 /// The headers of one request.
@@ -307,7 +316,7 @@ impl RequestHeaders {
         let mut headers: HeaderMap = custom.into_iter().collect();
         headers.insert(ACCEPT, HeaderValue::from_static(accept));
         let mut put = |name: &'static str, value: Option<String>| {
-            // No server can have assigned a session id that is not a valid header value.
+            // A value that is not valid in a header cannot be a session id of the server.
             if let Some(value) = value.and_then(|value| HeaderValue::from_str(&value).ok()) {
                 headers.insert(name, value);
             }
@@ -390,7 +399,7 @@ impl StreamableHttpClient for GuardedHttpClient {
         let (response, token) = sent;
         let status = response.status();
         if let Some(error) = self.login_error(&response, token.as_ref()) {
-            return Err(denied(error));
+            return Err(denied_error(error));
         }
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
             return Ok(StreamableHttpPostResponse::Accepted);
@@ -419,15 +428,18 @@ impl StreamableHttpClient for GuardedHttpClient {
         let id = response.headers().get(SESSION_HEADER);
         let id = id.and_then(|id| id.to_str().ok()).map(str::to_owned);
         match content_type(&response).as_str() {
-            EVENT_STREAM => Ok(StreamableHttpPostResponse::Sse(self.events(response), id)),
+            EVENT_STREAM => Ok(StreamableHttpPostResponse::Sse(
+                self.filter_events(response),
+                id,
+            )),
             JSON => {
                 let body = read_body(response, MAX_MESSAGE_SIZE).await?;
                 // A notification has no response, whatever the body contains.
                 if body.trim_ascii().is_empty() {
                     return Ok(StreamableHttpPostResponse::Accepted);
                 }
-                if is_dense(&body) {
-                    self.close_reason.set_message_too_dense();
+                if has_too_many_values(&body) {
+                    self.close_reason.set_too_many_values();
                     let fault = "a message with too many values";
                     return Err(StreamableHttpError::UnexpectedServerResponse(fault.into()));
                 }
@@ -482,7 +494,7 @@ impl StreamableHttpClient for GuardedHttpClient {
                 let fault = format!("HTTP {status}");
                 Err(StreamableHttpError::UnexpectedServerResponse(fault.into()))
             }
-            _ if content_type(&response) == EVENT_STREAM => Ok(self.events(response)),
+            _ if content_type(&response) == EVENT_STREAM => Ok(self.filter_events(response)),
             _ => Err(StreamableHttpError::ServerDoesNotSupportSse),
         }
     }

@@ -47,6 +47,7 @@ pub struct AllowedRequests {
 }
 
 impl AllowedRequests {
+    /// Returns true if the settings allow requests of this kind.
     pub(super) fn allows(&self, kind: UpstreamRequestKind) -> bool {
         match kind {
             UpstreamRequestKind::Form => self.form,
@@ -57,7 +58,7 @@ impl AllowedRequests {
 
     /// Returns the capabilities to declare to the server: those that are allowed, and for which `is_supported` returns
     /// true.
-    pub(super) fn declared(
+    pub(super) fn declared_capabilities(
         &self,
         is_supported: impl Fn(UpstreamRequestKind) -> bool,
     ) -> ClientCapabilities {
@@ -104,8 +105,9 @@ impl InputRequestBroker {
     }
 
     /// Returns the capabilities to declare for this call.
-    pub(super) fn declared(&self) -> ClientCapabilities {
-        self.allowed.declared(|kind| self.client_supports(kind))
+    pub(super) fn declared_capabilities(&self) -> ClientCapabilities {
+        self.allowed
+            .declared_capabilities(|kind| self.client_supports(kind))
     }
 
     fn client_supports(&self, kind: UpstreamRequestKind) -> bool {
@@ -126,7 +128,7 @@ impl InputRequestBroker {
             params,
         };
         let mut answers = self.forward_requests(vec![upstream]).await?;
-        answers.pop().ok_or_else(|| unanswered(&self.server))
+        answers.pop().ok_or_else(|| unanswered_error(&self.server))
     }
 
     /// Handles the requests in a server's response to a call.
@@ -138,16 +140,16 @@ impl InputRequestBroker {
         let mut responses = InputResponses::new();
         for (name, request) in requests {
             let (kind, params) = match request {
-                InputRequest::Elicitation(asked) => {
-                    (UpstreamRequestKind::Form, to_value(&asked.params))
+                InputRequest::Elicitation(request) => {
+                    (UpstreamRequestKind::Form, to_value(&request.params))
                 }
-                InputRequest::CreateMessage(asked) => {
-                    (UpstreamRequestKind::Model, to_value(&asked.params))
+                InputRequest::CreateMessage(request) => {
+                    (UpstreamRequestKind::Model, to_value(&request.params))
                 }
                 InputRequest::ListRoots(_) => (UpstreamRequestKind::Roots, json!({})),
                 _ => return Err(unknown_request(&self.server)),
             };
-            // The protocol lets a client cancel a form.
+            // A form that cannot be shown is cancelled, which the protocol allows, so that the call can continue.
             if kind == UpstreamRequestKind::Form
                 && !(self.allowed.form && self.client_supports(kind))
             {
@@ -155,7 +157,7 @@ impl InputRequestBroker {
                 let _ = self
                     .call
                     .effects()
-                    .record_upstream_request(kind, Some(&self.refusal(kind)));
+                    .record_upstream_request(kind, Some(&self.refusal_error(kind)));
                 responses.insert(name, json!({"action": "cancel"}));
                 continue;
             }
@@ -208,16 +210,23 @@ impl InputRequestBroker {
         let mut results = Vec::new();
         for upstream in &checked {
             let answer = if is_forwarded(upstream) {
-                Some(answers.next().ok_or_else(|| unanswered(&self.server))?)
+                Some(
+                    answers
+                        .next()
+                        .ok_or_else(|| unanswered_error(&self.server))?,
+                )
             } else {
                 None
             };
             results.push(match upstream.kind {
                 UpstreamRequestKind::Roots => self.roots(answer.as_ref()),
-                UpstreamRequestKind::Form => {
-                    keep_form_fields(upstream, answer.ok_or_else(|| unanswered(&self.server))?)
+                UpstreamRequestKind::Form => keep_form_fields(
+                    upstream,
+                    answer.ok_or_else(|| unanswered_error(&self.server))?,
+                ),
+                UpstreamRequestKind::Model => {
+                    answer.ok_or_else(|| unanswered_error(&self.server))?
                 }
-                UpstreamRequestKind::Model => answer.ok_or_else(|| unanswered(&self.server))?,
             });
         }
         Ok(results)
@@ -225,7 +234,7 @@ impl InputRequestBroker {
 
     fn check_request(&self, upstream: &UpstreamRequest) -> Result<(), ToolError> {
         if !self.allowed.allows(upstream.kind) || !self.client_supports(upstream.kind) {
-            return Err(self.refusal(upstream.kind));
+            return Err(self.refusal_error(upstream.kind));
         }
         let server = &self.server;
         let refuse = |why: &str| {
@@ -245,7 +254,7 @@ impl InputRequestBroker {
         Ok(())
     }
 
-    fn refusal(&self, kind: UpstreamRequestKind) -> ToolError {
+    fn refusal_error(&self, kind: UpstreamRequestKind) -> ToolError {
         let server = &self.server;
         let (what, key) = match kind {
             UpstreamRequestKind::Form => ("input from the user (a form)", "elicitation"),
@@ -366,7 +375,7 @@ fn to_value(params: &impl serde::Serialize) -> Value {
     serde_json::to_value(params).unwrap_or_default()
 }
 
-fn unanswered(server: &str) -> ToolError {
+fn unanswered_error(server: &str) -> ToolError {
     ToolError::unavailable(format!(
         "the request of the server `{server}` was not answered"
     ))

@@ -21,7 +21,7 @@ pub(super) fn invalid_request(kind: UpstreamRequestKind, params: Option<Value>) 
     let params = params.unwrap_or_default();
     let why = match kind {
         UpstreamRequestKind::Form => {
-            field(&params).or_else(|| parse_error::<ElicitRequestParams>(params))
+            describe_invalid_field(&params).or_else(|| parse_error::<ElicitRequestParams>(params))
         }
         UpstreamRequestKind::Model => parse_error::<CreateMessageRequestParams>(params),
         UpstreamRequestKind::Roots => Some("they are not a JSON object".to_owned()),
@@ -38,7 +38,7 @@ pub(super) fn invalid_request(kind: UpstreamRequestKind, params: Option<Value>) 
 }
 
 /// Describes the first invalid field of a form, if there is one.
-fn field(params: &Value) -> Option<String> {
+fn describe_invalid_field(params: &Value) -> Option<String> {
     let fields = params["requestedSchema"]["properties"].as_object()?;
     let is_invalid = |schema: &Value| {
         serde_json::from_value::<PrimitiveSchemaDefinition>(schema.clone()).is_err()

@@ -56,11 +56,11 @@ fn error_response(message: &[u8], id: Value, parse_error: &serde_json::Error) ->
     let mut error = match parsed.and_then(|parsed| parsed.get("error")) {
         Some(error) if !error.is_null() => convert_error(error),
         _ => {
-            json!({"code": SERVER_ERROR_CODE, "message": format!("its answer is not valid: {}", describe_fault(message, parse_error))})
+            json!({"code": SERVER_ERROR_CODE, "message": format!("invalid answer: {}", describe_fault(message, parse_error))})
         }
     };
     if error["message"] == "" {
-        error["message"] = "it gives no reason".into();
+        error["message"] = "no reason given".into();
     }
     json!({"jsonrpc": "2.0", "id": id, "error": error})
 }
@@ -93,12 +93,12 @@ fn describe_fault(message: &[u8], parse_error: &serde_json::Error) -> String {
     };
     let (version, result) = (parsed.get("jsonrpc"), parsed.get("result"));
     match (version.and_then(Value::as_str), result) {
-        (Some("2.0"), None) => "it has neither a `result` nor an `error`".to_owned(),
+        (Some("2.0"), None) => "neither a `result` nor an `error` is present".to_owned(),
         (Some("2.0"), Some(_)) => parse_error.to_string(),
-        (None, _) => "it has no `jsonrpc: \"2.0\"`".to_owned(),
+        (None, _) => "no `jsonrpc: \"2.0\"` is present".to_owned(),
         (Some(other), _) => {
             let other = mimir_core::text::prefix(other, 20);
-            format!("its `jsonrpc` is \"{other}\", and not \"2.0\"")
+            format!("`jsonrpc` is \"{other}\" instead of \"2.0\"")
         }
     }
 }

@@ -166,8 +166,7 @@ impl ServerListener {
             return Err(unsupported_request(kind));
         }
         let Some(broker) = self.only_broker() else {
-            let message =
-                "mimir serves this request only during a call, and only if the call is unambiguous";
+            let message = "mimir answers this request only during a call, and only if no other session has a call in progress";
             return Err(ErrorData::invalid_request(message, None));
         };
         broker.answer_request(kind, params).await.map_err(|error| {
@@ -186,7 +185,7 @@ impl ServerListener {
     }
 
     /// Handles a progress notification.
-    pub(super) fn progress(&self, notification: &ProgressNotificationParam) {
+    pub(super) fn handle_progress(&self, notification: &ProgressNotificationParam) {
         // NaN and negative numbers count as zero steps.
         let steps = |number: f64| number.max(0.0) as u64;
         let message = notification.message.as_deref();
@@ -215,7 +214,7 @@ impl ServerListener {
     }
 
     /// Handles a log message.
-    pub(super) fn log(&self, line: &LoggingMessageNotificationParam) {
+    pub(super) fn handle_log(&self, line: &LoggingMessageNotificationParam) {
         {
             let mut limiter = self.log_limiter.lock();
             if !limiter.try_take() {
@@ -234,14 +233,14 @@ impl ServerListener {
         // A client gets only logs of its own call.
         if let Some(broker) = self.only_broker() {
             broker.observer().log(LogLine {
-                level: level(line.level),
+                level: to_log_level(line.level),
                 text,
             });
         }
     }
 
     /// Handles a resource update.
-    pub(super) fn updated(&self, uri: String) {
+    pub(super) fn handle_resource_update(&self, uri: String) {
         let server = self.server.clone();
         // An error means that there are no subscribers.
         let _ = self.updates.send(ResourceUpdate { server, uri });
@@ -254,7 +253,7 @@ impl ServerListener {
     }
 
     /// Waits until the server's tools have changed.
-    pub(super) async fn changed(&self) {
+    pub(super) async fn wait_for_change(&self) {
         self.changed.notified().await;
     }
 }
@@ -288,9 +287,12 @@ impl ClientHandler for ServerMessageHandler {
     fn get_info(&self) -> ClientConfig {
         // Declares all requests that the settings allow: the capabilities of a client are known only when it calls.
         let implementation = Implementation::new("mimir", env!("CARGO_PKG_VERSION"));
-        // The newest version has no handshake, so none is requested here.
-        ClientConfig::new(self.0.allowed.declared(|_| true), implementation)
-            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+        // This declaration is part of a handshake, which the newest version does not have.
+        ClientConfig::new(
+            self.0.allowed.declared_capabilities(|_| true),
+            implementation,
+        )
+        .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
     }
 
     async fn create_message(
@@ -354,7 +356,7 @@ impl ClientHandler for ServerMessageHandler {
         updated: ResourceUpdatedNotificationParam,
         _: NotificationContext<RoleClient>,
     ) {
-        self.0.updated(updated.uri);
+        self.0.handle_resource_update(updated.uri);
     }
 
     async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
@@ -370,7 +372,7 @@ impl ClientHandler for ServerMessageHandler {
     }
 }
 
-fn level(level: LoggingLevel) -> LogLevel {
+fn to_log_level(level: LoggingLevel) -> LogLevel {
     match level {
         LoggingLevel::Debug => LogLevel::Debug,
         LoggingLevel::Info | LoggingLevel::Notice => LogLevel::Info,

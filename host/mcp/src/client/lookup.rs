@@ -34,7 +34,7 @@ impl McpServers {
 
     /// Returns the known resources and prompts of all servers. `seen_entries_of` returns the entries that the user has
     /// seen for a reader tool, or `None` if the reader tool is not visible.
-    pub(crate) fn library(
+    pub(crate) fn build_library(
         &self,
         seen_entries_of: impl Fn(&str) -> Option<HashSet<String>>,
     ) -> ResourceLibrary {
@@ -57,7 +57,7 @@ impl McpServers {
     }
 
     /// Finds the resource or resource template with this URI.
-    pub(crate) fn resource(&self, uri: &str) -> Option<RemoteEntry> {
+    pub(crate) fn find_resource(&self, uri: &str) -> Option<RemoteEntry> {
         let mut unprefixed = Vec::new();
         for server in self.sorted() {
             if !server.spec.resources {
@@ -73,7 +73,7 @@ impl McpServers {
             let Some(described) = server.known() else {
                 continue;
             };
-            if server.spec.prefix.is_empty() && described.can.resources {
+            if server.spec.prefix.is_empty() && described.abilities.resources {
                 unprefixed.push((server, described));
             }
         }
@@ -89,7 +89,7 @@ impl McpServers {
     }
 
     /// Finds the prompt with this name.
-    pub(crate) fn prompt(&self, name: &str) -> Option<RemoteEntry> {
+    pub(crate) fn find_prompt(&self, name: &str) -> Option<RemoteEntry> {
         self.sorted().into_iter().find_map(|server| {
             let remote_name = name.strip_prefix(server.spec.prefix.as_str())?;
             let described = server.known().filter(|_| server.spec.prompts)?;
@@ -144,7 +144,7 @@ impl RemoteEntry {
     pub(crate) fn is_watchable(&self) -> bool {
         self.server
             .known()
-            .is_some_and(|described| described.can.subscribe)
+            .is_some_and(|described| described.abilities.subscribe)
     }
 
     /// Returns the arguments of the call that subscribes to updates.
@@ -160,7 +160,7 @@ impl RemoteEntry {
     /// Returns true if the server completes arguments.
     pub(crate) fn has_completion(&self) -> bool {
         let known = self.server.known();
-        known.is_some_and(|described| described.can.complete)
+        known.is_some_and(|described| described.abilities.complete)
     }
 
     /// Returns the arguments of the call that completes one argument. `context` contains the values of the others.

@@ -43,7 +43,7 @@ pub(super) struct OperationRound {
 
 impl ServerOperation {
     /// Returns the request of one round.
-    pub(super) fn request(&self, round: OperationRound) -> ClientRequest {
+    pub(super) fn build_request(&self, round: OperationRound) -> ClientRequest {
         let OperationRound { responses, state } = round;
         match self {
             Self::Tool { name, arguments } => {
@@ -90,6 +90,7 @@ pub(super) enum ServerListKind {
 }
 
 impl ServerListKind {
+    /// Returns the member of a response that contains the list.
     pub(super) fn key(self) -> &'static str {
         match self {
             Self::Tools => "tools",
@@ -99,7 +100,8 @@ impl ServerListKind {
         }
     }
 
-    pub(super) fn request(self, params: PaginatedRequestParams) -> ClientRequest {
+    /// Returns the request for a page of the list.
+    pub(super) fn build_request(self, params: PaginatedRequestParams) -> ClientRequest {
         match self {
             Self::Tools => ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params)),
             Self::Prompts => {

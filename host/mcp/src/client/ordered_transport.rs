@@ -98,7 +98,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for OrderedTransport<T> {
                     match &notification.notification {
                         ServerNotification::ProgressNotification(notification) => {
                             // Handled even in a flood: forwarding has its own rate limit, and the latest value counts.
-                            self.listener.progress(&notification.params);
+                            self.listener.handle_progress(&notification.params);
                             if !self.notification_rate.try_take() {
                                 self.close_reason.warn_of_flood();
                                 continue;
@@ -109,7 +109,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for OrderedTransport<T> {
                             continue;
                         }
                         ServerNotification::LoggingMessageNotification(notification) => {
-                            self.listener.log(&notification.params);
+                            self.listener.handle_log(&notification.params);
                         }
                         // A cancelled request gets no response.
                         ServerNotification::CancelledNotification(notification) => {

@@ -144,7 +144,8 @@ async fn wait_and_stop(
     };
     match ended {
         Some(Ok(code)) => {
-            let message = format!("the server exited on its own, with exit code {code}");
+            let server = &close_reason.server;
+            let message = format!("the server `{server}` exited on its own, with exit code {code}");
             close_reason.set_reason(ToolError::execution(message));
             return;
         }

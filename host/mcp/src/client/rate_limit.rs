@@ -23,14 +23,17 @@ pub(super) struct MessageRateLimiter {
     taken: u32,
 }
 
+/// Creates the limit on notifications of a server.
 pub(super) fn notification_limit() -> MessageRateLimiter {
     MessageRateLimiter::new(MAX_NOTIFICATIONS, Duration::from_secs(1))
 }
 
+/// Creates the limit on log lines of a server.
 pub(super) fn log_limit() -> MessageRateLimiter {
     MessageRateLimiter::new(MAX_LOG_LINES, Duration::from_secs(60))
 }
 
+/// Creates the limit on requests of a server.
 pub(super) fn request_limit() -> MessageRateLimiter {
     MessageRateLimiter::new(MAX_REQUESTS, Duration::from_secs(1))
 }

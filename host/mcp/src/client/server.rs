@@ -163,7 +163,7 @@ impl RemoteServer {
             .ok_or_else(|| ToolError::internal("the description of the server is missing"))
     }
 
-    /// Like `describe`, but does not retry a server that failed a moment ago.
+    /// Returns the current description, but does not start a server that failed a moment ago.
     pub(super) async fn describe_unless_failed(
         self: &Arc<Self>,
     ) -> Result<Arc<ServerDescription>, ToolError> {
@@ -455,7 +455,9 @@ async fn watch(server: Weak<RemoteServer>, connection: Weak<ServerConnection>) {
         else {
             return;
         };
-        let changed = timeout(poll_interval, listener.changed()).await.is_ok();
+        let changed = timeout(poll_interval, listener.wait_for_change())
+            .await
+            .is_ok();
         let (Some(server), Some(connection)) = (server.upgrade(), connection.upgrade()) else {
             return;
         };

@@ -284,11 +284,13 @@ impl McpServers {
         &self.updates
     }
 
+    /// Returns the server of this name, if it is configured.
     pub(super) fn get(&self, name: &str) -> Option<Arc<RemoteServer>> {
         let all = self.servers.lock();
         all.get(name).cloned()
     }
 
+    /// Returns all configured servers, sorted by name.
     pub(super) fn sorted(&self) -> Vec<Arc<RemoteServer>> {
         let all = self.servers.lock();
         let mut all: Vec<Arc<RemoteServer>> = all.values().cloned().collect();

@@ -15,7 +15,7 @@ use super::connection::CloseReason;
 use super::lenient_messages;
 use super::rate_limit::{self, MessageRateLimiter};
 
-/// Maximum number of values in one message: a value of two bytes in JSON takes a hundred times as much memory.
+/// Maximum number of values in one message: once parsed, a two-byte JSON value can take a hundred times as much memory.
 const MAX_VALUES: usize = 250_000;
 
 type BoxedReader = Box<dyn AsyncRead + Send + Sync + Unpin>;
@@ -75,8 +75,8 @@ impl Transport<RoleClient> for StdioClientTransport {
                 self.close_reason.warn_of_flood();
                 continue;
             }
-            if is_dense(&line) {
-                self.close_reason.set_message_too_dense();
+            if has_too_many_values(&line) {
+                self.close_reason.set_too_many_values();
                 return None;
             }
             match lenient_messages::parse_message(&line) {
@@ -93,8 +93,9 @@ impl Transport<RoleClient> for StdioClientTransport {
     }
 }
 
-/// Returns true if a message has more values than allowed.
-pub(super) fn is_dense(message: &[u8]) -> bool {
+/// Returns true if a message has more than [`MAX_VALUES`] values. Counts brackets and commas outside strings, so that
+/// the message need not be parsed.
+pub(super) fn has_too_many_values(message: &[u8]) -> bool {
     let (mut values, mut quoted, mut escaped) = (0_usize, false, false);
     for byte in message {
         match byte {
@@ -108,7 +109,8 @@ pub(super) fn is_dense(message: &[u8]) -> bool {
     values > MAX_VALUES
 }
 
-/// Returns true if the beginning of a line, where every library writes the method, looks like a notification.
+/// Guesses from the first 128 bytes of a line whether it is a notification, without parsing it. Every known library
+/// writes `method` near the start; the notifications of a server that does not are only not limited here.
 pub(super) fn is_notification(line: &[u8]) -> bool {
     const PREFIX_BYTES: usize = 128;
     let head = &line[..line.len().min(PREFIX_BYTES)];

@@ -49,7 +49,7 @@ pub(super) async fn listen(
     loop {
         match subscription.next().await {
             Ok(Some(ServerNotification::ResourceUpdatedNotification(updated))) => {
-                listener.updated(updated.params.uri);
+                listener.handle_resource_update(updated.params.uri);
             }
             Ok(Some(_)) => listener.mark_changed(),
             Ok(None) | Err(_) => return,

@@ -9,7 +9,7 @@ use ::http::header::{
 };
 use ::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 
-use super::{BoxedResponse, empty};
+use super::{BoxedResponse, empty_response};
 
 const ALLOWED_METHODS: &str = "GET, POST, DELETE";
 
@@ -51,7 +51,7 @@ pub(super) fn preflight<B>(request: &Request<B>) -> Option<BoxedResponse> {
     if !is_preflight {
         return None;
     }
-    let mut response = empty(StatusCode::NO_CONTENT);
+    let mut response = empty_response(StatusCode::NO_CONTENT);
     let headers = response.headers_mut();
     headers.insert(
         ACCESS_CONTROL_ALLOW_METHODS,

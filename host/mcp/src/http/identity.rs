@@ -201,7 +201,7 @@ impl IdentityVerifier {
         &self,
         headers: &HeaderMap,
     ) -> Result<(Principal, Instant), TokenRejection> {
-        let token = token(headers)?;
+        let token = bearer_token(headers)?;
         let header = jsonwebtoken::decode_header(token).map_err(|_| NOT_SIGNED)?;
         // RFC 7515: a token with an unknown critical header must be rejected, and mimir supports none.
         if header.crit.is_some_and(|crit| !crit.is_empty()) || !ALGORITHMS.contains(&header.alg) {
@@ -353,7 +353,7 @@ fn invalid_token_reason(kind: &ErrorKind) -> &'static str {
     }
 }
 
-fn token(headers: &HeaderMap) -> Result<&str, TokenRejection> {
+fn bearer_token(headers: &HeaderMap) -> Result<&str, TokenRejection> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let value = values.next().ok_or(TokenRejection::Missing)?;
     let value = value.to_str().ok().filter(|_| values.next().is_none());

@@ -39,6 +39,7 @@ pub(super) enum HttpRefusal {
 }
 
 impl HttpRefusal {
+    /// Returns the status of the response.
     pub(super) const fn status(self) -> StatusCode {
         match self {
             HttpRefusal::Host | HttpRefusal::Origin => StatusCode::FORBIDDEN,
@@ -49,6 +50,7 @@ impl HttpRefusal {
         }
     }
 
+    /// Returns the body of the response, with a line end.
     pub(super) const fn message(self) -> &'static str {
         match self {
             HttpRefusal::Host => {
@@ -59,7 +61,7 @@ impl HttpRefusal {
                 "this page's origin is not allowed: allow it with `mimir serve --origin URL`\n"
             }
             HttpRefusal::Token => {
-                "a bearer token is required: use the one that `mimir serve` printed\n"
+                "a bearer token is required: `mimir serve` prints the file that contains it\n"
             }
             HttpRefusal::NoSession => "session not found\n",
             HttpRefusal::Busy => "too many concurrent calls: try again when some have ended\n",
@@ -69,6 +71,7 @@ impl HttpRefusal {
         }
     }
 
+    /// Returns an additional header of the response, if the refusal needs one.
     pub(super) const fn header(self) -> Option<(HeaderName, &'static str)> {
         match self {
             HttpRefusal::Token => Some((WWW_AUTHENTICATE, "Bearer realm=\"mimir\"")),
@@ -97,6 +100,7 @@ impl RequestGuard {
         }
     }
 
+    /// Returns the accepted names of this server, without ports.
     pub(super) fn hosts(&self) -> &[String] {
         &self.hosts
     }

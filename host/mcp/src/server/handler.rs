@@ -102,9 +102,9 @@ impl ServerHandler for ClientSession {
 
     fn accepted_subscription_filter(
         &self,
-        wanted: &SubscriptionFilter,
+        requested: &SubscriptionFilter,
     ) -> Option<SubscriptionFilter> {
-        Some(self.supported_filter(wanted))
+        Some(self.supported_filter(requested))
     }
 
     async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
@@ -120,7 +120,7 @@ impl ServerHandler for ClientSession {
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
         self.check_declared::<CompleteRequestMethod>()?;
-        self.proposals(request, &context).await
+        self.complete_argument(request, &context).await
     }
 
     async fn list_prompts(
@@ -142,7 +142,7 @@ impl ServerHandler for ClientSession {
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
         self.check_declared::<GetPromptRequestMethod>()?;
-        self.prompt(request, context).await
+        self.get_remote_prompt(request, context).await
     }
 
     async fn list_resources(
@@ -177,7 +177,7 @@ impl ServerHandler for ClientSession {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         self.check_declared::<ReadResourceRequestMethod>()?;
-        self.resource(request, context).await
+        self.read_remote_resource(request, context).await
     }
 
     async fn subscribe(

@@ -53,7 +53,8 @@ fn invalid_cursor() -> ErrorData {
 }
 
 impl ClientSession {
-    pub(super) async fn resource(
+    /// Handles `resources/read`.
+    pub(super) async fn read_remote_resource(
         &self,
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
@@ -81,7 +82,7 @@ impl ClientSession {
                     let contents = read.contents.iter_mut();
                     contents.for_each(|contents| result::mark_resource(contents, &mark));
                 }
-                read.meta = Some(meta(&outcome));
+                read.meta = Some(result_meta(&outcome));
                 // Older servers do not set the type, and rmcp removes it for older clients.
                 read.result_type = Some(ResultType::COMPLETE);
                 // Each read is a call that is checked for this user, so proxies must not cache the result.
@@ -94,13 +95,14 @@ impl ClientSession {
         }
     }
 
-    pub(super) async fn prompt(
+    /// Handles `prompts/get`.
+    pub(super) async fn get_remote_prompt(
         &self,
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
         let servers = self.server.servers();
-        let Some(entry) = servers.and_then(|servers| servers.prompt(&request.name)) else {
+        let Some(entry) = servers.and_then(|servers| servers.find_prompt(&request.name)) else {
             let message = "prompt not found: list all with prompts/list";
             return Err(ErrorData::invalid_params(message, None));
         };
@@ -120,7 +122,7 @@ impl ClientSession {
                         .description
                         .map(|description| mark.around(&description));
                 }
-                prompt.meta = Some(meta(&outcome));
+                prompt.meta = Some(result_meta(&outcome));
                 prompt.result_type = Some(ResultType::COMPLETE);
                 Ok(prompt.into())
             }
@@ -131,7 +133,7 @@ impl ClientSession {
 
     /// Returns completions for an argument of a prompt or template, by calling its reader tool, because the typed text
     /// is sent to the server.
-    pub(super) async fn proposals(
+    pub(super) async fn complete_argument(
         &self,
         request: CompleteRequestParams,
         context: &RequestContext<RoleServer>,
@@ -140,7 +142,7 @@ impl ClientSession {
             Reference::Resource(template) => Some(self.find_resource(&template.uri)?),
             Reference::Prompt(prompt) => {
                 let servers = self.server.servers();
-                servers.and_then(|servers| servers.prompt(&prompt.name))
+                servers.and_then(|servers| servers.find_prompt(&prompt.name))
             }
             _ => None,
         };
@@ -157,12 +159,14 @@ impl ClientSession {
         }
         let arguments =
             entry.completion_arguments(&request.r#ref, request.argument, request.context);
-        let outcome = self.run_at_once(&entry.tool, arguments, context).await?;
+        let outcome = self
+            .run_without_questions(&entry.tool, arguments, context)
+            .await?;
         parse_outcome(&outcome)
     }
 
     /// Runs a call for a request whose response cannot contain a question.
-    pub(super) async fn run_at_once(
+    pub(super) async fn run_without_questions(
         &self,
         tool: &str,
         arguments: Value,
@@ -199,7 +203,7 @@ impl ClientSession {
     pub(super) fn find_resource(&self, uri: &str) -> Result<RemoteEntry, ErrorData> {
         let servers = self.server.servers();
         servers
-            .and_then(|servers| servers.resource(uri))
+            .and_then(|servers| servers.find_resource(uri))
             .ok_or_else(|| resource_not_found(uri))
     }
 
@@ -258,7 +262,7 @@ fn parse_outcome<T: DeserializeOwned>(outcome: &Outcome) -> Result<T, ErrorData>
     })
 }
 
-fn meta(outcome: &Outcome) -> MetaObject {
+fn result_meta(outcome: &Outcome) -> MetaObject {
     let mut meta = JsonObject::new();
     meta.insert(OUTCOME_META.to_owned(), outcome_meta(outcome));
     MetaObject(meta)

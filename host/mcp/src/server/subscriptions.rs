@@ -112,7 +112,7 @@ impl ClientSession {
             let message = "the server of this resource does not support update notifications";
             return Err(ErrorData::invalid_request(message, None));
         }
-        let watching = self.run_at_once(&entry.tool, entry.watch_arguments(), context);
+        let watching = self.run_without_questions(&entry.tool, entry.watch_arguments(), context);
         let outcome = watching.await?;
         outcome.result().map_err(protocol_error)?;
         Ok(entry)
@@ -169,7 +169,7 @@ impl ClientSession {
     }
 
     /// Returns the part of a subscription that is supported.
-    pub(super) fn supported_filter(&self, wanted: &SubscriptionFilter) -> SubscriptionFilter {
+    pub(super) fn supported_filter(&self, requested: &SubscriptionFilter) -> SubscriptionFilter {
         let mut filter = SubscriptionFilter::builder().tools_list_changed();
         let Some(servers) = self
             .server
@@ -178,9 +178,9 @@ impl ClientSession {
         else {
             return filter.build();
         };
-        let uris = wanted.resource_subscriptions.iter().flatten();
+        let uris = requested.resource_subscriptions.iter().flatten();
         let uris = uris.take(MAX_WATCHED).filter(|uri| {
-            let entry = servers.resource(uri);
+            let entry = servers.find_resource(uri);
             entry.is_some_and(|entry| entry.is_watchable() && self.check_readable(&entry).is_ok())
         });
         let uris: Vec<String> = uris.cloned().collect();
@@ -200,15 +200,15 @@ async fn notify_changes(
     before: ListRevision,
     now: ListRevision,
 ) -> bool {
-    let is_wanted = |wanted: Option<bool>| wanted == Some(true);
+    let is_requested = |flag: Option<bool>| flag == Some(true);
     let mut sent = true;
-    if before.tools != now.tools && is_wanted(accepted.tools_list_changed) {
+    if before.tools != now.tools && is_requested(accepted.tools_list_changed) {
         sent &= sink.notify_tool_list_changed().await.is_ok();
     }
-    if before.prompts != now.prompts && is_wanted(accepted.prompts_list_changed) {
+    if before.prompts != now.prompts && is_requested(accepted.prompts_list_changed) {
         sent &= sink.notify_prompt_list_changed().await.is_ok();
     }
-    if before.resources != now.resources && is_wanted(accepted.resources_list_changed) {
+    if before.resources != now.resources && is_requested(accepted.resources_list_changed) {
         sent &= sink.notify_resource_list_changed().await.is_ok();
     }
     sent

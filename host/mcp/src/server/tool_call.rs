@@ -122,9 +122,9 @@ impl ClientSession {
             }
             // A client may send answers to a server's requests in advance, but not an approval.
             _ if is_modern(context) => {
-                Ok(self.begin(key, answers.responses.unwrap_or_default(), context))
+                Ok(self.start_call(key, answers.responses.unwrap_or_default(), context))
             }
-            _ => Ok(self.begin(key, InputResponses::new(), context)),
+            _ => Ok(self.start_call(key, InputResponses::new(), context)),
         };
         loop {
             let RunningCall {
@@ -168,7 +168,7 @@ impl ClientSession {
     }
 
     /// Starts a call.
-    fn begin(
+    fn start_call(
         &self,
         key: PendingCallKey,
         early_answers: InputResponses,
@@ -283,7 +283,7 @@ impl ClientSession {
         let level = LogLevel::Warn;
         if self
             .min_log_level(context)
-            .is_some_and(|least| least.accepts(level))
+            .is_some_and(|min_level| min_level.accepts(level))
         {
             let report = json!({
                 "tool": name,

@@ -13,7 +13,7 @@ use super::ToolServer;
 const UPDATE_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl ToolServer {
-    /// If a tool is unknown, waits for the components and servers that may have it, until their descriptions take
+    /// Waits until a tool is known, or until the descriptions of all components and servers that may have it are in
     /// effect.
     pub(super) async fn wait_for_tool(&self, tool: &str) {
         if self.is_registered(tool) {

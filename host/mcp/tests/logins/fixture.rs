@@ -33,6 +33,8 @@ pub struct ServerBehavior {
     pub needs: Option<&'static str>,
     /// Metadata URL in the server's challenge; left out if empty.
     pub described: Option<String>,
+    /// True if the server fails to handle tool calls.
+    pub fails: bool,
     /// True if the server echoes the token that it was sent.
     pub echoes: bool,
     /// Redirect target: of the server's requests, or of those for `/away` if its metadata is there.
@@ -50,6 +52,7 @@ impl Default for ServerBehavior {
             rejects_all: false,
             needs: None,
             described: None,
+            fails: false,
             echoes: false,
             away: None,
         }
@@ -426,6 +429,13 @@ fn respond_as_server(
     {
         let more = format!(", error=\"insufficient_scope\", scope=\"{needs}\"");
         return Answer::empty(403).with("www-authenticate", challenge(&more));
+    }
+    if called && behavior.fails {
+        return Answer {
+            status: 500,
+            headers: vec![("content-type", "text/plain".to_owned())],
+            body: "out of order".to_owned(),
+        };
     }
     let result = match message["method"].as_str() {
         Some("initialize") => json!({"protocolVersion": message["params"]["protocolVersion"],

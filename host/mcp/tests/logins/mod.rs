@@ -24,6 +24,19 @@ async fn upstream(fixture: &LoginFixture) -> Upstream {
 }
 
 #[tokio::test]
+async fn server_http_error_is_reported_with_its_status() {
+    let fixture = LoginFixture::new().await;
+    fixture.log_in().await.unwrap();
+    let upstream = upstream(&fixture).await;
+    fixture.set(|behavior| behavior.fails = true);
+    let outcome = upstream.call("mcp_s_go", json!({})).await;
+    let message = &outcome.result().unwrap_err().message;
+    assert!(message.contains("HTTP 500"), "{message}");
+    assert!(message.contains("out of order"), "{message}");
+    assert!(!message.contains("ended"), "{message}");
+}
+
+#[tokio::test]
 async fn login_succeeds_and_calls_carry_the_token() {
     let fixture = LoginFixture::new().await;
     fixture.set(|behavior| {

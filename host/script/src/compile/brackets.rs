@@ -14,6 +14,7 @@ const MAX_READINGS: usize = 64;
 /// The state of one reading of the code up to a position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct BracketScan {
+    /// The position in bytes.
     at: usize,
     /// Open braces, each true if it belongs to a template literal.
     braces: Vec<bool>,
@@ -54,8 +55,17 @@ const OPERATOR_KEYWORDS: [&[u8]; 16] = [
     b"satisfies",
 ];
 
-/// Returns the first offset at which brackets are nested deeper than `max_depth` levels, if there is one.
-pub(super) fn find_too_deep(source: &str, max_depth: usize) -> Option<usize> {
+/// A reason to reject code before it is parsed, with an offset in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BracketFault {
+    /// The first position at which brackets are nested too deep.
+    TooDeep(usize),
+    /// A position up to which so many `/` are ambiguous that the depth cannot be measured.
+    TooAmbiguous(usize),
+}
+
+/// Checks that brackets are nested at most `max_depth` levels deep.
+pub(super) fn check_depth(source: &str, max_depth: usize) -> Result<(), BracketFault> {
     let source = source.as_bytes();
     let mut readings = vec![BracketScan {
         at: 0,
@@ -70,10 +80,10 @@ pub(super) fn find_too_deep(source: &str, max_depth: usize) -> Option<usize> {
     {
         let mut reading = readings.swap_remove(furthest_behind);
         let mut other = None;
-        let is_alive = reading.step(source, &mut other);
+        let is_alive = reading.read_token(source, &mut other);
         for reading in is_alive.then_some(reading).into_iter().chain(other) {
             if reading.braces.len() + reading.others > max_depth {
-                return Some(reading.at.min(source.len()));
+                return Err(BracketFault::TooDeep(reading.at.min(source.len())));
             }
             let equal = readings.iter_mut().find(|candidate| {
                 candidate.at == reading.at
@@ -87,16 +97,17 @@ pub(super) fn find_too_deep(source: &str, max_depth: usize) -> Option<usize> {
             }
         }
         if readings.len() > MAX_READINGS {
-            return Some(readings[0].at.min(source.len()));
+            let at = readings[0].at.min(source.len());
+            return Err(BracketFault::TooAmbiguous(at));
         }
     }
-    None
+    Ok(())
 }
 
 impl BracketScan {
     /// Reads the next token. If `/` is ambiguous, sets `other` to the second reading. Returns false at the end, or if
     /// this reading is not valid code.
-    fn step(&mut self, source: &[u8], other: &mut Option<Self>) -> bool {
+    fn read_token(&mut self, source: &[u8], other: &mut Option<Self>) -> bool {
         let Some(&byte) = source.get(self.at) else {
             return false;
         };
@@ -232,7 +243,7 @@ mod tests {
     use super::*;
 
     fn depth(source: &str) -> usize {
-        let mut depths = (0..200).filter(|max_depth| find_too_deep(source, *max_depth).is_none());
+        let mut depths = (0..200).filter(|max_depth| check_depth(source, *max_depth).is_ok());
         depths.next().unwrap()
     }
 
@@ -270,8 +281,8 @@ mod tests {
             "(a)/'/;({a=/'/.b+",
         ] {
             let source = open.repeat(max_depth + 1);
-            assert!(find_too_deep(&source, max_depth).is_some(), "{open}");
+            assert!(check_depth(&source, max_depth).is_err(), "{open}");
         }
-        assert!(find_too_deep(&"a(b);\n{ c / d } /e/.f;\n".repeat(2_000), max_depth).is_none());
+        assert!(check_depth(&"a(b);\n{ c / d } /e/.f;\n".repeat(2_000), max_depth).is_ok());
     }
 }

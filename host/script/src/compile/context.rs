@@ -31,7 +31,7 @@ const PLATFORM_MEMBERS: [&str; 3] = ["fs", "executor", "http"];
 /// unknown members are ignored, because the code may test if they exist.
 pub(super) fn find_misspelt_members(program: &Program<'_>) -> Vec<OffsetFault> {
     let mut faults = Vec::new();
-    for parameters in program.body.iter().filter_map(parameters) {
+    for parameters in program.body.iter().filter_map(execute_parameters) {
         if let Some(BindingPattern::ObjectPattern(context)) =
             parameters.items.get(1).map(|parameter| &parameter.pattern)
         {
@@ -42,7 +42,7 @@ pub(super) fn find_misspelt_members(program: &Program<'_>) -> Vec<OffsetFault> {
 }
 
 /// Returns the parameters of `execute`, if the statement declares it.
-fn parameters<'p, 'a>(statement: &'p Statement<'a>) -> Option<&'p FormalParameters<'a>> {
+fn execute_parameters<'p, 'a>(statement: &'p Statement<'a>) -> Option<&'p FormalParameters<'a>> {
     match statement {
         Statement::ExportDeclaration(export) => declared_parameters(&export.declaration),
         Statement::FunctionDeclaration(function) => {

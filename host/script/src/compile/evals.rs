@@ -16,6 +16,7 @@ const GLOBAL_EVAL: &str = "__eval";
 
 const GLOBALS: [&str; 4] = ["globalThis", "global", "window", "self"];
 
+/// Replaces every use of `eval` in a program.
 pub(super) fn rewrite_evals<'a>(allocator: &'a Allocator, source: &str, program: &mut Program<'a>) {
     if source.contains("eval") {
         let builder = AstBuilder::new(allocator);

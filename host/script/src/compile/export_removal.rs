@@ -164,6 +164,7 @@ impl<'a> Visit<'a> for UnsupportedSyntax {
 pub(super) struct EditedSource(pub(super) String);
 
 impl EditedSource {
+    /// Replaces the text by blanks, except for line ends.
     pub(super) fn blank(&mut self, span: Span) {
         let range = span.start as usize..span.end as usize;
         let blank: String = self.0[range.clone()]
@@ -173,6 +174,7 @@ impl EditedSource {
         self.0.replace_range(range, &blank);
     }
 
+    /// Replaces the text at `start` by a text of equal length.
     pub(super) fn put(&mut self, start: u32, text: &str) {
         let start = start as usize;
         self.0.replace_range(start..start + text.len(), text);

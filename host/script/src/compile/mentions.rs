@@ -18,6 +18,7 @@ pub(crate) struct CodeMentions {
 }
 
 impl CodeMentions {
+    /// Collects the words and tool calls in a program.
     pub(super) fn collect(program: &Program<'_>) -> Self {
         let mut mentions = Self::default();
         mentions.visit_program(program);

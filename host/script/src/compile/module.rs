@@ -59,6 +59,7 @@ struct ModuleReader<'s> {
     foreign: Option<CodeFault>,
 }
 
+/// Compiles a module, and collects its exports. Fails with all faults that can be detected in one pass.
 pub(super) fn compile(source: &str, typed: bool) -> Result<PluginModule, Vec<CodeFault>> {
     let allocator = Allocator::default();
     let parsed = Parser::new(&allocator, source, source_type(typed)).parse();
@@ -78,7 +79,7 @@ pub(super) fn compile(source: &str, typed: bool) -> Result<PluginModule, Vec<Cod
     let mut unsupported = UnsupportedSyntax::default();
     unsupported.visit_program(program);
     if let Some(span) = unsupported.imported {
-        reader.note_foreign_import(span, "an import");
+        reader.note_foreign_import(span, "`import()` is used".to_owned());
     }
     let ModuleReader {
         code: edited,
@@ -129,12 +130,12 @@ impl ModuleReader<'_> {
     fn read(&mut self, program: &Program<'_>) -> Result<(), Vec<CodeFault>> {
         for statement in &program.body {
             match statement {
-                Statement::ImportDeclaration(import) => self.import(import)?,
+                Statement::ImportDeclaration(import) => self.read_import(import)?,
                 Statement::ExportAllDeclaration(export) => {
-                    self.note_foreign_import(export.span, &export.source.value);
+                    self.note_foreign_import(export.span, imported(&export.source.value));
                 }
                 Statement::ExportFromDeclaration(export) => {
-                    self.note_foreign_import(export.span, &export.source.value);
+                    self.note_foreign_import(export.span, imported(&export.source.value));
                 }
                 Statement::ExportDefaultDeclaration(export) => {
                     let inner = export.declaration.span();
@@ -157,13 +158,13 @@ impl ModuleReader<'_> {
                         self.code.put(export.span.start, UNNAMED);
                     }
                     let name = name.unwrap_or_else(|| "__main".to_owned());
-                    self.add(program, "default", name, export.span.start, export.span);
+                    self.add_export(program, "default", name, export.span.start, export.span);
                 }
                 Statement::ExportDeclaration(export) => {
                     let inner = export.declaration.span();
                     self.code.blank(Span::new(export.span.start, inner.start));
                     for (name, at) in declared_names(&export.declaration) {
-                        self.add(program, &name, name.clone(), at, export.span);
+                        self.add_export(program, &name, name.clone(), at, export.span);
                     }
                 }
                 Statement::ExportNamedDeclaration(export) => {
@@ -175,7 +176,7 @@ impl ModuleReader<'_> {
                                 (specifier.exported.name(), specifier.local.name());
                             let at = specifier.span.start;
                             let inside = inside.to_string();
-                            self.add(program, &outside, inside, at, specifier.span);
+                            self.add_export(program, &outside, inside, at, specifier.span);
                         }
                     }
                     self.code.blank(export.span);
@@ -186,13 +187,13 @@ impl ModuleReader<'_> {
         Ok(())
     }
 
-    fn import(&mut self, import: &ImportDeclaration<'_>) -> Result<(), Vec<CodeFault>> {
+    fn read_import(&mut self, import: &ImportDeclaration<'_>) -> Result<(), Vec<CodeFault>> {
         self.code.blank(import.span);
         if import.import_kind == ImportOrExportKind::Type {
             return Ok(());
         }
         if import.source.value != MIMIR_MODULE {
-            self.note_foreign_import(import.span, &import.source.value);
+            self.note_foreign_import(import.span, imported(&import.source.value));
             return Ok(());
         }
         for specifier in import.specifiers.iter().flatten() {
@@ -228,14 +229,21 @@ impl ModuleReader<'_> {
         Ok(())
     }
 
-    fn note_foreign_import(&mut self, span: Span, what: &str) {
-        let message = format!("`{what}` is imported");
+    /// Records the first import that needs a bundler.
+    fn note_foreign_import(&mut self, span: Span, message: String) {
         let fault = fault_at(self.source, span.start as usize, message);
         self.foreign.get_or_insert(fault);
     }
 
     /// Adds an export whose name is at an offset within a statement.
-    fn add(&mut self, program: &Program<'_>, name: &str, inside: String, at: u32, statement: Span) {
+    fn add_export(
+        &mut self,
+        program: &Program<'_>,
+        name: &str,
+        inside: String,
+        at: u32,
+        statement: Span,
+    ) {
         if self.exports.contains_key(name) {
             return;
         }
@@ -255,6 +263,10 @@ impl ModuleReader<'_> {
         self.exports.insert(name.to_owned(), exported);
         self.names.push((name.to_owned(), inside));
     }
+}
+
+fn imported(module: &str) -> String {
+    format!("`{module}` is imported")
 }
 
 fn import_name(name: &ModuleExportName<'_>) -> String {

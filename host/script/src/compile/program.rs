@@ -81,7 +81,7 @@ pub(super) fn compile(
     }
     reader.visit_program(&program);
     reader.read(&program)?;
-    let prologue = reader.prologue();
+    let prologue = reader.build_prologue();
     let strict = if reader.is_module {
         "\"use strict\"; "
     } else {
@@ -147,7 +147,7 @@ impl ProgramReader<'_> {
     fn read(&mut self, program: &Program<'_>) -> Result<(), Vec<CodeFault>> {
         for statement in &program.body {
             match statement {
-                Statement::ImportDeclaration(import) => self.import(import),
+                Statement::ImportDeclaration(import) => self.read_import(import),
                 Statement::ExportAllDeclaration(export) => {
                     self.blank(export.span);
                     if export.export_kind == ImportOrExportKind::Type {
@@ -240,7 +240,7 @@ impl ProgramReader<'_> {
         self.code.blank(span);
     }
 
-    fn import(&mut self, import: &ImportDeclaration<'_>) {
+    fn read_import(&mut self, import: &ImportDeclaration<'_>) {
         self.blank(import.span);
         if import.import_kind == ImportOrExportKind::Type {
             return;
@@ -281,7 +281,7 @@ impl ProgramReader<'_> {
         self.prologue.push(format!("const {};", bound.join(", ")));
     }
 
-    fn prologue(&self) -> String {
+    fn build_prologue(&self) -> String {
         let exports = self.exports.iter();
         let exports: Vec<String> = exports
             .map(|(outside, inside)| format!("{}: () => {inside}", Value::from(&**outside)))

@@ -26,6 +26,7 @@ pub(super) enum StackRunError {
 }
 
 impl StackRunError {
+    /// Returns the code of the resulting tool error.
     pub(super) fn code(&self) -> ToolErrorCode {
         match self {
             Self::NoThread { .. } => ToolErrorCode::Unavailable,

@@ -304,6 +304,10 @@ fn growth_is_rejected_before_compilation() {
             format!("{execute}let z = {}1", "async a=>".repeat(10_000)),
             "nested",
         ),
+        (
+            format!("{execute}{}", "a++/{/".repeat(100)),
+            "may divide or begin a regular expression",
+        ),
     ] {
         let start = std::time::Instant::now();
         let faults = compile(&source, true).unwrap_err();

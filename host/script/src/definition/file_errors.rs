@@ -119,6 +119,7 @@ fn misplaced_permission_hint(key: &str) -> Option<String> {
     known.then(|| format!("unknown key `{key}`. Did you mean `permissions.{key}`?"))
 }
 
+/// Creates the error for a fault in the code, with its position in the file.
 pub(super) fn code_error(
     file_name: &str,
     positions: &FilePositions,

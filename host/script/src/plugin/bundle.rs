@@ -60,7 +60,10 @@ pub(super) async fn bundle(
         ToolError::new(ToolErrorCode::FileNotFound, message)
     })?;
     let Some((kind, program)) = find_bundler(&module, std::env::var_os("PATH").as_deref()) else {
-        let what = import_error.map_or_else(|| shown(&module), |fault| fault.message);
+        let what = import_error.map_or_else(
+            || format!("{} imports other modules", shown(&module)),
+            |error| error.message,
+        );
         let message = format!(
             "{what}, but no bundler was found: run `npm install esbuild` (or rolldown) next to the file, or import only `mimir` and write the schemas in JSON"
         );
@@ -72,7 +75,7 @@ pub(super) async fn bundle(
     })?;
     let folder = work.path().canonicalize();
     let folder = folder.unwrap_or_else(|_| work.path().to_owned());
-    let (code, map) = run(kind, &program, &module, &folder).await?;
+    let (code, map) = run_bundler(kind, &program, &module, &folder).await?;
     let home = module.parent().unwrap_or(&module);
     let positions =
         map.and_then(|map| SourcePositions::from_bundle(&map, LINES_BEFORE_BUNDLE, &folder, home));
@@ -89,8 +92,8 @@ pub(super) async fn bundle(
 fn find_bundler(module: &Path, path: Option<&std::ffi::OsStr>) -> Option<(BundlerKind, PathBuf)> {
     let local = module.ancestors().skip(1);
     let local = local.map(|folder| folder.join("node_modules/.bin"));
-    let global: Vec<PathBuf> = path.map(|path| std::env::split_paths(path).collect())?;
-    for folder in local.chain(global.into_iter().filter(|folder| folder.is_absolute())) {
+    let global = path.into_iter().flat_map(std::env::split_paths);
+    for folder in local.chain(global.filter(|folder| folder.is_absolute())) {
         for (kind, name) in BUNDLERS {
             for name in [
                 name.to_owned(),
@@ -138,7 +141,7 @@ fn major_version(folder: &Path) -> Option<u32> {
 }
 
 /// Runs the bundler. Returns the bundle, and its source map if there is one.
-async fn run(
+async fn run_bundler(
     kind: BundlerKind,
     program: &Path,
     module: &Path,
@@ -276,6 +279,7 @@ mod tests {
         std::fs::write(near.join("rolldown"), "").unwrap();
         let bundler = find_bundler(&module, Some(&path)).unwrap();
         assert_eq!(bundler, (BundlerKind::Rolldown, near.join("rolldown")));
+        assert_eq!(find_bundler(&module, None), Some(bundler));
     }
 
     #[test]

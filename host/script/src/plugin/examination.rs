@@ -60,6 +60,7 @@ pub(super) struct PluginDescription {
 }
 
 impl PluginDescription {
+    /// Validates the description of a module's tools. Fails with all faults.
     pub(super) fn from_examination(
         source: &PluginSource,
         module: &PluginModule,
@@ -95,7 +96,7 @@ impl PluginDescription {
                 faults.push(fault_at(&export, &message));
                 continue;
             }
-            match description.add(&name, tool, &mentioned) {
+            match description.add_tool(&name, tool, &mentioned) {
                 Ok(definition) => {
                     definitions.push(definition);
                     description.names.push((name, given_name));
@@ -123,7 +124,7 @@ impl PluginDescription {
     }
 
     /// Adds a tool, and returns its definition as the WIT contract encodes it. Fails with all faults of the tool.
-    fn add(
+    fn add_tool(
         &mut self,
         name: &str,
         tool: ExaminedTool,
@@ -140,15 +141,15 @@ impl PluginDescription {
                 .map(|_| ())
                 .map_err(|error| error.to_string()),
         );
-        let schema = |what: &str, text: &Option<String>| match text {
+        let check_schema = |what: &str, text: &Option<String>| match text {
             Some(text) => Schema::parse(text)
                 .map(|_| ())
                 .map_err(|error| format!("`{what}`: {error}")),
             // A missing schema has already been reported.
             None => Ok(()),
         };
-        check(schema("inputSchema", &tool.input_schema));
-        check(schema("outputSchema", &tool.output_schema));
+        check(check_schema("inputSchema", &tool.input_schema));
+        check(check_schema("outputSchema", &tool.output_schema));
         let mut needs = mentioned.clone();
         if let Some(declared) = &tool.needs {
             match parse_needs(declared) {
@@ -187,7 +188,7 @@ impl PluginDescription {
             group,
             &mut check,
         );
-        let hints = hints(tool.hints).unwrap_or_else(|message| {
+        let hints = parse_hints(tool.hints).unwrap_or_else(|message| {
             check(Err(message));
             ToolHints::default()
         });
@@ -234,6 +235,7 @@ impl PluginDescription {
             .to_string()
     }
 
+    /// Returns the names of the tools in calls, and in the module.
     pub(super) fn names(self) -> Vec<(String, String)> {
         self.names
     }
@@ -258,7 +260,8 @@ fn parse_choice<T: for<'a> Deserialize<'a>>(
     }
 }
 
-fn hints(declared: Option<Value>) -> Result<ToolHints, String> {
+/// Parses the hints that a tool declares, in addition to the defaults.
+fn parse_hints(declared: Option<Value>) -> Result<ToolHints, String> {
     const KNOWN: [&str; 4] = ["readOnly", "destructive", "idempotent", "openWorld"];
     let mut hints_json = json!(ToolHints::default());
     let Some(declared) = declared else {
@@ -298,11 +301,15 @@ mod tests {
 
     #[test]
     fn hints_accept_four_booleans() {
-        assert!(hints(Some(json!({"readOnly": true}))).unwrap().read_only);
-        assert!(hints(Some(json!({"readonly": true}))).is_err());
-        assert!(hints(Some(json!({"readOnly": 1}))).is_err());
+        assert!(
+            parse_hints(Some(json!({"readOnly": true})))
+                .unwrap()
+                .read_only
+        );
+        assert!(parse_hints(Some(json!({"readonly": true}))).is_err());
+        assert!(parse_hints(Some(json!({"readOnly": 1}))).is_err());
         for other in [json!([]), json!(true), json!("readOnly")] {
-            assert!(hints(Some(other)).is_err());
+            assert!(parse_hints(Some(other)).is_err());
         }
     }
 }

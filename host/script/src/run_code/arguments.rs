@@ -97,12 +97,12 @@ impl RunCodeArgs {
                 let message = "`session` is only supported for Python; code in other languages always starts without state";
                 return Err(bad(message.to_owned()));
             }
-            if request.backend.place(request.language).is_some() {
+            if request.backend.target(request.language).is_some() {
                 let message = "`session` is only supported for `backend: wasm`; an interpreter always starts without state";
                 return Err(bad(message.to_owned()));
             }
         }
-        if request.tools.is_some() && request.backend.place(request.language).is_some() {
+        if request.tools.is_some() && request.backend.target(request.language).is_some() {
             let message =
                 "`tools` is only supported for `backend: wasm`; an interpreter cannot call tools";
             return Err(bad(message.to_owned()));
@@ -111,7 +111,7 @@ impl RunCodeArgs {
     }
 
     /// Converts the arguments to the code with its inputs.
-    pub fn snippet(self) -> CodeSnippet {
+    pub fn into_snippet(self) -> CodeSnippet {
         CodeSnippet {
             language: self.language,
             code: self.code,
@@ -126,7 +126,7 @@ impl RunCodeArgs {
 }
 
 impl CodeBackend {
-    /// The spelling used in arguments and results.
+    /// Returns the spelling used in arguments and results.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -136,8 +136,8 @@ impl CodeBackend {
         }
     }
 
-    /// The target of the command, if this backend uses an interpreter.
-    pub fn place(self, language: CodeLanguage) -> Option<CommandTarget> {
+    /// Returns the target of the command, if this backend uses an interpreter.
+    pub fn target(self, language: CodeLanguage) -> Option<CommandTarget> {
         match self {
             Self::Auto | Self::Wasm => None,
             Self::Process => Some(CommandTarget::HostPrograms),
@@ -146,12 +146,12 @@ impl CodeBackend {
     }
 }
 
-/// The command of a `run_code` call, if its arguments determine the backend: then it is checked before the call runs,
-/// like one of `exec`.
+/// Returns the command of a `run_code` call, if its arguments determine the backend. Such a command is checked before
+/// the call runs, like one of `exec`.
 pub(super) fn command_in_arguments(arguments: &Value) -> Option<CommandRequest> {
     let request = RunCodeArgs::parse(arguments).ok()?;
-    let place = request.backend.place(request.language)?;
-    request.snippet().command(place).ok()
+    let target = request.backend.target(request.language)?;
+    request.into_snippet().command(target).ok()
 }
 
 #[cfg(test)]
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(command.stdin.len(), long.len());
         assert_eq!(words(arguments.clone()), ["python3", "-u", "-"]);
         arguments["stdin"] = json!("x");
-        let snippet = RunCodeArgs::parse(&arguments).unwrap().snippet();
+        let snippet = RunCodeArgs::parse(&arguments).unwrap().into_snippet();
         let error = snippet.command(CommandTarget::HostPrograms).unwrap_err();
         assert_eq!(error.code, ToolErrorCode::InvalidInput);
         assert!(error.message.contains("to a file"), "{error}");
@@ -222,6 +222,6 @@ mod tests {
         }
         let request = RunCodeArgs::parse(&json!({"language": "bash", "code": "x"})).unwrap();
         assert_eq!((request.timeout, request.backend), (60, CodeBackend::Auto));
-        assert_eq!(request.snippet().timeout, Duration::from_secs(60));
+        assert_eq!(request.into_snippet().timeout, Duration::from_secs(60));
     }
 }

@@ -86,7 +86,7 @@ impl RunReport {
                 (false, false) => "continues",
             };
             let status = format!(
-                "(the session {} {state}; open: {})",
+                "(the session {} {state}; open sessions: {})",
                 session.name,
                 if session.open.is_empty() {
                     "none".to_owned()
@@ -102,6 +102,7 @@ impl RunReport {
         self
     }
 
+    /// Converts the report to a tool output: the text, and the report as structured content.
     pub(super) fn into_output(self) -> Result<RunOutput, ToolError> {
         let structured = serde_json::to_value(&self)
             .map_err(|error| ToolError::new(ToolErrorCode::Internal, error.to_string()))?;

@@ -107,7 +107,7 @@ fn request_rejects_nul_and_bad_variable_names() {
             .as_object_mut()
             .unwrap()
             .extend(more.as_object().unwrap().clone());
-        check_snippet(&RunCodeArgs::parse(&arguments).unwrap().snippet())
+        check_snippet(&RunCodeArgs::parse(&arguments).unwrap().into_snippet())
     };
     request(json!({"env": {"A": "b=c"}, "args": ["", "a=b"]})).unwrap();
     for more in [

@@ -77,7 +77,7 @@ fn scan(text: &str, mut open: Vec<OpenDelimiter>) -> Result<usize, ShellFault> {
         let top = open.last().copied();
         let was_word_start = std::mem::replace(&mut at_word_start, false);
         if open.len() > DEPTH_MAX {
-            return Err("it is nested too deeply to analyze");
+            return Err("the script is nested too deeply to analyze");
         }
         match (byte, top) {
             (b'\\', None) if next == Some(b'\n') && continues_word(&bytes[at + 2..]) => {

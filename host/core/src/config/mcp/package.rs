@@ -43,7 +43,7 @@ pub enum PackageRegistry {
 }
 
 impl PackageRegistry {
-    /// The spelling in the settings.
+    /// Returns the spelling in the settings.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Npm => "npm",

@@ -21,7 +21,7 @@ fn short_line(text: &str) -> String {
 }
 
 /// Builds the card. `plugin` contains all tools of the called plugin.
-pub(super) fn card(ruled: &Ruled, plugin: &[Arc<Tool>]) -> Card {
+pub(super) fn build_card(ruled: &Ruled, plugin: &[Arc<Tool>]) -> Card {
     let checked = &ruled.checked;
     let tool = &checked.tool;
     let assessment = ruled.assessment.as_ref();

@@ -79,6 +79,7 @@ impl RememberedAnswer {
     }
 }
 
+/// Returns the properties of the call that stored approvals depend on.
 pub(super) fn approval_lookup<'a>(
     checked: &'a Checked,
     evaluation: &'a PolicyEvaluation,

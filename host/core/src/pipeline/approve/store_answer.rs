@@ -84,7 +84,7 @@ pub(super) fn record_edit(
     recorder: &CallRecorder,
 ) -> Result<(), ToolError> {
     let now = stage.ports.clock.now();
-    let event = answer_event(ruled, now, "other arguments were put in place");
+    let event = answer_event(ruled, now, "the arguments were edited");
     let edit = ApprovalAnswer::Edit(serde_json::Value::Null);
     record_answer_event(event, ruled, Ok(()), &edit, recorder)
 }

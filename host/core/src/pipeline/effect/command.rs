@@ -26,7 +26,7 @@ use crate::redact::AROUND;
 use crate::tool::{RiskLevel, Tool};
 
 use super::judge::question_key;
-use super::{CommandEgress, EffectGate, Inner, denied, finish_effect, leak, require_consent};
+use super::{CommandEgress, EffectGate, Inner, denied_error, finish_effect, leak, require_consent};
 
 /// A command that passed every stage. Only the effect gate creates the type.
 #[derive(Debug)]
@@ -253,7 +253,7 @@ impl Inner {
         let steps = async {
             let (tool, rights) = self.current_rights(&snapshot)?;
             let script = parsed?;
-            let checked = self.wrap_effect(tool, arguments(&command));
+            let checked = self.wrap_effect(tool, command_as_arguments(&command));
             leak::check_command(&self.redactor, checked.arguments())?;
             let patterns = granted_patterns(&script, checked.tool(), &rights)?;
             let evaluation =
@@ -261,10 +261,14 @@ impl Inner {
             recorder.record_decision(&evaluation);
             if evaluation.decision() == Decision::Deny {
                 let remedies = policy::remedies(&evaluation, checked.tool());
-                return Err(denied("the command was not run", &evaluation, remedies));
+                return Err(denied_error(
+                    "the command was not run",
+                    &evaluation,
+                    remedies,
+                ));
             }
             let ruled = Ruled {
-                assessment: Some(summary(&command, &evaluation)),
+                assessment: Some(summarize_command(&command, &evaluation)),
                 evaluation,
                 checked,
             };
@@ -303,12 +307,13 @@ impl Inner {
         let (policy, tool) = (&stage.snapshot.policy, checked.tool());
         let links = policy::LinkResolver::for_tool(tool);
         let mut evaluation = PolicyEvaluation::default();
+        // Without any reason, the decision would be `ask`.
         evaluation.push(DecisionReason {
             layer: PolicyLayer::Commands,
             decision: Decision::Allow,
             rule: "needs.commands".to_owned(),
             source: String::new(),
-            text: format!("`{}` was granted to run it", tool.name()),
+            text: format!("`{}` was granted this command", tool.name()),
         });
         policy.evaluate_command(
             &CommandCheck {
@@ -332,6 +337,8 @@ impl Inner {
             EgressPath::Call(ContentSource::Other)
         };
         session.evaluate_taint(accepts_untrusted_content, &egress_path, &mut evaluation);
+        // The command in the arguments was evaluated before the call ran, and so was the taint of the session: a person
+        // is not asked about the same reason again.
         let is_own = self.is_own(command);
         evaluation.remove_answered(|reason| {
             let was_judged_before = is_own || reason.layer == PolicyLayer::Taint;
@@ -428,7 +435,7 @@ fn subject(parsed: &ParsedText) -> String {
 }
 
 /// Returns the command as arguments, for rules about `command`, `args` and `workdir`, and for the card.
-fn arguments(command: &CommandRequest) -> Value {
+fn command_as_arguments(command: &CommandRequest) -> Value {
     let mut arguments = match &command.program {
         CommandProgram::Script(text) => json!({ "command": text }),
         CommandProgram::Vector(words) => json!({
@@ -451,7 +458,7 @@ fn arguments(command: &CommandRequest) -> Value {
 }
 
 /// Returns the summary for the card.
-fn summary(command: &CommandRequest, evaluation: &PolicyEvaluation) -> ToolAssessment {
+fn summarize_command(command: &CommandRequest, evaluation: &PolicyEvaluation) -> ToolAssessment {
     ToolAssessment {
         approval: Decision::Ask,
         risk: if evaluation.is_dangerous() {

@@ -133,7 +133,7 @@ impl Inner {
             origin: format!("{}: {}", self.tool.name(), egress.target.host()),
         };
         self.parent
-            .floor
+            .taint_floor
             .add_label_from(&label, ContentSource::Command(command));
         self.session()
             .record_read(&label, ContentSource::Command(command));
@@ -142,7 +142,7 @@ impl Inner {
     /// Adds the label of the session to the call: the output that the call reads may come from a command that an
     /// earlier call started.
     pub(super) fn taint_from_session(&self) {
-        self.parent.floor.add_label(&self.session().label());
+        self.parent.taint_floor.add_label(&self.session().label());
     }
 
     fn session(&self) -> Arc<PipelineSession> {

@@ -13,7 +13,7 @@ use crate::pipeline::session::EgressPath;
 use crate::pipeline::validate::Checked;
 use crate::policy;
 
-use super::{Inner, OutgoingRequest, RequestSender, denied, leak};
+use super::{Inner, OutgoingRequest, RequestSender, denied_error, leak};
 
 /// A request with the results of all rules.
 pub(super) struct RequestJudgement {
@@ -75,6 +75,7 @@ pub(super) fn judge_request(
     ) {
         evaluation.push(reason);
     }
+    // A reason that a person approved before the call ran is not asked about again, if it concerned this request.
     evaluation.remove_answered(|reason| {
         let was_judged_before = match reason.layer {
             PolicyLayer::Taint => true,
@@ -127,7 +128,7 @@ fn ask_about_redirect(
         decision: Decision::Ask,
         rule: "another request".to_owned(),
         source: String::new(),
-        text: format!("`{name}` was called for {named}, and this is {method} to {target}"),
+        text: format!("`{name}` was called for {named}, but this request is {method} {target}"),
     })
 }
 
@@ -152,10 +153,10 @@ fn is_own_method(arguments: &Value, egress: OutgoingRequest<'_>) -> bool {
 
 impl RequestJudgement {
     /// Creates the error for a request that a rule denies.
-    pub(super) fn denied(&self, checked: &Checked, egress: OutgoingRequest<'_>) -> ToolError {
+    pub(super) fn denied_error(&self, checked: &Checked, egress: OutgoingRequest<'_>) -> ToolError {
         let origin = egress.target.origin();
         let what = format!("{} to `{origin}` was not sent", egress.method);
-        denied(&what, &self.evaluation, self.remedies(checked))
+        denied_error(&what, &self.evaluation, self.remedies(checked))
     }
 
     fn remedies(&self, checked: &Checked) -> Vec<String> {

@@ -21,8 +21,8 @@ use crate::redact::{LeakDetector, OUTGOING_MAX, Redactor};
 use crate::tool::{RiskLevel, Tool};
 
 use super::{
-    EffectGate, Inner, OutgoingRequest, arguments, finish_effect, question_key, request_name,
-    require_consent,
+    EffectGate, Inner, OutgoingRequest, finish_effect, question_key, request_as_arguments,
+    request_name, require_consent,
 };
 
 /// Maximum number of body bytes that are kept before the next chunk, because a secret may continue in the next chunk.
@@ -124,7 +124,7 @@ impl Inner {
                     risks: Vec::new(),
                 }),
                 evaluation,
-                checked: self.wrap_effect(Arc::clone(&tool), arguments(egress)),
+                checked: self.wrap_effect(Arc::clone(&tool), request_as_arguments(egress)),
             };
             require_consent(&stage, &ruled, &mut recorder, "a request").await
         };
@@ -294,14 +294,14 @@ fn secret_form_reason(rule: &str) -> DecisionReason {
         decision: Decision::Ask,
         rule: format!("secrets: {rule}"),
         source: String::new(),
-        text: format!("what is sent holds something in the form of a secret (`{rule}`)"),
+        text: format!("the data to send contains text in the form of a secret (`{rule}`)"),
     }
 }
 
 fn refused_request(part: &str, name: &str) -> ToolError {
     let name = crate::text::visible(name);
     let message =
-        format!("the request was not sent: {part} holds the value of the secret `{name}`");
+        format!("the request was not sent: {part} contains the value of the secret `{name}`");
     let remedy = format!(
         "declare `{name}` among the secrets of the tool, with the header and the host it is for, and send its \
          placeholder there"
@@ -314,7 +314,7 @@ fn refused_request(part: &str, name: &str) -> ToolError {
 fn refused_arguments(what: &str, argument: &str, name: &str) -> ToolError {
     let name = crate::text::visible(name);
     let argument = crate::text::visible(crate::text::prefix(argument, 64));
-    let message = format!("{what}: `{argument}` holds the value of the secret `{name}`");
+    let message = format!("{what}: `{argument}` contains the value of the secret `{name}`");
     let remedies = [
         format!(
             "for an MCP server, `${{{name}}}` in its `env` or `headers` in the settings grants it the secret"

@@ -16,7 +16,7 @@ use crate::pipeline::session::{ContentSource, EgressPath};
 use crate::pipeline::validate::Checked;
 use crate::tool::RiskLevel;
 
-use super::{EffectGate, Inner, denied, finish_effect, require_consent};
+use super::{EffectGate, Inner, denied_error, finish_effect, require_consent};
 
 /// Maximum number of model requests of one call. A tool that needs more should be an agent, which has its own budget.
 const REQUESTS_MAX: u32 = 16;
@@ -66,7 +66,11 @@ impl Inner {
             let evaluation = self.evaluate_prompt(&stage, &checked);
             recorder.record_decision(&evaluation);
             if evaluation.decision() == Decision::Deny {
-                return Err(denied("the model was not asked", &evaluation, Vec::new()));
+                return Err(denied_error(
+                    "the model was not asked",
+                    &evaluation,
+                    Vec::new(),
+                ));
             }
             let ruled = Ruled {
                 assessment: Some(ToolAssessment {

@@ -20,7 +20,7 @@ struct Inner {
     values: PluginValues,
     is_built_in: bool,
     session: Arc<PipelineSession>,
-    floor: Arc<TaintFloor>,
+    taint_floor: Arc<TaintFloor>,
 }
 
 impl Approved {
@@ -30,7 +30,7 @@ impl Approved {
             values: PluginValues::new(workspace, &self.tool().origin.location),
             is_built_in: self.tool().source == ToolSource::BuiltIn,
             session: self.session(),
-            floor: self.floor(),
+            taint_floor: self.taint_floor(),
         }))
     }
 }
@@ -93,7 +93,7 @@ impl PluginStorage {
 
     /// Adds the label of data that the call has read.
     fn record_read(&self, label: &ContentLabel) {
-        self.0.floor.add_label(label);
+        self.0.taint_floor.add_label(label);
         self.0.session.record_read(label, ContentSource::Other);
     }
 

@@ -9,7 +9,7 @@ use crate::text;
 const CUT: &str = "\n[cut: the result was longer than the limit]";
 
 /// Cuts all text parts to `max` characters in total. Returns true if a part was cut.
-pub(super) fn content(content: &mut Vec<Content>, max: usize) -> bool {
+pub(super) fn cut_content(content: &mut Vec<Content>, max: usize) -> bool {
     let mut left = max;
     let mut cut = false;
     content.retain_mut(|part| {
@@ -47,15 +47,15 @@ const MEMBER: usize = QUOTES + 1 + COMMA;
 
 /// Cuts a value to about `max` characters: first the longest strings, all to the same length, then the last values.
 /// Returns true if the value was cut.
-pub(super) fn structured(item: &mut Value, max: usize) -> bool {
+pub(super) fn cut_structured(item: &mut Value, max: usize) -> bool {
     let mut long = Vec::new();
     let rest = measure(item, &mut long);
-    let room = max.checked_sub(rest);
-    let shortened = match string_cap(&mut long, room.unwrap_or_default()) {
+    let remaining = max.checked_sub(rest);
+    let shortened = match string_cap(&mut long, remaining.unwrap_or_default()) {
         Some(cap) => shorten(item, cap),
         None => false,
     };
-    if room.is_some() {
+    if remaining.is_some() {
         return shortened;
     }
     let mut left = max;
@@ -84,13 +84,13 @@ fn measure(item: &Value, long: &mut Vec<usize>) -> usize {
     }
 }
 
-/// Returns the maximum length of long strings so that together they fit into `room`. `None` if they already fit.
-fn string_cap(long: &mut [usize], room: usize) -> Option<usize> {
-    if long.iter().sum::<usize>() <= room {
+/// Returns the maximum length of long strings so that together they fit into `remaining`. `None` if they already fit.
+fn string_cap(long: &mut [usize], remaining: usize) -> Option<usize> {
+    if long.iter().sum::<usize>() <= remaining {
         return None;
     }
     long.sort_unstable();
-    let mut left = room;
+    let mut left = remaining;
     for (at, length) in long.iter().enumerate() {
         let share = left / (long.len() - at);
         if *length > share {
@@ -175,23 +175,23 @@ mod tests {
     #[test]
     fn cut_text_ends_between_characters_and_is_marked() {
         let mut content = vec![Content::text("äö".repeat(10)), Content::text("never seen")];
-        assert!(super::content(&mut content, 5));
+        assert!(super::cut_content(&mut content, 5));
         assert_eq!(content, [Content::text(format!("äöäöä{CUT}"))]);
         let mut short = vec![Content::text("äö"), Content::text("b")];
-        assert!(!super::content(&mut short, 100));
+        assert!(!super::cut_content(&mut short, 100));
         assert_eq!(short.len(), 2);
     }
 
     #[test]
     fn cut_structured_shortens_the_longest_strings_first() {
         let mut file = json!({"content": "ä".repeat(9_000), "size": 9000, "encoding": "utf-8", "modified": null});
-        assert!(structured(&mut file, 1_000));
+        assert!(cut_structured(&mut file, 1_000));
         assert_eq!(file["size"], 9000);
         assert_eq!(file["encoding"], "utf-8");
         let kept = file["content"].as_str().unwrap().chars().count();
         assert!((900..1_000).contains(&kept), "{kept}");
         let mut two = json!(["x".repeat(600), "y".repeat(5_000), "z"]);
-        assert!(structured(&mut two, 2_000));
+        assert!(cut_structured(&mut two, 2_000));
         assert_eq!(
             two[0].as_str().unwrap().len(),
             600,
@@ -199,7 +199,7 @@ mod tests {
         );
         assert_eq!(two[2], "z");
         let mut fits = json!({"content": "x".repeat(900)});
-        assert!(!structured(&mut fits, 1_000));
+        assert!(!cut_structured(&mut fits, 1_000));
     }
 
     #[test]
@@ -229,7 +229,7 @@ mod tests {
             lists(json!(0.123_456_789_012_345_6)),
             lists(json!("")),
         ] {
-            assert!(structured(&mut many, limit));
+            assert!(cut_structured(&mut many, limit));
             // The last value that was added may be longer than the space that was left.
             let length = many.to_string().len();
             assert!((limit / 2..limit + 100).contains(&length), "{length}");

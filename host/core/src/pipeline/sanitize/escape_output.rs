@@ -29,6 +29,7 @@ pub(super) fn escape_output(output: &mut ToolOutput) -> bool {
     output.structured.as_mut().is_some_and(text::escape_value)
 }
 
+/// Escapes the message, the details and the remedies of an error.
 pub(super) fn escape_error(error: &mut ToolError) {
     for line in &mut error.remedies {
         *line = text::visible(line);

@@ -6,7 +6,7 @@ use mimir_commands::subcommands::{count_action_words, runs_test_module};
 use crate::command::ShellWord;
 
 /// Returns the pattern that covers this command and similar ones. `None` if no pattern can express the command.
-pub(super) fn pattern(words: &[ShellWord]) -> Option<String> {
+pub(super) fn pattern_for(words: &[ShellWord]) -> Option<String> {
     let known: Vec<Option<&str>> = words.iter().map(ShellWord::known).collect();
     let action_words = count_action_words(words);
     let is_module = runs_test_module(words);
@@ -100,7 +100,7 @@ mod tests {
                 false => ShellWord::Known(word.to_owned()),
             };
             let words: Vec<ShellWord> = command.split(' ').map(word).collect();
-            let pattern = pattern(&words);
+            let pattern = pattern_for(&words);
             assert_eq!(pattern.as_deref(), offered, "{command}");
             if let Some(pattern) = pattern {
                 assert!(

@@ -85,8 +85,9 @@ impl<'a> WorkingDirectories<'a> {
     /// Returns the reason to deny a script that starts outside the workspace.
     pub(super) fn outside_reason(&self) -> Option<DecisionReason> {
         let directory = self.check.directory.filter(|_| self.outside_workspace)?;
-        let text =
-            format!("`{directory}` is outside of the workspace, and commands run inside of it");
+        let text = format!(
+            "`{directory}` is outside the workspace, but commands can only start inside it"
+        );
         Some(built_in_reason(
             PolicyLayer::Commands,
             Decision::Deny,
@@ -123,7 +124,7 @@ impl<'a> WorkingDirectories<'a> {
     /// Returns the reasons about the files of one command. Updates the working directories for the next command.
     pub(super) fn evaluate_files(&mut self, simple: &ParsedCommand) -> Vec<DecisionReason> {
         let mut reasons = Vec::new();
-        let feeder = simple
+        let finder = simple
             .piped_from
             .and_then(|at| self.check.script.commands.get(at));
         let reads_elsewhere = simple
@@ -131,7 +132,7 @@ impl<'a> WorkingDirectories<'a> {
             .iter()
             .any(|redirection| !redirection.writes);
         self.reads_found_names =
-            !reads_elsewhere && feeder.is_some_and(|feeder| self.finds_permitted_files(feeder));
+            !reads_elsewhere && finder.is_some_and(|finder| self.finds_permitted_files(finder));
         let opened = simple
             .redirections
             .iter()
@@ -173,11 +174,11 @@ impl<'a> WorkingDirectories<'a> {
     }
 
     /// Returns true if a command only finds files, and the names that it searches for give no reason to deny or ask.
-    fn finds_permitted_files(&self, feeder: &ParsedCommand) -> bool {
+    fn finds_permitted_files(&self, finder: &ParsedCommand) -> bool {
         let mut reasons = Vec::new();
-        finds_files(feeder) && {
-            for operand in mimir_commands::searched_names(&feeder.words) {
-                self.evaluate_operand(feeder, &operand, &mut reasons);
+        finds_files(finder) && {
+            for operand in mimir_commands::searched_names(&finder.words) {
+                self.evaluate_operand(finder, &operand, &mut reasons);
             }
             reasons.is_empty()
         }
@@ -337,8 +338,9 @@ impl<'a> WorkingDirectories<'a> {
             match location {
                 PathLocation::Free => {}
                 PathLocation::Unknown if certain => {
-                    let text =
-                        format!("{verb} `{word}`, which is a file name that only the shell knows");
+                    let text = format!(
+                        "{verb} `{word}`, a file whose name is known only when the shell runs"
+                    );
                     push(Decision::Ask, super::UNKNOWN, text);
                 }
                 PathLocation::Unknown => {}
@@ -378,8 +380,8 @@ impl<'a> WorkingDirectories<'a> {
                 } else {
                     Decision::Ask
                 };
-                let verb = if writes { "changes" } else { "reads" };
-                let text = format!("{verb} `{path}`, which no tool may (`{rule}`)");
+                let verb = if writes { "change" } else { "read" };
+                let text = format!("{verb}s `{path}`, which no tool may {verb} (`{rule}`)");
                 push(decision, "the path rules", text);
             }
         }
@@ -477,7 +479,7 @@ impl<'a> WorkingDirectories<'a> {
                 push(
                     Decision::Ask,
                     super::UNKNOWN,
-                    format!("has `{glob}`, and {why}"),
+                    format!("contains the glob `{glob}`, and {why}"),
                 );
                 Vec::new()
             }
@@ -491,7 +493,7 @@ impl<'a> WorkingDirectories<'a> {
             })
         };
         if let Some(path) = paths.iter().find(is_blocked) {
-            let text = format!("has `{glob}`, which may be `{path}`");
+            let text = format!("contains the glob `{glob}`, which may match `{path}`");
             push(Decision::Ask, "the path rules", text);
         }
         match mimir_commands::folder(glob) {

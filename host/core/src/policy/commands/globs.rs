@@ -51,6 +51,7 @@ pub(super) struct ProtectedNames<'a> {
 }
 
 impl<'a> ProtectedNames<'a> {
+    /// Collects the names in these rules, without `!` exceptions, and [`NAMES`].
     pub(super) fn from_rules(rules: &'a PathRules) -> Self {
         let texts = rules.rules().iter().map(|rule| rule.text());
         let texts = texts.filter(|text| !text.starts_with('!'));
@@ -91,7 +92,7 @@ pub(super) fn expand_glob(
     let mut paths = vec![if glob.starts_with('/') { "/" } else { "" }.to_owned()];
     let mut has_wildcard = false;
     for part in glob.split('/').filter(|part| !matches!(*part, "" | ".")) {
-        let tokens = is_wild(part).then(|| tokens(part));
+        let tokens = is_wild(part).then(|| parse_tokens(part));
         let climbs = match &tokens {
             Some(tokens) => !own_wildcards && part.starts_with('.') && matches(tokens, ".."),
             None => has_wildcard && part == "..",

@@ -51,7 +51,7 @@ impl WorkerCommandRules {
             decision,
             rule,
             source: source.at(&key),
-            text: format!("`{shown}`: the worker's rules say {}", decision.as_str()),
+            text: format!("`{shown}`: the worker's rules decide {}", decision.as_str()),
         })
     }
 }

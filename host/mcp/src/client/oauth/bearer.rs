@@ -159,8 +159,8 @@ impl BearerAuth {
         };
         match renewed {
             Ok(login) => Ok(Some(BearerToken(login))),
-            Err(_) if !login.has_ended() => Ok(Some(BearerToken(login))),
-            Err(TokenError::Expired(why)) => Err(self.expired(&why.message)),
+            Err(_) if !login.has_expired() => Ok(Some(BearerToken(login))),
+            Err(TokenError::Expired(why)) => Err(self.expired_error(&why.message)),
             Err(TokenError::Failed(why)) => {
                 let server = visible(&self.server);
                 let message = format!(
@@ -200,10 +200,10 @@ impl BearerAuth {
         challenge: &BearerChallenge,
         token: Option<&BearerToken>,
     ) -> ToolError {
-        let challenge = &self.clean(challenge);
+        let challenge = &self.without_secrets(challenge);
         self.store_challenge(challenge);
         match token {
-            Some(_) => self.expired("the server no longer accepts it"),
+            Some(_) => self.expired_error("the server no longer accepts it"),
             None => self.login_error(format!(
                 "the server `{}` requires a login",
                 visible(&self.server)
@@ -217,7 +217,7 @@ impl BearerAuth {
         challenge: &BearerChallenge,
         token: Option<&BearerToken>,
     ) -> ToolError {
-        let challenge = &self.clean(challenge);
+        let challenge = &self.without_secrets(challenge);
         let server = visible(&self.server);
         let scopes = list_scopes(&challenge.scopes);
         if challenge.scopes.is_empty() {
@@ -257,8 +257,8 @@ impl BearerAuth {
         self.redactor().mask_text(text);
     }
 
-    /// Masks the secrets of this login in a challenge, so that the challenge is safe to show and store.
-    fn clean(&self, challenge: &BearerChallenge) -> BearerChallenge {
+    /// Returns a challenge without the parts that contain secrets of this login, safe to show and store.
+    fn without_secrets(&self, challenge: &BearerChallenge) -> BearerChallenge {
         let redactor = self.redactor();
         let is_clean = |text: &String| {
             let mut masked = text.clone();
@@ -284,7 +284,7 @@ impl BearerAuth {
         }
     }
 
-    fn expired(&self, why: &str) -> ToolError {
+    fn expired_error(&self, why: &str) -> ToolError {
         let server = visible(&self.server);
         self.login_error(format!(
             "the login at the server `{server}` has expired: {why}"
@@ -366,9 +366,9 @@ impl BearerAuth {
             Ok(granted) => {
                 login.access = granted.access;
                 login.refresh = granted.refresh.or(Some(refresh));
-                login.until = granted.until;
+                login.expires_at = granted.expires_at;
                 if let Some(scopes) = granted.scopes {
-                    login.granted = scopes;
+                    login.granted_scopes = scopes;
                 }
                 // The old refresh token is no longer valid, so this process uses the new login even if it cannot be
                 // stored.

@@ -31,12 +31,12 @@ const MAX_CALLBACK_SIZE: usize = 16 << 10;
 
 impl ExpectedCallback {
     /// Extracts the code from a callback, given as a URL or as its path and query.
-    pub(super) fn code(&self, answer: &str) -> Result<String, CallbackError> {
-        let answer = answer.trim();
-        if answer.len() > MAX_CALLBACK_SIZE {
+    pub(super) fn extract_code(&self, callback: &str) -> Result<String, CallbackError> {
+        let callback = callback.trim();
+        if callback.len() > MAX_CALLBACK_SIZE {
             return Err(CallbackError::Stray);
         }
-        let query = answer.split_once('?').map_or("", |(_, query)| query);
+        let query = callback.split_once('?').map_or("", |(_, query)| query);
         let query = query.split('#').next().unwrap_or_default();
         let mut fields: HashMap<String, String> = HashMap::new();
         for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
@@ -56,7 +56,7 @@ impl ExpectedCallback {
             // Only the error code is shown: the rest is untrusted text.
             Some(other) => {
                 return Err(CallbackError::Refused(login_error(format!(
-                    "issuer mismatch: the callback is from {}, but the login is at {}. The code is sent to neither",
+                    "issuer mismatch: the callback is from {}, but the login is at {}; the code was not sent to either",
                     visible(prefix(other, 200)),
                     visible(prefix(&self.issuer, 200))
                 ))));
@@ -93,7 +93,7 @@ mod tests {
             issuer: "https://as.example".into(),
             sends_issuer,
         };
-        expected.code(answer)
+        expected.extract_code(answer)
     }
 
     #[test]

@@ -43,7 +43,8 @@ pub(super) struct EndpointResponse {
 }
 
 /// Checks a URL from the untrusted `server`. The URL must use TLS, unless both are on this machine. It may be on this
-/// machine only if the server is, too, and have a private address only if that is the server's.
+/// machine only if the server is, too, and may have a private address only if the server has the same one. `what`
+/// describes the URL in errors.
 pub(super) fn check_url(
     url: &str,
     what: &str,
@@ -68,7 +69,7 @@ pub(super) fn check_url(
     };
     if is_private && !is_local && host != server_host {
         return Err(not_allowed(
-            "it is on this machine or in a private network, but the server is not",
+            "it is on this machine or in a private network, but not at the server's own address",
         ));
     }
     Ok(target)
@@ -99,7 +100,7 @@ impl OauthEndpoint {
 
     /// Fetches the document at the URL. Returns `None` if the response is not a valid document. Follows redirects
     /// within the origin.
-    pub(super) async fn document<T: DeserializeOwned>(&self) -> Result<Option<T>, ToolError> {
+    pub(super) async fn fetch_document<T: DeserializeOwned>(&self) -> Result<Option<T>, ToolError> {
         let mut request = Request::new(Bytes::new());
         *request.uri_mut() = mimir_net::uri(&self.target.to_string()).map_err(ToolError::from)?;
         request.headers_mut().insert(ACCEPT, JSON);
@@ -109,7 +110,7 @@ impl OauthEndpoint {
     }
 
     /// Posts a form, with optional client credentials in the header. Does not follow redirects.
-    pub(super) async fn form(
+    pub(super) async fn post_form(
         &self,
         fields: &[(&str, &str)],
         basic: Option<(&str, &str)>,
@@ -124,11 +125,11 @@ impl OauthEndpoint {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
-        self.post(headers, form(fields).into()).await
+        self.post(headers, encode_form(fields).into()).await
     }
 
     /// Posts JSON. Does not follow redirects.
-    pub(super) async fn json(
+    pub(super) async fn post_json(
         &self,
         value: &serde_json::Value,
     ) -> Result<EndpointResponse, ToolError> {
@@ -151,7 +152,7 @@ impl OauthEndpoint {
         })
     }
 
-    /// Like `post`, but returns only the head of the response, because the body may be endless.
+    /// Posts a prepared body, and returns only the head of the response, because the body may be endless.
     pub(super) async fn post_for_head(
         &self,
         mut headers: HeaderMap,
@@ -168,13 +169,13 @@ impl OauthEndpoint {
 
 /// Returns the first valid document at one of these URLs, or `None`. An error at a URL is returned only if no later URL
 /// has a document.
-pub(super) async fn first_document<T: DeserializeOwned>(
+pub(super) async fn fetch_first_document<T: DeserializeOwned>(
     urls: Vec<RequestTarget>,
     clients: &HttpClientFactory,
 ) -> Result<Option<T>, ToolError> {
     let mut last_error = None;
     for url in urls {
-        match OauthEndpoint::new(url, clients)?.document().await {
+        match OauthEndpoint::new(url, clients)?.fetch_document().await {
             Ok(None) => {}
             Ok(document) => return Ok(document),
             Err(error) => last_error = Some(error),
@@ -191,7 +192,7 @@ impl EndpointResponse {
 }
 
 /// Encodes pairs as a form.
-pub(super) fn form(fields: &[(&str, &str)]) -> String {
+pub(super) fn encode_form(fields: &[(&str, &str)]) -> String {
     let mut form = url::form_urlencoded::Serializer::new(String::new());
     form.extend_pairs(fields);
     form.finish()

@@ -72,13 +72,13 @@ pub struct PendingLogin {
 
 impl fmt::Debug for LoginPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Plan").field(&self.facts).finish()
+        f.debug_tuple("LoginPlan").field(&self.facts).finish()
     }
 }
 
 impl fmt::Debug for PendingLogin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Pending").field(&self.plan).finish()
+        f.debug_tuple("PendingLogin").field(&self.plan).finish()
     }
 }
 
@@ -138,7 +138,7 @@ pub(crate) async fn plan_login(
         key: spec.key(),
         url,
     };
-    let challenge = target.challenge(headers, &spec.name).await?;
+    let challenge = target.fetch_challenge(headers, &spec.name).await?;
     let clients = &*deps.client;
     let expected_issuer = oauth.issuer.as_deref();
     let resource =
@@ -146,7 +146,7 @@ pub(crate) async fn plan_login(
     let issuer = metadata::fetch_issuer(&resource.issuer, &target.url, clients).await?;
     let registration = registration::choose_registration(oauth, &issuer)?;
     let before = StoredLogin::read(&*deps.logins, &spec.name, &target.url)?;
-    let scopes = scopes(oauth, &challenge, &resource, &issuer, before.as_ref());
+    let scopes = choose_scopes(oauth, &challenge, &resource, &issuer, before.as_ref());
     let origin = |url: &RequestTarget| url.origin().to_string();
     let issuer_origin = RequestTarget::parse(&issuer.name).map(|url| origin(&url));
     let mut also: Vec<String> = [&issuer.authorize, &issuer.token]
@@ -179,8 +179,9 @@ fn no_login(server: &str, why: &str) -> ToolError {
 }
 
 /// Returns the scopes to request: those of the settings, otherwise those that the server requires, otherwise those in
-/// its metadata. Scopes that the server reported as missing and scopes of an earlier login are added.
-fn scopes(
+/// its metadata. Scopes that the server reported as missing are added, as is `offline_access` if supported. Unless the
+/// settings contain scopes, the scopes of an earlier login at the same authorization server are added too.
+fn choose_scopes(
     oauth: &McpOauthSettings,
     challenge: &BearerChallenge,
     resource: &ProtectedResource,
@@ -192,7 +193,7 @@ fn scopes(
         |more: &[String]| challenge::add_scopes(&mut all, more.iter().map(String::as_str));
     match (&oauth.scopes, before) {
         (Some(scopes), _) => add(scopes),
-        (None, Some(before)) if before.issuer == issuer.name => add(&before.asked),
+        (None, Some(before)) if before.issuer == issuer.name => add(&before.requested_scopes),
         (None, _) => {}
     }
     if challenge.insufficient || oauth.scopes.is_none() {
@@ -218,13 +219,13 @@ fn scopes(
 impl LoginTarget {
     /// Returns the server's challenge for anonymous requests, with the scopes reported as missing since the last
     /// login.
-    async fn challenge(
+    async fn fetch_challenge(
         &self,
         headers: &[(String, String)],
         server: &str,
     ) -> Result<BearerChallenge, ToolError> {
         let mut request_headers: HeaderMap =
-            http_transport::headers(server, headers, &*self.deps.vault)?
+            http_transport::build_headers(server, headers, &*self.deps.vault)?
                 .into_iter()
                 .collect();
         request_headers.insert(CONTENT_TYPE, HeaderValue::from_static(http_transport::JSON));
@@ -274,7 +275,7 @@ impl LoginPlan {
             &*target.deps.client,
         );
         let client = client.await?;
-        let (state, verifier) = (random()?, random()?);
+        let (state, verifier) = (random_string()?, random_string()?);
         let digest = URL_SAFE_NO_PAD.encode(Sha256::digest(&verifier));
         let mut url = issuer.authorize.url().clone();
         if url
@@ -320,7 +321,7 @@ impl LoginPlan {
 }
 
 /// Returns an unguessable random string.
-fn random() -> Result<String, ToolError> {
+fn random_string() -> Result<String, ToolError> {
     let mut bits = [0; 32];
     let filled = getrandom::fill(&mut bits);
     filled.map_err(|_| {
@@ -336,8 +337,8 @@ impl PendingLogin {
     }
 
     /// Extracts the code from a callback: a URL, or its path and query.
-    pub fn code(&self, answer: &str) -> Result<String, CallbackError> {
-        self.expected.code(answer)
+    pub fn code(&self, callback: &str) -> Result<String, CallbackError> {
+        self.expected.extract_code(callback)
     }
 
     /// Exchanges the code for a token, and stores the login.
@@ -370,9 +371,9 @@ impl PendingLogin {
             client: self.client.clone(),
             access: granted.access,
             refresh: granted.refresh,
-            until: granted.until,
-            granted: granted.scopes.unwrap_or_else(|| facts.scopes.clone()),
-            asked: facts.scopes.clone(),
+            expires_at: granted.expires_at,
+            granted_scopes: granted.scopes.unwrap_or_else(|| facts.scopes.clone()),
+            requested_scopes: facts.scopes.clone(),
         };
         let lock = lock_renewal(deps, &facts.server, url).await?;
         let before = StoredLogin::read(&*deps.logins, &facts.server, url)?;

@@ -88,9 +88,9 @@ pub(super) async fn fetch_resource(
             }
             vec![url]
         }
-        None => well_known(server, "oauth-protected-resource")?,
+        None => well_known_urls(server, "oauth-protected-resource")?,
     };
-    let metadata: Option<ResourceMetadata> = endpoint::first_document(urls, clients).await?;
+    let metadata: Option<ResourceMetadata> = endpoint::fetch_first_document(urls, clients).await?;
     let metadata = metadata.ok_or_else(|| {
         login_error(
             "the server has no protected resource metadata, so it does not name an authorization server",
@@ -155,7 +155,7 @@ fn covers(resource: &str, server: &RequestTarget) -> bool {
 }
 
 /// Returns the well-known URLs of the document `what`: with the path of `base`, and at the root.
-fn well_known(base: &RequestTarget, what: &str) -> Result<Vec<RequestTarget>, ToolError> {
+fn well_known_urls(base: &RequestTarget, what: &str) -> Result<Vec<RequestTarget>, ToolError> {
     let path = base.url().path().trim_end_matches('/');
     let mut paths = vec![format!("/.well-known/{what}{path}")];
     if !path.is_empty() {
@@ -183,7 +183,7 @@ pub(super) async fn fetch_issuer(
         )));
     }
     let metadata: Option<IssuerMetadata> =
-        endpoint::first_document(metadata_urls(&url)?, clients).await?;
+        endpoint::fetch_first_document(metadata_urls(&url)?, clients).await?;
     let metadata = metadata.ok_or_else(|| {
         login_error(format!(
             "the authorization server {} has no metadata",
@@ -340,7 +340,7 @@ mod tests {
     #[test]
     fn metadata_urls_follow_the_protocol() {
         let paths = |url: &str| {
-            let urls = well_known(&RequestTarget::parse(url).unwrap(), "x").unwrap();
+            let urls = well_known_urls(&RequestTarget::parse(url).unwrap(), "x").unwrap();
             urls.iter()
                 .map(RequestTarget::to_string)
                 .collect::<Vec<_>>()

@@ -25,15 +25,16 @@ pub(crate) async fn fetch_keys<T: DeserializeOwned>(
 ) -> Result<T, ToolError> {
     let issuer_url = RequestTarget::parse(issuer).map_err(mimir_net::Error::from)?;
     let metadata_document: Option<ProviderMetadata> =
-        endpoint::first_document(metadata::metadata_urls(&issuer_url)?, clients).await?;
-    let metadata_document = metadata_document.ok_or_else(|| login_error("it has no metadata"))?;
+        endpoint::fetch_first_document(metadata::metadata_urls(&issuer_url)?, clients).await?;
+    let metadata_document =
+        metadata_document.ok_or_else(|| login_error("the provider has no metadata"))?;
     if metadata_document.issuer != issuer {
         let named_issuer = metadata::quoted(&metadata_document.issuer);
         return Err(login_error(format!(
-            "issuer mismatch: its metadata names {named_issuer}, and `--issuer` must have the same spelling"
+            "issuer mismatch: the provider's metadata names {named_issuer}, and `--issuer` must have the same spelling"
         )));
     }
     let keys = check_url(&metadata_document.jwks_uri, "key set URL", &issuer_url)?;
-    let keys = OauthEndpoint::new(keys, clients)?.document().await?;
-    keys.ok_or_else(|| login_error("its key set URL returns no keys"))
+    let keys = OauthEndpoint::new(keys, clients)?.fetch_document().await?;
+    keys.ok_or_else(|| login_error("the provider's key set URL returns no keys"))
 }

@@ -162,7 +162,7 @@ async fn register(
     let url = issuer.register.clone().ok_or_else(|| {
         ToolError::internal("the authorization server has no registration endpoint")
     })?;
-    let wanted = match &issuer.methods {
+    let method = match &issuer.methods {
         // A server without declared methods issues secrets, but usually accepts clients without one.
         None => ClientAuthMethod::None,
         Some(_) => ClientAuthMethod::first(
@@ -179,13 +179,15 @@ async fn register(
         "redirect_uris": [redirect],
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],
-        "token_endpoint_auth_method": wanted.name(),
+        "token_endpoint_auth_method": method.name(),
         "application_type": "native",
     });
     if !scopes.is_empty() {
         metadata["scope"] = scopes.join(" ").into();
     }
-    let answer = OauthEndpoint::new(url, clients)?.json(&metadata).await?;
+    let answer = OauthEndpoint::new(url, clients)?
+        .post_json(&metadata)
+        .await?;
     if !answer.status.is_success() {
         let why = answer.parse_json::<RegistrationRefusal>().map(|refusal| {
             let parts = [refusal.error, refusal.error_description];

@@ -17,7 +17,7 @@ use super::unix_seconds;
 pub trait LoginStore: Send + Sync {
     /// Returns the text stored under a key.
     fn read(&self, key: &str) -> Result<Option<String>, ToolError>;
-    /// Stores a text under a key.
+    /// Stores a text under a key, replacing an existing one.
     fn write(&self, key: &str, text: &str) -> Result<(), ToolError>;
     /// Removes the entry of a key.
     fn remove(&self, key: &str) -> Result<(), ToolError>;
@@ -47,19 +47,20 @@ pub(super) struct StoredLogin {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) refresh: Option<String>,
     /// Expiry time, in seconds since 1970, if known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) until: Option<u64>,
-    /// Requested and granted scopes.
-    pub(super) asked: Vec<String>,
-    pub(super) granted: Vec<String>,
+    #[serde(rename = "until", skip_serializing_if = "Option::is_none")]
+    pub(super) expires_at: Option<u64>,
+    #[serde(rename = "asked")]
+    pub(super) requested_scopes: Vec<String>,
+    #[serde(rename = "granted")]
+    pub(super) granted_scopes: Vec<String>,
 }
 
 impl fmt::Debug for StoredLogin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Kept")
+        f.debug_struct("StoredLogin")
             .field("server", &self.server)
             .field("issuer", &self.issuer)
-            .field("until", &self.until)
+            .field("expires_at", &self.expires_at)
             .finish_non_exhaustive()
     }
 }
@@ -92,18 +93,21 @@ impl StoredLogin {
 
     /// Returns true if the token has expired or will expire soon.
     pub(super) fn needs_renewal(&self) -> bool {
-        self.until
-            .is_some_and(|until| until <= unix_seconds().saturating_add(EXPIRY_MARGIN_SECS))
+        self.expires_at
+            .is_some_and(|expiry| expiry <= unix_seconds().saturating_add(EXPIRY_MARGIN_SECS))
     }
 
-    /// Returns true if the token has certainly expired.
-    pub(super) fn has_ended(&self) -> bool {
-        self.until.is_some_and(|until| until <= unix_seconds())
+    /// Returns true if the token has expired.
+    pub(super) fn has_expired(&self) -> bool {
+        self.expires_at
+            .is_some_and(|expiry| expiry <= unix_seconds())
     }
 
     /// Returns true if these scopes were already requested or granted.
     pub(super) fn covers_scopes(&self, scopes: &[String]) -> bool {
-        let is_known = |scope: &String| self.asked.contains(scope) || self.granted.contains(scope);
+        let is_known = |scope: &String| {
+            self.requested_scopes.contains(scope) || self.granted_scopes.contains(scope)
+        };
         scopes.iter().all(is_known)
     }
 
@@ -151,10 +155,10 @@ impl LoginSummary {
         let renews = login.refresh.is_some();
         Self {
             issuer: login.issuer.clone(),
-            scopes: login.granted.clone(),
-            until: login.until,
+            scopes: login.granted_scopes.clone(),
+            until: login.expires_at,
             renews,
-            ended: login.has_ended() && !renews,
+            ended: login.has_expired() && !renews,
         }
     }
 }

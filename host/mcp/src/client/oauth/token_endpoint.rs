@@ -17,7 +17,7 @@ pub(super) struct TokenGrant {
     pub(super) access: String,
     pub(super) refresh: Option<String>,
     /// Expiry time of the token, in seconds since 1970.
-    pub(super) until: Option<u64>,
+    pub(super) expires_at: Option<u64>,
     /// Granted scopes, if reported.
     pub(super) scopes: Option<Vec<String>>,
 }
@@ -90,14 +90,14 @@ impl TokenRequest<'_> {
     }
 
     /// Renews a token.
-    pub(super) async fn refresh(&self, refresh: &str) -> Result<TokenGrant, TokenError> {
+    pub(super) async fn refresh(&self, refresh_token: &str) -> Result<TokenGrant, TokenError> {
         let fields = [
             ("grant_type", "refresh_token"),
-            ("refresh_token", refresh),
+            ("refresh_token", refresh_token),
             ("resource", self.resource),
         ];
         let answer = self.send(&fields).await.map_err(TokenError::Failed)?;
-        self.parse_grant(&answer, &[refresh])
+        self.parse_grant(&answer, &[refresh_token])
     }
 
     /// Revokes a token; RFC 7009. Returns false if the server rejects the request.
@@ -123,7 +123,7 @@ impl TokenRequest<'_> {
                 None
             }
         };
-        self.endpoint.form(&fields, basic).await
+        self.endpoint.post_form(&fields, basic).await
     }
 
     fn parse_grant(
@@ -160,7 +160,7 @@ impl TokenRequest<'_> {
         Ok(TokenGrant {
             access: response.access_token,
             refresh,
-            until: response
+            expires_at: response
                 .expires_in
                 .as_ref()
                 .and_then(parse_seconds)
@@ -185,11 +185,11 @@ fn parse_seconds(value: &Value) -> Option<u64> {
 /// Returns the reason why a value from the server is not usable.
 pub(super) fn invalid_value_reason(value: &str) -> Option<&'static str> {
     if value.len() < LONG_MIN {
-        Some("it is too short to be masked reliably in output")
+        Some("the value is too short to be masked reliably in output")
     } else if value.len() > MAX_TOKEN_SIZE {
-        Some("it is longer than 16 KiB")
+        Some("the value is longer than 16 KiB")
     } else if !value.bytes().all(|byte| byte.is_ascii_graphic()) {
-        Some("it contains characters that are not allowed in tokens")
+        Some("the value contains characters that are not allowed in tokens")
     } else {
         None
     }
@@ -208,7 +208,7 @@ fn refusal_error(answer: &EndpointResponse, secrets: &[&str]) -> TokenError {
             secrets,
         )
     });
-    let why = why.unwrap_or_else(|| "it gives no reason".to_owned());
+    let why = why.unwrap_or_else(|| "no reason given".to_owned());
     let message = format!(
         "the authorization server issued no token (HTTP {}): {why}",
         status.as_u16()

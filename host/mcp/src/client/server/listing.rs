@@ -16,7 +16,7 @@ impl RemoteServer {
     pub(super) async fn relist(&self, connection: &ServerConnection) -> Result<(), ToolError> {
         let capabilities = connection.capabilities();
         let resources = capabilities.resources.filter(|_| self.spec.resources);
-        let can = ServerAbilities {
+        let abilities = ServerAbilities {
             subscribe: resources
                 .as_ref()
                 .is_some_and(|can| can.subscribe == Some(true)),
@@ -26,25 +26,30 @@ impl RemoteServer {
         };
         let mut remaining = MAX_TOTAL_SIZE;
         // A server that declares resources or prompts, but not tools, has none.
-        let (tools, more) = if capabilities.tools.is_none() && (can.resources || can.prompts) {
-            (Vec::new(), false)
-        } else {
-            connection
-                .list(ServerListKind::Tools, self.spec.start, &mut remaining)
-                .await?
-        };
-        let mut described = ServerDescription::new(connection.server(), tools);
-        (described.can, described.more) = (can, more);
+        let (tools, more) =
+            if capabilities.tools.is_none() && (abilities.resources || abilities.prompts) {
+                (Vec::new(), false)
+            } else {
+                connection
+                    .list(ServerListKind::Tools, self.spec.start, &mut remaining)
+                    .await?
+            };
+        let mut described = ServerDescription::new(connection.server_info(), tools);
+        (described.abilities, described.is_truncated) = (abilities, more);
         let previous = self.known();
         for (enabled, kind, list) in [
-            (can.prompts, ServerListKind::Prompts, &mut described.prompts),
             (
-                can.resources,
+                abilities.prompts,
+                ServerListKind::Prompts,
+                &mut described.prompts,
+            ),
+            (
+                abilities.resources,
                 ServerListKind::Resources,
                 &mut described.resources,
             ),
             (
-                can.resources,
+                abilities.resources,
                 ServerListKind::Templates,
                 &mut described.templates,
             ),

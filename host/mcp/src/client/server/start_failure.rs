@@ -22,7 +22,8 @@ impl RemoteServer {
         StartFailure::parse(&stored).map(StartFailure::error)
     }
 
-    /// Returns the reason why the server's tools are unknown, or `None` if they are known or if it was never started.
+    /// Returns the reason why the server's tools are unknown, or `None` if they are known or the server was
+    /// never started.
     pub(in crate::client) fn fault(&self) -> Option<ToolError> {
         if self.known().is_some() {
             return None;

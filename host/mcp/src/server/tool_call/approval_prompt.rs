@@ -59,7 +59,7 @@ async fn elicit(
     let mut note = None;
     for _ in 0..MAX_ATTEMPTS {
         let Some(form) = elicitation::approval_form(&question.card, scope, note) else {
-            return too_long(question);
+            return refuse_too_long(question);
         };
         let request = ServerRequest::ElicitRequest(ElicitRequest::new(form));
         let options = PeerRequestOptions::no_options();
@@ -82,10 +82,13 @@ async fn elicit(
         let result = match answer {
             Ok(Ok(ClientResult::ElicitResult(result))) => result,
             Ok(Err(error)) => {
-                return answer_unavailable(question, format!("The client did not ask: {error}."));
+                return answer_unavailable(
+                    question,
+                    format!("The client did not ask its user: {error}."),
+                );
             }
             Ok(Ok(_)) | Err(_) => {
-                return answer_unavailable(question, "The client did not ask.".to_owned());
+                return answer_unavailable(question, "The client did not ask its user.".to_owned());
             }
         };
         match elicitation::parse_answer(&question.card, scope, &result) {
@@ -195,10 +198,10 @@ impl ClientSession {
                     },
                 )
             }
-            ClientQuestion::Requests(requests) => input_requests::requests(requests),
+            ClientQuestion::Requests(requests) => input_requests::to_input_requests(requests),
         };
         let Some(requests) = requests else {
-            return resume_refused(pending, too_long);
+            return resume_refused(pending, refuse_too_long);
         };
         match self.server.0.pending_calls.insert(pending) {
             Ok(state) => Err(Box::new(InputRequiredResult::new(
@@ -224,7 +227,7 @@ fn answer_unavailable(question: ApprovalQuestion, remedy: String) {
     send_answer(question, ApprovalAnswer::Unattended { remedy });
 }
 
-fn too_long(question: ApprovalQuestion) {
+fn refuse_too_long(question: ApprovalQuestion) {
     let remedy = "The arguments are too long for an MCP client to show: use `mimir call`, which shows them on a terminal.";
     answer_unavailable(question, remedy.to_owned());
 }

@@ -46,7 +46,7 @@ async fn forward_request(
     peer: &Peer<RoleServer>,
     answer_sender: &mut RepliesSender,
 ) -> Result<Option<Value>, ToolError> {
-    let request = match request(upstream) {
+    let request = match to_input_request(upstream) {
         Some(InputRequest::Elicitation(request)) => ServerRequest::ElicitRequest(request),
         Some(InputRequest::CreateMessage(request)) => ServerRequest::CreateMessageRequest(request),
         Some(InputRequest::ListRoots(request)) => ServerRequest::ListRootsRequest(request),
@@ -86,10 +86,10 @@ async fn forward_request(
 }
 
 /// Converts the requests to the form of a response. Returns `None` if a request cannot be parsed.
-pub(super) fn requests(forwarded: &ForwardedRequests) -> Option<InputRequests> {
+pub(super) fn to_input_requests(forwarded: &ForwardedRequests) -> Option<InputRequests> {
     let upstream_requests = forwarded.requests.iter();
     upstream_requests
-        .map(|upstream| Some((upstream.name.clone(), request(upstream)?)))
+        .map(|upstream| Some((upstream.name.clone(), to_input_request(upstream)?)))
         .collect()
 }
 
@@ -113,7 +113,7 @@ pub(super) fn refuse(forwarded: ForwardedRequests) {
     let _ = forwarded.answer.send(Err(ToolError::unavailable(message)));
 }
 
-fn request(upstream: &UpstreamRequest) -> Option<InputRequest> {
+fn to_input_request(upstream: &UpstreamRequest) -> Option<InputRequest> {
     let params = upstream.params.clone();
     Some(match upstream.kind {
         UpstreamRequestKind::Form => InputRequest::Elicitation(ElicitRequest::new(parse(params)?)),

@@ -23,25 +23,25 @@ pub(super) async fn send_updates(
         tokio::select! {
             biased;
             update = updates.recv() => match update {
-                Some(CallUpdate::Progress(progress)) => send(progress, context).await,
+                Some(CallUpdate::Progress(progress)) => send_progress(progress, context).await,
                 Some(CallUpdate::Line(line)) => {
                     logs::send(&context.peer, tool, line.level, line.text.into()).await;
                 }
                 None => break,
             },
             progress = &mut next => {
-                send(progress, context).await;
+                send_progress(progress, context).await;
                 next.set(latest.next());
             }
         }
     }
     if let Some(progress) = latest.take() {
-        send(progress, context).await;
+        send_progress(progress, context).await;
     }
 }
 
 /// Sends a progress notification, if the client requested progress.
-async fn send(progress: CallProgress, context: &RequestContext<RoleServer>) {
+async fn send_progress(progress: CallProgress, context: &RequestContext<RoleServer>) {
     let Some(token) = context.meta.get_progress_token() else {
         return;
     };

@@ -46,11 +46,13 @@ impl GlobToken {
     }
 }
 
+/// Converts a character to lower case. Of a form with several characters, only the first is used.
 pub(super) fn lower(c: char) -> char {
     c.to_lowercase().next().unwrap_or(c)
 }
 
-pub(super) fn tokens(glob: &str) -> Vec<GlobToken> {
+/// Parses one path component of a glob.
+pub(super) fn parse_tokens(glob: &str) -> Vec<GlobToken> {
     let mut tokens = Vec::new();
     let mut rest = glob.chars();
     while let Some(c) = rest.next() {
@@ -238,7 +240,7 @@ mod tests {
             ("a*b?c", "axxbc", false),
             ("", "", true),
         ] {
-            assert_eq!(matches(&tokens(glob), name), hit, "{glob} {name}");
+            assert_eq!(matches(&parse_tokens(glob), name), hit, "{glob} {name}");
         }
     }
 }
