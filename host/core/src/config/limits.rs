@@ -91,10 +91,10 @@ impl LimitSettings {
         limits != limits.tightest(base)
     }
 
-    /// Checks that every limit is in range. `at` is the key of the block.
-    pub fn check(&self, at: &str) -> Result<(), OutOfRangeError> {
+    /// Checks that every limit is in range. `block_key` is the key of the block.
+    pub fn check(&self, block_key: &str) -> Result<(), OutOfRangeError> {
         let count = |number: Option<usize>| number.map(|number| number as u64);
-        check_time(&format!("{at}.timeMs"), self.time_ms)?;
+        check_time(&format!("{block_key}.timeMs"), self.time_ms)?;
         let ranges = [
             ("fuel", self.fuel, FUEL),
             ("memoryMb", self.memory_mb, (1, Limits::MEMORY_MAX >> 20)),
@@ -131,7 +131,7 @@ impl LimitSettings {
             ),
         ];
         for (key, value, range) in ranges {
-            check(|| format!("{at}.{key}"), value, range)?;
+            check(|| format!("{block_key}.{key}"), value, range)?;
         }
         Ok(())
     }

@@ -120,8 +120,8 @@ const CPU_PERCENT: (u64, u64) = (1, 100 * 4096);
 const PROCESSES: (u64, u64) = (4, 1 << 22);
 
 impl SandboxSettings {
-    /// Checks that every limit is in range. `at` is the key of the block.
-    pub fn check(&self, at: &str) -> Result<(), OutOfRangeError> {
+    /// Checks that every limit is in range. `block_key` is the key of the block.
+    pub fn check(&self, block_key: &str) -> Result<(), OutOfRangeError> {
         for (key, value, range) in [
             ("maxMemoryMb", self.max_memory_mb, MEMORY_MB),
             (
@@ -131,7 +131,7 @@ impl SandboxSettings {
             ),
             ("maxProcesses", self.max_processes, PROCESSES),
         ] {
-            limits::check(|| format!("{at}.{key}"), value, range)?;
+            limits::check(|| format!("{block_key}.{key}"), value, range)?;
         }
         Ok(())
     }
@@ -204,7 +204,7 @@ impl FromStr for BindMount {
             Some(_) => return Err(error("the last part must be `ro` or `rw`")),
         };
         if parts.next().is_some() {
-            return Err(error("it has more than three parts"));
+            return Err(error("a mount has at most three parts"));
         }
         for path in [from, at] {
             if !path.starts_with('/') || path.split('/').any(|part| part == "..") {

@@ -99,7 +99,7 @@ impl WebSearchProvider {
     }
 
     /// Returns the default header with the API key.
-    const fn header(self) -> &'static str {
+    const fn default_header(self) -> &'static str {
         match self {
             Self::Brave => "X-Subscription-Token: {key}",
             Self::Tavily | Self::Searxng | Self::Template => "Authorization: Bearer {key}",
@@ -120,7 +120,7 @@ impl WebSearchSettings {
     /// Validates the block. The error names the invalid key and the reason.
     pub fn check(&self) -> Result<WebSearchEndpoint, String> {
         self.check_keys()?;
-        let target = self.target()?;
+        let target = self.parse_target()?;
         let origin = target.origin().to_string();
         let posts = self.body.is_some() || self.provider == WebSearchProvider::Tavily;
         let secret = match &self.key {
@@ -128,7 +128,7 @@ impl WebSearchSettings {
             Some(name) => Some(SecretNeed {
                 name: name.clone(),
                 host: origin.clone(),
-                header: self.header()?,
+                header: self.header_name()?,
                 reason: "to authenticate".to_owned(),
             }),
         };
@@ -170,7 +170,7 @@ impl WebSearchSettings {
                 "webSearch.header is only used with an API key; name its secret in webSearch.key"
                     .to_owned(),
             ),
-            Some(name) if !is_name(name) => Err(format!(
+            Some(name) if !is_secret_name(name) => Err(format!(
                 "webSearch.key: `{}` is not a valid name of a secret: use letters, digits and _; store the value itself with `mimir secrets set`",
                 crate::text::visible(crate::text::prefix(name, 8))
             )),
@@ -178,8 +178,8 @@ impl WebSearchSettings {
         }
     }
 
-    /// Returns the target of the requests.
-    fn target(&self) -> Result<RequestTarget, String> {
+    /// Parses the target of the requests.
+    fn parse_target(&self) -> Result<RequestTarget, String> {
         let written = match (self.provider.fixed_url(), &self.url) {
             (Some(fixed_url), _) => fixed_url,
             (None, Some(url)) => url,
@@ -213,8 +213,8 @@ impl WebSearchSettings {
     }
 
     /// Returns the name of the header with the API key.
-    fn header(&self) -> Result<String, String> {
-        let line = self.header.as_deref().unwrap_or(self.provider.header());
+    fn header_name(&self) -> Result<String, String> {
+        let line = self.header.as_deref().unwrap_or(self.provider.default_header());
         let (name, value) = line.split_once(':').unwrap_or((line, ""));
         let name = name.trim();
         let is_name_char = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
@@ -227,7 +227,7 @@ impl WebSearchSettings {
 }
 
 /// Returns true if `name` is a valid name of a secret.
-pub(super) fn is_name(name: &str) -> bool {
+pub(super) fn is_secret_name(name: &str) -> bool {
     let has_valid_start = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     let has_valid_chars = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     has_valid_start && has_valid_chars && name != SEARCH_VARIABLE

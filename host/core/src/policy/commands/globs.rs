@@ -6,7 +6,7 @@ use mimir_commands::is_wild;
 
 use crate::paths::PathRules;
 
-use tokens::{GlobToken, can_end_with, lower, match_with_prefix, matches, tokens};
+use tokens::{GlobToken, can_end_with, lower, match_with_prefix, matches, parse_tokens};
 
 /// Sample names for the wildcards in rules. Globs are tested with these names and the literal names in rules.
 const NAMES: &[&str] = &[
