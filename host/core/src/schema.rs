@@ -166,7 +166,8 @@ impl Schema {
                 ),
             ));
         }
-        Err(failures::error(what, validator.iter_errors(value)))
+        let errors = validator.iter_errors(value);
+        Err(failures::error(what, errors, &self.to_value()))
     }
 }
 
