@@ -223,5 +223,5 @@ fn print_refusal(tool: &str, error: &ToolError) {
         "{} {tool}: {message} [{code}]",
         styled(BAD, "refused:")
     ));
-    outcome::print_remedies(&error.remedies);
+    outcome::print_remedies(error);
 }
