@@ -1,7 +1,9 @@
-//! Lists the files of the SDK and of the contract, so that `mimir tools new` carries them in the binary.
+//! Lists the files of the SDK and of the contract, so that `mimir tools new` carries them in the binary, and looks up
+//! the facts that `mimir --version` prints.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
@@ -17,6 +19,14 @@ fn main() -> io::Result<()> {
         root.join("sdk/rust/Cargo.toml").display()
     );
     println!("cargo::rerun-if-changed=build.rs");
+    let variable = |name| env::var(name).unwrap_or_default();
+    println!("cargo::rustc-env=MIMIR_BUILD_TARGET={}", variable("TARGET"));
+    // A debug build does not record the commit: each new commit would compile this crate and its tests again.
+    if variable("PROFILE") != "debug"
+        && let Some(commit) = commit(&root)
+    {
+        println!("cargo::rustc-env=MIMIR_BUILD_COMMIT={commit}");
+    }
     files.sort();
     let mut list = String::from(
         "/// Path below the root of the source tree, and content.\npub static FILES: &[(&str, &[u8])] = &[\n",
@@ -38,6 +48,28 @@ fn main() -> io::Result<()> {
         PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default()).join("sdk_files.rs"),
         list,
     )
+}
+
+/// The commit of the source tree. `None` without git, and in a source archive, even if a repository contains it.
+fn commit(root: &Path) -> Option<String> {
+    if !root.join(".git").exists() {
+        return None;
+    }
+    let git = |words: &[&str]| {
+        let output = Command::new("git").arg("-C").arg(root).args(words).output();
+        let output = output.ok().filter(|output| output.status.success())?;
+        Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
+    };
+    let branch = git(&["symbolic-ref", "--quiet", "HEAD"]);
+    // The log of HEAD changes with each commit and checkout.
+    let names = ["HEAD", "logs/HEAD", branch.as_deref().unwrap_or("HEAD")];
+    for name in names {
+        let path = git(&["rev-parse", "--git-path", name]).map(|path| root.join(path));
+        if let Some(path) = path.filter(|path| path.exists()) {
+            println!("cargo::rerun-if-changed={}", path.display());
+        }
+    }
+    git(&["rev-parse", "--short=12", "HEAD"])
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {

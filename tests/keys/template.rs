@@ -1,10 +1,10 @@
-//! The settings file of a new workspace, which contains every key.
+//! The example of a settings file, which contains every key.
 
 use std::collections::BTreeSet;
 
 use super::schema;
 
-const TEMPLATE: &str = include_str!("../../host/app/src/settings/config.template.yml");
+const EXAMPLE: &str = include_str!("../../host/app/src/settings/config.example.yml");
 
 /// Blocks that appear once in full, and elsewhere only by name.
 const SAME: [(&str, &str); 3] = [
@@ -13,12 +13,12 @@ const SAME: [(&str, &str); 3] = [
     ("tools.*.rules[]", "policy.rules[]"),
 ];
 
-/// The keys in the template after a `#`, each with its parents. Another test checks that all of it is valid as
+/// The keys in the example after a `#`, each with its parents. Another test checks that all of it is valid as
 /// settings.
 fn written() -> BTreeSet<String> {
     let mut around: Vec<(usize, String)> = Vec::new();
     let mut found = BTreeSet::new();
-    for line in TEMPLATE.lines() {
+    for line in EXAMPLE.lines() {
         let Some(line) = line.strip_prefix('#') else {
             around.clear();
             continue;
@@ -49,7 +49,7 @@ fn written() -> BTreeSet<String> {
     found
 }
 
-/// Returns true if a key in the template matches this key, whose `*` matches any name.
+/// Returns true if a key in the example matches this key, whose `*` matches any name.
 fn is_it(written: &str, key: &str) -> bool {
     let mut parts = written.split('.');
     let same = |part: &str| parts.next().is_some_and(|name| part == "*" || part == name);
@@ -57,7 +57,7 @@ fn is_it(written: &str, key: &str) -> bool {
 }
 
 #[test]
-fn template_contains_all_config_keys() {
+fn example_contains_all_config_keys() {
     let written = written();
     let has = |key: &str| written.iter().any(|written| is_it(written, key));
     let missing: Vec<_> = schema::keys()

@@ -40,8 +40,11 @@ pub use reload::{SettingsChange, SettingsWatcher, WatchedFiles};
 pub use write::{change_config, retry_change};
 pub use yaml_errors::explain;
 
-/// The config file that `mimir init` writes: every key, commented out.
+/// The config file that `mimir init` writes: the most common keys, commented out.
 pub const TEMPLATE: &str = include_str!("settings/config.template.yml");
+
+/// An example config file: every key, commented out.
+pub const EXAMPLE: &str = include_str!("settings/config.example.yml");
 
 /// A parsed config file.
 #[derive(Debug, Clone)]

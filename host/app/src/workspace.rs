@@ -92,6 +92,15 @@ impl WorkspaceFolder {
         self.skipped.as_deref()
     }
 
+    /// Returns the root of the git repository that contains the workspace, if that is another folder. A repository of
+    /// another user does not count.
+    pub fn repository_root(&self) -> Option<&Path> {
+        let git_dir = |folder: &Path| folder.join(".git");
+        let mut folders = self.root.ancestors();
+        let root = folders.find(|folder| git_dir(folder).symlink_metadata().is_ok())?;
+        (root != self.root && is_ours(&git_dir(root))).then_some(root)
+    }
+
     /// Returns the path of `.mimir`.
     pub fn mimir_dir(&self) -> PathBuf {
         self.root.join(MIMIR_DIR)
@@ -200,6 +209,19 @@ mod tests {
         assert_eq!(WorkspaceFolder::above(&deep).root(), root);
         std::fs::create_dir(root.join("a").join(MIMIR_DIR)).unwrap();
         assert_eq!(WorkspaceFolder::above(&deep).root(), root.join("a"));
+    }
+
+    #[test]
+    fn workspace_in_a_repository_knows_its_root() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let deep = root.join("a/b");
+        std::fs::create_dir_all(&deep).unwrap();
+        assert_eq!(WorkspaceFolder::above(&deep).repository_root(), None);
+        std::fs::write(root.join(".git"), "gitdir: elsewhere").unwrap();
+        let below = WorkspaceFolder::above(&deep);
+        assert_eq!(below.repository_root(), Some(root.as_path()));
+        assert_eq!(WorkspaceFolder::above(&root).repository_root(), None);
     }
 
     #[test]

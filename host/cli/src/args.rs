@@ -39,17 +39,18 @@ pub use tools::{ToolListCommand, ToolsAddArgs, ToolsCommand, ToolsTrustArgs};
 #[command(
     name = "mimir",
     version,
+    long_version = crate::version::long_version(),
     propagate_version = true,
     disable_help_subcommand = true,
     max_term_width = 100,
     after_help = "\
 Examples:
-  mimir setup                                        add mimir to your agents, and make a first tool
-  mimir tools list                                   list the tools
-  mimir call read_file path=README.md                call a tool
+  mimir setup                          add mimir to your agents
+  mimir tools list                     list the tools
+  mimir call read_file path=README.md  call a tool
   mimir call file_search '{\"mode\":\"grep\",\"query\":\"fuel\"}'
-  mimir tools new hello && mimir tools build hello   write your own tool
-  mimir help                                         list the topics of the manual
+  mimir tools new hello --lang ts      write a tool: Rust, TypeScript or YAML
+  mimir help                           list the topics of the manual
 
 Exit codes: 0 ok, 1 the tool failed, 2 usage or invalid input, 3 refused, 4 limit or timeout, \
 130 interrupted, 143 terminated.
@@ -91,14 +92,18 @@ Finds Claude Code, Codex, Cursor, VS Code, opencode, Zed, Gemini CLI, Qwen Code 
 changes of their config files as a diff, and makes them after a yes. A project's own file is preferred; \
 those of Codex and Goose are yours. Without a terminal it only prints the plan, unless --yes is given.
 
-Exit codes: 0 done, 1 a file could not be changed, 2 usage, 3 nothing was changed, because no yes was given.
+The workspace is the nearest folder with .mimir, else the root of the git repository, else this folder.
+
+Exit codes: 0 done, 1 a file could not be changed or no agent was found, 2 usage, 3 nothing was changed, \
+because no yes was given.
 
 Examples:
   mimir setup
+  mimir setup -C .               this folder alone, not the whole repository
   mimir setup --agent codex --yes
   mimir setup --undo             take it back")]
     Setup(SetupArgs),
-    /// Create .mimir with a commented config in the workspace
+    /// Create .mimir with a short config in the workspace
     Init,
     /// Call a tool
     #[command(after_help = "\

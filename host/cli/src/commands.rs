@@ -15,6 +15,7 @@ mod editor_support;
 mod explain;
 mod help;
 mod init;
+mod interrupt;
 mod licences;
 mod man_pages;
 mod mcp;

@@ -14,6 +14,7 @@ mod serve;
 mod terminal;
 mod tool_browser;
 mod tools;
+mod version;
 
 use args::{CliArgs, CliCommand, CliParseError};
 use exit::{CommandFailure, CommandResult, ExitReason};

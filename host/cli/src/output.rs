@@ -130,7 +130,14 @@ pub fn note(line: impl std::fmt::Display) {
 
 /// Prints a warning on stderr.
 pub fn warn(line: impl std::fmt::Display) {
-    note(format_args!("{} {line}", styled(WARN, "warning:")));
+    labelled_note(WARN, "warning:", line);
+}
+
+/// Prints a message on stderr after a label in this style, wrapped between words on a terminal.
+pub fn labelled_note(style: Style, label: &str, message: impl std::fmt::Display) {
+    let text = wrapped_note(&format!("{label} {message}"));
+    let text = text.strip_prefix(label).unwrap_or(&text);
+    note(format_args!("{}{text}", styled(style, label)));
 }
 
 /// Interface that shows messages and progress of the library on stderr.
@@ -203,10 +210,57 @@ fn width_of(c: char) -> usize {
 /// Wraps a line between words at the width of the terminal, and indents continuation lines by `indent` columns. Without
 /// a terminal, the line is not wrapped.
 pub fn indented(line: &str, indent: usize) -> String {
-    let width = columns().map_or(usize::MAX, |columns| columns.saturating_sub(indent).max(20));
-    let parts = wrapped(line, width);
+    match columns() {
+        Some(columns) => indented_to(line, indent, columns),
+        None => line.to_owned(),
+    }
+}
+
+/// Wraps a line between words, so that no part has more than `columns` columns with its indentation.
+pub fn indented_to(line: &str, indent: usize, columns: usize) -> String {
+    let parts = wrapped(line, columns.saturating_sub(indent).max(20));
     let parts: Vec<&str> = parts.iter().map(|part| part.trim_end()).collect();
     parts.join(&format!("\n{:indent$}", ""))
+}
+
+/// Wraps lines between words at the width of the terminal of stderr. Without one, they are not wrapped.
+pub fn wrapped_note(text: &str) -> String {
+    let size = if io::stderr().is_terminal() {
+        terminal_size::terminal_size_of(io::stderr())
+    } else {
+        None
+    };
+    let Some((width, _)) = size else {
+        return text.to_owned();
+    };
+    let lines = text.split('\n');
+    let lines: Vec<_> = lines
+        .map(|line| indented_to(line, 0, usize::from(width.0)))
+        .collect();
+    lines.join("\n")
+}
+
+/// Replaces the path of the user's home folder by `~`.
+pub fn shorten_home(text: &str) -> String {
+    let home = std::env::var("HOME").or_else(|_| std::env::var("USERPROFILE"));
+    let home = home.unwrap_or_default();
+    shorten_folder(text, home.trim_end_matches(std::path::is_separator))
+}
+
+/// Replaces the path of a folder by `~` where it ends or a separator follows.
+fn shorten_folder(text: &str, folder: &str) -> String {
+    if folder.len() < 2 {
+        return text.to_owned();
+    }
+    let mut parts = text.split(folder);
+    let mut short = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let is_whole = !part.starts_with(|c: char| c.is_alphanumeric() || "-_.".contains(c))
+            && !short.ends_with(|c: char| c.is_alphanumeric() || "-_./~".contains(c));
+        short.push_str(if is_whole { "~" } else { folder });
+        short.push_str(part);
+    }
+    short
 }
 
 /// Returns the first line of a text, cut to `width` characters if a width is given.
@@ -223,7 +277,24 @@ pub fn first_line(text: &str, width: Option<usize>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::wrapped;
+    use super::{shorten_folder, wrapped};
+
+    #[test]
+    fn home_folder_is_shortened_only_as_a_whole() {
+        for (text, expected) in [
+            ("/home/a/x and /home/a", "~/x and ~"),
+            ("(/home/a/.config)", "(~/.config)"),
+            (
+                "/home/ab /home/a.b /srv/home/a",
+                "/home/ab /home/a.b /srv/home/a",
+            ),
+            ("no path", "no path"),
+        ] {
+            assert_eq!(shorten_folder(text, "/home/a"), expected);
+        }
+        assert_eq!(shorten_folder("/x/y", "/"), "/x/y");
+        assert_eq!(shorten_folder("/x/y", ""), "/x/y");
+    }
 
     #[test]
     fn wrapped_lines_break_between_words_and_keep_all_text() {

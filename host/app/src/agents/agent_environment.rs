@@ -30,13 +30,15 @@ pub enum AgentEvidence {
     Program(PathBuf),
     /// A folder with its settings.
     Folder(PathBuf),
+    /// Its config file in the project.
+    ProjectFile(PathBuf),
 }
 
 impl AgentEvidence {
     /// The path that was found.
     pub fn path(&self) -> &Path {
         match self {
-            Self::Program(path) | Self::Folder(path) => path,
+            Self::Program(path) | Self::Folder(path) | Self::ProjectFile(path) => path,
         }
     }
 }
@@ -79,16 +81,21 @@ impl AgentEnvironment {
         Some(self.config.as_ref()?.join("goose"))
     }
 
-    /// Looks for an agent; `None` if the machine shows no sign of it.
-    pub fn find_agent(&self, agent: AgentKind) -> Option<AgentEvidence> {
+    /// Looks for an agent; `None` if neither the machine nor the project shows a sign of it.
+    pub fn find_agent(&self, agent: AgentKind, project: &Path) -> Option<AgentEvidence> {
         let mut programs = agent.programs().iter();
         if let Some(program) = programs.find_map(|name| self.find_program(name)) {
             return Some(AgentEvidence::Program(program));
         }
         let mut folders = agent.folders(self).into_iter();
-        folders
-            .find(|folder| folder.is_dir())
-            .map(AgentEvidence::Folder)
+        if let Some(folder) = folders.find(|folder| folder.is_dir()) {
+            return Some(AgentEvidence::Folder(folder));
+        }
+        let files = agent.project_files().iter();
+        files
+            .map(|name| project.join(name))
+            .find(|path| path.symlink_metadata().is_ok_and(|meta| meta.is_file()))
+            .map(AgentEvidence::ProjectFile)
     }
 
     /// The first program with this name on the PATH.
@@ -108,19 +115,43 @@ impl AgentEnvironment {
             .find(|path| is_program(path))
     }
 
-    /// The program that agents start: `mimir` if that name on the PATH is the program at `current`, else its path.
+    /// The program that agents start: `mimir` if that name on the PATH starts the program at `current`, else its path.
     pub fn program_name(&self, current: &Path) -> String {
-        let found = self.find_program(PROGRAM);
-        let is_current = found.is_some_and(|found| {
-            let real = |path: &Path| path.canonicalize().ok();
-            real(&found).is_some_and(|found| Some(found) == real(current))
-        });
-        if is_current {
+        if self.starts_program(PROGRAM, current) {
             PROGRAM.to_owned()
         } else {
             current.display().to_string()
         }
     }
+
+    /// Returns true if a command in a config file, the name `mimir` or an absolute path, starts the program at
+    /// `current`: it is that program, or a script named `mimir`, as packages and version managers put on the PATH.
+    pub(crate) fn starts_program(&self, command: &str, current: &Path) -> bool {
+        let path = Path::new(command);
+        let found = match command {
+            PROGRAM => self.find_program(PROGRAM),
+            _ if path.is_absolute() => Some(path.to_owned()).filter(|path| is_program(path)),
+            _ => None,
+        };
+        found.is_some_and(|found| {
+            let real = |path: &Path| path.canonicalize().ok();
+            let is_named = found.file_stem().is_some_and(|stem| stem == PROGRAM);
+            real(&found).is_some_and(|found| Some(found) == real(current))
+                || is_named && is_script(&found)
+        })
+    }
+}
+
+/// Returns true for a script: a text with an interpreter, or a batch file.
+fn is_script(path: &Path) -> bool {
+    use std::io::Read as _;
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    if cfg!(windows) && matches!(ending, Some("cmd" | "bat")) {
+        return true;
+    }
+    let mut start = [0; 2];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut start));
+    read.is_ok() && &start == b"#!"
 }
 
 #[cfg(unix)]
@@ -157,24 +188,32 @@ mod tests {
             "PATH" => Some(format!("relative:{}", bin.display()).into()),
             _ => None,
         });
+        let project = dir.path().join("project");
+        let find_agent = |agent| environment.find_agent(agent, &project);
         for agent in AgentKind::ALL {
-            assert_eq!(environment.find_agent(agent), None, "{agent:?}");
+            assert_eq!(find_agent(agent), None, "{agent:?}");
         }
         make_program(&bin.join("claude"));
         std::fs::write(bin.join("codex"), "not executable").unwrap();
         make_program(&bin.join("goose"));
         std::fs::create_dir_all(home.join(".config/zed")).unwrap();
         assert_eq!(
-            environment.find_agent(AgentKind::Claude),
+            find_agent(AgentKind::Claude),
             Some(AgentEvidence::Program(bin.join("claude")))
         );
         assert_eq!(
-            environment.find_agent(AgentKind::Zed),
+            find_agent(AgentKind::Zed),
             Some(AgentEvidence::Folder(home.join(".config/zed")))
         );
         for agent in [AgentKind::Codex, AgentKind::Goose] {
-            assert_eq!(environment.find_agent(agent), None, "{agent:?}");
+            assert_eq!(find_agent(agent), None, "{agent:?}");
         }
+        std::fs::create_dir_all(project.join(".cursor")).unwrap();
+        assert_eq!(find_agent(AgentKind::Cursor), None, "only a folder");
+        let file = project.join(".cursor/mcp.json");
+        std::fs::write(&file, "{}").unwrap();
+        let found = Some(AgentEvidence::ProjectFile(file));
+        assert_eq!(find_agent(AgentKind::Cursor), found);
     }
 
     #[test]
@@ -195,5 +234,30 @@ mod tests {
         std::fs::remove_file(bin.join("mimir")).unwrap();
         std::os::unix::fs::symlink(&current, bin.join("mimir")).unwrap();
         assert_eq!(environment.program_name(&current), "mimir");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn agent_program_can_be_a_script_that_starts_mimir() {
+        let dir = tempfile::tempdir().unwrap();
+        let (current, bin) = (dir.path().join("lib/mimir"), dir.path().join("bin"));
+        make_program(&current);
+        let environment = AgentEnvironment {
+            search_path: vec![bin.clone()],
+            ..AgentEnvironment::default()
+        };
+        let starts = |command: &str| environment.starts_program(command, &current);
+        let script = bin.join("mimir").display().to_string();
+        assert!(!starts("mimir") && !starts(&script), "missing");
+        make_program(&bin.join("mimir"));
+        std::fs::write(bin.join("mimir"), "\x7fELF of another program").unwrap();
+        assert!(!starts("mimir") && !starts(&script), "another program");
+        std::fs::write(bin.join("mimir"), "#!/usr/bin/env node\n").unwrap();
+        assert!(starts("mimir") && starts(&script));
+        assert_eq!(environment.program_name(&current), "mimir");
+        make_program(&bin.join("other"));
+        std::fs::write(bin.join("other"), "#!/bin/sh\n").unwrap();
+        assert!(!starts(&bin.join("other").display().to_string()));
+        assert!(starts(&current.display().to_string()) && !starts("bin/mimir"));
     }
 }

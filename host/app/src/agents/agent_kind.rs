@@ -90,6 +90,21 @@ impl AgentKind {
         Self::ALL.into_iter().find(|agent| agent.name() == name)
     }
 
+    /// Other names that people type.
+    pub const fn aliases(self) -> &'static [&'static str] {
+        match self {
+            Self::Claude => &["claude-code", "claudecode"],
+            Self::Codex => &["codex-cli", "openai-codex"],
+            Self::Cursor => &["cursor-agent"],
+            Self::Vscode => &["vs-code", "code", "visual-studio-code"],
+            Self::Opencode => &["open-code"],
+            Self::Zed => &["zed-editor"],
+            Self::Gemini => &["gemini-cli"],
+            Self::Qwen => &["qwen-code"],
+            Self::Goose => &["goose-cli", "block-goose"],
+        }
+    }
+
     /// Name as its maker writes it.
     pub const fn title(self) -> &'static str {
         match self {
@@ -149,6 +164,21 @@ impl AgentKind {
         folders.into_iter().flatten().collect()
     }
 
+    /// Config files of a project by which the agent is recognized. For the agents whose file belongs to the project,
+    /// these are the files that are changed.
+    pub(crate) const fn project_files(self) -> &'static [&'static str] {
+        match self {
+            Self::Claude => &[".mcp.json"],
+            Self::Cursor => &[".cursor/mcp.json"],
+            Self::Vscode => &[".vscode/mcp.json"],
+            Self::Opencode => &["opencode.json", "opencode.jsonc"],
+            Self::Zed => &[".zed/settings.json"],
+            Self::Gemini => &[".gemini/settings.json"],
+            Self::Qwen => &[".qwen/settings.json"],
+            Self::Codex | Self::Goose => &[],
+        }
+    }
+
     /// The config file to change, and true if it belongs to the project. Codex reads a project's file only after the
     /// project was trusted, and Goose has no such file: theirs are the user's.
     pub(crate) fn config_file(
@@ -156,7 +186,6 @@ impl AgentKind {
         project: &Path,
         environment: &AgentEnvironment,
     ) -> Result<(PathBuf, bool), AgentSetupError> {
-        let of_project = |rest: &str| Ok((project.join(rest), true));
         let of_user = |folder: Option<PathBuf>, name: &str| match folder {
             Some(folder) => Ok((folder.join(name), false)),
             None => Err(AgentSetupError::NoHome {
@@ -164,19 +193,18 @@ impl AgentKind {
             }),
         };
         match self {
-            Self::Claude => of_project(".mcp.json"),
-            Self::Cursor => of_project(".cursor/mcp.json"),
-            Self::Vscode => of_project(".vscode/mcp.json"),
-            // opencode reads both names.
-            Self::Opencode if project.join("opencode.jsonc").symlink_metadata().is_ok() => {
-                of_project("opencode.jsonc")
-            }
-            Self::Opencode => of_project("opencode.json"),
-            Self::Zed => of_project(".zed/settings.json"),
-            Self::Gemini => of_project(".gemini/settings.json"),
-            Self::Qwen => of_project(".qwen/settings.json"),
             Self::Codex => of_user(environment.codex_home.clone(), "config.toml"),
             Self::Goose => of_user(environment.goose_config(), "config.yaml"),
+            _ => {
+                // opencode reads both names.
+                let (first, rest) = match self.project_files() {
+                    [first, rest @ ..] => (*first, rest),
+                    [] => ("", &[][..]),
+                };
+                let exists = |name: &&&str| project.join(name).symlink_metadata().is_ok();
+                let name = rest.iter().find(exists).copied().unwrap_or(first);
+                Ok((project.join(name), true))
+            }
         }
     }
 
@@ -231,6 +259,23 @@ impl AgentKind {
             Self::Goose => json!({
                 "name": ENTRY_NAME, "type": "stdio", "enabled": true, "cmd": program, "args": args, "timeout": 300,
             }),
+        }
+    }
+
+    /// The word of an entry that names its program.
+    pub(crate) fn entry_program(entry: &mut Value) -> Option<&mut String> {
+        let key = if entry.get("cmd").is_some() {
+            "cmd"
+        } else {
+            "command"
+        };
+        match entry.get_mut(key)? {
+            Value::String(program) => Some(program),
+            Value::Array(words) => match words.first_mut()? {
+                Value::String(program) => Some(program),
+                _ => None,
+            },
+            _ => None,
         }
     }
 

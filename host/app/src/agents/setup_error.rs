@@ -9,7 +9,7 @@ use mimir_core::{ToolError, ToolErrorCode};
 pub enum AgentSetupError {
     /// The file is not valid in its format.
     #[error(
-        "{path}:{line}:{column}: not valid {format}: {message}; fix the file, or add mimir with `mimir mcp config {agent}`"
+        "{path}:{line}:{column}: not valid {format}: {message}; fix the file and run `mimir setup` again, or add the lines of `mimir mcp config {agent}` by hand"
     )]
     NotValid {
         /// The file.
@@ -26,7 +26,7 @@ pub enum AgentSetupError {
         agent: &'static str,
     },
     /// The file is valid, but a key on the way to the entry has another type, or the editor cannot handle its form.
-    #[error("{path}: {reason}; add mimir by hand with `mimir mcp config {agent}`")]
+    #[error("{path}: {reason}; add the lines of `mimir mcp config {agent}` by hand")]
     NotEditable {
         /// The file.
         path: String,
@@ -74,6 +74,14 @@ pub enum AgentSetupError {
     /// Nothing can be recorded, because the platform defines no folder for the user's settings.
     #[error("the setup cannot be recorded: no folder for your settings; set MIMIR_CONFIG_DIR")]
     NoRecordFolder,
+    /// No sign of an agent was found, and none was named.
+    #[error("no agent was found on this machine or in this project, so nothing was set up")]
+    NoAgent,
+    /// No file of the agents can be changed.
+    #[error(
+        "no agent was set up, because no config file of the agents that were found can be changed"
+    )]
+    NoUsableAgent,
     /// A file operation failed.
     #[error("cannot {action} {path}: {source}")]
     File {
@@ -98,7 +106,22 @@ impl AgentSetupError {
             Self::NoHome { .. } => "NO_HOME",
             Self::Record { .. } => "RECORD_NOT_VALID",
             Self::NoRecordFolder => "NO_RECORD_FOLDER",
+            Self::NoAgent => "NO_AGENT",
+            Self::NoUsableAgent => "NO_USABLE_AGENT",
             Self::File { .. } => "FILE_ERROR",
+        }
+    }
+
+    /// The steps that solve the problem, if they are not part of the message.
+    pub const fn remedies(&self) -> &'static [&'static str] {
+        match self {
+            Self::NoAgent => &[
+                "mimir setup --agent NAME    sets up an agent although it was not found",
+                "mimir mcp config AGENT      prints the lines for an agent's config file",
+                "mimir init                  only creates .mimir in this folder",
+            ],
+            Self::NoUsableAgent => &["fix the file, and run `mimir setup` again"],
+            _ => &[],
         }
     }
 
@@ -129,9 +152,10 @@ impl From<AgentSetupError> for ToolError {
             AgentSetupError::Changed { .. } | AgentSetupError::File { .. } => {
                 ToolErrorCode::ExecutionError
             }
-            AgentSetupError::NoHome { .. } | AgentSetupError::NoRecordFolder => {
-                ToolErrorCode::Unavailable
-            }
+            AgentSetupError::NoHome { .. }
+            | AgentSetupError::NoRecordFolder
+            | AgentSetupError::NoUsableAgent => ToolErrorCode::Unavailable,
+            AgentSetupError::NoAgent => ToolErrorCode::NotFound,
         };
         ToolError::new(code, error.to_string())
     }

@@ -52,13 +52,12 @@ impl SetupPlan {
         program: &Path,
         chosen: &[AgentKind],
     ) -> Self {
-        let program = environment.program_name(program);
         let agents = AgentKind::ALL.into_iter();
         let agents = agents.filter(|agent| chosen.is_empty() || chosen.contains(agent));
         let agents = agents.map(|agent| {
-            let evidence = environment.find_agent(agent);
+            let evidence = environment.find_agent(agent, project);
             let is_planned = evidence.is_some() || chosen.contains(&agent);
-            let change = is_planned.then(|| plan_change(agent, project, environment, &program));
+            let change = is_planned.then(|| plan_change(agent, project, environment, program));
             AgentPlan {
                 agent,
                 evidence,
@@ -67,16 +66,31 @@ impl SetupPlan {
         });
         Self {
             agents: agents.collect(),
-            program,
+            program: environment.program_name(program),
+        }
+    }
+
+    /// Checks that at least one agent uses mimir already or will use it.
+    pub fn check_any_agent(&self) -> Result<(), AgentSetupError> {
+        let changes = || self.agents.iter().filter_map(|plan| plan.change.as_ref());
+        if changes().any(Result::is_ok) {
+            Ok(())
+        } else if changes().next().is_some() {
+            Err(AgentSetupError::NoUsableAgent)
+        } else {
+            Err(AgentSetupError::NoAgent)
         }
     }
 
     /// The changes that differ from the files on disk.
     pub fn pending_changes(&self) -> impl Iterator<Item = &FileChange> {
+        self.changes().filter(|change| !change.is_done())
+    }
+
+    /// The changes, and the files that have the entry already.
+    pub(crate) fn changes(&self) -> impl Iterator<Item = &FileChange> {
         let changes = self.agents.iter().filter_map(|plan| plan.change.as_ref());
-        changes
-            .filter_map(|change| change.as_ref().ok())
-            .filter(|change| !change.is_done())
+        changes.filter_map(|change| change.as_ref().ok())
     }
 }
 
@@ -84,20 +98,27 @@ fn plan_change(
     agent: AgentKind,
     project: &Path,
     environment: &AgentEnvironment,
-    program: &str,
+    program: &Path,
 ) -> Result<FileChange, AgentSetupError> {
     let file = AgentFile::read(agent, project, environment)?;
     let previous_entry = file.entry()?;
-    let command = agent.serve_command(program);
+    let name = environment.program_name(program);
+    let command = agent.serve_command(&name);
     let wanted = agent.entry(&command);
     // `mimir mcp config` writes the project's path.
     let with_path = agent.entry(&ServeCommand {
         workspace: Some(project.display().to_string()),
         ..command
     });
-    let has_entry = previous_entry
-        .as_ref()
-        .is_some_and(|entry| is_entry(entry, &wanted) || is_entry(entry, &with_path));
+    let has_entry = previous_entry.clone().is_some_and(|mut entry| {
+        // Another name of this program, such as that of a script that starts it, is as good.
+        if let Some(word) = AgentKind::entry_program(&mut entry)
+            && environment.starts_program(word, program)
+        {
+            word.clone_from(&name);
+        }
+        is_entry(&entry, &wanted) || is_entry(&entry, &with_path)
+    });
     let after = match &file.text {
         Some(text) if has_entry => text.clone(),
         _ => file.edit(EntryEdit::Set(&wanted))?,

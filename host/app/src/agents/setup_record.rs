@@ -1,7 +1,7 @@
-//! The record of a setup, from which it can be taken back.
+//! The records of setups, from which they can be taken back.
 //!
-//! It is stored in the user's own folder, one file for each workspace, because a record that came with a checkout could
-//! name any file of the user.
+//! They are stored in the user's own folder, because a record that came with a checkout could name any file of the user:
+//! one file for each workspace, and one for the changes of the user's own config files, which workspaces share.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use super::agent_kind::AgentKind;
 use super::config_text::EntryEdit;
 use super::setup_error::{AgentSetupError, shown};
-use super::setup_plan::FileChange;
+use super::setup_plan::{FileChange, SetupPlan};
 use crate::approval_store;
 use crate::private_files::{self, FileReaders, OwnerOnly};
 use crate::user_dirs::UserDirs;
@@ -32,7 +32,16 @@ const MAX_LISTED: usize = 10_000;
 /// Maximum size in bytes of a created file that is recorded.
 const MAX_CREATED_SIZE: u64 = 16 << 20;
 
-/// Everything that setups of a workspace have changed.
+/// The records that matter for one workspace.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SetupRecords {
+    /// Changes in the workspace.
+    pub workspace: SetupRecord,
+    /// Changes of the user's own files, by setups of all workspaces.
+    pub user: SetupRecord,
+}
+
+/// Everything that setups have changed in a workspace, or in the user's own files.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SetupRecord {
@@ -59,6 +68,9 @@ pub(crate) struct RecordedFileChange {
     pub(crate) previous_entry: Option<Value>,
     /// Folders that were created for the file, outermost first.
     pub(crate) new_folders: Vec<PathBuf>,
+    /// Roots of the workspaces whose agents use a file of the user.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) workspaces: Vec<PathBuf>,
 }
 
 /// A file or folder of the workspace that a setup created.
@@ -115,6 +127,7 @@ impl SetupRecord {
             written,
             previous_entry: change.previous_entry.clone(),
             new_folders: change.new_folders.clone(),
+            workspaces: Vec::new(),
         });
     }
 
@@ -171,6 +184,51 @@ impl FolderListing {
     }
 }
 
+impl RecordedFileChange {
+    /// The existing workspaces other than `root` whose agents use the file.
+    pub(crate) fn other_workspaces(&self, root: &Path) -> Vec<PathBuf> {
+        let others = self.workspaces.iter().filter(|other| *other != root);
+        others.filter(|other| other.is_dir()).cloned().collect()
+    }
+}
+
+impl SetupRecords {
+    /// True if no setup of the workspace at `root` is recorded.
+    pub fn is_empty_for(&self, root: &Path) -> bool {
+        let mut shared = self.user.files.iter();
+        self.workspace.is_empty() && !shared.any(|file| file.workspaces.iter().any(|it| it == root))
+    }
+
+    /// Adds a change that is about to be made for the workspace at `root`.
+    pub fn add_change(&mut self, root: &Path, change: &FileChange) {
+        if change.is_in_project() {
+            self.workspace.add_change(change);
+        } else {
+            self.user.add_change(change);
+            self.add_use(root, change.path());
+        }
+    }
+
+    /// Notes that the workspace at `root` uses the files of the user that earlier setups of other workspaces have
+    /// changed. Returns true if that was not known.
+    pub fn add_uses(&mut self, root: &Path, plan: &SetupPlan) -> bool {
+        let before = self.user.clone();
+        for change in plan.changes().filter(|change| change.is_done()) {
+            self.add_use(root, change.path());
+        }
+        self.user != before
+    }
+
+    fn add_use(&mut self, root: &Path, path: &Path) {
+        let files = self.user.files.iter_mut();
+        for file in files.filter(|file| file.path == path) {
+            if !file.workspaces.iter().any(|known| known == root) {
+                file.workspaces.push(root.to_owned());
+            }
+        }
+    }
+}
+
 impl FolderListing {
     /// The folder and everything below it.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &PathBuf> {
@@ -193,25 +251,55 @@ fn list(path: &Path, paths: &mut BTreeSet<PathBuf>) {
     }
 }
 
-/// The stored record of a workspace.
+/// Name of the file with the changes of the user's own files, next to those of the workspaces.
+const USER_FILE: &str = "user.setup";
+
+/// The stored records that matter for one workspace.
 #[derive(Debug, Clone)]
-pub struct SetupRecordFile {
-    path: PathBuf,
+pub struct SetupRecordStore {
+    workspace: StoredSetupRecord,
+    user: StoredSetupRecord,
 }
 
-impl SetupRecordFile {
-    /// Locates the record of a workspace.
+impl SetupRecordStore {
+    /// Locates the records of a workspace.
     pub fn for_workspace(
         user_dirs: &UserDirs,
         workspace: &WorkspaceFolder,
     ) -> Result<Self, AgentSetupError> {
-        approval_store::user_state_path(user_dirs, workspace, "setup")
-            .map(|path| Self { path })
-            .ok_or(AgentSetupError::NoRecordFolder)
+        let path = approval_store::user_state_path(user_dirs, workspace, "setup");
+        let path = path.ok_or(AgentSetupError::NoRecordFolder)?;
+        Ok(Self {
+            user: StoredSetupRecord {
+                path: path.with_file_name(USER_FILE),
+            },
+            workspace: StoredSetupRecord { path },
+        })
     }
 
-    /// Reads the record; `None` if there was no setup.
-    pub fn read(&self) -> Result<Option<SetupRecord>, AgentSetupError> {
+    /// Reads the records; they are empty if there was no setup.
+    pub fn read(&self) -> Result<SetupRecords, AgentSetupError> {
+        Ok(SetupRecords {
+            workspace: self.workspace.read()?.unwrap_or_default(),
+            user: self.user.read()?.unwrap_or_default(),
+        })
+    }
+
+    /// Stores the records, readable by their owner only: config files may contain secrets. Removes empty ones.
+    pub fn write(&self, records: &SetupRecords) -> Result<(), AgentSetupError> {
+        self.user.write(&records.user)?;
+        self.workspace.write(&records.workspace)
+    }
+}
+
+/// The file of a record.
+#[derive(Debug, Clone)]
+struct StoredSetupRecord {
+    path: PathBuf,
+}
+
+impl StoredSetupRecord {
+    fn read(&self) -> Result<Option<SetupRecord>, AgentSetupError> {
         let text = private_files::read(&self.path, OwnerOnly::Writing)
             .map_err(|error| AgentSetupError::file("read", &self.path, error))?;
         let Some(text) = text else {
@@ -232,8 +320,7 @@ impl SetupRecordFile {
         Ok(Some(record))
     }
 
-    /// Stores the record, readable by its owner only: config files may contain secrets. Removes an empty one.
-    pub fn write(&self, record: &SetupRecord) -> Result<(), AgentSetupError> {
+    fn write(&self, record: &SetupRecord) -> Result<(), AgentSetupError> {
         let write = || {
             if record.is_empty() {
                 return match std::fs::remove_file(&self.path) {

@@ -10,7 +10,9 @@ use super::agent_kind::AgentKind;
 use super::config_text::EntryEdit;
 use super::line_diff::unified_diff;
 use super::setup_error::AgentSetupError;
-use super::setup_record::{CreatedPath, FolderListing, RecordedFileChange, SetupRecord, digest};
+use super::setup_record::{
+    CreatedPath, FolderListing, RecordedFileChange, SetupRecord, SetupRecords, digest,
+};
 
 /// Maximum size in bytes of a created file that is compared.
 const MAX_COMPARED_SIZE: u64 = 16 << 20;
@@ -26,7 +28,7 @@ pub struct SetupUndo {
     /// Created files that have changed since, and stay.
     pub kept: Vec<PathBuf>,
     folders: Vec<PathBuf>,
-    record: SetupRecord,
+    records: SetupRecords,
 }
 
 /// A config file that is taken back.
@@ -36,8 +38,10 @@ pub struct UndoneFile {
     pub agent: AgentKind,
     /// The file.
     pub path: PathBuf,
-    /// The change; `None` if the file has no entry of mimir any more.
+    /// The change; `None` if the file has no entry of mimir any more, or if other workspaces use it.
     pub change: Result<Option<UndoneChange>, AgentSetupError>,
+    /// Other workspaces whose agents use the file of the user, which therefore stays.
+    pub used_by: Vec<PathBuf>,
 }
 
 /// The change of a config file that is taken back.
@@ -66,29 +70,39 @@ impl UndoneChange {
 }
 
 impl SetupUndo {
-    /// Plans to take back everything in the record of the workspace at `root`.
-    pub fn make(root: &Path, record: SetupRecord) -> Self {
+    /// Plans to take back everything that is recorded for the workspace at `root`. A file of the user stays until the
+    /// last workspace that uses it is taken back.
+    pub fn make(root: &Path, records: SetupRecords) -> Self {
         let mut undo = Self {
             root: root.to_owned(),
             files: Vec::new(),
             removed: Vec::new(),
             kept: Vec::new(),
             folders: Vec::new(),
-            record,
+            records,
         };
-        for change in &undo.record.files {
+        let shared = undo.records.user.files.iter();
+        let shared = shared.filter(|change| change.workspaces.iter().any(|it| it == root));
+        for change in undo.records.workspace.files.iter().chain(shared) {
             // The name of an agent that only a later version knows: that version can take it back.
             let Some(agent) = SetupRecord::agent(change) else {
                 continue;
             };
+            let used_by = change.other_workspaces(root);
+            let planned = if used_by.is_empty() {
+                undo.folders.extend(change.new_folders.iter().cloned());
+                plan_undo(agent, change, root)
+            } else {
+                Ok(None)
+            };
             undo.files.push(UndoneFile {
                 agent,
                 path: change.path.clone(),
-                change: plan_undo(agent, change, root),
+                change: planned,
+                used_by,
             });
-            undo.folders.extend(change.new_folders.iter().cloned());
         }
-        for created in &undo.record.created {
+        for created in &undo.records.workspace.created {
             match (&created.digest, created_state(root, created)) {
                 (None, _) => undo.folders.push(created.path.clone()),
                 (Some(_), CreatedState::Same) => undo.removed.push(created.clone()),
@@ -129,9 +143,10 @@ impl SetupUndo {
         self.removed.is_empty() && files.all(|file| matches!(file.change, Ok(None)))
     }
 
-    /// Makes the changes. Returns those that failed, and the record of what is left to take back.
-    pub fn apply(self) -> (Vec<(PathBuf, AgentSetupError)>, SetupRecord) {
-        let mut left = self.record;
+    /// Makes the changes. Returns those that failed, and the records of what is left to take back.
+    pub fn apply(self) -> (Vec<(PathBuf, AgentSetupError)>, SetupRecords) {
+        let mut records = self.records;
+        let left = &mut records.workspace;
         let mut failed = Vec::new();
         for file in self.files {
             let result = match file.change {
@@ -140,7 +155,12 @@ impl SetupUndo {
                 Err(error) => Err(error),
             };
             match result {
-                Ok(()) => left.files.retain(|change| change.path != file.path),
+                Ok(()) if file.used_by.is_empty() => {
+                    left.files.retain(|change| change.path != file.path);
+                    let shared = &mut records.user.files;
+                    shared.retain(|change| change.path != file.path);
+                }
+                Ok(()) => leave(&mut records.user, &file.path, &self.root),
                 Err(error) => failed.push((file.path, error)),
             }
         }
@@ -160,7 +180,15 @@ impl SetupUndo {
             // Only an empty one is removed, and never a link to one.
             let _ = std::fs::remove_dir(folder);
         }
-        (failed, left)
+        (failed, records)
+    }
+}
+
+/// Removes a workspace from those that use a file of the user.
+fn leave(shared: &mut SetupRecord, path: &Path, root: &Path) {
+    let changes = shared.files.iter_mut();
+    for change in changes.filter(|change| change.path == path) {
+        change.workspaces.retain(|workspace| workspace != root);
     }
 }
 

@@ -128,7 +128,7 @@ impl TerminalEventSink {
                     styled(BAD, "✗"),
                     styled(FAINT, format_args!("[{}]", error.code))
                 ));
-                crate::output::outcome::print_remedies(&error.remedies);
+                crate::output::outcome::print_remedies(error);
             }
         }
     }

@@ -10,11 +10,8 @@ type CommandHint = (&'static [&'static str], &'static str, &'static str);
 /// The hints. No word in them is a command.
 const HINTS: &[CommandHint] = &[
     (&["install", "add"], "tools add", "FILE"),
-    (
-        &["uninstall", "remove", "rm", "delete"],
-        "tools remove",
-        "NAME",
-    ),
+    (&["remove", "rm", "delete"], "tools remove", "NAME"),
+    (&["uninstall", "teardown"], "setup --undo", ""),
     (&["list", "ls"], "tools list", ""),
     (&["tool", "plugin", "plugins"], "tools", ""),
     (&["new", "create", "generate"], "tools new", "NAME"),
@@ -59,6 +56,12 @@ pub fn command_hint(word: &str, rest: &[String]) -> Option<String> {
         .iter()
         .map(|word| format!(" {}", mimir_core::text::visible(&quote_for_shell(word))))
         .collect();
+    if matches!(word, "uninstall" | "remove") && !rest.contains(" -") {
+        let tool = if rest.is_empty() { " NAME" } else { &rest };
+        return Some(format!(
+            "`{shown}` is not a command; `mimir setup --undo` takes mimir out of your agents, `mimir tools remove{tool}` removes a tool"
+        ));
+    }
     let known = HINTS.iter().find(|(words, ..)| words.contains(&word));
     if let Some((_, command, argument)) = known {
         let rest = match rest.as_str() {
@@ -111,6 +114,7 @@ mod tests {
             }
             let found = command
                 .split(' ')
+                .filter(|word| !word.starts_with("--"))
                 .try_fold(&root, |at, word| at.find_subcommand(word));
             assert!(found.is_some(), "`mimir {command}` does not exist");
         }
@@ -126,6 +130,8 @@ mod tests {
             ("install", &["a b.wasm"][..], "`mimir tools add 'a b.wasm'`"),
             ("add", &[], "`mimir tools add FILE`"),
             ("list", &[], "`mimir tools list`"),
+            ("uninstall", &[], "`mimir setup --undo`"),
+            ("remove", &["x"], "`mimir tools remove x`"),
             ("tool", &["list"], "`mimir tools list`"),
             ("server", &[], "`mimir serve`"),
             ("login", &[], "`mimir mcp login NAME`"),

@@ -238,22 +238,31 @@ fn remove_unset(value: &mut Value) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum CodingAgent {
     /// Claude Code
+    #[value(aliases = ["claude-code", "claudecode"])]
     Claude,
     /// Codex
+    #[value(aliases = ["codex-cli", "openai-codex"])]
     Codex,
     /// Cursor
+    #[value(aliases = ["cursor-agent"])]
     Cursor,
     /// VS Code
+    #[value(aliases = ["vs-code", "code", "visual-studio-code"])]
     Vscode,
     /// opencode
+    #[value(aliases = ["open-code"])]
     Opencode,
     /// Zed
+    #[value(aliases = ["zed-editor"])]
     Zed,
     /// Gemini CLI
+    #[value(aliases = ["gemini-cli"])]
     Gemini,
     /// Qwen Code
+    #[value(aliases = ["qwen-code"])]
     Qwen,
     /// Goose
+    #[value(aliases = ["goose-cli", "block-goose"])]
     Goose,
     /// Windsurf
     Windsurf,

@@ -16,6 +16,8 @@ use crate::terminal::{CallWatcher, StartedCommand, approver, is_question_open};
 use mimir::setup::HostSetup;
 use mimir::workspace::WorkspaceFolder;
 
+pub use super::interrupt::wait_for_interrupt;
+
 use crate::tools::is_named;
 
 /// Calls a tool and prints the outcome.
@@ -169,35 +171,5 @@ fn exit_reason(outcome: &Outcome, tool: Option<&Tool>) -> ExitReason {
         // An unknown tool is a usage error.
         Err(error) if error.code == ToolErrorCode::NotFound && tool.is_none() => ExitReason::Usage,
         Err(error) => error.code.into(),
-    }
-}
-
-/// Waits for Ctrl-C, SIGTERM or SIGHUP, and returns the reason to exit with.
-pub async fn wait_for_interrupt() -> ExitReason {
-    let ctrl_c = async {
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    };
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let signalled = async |kind| match signal(kind) {
-            Ok(mut signals) => {
-                signals.recv().await;
-            }
-            Err(_) => std::future::pending().await,
-        };
-        tokio::select! {
-            () = ctrl_c => ExitReason::Interrupted,
-            () = signalled(SignalKind::terminate()) => ExitReason::Terminated,
-            // The terminal has closed: its user does not see the result, but the audit log records the call.
-            () = signalled(SignalKind::hangup()) => ExitReason::Terminated,
-        }
-    }
-    #[cfg(not(unix))]
-    {
-        ctrl_c.await;
-        ExitReason::Interrupted
     }
 }

@@ -6,7 +6,7 @@ use clap::CommandFactory;
 
 use crate::args::{CliArgs, GlobalOptions};
 use crate::exit::{CommandResult, ExitReason};
-use crate::output::{STRONG, styled};
+use crate::output::{STRONG, indented, styled};
 use mimir::setup;
 
 /// Commands for a folder without a workspace, with their purposes.
@@ -40,10 +40,12 @@ pub fn help(globals: &GlobalOptions) -> CommandResult {
     globals.printer().print_result(&(), |out| {
         writeln!(
             out,
-            "mimir runs tools for AI agents as sandboxed WebAssembly components. Three commands to begin with:\n"
+            "mimir runs tools for AI agents as sandboxed WebAssembly components.\n\n\
+             Three commands to begin with:\n"
         )?;
         for (command, purpose) in FIRST_COMMANDS {
-            writeln!(out, "  {}  {purpose}", styled(STRONG, format_args!("{command:<32}")))?;
+            let command = styled(STRONG, format_args!("{command:<32}"));
+            writeln!(out, "  {command}  {}", indented(purpose, 36))?;
         }
         writeln!(out, "\n`mimir --help` lists all commands.")
     })?;

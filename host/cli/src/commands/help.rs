@@ -12,8 +12,10 @@ use serde_json::json;
 
 use crate::args::CliArgs;
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
-use crate::output::{ResultPrinter, STRONG, styled};
+use crate::output::{ResultPrinter, STRONG, columns, indented, styled};
+use mimir::settings::EXAMPLE;
 
+mod reflow;
 #[cfg(test)]
 mod tests;
 
@@ -139,7 +141,8 @@ fn index(printer: ResultPrinter) -> CommandResult<()> {
         let width = TOPICS.iter().map(|topic| topic.name.len()).max();
         let width = width.unwrap_or_default();
         for topic in TOPICS {
-            writeln!(out, "  {:width$}  {}", topic.name, topic.summary())?;
+            let summary = indented(topic.summary(), width + 4);
+            writeln!(out, "  {:width$}  {summary}", topic.name)?;
         }
         Ok(())
     })
@@ -148,6 +151,10 @@ fn index(printer: ResultPrinter) -> CommandResult<()> {
 /// Prints a topic. On a terminal, a pager shows it.
 fn show(printer: ResultPrinter, topic: &Topic) -> CommandResult<()> {
     let text = page_with_options(topic);
+    let text = match columns().filter(|_| !printer.is_json()) {
+        Some(columns) => reflow::reflow(&text, columns),
+        None => text,
+    };
     if !printer.is_json() && io::stdout().is_terminal() && show_in_pager(&text) {
         return Ok(());
     }
@@ -155,14 +162,19 @@ fn show(printer: ResultPrinter, topic: &Topic) -> CommandResult<()> {
     printer.print_result(&value, |out| out.write_all(text.as_bytes()))
 }
 
-/// Returns the page of a topic, followed by the `--help` of the command with the same name, if there is one.
+/// Returns the page of a topic, followed by the example of a config file, and by the `--help` of the command with the
+/// same name, if there is one.
 fn page_with_options(topic: &Topic) -> String {
     let mut root = CliArgs::command();
     root.build();
+    let example = match topic.name {
+        "config" => format!("\n## Example\n\n```yaml\n{EXAMPLE}```\n"),
+        _ => String::new(),
+    };
     match root.find_subcommand_mut(topic.name) {
-        None => topic.text.to_owned(),
+        None => topic.text.to_owned() + &example,
         Some(command) => format!(
-            "{}\n## Command line\n\n```text\n{}\n```\n",
+            "{}{example}\n## Command line\n\n```text\n{}\n```\n",
             topic.text,
             command.render_long_help().to_string().trim_end()
         ),

@@ -16,8 +16,8 @@ use mimir::file_error::file_error;
 use mimir::private_files::{self, FileReaders};
 use mimir::workspace::WorkspaceFolder;
 
-/// Config of a new workspace, with every key commented out.
-pub const TEMPLATE: &str = mimir::settings::TEMPLATE;
+/// Config of a new workspace, with the most common keys commented out.
+const TEMPLATE: &str = mimir::settings::TEMPLATE;
 
 /// File name of the schema, which is next to the config. The first line of the config refers to it for editors.
 const SCHEMA: &str = "config.schema.json";
@@ -139,11 +139,9 @@ impl InitReport {
 mod tests {
     use super::*;
 
-    /// Uncomments the template: every key in it must be supported.
-    #[test]
-    fn init_template_keys_are_all_supported() {
-        let keys: String = TEMPLATE
-            .lines()
+    /// The keys of a file in which all keys are commented out.
+    fn uncommented(text: &str) -> String {
+        text.lines()
             .filter_map(|line| line.strip_prefix("# ").or(line.strip_prefix('#')))
             .filter(|line| {
                 let line = line.trim_start();
@@ -153,7 +151,24 @@ mod tests {
                     .is_some_and(|(key, _)| key.chars().all(|c| c.is_alphanumeric() || c == '_'))
             })
             .map(|line| format!("{line}\n"))
-            .collect();
+            .collect()
+    }
+
+    #[test]
+    fn init_template_is_short_and_its_keys_are_supported() {
+        assert!(TEMPLATE.lines().count() <= 25);
+        let config: Config = serde_yaml::from_str(&uncommented(TEMPLATE)).unwrap();
+        assert_eq!(config.tools.each["write_file"].deny, ["secrets/**"]);
+        assert_eq!(config.files.deny, ["private/**"]);
+        for text in [TEMPLATE, mimir::settings::EXAMPLE] {
+            let value: serde_yaml::Value = serde_yaml::from_str(text).unwrap();
+            assert!(value.is_null());
+        }
+    }
+
+    #[test]
+    fn example_keys_are_all_supported() {
+        let keys = uncommented(mimir::settings::EXAMPLE);
         let config: Config = serde_yaml::from_str(&keys).unwrap();
         assert_eq!(
             config.limits.over(mimir_core::Limits::default()),
@@ -167,13 +182,8 @@ mod tests {
         assert_eq!(config.tools.each["write_file"].deny, ["secrets/**"]);
         assert_eq!(config.approvals, Config::default().approvals);
         // Also compiles values that are only checked on use, such as examples and patterns.
-        let policy = mimir_core::Policy::new(&config, "the template").unwrap();
+        let policy = mimir_core::Policy::new(&config, "the example").unwrap();
         assert_eq!(policy.examples(), 2);
-        assert!(
-            serde_yaml::from_str::<serde_yaml::Value>(TEMPLATE)
-                .unwrap()
-                .is_null()
-        );
     }
 
     #[test]

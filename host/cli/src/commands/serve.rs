@@ -19,17 +19,19 @@ use mimir::live_setup::{CHECK_INTERVAL, LiveSetup, PipelineUpdater};
 use mimir::servers;
 use mimir::setup::HostSetup;
 
-use super::call::wait_for_interrupt;
+use super::interrupt::InterruptListener;
 
 /// Serves the tools until the client disconnects or the process is stopped.
 pub async fn run(globals: &GlobalOptions, args: ServeArgs) -> CommandResult {
+    // Before anything else: an agent may stop the server at once, and that is not a failure.
+    let interrupts = InterruptListener::install();
     match args.http {
-        None => stdio(globals).await,
-        Some(address) => http(globals, address, args).await,
+        None => stdio(globals, interrupts).await,
+        Some(address) => http(globals, address, args, interrupts).await,
     }
 }
 
-async fn stdio(globals: &GlobalOptions) -> CommandResult {
+async fn stdio(globals: &GlobalOptions, mut interrupts: InterruptListener) -> CommandResult {
     if std::io::stdin().is_terminal() {
         note(
             "mimir serves MCP on stdin and stdout, for an agent that starts it; `mimir serve --help` shows how",
@@ -44,12 +46,15 @@ async fn stdio(globals: &GlobalOptions) -> CommandResult {
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     // If this fails, each call reports that it cannot be recorded.
     let _ = setup.workspace.make_state();
-    let mut live = LiveSetup::new_uncompiled(setup).await?;
+    let mut live = tokio::select! {
+        live = LiveSetup::new_uncompiled(setup) => live?,
+        signal = interrupts.wait() => return Ok(ended_by(signal)),
+    };
     let (server, updater) = build_server(&live);
     let exit = Mutex::new(ExitReason::Done);
     let stop = async {
         tokio::select! {
-            signal = wait_for_interrupt() => {
+            signal = interrupts.wait() => {
                 *exit.lock() = ended_by(signal);
             }
             () = line.hung_up() => {}
@@ -67,7 +72,12 @@ async fn stdio(globals: &GlobalOptions) -> CommandResult {
 /// Maximum time for calls to report that they were stopped, and for connections to close.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
-async fn http(globals: &GlobalOptions, address: SocketAddr, args: ServeArgs) -> CommandResult {
+async fn http(
+    globals: &GlobalOptions,
+    address: SocketAddr,
+    args: ServeArgs,
+    mut interrupts: InterruptListener,
+) -> CommandResult {
     stderr_queue::detach_stderr();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let mut options = options(&setup, address.ip(), &args)?;
@@ -78,7 +88,10 @@ async fn http(globals: &GlobalOptions, address: SocketAddr, args: ServeArgs) -> 
     let url = format!("http://{address}/mcp");
     options.identity = identity(&setup, args, &url);
     let _ = setup.workspace.make_state();
-    let mut live = LiveSetup::new_uncompiled(setup).await?;
+    let mut live = tokio::select! {
+        live = LiveSetup::new_uncompiled(setup) => live?,
+        signal = interrupts.wait() => return Ok(ended_by(signal)),
+    };
     options.figures = Some(crate::serve::cache_metrics(live.host()));
     let (server, updater) = build_server(&live);
     let http = server.http(options)?;
@@ -91,7 +104,7 @@ async fn http(globals: &GlobalOptions, address: SocketAddr, args: ServeArgs) -> 
     });
     let follow = keep_updated(&mut live, &updater, &server);
     let ended = async {
-        *exit.lock() = ended_by(wait_for_interrupt().await);
+        *exit.lock() = ended_by(interrupts.wait().await);
         http.close(SHUTDOWN_TIMEOUT).await;
         let _ = stopped.send(());
         tokio::time::sleep(SHUTDOWN_TIMEOUT).await;
@@ -210,5 +223,5 @@ fn print_refusal(tool: &str, error: &ToolError) {
         "{} {tool}: {message} [{code}]",
         styled(BAD, "refused:")
     ));
-    outcome::print_remedies(&error.remedies);
+    outcome::print_remedies(error);
 }

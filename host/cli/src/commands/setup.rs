@@ -7,9 +7,9 @@ use mimir_core::ToolError;
 use crate::args::{GlobalOptions, SetupArgs};
 use crate::exit::{CommandResult, ExitReason};
 use crate::output::setup::{AgentReport, SetupReport};
-use crate::output::{ResultPrinter, note};
+use crate::output::{ResultPrinter, note, wrapped_note};
 use crate::terminal;
-use mimir::agents::{AgentEnvironment, FolderListing, SetupPlan, SetupRecord, SetupRecordFile};
+use mimir::agents::{AgentEnvironment, FolderListing, SetupPlan, SetupRecordStore, SetupRecords};
 use mimir::setup::{self, HostSetup};
 use mimir::user_dirs::UserDirs;
 use mimir::workspace::WorkspaceFolder;
@@ -21,13 +21,14 @@ mod take_back;
 /// Sets up the agents of this machine, or takes that back.
 pub async fn run(globals: &GlobalOptions, args: &SetupArgs) -> CommandResult {
     let user_dirs = setup::find_user_dirs();
-    let workspace = setup::find_workspace(globals.workspace.as_deref())?;
+    let workspace = find_workspace(globals, &user_dirs)?;
     setup::check_separation(&workspace, &user_dirs)?;
-    let record = SetupRecordFile::for_workspace(&user_dirs, &workspace).map_err(ToolError::from)?;
+    let records =
+        SetupRecordStore::for_workspace(&user_dirs, &workspace).map_err(ToolError::from)?;
     let target = SetupTarget {
         user_dirs,
         workspace,
-        record,
+        records,
     };
     if args.undo {
         take_back::run(globals, args, &target)
@@ -36,30 +37,59 @@ pub async fn run(globals: &GlobalOptions, args: &SetupArgs) -> CommandResult {
     }
 }
 
-/// The workspace of a setup, and the file that records it.
+/// The workspace of a setup, and the store that records it.
 struct SetupTarget {
     user_dirs: UserDirs,
     workspace: WorkspaceFolder,
-    record: SetupRecordFile,
+    records: SetupRecordStore,
+}
+
+/// Finds the workspace. Without a `.mimir` above, it is the root of the repository rather than a folder in it, because
+/// agents read their project files there, unless that root cannot be a workspace, such as a home folder.
+fn find_workspace(globals: &GlobalOptions, user_dirs: &UserDirs) -> CommandResult<WorkspaceFolder> {
+    let named = globals.workspace.as_deref();
+    let workspace = setup::find_workspace(named)?;
+    if named.is_none()
+        && !workspace.has_mimir_dir()
+        && let Some(root) = workspace.repository_root()
+    {
+        let repository = WorkspaceFolder::find(Some(root))?;
+        if setup::check_separation(&repository, user_dirs).is_ok() {
+            return Ok(repository);
+        }
+    }
+    Ok(workspace)
 }
 
 async fn set_up(globals: &GlobalOptions, args: &SetupArgs, target: &SetupTarget) -> CommandResult {
     let printer = globals.printer();
     let workspace = &target.workspace;
-    let mut record = target.record.read().map_err(ToolError::from)?;
+    let root = workspace.root();
+    let mut records = target.records.read().map_err(ToolError::from)?;
     let program = std::env::current_exe().map_err(|error| {
         ToolError::unavailable(format!("the path of this program is not known: {error}"))
     })?;
     let environment = AgentEnvironment::find();
-    let plan = SetupPlan::make(workspace.root(), &environment, &program, &args.agents);
+    let plan = SetupPlan::make(root, &environment, &program, &args.agents);
     let makes_workspace = !workspace.config().is_file();
     let makes_tool = first_tool::is_missing(workspace);
     let mut report = SetupReport::new(workspace, &plan, makes_workspace, makes_tool);
     let is_pending = plan.pending_changes().next().is_some() || makes_workspace || makes_tool;
+    // Without a person who says yes to a workspace alone, a setup of no agent is an error.
+    let asks = !args.yes && !printer.is_json() && terminal::has_person();
+    if let Err(error) = plan.check_any_agent()
+        && !(asks && is_pending)
+    {
+        report.set_error(&error);
+        return fail(printer, &report);
+    }
     if !printer.is_json() {
         printer.print_result(&(), |out| report.print_plan(out))?;
     }
     if !is_pending {
+        if records.add_uses(root, &plan) {
+            target.records.write(&records).map_err(ToolError::from)?;
+        }
         if printer.is_json() {
             printer.print_json(&report)?;
         } else {
@@ -67,24 +97,24 @@ async fn set_up(globals: &GlobalOptions, args: &SetupArgs, target: &SetupTarget)
         }
         return Ok(report.exit());
     }
-    if !is_agreed(printer, args, "mimir setup --yes")? {
+    if !is_agreed(printer, args, "mimir setup --yes", &report.summary())? {
         if printer.is_json() {
             printer.print_json(&report)?;
         }
         return Ok(ExitReason::Refused);
     }
     let before = FolderListing::read(&workspace.mimir_dir());
-    let record = record.get_or_insert_default();
+    records.add_uses(root, &plan);
     for agent in &mut report.agents {
-        apply(agent, &plan, record, &target.record)?;
+        apply(agent, &plan, &mut records, target)?;
     }
     report.is_applied = true;
     let made = make_workspace(target, makes_workspace, makes_tool);
     if made.is_ok() && makes_workspace {
         report.created = vec![workspace.display_path(&workspace.mimir_dir()) + "/"];
     }
-    record.add_created_since(&before);
-    target.record.write(record).map_err(ToolError::from)?;
+    records.workspace.add_created_since(&before);
+    target.records.write(&records).map_err(ToolError::from)?;
     let tool_file = made?;
     if !printer.is_json() {
         printer.print_result(&(), |out| report.print_applied(out))?;
@@ -96,14 +126,14 @@ async fn set_up(globals: &GlobalOptions, args: &SetupArgs, target: &SetupTarget)
         if let Ok(outcome) = &called
             && !printer.is_json()
         {
-            let asks = !args.yes && terminal::has_person() && outcome.result().is_ok();
+            let asks = asks && outcome.result().is_ok();
             approval_example::show(printer, &host, asks).await?;
         }
         drop(host);
         // The calls have written the log, which belongs to a folder that the setup has created.
         if makes_workspace {
-            record.add_created_since(&before);
-            target.record.write(record).map_err(ToolError::from)?;
+            records.workspace.add_created_since(&before);
+            target.records.write(&records).map_err(ToolError::from)?;
         }
         report.first_call = Some(called?);
     }
@@ -115,9 +145,24 @@ async fn set_up(globals: &GlobalOptions, args: &SetupArgs, target: &SetupTarget)
     Ok(report.exit())
 }
 
-/// Asks whether to make the changes that were shown. Where no person can be asked the answer is no; `command` is the one
-/// that needs no answer.
-fn is_agreed(printer: ResultPrinter, args: &SetupArgs, command: &str) -> CommandResult<bool> {
+/// Reports that no agent was set up.
+fn fail(printer: ResultPrinter, report: &SetupReport) -> CommandResult {
+    printer.print_result(report, |out| report.print_plan(out))?;
+    if !printer.is_json() {
+        report.print_error();
+    }
+    Ok(ExitReason::Failed)
+}
+
+/// Asks whether to make the changes that were shown, and repeats them in the sentence `summary`, because the list may
+/// have scrolled off the screen. Where no person can be asked the answer is no; `command` is the one that needs no
+/// answer.
+fn is_agreed(
+    printer: ResultPrinter,
+    args: &SetupArgs,
+    command: &str,
+    summary: &str,
+) -> CommandResult<bool> {
     if args.yes {
         return Ok(true);
     }
@@ -127,6 +172,7 @@ fn is_agreed(printer: ResultPrinter, args: &SetupArgs, command: &str) -> Command
         ));
         return Ok(false);
     }
+    note(wrapped_note(summary));
     let is_agreed = terminal::confirm("Make these changes?")?;
     if !is_agreed {
         note("nothing was changed");
@@ -138,8 +184,8 @@ fn is_agreed(printer: ResultPrinter, args: &SetupArgs, command: &str) -> Command
 fn apply(
     report: &mut AgentReport,
     plan: &SetupPlan,
-    record: &mut SetupRecord,
-    record_file: &SetupRecordFile,
+    records: &mut SetupRecords,
+    target: &SetupTarget,
 ) -> CommandResult<()> {
     let Some(change) = plan
         .pending_changes()
@@ -147,13 +193,13 @@ fn apply(
     else {
         return Ok(());
     };
-    let earlier = record.clone();
-    record.add_change(change);
-    record_file.write(record).map_err(ToolError::from)?;
+    let earlier = records.clone();
+    records.add_change(target.workspace.root(), change);
+    target.records.write(records).map_err(ToolError::from)?;
     let applied = change.apply();
     if applied.is_err() {
-        *record = earlier;
-        record_file.write(record).map_err(ToolError::from)?;
+        *records = earlier;
+        target.records.write(records).map_err(ToolError::from)?;
     }
     report.set_applied(applied);
     Ok(())

@@ -8,11 +8,13 @@ use serde::Serialize;
 
 use crate::args::{GlobalOptions, ToolLanguage};
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
-use crate::output::{GOOD, STRONG, styled, warn};
-use crate::sdk;
+use crate::output::{GOOD, STRONG, note, styled, warn};
+use crate::sdk::{self, TARGET};
 use mimir::file_error::file_error;
 use mimir::setup;
 use mimir::setup::HostSetup;
+
+use super::tools_build::has_target;
 
 mod script;
 mod typescript;
@@ -80,6 +82,9 @@ struct NewPluginReport {
     tool: String,
     folder: String,
     files: Vec<&'static str>,
+    /// A note about tools that `mimir tools build` needs and this machine lacks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warning: Option<String>,
 }
 
 /// Creates a new plugin.
@@ -122,10 +127,35 @@ pub async fn run(
     let report = NewPluginReport {
         folder: mimir_core::text::visible(&folder.display().to_string()),
         files: files.iter().map(|(path, _)| *path).collect(),
+        warning: (lang == ToolLanguage::Rust)
+            .then(|| missing_toolchain(has_target(&folder), name))
+            .flatten(),
         tool: names.tool,
     };
     printer.print_result(&report, |out| print_report(out, &report))?;
+    if let Some(warning) = report.warning.as_ref().filter(|_| !printer.is_json()) {
+        note("");
+        warn(warning);
+    }
     Ok(ExitReason::Done)
+}
+
+/// Describes the missing parts of a Rust toolchain, with the command that installs them and the ways without one.
+/// `has_target` is `None` if there is no Rust compiler.
+fn missing_toolchain(has_target: Option<bool>, name: &str) -> Option<String> {
+    let missing = match has_target {
+        Some(true) => return None,
+        Some(false) => format!(
+            "Rust has no target {TARGET}; before the build, run\n  rustup target add {TARGET}"
+        ),
+        None => format!(
+            "Rust is not installed; before the build, install it from https://rustup.rs and run\n  rustup target add {TARGET}"
+        ),
+    };
+    Some(format!(
+        "{missing}\nWithout a toolchain, write the tool in TypeScript, or in one YAML file:\n  \
+         mimir tools new {name} --lang ts\n  mimir tools new {name} --lang yaml-python"
+    ))
 }
 
 /// Creates the error for a name that a tool already has, because only one of two tools with the same name is used.
@@ -338,6 +368,20 @@ mod tests {
             assert!(PluginNames::parse(invalid).is_err(), "{invalid}");
         }
         assert!(PluginNames::parse("com10").is_ok() && PluginNames::parse("console").is_ok());
+    }
+
+    #[test]
+    fn tools_new_names_the_missing_toolchain_and_other_ways() {
+        assert_eq!(missing_toolchain(Some(true), "x"), None);
+        for (state, command) in [
+            (Some(false), "rustup target add wasm32-wasip2"),
+            (None, "https://rustup.rs"),
+        ] {
+            let warning = missing_toolchain(state, "x").unwrap();
+            for part in [command, "mimir tools new x --lang ts", "yaml-python"] {
+                assert!(warning.contains(part), "{warning}");
+            }
+        }
     }
 
     #[test]

@@ -2,12 +2,14 @@
 
 use std::io::{self, Write};
 
+use mimir_core::Redactor;
 use mimir_core::text::visible;
 use serde::Serialize;
 
 use crate::exit::CommandResult;
+use crate::version::{BUILD, BuildFacts};
 
-use super::{BAD, GOOD, ResultPrinter, WARN, indented, styled};
+use super::{BAD, GOOD, ResultPrinter, WARN, indented, shorten_home, styled};
 
 /// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -68,18 +70,37 @@ impl DoctorFinding {
 #[derive(Serialize)]
 struct DoctorReport<'a> {
     ok: bool,
-    version: &'static str,
+    #[serde(flatten)]
+    build: BuildFacts,
     findings: &'a [DoctorFinding],
 }
 
-/// Prints the findings.
+/// Prints the findings. As JSON they are meant for bug reports: without the path of the home folder and without secrets.
 pub fn print(printer: ResultPrinter, findings: &[DoctorFinding]) -> CommandResult<()> {
-    let report = DoctorReport {
+    if !printer.is_json() {
+        return printer.print_result(&(), |out| print_text(out, findings));
+    }
+    let public: Vec<DoctorFinding> = findings.iter().map(public_finding).collect();
+    printer.print_json(&DoctorReport {
         ok: all_good(findings),
-        version: env!("CARGO_PKG_VERSION"),
-        findings,
+        build: BUILD,
+        findings: &public,
+    })
+}
+
+/// The finding with a short home folder, and with secrets masked.
+fn public_finding(finding: &DoctorFinding) -> DoctorFinding {
+    let redactor = Redactor::new();
+    let public = |text: &str| {
+        let mut text = shorten_home(text);
+        redactor.mask_text(&mut text);
+        text
     };
-    printer.print_result(&report, |out| print_text(out, findings))
+    DoctorFinding {
+        text: public(&finding.text),
+        fix: finding.fix.as_deref().map(public),
+        ..finding.clone()
+    }
 }
 
 /// Returns true if no check failed.

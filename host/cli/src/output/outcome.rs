@@ -3,13 +3,13 @@
 use std::io::{self, Write};
 
 use mimir_core::outcome::ToolOutput;
-use mimir_core::{Content, Outcome, ToolError};
+use mimir_core::{Content, Outcome, ToolError, ToolErrorCode};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::exit::CommandResult;
 
-use super::{BAD, FAINT, ResultPrinter, STRONG, note, styled, warn};
+use super::{BAD, FAINT, ResultPrinter, STRONG, labelled_note, note, styled, warn, wrapped_note};
 
 /// Prints an outcome: text parts to stdout, everything else to stderr. With `--json`, all of it goes to stdout.
 pub fn print(printer: ResultPrinter, outcome: &Outcome) -> CommandResult<()> {
@@ -94,18 +94,17 @@ fn print_unshown_part(part: &Content) {
 
 /// Prints an error to stderr: its message, code, details and remedies.
 pub fn error(error: &ToolError) -> CommandResult<()> {
-    note(format_args!(
-        "{} {} [{}]",
-        styled(BAD, "error:"),
-        short_message(error),
-        error.code
-    ));
+    let message = format!("{} [{}]", short_message(error), error.code);
+    labelled_note(BAD, "error:", message);
     for line in details(error) {
-        note(format_args!("  {line}"));
+        note(format_args!(
+            "  {}",
+            wrapped_note(&line).replace('\n', "\n  ")
+        ));
     }
     print_stack(error);
     print_output(error);
-    print_remedies(&error.remedies);
+    print_remedies(error);
     Ok(())
 }
 
@@ -148,10 +147,24 @@ fn print_output(error: &ToolError) {
     }
 }
 
-/// Prints the steps that would allow the call. All steps are needed.
-pub fn print_remedies(lines: &[String]) {
+/// Prints the steps that would allow a refused call, or solve another problem. All steps are needed.
+pub fn print_remedies(error: &ToolError) {
+    print_steps(remedies_heading(error.code), &error.remedies);
+}
+
+fn remedies_heading(code: ToolErrorCode) -> &'static str {
+    match code {
+        ToolErrorCode::PermissionDenied
+        | ToolErrorCode::ApprovalDenied
+        | ToolErrorCode::PolicyDenied => "to allow it",
+        _ => "to fix it",
+    }
+}
+
+/// Prints steps below a heading.
+pub fn print_steps(heading: &str, lines: &[String]) {
     if !lines.is_empty() {
-        note(styled(STRONG, "to allow it"));
+        note(styled(STRONG, heading));
     }
     for line in lines {
         note(format_args!("  {}", mimir_core::text::visible(line)));
@@ -215,6 +228,12 @@ mod tests {
             .with_details(json!({"failures": [{"path": "/n", "message": "is wrong"}, {"path": "", "message": "has more"}]}));
         assert_eq!(short_message(&error), "the arguments must match the schema");
         assert_eq!(details(&error), ["/n: is wrong", "/: has more"]);
+    }
+
+    #[test]
+    fn remedies_are_called_a_permission_only_after_a_refusal() {
+        assert_eq!(remedies_heading(ToolErrorCode::PolicyDenied), "to allow it");
+        assert_eq!(remedies_heading(ToolErrorCode::Unavailable), "to fix it");
     }
 
     #[test]

@@ -6,20 +6,24 @@ use mimir_core::text::visible;
 use mimir_core::{Outcome, Redactor};
 use serde::Serialize;
 
-use super::{BAD, FAINT, GOOD, STRONG, WARN, styled};
+use super::outcome::print_steps;
+use super::{BAD, FAINT, GOOD, STRONG, WARN, indented, labelled_note, shorten_home, styled};
 use crate::exit::ExitReason;
-use mimir::agents::SetupPlan;
+use mimir::agents::{AgentSetupError, SetupPlan};
 use mimir::workspace::WorkspaceFolder;
 
 mod agent_report;
 
-pub use agent_report::{AgentReport, AgentState, SetupErrorReport};
+pub use agent_report::{AgentReport, AgentState, INDENT, SetupErrorReport};
 
 /// A plan or a result.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SetupReport {
     workspace: String,
+    /// True if the workspace is the root of the repository and not the current folder.
+    #[serde(skip)]
+    is_above: bool,
     program: String,
     /// True if the changes were made.
     #[serde(rename = "applied")]
@@ -33,6 +37,9 @@ pub struct SetupReport {
     /// Outcome of the first call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_call: Option<Outcome>,
+    /// The reason why no agent was set up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<SetupErrorReport>,
     next: Vec<&'static str>,
 }
 
@@ -45,6 +52,16 @@ const NEXT: [(&str, &str); 3] = [
     ),
     ("mimir setup --undo", "take this setup back"),
 ];
+
+/// Joins names by commas, with this word before the last one.
+pub fn list_names<S: AsRef<str>>(names: &[S], word: &str) -> String {
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [rest @ .., last] => format!("{} {word} {last}", rest.join(", ")),
+    }
+}
 
 /// Masks secrets in a diff, which shows lines around the change.
 pub fn masked_diff(mut diff: String) -> String {
@@ -75,9 +92,11 @@ impl SetupReport {
         makes_workspace: bool,
         makes_tool: bool,
     ) -> Self {
-        let agents = plan.agents.iter();
+        let (agents, root) = (plan.agents.iter(), workspace.root());
         Self {
             workspace: visible(&workspace.root().display().to_string()),
+            is_above: std::env::current_dir()
+                .is_ok_and(|current| current != root && current.starts_with(root)),
             program: visible(&plan.program),
             is_applied: false,
             agents: agents
@@ -87,25 +106,33 @@ impl SetupReport {
             makes_tool,
             created: Vec::new(),
             first_call: None,
+            error: None,
             next: NEXT.map(|(command, _)| command).to_vec(),
         }
     }
 
     /// Writes what would be changed.
     pub fn print_plan(&self, out: &mut dyn Write) -> io::Result<()> {
-        writeln!(out, "Workspace: {}\n", self.workspace)?;
-        for agent in &self.agents {
-            agent.print_state(out)?;
+        writeln!(out, "Workspace: {}", self.workspace)?;
+        if self.is_above {
+            let text = "the folder above that has .mimir or .git; to set up the current folder alone: mimir setup -C .";
+            writeln!(out, "           {}", styled(FAINT, indented(text, 11)))?;
         }
-        if self
+        writeln!(out)?;
+        let (missing, found): (Vec<_>, Vec<_>) = self
             .agents
             .iter()
-            .all(|agent| agent.state == AgentState::NotFound)
-        {
+            .partition(|agent| agent.state == AgentState::NotFound);
+        for agent in found {
+            agent.print_state(out)?;
+        }
+        if !missing.is_empty() {
+            let titles: Vec<&str> = missing.iter().map(|agent| agent.title).collect();
+            let text = indented(&titles.join(", "), INDENT);
             writeln!(
                 out,
-                "\nNo agent was found. `mimir setup --agent NAME` sets one up anyway, and\n\
-                 `mimir mcp config AGENT` prints the lines for others."
+                "{}",
+                styled(FAINT, format_args!("· not found    {text}"))
             )?;
         }
         for agent in &self.agents {
@@ -113,10 +140,8 @@ impl SetupReport {
                 writeln!(out)?;
                 if let Some(target) = &agent.target {
                     let file = agent.file.as_deref().unwrap_or_default();
-                    writeln!(
-                        out,
-                        "  {file} is a link; the file that is written is {target}"
-                    )?;
+                    let text = format!("{file} is a link; the file that is written is {target}");
+                    writeln!(out, "  {}", indented(&text, 2))?;
                 }
                 write_diff(out, &agent.diff)?;
             }
@@ -125,10 +150,7 @@ impl SetupReport {
             writeln!(out)?;
         }
         if self.makes_workspace {
-            writeln!(
-                out,
-                "  new: .mimir/ with a commented config, as `mimir init` makes it"
-            )?;
+            writeln!(out, "  new: .mimir/, as `mimir init` makes it")?;
         }
         if self.makes_tool {
             writeln!(
@@ -141,21 +163,71 @@ impl SetupReport {
             .iter()
             .any(|agent| agent.state == AgentState::Planned);
         if self.program != "mimir" && has_changes {
-            writeln!(
-                out,
-                "\n{} this program is not `mimir` on the PATH, so the files contain its path,\n\
-                 which other machines do not have: {}",
-                styled(WARN, "note:"),
+            let text = format!(
+                "this program is not `mimir` on the PATH, so the files contain its path, which other machines do not have: {}",
                 self.program
-            )?;
+            );
+            writeln!(out, "\n{} {}", styled(WARN, "note:"), indented(&text, 6))?;
         }
         writeln!(out)
+    }
+
+    /// The changes in one sentence, for the question.
+    pub fn summary(&self) -> String {
+        let planned = self.agents.iter();
+        let planned: Vec<_> = planned
+            .filter(|agent| agent.state == AgentState::Planned)
+            .collect();
+        let files: Vec<String> = planned
+            .iter()
+            .map(|agent| {
+                let file = agent.file.as_deref().unwrap_or_default();
+                format!("{} for {}", shorten_home(file), agent.title)
+            })
+            .collect();
+        let made: Vec<&str> = [
+            (self.makes_workspace, ".mimir"),
+            (self.makes_tool, "the tool `word_count`, and calls it"),
+        ]
+        .into_iter()
+        .filter_map(|(is_made, name)| is_made.then_some(name))
+        .collect();
+        let mut parts = Vec::new();
+        if !files.is_empty() {
+            parts.push(format!("writes {}", list_names(&files, "and")));
+        }
+        if !made.is_empty() {
+            parts.push(format!("creates {}", made.join(" with ")));
+        }
+        let none = if files.is_empty() {
+            "No agent will be changed. "
+        } else {
+            ""
+        };
+        format!("{none}Setup {}.", parts.join("; it "))
+    }
+
+    /// Stores the reason why no agent is set up. Then nothing else is made either.
+    pub fn set_error(&mut self, error: &AgentSetupError) {
+        self.error = Some(error.into());
+        self.makes_workspace = false;
+        self.makes_tool = false;
+        self.next.clear();
+    }
+
+    /// Prints the reason why no agent was set up.
+    pub fn print_error(&self) {
+        if let Some(error) = &self.error {
+            let message = format!("{} [{}]", error.message(), error.code());
+            labelled_note(BAD, "error:", message);
+            print_steps("to fix it", error.remedies());
+        }
     }
 
     /// Writes what was changed.
     pub fn print_applied(&self, out: &mut dyn Write) -> io::Result<()> {
         for agent in &self.agents {
-            if matches!(agent.state, AgentState::Done | AgentState::Failed) {
+            if agent.is_new_result {
                 agent.print_state(out)?;
                 if let Some(hint) = agent.hint.filter(|_| agent.state == AgentState::Done) {
                     writeln!(out, "  {}", styled(FAINT, hint))?;
@@ -170,6 +242,18 @@ impl SetupReport {
 
     /// Writes the commands that follow.
     pub fn print_next(&self, out: &mut dyn Write) -> io::Result<()> {
+        let ready = self
+            .agents
+            .iter()
+            .filter(|agent| matches!(agent.state, AgentState::Done | AgentState::AlreadySetUp));
+        let ready: Vec<&str> = ready.map(|agent| agent.title).collect();
+        if !ready.is_empty() {
+            let text = format!(
+                "Start {} in this folder to use the tools.",
+                list_names(&ready, "or")
+            );
+            writeln!(out, "\n{}", indented(&text, 0))?;
+        }
         writeln!(out, "\nNext:")?;
         for (command, purpose) in NEXT {
             writeln!(

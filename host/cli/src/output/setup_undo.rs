@@ -3,10 +3,11 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use mimir_core::text::visible;
 use serde::Serialize;
 
-use super::setup::{SetupErrorReport, masked_diff, write_diff};
-use super::{BAD, FAINT, GOOD, WARN, styled};
+use super::setup::{INDENT, SetupErrorReport, list_names, masked_diff, write_diff};
+use super::{BAD, FAINT, GOOD, WARN, indented, shorten_home, styled};
 use mimir::agents::{AgentSetupError, SetupUndo};
 use mimir::workspace::WorkspaceFolder;
 
@@ -22,11 +23,15 @@ pub struct UndoReport {
 
 /// A config file in a report.
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct UndoneFileReport {
     agent: &'static str,
     file: String,
-    /// One of `restored`, `removed`, `entryRemoved`, `unchanged`, `failed`.
+    /// One of `restored`, `removed`, `entryRemoved`, `unchanged`, `stillUsed`, `failed`.
     result: &'static str,
+    /// The other workspaces that use the file.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    used_by: Vec<String>,
     #[serde(skip_serializing_if = "String::is_empty")]
     diff: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,6 +44,7 @@ impl UndoReport {
         let files = undo.files.iter().map(|file| {
             let shown = workspace.display_path(&file.path);
             let (result, diff, error) = match &file.change {
+                Ok(None) if !file.used_by.is_empty() => ("stillUsed", String::new(), None),
                 Ok(None) => ("unchanged", String::new(), None),
                 Ok(Some(change)) => {
                     let result = if change.removes_file() {
@@ -57,6 +63,11 @@ impl UndoReport {
                 agent: file.agent.title(),
                 file: shown,
                 result,
+                used_by: file
+                    .used_by
+                    .iter()
+                    .map(|root| visible(&root.display().to_string()))
+                    .collect(),
                 diff,
                 error,
             }
@@ -86,23 +97,27 @@ impl UndoReport {
     /// Writes what would be changed.
     pub fn print_plan(&self, out: &mut dyn Write) -> io::Result<()> {
         for file in &self.files {
+            let name = shorten_home(&file.file);
             let text = match (&file.error, file.result) {
                 (Some(error), _) => error.message().to_owned(),
-                (None, "unchanged") => format!("{} has no entry `mimir` any more", file.file),
-                (None, "removed") => format!("{} would be removed", file.file),
-                (None, "restored") => format!("{} would be restored", file.file),
+                (None, "unchanged") => format!("{name} has no entry `mimir` any more"),
+                (None, "removed") => format!("{name} would be removed"),
+                (None, "restored") => format!("{name} would be restored"),
+                (None, "stillUsed") => format!(
+                    "{name} stays, because other projects use it: {}",
+                    file.used_by.join(", ")
+                ),
                 (None, _) => format!(
-                    "{} has changed since; only its entry `mimir` would be taken back, \
-                     with your changes in that entry",
-                    file.file
+                    "{name} has changed since; only its entry `mimir` would be taken back, \
+                     with your changes in that entry"
                 ),
             };
             let mark = match file.result {
                 "failed" => styled(BAD, "✗"),
-                "unchanged" => styled(FAINT, "·"),
+                "unchanged" | "stillUsed" => styled(FAINT, "·"),
                 _ => styled(WARN, "-"),
             };
-            writeln!(out, "{mark} {:<12} {text}", file.agent)?;
+            writeln!(out, "{mark} {:<12} {}", file.agent, indented(&text, INDENT))?;
         }
         for file in self.files.iter().filter(|file| !file.diff.is_empty()) {
             writeln!(out)?;
@@ -124,6 +139,25 @@ impl UndoReport {
             }
         }
         writeln!(out)
+    }
+
+    /// The changes in one sentence, for the question.
+    pub fn summary(&self) -> String {
+        let changed = self.files.iter().filter(|file| !file.diff.is_empty());
+        let mut parts: Vec<String> = changed
+            .map(|file| {
+                let verb = match file.result {
+                    "removed" => "removes",
+                    "restored" => "restores",
+                    _ => "takes its entry out of",
+                };
+                format!("{verb} {} for {}", shorten_home(&file.file), file.agent)
+            })
+            .collect();
+        if !self.removed.is_empty() {
+            parts.push(format!("removes {} files of .mimir", self.removed.len()));
+        }
+        format!("Undo {}.", list_names(&parts, "and"))
     }
 
     /// Writes the result.

@@ -46,16 +46,17 @@ fn print_list(out: &mut dyn Write, history: &UndoHistory) -> io::Result<()> {
             visible(&record.tool),
             paths(record)
         );
-        let line = first_line(&line, columns());
         let state = match (&record.undone, &record.unrecorded) {
             (None, None) => {
-                writeln!(out, "{line}")?;
+                writeln!(out, "{}", first_line(&line, columns()))?;
                 continue;
             }
-            (Some(_), _) => "taken back",
-            (None, Some(_)) => "can't be taken back",
+            (Some(_), _) => " (taken back)",
+            (None, Some(_)) => " (can't be taken back)",
         };
-        writeln!(out, "{}", styled(FAINT, format_args!("{line} ({state})")))?;
+        let width = columns().map(|columns| columns.saturating_sub(state.len()));
+        let line = first_line(&line, width);
+        writeln!(out, "{}", styled(FAINT, format_args!("{line}{state}")))?;
     }
     Ok(())
 }

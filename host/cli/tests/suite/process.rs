@@ -311,6 +311,92 @@ fn tools_new_creates_a_plugin_without_overwriting() {
 }
 
 #[test]
+fn tools_new_warns_without_rust_and_names_other_ways() {
+    let home = tempfile::tempdir().unwrap();
+    let new = |args: &[&str]| {
+        let mut command = mimir(home.path(), args);
+        let output = command.env("PATH", home.path()).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (text(output.stdout), text(output.stderr))
+    };
+    let (out, err) = new(&["tools", "new", "hello"]);
+    assert!(out.contains("mimir tools build hello"), "{out}");
+    for part in [
+        "Rust is not installed",
+        "rustup target add wasm32-wasip2",
+        "mimir tools new hello --lang ts",
+    ] {
+        assert!(err.contains(part), "{err}");
+    }
+    let (out, _) = new(&["tools", "new", "hello2", "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert!(report["warning"].as_str().unwrap().contains("rustup.rs"));
+    let (_, err) = new(&["tools", "new", "hello3", "--lang", "ts"]);
+    assert!(!err.contains("Rust"), "{err}");
+}
+
+#[test]
+fn version_names_commit_target_and_engine() {
+    let home = tempfile::tempdir().unwrap();
+    let (code, out, _) = run(home.path(), &["--version"]);
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!((code, lines.len()), (0, 4), "{out}");
+    assert_eq!(lines[0], concat!("mimir ", env!("CARGO_PKG_VERSION")));
+    for (line, start) in lines[1..]
+        .iter()
+        .zip(["commit: ", "target: ", "engine: wasmtime "])
+    {
+        assert!(line.len() > start.len() && line.starts_with(start), "{out}");
+    }
+    assert!(lines[2].contains(std::env::consts::ARCH), "{out}");
+    let (_, short, _) = run(home.path(), &["-V"]);
+    assert_eq!(short.trim_end(), lines[0]);
+}
+
+#[test]
+fn doctor_json_is_fit_for_a_bug_report() {
+    let home = tempfile::tempdir().unwrap();
+    let secret = ["ghp_", "16C7e42F292c6912E7710c838347Ae178B4a"].concat();
+    let work = home.path().join(&secret);
+    fs::create_dir(&work).unwrap();
+    let mut command = mimir(&work, &["doctor", "--json"]);
+    let output = command.env("HOME", home.path()).output().unwrap();
+    let out = String::from_utf8(output.stdout).unwrap();
+    let folder = home.path().display().to_string();
+    assert!(!out.contains(&secret) && !out.contains(&folder), "{out}");
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    for key in ["ok", "version", "commit", "target", "wasmtime"] {
+        assert!(report.get(key).is_some(), "{key}: {report:#}");
+    }
+    let findings = report["findings"].as_array().unwrap();
+    let names: Vec<&str> = findings
+        .iter()
+        .filter_map(|it| it["name"].as_str())
+        .collect();
+    for name in [
+        "program",
+        "workspace",
+        "config",
+        "team policy",
+        "engine",
+        "cache",
+        "approvals",
+        "tools",
+        "sandbox",
+        "sandboxes",
+        "audit",
+        "building",
+    ] {
+        assert!(names.contains(&name), "{name}: {names:?}");
+    }
+    for finding in findings {
+        let health = finding["health"].as_str().unwrap();
+        assert!(["good", "fair", "bad"].contains(&health), "{finding}");
+        assert_eq!(finding.get("fix").is_some(), health != "good", "{finding}");
+    }
+}
+
+#[test]
 fn state_folder_is_ignored_by_git() {
     let home = tempfile::tempdir().unwrap();
     run(home.path(), &["call", "no_such_tool"]);

@@ -353,6 +353,30 @@ fn serve_records_pending_calls_on_a_signal() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn serve_stopped_while_it_starts_has_not_failed() {
+    for round in 0..5 {
+        let home = workspace();
+        // Made again before the tools are loaded.
+        let state = home.path().join(".mimir/state");
+        fs::remove_dir_all(&state).unwrap();
+        let mut child = mimir(home.path(), &["serve"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        while !state.exists() {
+            assert_eq!(child.try_wait().unwrap(), None);
+        }
+        let pid = child.id().to_string();
+        let status = Command::new("kill").args(["-TERM", &pid]).status();
+        assert!(status.unwrap().success());
+        let status = child.wait().unwrap();
+        assert_eq!(status.code(), Some(0), "round {round}: {status}");
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn serve_moves_the_protocol_streams_off_stdin_and_stdout() {

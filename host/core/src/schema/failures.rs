@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::error::{ToolError, ToolErrorCode};
+use crate::name_suggestions::nearest;
 use crate::text;
 
 use super::QUOTED_MAX;
@@ -25,16 +26,22 @@ struct SchemaFailure {
     message: String,
 }
 
+<<<<<<< HEAD
 /// Creates an error that lists the positions at which `what` does not match the schema.
 pub(super) fn mismatch_error<'i>(
+=======
+/// Creates an error that lists the positions at which `what` does not match `schema`.
+pub(super) fn error<'i>(
+>>>>>>> ux
     what: &str,
     errors: impl Iterator<Item = ValidationError<'i>>,
+    schema: &Value,
 ) -> ToolError {
     let mut failures = Vec::new();
     let mut more = 0_usize;
     for error in errors {
         if failures.len() < FAILURES_MAX {
-            explain(&error, &mut failures);
+            explain(&error, schema, &mut failures);
         } else {
             more += 1;
         }
@@ -60,9 +67,13 @@ pub(super) fn mismatch_error<'i>(
         .with_details(json!({ "failures": failures }))
 }
 
+<<<<<<< HEAD
 /// Adds the failures that an error stands for: those of the alternative that was most likely intended, or the error
 /// itself.
 fn explain(error: &ValidationError<'_>, failures: &mut Vec<SchemaFailure>) {
+=======
+fn explain(error: &ValidationError<'_>, schema: &Value, failures: &mut Vec<SchemaFailure>) {
+>>>>>>> ux
     let mut report = |message: String| {
         failures.push(SchemaFailure {
             path: text::prefix(error.instance_path().as_str(), QUOTED_MAX).to_owned(),
@@ -82,7 +93,9 @@ fn explain(error: &ValidationError<'_>, failures: &mut Vec<SchemaFailure>) {
             }
             let here = error.instance_path().as_str();
             match intended_branch(here, context) {
-                Some(branch) => branch.iter().for_each(|error| explain(error, failures)),
+                Some(branch) => branch
+                    .iter()
+                    .for_each(|error| explain(error, schema, failures)),
                 None => match allowed_types(here, context).as_slice() {
                     [] => report(format!("{} does not match any alternative", instance())),
                     types => report(format!(
@@ -103,8 +116,34 @@ fn explain(error: &ValidationError<'_>, failures: &mut Vec<SchemaFailure>) {
             let values = options.as_array().map_or(&[][..], Vec::as_slice);
             report(choice_message(&values.iter().collect::<Vec<_>>()));
         }
+        Kind::Required { property } => {
+            let mut message = text::prefix(&error.to_string(), QUOTED_MAX).to_owned();
+            if let Some(typo) = property
+                .as_str()
+                .and_then(|name| misspelt(error, schema, name))
+            {
+                let typo = text::prefix(&text::visible(typo), QUOTED_MAX).to_owned();
+                message.push_str(&format!("; `{typo}` is unknown: did you mean {property}?"));
+            }
+            report(message);
+        }
         _ => report(text::prefix(&error.to_string(), QUOTED_MAX).to_owned()),
     }
+}
+
+/// Returns the unknown property that is most similar to a missing one. Where unknown properties are allowed, nothing
+/// else reports it.
+fn misspelt<'e>(error: &'e ValidationError<'_>, schema: &Value, missing: &str) -> Option<&'e str> {
+    let (object, _) = error.schema_path().as_str().rsplit_once('/')?;
+    let known = schema.pointer(object)?.get("properties")?.as_object()?;
+    let given = error.instance().as_object()?.keys();
+    let unknown = given.filter(|name| !known.contains_key(name.as_str()));
+    // A name that is nearer to another known property is a misspelling of that one.
+    let near = nearest(missing, unknown.map(String::as_str));
+    near.into_iter().find(|name| {
+        let names = nearest(name, known.keys().map(String::as_str));
+        names.first() == Some(&missing)
+    })
 }
 
 /// Returns the valid values of one position, if the fixed values of all alternatives fail only at that position.

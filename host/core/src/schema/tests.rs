@@ -312,3 +312,27 @@ fn schema_further_failures_are_counted() {
         .unwrap_err();
     assert!(error.message.ends_with("and 37 more"), "{error}");
 }
+
+#[test]
+fn schema_failure_names_a_misspelt_property() {
+    let item = json!({
+        "type": "object", "required": ["text"],
+        "properties": {"text": {"type": "string"}, "tax": {"type": "string"}},
+    });
+    let schema = json!({"type": "object", "required": ["text"], "properties": {
+        "text": {"type": "string"}, "tax": {"type": "string"}, "items": {"type": "array", "items": item},
+    }});
+    let schema = Schema::parse(&schema.to_string()).unwrap();
+    let failure = |value: Value| schema.validate("it", &value).unwrap_err().message;
+    let hint = "`txt` is unknown: did you mean \"text\"?";
+    assert!(failure(json!({"txt": "a"})).contains(hint));
+    let nested = failure(json!({"text": "a", "items": [{"txt": "a"}]}));
+    assert!(
+        nested.contains(hint) && nested.contains("/items/0"),
+        "{nested}"
+    );
+    for other in [json!({"tax": "a"}), json!({"zzz": 1}), json!({})] {
+        let message = failure(other);
+        assert!(!message.contains("did you mean"), "{message}");
+    }
+}

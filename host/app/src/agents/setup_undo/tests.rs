@@ -2,9 +2,9 @@ use super::*;
 use crate::agents::{AgentEnvironment, FolderListing, SetupPlan};
 
 /// A project with this `.mcp.json` that was set up for Claude Code.
-fn set_up(before: Option<&str>) -> (tempfile::TempDir, SetupRecord) {
+fn set_up(before: Option<&str>) -> (tempfile::TempDir, SetupRecords) {
     let dir = tempfile::tempdir().unwrap();
-    let mut record = SetupRecord::default();
+    let mut record = SetupRecords::default();
     if let Some(before) = before {
         std::fs::write(dir.path().join(".mcp.json"), before).unwrap();
     }
@@ -12,18 +12,18 @@ fn set_up(before: Option<&str>) -> (tempfile::TempDir, SetupRecord) {
     (dir, record)
 }
 
-fn run(root: &Path, record: &mut SetupRecord) {
+fn run(root: &Path, record: &mut SetupRecords) {
     let environment = AgentEnvironment::default();
     let plan = SetupPlan::make(root, &environment, Path::new("/m"), &[AgentKind::Claude]);
     for change in plan.pending_changes() {
-        record.add_change(change);
+        record.add_change(root, change);
         change.apply().unwrap();
     }
 }
 
-fn undo(root: &Path, record: SetupRecord) -> Option<String> {
+fn undo(root: &Path, record: SetupRecords) -> Option<String> {
     let (failed, left) = SetupUndo::make(root, record).apply();
-    assert!(failed.is_empty() && left.is_empty(), "{failed:?}");
+    assert!(failed.is_empty() && left.is_empty_for(root), "{failed:?}");
     std::fs::read_to_string(root.join(".mcp.json")).ok()
 }
 
@@ -89,13 +89,13 @@ fn setup_undo_keeps_created_files_that_have_changed() {
     for name in ["same", "tools/changed"] {
         std::fs::write(folder.join(name), "made").unwrap();
     }
-    let mut record = SetupRecord::default();
-    record.add_created_since(&before);
+    let mut record = SetupRecords::default();
+    record.workspace.add_created_since(&before);
     std::fs::write(folder.join("tools/changed"), "mine").unwrap();
     let undo = SetupUndo::make(dir.path(), record);
     assert_eq!(undo.kept, [folder.join("tools/changed")]);
     let (failed, left) = undo.apply();
-    assert!(failed.is_empty() && left.is_empty());
+    assert!(failed.is_empty() && left.is_empty_for(dir.path()));
     assert!(!folder.join("same").exists() && folder.join("tools/changed").exists());
 }
 
@@ -113,8 +113,8 @@ fn setup_undo_keeps_gitignore_and_schema_while_other_files_stay() {
     ] {
         std::fs::write(folder.join(name), "made").unwrap();
     }
-    let mut record = SetupRecord::default();
-    record.add_created_since(&before);
+    let mut record = SetupRecords::default();
+    record.workspace.add_created_since(&before);
     std::fs::write(folder.join("state/log"), "more").unwrap();
     let (failed, _) = SetupUndo::make(dir.path(), record.clone()).apply();
     assert!(failed.is_empty());
@@ -125,4 +125,45 @@ fn setup_undo_keeps_gitignore_and_schema_while_other_files_stay() {
     std::fs::remove_file(folder.join("state/log")).unwrap();
     SetupUndo::make(dir.path(), record).apply();
     assert!(!folder.exists());
+}
+
+#[test]
+fn setup_undo_keeps_a_file_of_the_user_until_the_last_workspace() {
+    let dir = tempfile::tempdir().unwrap();
+    let environment = AgentEnvironment {
+        codex_home: Some(dir.path().join(".codex")),
+        ..AgentEnvironment::default()
+    };
+    let file = dir.path().join(".codex/config.toml");
+    let roots = ["a", "b", "c"].map(|name| dir.path().join(name));
+    let mut user = SetupRecord::default();
+    for root in &roots {
+        std::fs::create_dir(root).unwrap();
+        let plan = SetupPlan::make(root, &environment, Path::new("/m"), &[AgentKind::Codex]);
+        let mut records = SetupRecords {
+            user,
+            ..SetupRecords::default()
+        };
+        for change in plan.pending_changes() {
+            records.add_change(root, change);
+            change.apply().unwrap();
+        }
+        // The file is changed once; the other workspaces only use it.
+        assert_eq!(records.add_uses(root, &plan), root != &roots[0]);
+        user = records.user;
+    }
+    std::fs::remove_dir(&roots[2]).unwrap();
+    for (root, users) in [(&roots[0], 1), (&roots[1], 0)] {
+        let records = SetupRecords {
+            user,
+            ..SetupRecords::default()
+        };
+        let undo = SetupUndo::make(root, records);
+        assert_eq!(undo.files[0].used_by.len(), users, "{root:?}");
+        let (failed, left) = undo.apply();
+        assert!(failed.is_empty() && left.is_empty_for(root));
+        assert_eq!(file.exists(), users > 0);
+        user = left.user;
+    }
+    assert!(user.is_empty());
 }

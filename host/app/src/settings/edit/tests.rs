@@ -53,7 +53,7 @@ fn config_edit_changes_only_the_value() {
 
 #[test]
 fn config_unset_leaves_no_empty_blocks() {
-    let template = include_str!("../config.template.yml");
+    let template = include_str!("../config.example.yml");
     let path = ["agent", "maxToolCalls"];
     let with = apply_edits(template, &[ConfigEdit::set_key(&path, 3)]).unwrap();
     assert_eq!(
@@ -95,7 +95,7 @@ fn config_unset_leaves_no_empty_blocks() {
 
 #[test]
 fn config_edit_toggled_repeatedly_keeps_the_file() {
-    let before = include_str!("../config.template.yml");
+    let before = include_str!("../config.example.yml");
     let mut text = off(before);
     keeps(before, &text);
     let first = text.clone();

@@ -14,6 +14,7 @@ use mimir_wasm::{CacheState, EngineFacts, MemoryAllocation, WASMTIME_VERSION as 
 use crate::commands::tools_build::has_target;
 use crate::output::doctor::DoctorFinding;
 use crate::sdk::TARGET;
+use crate::version::BUILD;
 use mimir::settings::MergedSettings;
 use mimir::setup::HostSetup;
 use mimir::user_dirs::UserDirs;
@@ -21,10 +22,12 @@ use mimir::workspace::WorkspaceFolder;
 
 /// Reports the version and the platform.
 pub fn program() -> DoctorFinding {
-    let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
+    let commit = BUILD.commit.map(|commit| format!(" ({commit})"));
     let text = format!(
-        "mimir {} on {os} {arch}{}",
-        env!("CARGO_PKG_VERSION"),
+        "mimir {}{} on {}{}",
+        BUILD.version,
+        commit.unwrap_or_default(),
+        BUILD.target,
         kernel()
     );
     DoctorFinding::good("program", text)

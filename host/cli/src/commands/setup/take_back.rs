@@ -13,20 +13,21 @@ use mimir::file_error::file_error;
 /// Takes back what earlier setups changed, after showing it.
 pub fn run(globals: &GlobalOptions, args: &SetupArgs, target: &SetupTarget) -> CommandResult {
     let printer = globals.printer();
-    let record = target.record.read().map_err(ToolError::from)?;
-    let Some(record) = record else {
+    let records = target.records.read().map_err(ToolError::from)?;
+    if records.is_empty_for(target.workspace.root()) {
         return Err(ToolError::not_found(format!(
             "no setup is recorded for {}; run this in the folder in which `mimir setup` ran, or name that with -C",
             mimir_core::text::visible(&target.workspace.root().display().to_string())
         ))
         .into());
-    };
-    let undo = SetupUndo::make(target.workspace.root(), record);
+    }
+    let undo = SetupUndo::make(target.workspace.root(), records);
     let mut report = UndoReport::new(&target.workspace, &undo);
     if !printer.is_json() {
         printer.print_result(&(), |out| report.print_plan(out))?;
     }
-    if !undo.is_empty() && !is_agreed(printer, args, "mimir setup --undo --yes")? {
+    if !undo.is_empty() && !is_agreed(printer, args, "mimir setup --undo --yes", &report.summary())?
+    {
         if printer.is_json() {
             printer.print_json(&report)?;
         }
@@ -35,7 +36,7 @@ pub fn run(globals: &GlobalOptions, args: &SetupArgs, target: &SetupTarget) -> C
     let log = target.workspace.audit();
     let removes_log = undo.removed.iter().any(|created| created.path == log);
     let (failed, left) = undo.apply();
-    target.record.write(&left).map_err(ToolError::from)?;
+    target.records.write(&left).map_err(ToolError::from)?;
     if removes_log {
         forget_log(target)?;
     }

@@ -6,12 +6,12 @@ use mimir_core::text::visible;
 use serde::Serialize;
 
 use super::masked_diff;
-use crate::output::{BAD, FAINT, GOOD, WARN, indented, styled};
+use crate::output::{BAD, FAINT, GOOD, WARN, indented, shorten_home, styled};
 use mimir::agents::{AgentEvidence, AgentKind, AgentPlan, AgentSetupError};
 use mimir::workspace::WorkspaceFolder;
 
 /// Columns before the text about an agent.
-const INDENT: usize = 15;
+pub const INDENT: usize = 15;
 
 /// State of an agent in a plan or a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -37,9 +37,13 @@ pub struct AgentReport {
     #[serde(skip)]
     pub kind: AgentKind,
     agent: &'static str,
-    title: &'static str,
+    /// Name as its maker writes it.
+    pub title: &'static str,
     /// The state.
     pub state: AgentState,
+    /// True if the state is the result of a change, and not known from the plan.
+    #[serde(skip)]
+    pub is_new_result: bool,
     /// The sign by which it was found.
     #[serde(skip_serializing_if = "Option::is_none")]
     found: Option<FoundSign>,
@@ -76,12 +80,24 @@ struct FoundSign {
 pub struct SetupErrorReport {
     code: &'static str,
     message: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    remedies: Vec<String>,
 }
 
 impl SetupErrorReport {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        self.code
+    }
+
     /// The message.
     pub fn message(&self) -> &str {
         &self.message
+    }
+
+    /// The steps that solve the problem.
+    pub fn remedies(&self) -> &[String] {
+        &self.remedies
     }
 }
 
@@ -90,6 +106,7 @@ impl From<&AgentSetupError> for SetupErrorReport {
         Self {
             code: error.code(),
             message: error.to_string(),
+            remedies: error.remedies().iter().map(|&step| step.into()).collect(),
         }
     }
 }
@@ -102,6 +119,7 @@ impl AgentReport {
             kind: match evidence {
                 AgentEvidence::Program(_) => "program",
                 AgentEvidence::Folder(_) => "folder",
+                AgentEvidence::ProjectFile(_) => "projectFile",
             },
             path: visible(&evidence.path().display().to_string()),
         });
@@ -110,6 +128,7 @@ impl AgentReport {
             agent: kind.name(),
             title: kind.title(),
             state: AgentState::NotFound,
+            is_new_result: false,
             found,
             file: None,
             target: None,
@@ -147,6 +166,7 @@ impl AgentReport {
 
     /// Stores the result of the change.
     pub fn set_applied(&mut self, result: Result<(), AgentSetupError>) {
+        self.is_new_result = true;
         match result {
             Ok(()) => self.state = AgentState::Done,
             Err(error) => self.set_error(&error),
@@ -155,7 +175,7 @@ impl AgentReport {
 
     /// Writes the state as a line.
     pub fn print_state(&self, out: &mut dyn Write) -> io::Result<()> {
-        let file = self.file.as_deref().unwrap_or_default();
+        let file = shorten_home(self.file.as_deref().unwrap_or_default());
         let text = match self.state {
             AgentState::NotFound => "not found".to_owned(),
             AgentState::AlreadySetUp => format!("already set up in {file}"),
@@ -177,7 +197,11 @@ impl AgentReport {
             AgentState::Failed => styled(BAD, "✗"),
         };
         let found = match &self.found {
-            Some(found) if self.state != AgentState::Done => format!(" (found {})", found.path),
+            // The file itself is the sign.
+            Some(found) if found.kind == "projectFile" => String::new(),
+            Some(found) if self.state != AgentState::Done => {
+                format!(" (found {})", shorten_home(&found.path))
+            }
             _ => String::new(),
         };
         let text = indented(&format!("{text}{found}"), INDENT);
