@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::kit::mimir;
+use crate::kit::{self, mimir};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -171,7 +171,7 @@ fn setup_creates_the_files_of_all_agents_and_takes_them_back() {
     }
     let text = &report["firstCall"]["content"][0]["text"];
     assert_eq!(text, "lines: 1, words: 7, characters: 34");
-    let program = env!("CARGO_BIN_EXE_mimir");
+    let program = kit::program();
     let parsed = |name| serde_json::from_str::<Value>(&machine.read(name)).unwrap();
     let plain = json!({ "command": program, "args": ["serve"] });
     assert_eq!(parsed("project/.mcp.json")["mcpServers"]["mimir"], plain);
@@ -336,7 +336,7 @@ fn setup_finds_a_program_and_writes_the_name_of_its_own() {
 fn setup_leaves_an_entry_that_starts_mimir_and_shows_another_one() {
     let machine = Machine::with_agents(&["claude", "gemini"]);
     let project = machine.path("project");
-    let program = env!("CARGO_BIN_EXE_mimir");
+    let program = kit::program();
     let mine = json!({ "mcpServers": { "mimir": {
         "command": program, "args": ["serve", "-C", project], "env": { "A": "b" },
     } } });

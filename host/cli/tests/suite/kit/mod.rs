@@ -16,22 +16,34 @@ pub mod shop;
 pub mod terminal;
 pub mod tmux;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+
+/// The program that is tested.
+pub fn program() -> PathBuf {
+    absolute(env!("CARGO_BIN_EXE_mimir"))
+}
+
+/// A folder of these tests in the target folder, which stays.
+pub fn target_folder(name: &str) -> PathBuf {
+    absolute(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+/// Adds the drive to a path from a build on another system, as under wine.
+fn absolute(path: &str) -> PathBuf {
+    std::path::absolute(path).unwrap()
+}
 
 /// A command in this folder, with no settings and without the cache of the person who runs the tests.
 pub fn mimir(home: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mimir"));
+    let mut command = Command::new(program());
     command
         .args(args)
         .current_dir(home)
         // Outside of the workspace: a folder that contains mimir's own files cannot be a workspace.
         .env("MIMIR_CONFIG_DIR", config(home))
         // The cache is shared, so that the built-in tools are compiled once.
-        .env(
-            "MIMIR_CACHE_DIR",
-            concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"),
-        )
+        .env("MIMIR_CACHE_DIR", target_folder("cache"))
         .env_remove("MIMIR_LOG")
         .env_remove("MIMIR_TEAM_POLICY")
         .stdin(Stdio::null());
@@ -39,9 +51,8 @@ pub fn mimir(home: &Path, args: &[&str]) -> Command {
 }
 
 /// The user's configuration folder for `home`; only the tested code creates it.
-pub fn config(home: &Path) -> std::path::PathBuf {
-    let all = Path::new(env!("CARGO_TARGET_TMPDIR")).join("config");
-    all.join(home.file_name().unwrap())
+pub fn config(home: &Path) -> PathBuf {
+    target_folder("config").join(home.file_name().unwrap())
 }
 
 /// Its exit code, stdout and stderr.
