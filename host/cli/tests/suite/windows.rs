@@ -108,11 +108,10 @@ fn windows_paths_in_another_case_are_protected_alike() {
 fn windows_paths_in_code_are_refused() {
     let home = workspace("");
     let code = "
-        const read = (path) => {
-          try { context.platform.fs.readFile(path); return 'READ' } catch { return 'refused' }
-        };
-        const paths = ['C:/Windows/win.ini', 'src\\\\main.rs', '.env::$DATA', 'ENV~1', 'nul', '.ENV'];
-        console.log(paths.map(read).join(' '), read('src/main.rs'));
+        const { fs } = context.platform;
+        const read = (path) => fs.readFile(path).then(() => 'READ', () => 'refused');
+        const paths = ['C:/Windows/win.ini', 'src\\\\main.rs', '.env::$DATA', 'ENV~1', 'nul', '.ENV', 'src/main.rs'];
+        console.log((await Promise.all(paths.map(read))).join(' '));
     ";
     let arguments = json!({"language": "javascript", "code": code}).to_string();
     let call = ["call", "--approve", "always", "run_code", &arguments];
