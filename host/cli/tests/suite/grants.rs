@@ -2,7 +2,6 @@
 //! and restored, stored approvals.
 
 use crate::kit::plugin;
-use crate::kit::terminal;
 use std::fs;
 use std::path::Path;
 
@@ -203,7 +202,7 @@ fn tools_add_checks_the_digest_and_is_audited() {
 #[cfg(target_os = "linux")]
 mod on_a_terminal {
     use super::*;
-    use terminal::answered;
+    use crate::kit::terminal::answered;
 
     #[test]
     fn grant_withheld_rights_stay_withheld_when_renewed() {

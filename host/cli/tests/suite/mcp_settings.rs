@@ -194,7 +194,7 @@ fn mcp_server_over_stdio_is_trusted_and_called() {
     let add = ["mcp", "add", "other", "--sandbox", "none"];
     let env = ["--env", &cache, "--env", &settings, "--"];
     let start = [
-        program.to_str().unwrap(),
+        &program,
         "serve",
         "-C",
         project.to_str().unwrap(),

@@ -3,9 +3,12 @@
 use crate::kit;
 use crate::kit::plugin;
 use std::fs;
+#[cfg(unix)]
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::{Command, Stdio};
+#[cfg(unix)]
+use std::process::Command;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::kit::agent::Agent;

@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod command_workspace;
+#[cfg(target_os = "linux")]
 pub mod dependencies;
 pub mod functions;
 pub mod greeter;
@@ -20,8 +21,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// The program that is tested.
-pub fn program() -> PathBuf {
-    absolute(env!("CARGO_BIN_EXE_mimir"))
+pub fn program() -> String {
+    absolute(env!("CARGO_BIN_EXE_mimir")).display().to_string()
 }
 
 /// A folder of these tests in the target folder, which stays.
