@@ -1,20 +1,25 @@
 //! Helpers that run the binary in a temporary folder.
 
 pub mod agent;
+#[cfg(target_os = "linux")]
 pub mod command_workspace;
 #[cfg(target_os = "linux")]
 pub mod dependencies;
+#[cfg(target_os = "linux")]
 pub mod functions;
 pub mod greeter;
 pub mod listener;
 pub mod login;
 pub mod modules;
+#[cfg(target_os = "linux")]
 pub mod person;
 pub mod plugin;
 pub use mimir_kit::scripted_model as script;
 pub mod scripts;
 pub mod shop;
+#[cfg(target_os = "linux")]
 pub mod terminal;
+#[cfg(unix)]
 pub mod tmux;
 
 use std::path::{Path, PathBuf};
@@ -63,6 +68,20 @@ pub fn run(home: &Path, args: &[&str]) -> (i32, String, String) {
         stdout,
         stderr,
     } = mimir(home, args).output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let text = |bytes| with_slashes(&String::from_utf8(bytes).unwrap());
     (status.code().unwrap(), text(stdout), text(stderr))
+}
+
+/// Replaces the separators of Windows in the paths of mimir's own files, also in JSON.
+fn with_slashes(mut text: &str) -> String {
+    let is_in_path = |c: char| c.is_ascii_alphanumeric() || matches!(c, '\\' | '.' | '_' | '-');
+    let mut plain = String::with_capacity(text.len());
+    while let Some(at) = text.find(".mimir\\") {
+        let (before, path) = text.split_at(at);
+        let end = path.find(|c| !is_in_path(c)).unwrap_or(path.len());
+        plain += before;
+        plain += &path[..end].replace("\\\\", "/").replace('\\', "/");
+        text = &path[end..];
+    }
+    plain + text
 }
