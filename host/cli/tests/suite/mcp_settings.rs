@@ -10,7 +10,11 @@ use serde_json::{Value, json};
 
 /// Runs mimir with another home, whose user has servers of their own.
 fn at_home(home: &Path, own: &Path, args: &[&str]) -> (i32, String, String) {
-    let output = mimir(home, args).env("HOME", own).env("USERPROFILE", own).output().unwrap();
+    let output = mimir(home, args)
+        .env("HOME", own)
+        .env("USERPROFILE", own)
+        .output()
+        .unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     let code = output.status.code().unwrap();
     (code, text(output.stdout), text(output.stderr))
@@ -187,18 +191,10 @@ fn mcp_server_over_stdio_is_trusted_and_called() {
         "MIMIR_CACHE_DIR={}",
         crate::kit::target_folder("cache").display()
     );
-    let settings = format!(
-        "MIMIR_CONFIG_DIR={}",
-        crate::kit::config(project).display()
-    );
+    let settings = format!("MIMIR_CONFIG_DIR={}", crate::kit::config(project).display());
     let add = ["mcp", "add", "other", "--sandbox", "none"];
     let env = ["--env", &cache, "--env", &settings, "--"];
-    let start = [
-        &program,
-        "serve",
-        "-C",
-        project.to_str().unwrap(),
-    ];
+    let start = [&program, "serve", "-C", project.to_str().unwrap()];
     let (code, _, err) = run(home, &[&add[..], &env, &start].concat());
     assert_eq!(code, 0, "{err}");
     let (code, tested) = json_of(home, &["mcp", "test", "other"]);

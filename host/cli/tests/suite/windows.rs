@@ -130,7 +130,12 @@ fn windows_paths_do_not_evade_rules_about_folders() {
         let (_, explained) = json_of(home.path(), &["policy", "explain", tool, &arguments]);
         explained.to_string()
     };
-    for path in ["keys\\a.txt", "KEYS\\a.txt", "keys/a.txt::$DATA", "src\\..\\keys\\a.txt"] {
+    for path in [
+        "keys\\a.txt",
+        "KEYS\\a.txt",
+        "keys/a.txt::$DATA",
+        "src\\..\\keys\\a.txt",
+    ] {
         let explained = decision("read_file", path);
         assert!(explained.contains("secret"), "{path}: {explained}");
     }

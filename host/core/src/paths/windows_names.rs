@@ -59,7 +59,9 @@ impl WindowsAlias {
             Self::Colon => {
                 "write a path in the workspace without `:`; on Windows it selects a drive or a stream"
             }
-            Self::ShortName => "write the full name; on Windows `~1` can be a short name of another file",
+            Self::ShortName => {
+                "write the full name; on Windows `~1` can be a short name of another file"
+            }
             Self::Device => "choose another name; on Windows this one is a device",
             Self::Character => {
                 "choose another name; Windows does not allow `<`, `>`, `\"`, `|`, `?`, `*` and control characters"

@@ -1,8 +1,6 @@
 //! Other systems: `cap-std`, with one name at a time.
 
-use super::{
-    EntryName, FileKind, FileStat, OpenMode, OpenedObject, TimeUpdate, with_slashes,
-};
+use super::{EntryName, FileKind, FileStat, OpenMode, OpenedObject, TimeUpdate, with_slashes};
 use cap_fs_ext::{
     DirExt, FollowSymlinks, MetadataExt, OpenOptionsFollowExt, OpenOptionsMaybeDirExt,
     SystemTimeSpec,

@@ -70,7 +70,12 @@ fn windows_paths_that_name_something_else_are_refused() {
 fn windows_names_in_another_case_have_the_same_rules() {
     let mut workspace = TestWorkspace::new();
     assert_eq!(workspace.read("SRC/Main.RS").unwrap(), "fn main() {}");
-    for path in [".ENV", "Sub/.Env", "A/Secrets/KEY", ".MIMIR/State/audit.jsonl"] {
+    for path in [
+        ".ENV",
+        "Sub/.Env",
+        "A/Secrets/KEY",
+        ".MIMIR/State/audit.jsonl",
+    ] {
         assert_eq!(
             workspace.read(path).err(),
             Some(ErrorCode::NotPermitted),
