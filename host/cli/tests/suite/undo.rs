@@ -207,6 +207,8 @@ fn undo_does_not_skip_an_irreversible_change() {
     // Larger than the backup limit of a move.
     let big = fs::File::create(root.join("big")).unwrap();
     big.set_len(65 << 20).unwrap();
+    // On Windows, an open file may stay until it is closed.
+    drop(big);
     let told = call(root, "move_file", &["from=big", "to=large"]);
     assert!(told.contains("`mimir undo` can't take this back"), "{told}");
     let (code, out, err) = run(root, &["undo", "--yes"]);
