@@ -433,9 +433,10 @@ fn serve_reports_a_broken_config_only_on_stderr() {
     // Windows cannot redirect stdout of this process yet: the error is there, before the protocol begins.
     #[cfg(unix)]
     assert!(output.stdout.is_empty());
-    let text = match cfg!(windows) {
-        true => [output.stdout, output.stderr].concat(),
-        false => output.stderr,
+    let text = if cfg!(windows) {
+        [output.stdout, output.stderr].concat()
+    } else {
+        output.stderr
     };
     let text = String::from_utf8(text).unwrap();
     assert!(text.contains("limits"), "{text}");
