@@ -297,6 +297,8 @@ mod on_a_terminal {
 
 /// A program that was not written for mimir, built by the compiler of these tests: it reads or writes a file, or
 /// prints a variable.
+// The compiler does not run under wine.
+#[cfg(unix)]
 fn foreign_program() -> Vec<u8> {
     const CODE: &str = r#"
         fn main() {
@@ -330,6 +332,7 @@ fn foreign_program() -> Vec<u8> {
     fs::read(&built).unwrap()
 }
 
+#[cfg(unix)]
 #[test]
 fn trust_grants_folders_and_variables_to_a_foreign_program() {
     let home = workspace();

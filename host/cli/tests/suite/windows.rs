@@ -28,8 +28,9 @@ fn workspace(config: &str) -> TempDir {
 }
 
 /// Paths that Windows reads as other ones, and a part of the remedy.
-const PATHS: [(&str, &str); 16] = [
-    ("C:\\Windows\\win.ini", "without `:`"),
+const PATHS: [(&str, &str); 17] = [
+    ("C:\\Windows\\win.ini", "write `/`"),
+    ("C:/Windows/win.ini", "without `:`"),
     ("C:win.ini", "without `:`"),
     ("\\\\server\\share\\x", "write `/`"),
     ("\\\\?\\C:\\Windows\\win.ini", "write `/`"),
@@ -68,7 +69,7 @@ fn windows_paths_are_refused_with_a_code_and_a_remedy() {
                 "{tool} {path}: {outcome:#}"
             );
             assert!(
-                error.to_string().contains(remedy),
+                outcome.to_string().contains(remedy),
                 "{tool} {path}: {outcome:#}"
             );
         }
@@ -123,27 +124,37 @@ fn windows_paths_in_code_are_refused() {
 
 #[test]
 fn windows_paths_do_not_evade_rules_about_folders() {
-    let config = "policy:\n  rules:\n    - {tools: [write_file], when: {path: {inside: .}}, decision: allow, reason: mine}\n    - {tools: [read_file], when: {path: {inside: keys}}, decision: deny, reason: secret}\n";
-    let home = workspace(config);
-    let decision = |tool: &str, path: &str| {
+    let home = workspace(
+        "policy:\n  rules:\n    - {tools: [open], when: {path: {inside: .}}, decision: allow, reason: mine}\n    - {tools: [open], when: {path: {inside: keys}}, decision: deny, reason: secret}\n",
+    );
+    // The rules alone decide: to the host, the argument is not a path.
+    let tool = "name: open\ndescription: Opens.\nschema: {type: object, properties: {path: {type: string}}}\ncode: |\n  export default () => 'x'\n";
+    fs::create_dir(home.path().join(".mimir/tools")).unwrap();
+    fs::write(home.path().join(".mimir/tools/open.yml"), tool).unwrap();
+    let explain = |path: &str| {
         let arguments = json!({ "path": path }).to_string();
-        let (_, explained) = json_of(home.path(), &["policy", "explain", tool, &arguments]);
-        explained.to_string()
+        let (code, out, err) = run(home.path(), &["policy", "explain", "open", &arguments]);
+        assert_eq!(code, 0, "{path}: {err}");
+        out
     };
     for path in [
+        "keys/a.txt",
         "keys\\a.txt",
         "KEYS\\a.txt",
         "keys/a.txt::$DATA",
         "src\\..\\keys\\a.txt",
     ] {
-        let explained = decision("read_file", path);
-        assert!(explained.contains("secret"), "{path}: {explained}");
+        let explained = explain(path);
+        assert!(explained.contains("deny: secret"), "{path}: {explained}");
     }
     for path in ["..\\x", "C:\\x", "C:x", "\\\\server\\share\\x"] {
-        let explained = decision("write_file", path);
-        assert!(!explained.contains("mine"), "{path}: {explained}");
+        let explained = explain(path);
+        assert!(!explained.contains("allow: mine"), "{path}: {explained}");
     }
-    assert!(decision("write_file", "src/x").contains("mine"));
+    for path in ["src/x", "src\\x"] {
+        let explained = explain(path);
+        assert!(explained.contains("allow: mine"), "{path}: {explained}");
+    }
 }
 
 #[test]
