@@ -137,13 +137,14 @@ fn mcp_login_and_logout_never_show_the_token() {
     assert!(!codes.contains("evil"), "{codes}");
 
     let file = kit::config(home).join("secrets.json");
+    // Windows has a keyring.
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
         let mode = std::fs::metadata(&file).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
+        assert!(std::fs::read_to_string(&file).unwrap().contains(REFRESH));
     }
-    assert!(std::fs::read_to_string(&file).unwrap().contains(REFRESH));
     let (_, out, _) = run(home, &["secrets", "list", "--json"]);
     assert_eq!(
         serde_json::from_str::<Value>(&out).unwrap()["secrets"],
