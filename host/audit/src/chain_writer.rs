@@ -197,7 +197,7 @@ impl ChainWriter {
 
     /// Releases the lock.
     pub(super) fn unlock_log(&self) -> io::Result<()> {
-        self.head.unlock()
+        head::unlock(&self.head)
     }
 
     /// Returns true if the reserve was used since the last call.

@@ -120,6 +120,19 @@ pub(super) fn lock(file: &File) -> io::Result<()> {
     }
 }
 
+/// Releases the lock of the log.
+pub(super) fn unlock(file: &File) -> io::Result<()> {
+    match file.unlock() {
+        // On Windows, the standard library unlocks twice, since a handle can hold two locks, and ignores that the second
+        // attempt finds none. wine has this code for it.
+        Err(error) if cfg!(windows) && error.raw_os_error() == Some(ERROR_LOCK_VIOLATION) => Ok(()),
+        result => result,
+    }
+}
+
+/// The error of Windows for a region of a file that is locked by others, and of wine for one that is not locked.
+const ERROR_LOCK_VIOLATION: i32 = 33;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,9 +14,11 @@ mod protected;
 mod rule;
 #[cfg(test)]
 mod tests;
+mod windows_names;
 
 pub use obeyed::{is_obeyed, obeyed_note};
 pub use rule::{PathRule, PathRuleLayer, ProtectionLevel};
+pub use windows_names::windows_name_rule;
 
 /// Folds a path for comparison. Spellings that name one file on some file system fold to the same path.
 pub(crate) fn fold_path(path: &str) -> String {
@@ -113,8 +115,6 @@ struct Inner {
     rules: Vec<PathRule>,
     patterns: Vec<PathPattern>,
     matcher: PathMatcher,
-    /// The rule for names that Windows interprets as other names.
-    odd_name: PathRule,
 }
 
 impl PathRules {
@@ -286,19 +286,11 @@ impl PathRules {
     }
 
     fn from_parts(rules: Vec<PathRule>, patterns: Vec<PathPattern>, matcher: PathMatcher) -> Self {
-        let odd_name = PathRule {
-            text: "a name that Windows reads as another one".into(),
-            protection: ProtectionLevel::Hidden,
-            layer: PathRuleLayer::Protected,
-            is_exception: false,
-            leaf: false,
-        };
         Self {
             inner: Arc::new(Inner {
                 rules,
                 patterns,
                 matcher,
-                odd_name,
             }),
         }
     }
@@ -395,10 +387,10 @@ impl PathRules {
 
     /// Checks `name` inside the directory of `scope`, as [`check`](Self::check) does.
     pub fn check_in(&self, scope: &PathScope, name: &str) -> PathVerdict<'_> {
-        if cfg!(windows) && fold::is_odd_on_windows(name) {
-            return PathVerdict::Hidden {
-                rule: &self.inner.odd_name,
-            };
+        if cfg!(windows)
+            && let Some(rule) = windows_name_rule(name)
+        {
+            return PathVerdict::Hidden { rule };
         }
         if self.inner.matcher.is_empty() {
             return PathVerdict::Free;
@@ -409,10 +401,10 @@ impl PathRules {
     }
 
     fn evaluate(&self, path: &str, file: bool) -> PathVerdict<'_> {
-        if cfg!(windows) && path.split('/').any(fold::is_odd_on_windows) {
-            return PathVerdict::Hidden {
-                rule: &self.inner.odd_name,
-            };
+        if cfg!(windows)
+            && let Some(rule) = windows_name_rule(path)
+        {
+            return PathVerdict::Hidden { rule };
         }
         if self.inner.matcher.is_empty() {
             return PathVerdict::Free;

@@ -47,7 +47,12 @@ pub fn refuse_protected(change: &UndoChange, logged: bool) -> Result<(), ToolErr
     };
     let rules = PathRules::protected();
     match rules.check_file(&change.path).against_writing() {
-        Some(rule) if rule.layer() == PathRuleLayer::Protected => {
+        Some(rule)
+            if matches!(
+                rule.layer(),
+                PathRuleLayer::Protected | PathRuleLayer::WindowsName
+            ) =>
+        {
             return refused(format!("is protected ({rule})"));
         }
         Some(rule) if !logged => {

@@ -1,5 +1,4 @@
 //! Code of `run_code` that calls other tools: under the same rules, approval and audit log as a model's own calls.
-#![cfg(target_os = "linux")]
 
 use std::path::Path;
 

@@ -1,6 +1,5 @@
 //! Policy checks in a shell: settings that a project brings along, and refusals because something could not be stored.
 
-use crate::kit;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -105,7 +104,7 @@ fn secret_that_cannot_be_read_stops_calls_and_redact() {
     fs::write(home.path().join("a.txt"), "it is s3cret-value-of-mine").unwrap();
     let (code, out, _) = run(home.path(), &READ);
     assert!(code == 0 && out.contains("[REDACTED:secret:KEY]"), "{out}");
-    let path = kit::config(home.path()).join("secrets.json");
+    let path = crate::kit::config(home.path()).join("secrets.json");
     let good = fs::read(&path).unwrap();
     let set = |mode| fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
     let open: &dyn Fn() = &|| set(0o644);

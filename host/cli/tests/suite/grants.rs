@@ -2,7 +2,6 @@
 //! and restored, stored approvals.
 
 use crate::kit::plugin;
-use crate::kit::terminal;
 use std::fs;
 use std::path::Path;
 
@@ -203,7 +202,7 @@ fn tools_add_checks_the_digest_and_is_audited() {
 #[cfg(target_os = "linux")]
 mod on_a_terminal {
     use super::*;
-    use terminal::answered;
+    use crate::kit::terminal::answered;
 
     #[test]
     fn grant_withheld_rights_stay_withheld_when_renewed() {
@@ -298,6 +297,8 @@ mod on_a_terminal {
 
 /// A program that was not written for mimir, built by the compiler of these tests: it reads or writes a file, or
 /// prints a variable.
+// The compiler does not run under wine.
+#[cfg(unix)]
 fn foreign_program() -> Vec<u8> {
     const CODE: &str = r#"
         fn main() {
@@ -331,6 +332,7 @@ fn foreign_program() -> Vec<u8> {
     fs::read(&built).unwrap()
 }
 
+#[cfg(unix)]
 #[test]
 fn trust_grants_folders_and_variables_to_a_foreign_program() {
     let home = workspace();

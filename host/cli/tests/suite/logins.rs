@@ -1,10 +1,8 @@
 //! `mimir mcp login` and `logout`: access to a server for one person and nobody else.
-#![cfg(unix)]
 
 use crate::kit;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Stdio};
 
@@ -139,9 +137,14 @@ fn mcp_login_and_logout_never_show_the_token() {
     assert!(!codes.contains("evil"), "{codes}");
 
     let file = kit::config(home).join("secrets.json");
-    let mode = std::fs::metadata(&file).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o600);
-    assert!(std::fs::read_to_string(&file).unwrap().contains(REFRESH));
+    // Windows has a keyring.
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert!(std::fs::read_to_string(&file).unwrap().contains(REFRESH));
+    }
     let (_, out, _) = run(home, &["secrets", "list", "--json"]);
     assert_eq!(
         serde_json::from_str::<Value>(&out).unwrap()["secrets"],
@@ -205,8 +208,11 @@ fn mcp_login_ends_on_timeout_or_foreign_issuer() {
     assert!(!seen.lock().join("\n").contains("/token"));
 }
 
+// The browser is a shell script.
+#[cfg(unix)]
 #[test]
 fn mcp_login_starts_the_browser_given_by_option() {
+    use std::os::unix::fs::PermissionsExt as _;
     let (url, _) = open();
     let folder = workspace(&url);
     let home = folder.path();

@@ -41,8 +41,10 @@ mod grants;
 mod keys;
 // `mimir mcp login` and `logout`: access to a server for one person and nobody else.
 mod logins;
-// `mimir mcp`, and third-party servers: real processes and real connections.
+// `mimir mcp`, and third-party servers as processes.
 mod mcp;
+// `mimir mcp` on every platform: settings, import from agents, servers over HTTP, mimir as a server of mimir.
+mod mcp_settings;
 // npm packages as servers: downloaded from a local registry, pinned, and started in the sandbox.
 mod packages;
 // `mimir tools` in a terminal, driven by tmux.
@@ -95,5 +97,7 @@ mod typescript_faults;
 mod undo;
 // `mimir policy check --watch`.
 mod watch;
+// Paths of Windows: refused or resolved such that the rules hold.
+mod windows;
 // Workers: `mimir run --worker` and the tool `worker_call`, with a scripted model.
 mod workers;

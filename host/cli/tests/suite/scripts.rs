@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use crate::kit::scripts::{call, text, tool, workspace};
-use crate::kit::{config, mimir, run};
+use crate::kit::{config, run};
 use serde_json::Value;
 
 #[cfg(unix)]
@@ -31,7 +31,7 @@ fn script_of_the_specification_runs_tests_and_formats_output() {
     let said = |pattern: &str| {
         let pattern = format!("pattern={pattern}");
         let words = ["call", "run_tests", "--approve", "always", &pattern];
-        let output = mimir(home.path(), &words)
+        let output = crate::kit::mimir(home.path(), &words)
             .env("PATH", &path)
             .output()
             .unwrap();

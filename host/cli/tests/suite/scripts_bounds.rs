@@ -1,15 +1,15 @@
 //! Tools in YAML files: locations of their files, their timers, and invalid files.
 
-use std::fs;
 use std::time::{Duration, Instant};
 
-use crate::kit::run;
 use crate::kit::scripts::{call, text, tool, workspace};
 use serde_json::Value;
 
 #[cfg(unix)]
 #[test]
 fn script_link_out_of_the_workspace_is_refused() {
+    use crate::kit::run;
+    use std::fs;
     let home = workspace(&[("fine.yml", &tool("fine", "export const execute = () => 1;"))]);
     let other = tempfile::tempdir().unwrap();
     let outside = other.path().join("secret.yml");

@@ -1,13 +1,11 @@
 //! `mimir serve --http`: access control, both protocol generations, and shutdown.
-#![cfg(unix)]
 
 use crate::kit;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use crate::kit::{mimir, run};
@@ -308,10 +306,12 @@ fn serve_http_token_is_created_once_private_and_required() {
     assert_eq!(shown.len(), 32, "{}", first.said);
     let file = kit::config(home.path()).join("serve.token");
     assert_eq!(fs::read_to_string(&file).unwrap().trim(), shown);
-    assert_eq!(
-        fs::metadata(&file).unwrap().permissions().mode() & 0o777,
-        0o600
-    );
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
     drop(first);
     let serving = Serving::start(home.path(), &["--token"]);
     assert!(!serving.said.contains(&shown), "{}", serving.said);
@@ -374,6 +374,8 @@ fn serve_http_answers_bad_requests_and_keeps_running() {
     assert!(listed["result"].is_object());
 }
 
+// Windows has no SIGTERM.
+#[cfg(unix)]
 #[test]
 fn serve_http_records_pending_calls_on_sigterm() {
     let home = workspace();
@@ -387,7 +389,7 @@ fn serve_http_records_pending_calls_on_sigterm() {
     assert!(lines.any(|line| line.contains("elicitation/create")));
     let pid = serving.child.id().to_string();
     assert!(
-        Command::new("kill")
+        std::process::Command::new("kill")
             .args(["-TERM", &pid])
             .status()
             .unwrap()

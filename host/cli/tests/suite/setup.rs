@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::kit::mimir;
+use crate::kit::{self, mimir};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -161,6 +161,7 @@ fn all_agents() -> Vec<&'static str> {
 }
 
 #[test]
+#[cfg_attr(windows, ignore = "expects the files of agents where Unix has them")]
 fn setup_creates_the_files_of_all_agents_and_takes_them_back() {
     let machine = Machine::with_agents(&all_agents());
     let before = machine.listing();
@@ -171,7 +172,7 @@ fn setup_creates_the_files_of_all_agents_and_takes_them_back() {
     }
     let text = &report["firstCall"]["content"][0]["text"];
     assert_eq!(text, "lines: 1, words: 7, characters: 34");
-    let program = env!("CARGO_BIN_EXE_mimir");
+    let program = kit::program();
     let parsed = |name| serde_json::from_str::<Value>(&machine.read(name)).unwrap();
     let plain = json!({ "command": program, "args": ["serve"] });
     assert_eq!(parsed("project/.mcp.json")["mcpServers"]["mimir"], plain);
@@ -218,6 +219,7 @@ fn setup_creates_the_files_of_all_agents_and_takes_them_back() {
 }
 
 #[test]
+#[cfg_attr(windows, ignore = "expects the files of agents where Unix has them")]
 fn setup_keeps_comments_and_order_and_undo_restores_every_byte() {
     let machine = Machine::with_agents(&all_agents());
     for (_, file, text) in FILES {
@@ -241,6 +243,7 @@ fn setup_keeps_comments_and_order_and_undo_restores_every_byte() {
 }
 
 #[test]
+#[cfg_attr(windows, ignore = "expects the files of agents where Unix has them")]
 fn setup_skips_a_broken_file_and_sets_up_the_others() {
     for (name, file, _) in FILES {
         let machine = Machine::with_agents(&[name, "gemini", "qwen"]);
@@ -474,7 +477,7 @@ fn setup_finds_a_program_and_writes_the_name_of_its_own() {
 fn setup_leaves_an_entry_that_starts_mimir_and_shows_another_one() {
     let machine = Machine::with_agents(&["claude", "gemini"]);
     let project = machine.path("project");
-    let program = env!("CARGO_BIN_EXE_mimir");
+    let program = kit::program();
     let mine = json!({ "mcpServers": { "mimir": {
         "command": program, "args": ["serve", "-C", project], "env": { "A": "b" },
     } } });
@@ -523,6 +526,7 @@ fn setup_masks_secrets_around_a_change() {
 }
 
 #[test]
+#[cfg_attr(windows, ignore = "expects the files of agents where Unix has them")]
 fn setup_undo_of_changed_files_removes_only_the_entry() {
     let machine = Machine::with_agents(&all_agents());
     for (_, file, text) in FILES {

@@ -153,10 +153,7 @@ fn tools_enable_cannot_override_team_or_policy_rules() {
     assert_eq!(fs::read_to_string(own(&home)).unwrap(), CONFIG);
     fs::write(own(&home), "policy: {deny: [git]}\n").unwrap();
     let err = told(&["tools", "enable", "git"], 3);
-    assert!(
-        err.contains(".mimir/config.yml:1"),
-        "the rule is named: {err}"
-    );
+    assert!(err.contains("config.yml:1"), "the rule is named: {err}");
     // Disabled, and also denied by another rule: once enabled it is still denied, and costs no tokens.
     fs::write(
         own(&home),

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use crate::kit;
 use serde_json::{Value, json};
 
 /// A workspace with a file that a tool has overwritten.
@@ -29,14 +30,11 @@ fn run(home: &Path, args: &[&str]) -> (i32, String, String) {
         status,
         stdout,
         stderr,
-    } = Command::new(env!("CARGO_BIN_EXE_mimir"))
+    } = Command::new(kit::program())
         .args(args)
         .current_dir(home)
-        .env("MIMIR_CONFIG_DIR", "/nonexistent/config")
-        .env(
-            "MIMIR_CACHE_DIR",
-            concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"),
-        )
+        .env("MIMIR_CONFIG_DIR", kit::target_folder("no-config"))
+        .env("MIMIR_CACHE_DIR", kit::target_folder("cache"))
         .output()
         .unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -209,6 +207,8 @@ fn undo_does_not_skip_an_irreversible_change() {
     // Larger than the backup limit of a move.
     let big = fs::File::create(root.join("big")).unwrap();
     big.set_len(65 << 20).unwrap();
+    // On Windows, an open file may stay until it is closed.
+    drop(big);
     let told = call(root, "move_file", &["from=big", "to=large"]);
     assert!(
         told.contains("`mimir undo` cannot undo this move"),

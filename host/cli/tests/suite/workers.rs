@@ -273,7 +273,6 @@ fn worker_file_errors_name_the_line() {
     assert_eq!(code, 0, "{err}");
 }
 
-#[cfg(unix)]
 #[test]
 fn worker_model_needs_no_model_in_the_settings() {
     let script = Script::start(vec![says("done")]);
@@ -287,6 +286,7 @@ fn worker_model_needs_no_model_in_the_settings() {
     assert_eq!(script.asked()[0].body["model"], "own");
 }
 
+#[cfg(unix)]
 #[test]
 fn worker_file_that_is_a_link_is_refused() {
     let script = Script::start(vec![says("done")]);

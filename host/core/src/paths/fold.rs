@@ -38,28 +38,3 @@ fn trim(name: &str) -> &str {
     let trimmed = name.trim_end_matches(['.', ' ']);
     if trimmed.is_empty() { name } else { trimmed }
 }
-
-/// Returns true if Windows would not take this component for a file of exactly this name: a stream (`a:b`), a short
-/// name (`GIT~1`), a device (`nul`), a separator, a name that it shortens.
-pub(super) fn is_odd_on_windows(name: &str) -> bool {
-    let short = name
-        .as_bytes()
-        .windows(2)
-        .any(|pair| pair[0] == b'~' && pair[1].is_ascii_digit());
-    let stem = name.split('.').next().unwrap_or(name).trim_end_matches(' ');
-    let device = ["con", "prn", "aux", "nul", "conin$", "conout$"]
-        .iter()
-        .any(|device| stem.eq_ignore_ascii_case(device));
-    // COM1 to COM9 and LPT1 to LPT9, whose digit may also be written ¹, ² or ³.
-    let port = matches!((stem.get(..3), stem.get(3..)), (Some(name), Some(number))
-        if ["com", "lpt"].iter().any(|port| name.eq_ignore_ascii_case(port))
-            && number.chars().count() == 1
-            && number.contains(|c: char| c.is_ascii_digit() || "¹²³".contains(c)));
-    short
-        || device
-        || port
-        || name.contains(|c: char| {
-            matches!(c, ':' | '\\' | '<' | '>' | '"' | '|' | '?' | '*') || c < ' '
-        })
-        || name.ends_with(['.', ' '])
-}

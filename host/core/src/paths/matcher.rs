@@ -30,6 +30,11 @@ impl PathPattern {
             pattern: glob.to_owned(),
             reason,
         };
+        if cfg!(windows)
+            && let Some(reason) = fault_on_windows(glob)
+        {
+            return Err(error(reason));
+        }
         let body = glob.strip_suffix('/').unwrap_or(glob);
         let anchored = body.contains('/');
         let body = body.strip_prefix('/').unwrap_or(body);
@@ -89,6 +94,18 @@ impl PathPattern {
             }
         }
         Ok(Self(components))
+    }
+}
+
+/// Returns the reason why a glob matches nothing on Windows. Otherwise a rule for `secrets\\*` would protect nothing.
+pub(super) fn fault_on_windows(glob: &str) -> Option<&'static str> {
+    let mut after_backslash = glob.split('\\').skip(1).map(|rest| rest.chars().next());
+    if glob.contains(':') {
+        Some("it contains a drive or a `:`; write a path from the workspace root")
+    } else if after_backslash.any(|next| !matches!(next, Some('[' | ']' | '{' | '}'))) {
+        Some("it contains a `\\`; write `/` between names")
+    } else {
+        None
     }
 }
 

@@ -20,11 +20,13 @@ pub enum PathRuleLayer {
     Secrets,
     /// A person's `deny` globs. Only a `!` glob in the same list lifts them.
     Denied,
+    /// Names that Windows reads as other names. Only another spelling or name helps.
+    WindowsName,
 }
 
 impl PathRuleLayer {
     /// The number of layers.
-    pub(super) const COUNT: usize = 3;
+    pub(super) const COUNT: usize = 4;
 }
 
 /// A rule with its original text.

@@ -242,7 +242,7 @@ impl PathConditions {
             if folders.is_empty() {
                 continue;
             }
-            let Some(path) = spelling::lexical(text) else {
+            let Some(path) = spelling::workspace_path(text, cfg!(windows)) else {
                 continue;
             };
             let path = if folded {

@@ -82,6 +82,7 @@ fn rule_name(rule: &PathRule) -> String {
         paths::PathRuleLayer::Protected => format!("protected: {rule}"),
         paths::PathRuleLayer::Secrets => format!("secrets files: {rule}"),
         paths::PathRuleLayer::Denied => "files.deny, or `deny` of the tool".to_owned(),
+        paths::PathRuleLayer::WindowsName => "names on Windows".to_owned(),
     }
 }
 
@@ -98,6 +99,7 @@ fn remedy(rule: &PathRule, tool: &Tool, path: &str) -> String {
                 "take `{rule}` out of `files.deny`, of `tools.{name}.deny`, or of a worker's `toolsets.filesystem.deny`"
             )
         }
+        paths::PathRuleLayer::WindowsName => rule.to_string(),
     }
 }
 

@@ -66,6 +66,22 @@ const LENIENT_BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
+/// Returns the path in the workspace that a text names, normalized. `None` if it leads out of the workspace. With
+/// `windows`, a `\\` separates names, too, a drive leads outside, and the stream of a file is the file.
+pub(super) fn workspace_path(text: &str, windows: bool) -> Option<Cow<'_, str>> {
+    if !(windows && text.contains(['\\', ':'])) {
+        return lexical(text);
+    }
+    if text.as_bytes().get(1) == Some(&b':') {
+        return None;
+    }
+    let names = text.split(['/', '\\']);
+    let names: Vec<_> = names
+        .map(|name| name.split_once(':').map_or(name, |(file, _)| file))
+        .collect();
+    lexical(&names.join("/")).map(|path| Cow::Owned(path.into_owned()))
+}
+
 /// Calls `each` with the text and, if different, with the normalized path, or with `None` for a path that leads out of
 /// the workspace. A URL is also passed without needless percent-encoding.
 pub(super) fn spellings(text: &str, each: &mut impl FnMut(Option<&str>)) {
@@ -97,6 +113,11 @@ pub(super) fn spellings_and_links(
     follow(text);
     if let Some(Cow::Owned(path)) = lexical(text) {
         follow(&path);
+    }
+    if cfg!(windows) && text.contains(['\\', ':']) {
+        let path = workspace_path(text, true);
+        path.iter().for_each(|path| follow(path));
+        each(path.as_deref());
     }
 }
 
@@ -151,6 +172,24 @@ mod tests {
             ("/etc", None),
         ] {
             assert_eq!(lexical(path).as_deref(), plain, "{path}");
+        }
+        for (path, plain) in [
+            ("a\\b", Some("a/b")),
+            (".\\a\\..\\b/c", Some("b/c")),
+            ("a\\b::$DATA", Some("a/b")),
+            (".mimir:x", Some(".mimir")),
+            ("..\\a", None),
+            ("a\\..\\..\\b", None),
+            ("C:x", None),
+            ("C:\\x", None),
+            ("c:/x", None),
+            ("\\\\server\\share", None),
+            ("\\\\?\\C:\\x", None),
+            ("\\\\.\\pipe\\x", None),
+            ("a/b", Some("a/b")),
+        ] {
+            assert_eq!(workspace_path(path, true).as_deref(), plain, "{path}");
+            assert_eq!(workspace_path(path, false), lexical(path), "{path}");
         }
         let mut seen = Vec::new();
         spellings("x/./y", &mut |text| seen.push(text.map(str::to_owned)));

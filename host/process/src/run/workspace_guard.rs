@@ -37,6 +37,7 @@ use active_guards::ActiveGuard;
 pub use active_guards::wait_for_last_searches;
 use concurrent_commands::ConcurrentCommand;
 use open_folder::move_aside;
+#[cfg(unix)]
 pub(crate) use open_folder::read_regular_file;
 pub(crate) use tree_snapshot::{HiddenKind, HiddenPath};
 use tree_snapshot::{SearchFindings, TreeSnapshot};

@@ -22,6 +22,7 @@ pub(crate) const BUILD_FOLDERS: &[&str] = &[
 ];
 
 /// Folders that a sandbox replaces, or that describe or control the whole machine. A workspace cannot be inside.
+#[cfg(unix)]
 pub(super) const SYSTEM_FOLDERS: [&str; 6] = ["/proc", "/sys", "/dev", "/run", "/etc", "/boot"];
 
 /// Lists the paths below the folder `at` that the user's `rules` hide, with their file types. Skips paths below hidden

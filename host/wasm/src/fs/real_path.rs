@@ -8,6 +8,7 @@ use std::path::Path;
 use mimir_core::backend::RealPath;
 
 use super::resolve::{GuestPath, MAX_LINKS};
+use super::sys;
 
 /// Maximum number of components in one resolution: more than real paths have, and a millisecond of work.
 const MAX_STEPS: usize = 1000;
@@ -45,7 +46,8 @@ pub fn real_path(root: &Path, path: &str) -> RealPath {
                     let Some(Ok(target)) = target else {
                         return RealPath::Outside;
                     };
-                    let parsed = target.to_str().map(GuestPath::parse);
+                    let target = target.to_str().map(sys::with_slashes);
+                    let parsed = target.as_deref().map(GuestPath::parse);
                     let Some(Ok(parsed)) = parsed else {
                         return RealPath::Outside;
                     };

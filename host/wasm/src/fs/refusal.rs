@@ -2,7 +2,7 @@
 
 use super::wasi_types;
 use mimir_core::ToolErrorCode;
-use mimir_core::paths::{PathRule, ProtectionLevel};
+use mimir_core::paths::{PathRule, PathRuleLayer, ProtectionLevel};
 use std::fmt;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 
@@ -61,6 +61,9 @@ impl fmt::Display for PathRefusal {
         match &self.cause {
             RefusalCause::Rule(rule) if rule.protection() == ProtectionLevel::ReadOnly => {
                 write!(f, "`{path}` is read-only by the rule `{rule}`")
+            }
+            RefusalCause::Rule(rule) if rule.layer() == PathRuleLayer::WindowsName => {
+                write!(f, "`{path}` is not usable as a path: {rule}")
             }
             RefusalCause::Rule(rule) => write!(f, "`{path}` is hidden by the rule `{rule}`"),
             RefusalCause::Below(rule) => write!(

@@ -8,6 +8,7 @@
 use super::node::FsNode;
 use super::refusal::{FsFault, RefusalCause};
 use super::sys::{self, FileKind};
+use mimir_core::paths::windows_name_rule;
 use std::ffi::OsStr;
 use std::ops::Deref;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
@@ -44,8 +45,13 @@ impl<'p> GuestPath<'p> {
         if path.contains('\0') {
             return Err(ErrorCode::Invalid.into());
         }
-        if path.starts_with('/') || (cfg!(windows) && path.contains(['\\', ':'])) {
+        if path.starts_with('/') {
             return Err(FsFault::refused(path, RefusalCause::Outside));
+        }
+        if cfg!(windows)
+            && let Some(rule) = windows_name_rule(path)
+        {
+            return Err(FsFault::refused(path, RefusalCause::Rule(rule.clone())));
         }
         let parts: Vec<&str> = path
             .split('/')

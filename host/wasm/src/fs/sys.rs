@@ -14,6 +14,7 @@ pub(super) use portable::*;
 #[cfg(unix)]
 pub(super) use unix::*;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs::File;
 use std::time::Duration;
@@ -36,6 +37,15 @@ pub(super) enum FileKind {
 
 /// The name of a directory's entry, or its raw form if it is not Unicode, which a guest cannot express.
 pub(super) type EntryName = Result<String, OsString>;
+
+/// Returns the text of a link with `/` between names.
+pub(super) fn with_slashes(text: &str) -> Cow<'_, str> {
+    if cfg!(windows) && text.contains('\\') {
+        Cow::Owned(text.replace('\\', "/"))
+    } else {
+        Cow::Borrowed(text)
+    }
+}
 
 /// Metadata of an object. Times are since 1970 and absent when earlier.
 #[derive(Debug, Clone, Copy)]

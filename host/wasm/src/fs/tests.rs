@@ -10,6 +10,7 @@ mod protected_paths;
 mod races;
 mod reads;
 mod undo;
+mod windows;
 
 use super::*;
 use std::fs;

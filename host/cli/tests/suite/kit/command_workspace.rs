@@ -25,7 +25,7 @@ impl CommandWorkspace {
     }
 
     pub fn mimir(&self, arguments: &[&str]) -> (i32, Value) {
-        let mut mimir = Command::new(env!("CARGO_BIN_EXE_mimir"));
+        let mut mimir = Command::new(super::program());
         // Toolchains are searched in the home of the person who runs the test, unless it is set.
         let home = self.path().join("home");
         if home.exists() {
@@ -69,7 +69,7 @@ impl CommandWorkspace {
 
 /// The components are compiled once for all of these tests.
 pub fn shared_cache() -> std::path::PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache")
+    super::target_folder("cache")
 }
 
 /// A shell test for the visibility of this test's process.

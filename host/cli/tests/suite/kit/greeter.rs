@@ -43,6 +43,7 @@ pub fn write(home: &Path, description: &str) {
 }
 
 /// Number of starts.
+#[cfg(unix)]
 pub fn starts(home: &Path) -> usize {
     let log = std::fs::read_to_string(home.join("started.log"));
     log.map_or(0, |log| log.lines().count())

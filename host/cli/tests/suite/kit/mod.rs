@@ -1,37 +1,55 @@
 //! Helpers that run the binary in a temporary folder.
 
 pub mod agent;
+#[cfg(target_os = "linux")]
 pub mod command_workspace;
+#[cfg(target_os = "linux")]
 pub mod dependencies;
+#[cfg(target_os = "linux")]
 pub mod functions;
 pub mod greeter;
 pub mod listener;
 pub mod login;
 pub mod modules;
+#[cfg(target_os = "linux")]
 pub mod person;
 pub mod plugin;
 pub use mimir_kit::scripted_model as script;
 pub mod scripts;
 pub mod shop;
+#[cfg(target_os = "linux")]
 pub mod terminal;
+#[cfg(unix)]
 pub mod tmux;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+
+/// The program that is tested.
+pub fn program() -> String {
+    absolute(env!("CARGO_BIN_EXE_mimir")).display().to_string()
+}
+
+/// A folder of these tests in the target folder, which stays.
+pub fn target_folder(name: &str) -> PathBuf {
+    absolute(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+/// Adds the drive to a path from a build on another system, as under wine.
+fn absolute(path: &str) -> PathBuf {
+    std::path::absolute(path).unwrap()
+}
 
 /// A command in this folder, with no settings and without the cache of the person who runs the tests.
 pub fn mimir(home: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mimir"));
+    let mut command = Command::new(program());
     command
         .args(args)
         .current_dir(home)
         // Outside of the workspace: a folder that contains mimir's own files cannot be a workspace.
         .env("MIMIR_CONFIG_DIR", config(home))
         // The cache is shared, so that the built-in tools are compiled once.
-        .env(
-            "MIMIR_CACHE_DIR",
-            concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"),
-        )
+        .env("MIMIR_CACHE_DIR", target_folder("cache"))
         .env_remove("MIMIR_LOG")
         .env_remove("MIMIR_TEAM_POLICY")
         .stdin(Stdio::null());
@@ -39,9 +57,8 @@ pub fn mimir(home: &Path, args: &[&str]) -> Command {
 }
 
 /// The user's configuration folder for `home`; only the tested code creates it.
-pub fn config(home: &Path) -> std::path::PathBuf {
-    let all = Path::new(env!("CARGO_TARGET_TMPDIR")).join("config");
-    all.join(home.file_name().unwrap())
+pub fn config(home: &Path) -> PathBuf {
+    target_folder("config").join(home.file_name().unwrap())
 }
 
 /// Its exit code, stdout and stderr.
@@ -51,6 +68,20 @@ pub fn run(home: &Path, args: &[&str]) -> (i32, String, String) {
         stdout,
         stderr,
     } = mimir(home, args).output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let text = |bytes| with_slashes(&String::from_utf8(bytes).unwrap());
     (status.code().unwrap(), text(stdout), text(stderr))
+}
+
+/// Replaces the separators of Windows in the paths of mimir's own files, also in JSON.
+fn with_slashes(mut text: &str) -> String {
+    let is_in_path = |c: char| c.is_ascii_alphanumeric() || matches!(c, '\\' | '.' | '_' | '-');
+    let mut plain = String::with_capacity(text.len());
+    while let Some(at) = text.find(".mimir\\") {
+        let (before, path) = text.split_at(at);
+        let end = path.find(|c| !is_in_path(c)).unwrap_or(path.len());
+        plain += before;
+        plain += &path[..end].replace("\\\\", "/").replace('\\', "/");
+        text = &path[end..];
+    }
+    plain + text
 }

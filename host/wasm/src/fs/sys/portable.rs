@@ -1,6 +1,6 @@
 //! Other systems: `cap-std`, with one name at a time.
 
-use super::{EntryName, FileKind, FileStat, OpenMode, OpenedObject, TimeUpdate};
+use super::{EntryName, FileKind, FileStat, OpenMode, OpenedObject, TimeUpdate, with_slashes};
 use cap_fs_ext::{
     DirExt, FollowSymlinks, MetadataExt, OpenOptionsFollowExt, OpenOptionsMaybeDirExt,
     SystemTimeSpec,
@@ -146,8 +146,7 @@ fn kind(file_type: FileType) -> FileKind {
 pub(in crate::fs) fn link_text(at: &DirHandle, name: impl AsRef<OsStr>) -> io::Result<OsString> {
     let target = at.read_link_contents(name.as_ref())?.into_os_string();
     Ok(match target.into_string() {
-        Ok(text) if cfg!(windows) => text.replace('\\', "/").into(),
-        Ok(text) => text.into(),
+        Ok(text) => with_slashes(&text).into_owned().into(),
         Err(raw) => raw,
     })
 }
