@@ -166,12 +166,8 @@ impl Schema {
                 ),
             ));
         }
-<<<<<<< HEAD
-        Err(failures::mismatch_error(what, validator.iter_errors(value)))
-=======
         let errors = validator.iter_errors(value);
-        Err(failures::error(what, errors, &self.to_value()))
->>>>>>> ux
+        Err(failures::mismatch_error(what, errors, &self.to_value()))
     }
 }
 

@@ -26,13 +26,8 @@ struct SchemaFailure {
     message: String,
 }
 
-<<<<<<< HEAD
-/// Creates an error that lists the positions at which `what` does not match the schema.
-pub(super) fn mismatch_error<'i>(
-=======
 /// Creates an error that lists the positions at which `what` does not match `schema`.
-pub(super) fn error<'i>(
->>>>>>> ux
+pub(super) fn mismatch_error<'i>(
     what: &str,
     errors: impl Iterator<Item = ValidationError<'i>>,
     schema: &Value,
@@ -67,13 +62,9 @@ pub(super) fn error<'i>(
         .with_details(json!({ "failures": failures }))
 }
 
-<<<<<<< HEAD
 /// Adds the failures that an error stands for: those of the alternative that was most likely intended, or the error
 /// itself.
-fn explain(error: &ValidationError<'_>, failures: &mut Vec<SchemaFailure>) {
-=======
 fn explain(error: &ValidationError<'_>, schema: &Value, failures: &mut Vec<SchemaFailure>) {
->>>>>>> ux
     let mut report = |message: String| {
         failures.push(SchemaFailure {
             path: text::prefix(error.instance_path().as_str(), QUOTED_MAX).to_owned(),
