@@ -73,7 +73,9 @@ impl EmbeddingsSettings {
         let origin = target.origin().to_string();
         let secret = match &self.key {
             None => None,
-            Some(name) if super::web_search::is_secret_name(name) && name != EMBEDDINGS_VARIABLE => {
+            Some(name)
+                if super::web_search::is_secret_name(name) && name != EMBEDDINGS_VARIABLE =>
+            {
                 Some(SecretNeed {
                     name: name.clone(),
                     host: origin.clone(),

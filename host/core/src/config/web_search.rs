@@ -214,7 +214,10 @@ impl WebSearchSettings {
 
     /// Returns the name of the header with the API key.
     fn header_name(&self) -> Result<String, String> {
-        let line = self.header.as_deref().unwrap_or(self.provider.default_header());
+        let line = self
+            .header
+            .as_deref()
+            .unwrap_or(self.provider.default_header());
         let (name, value) = line.split_once(':').unwrap_or((line, ""));
         let name = name.trim();
         let is_name_char = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
