@@ -21,8 +21,8 @@ pub struct BuildFacts {
 /// The facts about this build.
 pub const BUILD: BuildFacts = BuildFacts {
     version: env!("CARGO_PKG_VERSION"),
-    commit: option_env!("MIMIR_BUILD_COMMIT"),
-    target: env!("MIMIR_BUILD_TARGET"),
+    commit: option_env!("BUILD_COMMIT"),
+    target: env!("BUILD_TARGET"),
     wasmtime: WASMTIME_VERSION,
 };
 

@@ -93,7 +93,7 @@ fn grant_replaced_or_revoked_is_removed() {
             ),
             Some(_) => {
                 let error = revoked.unwrap_err().to_string();
-                assert!(error.contains("keep one of each pair"), "{error}");
+                assert!(error.contains("resolve the conflicts"), "{error}");
                 assert!(error.contains("mimir tools trust NAME"), "{error}");
             }
         }

@@ -125,7 +125,7 @@ fn lock_file_with_merge_conflict_is_explained_and_revoked() {
     ] {
         let (code, _, err) = run(home, args);
         assert_ne!(code, 0);
-        for part in ["keep one of each pair", "mimir tools trust"] {
+        for part in ["resolve the conflicts", "mimir tools trust"] {
             assert!(err.contains(part), "{args:?}: {err}");
         }
     }

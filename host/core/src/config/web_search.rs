@@ -372,7 +372,7 @@ mod tests {
             ),
             (
                 json!({"provider": "template", "url": "https://a.example/{query}", "header": "X: {key}"}),
-                "name it in webSearch.key",
+                "name its secret in webSearch.key",
             ),
             (
                 json!({"provider": "template", "url": "https://a.example/{query}", "key": "K", "header": "X-Key"}),

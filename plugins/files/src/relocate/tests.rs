@@ -118,7 +118,7 @@ fn move_too_large_for_backup_warns_and_never_overwrites() {
     assert_eq!(workspace.text("b.txt"), "old");
     let moved = tool("big", "c", false).run(&workspace.cx()).unwrap();
     assert_eq!(moved.value.backup, None);
-    assert!(moved.text.contains("`mimir undo` can't"), "{}", moved.text);
+    assert!(moved.text.contains("`mimir undo` cannot"), "{}", moved.text);
     assert!(workspace.has("c") && !workspace.has("big"));
 }
 
