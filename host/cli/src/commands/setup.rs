@@ -45,7 +45,8 @@ struct SetupTarget {
 }
 
 /// Finds the workspace. Without a `.mimir` above, it is the root of the repository rather than a folder in it, because
-/// agents read their project files there, unless that root cannot be a workspace, such as a home folder.
+/// agents read their project files there, unless that root cannot be a workspace, such as a home folder, or has a
+/// `.mimir` of another user.
 fn find_workspace(globals: &GlobalOptions, user_dirs: &UserDirs) -> CommandResult<WorkspaceFolder> {
     let named = globals.workspace.as_deref();
     let workspace = setup::find_workspace(named)?;
@@ -54,7 +55,8 @@ fn find_workspace(globals: &GlobalOptions, user_dirs: &UserDirs) -> CommandResul
         && let Some(root) = workspace.repository_root()
     {
         let repository = WorkspaceFolder::find(Some(root))?;
-        if setup::check_separation(&repository, user_dirs).is_ok() {
+        // No `.mimir` above counted, so one in this root was skipped.
+        if !repository.has_mimir_dir() && setup::check_separation(&repository, user_dirs).is_ok() {
             return Ok(repository);
         }
     }

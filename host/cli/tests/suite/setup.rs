@@ -397,6 +397,30 @@ fn setup_in_a_folder_of_a_repository_uses_its_root() {
 }
 
 #[test]
+#[cfg(unix)]
+fn setup_in_a_repository_does_not_use_the_folder_of_another_user() {
+    use std::os::unix::fs::chown;
+    let machine = Machine::with_agents(&["claude"]);
+    fs::create_dir(machine.path("project/.git")).unwrap();
+    let theirs = machine.path("project/.mimir");
+    fs::create_dir(&theirs).unwrap();
+    if chown(&theirs, Some(12_345), None).is_err() {
+        eprintln!("skipped: only root can give a folder to another user");
+        return;
+    }
+    let below = machine.path("project/a");
+    fs::create_dir(&below).unwrap();
+    let mut command = machine.command(&["setup", "--yes"]);
+    let output = command.current_dir(&below).output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{err}");
+    assert!(err.contains("belongs to another user"), "{err}");
+    assert!(below.join(".mcp.json").exists() && below.join(".mimir").exists());
+    assert!(!machine.path("project/.mcp.json").exists());
+    assert_eq!(fs::read_dir(&theirs).unwrap().count(), 0);
+}
+
+#[test]
 fn setup_undo_keeps_a_file_of_the_user_for_other_projects() {
     let machine = Machine::with_agents(&["codex", "goose", "claude"]);
     let other = machine.path("other");
