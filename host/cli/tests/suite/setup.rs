@@ -481,6 +481,25 @@ fn setup_takes_a_script_that_starts_mimir_for_mimir() {
 
 #[test]
 #[cfg(unix)]
+fn setup_replaces_an_entry_that_starts_a_script_of_the_project() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let machine = Machine::with_agents(&["claude"]);
+    machine.write("project/tools/mimir", "#!/bin/sh\n");
+    let script = machine.path("project/tools/mimir");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let entry = json!({ "mcpServers": { "mimir": { "command": script, "args": ["serve"] } } });
+    machine.write("project/.mcp.json", &entry.to_string());
+    let report = machine.json(&["setup", "--yes"], 0);
+    assert_eq!(agent(&report, "claude")["state"], "done", "{report:#}");
+    let text = machine.read("project/.mcp.json");
+    assert!(
+        text.contains(&kit::program()) && !text.contains("tools"),
+        "{text}"
+    );
+}
+
+#[test]
+#[cfg(unix)]
 fn setup_finds_a_program_and_writes_the_name_of_its_own() {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
     let machine = Machine::new();
