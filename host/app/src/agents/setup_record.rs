@@ -64,6 +64,9 @@ pub(crate) struct RecordedFileChange {
     pub(crate) before: Option<String>,
     /// Digest of the text that was written.
     pub(crate) written: String,
+    /// The entry that was written; `None` in a record of an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) written_entry: Option<Value>,
     /// The entry that was replaced.
     pub(crate) previous_entry: Option<Value>,
     /// Folders that were created for the file, outermost first.
@@ -99,24 +102,34 @@ impl SetupRecord {
         self.files.is_empty() && self.created.is_empty()
     }
 
-    /// Adds a change that is about to be made. An older change of the same file keeps the state before the first setup.
+    /// Adds a change that is about to be made. An older change of the same file keeps the state before the first setup,
+    /// but what the person has written in between is what an undo restores.
     pub fn add_change(&mut self, change: &FileChange) {
         let written = digest(change.after.as_bytes());
+        let written_entry = change.file.entry_in(&change.after).ok().flatten();
         let path = change.path();
         if let Some(old) = self.files.iter_mut().find(|old| old.path == path) {
             let text = change.file.text.as_deref();
             if text.map(|text| digest(text.as_bytes())).as_ref() != Some(&old.written) {
-                // The person has changed the file in between: their text, without our entry.
-                let edit = match &old.previous_entry {
-                    Some(entry) => EntryEdit::Set(entry),
-                    None => EntryEdit::Remove { prune: false },
-                };
-                old.before = match change.file.entry() {
-                    Ok(Some(_)) => change.file.edit(edit).ok(),
-                    _ => change.file.text.clone(),
-                };
+                // The person has changed the file in between.
+                let found = &change.previous_entry;
+                let is_ours = found.is_some()
+                    && (old.written_entry.is_none() || *found == old.written_entry);
+                if is_ours {
+                    // Their text, without our entry.
+                    let edit = match &old.previous_entry {
+                        Some(entry) => EntryEdit::Set(entry),
+                        None => EntryEdit::Remove { prune: false },
+                    };
+                    let text = change.file.edit(edit).ok();
+                    old.before = text.or_else(|| change.file.text.clone());
+                } else {
+                    old.before.clone_from(&change.file.text);
+                    old.previous_entry.clone_from(found);
+                }
             }
             old.written = written;
+            old.written_entry = written_entry;
             return;
         }
         self.files.push(RecordedFileChange {
@@ -125,6 +138,7 @@ impl SetupRecord {
             in_project: change.is_in_project(),
             before: change.file.text.clone(),
             written,
+            written_entry,
             previous_entry: change.previous_entry.clone(),
             new_folders: change.new_folders.clone(),
             workspaces: Vec::new(),

@@ -63,21 +63,59 @@ fn setup_undo_puts_a_replaced_entry_back_into_a_changed_file() {
 }
 
 #[test]
-fn setup_undo_after_two_setups_goes_back_to_the_first_state() {
+fn setup_undo_after_two_setups_restores_what_the_person_wrote_in_between() {
+    let mine = "{\"mine\": 1, \"mcpServers\": {\"mimir\": {\"command\": \"x\"}}}";
+    for later in ["", "// later\n"] {
+        let (dir, mut record) = set_up(None);
+        let path = dir.path().join(".mcp.json");
+        std::fs::write(&path, mine).unwrap();
+        run(dir.path(), &mut record);
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains("/m"), "{text}");
+        std::fs::write(&path, format!("{later}{text}")).unwrap();
+        let after = undo(dir.path(), record).unwrap();
+        let is_restored = after == mine || !later.is_empty() && after.starts_with(later);
+        assert!(is_restored && after.contains("\"x\""), "{after}");
+    }
+}
+
+#[test]
+fn setup_undo_after_two_setups_of_the_same_entry_removes_it() {
     let (dir, mut record) = set_up(None);
     let path = dir.path().join(".mcp.json");
-    // The person changes the file and breaks the entry; the second setup repairs it.
-    std::fs::write(
-        &path,
-        "{\"mine\": 1, \"mcpServers\": {\"mimir\": {\"command\": \"x\"}}}",
-    )
-    .unwrap();
-    run(dir.path(), &mut record);
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, format!("// mine\n{text}")).unwrap();
+    // Another path of the program, as after an update.
+    let environment = AgentEnvironment::default();
+    let plan = SetupPlan::make(dir.path(), &environment, Path::new("/n"), &[AgentKind::Claude]);
+    for change in plan.pending_changes() {
+        record.add_change(dir.path(), change);
+        change.apply().unwrap();
+    }
     let after = undo(dir.path(), record).unwrap();
     assert!(
-        after.contains("mine") && !after.contains("\"mimir\""),
+        after.starts_with("// mine\n") && !after.contains("\"mimir\""),
         "{after}"
     );
+}
+
+#[test]
+fn setup_undo_leaves_an_entry_of_another_program() {
+    let (dir, record) = set_up(None);
+    let path = dir.path().join(".mcp.json");
+    let mine = "{\"mcpServers\": {\"mimir\": {\"command\": \"x\"}}}";
+    std::fs::write(&path, mine).unwrap();
+    assert!(SetupUndo::make(dir.path(), record.clone()).files[0].keeps_entry);
+    assert_eq!(undo(dir.path(), record).as_deref(), Some(mine));
+
+    // An entry with more keys is still the one of the setup.
+    let (dir, record) = set_up(None);
+    let path = dir.path().join(".mcp.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let more = text.replacen("\"command\"", "\"trust\": true, \"command\"", 1);
+    assert_ne!(more, text);
+    std::fs::write(&path, more).unwrap();
+    assert_eq!(undo(dir.path(), record), None);
 }
 
 #[test]
