@@ -142,15 +142,9 @@ impl AgentEnvironment {
     /// Returns true if a command in a config file, the name `mimir` or an absolute path, starts the program at
     /// `current`: it is that program, or the script `mimir` that a package or a version manager has put on the PATH. A
     /// script elsewhere may be one of the project, and start anything.
-    pub(crate) fn starts_program(
-        &self,
-        command: &str,
-        current: &Path,
-        project: &Path,
-    ) -> bool {
+    pub(crate) fn starts_program(&self, command: &str, current: &Path, project: &Path) -> bool {
         let real = |path: &Path| path.canonicalize().ok();
-        let is_current =
-            |path: &Path| real(path).is_some_and(|found| Some(found) == real(current));
+        let is_current = |path: &Path| real(path).is_some_and(|found| Some(found) == real(current));
         let path = Path::new(command);
         let installed = self.find_installed(project);
         match installed {
@@ -251,7 +245,11 @@ mod tests {
         let absolute = current.display().to_string();
         assert_eq!(environment.program_name(&current, &project), absolute);
         make_program(&bin.join("mimir"));
-        assert_eq!(environment.program_name(&current, &project), absolute, "another one");
+        assert_eq!(
+            environment.program_name(&current, &project),
+            absolute,
+            "another one"
+        );
         std::fs::remove_file(bin.join("mimir")).unwrap();
         std::os::unix::fs::symlink(&current, bin.join("mimir")).unwrap();
         assert_eq!(environment.program_name(&current, &project), "mimir");
@@ -308,7 +306,11 @@ mod tests {
             let starts = |command: &str| environment.starts_program(command, &current, &project);
             assert_eq!(starts("mimir"), is_launcher, "{folder:?}");
             assert_eq!(starts(&script), is_launcher, "{folder:?}");
-            let name = if is_launcher { "mimir" } else { absolute.as_str() };
+            let name = if is_launcher {
+                "mimir"
+            } else {
+                absolute.as_str()
+            };
             assert_eq!(environment.program_name(&current, &project), name);
             // Another script that has the name is not the one on the PATH.
             let elsewhere = on_path(&dir.path().join("lib"));

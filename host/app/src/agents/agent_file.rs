@@ -87,7 +87,10 @@ impl AgentFile {
     }
 
     /// The entry of mimir in another text of this file.
-    pub(crate) fn entry_in(&self, text: &str) -> Result<Option<serde_json::Value>, AgentSetupError> {
+    pub(crate) fn entry_in(
+        &self,
+        text: &str,
+    ) -> Result<Option<serde_json::Value>, AgentSetupError> {
         let (format, servers) = (self.agent.format(), self.agent.servers_key());
         format
             .entry(text, servers)

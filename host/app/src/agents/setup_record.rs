@@ -4,6 +4,7 @@
 //! one file for each workspace, and one for the changes of the user's own config files, which workspaces share.
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use mimir_core::files::{self, LinkPolicy};
@@ -113,8 +114,8 @@ impl SetupRecord {
             if text.map(|text| digest(text.as_bytes())).as_ref() != Some(&old.written) {
                 // The person has changed the file in between.
                 let found = &change.previous_entry;
-                let is_ours = found.is_some()
-                    && (old.written_entry.is_none() || *found == old.written_entry);
+                let is_ours =
+                    found.is_some() && (old.written_entry.is_none() || *found == old.written_entry);
                 if is_ours {
                     // Their text, without our entry.
                     let edit = match &old.previous_entry {
@@ -299,10 +300,56 @@ impl SetupRecordStore {
         })
     }
 
+    /// Reads the records for a change, under an inter-process lock: setups of other workspaces change the user's record,
+    /// too. Waits until other processes have released the lock.
+    pub fn lock(&self) -> Result<LockedSetupRecords<'_>, AgentSetupError> {
+        let path = &self.user.path;
+        let lock = private_files::lock_for_change(path)
+            .map_err(|error| AgentSetupError::file("lock", path, error))?;
+        Ok(LockedSetupRecords {
+            store: self,
+            records: self.read()?,
+            _lock: lock,
+        })
+    }
+
+    /// Applies a change to the stored records under the lock.
+    pub fn update(&self, change: impl FnOnce(&mut SetupRecords)) -> Result<(), AgentSetupError> {
+        let mut locked = self.lock()?;
+        change(&mut locked.records);
+        locked.write()
+    }
+}
+
+/// The stored records that matter for one workspace, which no other process changes meanwhile. Never hold it while a
+/// person is asked.
+#[derive(Debug)]
+pub struct LockedSetupRecords<'s> {
+    store: &'s SetupRecordStore,
+    /// The records.
+    pub records: SetupRecords,
+    _lock: File,
+}
+
+impl LockedSetupRecords<'_> {
+    /// Fails if the records are not `planned`, those of which a plan was made.
+    pub fn check_unchanged(&self, planned: &SetupRecords) -> Result<(), AgentSetupError> {
+        let path = if self.records.workspace == planned.workspace {
+            &self.store.user.path
+        } else {
+            &self.store.workspace.path
+        };
+        if self.records == *planned {
+            Ok(())
+        } else {
+            Err(AgentSetupError::Changed { path: shown(path) })
+        }
+    }
+
     /// Stores the records, readable by their owner only: config files may contain secrets. Removes empty ones.
-    pub fn write(&self, records: &SetupRecords) -> Result<(), AgentSetupError> {
-        self.user.write(&records.user)?;
-        self.workspace.write(&records.workspace)
+    pub fn write(&self) -> Result<(), AgentSetupError> {
+        self.store.user.write(&self.records.user)?;
+        self.store.workspace.write(&self.records.workspace)
     }
 }
 

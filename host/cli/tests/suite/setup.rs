@@ -449,12 +449,37 @@ fn setup_undo_keeps_a_file_of_the_user_for_other_projects() {
     machine.json(&["setup", "--undo", "--yes", "-C", &other], 0);
     assert!(!machine.path("home/.codex/config.toml").exists());
     assert!(!machine.path("home/.config/goose/config.yaml").exists());
-    assert_eq!(
-        fs::read_dir(machine.path("config/workspaces"))
-            .unwrap()
-            .count(),
-        0
-    );
+    let records = fs::read_dir(machine.path("config/workspaces")).unwrap();
+    let mut names = records.map(|entry| entry.unwrap().file_name());
+    assert!(names.all(|name| name == "user.turn"), "only the lock");
+}
+
+#[test]
+#[cfg_attr(windows, ignore = "expects the files of agents where Unix has them")]
+fn setup_undo_restores_the_entry_that_a_later_setup_replaced() {
+    let machine = Machine::with_agents(&["codex"]);
+    let other = machine.path("other");
+    fs::create_dir(&other).unwrap();
+    let other = other.display().to_string();
+    machine.json(&["setup", "--yes"], 0);
+    let mine = "# mine\n[mcp_servers.mimir]\ncommand = 'mine'\n";
+    machine.write("home/.codex/config.toml", mine);
+    let report = machine.json(&["setup", "--yes", "-C", &other], 0);
+    assert_eq!(agent(&report, "codex")["replacesEntry"], true);
+    assert!(!machine.read("home/.codex/config.toml").contains("'mine'"));
+    machine.json(&["setup", "--undo", "--yes"], 0);
+    machine.json(&["setup", "--undo", "--yes", "-C", &other], 0);
+    assert_eq!(machine.read("home/.codex/config.toml"), mine);
+
+    // An entry that is replaced after the last setup is not taken back.
+    machine.json(&["setup", "--yes"], 0);
+    machine.write("home/.codex/config.toml", mine);
+    let (_, out, _) = machine.run(&["setup", "--undo"]);
+    assert!(out.contains("has another entry `mimir`"), "{out}");
+    let undone = machine.json(&["setup", "--undo", "--yes"], 0);
+    assert_eq!(undone["files"][0]["result"], "unchanged", "{undone:#}");
+    assert_eq!(undone["files"][0]["keepsEntry"], true);
+    assert_eq!(machine.read("home/.codex/config.toml"), mine);
 }
 
 #[test]

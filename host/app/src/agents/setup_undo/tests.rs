@@ -1,5 +1,7 @@
 use super::*;
-use crate::agents::{AgentEnvironment, FolderListing, SetupPlan};
+use crate::agents::{AgentEnvironment, FolderListing, SetupPlan, SetupRecordStore};
+use crate::user_dirs::UserDirs;
+use crate::workspace::WorkspaceFolder;
 
 /// A project with this `.mcp.json` that was set up for Claude Code.
 fn set_up(before: Option<&str>) -> (tempfile::TempDir, SetupRecords) {
@@ -87,7 +89,12 @@ fn setup_undo_after_two_setups_of_the_same_entry_removes_it() {
     std::fs::write(&path, format!("// mine\n{text}")).unwrap();
     // Another path of the program, as after an update.
     let environment = AgentEnvironment::default();
-    let plan = SetupPlan::make(dir.path(), &environment, Path::new("/n"), &[AgentKind::Claude]);
+    let plan = SetupPlan::make(
+        dir.path(),
+        &environment,
+        Path::new("/n"),
+        &[AgentKind::Claude],
+    );
     for change in plan.pending_changes() {
         record.add_change(dir.path(), change);
         change.apply().unwrap();
@@ -204,4 +211,40 @@ fn setup_undo_keeps_a_file_of_the_user_until_the_last_workspace() {
         user = left.user;
     }
     assert!(user.is_empty());
+}
+
+#[test]
+fn setup_records_of_two_workspaces_are_both_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let user_dirs = UserDirs {
+        config: Some(dir.path().join("config")),
+        ..UserDirs::default()
+    };
+    let environment = AgentEnvironment {
+        codex_home: Some(dir.path().join(".codex")),
+        config: Some(dir.path().join(".config")),
+        ..AgentEnvironment::default()
+    };
+    let stores = ["a", "b"].map(|name| {
+        let root = dir.path().join(name);
+        std::fs::create_dir(&root).unwrap();
+        let workspace = WorkspaceFolder::find(Some(&root)).unwrap();
+        let store = SetupRecordStore::for_workspace(&user_dirs, &workspace).unwrap();
+        (root, store)
+    });
+    // Both have read the records before the other one changes them.
+    let [read, _] = stores.each_ref().map(|(_, store)| store.read().unwrap());
+    for ((root, store), agent) in stores.iter().zip([AgentKind::Codex, AgentKind::Goose]) {
+        let plan = SetupPlan::make(root, &environment, Path::new("/m"), &[agent]);
+        let change = plan.pending_changes().next().unwrap();
+        store
+            .update(|records| records.add_change(root, change))
+            .unwrap();
+    }
+    let (_, store) = &stores[0];
+    assert_eq!(store.read().unwrap().user.files.len(), 2);
+    let changed = store.lock().unwrap().check_unchanged(&read);
+    assert!(matches!(changed, Err(AgentSetupError::Changed { .. })));
+    let again = store.read().unwrap();
+    store.lock().unwrap().check_unchanged(&again).unwrap();
 }
