@@ -322,6 +322,7 @@ fn setup_of_a_machine_without_agents_fails_and_changes_nothing() {
         );
         let report = machine.json(args, 1);
         assert_eq!(report["error"]["code"], "NO_AGENT");
+        assert_eq!(report["ok"], false);
         assert_eq!(report["applied"], false);
     }
     assert_eq!(machine.listing(), before);
@@ -349,6 +350,9 @@ fn setup_fails_if_the_only_file_is_broken_and_says_so_once() {
         "{out}"
     );
     assert_eq!(machine.listing(), before);
+    let report = machine.json(&["setup", "--yes"], 1);
+    assert_eq!(report["error"]["code"], "NO_USABLE_AGENT");
+    assert_eq!(report["ok"], false);
     // With another agent, the setup goes on, and the message is not repeated.
     fs::create_dir(machine.path("home/.qwen")).unwrap();
     let (code, out, _) = machine.run(&["setup", "--yes"]);
