@@ -153,12 +153,6 @@ impl SetupUndo {
             .extend(kept.into_iter().map(|created| created.path));
     }
 
-    /// True if nothing is left to take back.
-    pub fn is_empty(&self) -> bool {
-        let mut files = self.files.iter();
-        self.removed.is_empty() && files.all(|file| matches!(file.change, Ok(None)))
-    }
-
     /// Makes the changes. Returns those that failed, and the records of what is left to take back.
     pub fn apply(self) -> (Vec<(PathBuf, AgentSetupError)>, SetupRecords) {
         let mut records = self.records;

@@ -187,11 +187,7 @@ fn update(target: &SetupTarget, change: impl FnOnce(&mut SetupRecords)) -> Resul
 }
 
 /// Makes the change of an agent's file. It is recorded before, so that a killed process leaves nothing unrecorded.
-fn apply(
-    report: &mut AgentReport,
-    plan: &SetupPlan,
-    target: &SetupTarget,
-) -> CommandResult<()> {
+fn apply(report: &mut AgentReport, plan: &SetupPlan, target: &SetupTarget) -> CommandResult<()> {
     let Some(change) = plan
         .pending_changes()
         .find(|change| change.agent() == report.kind)

@@ -164,6 +164,9 @@ impl UndoReport {
         if !self.removed.is_empty() {
             parts.push(format!("removes {} files of .mimir", self.removed.len()));
         }
+        if parts.is_empty() {
+            return "Undo changes no file; it forgets what could be taken back.".to_owned();
+        }
         format!("Undo {}.", list_names(&parts, "and"))
     }
 

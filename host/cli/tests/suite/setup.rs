@@ -735,6 +735,10 @@ fn setup_in_a_workspace_with_tools_makes_no_tool_and_keeps_it_all() {
     let report = machine.json(&["setup", "--yes"], 0);
     assert_eq!(report["created"], json!([]));
     assert_eq!(report.get("firstCall"), None);
+    // Without an answer, the record stays, too, although no file would change.
+    fs::remove_file(machine.path("project/.qwen/settings.json")).unwrap();
+    let (code, _, err) = machine.run(&["setup", "--undo"]);
+    assert!(code == 3 && err.contains("nothing was changed"), "{err}");
     machine.json(&["setup", "--undo", "--yes"], 0);
     assert_eq!(
         machine.read("project/.mimir/tools/mine.yml"),

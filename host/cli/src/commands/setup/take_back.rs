@@ -26,8 +26,7 @@ pub fn run(globals: &GlobalOptions, args: &SetupArgs, target: &SetupTarget) -> C
     if !printer.is_json() {
         printer.print_result(&(), |out| report.print_plan(out))?;
     }
-    if !undo.is_empty() && !is_agreed(printer, args, "mimir setup --undo --yes", &report.summary())?
-    {
+    if !is_agreed(printer, args, "mimir setup --undo --yes", &report.summary())? {
         if printer.is_json() {
             printer.print_json(&report)?;
         }
