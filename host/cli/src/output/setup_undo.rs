@@ -165,7 +165,13 @@ impl UndoReport {
             parts.push(format!("removes {} files of .mimir", self.removed.len()));
         }
         if parts.is_empty() {
-            return "Undo changes no file; it forgets what could be taken back.".to_owned();
+            let failed = self.files.iter().any(|file| file.error.is_some());
+            let rest = if failed {
+                ""
+            } else {
+                ", and removes the record of the setup"
+            };
+            return format!("Undo changes no file{rest}.");
         }
         format!("Undo {}.", list_names(&parts, "and"))
     }
