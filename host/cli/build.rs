@@ -21,6 +21,7 @@ fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=build.rs");
     let variable = |name| env::var(name).unwrap_or_default();
     println!("cargo::rustc-env=BUILD_TARGET={}", variable("TARGET"));
+    println!("cargo::rustc-env=BUILD_PROFILE={}", variable("PROFILE"));
     // A debug build does not record the commit: each new commit would compile this crate and its tests again.
     if variable("PROFILE") != "debug"
         && let Some(commit) = commit(&root)

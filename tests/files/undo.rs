@@ -216,7 +216,7 @@ fn undo_record_of_a_large_move_has_only_the_paths() {
     let arguments = json!({"from": "d", "to": "e"});
     let outcome = kit.call("move_file", arguments);
     assert!(
-        outcome.text().contains("`mimir undo` can't"),
+        outcome.text().contains("`mimir undo` cannot"),
         "{}",
         outcome.text()
     );

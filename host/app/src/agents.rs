@@ -21,5 +21,7 @@ pub use agent_kind::{AgentKind, ServeCommand};
 pub use line_diff::unified_diff;
 pub use setup_error::AgentSetupError;
 pub use setup_plan::{AgentPlan, FileChange, SetupPlan};
-pub use setup_record::{CreatedPath, FolderListing, SetupRecord, SetupRecordStore, SetupRecords};
+pub use setup_record::{
+    CreatedPath, FolderListing, LockedSetupRecords, SetupRecord, SetupRecordStore, SetupRecords,
+};
 pub use setup_undo::{SetupUndo, UndoneChange, UndoneFile};

@@ -240,14 +240,21 @@ pub fn wrapped_note(text: &str) -> String {
     lines.join("\n")
 }
 
-/// Replaces the path of the user's home folder by `~`.
+/// Replaces the path of the user's home folder by `~`, also where all links in it are resolved.
 pub fn shorten_home(text: &str) -> String {
     let home = std::env::var("HOME").or_else(|_| std::env::var("USERPROFILE"));
     let home = home.unwrap_or_default();
-    shorten_folder(text, home.trim_end_matches(std::path::is_separator))
+    let shorten = |text: &str, home: &str| {
+        shorten_folder(text, home.trim_end_matches(std::path::is_separator))
+    };
+    let short = shorten(text, &home);
+    match std::fs::canonicalize(&home).map(|real| real.display().to_string()) {
+        Ok(real) if real != home => shorten(&short, &real),
+        _ => short,
+    }
 }
 
-/// Replaces the path of a folder by `~` where it ends or a separator follows.
+/// Replaces the path of a folder by `~` where it ends or a separator follows. A full stop may end a sentence.
 fn shorten_folder(text: &str, folder: &str) -> String {
     if folder.len() < 2 {
         return text.to_owned();
@@ -255,12 +262,21 @@ fn shorten_folder(text: &str, folder: &str) -> String {
     let mut parts = text.split(folder);
     let mut short = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let is_whole = !part.starts_with(|c: char| c.is_alphanumeric() || "-_.".contains(c))
+        let rest = match part.strip_prefix('.') {
+            Some(rest) if rest.is_empty() || rest.starts_with(ends_sentence) => rest,
+            _ => part,
+        };
+        let is_whole = !rest.starts_with(|c: char| c.is_alphanumeric() || "-_.".contains(c))
             && !short.ends_with(|c: char| c.is_alphanumeric() || "-_./~".contains(c));
         short.push_str(if is_whole { "~" } else { folder });
         short.push_str(part);
     }
     short
+}
+
+/// Returns true for a character after the full stop of a sentence.
+fn ends_sentence(c: char) -> bool {
+    c.is_whitespace() || ")\"'`".contains(c)
 }
 
 /// Returns the first line of a text, cut to `width` characters if a width is given.
@@ -288,6 +304,8 @@ mod tests {
                 "/home/ab /home/a.b /srv/home/a",
                 "/home/ab /home/a.b /srv/home/a",
             ),
+            ("in /home/a. (Or /home/a.)", "in ~. (Or ~.)"),
+            ("/home/a./x /home/a..", "/home/a./x /home/a.."),
             ("no path", "no path"),
         ] {
             assert_eq!(shorten_folder(text, "/home/a"), expected);

@@ -41,7 +41,10 @@ fn build_text() -> String {
     } = BUILD;
     let commit = match BUILD.commit {
         Some(commit) => format!("commit: {commit}"),
-        None if cfg!(debug_assertions) => "commit: not recorded in a debug build".to_owned(),
+        // Also a release build can have debug assertions.
+        None if env!("BUILD_PROFILE") == "debug" => {
+            "commit: not recorded in a debug build".to_owned()
+        }
         None => "commit: unknown, built without git".to_owned(),
     };
     format!("{version}\n{commit}\ntarget: {target}\nengine: wasmtime {wasmtime}")

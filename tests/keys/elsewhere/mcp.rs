@@ -81,12 +81,12 @@ pub(super) const SHOWN: &[Shown] = &[
     ),
     (
         "mcp.servers.*.url",
-        "host/cli/tests/suite/mcp.rs",
+        "host/cli/tests/suite/mcp_settings.rs",
         "mcp_http_server_gets_headers_and_obeys_network_mode",
     ),
     (
         "mcp.servers.*.headers.*",
-        "host/cli/tests/suite/mcp.rs",
+        "host/cli/tests/suite/mcp_settings.rs",
         "mcp_http_server_gets_headers_and_obeys_network_mode",
     ),
     (

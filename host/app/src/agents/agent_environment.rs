@@ -100,6 +100,21 @@ impl AgentEnvironment {
 
     /// The first program with this name on the PATH.
     fn find_program(&self, name: &str) -> Option<PathBuf> {
+        self.find_program_in(name, |_| true)
+    }
+
+    /// Our program on the PATH that agents have, too. A folder of the project, or a `node_modules/.bin`, which npx puts
+    /// on the PATH of this process alone, does not count.
+    fn find_installed(&self, project: &Path) -> Option<PathBuf> {
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let project = real(project);
+        self.find_program_in(PROGRAM, |folder| {
+            !folder.ends_with("node_modules/.bin") && !real(folder).starts_with(&project)
+        })
+    }
+
+    /// The first program with this name in the folders of the PATH that count.
+    fn find_program_in(&self, name: &str, counts: impl Fn(&Path) -> bool) -> Option<PathBuf> {
         let endings: &[&str] = if cfg!(windows) {
             &[".exe", ".cmd", ".bat"]
         } else {
@@ -109,15 +124,15 @@ impl AgentEnvironment {
             .iter()
             .map(|ending| format!("{name}{ending}"))
             .collect();
-        let folders = self.search_path.iter();
+        let folders = self.search_path.iter().filter(|folder| counts(folder));
         folders
             .flat_map(|folder| names.iter().map(move |name| folder.join(name)))
             .find(|path| is_program(path))
     }
 
     /// The program that agents start: `mimir` if that name on the PATH starts the program at `current`, else its path.
-    pub fn program_name(&self, current: &Path) -> String {
-        if self.starts_program(PROGRAM, current) {
+    pub fn program_name(&self, current: &Path, project: &Path) -> String {
+        if self.starts_program(PROGRAM, current, project) {
             PROGRAM.to_owned()
         } else {
             current.display().to_string()
@@ -125,20 +140,19 @@ impl AgentEnvironment {
     }
 
     /// Returns true if a command in a config file, the name `mimir` or an absolute path, starts the program at
-    /// `current`: it is that program, or a script named `mimir`, as packages and version managers put on the PATH.
-    pub(crate) fn starts_program(&self, command: &str, current: &Path) -> bool {
+    /// `current`: it is that program, or the script `mimir` that a package or a version manager has put on the PATH. A
+    /// script elsewhere may be one of the project, and start anything.
+    pub(crate) fn starts_program(&self, command: &str, current: &Path, project: &Path) -> bool {
+        let real = |path: &Path| path.canonicalize().ok();
+        let is_current = |path: &Path| real(path).is_some_and(|found| Some(found) == real(current));
         let path = Path::new(command);
-        let found = match command {
-            PROGRAM => self.find_program(PROGRAM),
-            _ if path.is_absolute() => Some(path.to_owned()).filter(|path| is_program(path)),
-            _ => None,
-        };
-        found.is_some_and(|found| {
-            let real = |path: &Path| path.canonicalize().ok();
-            let is_named = found.file_stem().is_some_and(|stem| stem == PROGRAM);
-            real(&found).is_some_and(|found| Some(found) == real(current))
-                || is_named && is_script(&found)
-        })
+        let installed = self.find_installed(project);
+        match installed {
+            Some(found) if command == PROGRAM || path == found => {
+                is_current(&found) || is_script(&found)
+            }
+            _ => path.is_absolute() && is_program(path) && is_current(path),
+        }
     }
 }
 
@@ -223,17 +237,22 @@ mod tests {
         let current = dir.path().join("real/mimir");
         make_program(&current);
         let bin = dir.path().join("bin");
+        let project = dir.path().join("project");
         let environment = AgentEnvironment {
             search_path: vec![bin.clone()],
             ..AgentEnvironment::default()
         };
         let absolute = current.display().to_string();
-        assert_eq!(environment.program_name(&current), absolute);
+        assert_eq!(environment.program_name(&current, &project), absolute);
         make_program(&bin.join("mimir"));
-        assert_eq!(environment.program_name(&current), absolute, "another one");
+        assert_eq!(
+            environment.program_name(&current, &project),
+            absolute,
+            "another one"
+        );
         std::fs::remove_file(bin.join("mimir")).unwrap();
         std::os::unix::fs::symlink(&current, bin.join("mimir")).unwrap();
-        assert_eq!(environment.program_name(&current), "mimir");
+        assert_eq!(environment.program_name(&current, &project), "mimir");
     }
 
     #[test]
@@ -242,11 +261,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (current, bin) = (dir.path().join("lib/mimir"), dir.path().join("bin"));
         make_program(&current);
+        let project = dir.path().join("project");
         let environment = AgentEnvironment {
             search_path: vec![bin.clone()],
             ..AgentEnvironment::default()
         };
-        let starts = |command: &str| environment.starts_program(command, &current);
+        let starts = |command: &str| environment.starts_program(command, &current, &project);
         let script = bin.join("mimir").display().to_string();
         assert!(!starts("mimir") && !starts(&script), "missing");
         make_program(&bin.join("mimir"));
@@ -254,10 +274,47 @@ mod tests {
         assert!(!starts("mimir") && !starts(&script), "another program");
         std::fs::write(bin.join("mimir"), "#!/usr/bin/env node\n").unwrap();
         assert!(starts("mimir") && starts(&script));
-        assert_eq!(environment.program_name(&current), "mimir");
+        assert_eq!(environment.program_name(&current, &project), "mimir");
         make_program(&bin.join("other"));
         std::fs::write(bin.join("other"), "#!/bin/sh\n").unwrap();
         assert!(!starts(&bin.join("other").display().to_string()));
         assert!(starts(&current.display().to_string()) && !starts("bin/mimir"));
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn agent_program_is_no_script_of_the_project_or_of_npx() {
+        let dir = tempfile::tempdir().unwrap();
+        let project = dir.path().join("project");
+        let current = dir.path().join("lib/mimir");
+        make_program(&current);
+        let absolute = current.display().to_string();
+        let in_project = project.join("tools");
+        let npx = dir.path().join("cache/node_modules/.bin");
+        let bin = dir.path().join("bin");
+        for folder in [&in_project, &npx, &bin] {
+            make_program(&folder.join("mimir"));
+            std::fs::write(folder.join("mimir"), "#!/bin/sh\n").unwrap();
+        }
+        for (folder, is_launcher) in [(&in_project, false), (&npx, false), (&bin, true)] {
+            let script = folder.join("mimir").display().to_string();
+            let on_path = |folder: &Path| AgentEnvironment {
+                search_path: vec![folder.to_owned()],
+                ..AgentEnvironment::default()
+            };
+            let environment = on_path(folder);
+            let starts = |command: &str| environment.starts_program(command, &current, &project);
+            assert_eq!(starts("mimir"), is_launcher, "{folder:?}");
+            assert_eq!(starts(&script), is_launcher, "{folder:?}");
+            let name = if is_launcher {
+                "mimir"
+            } else {
+                absolute.as_str()
+            };
+            assert_eq!(environment.program_name(&current, &project), name);
+            // Another script that has the name is not the one on the PATH.
+            let elsewhere = on_path(&dir.path().join("lib"));
+            assert!(!elsewhere.starts_program(&script, &current, &project));
+        }
     }
 }

@@ -83,7 +83,14 @@ impl AgentFile {
 
     /// The entry of mimir.
     pub(crate) fn entry(&self) -> Result<Option<serde_json::Value>, AgentSetupError> {
-        let text = self.text.as_deref().unwrap_or_default();
+        self.entry_in(self.text.as_deref().unwrap_or_default())
+    }
+
+    /// The entry of mimir in another text of this file.
+    pub(crate) fn entry_in(
+        &self,
+        text: &str,
+    ) -> Result<Option<serde_json::Value>, AgentSetupError> {
         let (format, servers) = (self.agent.format(), self.agent.servers_key());
         format
             .entry(text, servers)

@@ -66,7 +66,7 @@ impl SetupPlan {
         });
         Self {
             agents: agents.collect(),
-            program: environment.program_name(program),
+            program: environment.program_name(program, project),
         }
     }
 
@@ -102,7 +102,7 @@ fn plan_change(
 ) -> Result<FileChange, AgentSetupError> {
     let file = AgentFile::read(agent, project, environment)?;
     let previous_entry = file.entry()?;
-    let name = environment.program_name(program);
+    let name = environment.program_name(program, project);
     let command = agent.serve_command(&name);
     let wanted = agent.entry(&command);
     // `mimir mcp config` writes the project's path.
@@ -113,7 +113,7 @@ fn plan_change(
     let has_entry = previous_entry.clone().is_some_and(|mut entry| {
         // Another name of this program, such as that of a script that starts it, is as good.
         if let Some(word) = AgentKind::entry_program(&mut entry)
-            && environment.starts_program(word, program)
+            && environment.starts_program(word, program, project)
         {
             word.clone_from(&name);
         }

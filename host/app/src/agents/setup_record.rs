@@ -4,6 +4,7 @@
 //! one file for each workspace, and one for the changes of the user's own config files, which workspaces share.
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use mimir_core::files::{self, LinkPolicy};
@@ -64,6 +65,9 @@ pub(crate) struct RecordedFileChange {
     pub(crate) before: Option<String>,
     /// Digest of the text that was written.
     pub(crate) written: String,
+    /// The entry that was written; `None` in a record of an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) written_entry: Option<Value>,
     /// The entry that was replaced.
     pub(crate) previous_entry: Option<Value>,
     /// Folders that were created for the file, outermost first.
@@ -99,24 +103,34 @@ impl SetupRecord {
         self.files.is_empty() && self.created.is_empty()
     }
 
-    /// Adds a change that is about to be made. An older change of the same file keeps the state before the first setup.
+    /// Adds a change that is about to be made. An older change of the same file keeps the state before the first setup,
+    /// but what the person has written in between is what an undo restores.
     pub fn add_change(&mut self, change: &FileChange) {
         let written = digest(change.after.as_bytes());
+        let written_entry = change.file.entry_in(&change.after).ok().flatten();
         let path = change.path();
         if let Some(old) = self.files.iter_mut().find(|old| old.path == path) {
             let text = change.file.text.as_deref();
             if text.map(|text| digest(text.as_bytes())).as_ref() != Some(&old.written) {
-                // The person has changed the file in between: their text, without our entry.
-                let edit = match &old.previous_entry {
-                    Some(entry) => EntryEdit::Set(entry),
-                    None => EntryEdit::Remove { prune: false },
-                };
-                old.before = match change.file.entry() {
-                    Ok(Some(_)) => change.file.edit(edit).ok(),
-                    _ => change.file.text.clone(),
-                };
+                // The person has changed the file in between.
+                let found = &change.previous_entry;
+                let is_ours =
+                    found.is_some() && (old.written_entry.is_none() || *found == old.written_entry);
+                if is_ours {
+                    // Their text, without our entry.
+                    let edit = match &old.previous_entry {
+                        Some(entry) => EntryEdit::Set(entry),
+                        None => EntryEdit::Remove { prune: false },
+                    };
+                    let text = change.file.edit(edit).ok();
+                    old.before = text.or_else(|| change.file.text.clone());
+                } else {
+                    old.before.clone_from(&change.file.text);
+                    old.previous_entry.clone_from(found);
+                }
             }
             old.written = written;
+            old.written_entry = written_entry;
             return;
         }
         self.files.push(RecordedFileChange {
@@ -125,6 +139,7 @@ impl SetupRecord {
             in_project: change.is_in_project(),
             before: change.file.text.clone(),
             written,
+            written_entry,
             previous_entry: change.previous_entry.clone(),
             new_folders: change.new_folders.clone(),
             workspaces: Vec::new(),
@@ -285,10 +300,56 @@ impl SetupRecordStore {
         })
     }
 
+    /// Reads the records for a change, under an inter-process lock: setups of other workspaces change the user's record,
+    /// too. Waits until other processes have released the lock.
+    pub fn lock(&self) -> Result<LockedSetupRecords<'_>, AgentSetupError> {
+        let path = &self.user.path;
+        let lock = private_files::lock_for_change(path)
+            .map_err(|error| AgentSetupError::file("lock", path, error))?;
+        Ok(LockedSetupRecords {
+            store: self,
+            records: self.read()?,
+            _lock: lock,
+        })
+    }
+
+    /// Applies a change to the stored records under the lock.
+    pub fn update(&self, change: impl FnOnce(&mut SetupRecords)) -> Result<(), AgentSetupError> {
+        let mut locked = self.lock()?;
+        change(&mut locked.records);
+        locked.write()
+    }
+}
+
+/// The stored records that matter for one workspace, which no other process changes meanwhile. Never hold it while a
+/// person is asked.
+#[derive(Debug)]
+pub struct LockedSetupRecords<'s> {
+    store: &'s SetupRecordStore,
+    /// The records.
+    pub records: SetupRecords,
+    _lock: File,
+}
+
+impl LockedSetupRecords<'_> {
+    /// Fails if the records are not `planned`, those of which a plan was made.
+    pub fn check_unchanged(&self, planned: &SetupRecords) -> Result<(), AgentSetupError> {
+        let path = if self.records.workspace == planned.workspace {
+            &self.store.user.path
+        } else {
+            &self.store.workspace.path
+        };
+        if self.records == *planned {
+            Ok(())
+        } else {
+            Err(AgentSetupError::Changed { path: shown(path) })
+        }
+    }
+
     /// Stores the records, readable by their owner only: config files may contain secrets. Removes empty ones.
-    pub fn write(&self, records: &SetupRecords) -> Result<(), AgentSetupError> {
-        self.user.write(&records.user)?;
-        self.workspace.write(&records.workspace)
+    pub fn write(&self) -> Result<(), AgentSetupError> {
+        self.store.user.write(&self.records.user)?;
+        self.store.workspace.write(&self.records.workspace)
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use mimir_core::files::{self, LinkPolicy};
+use serde_json::Value;
 
 use super::agent_file::AgentFile;
 use super::agent_kind::AgentKind;
@@ -38,10 +39,21 @@ pub struct UndoneFile {
     pub agent: AgentKind,
     /// The file.
     pub path: PathBuf,
-    /// The change; `None` if the file has no entry of mimir any more, or if other workspaces use it.
+    /// The change; `None` if the file has no entry of mimir any more, or if the entry or the file stays.
     pub change: Result<Option<UndoneChange>, AgentSetupError>,
     /// Other workspaces whose agents use the file of the user, which therefore stays.
     pub used_by: Vec<PathBuf>,
+    /// True if the entry starts another program than the one that was written. It is the person's, and stays.
+    pub keeps_entry: bool,
+}
+
+/// The plan for a config file.
+enum PlannedUndo {
+    /// The file has no entry of mimir any more, or other workspaces use it.
+    Nothing,
+    /// The entry is the person's own.
+    KeepEntry,
+    Change(UndoneChange),
 }
 
 /// The change of a config file that is taken back.
@@ -93,12 +105,16 @@ impl SetupUndo {
                 undo.folders.extend(change.new_folders.iter().cloned());
                 plan_undo(agent, change, root)
             } else {
-                Ok(None)
+                Ok(PlannedUndo::Nothing)
             };
             undo.files.push(UndoneFile {
                 agent,
                 path: change.path.clone(),
-                change: planned,
+                keeps_entry: matches!(planned, Ok(PlannedUndo::KeepEntry)),
+                change: planned.map(|planned| match planned {
+                    PlannedUndo::Change(change) => Some(change),
+                    PlannedUndo::Nothing | PlannedUndo::KeepEntry => None,
+                }),
                 used_by,
             });
         }
@@ -135,12 +151,6 @@ impl SetupUndo {
         self.removed = removed;
         self.kept
             .extend(kept.into_iter().map(|created| created.path));
-    }
-
-    /// True if nothing is left to take back.
-    pub fn is_empty(&self) -> bool {
-        let mut files = self.files.iter();
-        self.removed.is_empty() && files.all(|file| matches!(file.change, Ok(None)))
     }
 
     /// Makes the changes. Returns those that failed, and the records of what is left to take back.
@@ -203,22 +213,27 @@ fn plan_undo(
     agent: AgentKind,
     change: &RecordedFileChange,
     root: &Path,
-) -> Result<Option<UndoneChange>, AgentSetupError> {
+) -> Result<PlannedUndo, AgentSetupError> {
     let project = change.in_project.then_some(root);
     let file = AgentFile::read_path(agent, change.path.clone(), project)?;
     let Some(text) = &file.text else {
-        return Ok(None);
+        return Ok(PlannedUndo::Nothing);
     };
     if digest(text.as_bytes()) == change.written {
         let after = change.before.clone();
-        return Ok(Some(UndoneChange {
+        return Ok(PlannedUndo::Change(UndoneChange {
             file,
             after,
             is_restored: true,
         }));
     }
-    if file.entry()?.is_none() {
-        return Ok(None);
+    let Some(entry) = file.entry()? else {
+        return Ok(PlannedUndo::Nothing);
+    };
+    if let Some(written) = &change.written_entry
+        && !starts_same_program(&entry, written)
+    {
+        return Ok(PlannedUndo::KeepEntry);
     }
     let edit = match &change.previous_entry {
         Some(entry) => EntryEdit::Set(entry),
@@ -238,11 +253,20 @@ fn plan_undo(
     } else {
         Some(after)
     };
-    Ok(Some(UndoneChange {
+    Ok(PlannedUndo::Change(UndoneChange {
         file,
         after,
         is_restored: false,
     }))
+}
+
+/// Returns true if two entries start the same program, however they start it.
+fn starts_same_program(one: &Value, other: &Value) -> bool {
+    let program = |entry: &Value| {
+        let mut entry = entry.clone();
+        AgentKind::entry_program(&mut entry).map(std::mem::take)
+    };
+    program(one) == program(other)
 }
 
 /// Returns true if the file had the key of the servers before the setup.

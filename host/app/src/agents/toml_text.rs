@@ -44,14 +44,36 @@ pub(crate) fn edit(text: &str, servers: &str, edit: EntryEdit<'_>) -> Result<Str
         }
         EntryEdit::Remove { prune } => {
             if let Some(all) = root.get_mut(servers).and_then(Item::as_table_like_mut) {
-                all.remove(ENTRY_NAME);
+                let removed = all.remove(ENTRY_NAME);
                 if prune && all.is_empty() {
                     root.remove(servers);
+                }
+                let comment = removed.as_ref().and_then(comment_above);
+                if let Some(comment) = comment {
+                    return Ok(with_comment(text, &document.to_string(), comment));
                 }
             }
         }
     }
     Ok(document.to_string())
+}
+
+/// The lines between a table and the one above it, if there is a comment among them.
+fn comment_above(item: &Item) -> Option<&str> {
+    let prefix = item.as_table()?.decor().prefix()?.as_str()?;
+    prefix.contains('#').then_some(prefix)
+}
+
+/// Puts the comment of a table that was removed back where it was: it may be about the whole file.
+fn with_comment(before: &str, after: &str, comment: &str) -> String {
+    let is_place = |at: usize| {
+        before[at + comment.len()..].starts_with('[')
+            && after.get(..at).is_some_and(|start| start == &before[..at])
+    };
+    let places = before.match_indices(comment).map(|(at, _)| at);
+    let at = places.filter(|at| is_place(*at)).last();
+    let at = at.unwrap_or(after.len());
+    format!("{}{comment}{}", &after[..at], &after[at..])
 }
 
 /// Sets the entry. The table of an existing one stays, with the comment above it.

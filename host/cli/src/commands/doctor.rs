@@ -42,7 +42,7 @@ pub async fn run(globals: &GlobalOptions) -> CommandResult {
     findings.extend(checks::unknown_names(&setup.settings, &registry));
     findings.extend(checks::sandboxes(&setup));
     findings.push(checks::audit(&setup));
-    findings.push(checks::building(setup.workspace.root()));
+    findings.push(checks::building());
     print(printer, &findings)?;
     Ok(ExitReason::done_if(all_good(&findings)))
 }

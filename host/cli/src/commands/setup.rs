@@ -45,7 +45,8 @@ struct SetupTarget {
 }
 
 /// Finds the workspace. Without a `.mimir` above, it is the root of the repository rather than a folder in it, because
-/// agents read their project files there, unless that root cannot be a workspace, such as a home folder.
+/// agents read their project files there, unless that root cannot be a workspace, such as a home folder, or has a
+/// `.mimir` of another user.
 fn find_workspace(globals: &GlobalOptions, user_dirs: &UserDirs) -> CommandResult<WorkspaceFolder> {
     let named = globals.workspace.as_deref();
     let workspace = setup::find_workspace(named)?;
@@ -54,7 +55,8 @@ fn find_workspace(globals: &GlobalOptions, user_dirs: &UserDirs) -> CommandResul
         && let Some(root) = workspace.repository_root()
     {
         let repository = WorkspaceFolder::find(Some(root))?;
-        if setup::check_separation(&repository, user_dirs).is_ok() {
+        // No `.mimir` above counted, so one in this root was skipped.
+        if !repository.has_mimir_dir() && setup::check_separation(&repository, user_dirs).is_ok() {
             return Ok(repository);
         }
     }
@@ -65,7 +67,7 @@ async fn set_up(globals: &GlobalOptions, args: &SetupArgs, target: &SetupTarget)
     let printer = globals.printer();
     let workspace = &target.workspace;
     let root = workspace.root();
-    let mut records = target.records.read().map_err(ToolError::from)?;
+    let records = target.records.read().map_err(ToolError::from)?;
     let program = std::env::current_exe().map_err(|error| {
         ToolError::unavailable(format!("the path of this program is not known: {error}"))
     })?;
@@ -87,8 +89,8 @@ async fn set_up(globals: &GlobalOptions, args: &SetupArgs, target: &SetupTarget)
         printer.print_result(&(), |out| report.print_plan(out))?;
     }
     if !is_pending {
-        if records.add_uses(root, &plan) {
-            target.records.write(&records).map_err(ToolError::from)?;
+        if { records }.add_uses(root, &plan) {
+            update(target, |records| _ = records.add_uses(root, &plan))?;
         }
         if printer.is_json() {
             printer.print_json(&report)?;
@@ -104,17 +106,17 @@ async fn set_up(globals: &GlobalOptions, args: &SetupArgs, target: &SetupTarget)
         return Ok(ExitReason::Refused);
     }
     let before = FolderListing::read(&workspace.mimir_dir());
-    records.add_uses(root, &plan);
+    update(target, |records| _ = records.add_uses(root, &plan))?;
     for agent in &mut report.agents {
-        apply(agent, &plan, &mut records, target)?;
+        apply(agent, &plan, target)?;
     }
     report.is_applied = true;
     let made = make_workspace(target, makes_workspace, makes_tool);
     if made.is_ok() && makes_workspace {
         report.created = vec![workspace.display_path(&workspace.mimir_dir()) + "/"];
     }
-    records.workspace.add_created_since(&before);
-    target.records.write(&records).map_err(ToolError::from)?;
+    let add_created = |records: &mut SetupRecords| records.workspace.add_created_since(&before);
+    update(target, add_created)?;
     let tool_file = made?;
     if !printer.is_json() {
         printer.print_result(&(), |out| report.print_applied(out))?;
@@ -132,8 +134,7 @@ async fn set_up(globals: &GlobalOptions, args: &SetupArgs, target: &SetupTarget)
         drop(host);
         // The calls have written the log, which belongs to a folder that the setup has created.
         if makes_workspace {
-            records.workspace.add_created_since(&before);
-            target.records.write(&records).map_err(ToolError::from)?;
+            update(target, add_created)?;
         }
         report.first_call = Some(called?);
     }
@@ -180,26 +181,27 @@ fn is_agreed(
     Ok(is_agreed)
 }
 
+/// Changes the stored records. They are read again each time, because setups of other workspaces may run meanwhile.
+fn update(target: &SetupTarget, change: impl FnOnce(&mut SetupRecords)) -> Result<(), ToolError> {
+    target.records.update(change).map_err(ToolError::from)
+}
+
 /// Makes the change of an agent's file. It is recorded before, so that a killed process leaves nothing unrecorded.
-fn apply(
-    report: &mut AgentReport,
-    plan: &SetupPlan,
-    records: &mut SetupRecords,
-    target: &SetupTarget,
-) -> CommandResult<()> {
+fn apply(report: &mut AgentReport, plan: &SetupPlan, target: &SetupTarget) -> CommandResult<()> {
     let Some(change) = plan
         .pending_changes()
         .find(|change| change.agent() == report.kind)
     else {
         return Ok(());
     };
-    let earlier = records.clone();
-    records.add_change(target.workspace.root(), change);
-    target.records.write(records).map_err(ToolError::from)?;
+    let mut locked = target.records.lock().map_err(ToolError::from)?;
+    let earlier = locked.records.clone();
+    locked.records.add_change(target.workspace.root(), change);
+    locked.write().map_err(ToolError::from)?;
     let applied = change.apply();
     if applied.is_err() {
-        *records = earlier;
-        target.records.write(records).map_err(ToolError::from)?;
+        locked.records = earlier;
+        locked.write().map_err(ToolError::from)?;
     }
     report.set_applied(applied);
     Ok(())

@@ -186,8 +186,21 @@ fn add_target(dir: &Path) -> Result<(), ToolError> {
     )))
 }
 
-/// Returns true if the Rust compiler used in `dir` has the target; `None` if there is no compiler.
-pub fn has_target(dir: &Path) -> Option<bool> {
+/// Returns true if the user's default Rust compiler has the target; `None` if there is no compiler. It runs where no
+/// workspace decides: in a folder with a `rust-toolchain.toml`, rustup starts the program that this file names.
+pub fn default_has_target() -> Option<bool> {
+    let program = std::env::current_exe().ok();
+    let folder = if cfg!(windows) {
+        program.as_deref().and_then(Path::parent)?
+    } else {
+        Path::new("/")
+    };
+    has_target(folder)
+}
+
+/// Returns true if the Rust compiler used in `dir` has the target; `None` if there is no compiler. Code in `dir` may
+/// run, so this is only for the folder of a plugin that is being built.
+fn has_target(dir: &Path) -> Option<bool> {
     let rustc_output = Command::new("rustc")
         .args(["--print", "target-libdir", "--target", TARGET])
         .current_dir(dir)

@@ -14,7 +14,7 @@ use mimir::file_error::file_error;
 use mimir::setup;
 use mimir::setup::HostSetup;
 
-use super::tools_build::has_target;
+use super::tools_build::default_has_target;
 
 mod script;
 mod typescript;
@@ -128,7 +128,7 @@ pub async fn run(
         folder: mimir_core::text::visible(&folder.display().to_string()),
         files: files.iter().map(|(path, _)| *path).collect(),
         warning: (lang == ToolLanguage::Rust)
-            .then(|| missing_toolchain(has_target(&folder), name))
+            .then(|| missing_toolchain(default_has_target(), name))
             .flatten(),
         tool: names.tool,
     };

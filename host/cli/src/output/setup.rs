@@ -37,6 +37,9 @@ pub struct SetupReport {
     /// Outcome of the first call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_call: Option<Outcome>,
+    /// `false` next to an error, as in every failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ok: Option<bool>,
     /// The reason why no agent was set up.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<SetupErrorReport>,
@@ -106,6 +109,7 @@ impl SetupReport {
             makes_tool,
             created: Vec::new(),
             first_call: None,
+            ok: None,
             error: None,
             next: NEXT.map(|(command, _)| command).to_vec(),
         }
@@ -209,6 +213,7 @@ impl SetupReport {
 
     /// Stores the reason why no agent is set up. Then nothing else is made either.
     pub fn set_error(&mut self, error: &AgentSetupError) {
+        self.ok = Some(false);
         self.error = Some(error.into());
         self.makes_workspace = false;
         self.makes_tool = false;

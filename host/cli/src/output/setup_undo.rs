@@ -32,6 +32,9 @@ struct UndoneFileReport {
     /// The other workspaces that use the file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     used_by: Vec<String>,
+    /// True if the entry is not the one that the setup wrote.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    keeps_entry: bool,
     #[serde(skip_serializing_if = "String::is_empty")]
     diff: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,6 +71,7 @@ impl UndoReport {
                     .iter()
                     .map(|root| visible(&root.display().to_string()))
                     .collect(),
+                keeps_entry: file.keeps_entry,
                 diff,
                 error,
             }
@@ -100,6 +104,9 @@ impl UndoReport {
             let name = shorten_home(&file.file);
             let text = match (&file.error, file.result) {
                 (Some(error), _) => error.message().to_owned(),
+                (None, "unchanged") if file.keeps_entry => format!(
+                    "{name} has another entry `mimir` than the one of the setup, which stays"
+                ),
                 (None, "unchanged") => format!("{name} has no entry `mimir` any more"),
                 (None, "removed") => format!("{name} would be removed"),
                 (None, "restored") => format!("{name} would be restored"),
@@ -156,6 +163,15 @@ impl UndoReport {
             .collect();
         if !self.removed.is_empty() {
             parts.push(format!("removes {} files of .mimir", self.removed.len()));
+        }
+        if parts.is_empty() {
+            let failed = self.files.iter().any(|file| file.error.is_some());
+            let rest = if failed {
+                ""
+            } else {
+                ", and removes the record of the setup"
+            };
+            return format!("Undo changes no file{rest}.");
         }
         format!("Undo {}.", list_names(&parts, "and"))
     }

@@ -154,3 +154,51 @@ fn planted_state_link_blocks_config_set() {
     assert!(err.contains("is a link"), "{err}");
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
 }
+
+/// A `rustc` that runs what the nearest `rust-toolchain.toml` names, as the one of rustup does.
+const RUSTC: &str = r#"#!/bin/sh
+dir="$PWD"
+while [ -n "$dir" ]; do
+  file="$dir/rust-toolchain.toml"
+  [ -f "$file" ] && exec "$(sed -n 's/^path = "\(.*\)"/\1/p' "$file")/bin/rustc" "$@"
+  dir="${dir%/*}"
+done
+exit 1
+"#;
+
+#[test]
+fn planted_toolchain_is_not_run_by_doctor_and_tools_new() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let home = tempfile::tempdir().unwrap();
+    let outside = tempfile::tempdir().unwrap();
+    let mark = outside.path().join("mark");
+    let script = |path: &Path, text: &str| {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    let rustc = outside.path().join("rustc");
+    script(&rustc, RUSTC);
+    let planted = home.path().join("planted");
+    script(
+        &planted.join("bin/rustc"),
+        &format!("#!/bin/sh\ntouch '{}'\n", mark.display()),
+    );
+    let file = format!("[toolchain]\npath = \"{}\"\n", planted.display());
+    fs::write(home.path().join("rust-toolchain.toml"), file).unwrap();
+    // The script is one that would run.
+    let ran = Command::new(&rustc).current_dir(home.path()).status();
+    assert!(ran.unwrap().success() && mark.exists());
+    fs::remove_file(&mark).unwrap();
+
+    let path = format!("{}:/usr/bin:/bin", outside.path().display());
+    let commands: [&[&str]; 2] = [&["doctor"], &["tools", "new", "planted_tool"]];
+    for args in commands {
+        let output = mimir(home.path(), args).env("PATH", &path).output();
+        let output = output.unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.contains("Rust has no target"), "{args:?}: {text}");
+        assert!(!mark.exists(), "{args:?}: {text}");
+    }
+}

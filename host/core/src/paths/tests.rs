@@ -207,6 +207,17 @@ fn path_rules_match_every_glob_form() {
     for path in ["aba", "xz", "s", "three.txt", "xlit", "mo"] {
         assert_eq!(rules.check(path), PathVerdict::Free, "{path}");
     }
+    // Windows has no such names, and takes the backslash for a separator.
+    #[cfg(not(windows))]
+    {
+        let rules = denied(&["\\*lit", "\\?"]);
+        for path in ["*lit", "?"] {
+            assert!(hidden(&rules, path), "{path}");
+        }
+        for path in ["xlit", "lit", "x"] {
+            assert_eq!(rules.check(path), PathVerdict::Free, "{path}");
+        }
+    }
 }
 
 #[test]

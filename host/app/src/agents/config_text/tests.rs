@@ -150,3 +150,24 @@ fn config_text_handles_inline_tables_null_and_byte_order_marks() {
         .unwrap();
     assert!(set.starts_with("\u{feff}{"), "{set}");
 }
+
+#[test]
+fn config_text_keeps_the_comment_above_a_removed_toml_entry() {
+    let remove = |text: &str| {
+        let edit = EntryEdit::Remove { prune: true };
+        ConfigFormat::Toml.edit(text, "mcp_servers", edit).unwrap()
+    };
+    let table = "[mcp_servers.mimir]\ncommand = 'x'\n";
+    let other = "\n# other\n[a]\nb = 2\n";
+    assert_eq!(remove(&format!("# mine\n{table}")), "# mine\n");
+    assert_eq!(
+        remove(&format!("# mine\n{table}{other}")),
+        format!("# mine\n{other}")
+    );
+    let last = "\n[z]\nc = 3\n";
+    assert_eq!(
+        remove(&format!("m = 1\n{other}\n# mine\n\n{table}{last}")),
+        format!("m = 1\n{other}\n# mine\n\n{last}")
+    );
+    assert_eq!(remove(&format!("m = 1\n\n{table}")), "m = 1\n");
+}

@@ -1,5 +1,7 @@
 use super::*;
-use crate::agents::{AgentEnvironment, FolderListing, SetupPlan};
+use crate::agents::{AgentEnvironment, FolderListing, SetupPlan, SetupRecordStore};
+use crate::user_dirs::UserDirs;
+use crate::workspace::WorkspaceFolder;
 
 /// A project with this `.mcp.json` that was set up for Claude Code.
 fn set_up(before: Option<&str>) -> (tempfile::TempDir, SetupRecords) {
@@ -63,21 +65,64 @@ fn setup_undo_puts_a_replaced_entry_back_into_a_changed_file() {
 }
 
 #[test]
-fn setup_undo_after_two_setups_goes_back_to_the_first_state() {
+fn setup_undo_after_two_setups_restores_what_the_person_wrote_in_between() {
+    let mine = "{\"mine\": 1, \"mcpServers\": {\"mimir\": {\"command\": \"x\"}}}";
+    for later in ["", "// later\n"] {
+        let (dir, mut record) = set_up(None);
+        let path = dir.path().join(".mcp.json");
+        std::fs::write(&path, mine).unwrap();
+        run(dir.path(), &mut record);
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains("/m"), "{text}");
+        std::fs::write(&path, format!("{later}{text}")).unwrap();
+        let after = undo(dir.path(), record).unwrap();
+        let is_restored = after == mine || !later.is_empty() && after.starts_with(later);
+        assert!(is_restored && after.contains("\"x\""), "{after}");
+    }
+}
+
+#[test]
+fn setup_undo_after_two_setups_of_the_same_entry_removes_it() {
     let (dir, mut record) = set_up(None);
     let path = dir.path().join(".mcp.json");
-    // The person changes the file and breaks the entry; the second setup repairs it.
-    std::fs::write(
-        &path,
-        "{\"mine\": 1, \"mcpServers\": {\"mimir\": {\"command\": \"x\"}}}",
-    )
-    .unwrap();
-    run(dir.path(), &mut record);
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, format!("// mine\n{text}")).unwrap();
+    // Another path of the program, as after an update.
+    let environment = AgentEnvironment::default();
+    let plan = SetupPlan::make(
+        dir.path(),
+        &environment,
+        Path::new("/n"),
+        &[AgentKind::Claude],
+    );
+    for change in plan.pending_changes() {
+        record.add_change(dir.path(), change);
+        change.apply().unwrap();
+    }
     let after = undo(dir.path(), record).unwrap();
     assert!(
-        after.contains("mine") && !after.contains("\"mimir\""),
+        after.starts_with("// mine\n") && !after.contains("\"mimir\""),
         "{after}"
     );
+}
+
+#[test]
+fn setup_undo_leaves_an_entry_of_another_program() {
+    let (dir, record) = set_up(None);
+    let path = dir.path().join(".mcp.json");
+    let mine = "{\"mcpServers\": {\"mimir\": {\"command\": \"x\"}}}";
+    std::fs::write(&path, mine).unwrap();
+    assert!(SetupUndo::make(dir.path(), record.clone()).files[0].keeps_entry);
+    assert_eq!(undo(dir.path(), record).as_deref(), Some(mine));
+
+    // An entry with more keys is still the one of the setup.
+    let (dir, record) = set_up(None);
+    let path = dir.path().join(".mcp.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let more = text.replacen("\"command\"", "\"trust\": true, \"command\"", 1);
+    assert_ne!(more, text);
+    std::fs::write(&path, more).unwrap();
+    assert_eq!(undo(dir.path(), record), None);
 }
 
 #[test]
@@ -166,4 +211,40 @@ fn setup_undo_keeps_a_file_of_the_user_until_the_last_workspace() {
         user = left.user;
     }
     assert!(user.is_empty());
+}
+
+#[test]
+fn setup_records_of_two_workspaces_are_both_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let user_dirs = UserDirs {
+        config: Some(dir.path().join("config")),
+        ..UserDirs::default()
+    };
+    let environment = AgentEnvironment {
+        codex_home: Some(dir.path().join(".codex")),
+        config: Some(dir.path().join(".config")),
+        ..AgentEnvironment::default()
+    };
+    let stores = ["a", "b"].map(|name| {
+        let root = dir.path().join(name);
+        std::fs::create_dir(&root).unwrap();
+        let workspace = WorkspaceFolder::find(Some(&root)).unwrap();
+        let store = SetupRecordStore::for_workspace(&user_dirs, &workspace).unwrap();
+        (root, store)
+    });
+    // Both have read the records before the other one changes them.
+    let [read, _] = stores.each_ref().map(|(_, store)| store.read().unwrap());
+    for ((root, store), agent) in stores.iter().zip([AgentKind::Codex, AgentKind::Goose]) {
+        let plan = SetupPlan::make(root, &environment, Path::new("/m"), &[agent]);
+        let change = plan.pending_changes().next().unwrap();
+        store
+            .update(|records| records.add_change(root, change))
+            .unwrap();
+    }
+    let (_, store) = &stores[0];
+    assert_eq!(store.read().unwrap().user.files.len(), 2);
+    let changed = store.lock().unwrap().check_unchanged(&read);
+    assert!(matches!(changed, Err(AgentSetupError::Changed { .. })));
+    let again = store.read().unwrap();
+    store.lock().unwrap().check_unchanged(&again).unwrap();
 }

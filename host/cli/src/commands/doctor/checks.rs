@@ -11,7 +11,7 @@ use mimir_core::{Quarantined, Registry, ToolError, text};
 use mimir_process::sandbox::{choose_sandbox, survey_sandboxes};
 use mimir_wasm::{CacheState, EngineFacts, MemoryAllocation, WASMTIME_VERSION as WASMTIME};
 
-use crate::commands::tools_build::has_target;
+use crate::commands::tools_build::default_has_target;
 use crate::output::doctor::DoctorFinding;
 use crate::sdk::TARGET;
 use crate::version::BUILD;
@@ -369,8 +369,8 @@ fn may_write(folder: &Path) -> Result<(), String> {
 }
 
 /// Checks the Rust toolchain that `mimir tools build` needs.
-pub fn building(root: &Path) -> DoctorFinding {
-    match has_target(root) {
+pub fn building() -> DoctorFinding {
+    match default_has_target() {
         Some(true) => DoctorFinding::good("building", format!("Rust with {TARGET}")),
         Some(false) => DoctorFinding::fair(
             "building",

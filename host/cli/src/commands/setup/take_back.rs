@@ -21,13 +21,12 @@ pub fn run(globals: &GlobalOptions, args: &SetupArgs, target: &SetupTarget) -> C
         ))
         .into());
     }
-    let undo = SetupUndo::make(target.workspace.root(), records);
+    let undo = SetupUndo::make(target.workspace.root(), records.clone());
     let mut report = UndoReport::new(&target.workspace, &undo);
     if !printer.is_json() {
         printer.print_result(&(), |out| report.print_plan(out))?;
     }
-    if !undo.is_empty() && !is_agreed(printer, args, "mimir setup --undo --yes", &report.summary())?
-    {
+    if !is_agreed(printer, args, "mimir setup --undo --yes", &report.summary())? {
         if printer.is_json() {
             printer.print_json(&report)?;
         }
@@ -35,8 +34,13 @@ pub fn run(globals: &GlobalOptions, args: &SetupArgs, target: &SetupTarget) -> C
     }
     let log = target.workspace.audit();
     let removes_log = undo.removed.iter().any(|created| created.path == log);
+    let mut locked = target.records.lock().map_err(ToolError::from)?;
+    // A setup may have run since the plan was shown.
+    locked.check_unchanged(&records).map_err(ToolError::from)?;
     let (failed, left) = undo.apply();
-    target.records.write(&left).map_err(ToolError::from)?;
+    locked.records = left;
+    locked.write().map_err(ToolError::from)?;
+    drop(locked);
     if removes_log {
         forget_log(target)?;
     }

@@ -93,3 +93,35 @@ fn setup_removes_its_example_after_a_refusal() {
     assert!(screen.contains("The call was refused."), "{screen}");
     assert!(!machine.path("project/mimir-example.txt").exists());
 }
+
+#[test]
+#[ignore = "needs tmux"]
+fn setup_keeps_the_record_of_another_setup_that_ran_during_the_question() {
+    let machine = Machine::with_agents(&["codex", "goose"]);
+    // With a tool of its own, a setup makes no call.
+    machine.write("project/.mimir/tools/mine.yml", "name: mine\n");
+    let other = machine.path("other");
+    fs::create_dir(&other).unwrap();
+    let other = other.display().to_string();
+    let tmux = open(&machine, "--agent goose");
+    tmux.wait_for_text("Make these changes? [y/N] >");
+    machine.json(&["setup", "--yes", "--agent", "codex", "-C", &other], 0);
+    tmux.keys(&["y", "Enter"]);
+    tmux.wait_for_text("ended 0");
+    // Nor does an undo that waits for an answer forget what was set up meanwhile.
+    let tmux = open(&machine, "--undo");
+    tmux.wait_for_text("Make these changes? [y/N] >");
+    let third = machine.path("third");
+    fs::create_dir(&third).unwrap();
+    let third = third.display().to_string();
+    machine.json(&["setup", "--yes", "--agent", "goose", "-C", &third], 0);
+    tmux.keys(&["y", "Enter"]);
+    let screen = tmux.wait_for_text("ended 1");
+    assert!(screen.contains("has changed meanwhile"), "{screen}");
+    machine.json(&["setup", "--undo", "--yes"], 0);
+    assert!(machine.path("home/.config/goose/config.yaml").exists());
+    machine.json(&["setup", "--undo", "--yes", "-C", &third], 0);
+    machine.json(&["setup", "--undo", "--yes", "-C", &other], 0);
+    assert!(!machine.path("home/.codex/config.toml").exists());
+    assert!(!machine.path("home/.config/goose/config.yaml").exists());
+}
