@@ -67,6 +67,7 @@ pub mod network;
 pub mod outcome;
 pub mod paths;
 pub mod pipeline;
+pub mod platform;
 pub mod policy;
 pub mod registry;
 pub mod schema;

@@ -1,0 +1,111 @@
+//! Files and processes on Unix: owners and modes, device and inode numbers.
+
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown,
+};
+use std::path::Path;
+
+use super::file_access::{AccessFault, FileAccessRule, OwnerOnly, TrustedOwner};
+
+/// Identity of a file while it exists: its device and inode number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FileId(u64, u64);
+
+impl FileId {
+    /// Identifies an open file.
+    pub fn of_file(file: &File) -> io::Result<Self> {
+        file.metadata().map(|meta| Self::of_metadata(&meta))
+    }
+
+    /// Identifies the file at a path, or the link itself.
+    pub fn at_path_without_link(path: &Path) -> io::Result<Self> {
+        path.symlink_metadata().map(|meta| Self::of_metadata(&meta))
+    }
+
+    /// Identifies the file at a path. A link is followed.
+    pub fn at_path(path: &Path) -> io::Result<Self> {
+        path.metadata().map(|meta| Self::of_metadata(&meta))
+    }
+
+    fn of_metadata(meta: &Metadata) -> Self {
+        Self(meta.dev(), meta.ino())
+    }
+}
+
+fn is_owner(meta: &Metadata, owner: TrustedOwner) -> bool {
+    meta.uid() == rustix::process::geteuid().as_raw()
+        || (owner == TrustedOwner::UserOrAdministrator && meta.uid() == 0)
+}
+
+fn check_metadata(meta: &Metadata, rule: FileAccessRule) -> Option<AccessFault> {
+    if !is_owner(meta, rule.owner) {
+        Some(AccessFault::OtherOwner)
+    } else if meta.mode() & 0o022 != 0 {
+        Some(AccessFault::Writable)
+    } else if rule.owner_only == OwnerOnly::Reading && meta.mode() & 0o077 != 0 {
+        Some(AccessFault::Readable)
+    } else {
+        None
+    }
+}
+
+pub(super) fn has_owner(path: &Path, owner: TrustedOwner) -> io::Result<bool> {
+    path.metadata().map(|meta| is_owner(&meta, owner))
+}
+
+pub(super) fn check_file(file: &File, rule: FileAccessRule) -> io::Result<Option<AccessFault>> {
+    file.metadata().map(|meta| check_metadata(&meta, rule))
+}
+
+pub(super) fn check_path(path: &Path, rule: FileAccessRule) -> io::Result<Option<AccessFault>> {
+    path.metadata().map(|meta| check_metadata(&meta, rule))
+}
+
+pub(super) fn create_private_file(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true).mode(0o600);
+    options.open(path)
+}
+
+pub(super) fn create_private_folder(folder: &Path, parents: bool) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(parents).mode(0o700).create(folder)
+}
+
+pub(super) fn restrict_to_owner(path: &Path) -> io::Result<()> {
+    let mode = path.metadata()?.mode();
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    std::fs::set_permissions(path, Permissions::from_mode(mode & 0o700))
+}
+
+pub(super) fn copy_access(old: &Path, new: &Path) -> io::Result<()> {
+    let old = old.symlink_metadata()?;
+    let file = File::open(new)?;
+    let meta = file.metadata()?;
+    let mut mode = old.mode() & 0o777;
+    if meta.gid() != old.gid() && fchown(&file, None, Some(old.gid())).is_err() {
+        // A different group gets no more permissions than all other users.
+        mode = (mode & 0o707) | ((mode & 0o007) << 3);
+    }
+    if meta.uid() != old.uid() {
+        // Only root can change the owner. A file that another user replaces belongs to that user.
+        let _ = fchown(&file, Some(old.uid()), None);
+    }
+    file.set_permissions(Permissions::from_mode(mode))
+}
+
+pub(super) fn process_may_run(process: u32) -> bool {
+    let id = i32::try_from(process).ok();
+    let Some(pid) = id.and_then(rustix::process::Pid::from_raw) else {
+        return false;
+    };
+    // EPERM means that a process of another user has this id.
+    !matches!(
+        rustix::process::test_kill_process(pid),
+        Err(rustix::io::Errno::SRCH)
+    )
+}
