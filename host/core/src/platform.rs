@@ -28,6 +28,37 @@ pub use file_access::{
 pub use guarantee::{Enforcement, PlatformGuarantee};
 pub use system::FileId;
 
+use std::io;
+use std::path::Path;
+
+/// Discards input that was typed or pasted into the terminal and not read yet, so that it does not answer a question
+/// that comes up later. Without a terminal, there is nothing to discard.
+pub fn discard_typed_input() {
+    system::discard_typed_input();
+}
+
+/// Returns the number of free bytes of the disk of a file or folder, as far as this user may use them.
+pub fn free_space(path: &Path) -> io::Result<u64> {
+    system::free_space(path)
+}
+
+/// Tells whether [`limit_own_memory`] works here.
+pub fn memory_guarantee() -> PlatformGuarantee {
+    const NAME: &str = "memory of compiling";
+    if cfg!(any(target_os = "linux", windows)) {
+        return PlatformGuarantee::enforced(NAME);
+    }
+    PlatformGuarantee::weaker(NAME, NO_MEMORY_LIMIT)
+}
+
+/// Reason why a system cannot limit the memory of a process.
+const NO_MEMORY_LIMIT: &str = "this system has no limit that counts the mapped memory of a process";
+
+/// Limits the memory of this process, in bytes. Allocations beyond the limit fail.
+pub fn limit_own_memory(bytes: u64) -> io::Result<Enforcement> {
+    system::limit_own_memory(bytes)
+}
+
 /// Returns true if a process with this id may be running. A process of another user counts as running.
 ///
 /// ```

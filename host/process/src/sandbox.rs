@@ -34,8 +34,11 @@ mod sockets;
 mod special_folders;
 #[cfg(target_os = "linux")]
 mod sys;
+#[cfg(any(test, target_os = "linux", target_os = "macos"))]
+mod toolchain_homes;
 
 use mimir_core::backend::BoxFuture;
+use mimir_core::platform::PlatformGuarantee;
 use std::path::Path;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -79,6 +82,15 @@ pub trait Sandbox: Send + Sync {
 
     /// Describes the guarantees for commands with these limits, in lines for the user.
     fn describe_guarantees(&self, bounds: &ResourceBounds) -> Result<Vec<String>, SandboxError>;
+
+    /// Lists what the sandbox guarantees for commands with these limits, and how far this machine enforces each. Fails
+    /// like [`Sandbox::describe_guarantees`].
+    fn guarantees(&self, bounds: &ResourceBounds) -> Result<Vec<PlatformGuarantee>, SandboxError>;
+
+    /// Returns true if another sandbox is better where one is available.
+    fn is_last_resort(&self) -> bool {
+        false
+    }
 
     /// Returns true if the sandbox enforces the path rules.
     fn enforces_path_rules(&self) -> bool {

@@ -7,6 +7,7 @@ use std::os::unix::fs::{
 };
 use std::path::Path;
 
+use super::Enforcement;
 use super::file_access::{AccessFault, FileAccessRule, OwnerOnly, TrustedOwner};
 
 /// Identity of a file while it exists: its device and inode number.
@@ -29,7 +30,8 @@ impl FileId {
         path.metadata().map(|meta| Self::of_metadata(&meta))
     }
 
-    fn of_metadata(meta: &Metadata) -> Self {
+    /// Identifies the file that the metadata belong to.
+    pub fn of_metadata(meta: &Metadata) -> Self {
         Self(meta.dev(), meta.ino())
     }
 }
@@ -108,4 +110,33 @@ pub(super) fn process_may_run(process: u32) -> bool {
         rustix::process::test_kill_process(pid),
         Err(rustix::io::Errno::SRCH)
     )
+}
+
+pub(super) fn discard_typed_input() {
+    let _ = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
+}
+
+pub(super) fn free_space(path: &Path) -> io::Result<u64> {
+    let disk = rustix::fs::statvfs(path)?;
+    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+}
+
+/// Limits the memory that the process can write to. Reserved address space does not count.
+#[cfg(target_os = "linux")]
+pub(super) fn limit_own_memory(bytes: u64) -> io::Result<Enforcement> {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    let limit = |bytes| Rlimit {
+        current: Some(bytes),
+        maximum: Some(bytes),
+    };
+    // A process that runs out of memory writes no core dump.
+    setrlimit(Resource::Core, limit(0))?;
+    setrlimit(Resource::Data, limit(bytes))?;
+    Ok(Enforcement::Enforced)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn limit_own_memory(_: u64) -> io::Result<Enforcement> {
+    let because = super::NO_MEMORY_LIMIT.into();
+    Ok(Enforcement::Weaker { because })
 }

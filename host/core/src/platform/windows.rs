@@ -18,6 +18,7 @@ use windows_sys::Win32::Storage::FileSystem::{
     WRITE_DAC,
 };
 
+use super::Enforcement;
 use super::file_access::{AccessFault, FileAccessRule, TrustedOwner};
 use descriptor::SecurityDescriptor;
 
@@ -115,6 +116,25 @@ pub(super) fn process_may_run(process: u32) -> bool {
     }
 }
 
+pub(super) fn discard_typed_input() {
+    calls::flush_console_input();
+}
+
+pub(super) fn free_space(path: &Path) -> io::Result<u64> {
+    // The call takes a folder.
+    let folder = if path.is_dir() {
+        Some(path)
+    } else {
+        path.parent()
+    };
+    calls::free_space(folder.unwrap_or(path))
+}
+
+/// Limits the committed memory of the process.
+pub(super) fn limit_own_memory(bytes: u64) -> io::Result<Enforcement> {
+    calls::limit_own_memory(bytes).map(|()| Enforcement::Enforced)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::file_access::OwnerOnly;
@@ -152,6 +172,15 @@ mod tests {
         assert_eq!(FileId::at_path_without_link(&path).unwrap(), id);
         assert_ne!(FileId::at_path(&other).unwrap(), id);
         assert_ne!(FileId::at_path(folder.path()).unwrap(), id);
+    }
+
+    #[test]
+    fn free_space_is_that_of_the_disk_of_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        create_private_file(&path).unwrap();
+        assert!(free_space(&path).unwrap() > 0);
+        discard_typed_input();
     }
 
     #[test]

@@ -2,9 +2,11 @@
 //!
 //! The environment is still built from scratch. On Linux, all processes of the command are killed when it ends, unless
 //! they hide deliberately: they are identified by their process group and by a variable that all of them inherit. Other
-//! Unix systems use only the group, Windows a job object; both compile but are untested. The processes are also killed
-//! if mimir itself is killed.
+//! Unix systems use only the group, Windows a job object, which no process can leave and which also bounds memory,
+//! processes and processor time. The processes are also killed if mimir itself is killed.
 
+#[cfg(windows)]
+mod job_limits;
 mod spawned_process;
 #[cfg(unix)]
 mod watchdog;
@@ -14,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use mimir_core::backend::BoxFuture;
+use mimir_core::platform::PlatformGuarantee;
 use tokio::process::Command;
 
 use super::environment::{AmbientEnvironment, PROXY, VariableMap};
@@ -53,19 +56,57 @@ impl Sandbox for NoSandbox {
         NAME
     }
 
-    fn describe_guarantees(&self, _: &ResourceBounds) -> Result<Vec<String>, SandboxError> {
+    fn describe_guarantees(&self, bounds: &ResourceBounds) -> Result<Vec<String>, SandboxError> {
         let mut lines = Vec::new();
-        if cfg!(not(target_os = "linux")) {
+        if cfg!(target_os = "macos") {
             lines.push("untested: it compiles, but has never been run on this system".to_owned());
         }
         lines.push(
-            "no limits: commands can use all files, network and processes of the user who runs mimir".to_owned(),
+            "no isolation: commands can use all files and the network of the user who runs mimir"
+                .to_owned(),
         );
+        if cfg!(windows) {
+            lines.push(format!(
+                "by a job object: {} of memory, {} processes, processor time if a limit is set",
+                mimir_core::text::bytes(bounds.memory.value()),
+                bounds.processes.value()
+            ));
+        }
         lines.push(
             "the environment is built from scratch, and a timeout kills all started processes"
                 .to_owned(),
         );
         Ok(lines)
+    }
+
+    fn guarantees(&self, _: &ResourceBounds) -> Result<Vec<PlatformGuarantee>, SandboxError> {
+        let files = "commands can read and change all files of the user who runs mimir, whatever the path rules say";
+        let mut guarantees = vec![
+            PlatformGuarantee::refused("files of commands", files),
+            PlatformGuarantee::refused("network of commands", "commands can reach every host"),
+        ];
+        if cfg!(windows) {
+            guarantees.extend([
+                PlatformGuarantee::weaker(
+                    "rights of commands",
+                    "commands run with the full rights of the user: no restricted token, no AppContainer",
+                ),
+                PlatformGuarantee::enforced("limits of commands"),
+                PlatformGuarantee::enforced("end of commands"),
+            ]);
+        } else {
+            guarantees.extend([
+                PlatformGuarantee::refused(
+                    "limits of commands",
+                    "memory, processes and processor time are not limited",
+                ),
+                PlatformGuarantee::weaker(
+                    "end of commands",
+                    "a process that leaves its process group and hides deliberately survives its command",
+                ),
+            ]);
+        }
+        Ok(guarantees)
     }
 
     fn enforces_path_rules(&self) -> bool {
@@ -79,7 +120,7 @@ impl Sandbox for NoSandbox {
     fn check_support(&self, spec: &CommandSpec) -> Result<(), SandboxError> {
         let unsupported = if spec.network == CommandNetwork::Proxy {
             "network access through a proxy"
-        } else if let Some(bound) = spec.bounds.first_requested() {
+        } else if let Some(bound) = spec.bounds.first_requested().filter(|_| cfg!(not(windows))) {
             bound
         } else if !spec
             .visible_parts
@@ -138,6 +179,9 @@ pub(super) enum ProcessLeader {
     /// A session, which has no terminal to type into.
     #[cfg(target_os = "macos")]
     Session,
+    /// A session or group that the program itself begins before it runs.
+    #[cfg(target_os = "linux")]
+    Own,
 }
 
 /// Starts a program with only these variables. The returned value covers all its descendants.
@@ -164,11 +208,24 @@ pub(super) fn spawn_command(
         ProcessLeader::Group => {
             command.process_group(0);
         }
-        #[cfg(not(unix))]
+        // The job of the process takes the place of a group.
+        #[cfg(windows)]
         ProcessLeader::Group => {}
+        #[cfg(target_os = "linux")]
+        ProcessLeader::Own => {}
         #[cfg(target_os = "macos")]
         ProcessLeader::Session => spawned_process::leads_session(&mut command),
     }
+    #[cfg(windows)]
+    let process = {
+        let limits = job_limits::JobLimits {
+            memory: spec.bounds.memory.value(),
+            processes: spec.bounds.processes.value(),
+            cpu: spec.bounds.cpu,
+        };
+        spawned_process::spawn(command, limits)?
+    };
+    #[cfg(not(windows))]
     let process = spawned_process::spawn(command)?;
     let group = process.id();
     #[cfg(unix)]
@@ -185,7 +242,11 @@ pub(super) fn spawn_command(
     })
 }
 
-fn start_error(error: io::Error, spec: &CommandSpec, arguments: &[String]) -> SandboxError {
+pub(super) fn start_error(
+    error: io::Error,
+    spec: &CommandSpec,
+    arguments: &[String],
+) -> SandboxError {
     let program = arguments.first().cloned().unwrap_or_default();
     match error.kind() {
         _ if !spec.directory.is_dir() => {

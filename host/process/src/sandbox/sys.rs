@@ -67,6 +67,21 @@ pub(super) fn inherit_fds(command: &mut std::process::Command, descriptors: Vec<
     unsafe { command.pre_exec(prepare_fds) };
 }
 
+/// Applies `data` in the process that `command` starts, before it becomes the program. `enter` must only make system
+/// calls: the process is a copy of this multi-threaded one.
+pub(super) fn before_exec<T: Send + Sync + 'static>(
+    command: &mut std::process::Command,
+    data: T,
+    enter: fn(&T) -> Result<(), Errno>,
+) {
+    use std::os::unix::process::CommandExt;
+
+    let prepare = move || enter(&data).map_err(io::Error::from);
+    // SAFETY: between fork and exec the function makes only system calls and reads memory allocated before, and the
+    // conversion of an error number does not allocate.
+    unsafe { command.pre_exec(prepare) };
+}
+
 /// Returns an asynchronous pidfd that becomes readable when its process has ended.
 pub(super) fn exit_watcher(process: &Arc<OwnedFd>) -> io::Result<AsyncFd<SharedFd>> {
     // SAFETY: the registered value shares ownership of the descriptor, which therefore stays open as long as needed.

@@ -31,7 +31,16 @@ use windows_sys::Win32::Security::{
 };
 use windows_sys::Win32::Storage::FileSystem::{
     BY_HANDLE_FILE_INFORMATION, CREATE_NEW, CreateDirectoryW, CreateFileW, FILE_ATTRIBUTE_NORMAL,
-    FILE_SHARE_DELETE, FILE_SHARE_READ, FILE_SHARE_WRITE, GetFileInformationByHandle,
+    FILE_SHARE_DELETE, FILE_SHARE_READ, FILE_SHARE_WRITE, GetDiskFreeSpaceExW,
+    GetFileInformationByHandle,
+};
+use windows_sys::Win32::System::Console::{
+    FlushConsoleInputBuffer, GetStdHandle, STD_INPUT_HANDLE,
+};
+use windows_sys::Win32::System::JobObjects::{
+    AssignProcessToJobObject, CreateJobObjectW, JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION,
+    JOB_OBJECT_LIMIT_PROCESS_MEMORY, JOBOBJECT_EXTENDED_LIMIT_INFORMATION,
+    JobObjectExtendedLimitInformation, SetInformationJobObject,
 };
 use windows_sys::Win32::System::Threading::{
     GetCurrentProcess, OpenProcess, OpenProcessToken, PROCESS_SYNCHRONIZE, WaitForSingleObject,
@@ -336,5 +345,49 @@ pub(super) fn process_runs(process: u32) -> io::Result<bool> {
         let handle = OwnedHandle::from_raw_handle(handle);
         // An ended process keeps its id as long as somebody has a handle to it.
         Ok(WaitForSingleObject(handle.as_raw_handle(), 0) != WAIT_OBJECT_0)
+    }
+}
+
+/// Discards the input that the console has buffered. Fails for an input that is no console, which has none.
+pub(super) fn flush_console_input() {
+    // SAFETY: the handle belongs to the process; the call fails for one that is no console.
+    unsafe { FlushConsoleInputBuffer(GetStdHandle(STD_INPUT_HANDLE)) };
+}
+
+/// Returns the number of bytes that this user may write to the disk of a folder.
+pub(super) fn free_space(folder: &Path) -> io::Result<u64> {
+    let folder = wide_path(folder)?;
+    let mut free = 0;
+    // SAFETY: the path ends with a zero; the other results are not asked for.
+    check(unsafe { GetDiskFreeSpaceExW(folder.as_ptr(), &raw mut free, null_mut(), null_mut()) })?;
+    Ok(free)
+}
+
+/// Puts this process into a job with a limit of memory, until it ends.
+pub(super) fn limit_own_memory(bytes: u64) -> io::Result<()> {
+    let mut limits = JOBOBJECT_EXTENDED_LIMIT_INFORMATION {
+        ProcessMemoryLimit: usize::try_from(bytes).unwrap_or(usize::MAX),
+        ..Default::default()
+    };
+    limits.BasicLimitInformation.LimitFlags =
+        JOB_OBJECT_LIMIT_PROCESS_MEMORY | JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION;
+    // SAFETY: no attributes and no name; the limits have the type of their class, with its size; the handle has no other
+    // owner, and the job remains as long as the process.
+    unsafe {
+        let job = CreateJobObjectW(null(), null());
+        if job.is_null() {
+            return Err(io::Error::last_os_error());
+        }
+        let job = OwnedHandle::from_raw_handle(job);
+        check(SetInformationJobObject(
+            job.as_raw_handle(),
+            JobObjectExtendedLimitInformation,
+            (&raw const limits).cast(),
+            size_of_val(&limits) as u32,
+        ))?;
+        check(AssignProcessToJobObject(
+            job.as_raw_handle(),
+            GetCurrentProcess(),
+        ))
     }
 }

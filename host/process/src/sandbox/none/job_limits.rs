@@ -19,9 +19,9 @@ use windows_sys::Win32::System::JobObjects::{
     JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION, JOB_OBJECT_LIMIT_JOB_MEMORY,
     JOB_OBJECT_UILIMIT_DESKTOP, JOB_OBJECT_UILIMIT_DISPLAYSETTINGS, JOB_OBJECT_UILIMIT_EXITWINDOWS,
     JOB_OBJECT_UILIMIT_GLOBALATOMS, JOB_OBJECT_UILIMIT_HANDLES, JOB_OBJECT_UILIMIT_READCLIPBOARD,
-    JOB_OBJECT_UILIMIT_SYSTEMPARAMETERS, JOB_OBJECT_UILIMIT_WRITECLIPBOARD, JOBOBJECTINFOCLASS,
+    JOB_OBJECT_UILIMIT_SYSTEMPARAMETERS, JOB_OBJECT_UILIMIT_WRITECLIPBOARD,
     JOBOBJECT_BASIC_UI_RESTRICTIONS, JOBOBJECT_CPU_RATE_CONTROL_INFORMATION,
-    JOBOBJECT_EXTENDED_LIMIT_INFORMATION, JobObjectBasicUIRestrictions,
+    JOBOBJECT_EXTENDED_LIMIT_INFORMATION, JOBOBJECTINFOCLASS, JobObjectBasicUIRestrictions,
     JobObjectCpuRateControlInformation, JobObjectExtendedLimitInformation, SetInformationJobObject,
 };
 
@@ -120,7 +120,14 @@ mod tests {
 
     #[test]
     fn cpu_rate_is_a_share_of_all_processors() {
-        let rates = [(100, 1), (100, 4), (50, 8), (1, 200), (400, 2), (u32::MAX, 3)];
+        let rates = [
+            (100, 1),
+            (100, 4),
+            (50, 8),
+            (1, 200),
+            (400, 2),
+            (u32::MAX, 3),
+        ];
         let rates = rates.map(|(percent, processors)| cpu_rate(percent, processors));
         assert_eq!(rates, [10_000, 2_500, 625, 1, 10_000, 10_000]);
     }
@@ -129,7 +136,11 @@ mod tests {
     fn job_limits_apply_to_a_new_process() {
         let mut command = std::process::Command::new("cmd");
         let mut child = command.args(["/c", "exit 3"]).spawn().unwrap();
-        let limits = JobLimits { memory: 1 << 30, processes: 8, cpu: None };
+        let limits = JobLimits {
+            memory: 1 << 30,
+            processes: 8,
+            cpu: None,
+        };
         limits.apply(child.as_raw_handle()).unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(3));
     }

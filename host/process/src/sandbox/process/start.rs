@@ -223,6 +223,7 @@ impl ProcessSandbox {
                 let result = match maker {
                     SandboxMaker::Native => self.try_forked(&spec, trial),
                     SandboxMaker::Bubblewrap(bwrap) => self.try_wrapped(bwrap, &spec, trial),
+                    SandboxMaker::Confined => self.try_confined(&spec),
                 };
                 match result {
                     Ok(()) => return Ok(trial),
@@ -230,7 +231,7 @@ impl ProcessSandbox {
                 }
             }
             reasons.push(match maker {
-                SandboxMaker::Native => reason,
+                SandboxMaker::Native | SandboxMaker::Confined => reason,
                 SandboxMaker::Bubblewrap(_) => format!("bubblewrap: {reason}"),
             });
         }
@@ -243,9 +244,11 @@ impl ProcessSandbox {
     /// Returns the available sandbox builders, best first.
     fn available_makers(&self) -> impl Iterator<Item = SandboxMaker> {
         let native = (!self.force_bubblewrap).then_some(SandboxMaker::Native);
+        let confined = (!self.force_bubblewrap).then_some(SandboxMaker::Confined);
         native
             .into_iter()
             .chain(bubblewrap::find().map(SandboxMaker::Bubblewrap))
+            .chain(confined)
     }
 
     fn try_forked(&self, spec: &CommandSpec, trial: TrialResult) -> Result<(), String> {

@@ -1,0 +1,253 @@
+//! Commands in a place that allows no namespaces, such as an unprivileged container: what holds there, and what is lost.
+
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, OnceLock};
+
+use mimir_core::config::SandboxSettings;
+use mimir_core::platform::Enforcement;
+use mimir_process::sandbox::{
+    CommandNetwork, CommandSpec, HostMount, ProcessSandbox, ResourceBound, Sandbox, SandboxError,
+    choose_sandbox,
+};
+
+use crate::kit::{Said, World, confined, exists, gone, marker, run_in};
+
+/// Returns a sandbox that uses no namespaces, wherever the test runs.
+fn sandbox() -> Arc<dyn Sandbox> {
+    static SANDBOX: OnceLock<Arc<ProcessSandbox>> = OnceLock::new();
+    let sandbox = SANDBOX.get_or_init(|| Arc::new(ProcessSandbox::without_namespaces()));
+    sandbox.available().expect("these tests need Landlock");
+    sandbox.clone()
+}
+
+async fn run(spec: &CommandSpec) -> Said {
+    Said::of(
+        run_in(&*sandbox(), spec)
+            .await
+            .unwrap_or_else(|fault| panic!("{fault}")),
+    )
+}
+
+#[tokio::test]
+async fn confined_command_changes_the_workspace_and_nothing_else() {
+    let world = World::new()
+        .with("src/a", "1")
+        .with(".mimir/config.yml", "x");
+    let outside = world.outside().join("outside");
+    std::fs::write(&outside, "secret").unwrap();
+    let said = run(&world.script(&format!(
+        "cat src/a && echo 2 > src/a && mkdir src/d && mv src/a src/d/a && echo 3 > $HOME/f && cat $TMPDIR/../home/f
+         cat {0}; echo x > {0}; : > {0}; rm {0}; mv {0} src/; ln {0} src/x; ls {1}; cat /etc/shadow /proc/1/environ
+         echo y > .mimir/config.yml; mv .mimir src/; rm -r .mimir; chmod 600 {0}; cat .mimir/config.yml",
+        outside.display(),
+        world.outside().display(),
+    )))
+    .await;
+    assert_eq!(said.out, "1\n3\n", "{said:?}");
+    assert_eq!(std::fs::read_to_string(&outside).unwrap(), "secret");
+    assert_eq!(world.read("src/d/a").as_deref(), Some("2\n"));
+    assert_eq!(world.read(".mimir/config.yml").as_deref(), Some("x"));
+    assert!(!exists(&world.path().join("src/x")));
+}
+
+#[tokio::test]
+async fn confined_command_keeps_modes_and_owners_of_files_outside() {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    let world = World::new().with("src/a", "1");
+    let outside = world.outside().join("outside");
+    std::fs::write(&outside, "secret").unwrap();
+    std::fs::set_permissions(&outside, std::fs::Permissions::from_mode(0o640)).unwrap();
+    let before = outside.metadata().unwrap();
+    let said = run(&world.script(&format!(
+        "for mode in 777 755 644 666 600 000 4700 2700 710 701 500 300; do chmod $mode {0} 2>/dev/null; done
+         chown 1:1 {0} 2>/dev/null; chmod 777 src/a 2>/dev/null || echo refused
+         printf '#!/bin/sh\\necho ran\\n' > src/run && chmod +x src/run && src/run && cp src/run src/copy && src/copy",
+        outside.display()
+    )))
+    .await;
+    assert_eq!(said.out, "refused\nran\nran\n", "{said:?}");
+    let after = outside.metadata().unwrap();
+    assert_eq!((after.mode(), after.uid()), (before.mode(), before.uid()));
+}
+
+#[tokio::test]
+async fn confined_command_has_no_socket_and_no_capability() {
+    let world = World::new().with("src/a", "1");
+    let probe = r#"
+import ctypes, os, socket
+def tried(what, call):
+    try: call(); print(what, "works")
+    except OSError as e: print(what, "fails")
+for family in ("AF_INET", "AF_INET6", "AF_UNIX", "AF_NETLINK", "AF_PACKET", "AF_VSOCK"):
+    tried(family, lambda: socket.socket(getattr(socket, family), socket.SOCK_DGRAM))
+tried("pair", lambda: socket.socketpair())
+tried("datagram pair", lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM))
+tried("setsid", os.setsid)
+tried("setpgid", lambda: os.setpgid(0, 0))
+tried("limit of another", lambda: __import__("resource").prlimit(os.getppid(), 0))
+tried("signal", lambda: os.kill(os.getppid(), 0))
+libc = ctypes.CDLL(None, use_errno=True)
+print("unshare", libc.unshare(0x10000000), "shm", libc.shmget(0, 4096, 0o1600))
+"#;
+    let mut spec = world.script("exec python3 -");
+    spec.stdin = mimir_process::sandbox::CommandStdin::bytes(probe.into());
+    let said = run(&spec).await;
+    assert_eq!(
+        said.out,
+        "AF_INET fails\nAF_INET6 fails\nAF_UNIX fails\nAF_NETLINK fails\nAF_PACKET fails\nAF_VSOCK fails\npair works\n\
+         datagram pair fails\nsetsid fails\nsetpgid fails\nlimit of another fails\nsignal fails\nunshare -1 shm -1\n",
+        "{said:?}"
+    );
+}
+
+#[tokio::test]
+async fn confined_processes_end_with_the_command() {
+    let world = World::new();
+    let number = marker(71);
+    let script = format!(
+        "env -i sleep {number} & (setsid sleep {number} &) 2>/dev/null; (trap '' TERM HUP; sleep {number}) & sleep 0.2; echo end"
+    );
+    let said = run(&world.script(&script)).await;
+    assert_eq!(said.out, "end\n");
+    gone(&number).await;
+    let mut spec = world.script(&format!(
+        "trap '' TERM; env -i sleep {number} & while :; do :; done"
+    ));
+    spec.timeout = Some(std::time::Duration::from_millis(400));
+    let fault = run_in(&*sandbox(), &spec).await.unwrap_err();
+    assert!(matches!(fault, SandboxError::Timeout(_)), "{fault}");
+    gone(&number).await;
+}
+
+#[tokio::test]
+async fn confined_sandbox_refuses_what_it_cannot_enforce() {
+    let world = World::new();
+    let spec = world.script("true");
+    let mut asked = vec![spec.clone(), spec.clone(), spec.clone(), spec.clone(), spec];
+    asked[0].bounds.memory = ResourceBound::Requested(1 << 30);
+    asked[1].bounds.processes = ResourceBound::Requested(10);
+    asked[2].bounds.cpu = Some(50);
+    asked[3].network = CommandNetwork::Proxy;
+    asked[4].mounts = vec![HostMount {
+        from: world.outside(),
+        at: "/elsewhere".into(),
+        writable: false,
+    }];
+    for spec in asked {
+        let fault = run_in(&*sandbox(), &spec).await.unwrap_err();
+        assert!(matches!(fault, SandboxError::Unsupported { .. }), "{fault}");
+    }
+    let guarantees = sandbox().guarantees(&Default::default()).unwrap();
+    for lost in ["loopback and granted hosts", "processor time"] {
+        let found = guarantees.iter().find(|it| it.name == lost).unwrap();
+        assert!(
+            matches!(found.enforcement, Enforcement::Refused { .. }),
+            "{found}"
+        );
+    }
+}
+
+/// Runs tests of this program in a process that cannot create namespaces and has no capability.
+#[expect(
+    unsafe_code,
+    reason = "`pre_exec` is the only way to restrict the process"
+)]
+fn run_without_namespaces(arguments: &[&str]) -> (bool, String) {
+    use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
+    use seccompiler::{SeccompAction, SeccompFilter, SeccompRule};
+
+    let arch = std::env::consts::ARCH.try_into().unwrap();
+    let filter = |calls: &[i64], errno: i32| -> seccompiler::BpfProgram {
+        let calls = calls
+            .iter()
+            .map(|call| (*call, Vec::<SeccompRule>::new()))
+            .collect();
+        let action = SeccompAction::Errno(errno.cast_unsigned());
+        let filter = SeccompFilter::new(calls, SeccompAction::Allow, action, arch).unwrap();
+        filter.try_into().unwrap()
+    };
+    let namespace_flags = 0x7e02_0000;
+    let with_namespaces = (0..32)
+        .map(|bit| 1u64 << bit)
+        .filter(|bit| namespace_flags & bit != 0);
+    let clone = with_namespaces.map(|flag| {
+        let condition = seccompiler::SeccompCondition::new(
+            0,
+            seccompiler::SeccompCmpArgLen::Dword,
+            seccompiler::SeccompCmpOp::MaskedEq(flag),
+            flag,
+        );
+        SeccompRule::new(vec![condition.unwrap()]).unwrap()
+    });
+    let clone = [(libc::SYS_clone, clone.collect())].into_iter().collect();
+    let refuse = SeccompAction::Errno(libc::EPERM.cast_unsigned());
+    let clone = SeccompFilter::new(clone, SeccompAction::Allow, refuse, arch).unwrap();
+    let filters: [seccompiler::BpfProgram; 3] = [
+        filter(
+            &[libc::SYS_unshare, libc::SYS_setns, libc::SYS_mount],
+            libc::EPERM,
+        ),
+        filter(&[libc::SYS_clone3], libc::ENOSYS),
+        clone.try_into().unwrap(),
+    ];
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(arguments).env("MIMIR_TEST_CONFINED", "1");
+    let restrict = move || {
+        for capability in 0..41 {
+            // SAFETY: a system call on numbers.
+            unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) };
+        }
+        set_no_new_privs(true)?;
+        let none = CapabilitySets {
+            effective: CapabilitySet::empty(),
+            permitted: CapabilitySet::empty(),
+            inheritable: CapabilitySet::empty(),
+        };
+        set_capabilities(None, none)?;
+        for filter in &filters {
+            seccompiler::apply_filter(filter).map_err(|_| std::io::ErrorKind::Other)?;
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec the closure makes only system calls on memory allocated before.
+    unsafe { command.pre_exec(restrict) };
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    (output.status.success(), text)
+}
+
+/// Tests of the sandbox that hold without namespaces, too.
+const HOLDS: &[&str] = &["confined::auto_finds_the_sandbox_without_namespaces"];
+
+#[test]
+fn escape_tests_hold_in_a_place_without_namespaces() {
+    if confined() {
+        return;
+    }
+    let mut arguments = vec!["--exact", "--test-threads=2"];
+    arguments.extend(HOLDS);
+    let (passed, output) = run_without_namespaces(&arguments);
+    assert!(passed, "{output}");
+    let count = format!("test result: ok. {} passed", HOLDS.len());
+    assert!(output.contains(&count), "{output}");
+}
+
+#[tokio::test]
+async fn auto_finds_the_sandbox_without_namespaces() {
+    if !confined() {
+        return;
+    }
+    let chosen = choose_sandbox(&SandboxSettings::default()).unwrap();
+    assert_eq!(chosen.sandbox.name(), "process");
+    assert!(chosen.sandbox.is_last_resort());
+    let world = World::new().with("src/a", "1");
+    let said = Said::of(
+        run_in(&*chosen.sandbox, &world.script("cat src/a"))
+            .await
+            .unwrap(),
+    );
+    assert_eq!(said.out, "1");
+    assert!(Path::new("/usr/bin").exists());
+}
