@@ -92,6 +92,11 @@ pub trait Sandbox: Send + Sync {
         false
     }
 
+    /// Returns true if commands can see a file of this machine at another path.
+    fn mounts_at_other_paths(&self) -> bool {
+        true
+    }
+
     /// Returns true if the sandbox enforces the path rules.
     fn enforces_path_rules(&self) -> bool {
         true

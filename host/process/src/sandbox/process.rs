@@ -300,6 +300,10 @@ impl Sandbox for ProcessSandbox {
         ])
     }
 
+    fn mounts_at_other_paths(&self) -> bool {
+        !self.is_last_resort()
+    }
+
     fn is_last_resort(&self) -> bool {
         let trial = self.trial_result();
         trial.is_ok_and(|trial| trial.maker == SandboxMaker::Confined)

@@ -199,6 +199,10 @@ mod here {
             ])
         }
 
+        fn mounts_at_other_paths(&self) -> bool {
+            false
+        }
+
         fn check_program(&self, program: &str, directory: &Path) -> Result<(), SandboxError> {
             program_lookup::check_program(program, &self.ambient.path, directory)
         }

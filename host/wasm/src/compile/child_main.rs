@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
 
+use mimir_core::platform;
+
 use super::compiler::{self, CompileError};
 use crate::engine::MemoryAddressing;
 use crate::plugin::MAX_FILE_SIZE;

@@ -33,8 +33,8 @@ use super::start::limits;
 use super::{NAME, ProcessSandbox, memory_limit};
 use crate::sandbox::environment::PROXY;
 use crate::sandbox::{
-    CommandExit, CommandHandle, CommandNetwork, CommandSpec, ResourceBounds, SandboxChild,
-    SandboxError, none, program_lookup, sys, toolchain_homes,
+    CommandExit, CommandHandle, CommandNetwork, CommandSpec, HostMount, ResourceBounds,
+    SandboxChild, SandboxError, none, program_lookup, sys, toolchain_homes,
 };
 use access_rules::AccessRules;
 
@@ -168,7 +168,11 @@ impl ProcessSandbox {
 
     /// Rejects what only namespaces can provide.
     pub(super) fn check_confined_support(spec: &CommandSpec) -> Result<(), SandboxError> {
-        let elsewhere = spec.mounts.iter().any(|mount| mount.from != mount.at);
+        let is_elsewhere = |mount: &HostMount| {
+            let real = mount.at.canonicalize();
+            real.map_or(true, |real| real != mount.from)
+        };
+        let elsewhere = spec.mounts.iter().any(is_elsewhere);
         let what = if spec.network != CommandNetwork::None {
             "network access"
         } else if let Some(bound) = spec.bounds.first_requested() {
