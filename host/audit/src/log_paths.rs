@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use mimir_core::files::{self, LinkPolicy};
-use mimir_core::platform::FileId;
+use mimir_core::platform::PlatformFileId;
 
 /// The paths of the files of a log.
 #[derive(Debug, Clone)]
@@ -126,12 +126,12 @@ impl LogPaths {
 
 /// Returns true if the open file is still the file at `path`.
 pub(super) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
-    let current = match FileId::at_path(path) {
+    let current = match PlatformFileId::at_path(path) {
         Ok(current) => current,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(error),
     };
-    Ok(FileId::of_file(file)? == current)
+    Ok(PlatformFileId::of_file(file)? == current)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Error, ErrorKind, Read as _, Write as _};
 use std::path::Path;
 
-use crate::platform::{self, FileId};
+use crate::platform::{self, PlatformFileId};
 
 /// The state folder of a workspace: audit log, backups, values stored by plugins.
 const STATE: &str = ".mimir/state";
@@ -37,7 +37,7 @@ pub fn open_with(path: &Path, links: LinkPolicy, options: &mut OpenOptions) -> i
     };
     let file = options.open(path)?;
     // The file may have been replaced since the check.
-    if checked == FileId::of_file(&file)? {
+    if checked == PlatformFileId::of_file(&file)? {
         Ok(file)
     } else {
         Err(replaced_error(path))
@@ -137,7 +137,7 @@ pub fn write_new(path: &Path, text: &str) -> io::Result<bool> {
 }
 
 /// Identifies a regular file. Fails for anything else, and for links that the policy refuses.
-fn checked_id(path: &Path, links: LinkPolicy) -> io::Result<FileId> {
+fn checked_id(path: &Path, links: LinkPolicy) -> io::Result<PlatformFileId> {
     let meta = match links {
         LinkPolicy::Refuse => std::fs::symlink_metadata(path)?,
         LinkPolicy::Follow => std::fs::metadata(path)?,
@@ -149,15 +149,15 @@ fn checked_id(path: &Path, links: LinkPolicy) -> io::Result<FileId> {
         return Err(path_error(path, "is not a regular file; remove it"));
     }
     match links {
-        LinkPolicy::Refuse => FileId::at_path_without_link(path),
-        LinkPolicy::Follow => FileId::at_path(path),
+        LinkPolicy::Refuse => PlatformFileId::at_path_without_link(path),
+        LinkPolicy::Follow => PlatformFileId::at_path(path),
     }
 }
 
 /// Creates a file with `options`. Checks the opened file again, because another process may have created it meanwhile.
 fn create(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let file = options.open(path)?;
-    if checked_id(path, LinkPolicy::Refuse)? == FileId::of_file(&file)? {
+    if checked_id(path, LinkPolicy::Refuse)? == PlatformFileId::of_file(&file)? {
         Ok(file)
     } else {
         Err(replaced_error(path))

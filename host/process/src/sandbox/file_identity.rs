@@ -12,14 +12,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use mimir_core::platform::FileId;
+use mimir_core::platform::PlatformFileId;
 
 /// Identity of a file or folder, by properties that another file cannot take over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileIdentity {
     path: PathBuf,
     /// The identity that the system gives the file.
-    number: FileId,
+    number: PlatformFileId,
     /// Creation time: unlike an inode number, it is not reused.
     born: Option<SystemTime>,
 }
@@ -56,7 +56,7 @@ impl FileIdentity {
     fn from_metadata(path: &Path, metadata: &Metadata) -> Self {
         Self {
             path: path.to_owned(),
-            number: FileId::of_metadata(metadata),
+            number: PlatformFileId::of_metadata(metadata),
             born: metadata.created().ok(),
         }
     }
@@ -73,7 +73,7 @@ impl FileIdentity {
     pub(crate) fn of_path(path: &Path) -> Option<Self> {
         Some(Self {
             path: path.to_owned(),
-            number: FileId::at_path(path).ok()?,
+            number: PlatformFileId::at_path(path).ok()?,
             born: path.metadata().ok()?.created().ok(),
         })
     }

@@ -1,9 +1,10 @@
 //! Commands in a place that allows no namespaces, such as an unprivileged container: what holds there, and what is lost.
 
+use std::io::{Read as _, Seek as _};
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use mimir_core::config::SandboxSettings;
 use mimir_core::platform::Enforcement;
@@ -115,7 +116,7 @@ async fn confined_processes_end_with_the_command() {
     let mut spec = world.script(&format!(
         "trap '' TERM; env -i sleep {number} & while :; do :; done"
     ));
-    spec.timeout = Some(std::time::Duration::from_millis(400));
+    spec.timeout = Some(Duration::from_millis(400));
     let fault = run_in(&*sandbox(), &spec).await.unwrap_err();
     assert!(matches!(fault, SandboxError::Timeout(_)), "{fault}");
     gone(&number).await;
@@ -213,9 +214,27 @@ fn run_without_namespaces(arguments: &[&str]) -> (bool, String) {
     };
     // SAFETY: between fork and exec the closure makes only system calls on memory allocated before.
     unsafe { command.pre_exec(restrict) };
-    let output = command.output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    (output.status.success(), text)
+    // Bounded, and in a file: a process that hangs would not end the test, and its output could fill a pipe.
+    let mut output = tempfile::tempfile().unwrap();
+    command.stdin(Stdio::null()).stderr(Stdio::null());
+    command.stdout(output.try_clone().unwrap());
+    let mut child = command.spawn().unwrap();
+    let mut status = None;
+    for _ in 0..6_000 {
+        status = child.try_wait().unwrap();
+        if status.is_some() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    if status.is_none() {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let mut text = String::new();
+    output.rewind().unwrap();
+    output.read_to_string(&mut text).unwrap();
+    (status.is_some_and(|status| status.success()), text)
 }
 
 /// Tests of the sandbox that hold without namespaces, too.
@@ -248,6 +267,7 @@ const HOLDS: &[&str] = &[
     "escape::sockets::unix_sockets_of_the_host_are_invisible",
 ];
 
+/// The inner process does not start another one: it runs only the tests of the list, and this test is not among them.
 #[test]
 fn escape_tests_hold_in_a_place_without_namespaces() {
     if confined() {
@@ -276,5 +296,4 @@ async fn auto_finds_the_sandbox_without_namespaces() {
             .unwrap(),
     );
     assert_eq!(said.out, "1");
-    assert!(Path::new("/usr/bin").exists());
 }

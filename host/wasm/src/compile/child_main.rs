@@ -98,7 +98,7 @@ fn serve(mut arguments: impl Iterator<Item = OsString>) -> Result<Vec<u8>, Compi
             "the process was started with unexpected arguments".to_owned(),
         ));
     };
-    // Where the system has no such limit, `mimir doctor` says so.
+    // `mimir doctor` names the systems that have no such limit.
     platform::limit_own_memory(memory)
         .map_err(|error| failed(format!("cannot limit the memory: {error}")))?;
     let bytes = read_component().map_err(|error| failed(error.to_string()))?;

@@ -20,7 +20,7 @@ const MAX_RULES: usize = 50_000;
 
 /// Access to a path and everything below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Grant {
+enum AccessGrant {
     /// Listing folders only: the names, no content.
     List,
     Read,
@@ -32,7 +32,7 @@ enum Grant {
 /// The rules of a command.
 pub(super) struct AccessRules {
     abi: ABI,
-    grants: Vec<(PathBuf, Grant)>,
+    grants: Vec<(PathBuf, AccessGrant)>,
     /// The hidden and read-only files, as they were before the command.
     pub(super) masked: Vec<FileIdentity>,
 }
@@ -62,26 +62,22 @@ impl AccessRules {
                 .filter_map(|path| FileIdentity::of_path(path))
                 .collect(),
         };
-        rules.grants.push((scratch.to_owned(), Grant::Write));
+        rules.grants.push((scratch.to_owned(), AccessGrant::Write));
         let devices = view
             .devices
             .iter()
-            .map(|path| (path.clone(), Grant::Device));
+            .map(|path| (path.clone(), AccessGrant::Device));
         rules.grants.extend(devices);
-        let is_outside = |entry: &&MachineEntry| !entry.at().starts_with(&spec.workspace);
-        let entries = view
-            .entries
-            .iter()
-            .chain(view.named.iter().filter(is_outside));
-        for entry in entries {
+        // A workspace below a folder of programs, such as `/opt`, has its own rules.
+        let mut outside = masks.clone();
+        outside.insert(spec.workspace.clone(), MountMask::Nothing { folder: true });
+        for entry in view.entries.iter().chain(&view.named) {
             match entry {
-                MachineEntry::Existing { from, .. } => {
-                    rules.grants.push((from.clone(), Grant::Read))
-                }
+                MachineEntry::Existing { from, .. } => rules.grant(from, false, &outside)?,
                 MachineEntry::Link { to, .. } if to.is_absolute() => {
-                    rules
-                        .grants
-                        .extend(to.canonicalize().ok().map(|to| (to, Grant::Read)));
+                    if let Ok(to) = to.canonicalize() {
+                        rules.grant(&to, false, &outside)?;
+                    }
                 }
                 // A link at the top, such as `/bin`, leads to a folder that is listed itself.
                 MachineEntry::Link { .. } => {}
@@ -92,9 +88,31 @@ impl AccessRules {
             .iter()
             .map(|mount| (mount.from.clone(), mount.writable));
         for (path, writable) in parts.into_iter().chain(mounts) {
-            rules.grant_around(&path, writable, &masks)?;
+            rules.grant(&path, writable, &masks)?;
         }
         Ok(rules)
+    }
+
+    /// Grants a path, unless it is below a masked one, and except for what is masked at and below it.
+    fn grant(
+        &mut self,
+        path: &Path,
+        writable: bool,
+        masks: &BTreeMap<PathBuf, MountMask>,
+    ) -> Result<(), SandboxError> {
+        let above: Vec<MountMask> = path
+            .ancestors()
+            .skip(1)
+            .filter_map(|folder| masks.get(folder).copied())
+            .collect();
+        if above
+            .iter()
+            .any(|with| matches!(with, MountMask::Nothing { .. }))
+        {
+            return Ok(());
+        }
+        let writable = writable && !above.contains(&MountMask::ReadOnly);
+        self.grant_around(path, writable, masks)
     }
 
     /// Grants a path, except for what is masked at and below it.
@@ -117,10 +135,14 @@ impl AccessRules {
             at != path && (writable || matches!(with, MountMask::Nothing { .. }))
         };
         if !below.any(is_relevant) {
-            let grant = if writable { Grant::Write } else { Grant::Read };
+            let grant = if writable {
+                AccessGrant::Write
+            } else {
+                AccessGrant::Read
+            };
             return self.push(path.to_owned(), grant);
         }
-        self.push(path.to_owned(), Grant::List)?;
+        self.push(path.to_owned(), AccessGrant::List)?;
         let failed = SandboxError::io_error("cannot search a folder of the command");
         let entries = path
             .read_dir()
@@ -131,7 +153,7 @@ impl AccessRules {
         Ok(())
     }
 
-    fn push(&mut self, path: PathBuf, grant: Grant) -> Result<(), SandboxError> {
+    fn push(&mut self, path: PathBuf, grant: AccessGrant) -> Result<(), SandboxError> {
         if self.grants.len() >= MAX_RULES {
             let why = format!("more than {MAX_RULES} files are next to hidden or read-only ones");
             return Err(SandboxError::unsupported(NAME, SandboxError::RULES, why));
@@ -162,15 +184,15 @@ impl AccessRules {
     }
 
     /// Returns the kernel's kinds of access.
-    fn access(&self, grant: Grant, is_folder: bool) -> u64 {
+    fn access(&self, grant: AccessGrant, is_folder: bool) -> u64 {
         let access = match grant {
-            Grant::List => AccessFs::ReadDir.into(),
-            Grant::Read => AccessFs::from_read(self.abi),
-            Grant::Write => {
+            AccessGrant::List => AccessFs::ReadDir.into(),
+            AccessGrant::Read => AccessFs::from_read(self.abi),
+            AccessGrant::Write => {
                 let special = AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::MakeSock;
                 AccessFs::from_all(self.abi) & !(special | AccessFs::IoctlDev)
             }
-            Grant::Device => AccessFs::ReadFile | AccessFs::WriteFile,
+            AccessGrant::Device => AccessFs::ReadFile | AccessFs::WriteFile,
         };
         let of_kind = if is_folder {
             access.bits()
@@ -185,7 +207,7 @@ impl AccessRules {
 mod tests {
     use super::*;
 
-    fn grants(masks: &[(&str, MountMask)], writable: bool) -> Vec<(String, Grant)> {
+    fn grants(masks: &[(&str, MountMask)], writable: bool) -> Vec<(String, AccessGrant)> {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         for file in [
@@ -223,12 +245,12 @@ mod tests {
 
     #[test]
     fn grants_leave_out_hidden_and_read_only_paths() {
-        let owned = |list: &[(&str, Grant)]| -> Vec<(String, Grant)> {
+        let owned = |list: &[(&str, AccessGrant)]| -> Vec<(String, AccessGrant)> {
             list.iter()
                 .map(|(path, grant)| ((*path).to_owned(), *grant))
                 .collect()
         };
-        assert_eq!(grants(&[], true), owned(&[("", Grant::Write)]));
+        assert_eq!(grants(&[], true), owned(&[("", AccessGrant::Write)]));
         let masks = [
             ("a/b/secret", MountMask::Nothing { folder: false }),
             ("git", MountMask::Pin),
@@ -237,28 +259,73 @@ mod tests {
         assert_eq!(
             grants(&masks, true),
             owned(&[
-                ("", Grant::List),
-                ("a", Grant::List),
-                ("a/b", Grant::List),
-                ("a/b/c", Grant::Write),
-                ("a/d", Grant::Write),
-                ("e", Grant::Write),
-                ("git", Grant::List),
-                ("git/config", Grant::Read),
-                ("git/objects", Grant::Write),
+                ("", AccessGrant::List),
+                ("a", AccessGrant::List),
+                ("a/b", AccessGrant::List),
+                ("a/b/c", AccessGrant::Write),
+                ("a/d", AccessGrant::Write),
+                ("e", AccessGrant::Write),
+                ("git", AccessGrant::List),
+                ("git/config", AccessGrant::Read),
+                ("git/objects", AccessGrant::Write),
             ])
         );
         // Without write access, only hidden paths matter.
-        assert_eq!(grants(&masks[1..], false), owned(&[("", Grant::Read)]));
+        assert_eq!(
+            grants(&masks[1..], false),
+            owned(&[("", AccessGrant::Read)])
+        );
         let read_only_above = [("a", MountMask::ReadOnly), ("a/b/secret", masks[0].1)];
         assert_eq!(
             grants(&read_only_above, true)[1..5],
             owned(&[
-                ("a", Grant::List),
-                ("a/b", Grant::List),
-                ("a/b/c", Grant::Read),
-                ("a/d", Grant::Read),
+                ("a", AccessGrant::List),
+                ("a/b", AccessGrant::List),
+                ("a/b/c", AccessGrant::Read),
+                ("a/d", AccessGrant::Read),
             ])
+        );
+    }
+
+    #[test]
+    fn workspace_below_a_folder_of_programs_is_granted_by_its_own_rules() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let workspace = root.join("opt/work");
+        for file in ["opt/bin/program", "opt/work/src/a", "opt/work/secret/key"] {
+            std::fs::create_dir_all(root.join(file).parent().unwrap()).unwrap();
+            std::fs::write(root.join(file), "x").unwrap();
+        }
+        let hidden = MountMask::Nothing { folder: true };
+        let masks = BTreeMap::from([(workspace.join("secret"), hidden)]);
+        let mut outside = masks.clone();
+        outside.insert(workspace.clone(), hidden);
+        let (abi, grants, masked) = (ABI::V3, Vec::new(), Vec::new());
+        let mut rules = AccessRules {
+            abi,
+            grants,
+            masked,
+        };
+        rules.grant(&root.join("opt"), false, &outside).unwrap();
+        rules
+            .grant(&workspace.join("src"), false, &outside)
+            .unwrap();
+        let of_programs = [
+            (root.join("opt"), AccessGrant::List),
+            (root.join("opt/bin"), AccessGrant::Read),
+        ];
+        assert_eq!(rules.grants, of_programs);
+        rules
+            .grant(&workspace.join("secret/key"), true, &masks)
+            .unwrap();
+        assert_eq!(rules.grants, of_programs);
+        let read_only = BTreeMap::from([(workspace.clone(), MountMask::ReadOnly)]);
+        rules
+            .grant(&workspace.join("src"), true, &read_only)
+            .unwrap();
+        assert_eq!(
+            rules.grants[2..],
+            [(workspace.join("src"), AccessGrant::Read)]
         );
     }
 }

@@ -26,7 +26,7 @@ pub use file_access::{
     create_private_folder, restrict_to_owner,
 };
 pub use guarantee::{Enforcement, PlatformGuarantee};
-pub use system::FileId;
+pub use system::PlatformFileId;
 
 use std::io;
 use std::path::Path;
@@ -62,7 +62,7 @@ pub fn limit_own_memory(bytes: u64) -> io::Result<Enforcement> {
 /// Returns true if a process with this id may be running. A process of another user counts as running.
 ///
 /// ```
-/// assert!(mimir_core::platform::process_may_run(std::process::id()));
+/// assert!(mimir_platform::process_may_run(std::process::id()));
 /// ```
 pub fn process_may_run(process: u32) -> bool {
     system::process_may_run(process)

@@ -12,9 +12,9 @@ use super::file_access::{AccessFault, FileAccessRule, OwnerOnly, TrustedOwner};
 
 /// Identity of a file while it exists: its device and inode number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct FileId(u64, u64);
+pub struct PlatformFileId(u64, u64);
 
-impl FileId {
+impl PlatformFileId {
     /// Identifies an open file.
     pub fn of_file(file: &File) -> io::Result<Self> {
         file.metadata().map(|meta| Self::of_metadata(&meta))

@@ -10,8 +10,8 @@ use windows_sys::Win32::Storage::FileSystem::{
     FILE_WRITE_EA, WRITE_DAC, WRITE_OWNER,
 };
 
-use super::super::file_access::{AccessFault, OwnerOnly};
 use super::calls::{self, AccessEntry, DescriptorMemory};
+use crate::file_access::{AccessFault, OwnerOnly};
 
 /// Rights to change a file or folder, to replace it, or to give oneself such a right.
 const WRITE_RIGHTS: u32 = FILE_WRITE_DATA

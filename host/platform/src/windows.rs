@@ -25,12 +25,12 @@ use descriptor::SecurityDescriptor;
 /// Identity of a file while it exists: the serial number of its volume and its index there. On ReFS, where an index has
 /// 128 bits, these are 64 of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct FileId {
+pub struct PlatformFileId {
     volume: u32,
     index: u64,
 }
 
-impl FileId {
+impl PlatformFileId {
     /// Identifies an open file.
     pub fn of_file(file: &File) -> io::Result<Self> {
         let (volume, index) = calls::volume_and_index(file)?;
@@ -137,8 +137,8 @@ pub(super) fn limit_own_memory(bytes: u64) -> io::Result<Enforcement> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::file_access::OwnerOnly;
     use super::*;
+    use crate::file_access::OwnerOnly;
 
     #[test]
     fn open_list_of_a_file_is_a_fault_until_it_is_restricted() {
@@ -167,11 +167,11 @@ mod tests {
         let (path, other) = (folder.path().join("a"), folder.path().join("b"));
         let file = create_private_file(&path).unwrap();
         create_private_file(&other).unwrap();
-        let id = FileId::of_file(&file).unwrap();
-        assert_eq!(FileId::at_path(&path).unwrap(), id);
-        assert_eq!(FileId::at_path_without_link(&path).unwrap(), id);
-        assert_ne!(FileId::at_path(&other).unwrap(), id);
-        assert_ne!(FileId::at_path(folder.path()).unwrap(), id);
+        let id = PlatformFileId::of_file(&file).unwrap();
+        assert_eq!(PlatformFileId::at_path(&path).unwrap(), id);
+        assert_eq!(PlatformFileId::at_path_without_link(&path).unwrap(), id);
+        assert_ne!(PlatformFileId::at_path(&other).unwrap(), id);
+        assert_ne!(PlatformFileId::at_path(folder.path()).unwrap(), id);
     }
 
     #[test]
