@@ -1,6 +1,7 @@
 //! Limits of a command on Windows: a job object of its own around the process and all its descendants.
 //!
-//! Wine accepts these limits but enforces none of them, so a test under wine shows only that the calls are well formed.
+//! Wine accepts the limits of memory and processes but enforces neither, and rejects one of processor time, so a test
+//! under wine shows only that the calls are well formed.
 
 #![expect(
     unsafe_code,
