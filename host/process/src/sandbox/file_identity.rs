@@ -95,6 +95,17 @@ impl FileIdentity {
     }
 }
 
+/// Opens a path that must not contain a symbolic link. Safe between fork and exec, since it is a single system call.
+#[cfg(target_os = "linux")]
+pub(crate) fn open_by_no_link(
+    path: impl rustix::path::Arg,
+) -> Result<std::os::fd::OwnedFd, rustix::io::Errno> {
+    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,14 +126,4 @@ mod tests {
         std::fs::remove_file(&file).unwrap();
         assert!(!identity.is_unchanged());
     }
-}
-/// Opens a path that must not contain a symbolic link. Safe between fork and exec, since it is a single system call.
-#[cfg(target_os = "linux")]
-pub(crate) fn open_by_no_link(
-    path: impl rustix::path::Arg,
-) -> Result<std::os::fd::OwnedFd, rustix::io::Errno> {
-    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
-
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
 }
