@@ -12,22 +12,21 @@ use mimir_core::platform::{self, AccessFault, FileAccessRule};
 /// Maximum size in bytes of a file that is read. The files that mimir writes are always shorter.
 pub const MAX_FILE_SIZE: u64 = 16 << 20;
 
-fn violation(fault: AccessFault) -> String {
-    let what = match fault {
-        AccessFault::OtherOwner | AccessFault::Writable => "other users can write it",
-        AccessFault::Readable => "other users can read it",
-    };
-    let private = if cfg!(windows) {
-        "icacls FILE /inheritance:r /grant:r \"%USERNAME%:F\""
-    } else {
-        "chmod 600"
-    };
+/// Describes why a file is not trusted, and how to change that.
+fn violation(fault: AccessFault, path: &Path) -> String {
+    let shown = mimir_core::text::visible(&path.display().to_string());
+    let private = platform::privacy_command(&shown, false);
     match fault {
-        AccessFault::OtherOwner | AccessFault::Writable => {
-            format!("{what}; make it private ({private}) or remove it")
+        AccessFault::OtherOwner => {
+            "other users can write it, because it belongs to one; remove it".to_owned()
+        }
+        AccessFault::Writable => {
+            format!("other users can write it; make it private ({private}) or remove it")
         }
         AccessFault::Readable => {
-            format!("{what}; make it private ({private}), and replace the values in it")
+            format!(
+                "other users can read it; make it private ({private}), and replace the values in it"
+            )
         }
     }
 }
@@ -40,7 +39,7 @@ pub fn read(path: &Path, protection: OwnerOnly) -> io::Result<Option<String>> {
         Err(error) => return Err(error),
     };
     if let Some(fault) = FileAccessRule::of_user(protection).check_file(&file)? {
-        return Err(io::Error::other(violation(fault)));
+        return Err(io::Error::other(violation(fault, path)));
     }
     files::text(files::read_open(&file, MAX_FILE_SIZE)?).map(Some)
 }
@@ -111,7 +110,7 @@ fn write_and_rename(path: &Path, content: &[u8], access: NewFileAccess) -> io::R
     match access {
         NewFileAccess::Of(FileReaders::Owner) => {}
         NewFileAccess::Of(FileReaders::Everybody) => make_readable(file.as_file())?,
-        NewFileAccess::OfOldFile => platform::copy_access(path, file.path())?,
+        NewFileAccess::OfOldFile => platform::copy_access(path, file.as_file(), file.path())?,
     }
     file.persist(path).map(drop).map_err(|error| error.error)
 }

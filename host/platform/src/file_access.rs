@@ -3,7 +3,7 @@
 //! On Unix, a file is protected by its owner and mode. On Windows, by its owner and access control list: the user,
 //! SYSTEM, Administrators and TrustedInstaller count as the owner, because nothing protects a file from them.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::Path;
 
@@ -106,10 +106,23 @@ pub fn restrict_to_owner(path: &Path) -> io::Result<()> {
     system::restrict_to_owner(path)
 }
 
-/// Gives the new file at `new` the owner, the group and the permissions of the file at `old`, as far as this user may.
-/// The new file is never accessible to more users than the old one.
-pub fn copy_access(old: &Path, new: &Path) -> io::Result<()> {
-    system::copy_access(old, new)
+/// Returns the shell command with which the owner of a file or folder makes it private. `shown` is its path as the user
+/// sees it.
+pub fn privacy_command(shown: &str, is_folder: bool) -> String {
+    system::privacy_command(shown, is_folder)
+}
+
+/// Makes opening fail for a symbolic link, and not wait for the other end of a pipe. Does nothing on Windows, where
+/// callers compare the identity of the opened file.
+pub fn refuse_links_and_waiting(options: &mut OpenOptions) {
+    system::refuse_links_and_waiting(options);
+}
+
+/// Gives a new file the owner, the group and the permissions of the file at `old`, as far as this user may. The new file
+/// is never accessible to more users than the old one. Unix changes the open file; Windows needs its path, because the
+/// handle of a file that was opened for writing does not include the right to change its access list.
+pub fn copy_access(old: &Path, new: &File, new_path: &Path) -> io::Result<()> {
+    system::copy_access(old, new, new_path)
 }
 
 #[cfg(test)]
@@ -169,9 +182,50 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
+    fn opening_refuses_links_and_does_not_wait_for_pipes() {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        let folder = tempfile::tempdir().unwrap();
+        let [file, link, pipe] = ["file", "link", "pipe"].map(|name| folder.path().join(name));
+        create_private_file(&file).unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let mut options = OpenOptions::new();
+        refuse_links_and_waiting(options.read(true));
+        assert!(options.open(&file).is_ok());
+        assert!(options.open(&link).is_err());
+        // A blocking call would wait for a writer.
+        assert!(options.open(&pipe).is_ok());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn access_is_copied_to_the_open_file_and_not_to_its_path() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let [old, new, moved, other] =
+            ["old", "new", "moved", "other"].map(|name| folder.path().join(name));
+        for path in [&old, &other] {
+            create_private_file(path).unwrap();
+        }
+        std::fs::set_permissions(&old, std::fs::Permissions::from_mode(0o640)).unwrap();
+        let file = create_private_file(&new).unwrap();
+        std::fs::rename(&new, &moved).unwrap();
+        std::os::unix::fs::symlink(&other, &new).unwrap();
+        copy_access(&old, &file, &new).unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&moved), mode(&other)), (0o640, 0o600));
+    }
+
+    #[cfg(unix)]
+    #[test]
     fn files_of_other_users_are_faulty() {
-        // The owner is root: with the rights of root, this test cannot create a file of somebody else everywhere.
+        use std::os::unix::fs::MetadataExt as _;
+        // With the rights of root, this test cannot create a file of somebody else everywhere.
         let root = Path::new("/");
+        if root.metadata().unwrap().uid() != 0 {
+            eprintln!("skipped: `/` does not belong to root here, as in some containers");
+            return;
+        }
         let rule = FileAccessRule::of_user_or_administrator(OwnerOnly::Writing);
         assert_eq!(rule.check_path(root).unwrap(), None);
         let is_root = rustix::process::geteuid().is_root();

@@ -23,7 +23,7 @@ use windows as system;
 
 pub use file_access::{
     AccessFault, FileAccessRule, OwnerOnly, TrustedOwner, copy_access, create_private_file,
-    create_private_folder, restrict_to_owner,
+    create_private_folder, privacy_command, refuse_links_and_waiting, restrict_to_owner,
 };
 pub use guarantee::{Enforcement, PlatformGuarantee};
 pub use system::PlatformFileId;

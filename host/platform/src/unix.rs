@@ -84,18 +84,27 @@ pub(super) fn restrict_to_owner(path: &Path) -> io::Result<()> {
     std::fs::set_permissions(path, Permissions::from_mode(mode & 0o700))
 }
 
-pub(super) fn copy_access(old: &Path, new: &Path) -> io::Result<()> {
+pub(super) fn privacy_command(shown: &str, is_folder: bool) -> String {
+    let mode = if is_folder { "700" } else { "600" };
+    format!("chmod {mode} '{shown}'")
+}
+
+pub(super) fn refuse_links_and_waiting(options: &mut OpenOptions) {
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    options.custom_flags(flags.bits().cast_signed());
+}
+
+pub(super) fn copy_access(old: &Path, file: &File, _: &Path) -> io::Result<()> {
     let old = old.symlink_metadata()?;
-    let file = File::open(new)?;
     let meta = file.metadata()?;
     let mut mode = old.mode() & 0o777;
-    if meta.gid() != old.gid() && fchown(&file, None, Some(old.gid())).is_err() {
+    if meta.gid() != old.gid() && fchown(file, None, Some(old.gid())).is_err() {
         // A different group gets no more permissions than all other users.
         mode = (mode & 0o707) | ((mode & 0o007) << 3);
     }
     if meta.uid() != old.uid() {
         // Only root can change the owner. A file that another user replaces belongs to that user.
-        let _ = fchown(&file, Some(old.uid()), None);
+        let _ = fchown(file, Some(old.uid()), None);
     }
     file.set_permissions(Permissions::from_mode(mode))
 }

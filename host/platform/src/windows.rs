@@ -102,7 +102,17 @@ pub(super) fn restrict_to_owner(path: &Path) -> io::Result<()> {
     calls::set_list(&file, &SecurityDescriptor::private()?)
 }
 
-pub(super) fn copy_access(old: &Path, new: &Path) -> io::Result<()> {
+/// The command names the user by the SID, because each shell writes a variable in another way.
+pub(super) fn privacy_command(shown: &str, is_folder: bool) -> String {
+    let rights = if is_folder { "(OI)(CI)F" } else { "F" };
+    // Without its own SID, a process still knows that it is the owner.
+    let user = calls::current_user().unwrap_or("S-1-3-4");
+    format!("icacls \"{shown}\" /inheritance:r /grant:r \"*{user}:{rights}\"")
+}
+
+pub(super) fn refuse_links_and_waiting(_: &mut OpenOptions) {}
+
+pub(super) fn copy_access(old: &Path, _: &File, new: &Path) -> io::Result<()> {
     let flags = FILE_FLAG_BACKUP_SEMANTICS | FILE_FLAG_OPEN_REPARSE_POINT;
     let old = SecurityDescriptor::of_file(&open(old, READ_CONTROL, flags)?)?;
     calls::set_list(&open(new, READ_CONTROL | WRITE_DAC, flags)?, &old)
@@ -153,7 +163,7 @@ mod tests {
         calls::set_list(&open(&old, access, 0).unwrap(), &open_list).unwrap();
         assert_eq!(rule.check_path(&old).unwrap(), Some(AccessFault::Writable));
         assert_eq!(rule.check_path(&new).unwrap(), None);
-        copy_access(&old, &new).unwrap();
+        copy_access(&old, &File::open(&new).unwrap(), &new).unwrap();
         assert_eq!(rule.check_path(&new).unwrap(), Some(AccessFault::Writable));
         for path in [&old, &new] {
             restrict_to_owner(path).unwrap();
