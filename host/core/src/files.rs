@@ -27,8 +27,13 @@ pub fn open(path: &Path, links: LinkPolicy) -> io::Result<File> {
     open_with(path, links, OpenOptions::new().read(true))
 }
 
-/// Opens a regular file, or creates it if `options` say so. Never opens anything else, such as a pipe.
+/// Opens a regular file, or creates it if `options` say so. Never opens anything else, such as a pipe. A policy that
+/// refuses links replaces the custom flags of `options`.
 pub fn open_with(path: &Path, links: LinkPolicy, options: &mut OpenOptions) -> io::Result<File> {
+    if links == LinkPolicy::Refuse {
+        // Something else may take the place of the file between the check and the opening.
+        platform::refuse_links_and_waiting(options);
+    }
     let checked = match checked_id(path, links) {
         Ok(id) => id,
         // Another process may put something at the path before the file is created.

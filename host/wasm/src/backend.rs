@@ -408,10 +408,15 @@ pub(crate) fn create_backups_folder(workspace: &Path, backups: &Path) -> std::io
     }
     match platform::create_private_folder(backups, false) {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            // It may contain copies of files that only their owner can read. The folder of another owner cannot be
-            // restricted and is left unchanged.
-            let _ = platform::restrict_to_owner(backups);
-            Ok(())
+            // It may contain copies of files that only their owner can read.
+            match platform::restrict_to_owner(backups) {
+                // The folder of another owner cannot be restricted and is left unchanged.
+                Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                    tracing::warn!(folder = %backups.display(), "the backups belong to another user, who can read them");
+                    Ok(())
+                }
+                restricted => restricted,
+            }
         }
         result => result,
     }

@@ -4,7 +4,9 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::Path;
 
-use mimir_core::platform::{AccessFault, FileAccessRule, OwnerOnly, create_private_folder};
+use mimir_core::platform::{
+    AccessFault, FileAccessRule, OwnerOnly, create_private_folder, privacy_command,
+};
 
 fn refuse(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, why.to_owned())
@@ -34,13 +36,12 @@ pub fn check_folder(folder: &Path) -> io::Result<()> {
     match FileAccessRule::of_user(OwnerOnly::Reading).check_path(folder)? {
         None => Ok(()),
         Some(AccessFault::OtherOwner) => Err(refuse("the cache folder belongs to another user")),
-        Some(AccessFault::Writable | AccessFault::Readable) if cfg!(windows) => Err(refuse(
-            "other users can access the cache folder: make it private with `icacls FOLDER /inheritance:r /grant:r \
-             \"%USERNAME%:(OI)(CI)F\"`",
-        )),
-        Some(AccessFault::Writable | AccessFault::Readable) => Err(refuse(
-            "other users can access the cache folder: make it private with `chmod 700`",
-        )),
+        Some(AccessFault::Writable | AccessFault::Readable) => {
+            let command = privacy_command(&folder.display().to_string(), true);
+            Err(refuse(&format!(
+                "other users can access the cache folder: make it private with `{command}`"
+            )))
+        }
     }
 }
 

@@ -425,8 +425,18 @@ fn chosen_sandbox(chosen: &ChosenSandbox) -> Vec<DoctorFinding> {
         ),
         name => DoctorFinding::good("sandbox", name),
     };
-    let guarantees = sandbox.guarantees(&chosen.bounds).unwrap_or_default();
-    let lost = guarantees.iter().filter(|it| !it.is_enforced());
-    let lost = lost.map(|it| DoctorFinding::note("sandbox", format!("not in full: {it}")));
-    [finding].into_iter().chain(lost).collect()
+    let mut findings = vec![finding];
+    match sandbox.guarantees(&chosen.bounds) {
+        Ok(guarantees) => {
+            let lost = guarantees.iter().filter(|it| !it.is_enforced());
+            findings.extend(
+                lost.map(|it| DoctorFinding::note("sandbox", format!("not in full: {it}"))),
+            );
+        }
+        Err(fault) => findings.push(DoctorFinding::note(
+            "sandbox",
+            format!("what it enforces is unknown: {fault}"),
+        )),
+    }
+    findings
 }
