@@ -6,7 +6,7 @@
 //! workspace, writable except for paths covered by the path rules; a private home, temporary folder and devices; only
 //! its own processes; and a network without other machines.
 //!
-//! Requires Linux 5.12, the first version that can set attributes of a whole mount tree; without namespaces Linux 6.2.
+//! Requires Linux 5.12, the first version that can set attributes of a whole mount tree; without namespaces Linux 6.12.
 
 mod bubblewrap;
 mod cgroup;
@@ -180,7 +180,7 @@ impl Sandbox for ProcessSandbox {
                 "programs and toolchains read-only, workspace writable, private home and temporary folder".to_owned(),
                 "network: none".to_owned(),
                 format!(
-                    "memory: {} for each process (RLIMIT_DATA)",
+                    "memory: {} of private memory for each process (RLIMIT_DATA)",
                     mimir_core::text::bytes(memory_limit(bounds))
                 ),
             ];
@@ -253,7 +253,7 @@ impl Sandbox for ProcessSandbox {
     fn guarantees(&self, bounds: &ResourceBounds) -> Result<Vec<PlatformGuarantee>, SandboxError> {
         let trial = self.trial_result()?;
         if trial.maker == SandboxMaker::Confined {
-            return Ok(self.confined_guarantees());
+            return Ok(Self::confined_guarantees());
         }
         let unless = |holds: bool, name, because: &'static str| {
             if holds {

@@ -103,7 +103,7 @@ mod here {
             command.arg(&program.file);
             command.args(program.arguments.get(1..).unwrap_or_default());
             let running =
-                none::spawn_command(command, variables, spec, none::ProcessLeader::Session);
+                none::spawn_command(command, variables, spec, none::ProcessLeader::Session, None);
             let running = running.map_err(SandboxError::io_error("cannot start a command"))?;
             let mut child = running.into_child(covered)?;
             child.handle = Box::new(SeatbeltCommand {

@@ -1,5 +1,8 @@
 //! Limits of a command on Windows: a job object of its own around the process and all its descendants.
 //!
+//! The job has no restrictions of the user interface: with them, Windows would refuse the second job, which ends the
+//! command.
+//!
 //! Wine accepts the limits of memory and processes but enforces neither, and rejects one of processor time, so a test
 //! under wine shows only that the calls are well formed.
 
@@ -18,12 +21,9 @@ use windows_sys::Win32::System::JobObjects::{
     AssignProcessToJobObject, CreateJobObjectW, JOB_OBJECT_CPU_RATE_CONTROL_ENABLE,
     JOB_OBJECT_CPU_RATE_CONTROL_HARD_CAP, JOB_OBJECT_LIMIT_ACTIVE_PROCESS,
     JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION, JOB_OBJECT_LIMIT_JOB_MEMORY,
-    JOB_OBJECT_UILIMIT_DESKTOP, JOB_OBJECT_UILIMIT_DISPLAYSETTINGS, JOB_OBJECT_UILIMIT_EXITWINDOWS,
-    JOB_OBJECT_UILIMIT_GLOBALATOMS, JOB_OBJECT_UILIMIT_HANDLES, JOB_OBJECT_UILIMIT_READCLIPBOARD,
-    JOB_OBJECT_UILIMIT_SYSTEMPARAMETERS, JOB_OBJECT_UILIMIT_WRITECLIPBOARD,
-    JOBOBJECT_BASIC_UI_RESTRICTIONS, JOBOBJECT_CPU_RATE_CONTROL_INFORMATION,
-    JOBOBJECT_EXTENDED_LIMIT_INFORMATION, JOBOBJECTINFOCLASS, JobObjectBasicUIRestrictions,
-    JobObjectCpuRateControlInformation, JobObjectExtendedLimitInformation, SetInformationJobObject,
+    JOBOBJECT_CPU_RATE_CONTROL_INFORMATION, JOBOBJECT_EXTENDED_LIMIT_INFORMATION,
+    JOBOBJECTINFOCLASS, JobObjectCpuRateControlInformation, JobObjectExtendedLimitInformation,
+    SetInformationJobObject,
 };
 
 /// Limits of a command and all its descendants.
@@ -60,17 +60,6 @@ impl JobLimits {
         limits.BasicLimitInformation.ActiveProcessLimit =
             u32::try_from(self.processes).unwrap_or(u32::MAX);
         set(&job, JobObjectExtendedLimitInformation, &limits)?;
-        let interface = JOBOBJECT_BASIC_UI_RESTRICTIONS {
-            UIRestrictionsClass: JOB_OBJECT_UILIMIT_DESKTOP
-                | JOB_OBJECT_UILIMIT_DISPLAYSETTINGS
-                | JOB_OBJECT_UILIMIT_EXITWINDOWS
-                | JOB_OBJECT_UILIMIT_GLOBALATOMS
-                | JOB_OBJECT_UILIMIT_HANDLES
-                | JOB_OBJECT_UILIMIT_READCLIPBOARD
-                | JOB_OBJECT_UILIMIT_SYSTEMPARAMETERS
-                | JOB_OBJECT_UILIMIT_WRITECLIPBOARD,
-        };
-        set(&job, JobObjectBasicUIRestrictions, &interface)?;
         if let Some(percent) = self.cpu {
             let mut rate = JOBOBJECT_CPU_RATE_CONTROL_INFORMATION {
                 ControlFlags: JOB_OBJECT_CPU_RATE_CONTROL_ENABLE

@@ -1,9 +1,10 @@
 //! The sandbox `process` without namespaces, for places that allow none: unprivileged containers, dev containers, and
 //! systems that restrict user namespaces.
 //!
-//! Landlock decides which files a command can open, run and change. A system call filter denies all sockets, the calls
-//! that reach other processes, and the calls on files that Landlock does not check. No capability remains. All processes
-//! of a command stay in one process group, which is killed as a whole: the filter denies leaving it.
+//! Landlock decides which files a command can open, run and change, and which processes it can signal. A system call
+//! filter denies all sockets, the calls that reach other processes, and the calls on files that Landlock does not check;
+//! changes of file modes are [made here](mode_changes). No capability remains. All processes of a command stay in one
+//! session, which is killed as a whole: the filter denies leaving it.
 //!
 //! A Landlock rule for a folder applies to everything below it and cannot be taken back there. So a folder with a hidden
 //! or read-only path gets no rule that would reach this path; its other entries get one each, and nothing can be created
@@ -11,6 +12,7 @@
 
 mod access_rules;
 mod confined_filter;
+mod mode_changes;
 
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -21,34 +23,35 @@ use mimir_core::backend::BoxFuture;
 use mimir_core::platform::PlatformGuarantee;
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::io::Errno;
-use rustix::process::{Resource, Rlimit, setrlimit, setsid, umask};
+use rustix::process::{Resource, Rlimit, setrlimit, setsid};
 use rustix::thread::{
     CapabilitiesSecureBits, CapabilitySet, CapabilitySets, set_capabilities,
     set_capabilities_secure_bits, set_no_new_privs,
 };
 use seccompiler::BpfProgram;
 use tokio::process::Command;
+use tokio::time::timeout;
 
 use super::start::limits;
-use super::{NAME, ProcessSandbox, memory_limit};
+use super::{NAME, ProcessSandbox, SETUP_TIMEOUT, memory_limit};
 use crate::sandbox::environment::PROXY;
 use crate::sandbox::{
     CommandExit, CommandHandle, CommandNetwork, CommandSpec, HostMount, ResourceBounds,
-    SandboxChild, SandboxError, none, program_lookup, sys, toolchain_homes,
+    SandboxChild, SandboxError, loopback_proxy, none, program_lookup, sys, toolchain_homes,
 };
 use access_rules::AccessRules;
 
-/// First Landlock version that checks all changes of content: with older ones, a command could truncate any file.
-const MIN_LANDLOCK: ABI = ABI::V3;
-
-/// First Landlock version that keeps signals from processes outside.
-const SIGNALS_LANDLOCK: ABI = ABI::V6;
+/// First Landlock version that keeps signals from processes outside (Linux 6.12).
+const MIN_LANDLOCK: ABI = ABI::V6;
 
 /// Everything that a process applies to itself before it becomes the program.
 struct Confinement {
     ruleset: OwnedFd,
     limits: Vec<(Resource, Rlimit)>,
     filters: Vec<BpfProgram>,
+    mode_filter: BpfProgram,
+    /// Socket for the descriptor on which the changes of file modes arrive.
+    handover: OwnedFd,
 }
 
 impl Confinement {
@@ -56,8 +59,7 @@ impl Confinement {
     fn enter(&self) -> Result<(), Errno> {
         // A new session has no terminal that a command could type into.
         setsid()?;
-        umask(rustix::fs::Mode::from_raw_mode(0o077));
-        sys::close_range(3, i32::MAX, true);
+        sys::close_range(3, i32::MAX, true)?;
         for (resource, limit) in &self.limits {
             setrlimit(*resource, *limit)?;
         }
@@ -75,7 +77,9 @@ impl Confinement {
         };
         set_capabilities(None, none)?;
         sys::reset_signals();
-        self.filters.iter().try_for_each(sys::install_filter)
+        self.filters.iter().try_for_each(sys::install_filter)?;
+        let listener = sys::install_listener(&self.mode_filter)?;
+        loopback_proxy::send_fds(&self.handover, &[listener.as_fd()])
     }
 }
 
@@ -85,7 +89,8 @@ impl ProcessSandbox {
         match self.landlock {
             Some(abi) if abi >= MIN_LANDLOCK => Ok(abi),
             Some(abi) => Err(format!(
-                "Landlock: the kernel has version {abi}, but without namespaces version {MIN_LANDLOCK} is needed (Linux 6.2)"
+                "Landlock: the kernel has version {abi}, but without namespaces version {MIN_LANDLOCK} is needed (Linux 6.12), \
+                 the first that keeps signals from other processes"
             )),
             None => Err("Landlock: not supported by this kernel".to_owned()),
         }
@@ -103,13 +108,18 @@ impl ProcessSandbox {
             SandboxError::io_error("cannot create the temporary folder of a command"),
         )?;
         let rules = AccessRules::new(abi, &self.view, spec, &scratch.0)?;
-        let prepare = SandboxError::io_error("cannot prepare a command");
+        let prepare = || SandboxError::io_error("cannot prepare a command");
         let mut limits = limits(&spec.bounds, Some(memory_limit(&spec.bounds)));
-        limit_processes(&mut limits, &spec.bounds);
+        limit_processes(&mut limits, &spec.bounds).map_err(prepare())?;
+        let mode_filter =
+            confined_filter::mode_filter().map_err(|error| unavailable(error.to_string()))?;
+        let (modes, handover) = loopback_proxy::handover_pair().map_err(prepare())?;
         let confinement = Confinement {
-            ruleset: rules.ruleset().map_err(prepare)?,
+            ruleset: rules.ruleset().map_err(prepare())?,
             limits,
             filters: [filter].into_iter().chain(more).collect(),
+            mode_filter,
+            handover,
         };
         let (home, temporary) = (scratch.0.join("home"), scratch.0.join("tmp"));
         let mut variables =
@@ -130,8 +140,18 @@ impl ProcessSandbox {
             command.arg0(name).args(arguments);
         }
         sys::before_exec(command.as_std_mut(), confinement, Confinement::enter);
-        let running = none::spawn_command(command, variables, spec, none::ProcessLeader::Own)
-            .map_err(|error| none::start_error(error, spec, &program.arguments))?;
+        let running = none::spawn_command(
+            command,
+            variables,
+            spec,
+            none::ProcessLeader::Own,
+            Some(&scratch.0),
+        )
+        .map_err(|error| none::start_error(error, spec, &program.arguments))?;
+        let listener = loopback_proxy::receive_fds(&modes).map_err(prepare())?;
+        for listener in listener {
+            mode_changes::serve_mode_changes(listener, rules.writable()).map_err(prepare())?;
+        }
         let mut child = running.into_child(rules.masked)?;
         child.handle = Box::new(ConfinedCommand {
             handle: child.handle,
@@ -149,11 +169,19 @@ impl ProcessSandbox {
             let runtime = runtime.map_err(|error| error.to_string())?;
             let exit = runtime.block_on(async {
                 let mut child = self.start_confined(spec)?;
-                child.handle.wait().await
+                match timeout(SETUP_TIMEOUT, child.handle.wait()).await {
+                    Ok(exit) => exit.map(Some),
+                    // Dropping the child kills it.
+                    Err(_) => Ok(None),
+                }
             });
             match exit {
-                Ok(exit) if exit.code == 0 => Ok(()),
-                Ok(exit) => Err(format!("a test command ended with exit code {}", exit.code)),
+                Ok(Some(exit)) if exit.code == 0 => Ok(()),
+                Ok(Some(exit)) => Err(format!("a test command ended with exit code {}", exit.code)),
+                Ok(None) => Err(format!(
+                    "a test command did not end within {} s",
+                    SETUP_TIMEOUT.as_secs()
+                )),
                 Err(fault) => Err(fault.to_string()),
             }
         };
@@ -187,14 +215,7 @@ impl ProcessSandbox {
     }
 
     /// Lists what holds without namespaces.
-    pub(super) fn confined_guarantees(&self) -> Vec<PlatformGuarantee> {
-        let signals = match self.landlock {
-            Some(abi) if abi >= SIGNALS_LANDLOCK => PlatformGuarantee::enforced("signals"),
-            _ => PlatformGuarantee::weaker(
-                "signals",
-                "commands can signal your other processes (Linux 6.12 prevents that)",
-            ),
-        };
+    pub(super) fn confined_guarantees() -> Vec<PlatformGuarantee> {
         let processes = if rustix::process::geteuid().is_root() {
             "not limited in number, because mimir runs as root without control groups"
         } else {
@@ -210,11 +231,12 @@ impl ProcessSandbox {
             PlatformGuarantee::weaker(
                 "new files",
                 "nothing can be created next to a hidden or read-only path, so not at the top of a workspace with .mimir or \
-                 .git; create files in other folders",
+                 .git, nor in .git itself: git add and git commit fail; create files in other folders",
             ),
+            PlatformGuarantee::enforced("modes and owners of files outside"),
             PlatformGuarantee::weaker(
-                "file modes",
-                "files of commands are accessible to you alone; chmod can set 0700 only, and owners cannot be changed",
+                "owners and attributes of files",
+                "commands cannot change owners, nor read or change extended attributes and access control lists",
             ),
             PlatformGuarantee::enforced("network of commands"),
             PlatformGuarantee::refused(
@@ -223,11 +245,14 @@ impl ProcessSandbox {
             ),
             PlatformGuarantee::weaker(
                 "/proc",
-                "not readable, so bash's <(…) does not work; nor can a command start a session or use job control",
+                "not readable, so bash's <(…) does not work; nor can a command start a session",
             ),
-            signals,
+            PlatformGuarantee::enforced("signals"),
             PlatformGuarantee::enforced("end of commands"),
-            PlatformGuarantee::weaker("memory", "limited for each process, not in total"),
+            PlatformGuarantee::weaker(
+                "memory",
+                "the private memory of each process is limited, not shared memory, and not the total",
+            ),
             PlatformGuarantee::weaker("processes", processes),
             PlatformGuarantee::refused("processor time", "no control group can be created here"),
         ]
@@ -235,23 +260,26 @@ impl ProcessSandbox {
 }
 
 /// Raises the limit of processes by those that the user runs already: without namespaces, the kernel counts them too.
-fn limit_processes(limits: &mut Vec<(Resource, Rlimit)>, bounds: &ResourceBounds) {
-    limits.retain(|(resource, _)| *resource != Resource::Nproc);
-    let Some(running) = count_threads_of_user() else {
-        return;
-    };
+fn limit_processes(
+    limits: &mut Vec<(Resource, Rlimit)>,
+    bounds: &ResourceBounds,
+) -> io::Result<()> {
+    let running = count_threads_of_user()?;
     let value = Some(bounds.processes.value().saturating_add(running));
     let maximum = rustix::process::getrlimit(Resource::Nproc).maximum;
     let value = value.min(maximum.or(value));
     let (current, maximum) = (value, value);
+    limits.retain(|(resource, _)| *resource != Resource::Nproc);
     limits.push((Resource::Nproc, Rlimit { current, maximum }));
+    Ok(())
 }
 
 /// Counts the threads of all processes of this user.
-fn count_threads_of_user() -> Option<u64> {
+fn count_threads_of_user() -> io::Result<u64> {
     let user = rustix::process::geteuid().as_raw().to_string();
     let mut threads = 0;
-    for entry in Path::new("/proc").read_dir().ok()?.flatten() {
+    for entry in Path::new("/proc").read_dir()?.flatten() {
+        // Other entries are no processes, and a process may have ended meanwhile.
         let Ok(status) = std::fs::read_to_string(entry.path().join("status")) else {
             continue;
         };
@@ -260,10 +288,16 @@ fn count_threads_of_user() -> Option<u64> {
             lines.find_map(|line| line.strip_prefix(name)?.split_whitespace().next())
         };
         if field("Uid:") == Some(&*user) {
-            threads += field("Threads:")?.parse::<u64>().ok()?;
+            threads += field("Threads:").map_or(1, |count| count.parse::<u64>().unwrap_or(1));
         }
     }
-    Some(threads)
+    if threads == 0 {
+        // Not even this process.
+        return Err(io::Error::other(
+            "/proc does not show the processes of this user",
+        ));
+    }
+    Ok(threads)
 }
 
 /// The private home and the temporary folder of a command, removed with it.
@@ -286,7 +320,25 @@ impl ScratchFolder {
 
 impl Drop for ScratchFolder {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        if std::fs::remove_dir_all(&self.0).is_err() {
+            // The command may have made folders read-only, as `go` does with its modules.
+            make_writable(&self.0);
+            if let Err(error) = std::fs::remove_dir_all(&self.0) {
+                tracing::warn!(folder = %self.0.display(), %error, "the temporary folder of a command was not removed");
+            }
+        }
+    }
+}
+
+/// Makes a folder writable for its owner, and the folders in it. Links are not followed; no process changes the folder
+/// any more.
+fn make_writable(folder: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let _ = std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700));
+    for entry in folder.read_dir().into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            make_writable(&entry.path());
+        }
     }
 }
 

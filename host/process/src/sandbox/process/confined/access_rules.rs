@@ -1,6 +1,6 @@
 //! Landlock rules of a command that runs without mounts: which files it can read, run and change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,6 +27,16 @@ enum AccessGrant {
     Write,
     /// A device: bytes can be read and written.
     Device,
+}
+
+/// Paths that a command may change, with everything below them.
+pub(super) struct WritablePaths(HashSet<PathBuf>);
+
+impl WritablePaths {
+    /// Returns true if the command may change the file at a canonical path.
+    pub(super) fn contains(&self, path: &Path) -> bool {
+        path.ancestors().any(|folder| self.0.contains(folder))
+    }
 }
 
 /// The rules of a command.
@@ -71,6 +81,7 @@ impl AccessRules {
         // A workspace below a folder of programs, such as `/opt`, has its own rules.
         let mut outside = masks.clone();
         outside.insert(spec.workspace.clone(), MountMask::Nothing { folder: true });
+        let mut read_only = Vec::new();
         for entry in view.entries.iter().chain(&view.named) {
             match entry {
                 MachineEntry::Existing { from, .. } => rules.grant(from, false, &outside)?,
@@ -83,12 +94,36 @@ impl AccessRules {
                 MachineEntry::Link { .. } => {}
             }
         }
+        let is_outside_workspace = |entry: &&MachineEntry| !entry.at().starts_with(&spec.workspace);
+        let named = view.named.iter().filter(is_outside_workspace);
+        for entry in view.entries.iter().chain(named) {
+            // Neither the folder nor a link to it can be replaced.
+            read_only.push(entry.at().to_owned());
+            if let MachineEntry::Existing { from, .. } = entry {
+                read_only.push(from.clone());
+            }
+        }
         let mounts = spec
             .mounts
             .iter()
             .map(|mount| (mount.from.clone(), mount.writable));
-        for (path, writable) in parts.into_iter().chain(mounts) {
-            rules.grant(&path, writable, &masks)?;
+        let requested: Vec<(PathBuf, bool)> = parts.into_iter().chain(mounts).collect();
+        for (path, writable) in &requested {
+            if *writable && requested.contains(&(path.clone(), false)) {
+                let what = "a folder that is both read-only and writable";
+                let why = format!("`{}`: select one of them", path.display());
+                return Err(SandboxError::unsupported(NAME, what, why));
+            }
+            if !writable {
+                read_only.push(path.clone());
+            }
+        }
+        for (path, writable) in &requested {
+            if *writable {
+                rules.grant(path, true, &with_read_only(&masks, path, &read_only))?;
+            } else {
+                rules.grant(path, false, &masks)?;
+            }
         }
         Ok(rules)
     }
@@ -162,6 +197,13 @@ impl AccessRules {
         Ok(())
     }
 
+    /// Returns the paths that the command may change, with everything below them.
+    pub(super) fn writable(&self) -> WritablePaths {
+        let writable = self.grants.iter();
+        let writable = writable.filter(|(_, grant)| *grant == AccessGrant::Write);
+        WritablePaths(writable.map(|(path, _)| path.clone()).collect())
+    }
+
     /// Converts the rules for the kernel.
     pub(super) fn ruleset(&self) -> io::Result<OwnedFd> {
         let all = AccessFs::from_all(self.abi).bits();
@@ -203,9 +245,30 @@ impl AccessRules {
     }
 }
 
+/// Adds the read-only paths below a writable one to the masks. Rules add up along a path, so a rule that lets a command
+/// write to a folder would apply to them, too.
+fn with_read_only(
+    masks: &BTreeMap<PathBuf, MountMask>,
+    writable: &Path,
+    read_only: &[PathBuf],
+) -> BTreeMap<PathBuf, MountMask> {
+    let mut all = masks.clone();
+    for path in read_only {
+        if path != writable && path.starts_with(writable) {
+            let mask = all.entry(path.clone()).or_insert(MountMask::ReadOnly);
+            *mask = MountMask::ReadOnly.max(*mask);
+        }
+    }
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mimir_core::command::CommandProgram;
+
+    use crate::sandbox::environment::AmbientEnvironment;
+    use crate::sandbox::{HostMount, WorkspacePart};
 
     fn grants(masks: &[(&str, MountMask)], writable: bool) -> Vec<(String, AccessGrant)> {
         let folder = tempfile::tempdir().unwrap();
@@ -327,5 +390,100 @@ mod tests {
             rules.grants[2..],
             [(workspace.join("src"), AccessGrant::Read)]
         );
+    }
+
+    /// Collects the rules of a command on a machine whose user has this home, with toolchains in it.
+    fn rules_with_home(home: &Path, spec: &CommandSpec) -> Result<AccessRules, SandboxError> {
+        for file in [".cargo/bin/cargo", ".local/share/bin/x", "src/a"] {
+            std::fs::create_dir_all(home.join(file).parent().unwrap()).unwrap();
+            std::fs::write(home.join(file), "x").unwrap();
+        }
+        let link = home.join(".local/bin");
+        if !link.is_symlink() {
+            std::os::unix::fs::symlink("share/bin", link).unwrap();
+        }
+        let mut ambient = AmbientEnvironment::of_this_process();
+        ambient.home = Some(home.to_owned());
+        let view = MachineView::of_this_machine(&ambient);
+        AccessRules::new(ABI::V6, &view, spec, &home.join("scratch"))
+    }
+
+    fn spec(workspace: &Path) -> CommandSpec {
+        std::fs::create_dir_all(workspace).unwrap();
+        CommandSpec::new(CommandProgram::Vector(vec!["true".into()]), workspace)
+    }
+
+    #[test]
+    fn toolchains_in_a_workspace_that_is_the_home_stay_read_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().canonicalize().unwrap().join("home");
+        let rules = rules_with_home(&home, &spec(&home)).unwrap();
+        let writable = rules.writable();
+        // The link `.local/bin` leads to `.local/share/bin`; its folder must not be writable, or the command could
+        // replace the link.
+        for toolchain in [".cargo/bin/cargo", ".local/share/bin/x", ".cargo", ".local"] {
+            assert!(!writable.contains(&home.join(toolchain)), "{toolchain}");
+        }
+        let readable = |path: &Path| {
+            let grants = [AccessGrant::Read, AccessGrant::Write];
+            let mut rules = rules.grants.iter();
+            rules.any(|(at, grant)| grants.contains(grant) && path.starts_with(at))
+        };
+        assert!(readable(&home.join(".cargo/bin/cargo")));
+        assert!(readable(&home.join(".local/share/bin/x")));
+        assert!(writable.contains(&home.join("src/a")));
+    }
+
+    #[test]
+    fn read_only_paths_in_writable_ones_stay_read_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let workspace = root.join("work");
+        for name in ["work/a/fixed/open", "data/vendor/out", "data/free"] {
+            std::fs::create_dir_all(root.join(name)).unwrap();
+        }
+        let mut spec = spec(&workspace);
+        let part = |below: &str, writable| WorkspacePart {
+            below: below.into(),
+            writable,
+        };
+        spec.visible_parts = vec![part("", true), part("a/fixed", false)];
+        let mount = |path: &str, writable| HostMount {
+            writable,
+            ..HostMount::read_only(root.join(path))
+        };
+        spec.mounts = vec![
+            mount("data", true),
+            mount("data/vendor", false),
+            mount("data/vendor/out", true),
+            mount("work/a/fixed/open", true),
+        ];
+        let writable = rules_with_home(&root.join("home"), &spec)
+            .unwrap()
+            .writable();
+        for (path, expected) in [
+            ("work/a", false),
+            ("work/a/fixed", false),
+            ("work/a/fixed/x", false),
+            ("work/a/fixed/open/x", true),
+            ("data", false),
+            ("data/vendor/x", false),
+            ("data/vendor/out/x", true),
+            ("data/free/x", true),
+        ] {
+            assert_eq!(writable.contains(&root.join(path)), expected, "{path}");
+        }
+        // A mount above the workspace does not make a read-only workspace writable.
+        spec.visible_parts = vec![part("", false)];
+        spec.mounts = vec![mount("", true)];
+        let writable = rules_with_home(&root.join("home"), &spec)
+            .unwrap()
+            .writable();
+        assert!(!writable.contains(&workspace.join("a")));
+        assert!(writable.contains(&root.join("data/vendor")));
+        // The same path with both modes is an error.
+        spec.mounts = vec![mount("data", true), mount("data", false)];
+        let refused = rules_with_home(&root.join("home"), &spec).err().unwrap();
+        assert!(refused.to_string().contains("/data"), "{refused}");
     }
 }
