@@ -27,14 +27,14 @@ mod process;
 mod procfs;
 mod program_lookup;
 mod ruled_folder;
-#[cfg(any(test, target_os = "macos"))]
+#[cfg(any(all(test, unix), target_os = "macos"))]
 mod seatbelt;
 #[cfg(unix)]
 mod sockets;
 mod special_folders;
 #[cfg(target_os = "linux")]
 mod sys;
-#[cfg(any(test, target_os = "linux", target_os = "macos"))]
+#[cfg(any(all(test, unix), target_os = "linux", target_os = "macos"))]
 mod toolchain_homes;
 
 use mimir_core::backend::BoxFuture;
