@@ -156,6 +156,28 @@ async fn provider_error_shows_no_part_of_a_key_at_the_cut() {
     }
 }
 
+/// Makes the agent use a model at `url`, whose API key is the secret named `key` of `vault`.
+fn use_model(
+    room: &mut Room,
+    url: &str,
+    key: Option<&str>,
+    vault: impl mimir_core::redact::Vault + 'static,
+) {
+    room.agent.model = std::sync::Arc::new(mimir_agent::ModelProvider::new(
+        mimir_core::config::ChosenModel {
+            provider: "local".into(),
+            model: "m".into(),
+            api: APIS[0],
+            url: url.to_owned(),
+            key: key.map(Into::into),
+            price: None,
+        },
+        crate::kit::client(url),
+        std::sync::Arc::new(vault),
+        std::sync::Arc::clone(&room.audit) as std::sync::Arc<_>,
+    ));
+}
+
 /// A vault with an API key that no HTTP header can contain.
 struct InvalidKey;
 
@@ -173,19 +195,7 @@ impl mimir_core::redact::Vault for InvalidKey {
 async fn api_key_with_a_line_break_is_an_error_about_the_key() {
     let mut room = Room::new(APIS[0], vec![says("x")]);
     let url = room.script.url.clone();
-    room.agent.model = std::sync::Arc::new(mimir_agent::ModelProvider::new(
-        mimir_core::config::ChosenModel {
-            provider: "local".into(),
-            model: "m".into(),
-            api: APIS[0],
-            url: url.clone(),
-            key: Some("BROKEN".into()),
-            price: None,
-        },
-        crate::kit::client(&url),
-        std::sync::Arc::new(InvalidKey),
-        std::sync::Arc::clone(&room.audit) as std::sync::Arc<_>,
-    ));
+    use_model(&mut room, &url, Some("BROKEN"), InvalidKey);
     let error = room.task("go").await.unwrap_err();
     assert_eq!(error.code, ToolErrorCode::Unavailable);
     assert!(error.message.contains("API key of local"), "{error}");
@@ -217,19 +227,7 @@ async fn provider_connection_refused_is_retried() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1/", free.local_addr().unwrap());
     drop(free);
-    room.agent.model = std::sync::Arc::new(mimir_agent::ModelProvider::new(
-        mimir_core::config::ChosenModel {
-            provider: "local".into(),
-            model: "m".into(),
-            api: APIS[0],
-            url: url.clone(),
-            key: None,
-            price: None,
-        },
-        crate::kit::client(&url),
-        std::sync::Arc::new(mimir_core::Redactor::new()),
-        std::sync::Arc::clone(&room.audit) as std::sync::Arc<_>,
-    ));
+    use_model(&mut room, &url, None, mimir_core::Redactor::new());
     room.agent.budget.retries = 1;
     let error = room.task("go").await.unwrap_err();
     assert_eq!(error.code, ToolErrorCode::Network);
@@ -284,19 +282,7 @@ async fn conversation_too_long_for_the_provider_is_trimmed() {
 async fn missing_api_key_secret_has_a_remedy() {
     let mut room = Room::new(APIS[0], vec![says("x")]);
     let url = room.script.url.clone();
-    room.agent.model = std::sync::Arc::new(mimir_agent::ModelProvider::new(
-        mimir_core::config::ChosenModel {
-            provider: "local".into(),
-            model: "m".into(),
-            api: APIS[0],
-            url: url.clone(),
-            key: Some("OTHER".into()),
-            price: None,
-        },
-        crate::kit::client(&url),
-        std::sync::Arc::new(mimir_core::Redactor::new()),
-        std::sync::Arc::clone(&room.audit) as std::sync::Arc<_>,
-    ));
+    use_model(&mut room, &url, Some("OTHER"), mimir_core::Redactor::new());
     let error = room.task("go").await.unwrap_err();
     assert_eq!(error.code, ToolErrorCode::Unavailable);
     assert!(

@@ -173,11 +173,6 @@ impl SetupRecord {
             self.created.push(CreatedPath { path, digest });
         }
     }
-
-    /// The agent of a recorded change.
-    pub(crate) fn agent(change: &RecordedFileChange) -> Option<AgentKind> {
-        AgentKind::from_name(&change.agent)
-    }
 }
 
 /// The paths in a folder at some time, the folder included. Links are not followed.
@@ -197,9 +192,19 @@ impl FolderListing {
             paths,
         }
     }
+
+    /// The folder and everything below it.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        self.paths.iter()
+    }
 }
 
 impl RecordedFileChange {
+    /// The agent; `None` if this version does not know it.
+    pub(crate) fn agent_kind(&self) -> Option<AgentKind> {
+        AgentKind::from_name(&self.agent)
+    }
+
     /// The existing workspaces other than `root` whose agents use the file.
     pub(crate) fn other_workspaces(&self, root: &Path) -> Vec<PathBuf> {
         let others = self.workspaces.iter().filter(|other| *other != root);
@@ -241,13 +246,6 @@ impl SetupRecords {
                 file.workspaces.push(root.to_owned());
             }
         }
-    }
-}
-
-impl FolderListing {
-    /// The folder and everything below it.
-    pub(crate) fn paths(&self) -> impl Iterator<Item = &PathBuf> {
-        self.paths.iter()
     }
 }
 
@@ -295,8 +293,8 @@ impl SetupRecordStore {
     /// Reads the records; they are empty if there was no setup.
     pub fn read(&self) -> Result<SetupRecords, AgentSetupError> {
         Ok(SetupRecords {
-            workspace: self.workspace.read()?.unwrap_or_default(),
-            user: self.user.read()?.unwrap_or_default(),
+            workspace: self.workspace.read()?,
+            user: self.user.read()?,
         })
     }
 
@@ -360,11 +358,12 @@ struct StoredSetupRecord {
 }
 
 impl StoredSetupRecord {
-    fn read(&self) -> Result<Option<SetupRecord>, AgentSetupError> {
+    /// Reads the record; it is empty if the file does not exist.
+    fn read(&self) -> Result<SetupRecord, AgentSetupError> {
         let text = private_files::read(&self.path, OwnerOnly::Writing)
             .map_err(|error| AgentSetupError::file("read", &self.path, error))?;
         let Some(text) = text else {
-            return Ok(None);
+            return Ok(SetupRecord::default());
         };
         let invalid = |message: String| AgentSetupError::Record {
             path: shown(&self.path),
@@ -378,7 +377,7 @@ impl StoredSetupRecord {
                 record.version
             )));
         }
-        Ok(Some(record))
+        Ok(record)
     }
 
     fn write(&self, record: &SetupRecord) -> Result<(), AgentSetupError> {

@@ -97,7 +97,7 @@ impl SetupUndo {
         let shared = shared.filter(|change| change.workspaces.iter().any(|it| it == root));
         for change in undo.records.workspace.files.iter().chain(shared) {
             // The name of an agent that only a later version knows: that version can take it back.
-            let Some(agent) = SetupRecord::agent(change) else {
+            let Some(agent) = change.agent_kind() else {
                 continue;
             };
             let used_by = change.other_workspaces(root);

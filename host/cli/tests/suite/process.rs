@@ -491,7 +491,7 @@ fn has_cargo() -> bool {
             .output()
             .is_err();
     if is_missing {
-        eprintln!("not tested: there is no cargo here");
+        eprintln!("skipped: cargo is not on the PATH");
     }
     !is_missing
 }
