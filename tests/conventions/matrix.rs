@@ -10,7 +10,11 @@ use super::root;
 const OURS: &[(&str, &[&str])] = &[
     ("mimir-redact", &[]),
     ("mimir-commands", &[]),
-    ("mimir-core", &["mimir-commands", "mimir-redact"]),
+    ("mimir-platform", &[]),
+    (
+        "mimir-core",
+        &["mimir-commands", "mimir-platform", "mimir-redact"],
+    ),
     ("mimir-audit", &["mimir-core"]),
     ("mimir-net", &["mimir-core"]),
     ("mimir-wasm", &["mimir-core", "mimir-net"]),
@@ -155,6 +159,7 @@ const CORE: &[&str] = &[
     "jiff",
     "jsonschema",
     "mimir-commands",
+    "mimir-platform",
     "mimir-redact",
     "parking_lot",
     "percent-encoding",

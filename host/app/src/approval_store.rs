@@ -26,7 +26,6 @@ mod session_approval;
 pub use approval_file::{ApprovalFile, WorkspaceApprovals};
 pub use lock_file::ToolsLockFile;
 pub use session_approval::SessionApproval;
-pub(crate) use session_approval::may_run;
 
 /// The stored decisions of this user about one workspace.
 pub struct UserApprovalStore {

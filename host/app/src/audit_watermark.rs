@@ -13,6 +13,7 @@ use std::sync::{Arc, OnceLock};
 use mimir_audit::{AuditLog, FileAuditSink, LogHead};
 use mimir_core::config::AuditSettings;
 use mimir_core::files::{self, LinkPolicy};
+use mimir_core::platform;
 use mimir_core::text::visible;
 
 use crate::approval_store::UserApprovalStore;
@@ -146,13 +147,12 @@ impl AuditWatermark {
         if let Some(folder) = path.parent() {
             private_files::private_folder(folder)?;
         }
-        let mut options = OpenOptions::new();
-        options.create(true).truncate(false).write(true);
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::OpenOptionsExt as _;
-            options.mode(0o600);
+        match platform::create_private_file(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
         }
+        let mut options = OpenOptions::new();
+        options.write(true);
         // Written in place. The length is constant, so that the file never contains a partial record.
         files::open_with(path, LinkPolicy::Follow, &mut options)?.write_all(&current.encode())
     }

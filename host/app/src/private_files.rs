@@ -6,58 +6,42 @@ use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;
 
 use mimir_core::files::{self, LinkPolicy};
+pub use mimir_core::platform::OwnerOnly;
+use mimir_core::platform::{self, AccessFault, FileAccessRule};
 
 /// Maximum size in bytes of a file that is read. The files that mimir writes are always shorter.
 pub const MAX_FILE_SIZE: u64 = 16 << 20;
 
-/// Access to a file that only its owner may have.
-#[derive(Debug, Clone, Copy)]
-pub enum OwnerOnly {
-    /// Other users must not be able to write the file.
-    Writing,
-    /// Other users must not be able to read or write the file.
-    Reading,
-}
-
-impl OwnerOnly {
-    #[cfg(unix)]
-    fn is_satisfied(self, meta: &Metadata) -> bool {
-        use std::os::unix::fs::MetadataExt as _;
-        let others = match self {
-            OwnerOnly::Writing => 0o022,
-            OwnerOnly::Reading => 0o077,
-        };
-        meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & others == 0
-    }
-
-    #[cfg(not(unix))]
-    fn is_satisfied(self, _: &Metadata) -> bool {
-        true
-    }
-
-    fn violation(self) -> &'static str {
-        match self {
-            OwnerOnly::Writing => {
-                "other users can write it; make it private (chmod 600) or remove it"
-            }
-            OwnerOnly::Reading => {
-                "other users can read it; make it private (chmod 600), and replace the values in it"
-            }
+/// Describes why a file is not trusted, and how to change that.
+fn violation(fault: AccessFault, path: &Path) -> String {
+    let shown = mimir_core::text::visible(&path.display().to_string());
+    let private = platform::privacy_command(&shown, false);
+    match fault {
+        AccessFault::OtherOwner => {
+            "other users can write it, because it belongs to one; remove it".to_owned()
+        }
+        AccessFault::Writable => {
+            format!("other users can write it; make it private ({private}) or remove it")
+        }
+        AccessFault::Readable => {
+            format!(
+                "other users can read it; make it private ({private}), and replace the values in it"
+            )
         }
     }
 }
 
 /// Reads a file; `None` if it does not exist. Fails if the file is not protected from other users as required.
 pub fn read(path: &Path, protection: OwnerOnly) -> io::Result<Option<String>> {
-    let meta = match std::fs::metadata(path) {
-        Ok(meta) => meta,
+    let file = match files::open(path, LinkPolicy::Follow) {
+        Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    if !protection.is_satisfied(&meta) {
-        return Err(io::Error::other(protection.violation()));
+    if let Some(fault) = FileAccessRule::of_user(protection).check_file(&file)? {
+        return Err(io::Error::other(violation(fault, path)));
     }
-    files::read_text(path, LinkPolicy::Follow, MAX_FILE_SIZE).map(Some)
+    files::text(files::read_open(&file, MAX_FILE_SIZE)?).map(Some)
 }
 
 /// Acquires the inter-process lock that is needed to change a file, and creates the file's folder. Waits until other
@@ -66,30 +50,15 @@ pub fn lock_for_change(path: &Path) -> io::Result<File> {
     if let Some(folder) = path.parent() {
         private_folder(folder)?;
     }
-    let mut options = OpenOptions::new();
-    options.create(true).truncate(false).write(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        // The path may have come with a checkout: follow no link, and do not block on a pipe.
-        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-        options.mode(0o600).custom_flags(flags.bits() as i32);
-    }
-    let file = options.open(path.with_extension("turn"))?;
+    // The path may have come with a checkout: a link is refused, and a pipe would block.
+    let file = files::open_private(&path.with_extension("turn"), OpenOptions::new().write(true))?;
     file.lock()?;
     Ok(file)
 }
 
 /// Creates a folder, and its missing parents, that only this user can access. An existing folder is not changed.
 pub fn private_folder(folder: &Path) -> io::Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::DirBuilderExt as _;
-        builder.mode(0o700);
-    }
-    builder.create(folder)
+    platform::create_private_folder(folder, true)
 }
 
 /// Users who may read a written file.
@@ -103,11 +72,7 @@ pub enum FileReaders {
 
 /// Replaces a file atomically, by renaming a temporary file in the same folder.
 pub fn replace(path: &Path, content: &[u8], readers: FileReaders) -> io::Result<()> {
-    let finish = |file: &File| match readers {
-        FileReaders::Owner => Ok(()),
-        FileReaders::Everybody => make_readable(file),
-    };
-    write_and_rename(path, content, finish)
+    write_and_rename(path, content, NewFileAccess::Of(readers))
 }
 
 /// Replaces a file atomically and keeps its owner, group and permissions. A new file is readable by all users. Fails if
@@ -116,25 +81,37 @@ pub fn rewrite(path: &Path, content: &[u8]) -> io::Result<()> {
     match std::fs::symlink_metadata(path) {
         Ok(old) => {
             check_writable(path, &old)?;
-            write_and_rename(path, content, |file| copy_permissions(&old, file))
+            write_and_rename(path, content, NewFileAccess::OfOldFile)
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            write_and_rename(path, content, make_readable)
+            write_and_rename(path, content, NewFileAccess::Of(FileReaders::Everybody))
         }
         Err(error) => Err(error),
     }
 }
 
-fn write_and_rename(
-    path: &Path,
-    content: &[u8],
-    finish: impl FnOnce(&File) -> io::Result<()>,
-) -> io::Result<()> {
+/// Access rights of a file that replaces another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NewFileAccess {
+    Of(FileReaders),
+    /// Those of the replaced file.
+    OfOldFile,
+}
+
+fn write_and_rename(path: &Path, content: &[u8], access: NewFileAccess) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new(""));
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    let mut file = match access {
+        NewFileAccess::Of(FileReaders::Everybody) => tempfile::NamedTempFile::new_in(folder)?,
+        // The content must never be readable by others, not even in the temporary file.
+        _ => tempfile::Builder::new().make_in(folder, platform::create_private_file)?,
+    };
     file.write_all(content)?;
     file.as_file().sync_data()?;
-    finish(file.as_file())?;
+    match access {
+        NewFileAccess::Of(FileReaders::Owner) => {}
+        NewFileAccess::Of(FileReaders::Everybody) => make_readable(file.as_file())?,
+        NewFileAccess::OfOldFile => platform::copy_access(path, file.as_file(), file.path())?,
+    }
     file.persist(path).map(drop).map_err(|error| error.error)
 }
 
@@ -144,7 +121,8 @@ fn make_readable(file: &File) -> io::Result<()> {
     file.set_permissions(std::fs::Permissions::from_mode(0o644))
 }
 
-#[cfg(not(unix))]
+/// Does nothing: the file has inherited the access rights of its folder.
+#[cfg(windows)]
 fn make_readable(_: &File) -> io::Result<()> {
     Ok(())
 }
@@ -162,7 +140,7 @@ fn check_writable(path: &Path, old: &Metadata) -> io::Result<()> {
     Err(io::Error::new(ErrorKind::PermissionDenied, message))
 }
 
-#[cfg(not(unix))]
+#[cfg(windows)]
 fn check_writable(_: &Path, old: &Metadata) -> io::Result<()> {
     if old.permissions().readonly() {
         return Err(io::Error::new(
@@ -170,27 +148,5 @@ fn check_writable(_: &Path, old: &Metadata) -> io::Result<()> {
             "it is read-only; remove that attribute first",
         ));
     }
-    Ok(())
-}
-
-/// Gives a new file the owner, the group and the permissions of the old one.
-#[cfg(unix)]
-fn copy_permissions(old: &Metadata, file: &File) -> io::Result<()> {
-    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
-    let new = file.metadata()?;
-    let mut mode = old.mode() & 0o777;
-    if new.gid() != old.gid() && fchown(file, None, Some(old.gid())).is_err() {
-        // A different group gets no more permissions than all other users.
-        mode = (mode & 0o707) | ((mode & 0o007) << 3);
-    }
-    if new.uid() != old.uid() {
-        // Only root can change the owner. A file that another user replaces belongs to that user.
-        let _ = fchown(file, Some(old.uid()), None);
-    }
-    file.set_permissions(std::fs::Permissions::from_mode(mode))
-}
-
-#[cfg(not(unix))]
-fn copy_permissions(_: &Metadata, _: &File) -> io::Result<()> {
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use mimir_core::files;
+use mimir_core::platform::TrustedOwner;
 use mimir_core::{ToolError, ToolErrorCode};
 
 /// Name of the folder with mimir's files in a workspace.
@@ -181,16 +182,10 @@ fn canonical_path(path: &Path) -> io::Result<PathBuf> {
 }
 
 /// Returns true if a folder belongs to this user or to the administrator.
-#[cfg(unix)]
 fn is_ours(folder: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata(folder)
-        .is_ok_and(|meta| meta.uid() == 0 || meta.uid() == rustix::process::geteuid().as_raw())
-}
-
-#[cfg(not(unix))]
-fn is_ours(_: &Path) -> bool {
-    true
+    TrustedOwner::UserOrAdministrator
+        .owns(folder)
+        .unwrap_or(false)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use mimir_core::files::{self, LinkPolicy};
+use mimir_core::platform::PlatformFileId;
 
 /// The paths of the files of a log.
 #[derive(Debug, Clone)]
@@ -125,22 +126,12 @@ impl LogPaths {
 
 /// Returns true if the open file is still the file at `path`.
 pub(super) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
-    let current = match std::fs::metadata(path) {
+    let current = match PlatformFileId::at_path(path) {
         Ok(current) => current,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(error),
     };
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt;
-        let opened = file.metadata()?;
-        Ok((opened.dev(), opened.ino()) == (current.dev(), current.ino()))
-    }
-    #[cfg(not(unix))]
-    {
-        // An open file cannot be replaced on this platform, so the length is sufficient.
-        Ok(file.metadata()?.len() == current.len())
-    }
+    Ok(PlatformFileId::of_file(file)? == current)
 }
 
 #[cfg(test)]

@@ -93,14 +93,7 @@ fn version() -> String {
 
 /// Creates the cache folder for this user only: it contains code that will run, so no other user may write there.
 fn make_private(folder: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::DirBuilderExt;
-        builder.mode(0o700);
-    }
-    builder.create(folder)
+    mimir_core::platform::create_private_folder(folder, true)
 }
 
 #[cfg(test)]

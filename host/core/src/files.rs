@@ -4,9 +4,11 @@
 //! reading a pipe could block forever. So everything below `.mimir` is accessed through this module, or relative to an
 //! open folder of the workspace.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Error, ErrorKind, Read as _, Write as _};
 use std::path::Path;
+
+use crate::platform::{self, PlatformFileId};
 
 /// The state folder of a workspace: audit log, backups, values stored by plugins.
 const STATE: &str = ".mimir/state";
@@ -25,29 +27,43 @@ pub fn open(path: &Path, links: LinkPolicy) -> io::Result<File> {
     open_with(path, links, OpenOptions::new().read(true))
 }
 
-/// Opens a regular file, or creates it if `options` say so. Never opens anything else, such as a pipe.
+/// Opens a regular file, or creates it if `options` say so. Never opens anything else, such as a pipe. A policy that
+/// refuses links replaces the custom flags of `options`.
 pub fn open_with(path: &Path, links: LinkPolicy, options: &mut OpenOptions) -> io::Result<File> {
-    let checked = match checked_metadata(path, links) {
-        Ok(meta) => meta,
+    if links == LinkPolicy::Refuse {
+        // Something else may take the place of the file between the check and the opening.
+        platform::refuse_links_and_waiting(options);
+    }
+    let checked = match checked_id(path, links) {
+        Ok(id) => id,
         // Another process may put something at the path before the file is created.
         Err(error) if error.kind() == ErrorKind::NotFound => return create(path, options),
         Err(error) => return Err(error),
     };
     let file = options.open(path)?;
     // The file may have been replaced since the check.
-    if is_same(&checked, &file.metadata()?) {
+    if checked == PlatformFileId::of_file(&file)? {
         Ok(file)
     } else {
         Err(replaced_error(path))
     }
 }
 
-/// Opens a file, or creates it so that only its owner can read it. Refuses links.
+/// Opens a file, or creates it so that only its owner can access it. Refuses links.
 pub fn open_private(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    options.create(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
-    open_with(path, LinkPolicy::Refuse, options)
+    /// Maximum number of attempts: another process may rename the file as soon as it exists.
+    const ATTEMPTS: usize = 10;
+    let mut result = Err(ErrorKind::NotFound.into());
+    for _ in 0..ATTEMPTS {
+        match platform::create_private_file(path) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+            _ => result = open_with(path, LinkPolicy::Refuse, options),
+        }
+        if !matches!(&result, Err(error) if error.kind() == ErrorKind::NotFound) {
+            break;
+        }
+    }
+    result
 }
 
 /// Reads a regular file. Fails if it is longer than `max` bytes.
@@ -125,8 +141,8 @@ pub fn write_new(path: &Path, text: &str) -> io::Result<bool> {
     }
 }
 
-/// Returns the metadata of a regular file. Fails for anything else, and for links that the policy refuses.
-fn checked_metadata(path: &Path, links: LinkPolicy) -> io::Result<Metadata> {
+/// Identifies a regular file. Fails for anything else, and for links that the policy refuses.
+fn checked_id(path: &Path, links: LinkPolicy) -> io::Result<PlatformFileId> {
     let meta = match links {
         LinkPolicy::Refuse => std::fs::symlink_metadata(path)?,
         LinkPolicy::Follow => std::fs::metadata(path)?,
@@ -137,14 +153,16 @@ fn checked_metadata(path: &Path, links: LinkPolicy) -> io::Result<Metadata> {
     if !meta.is_file() {
         return Err(path_error(path, "is not a regular file; remove it"));
     }
-    Ok(meta)
+    match links {
+        LinkPolicy::Refuse => PlatformFileId::at_path_without_link(path),
+        LinkPolicy::Follow => PlatformFileId::at_path(path),
+    }
 }
 
 /// Creates a file with `options`. Checks the opened file again, because another process may have created it meanwhile.
 fn create(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let file = options.open(path)?;
-    let checked = checked_metadata(path, LinkPolicy::Refuse)?;
-    if is_same(&checked, &file.metadata()?) {
+    if checked_id(path, LinkPolicy::Refuse)? == PlatformFileId::of_file(&file)? {
         Ok(file)
     } else {
         Err(replaced_error(path))
@@ -161,18 +179,6 @@ fn replaced_error(path: &Path) -> Error {
 fn path_error(path: &Path, why: &str) -> Error {
     let path = crate::text::visible(&path.display().to_string());
     Error::new(ErrorKind::InvalidInput, format!("{path} {why}"))
-}
-
-#[cfg(unix)]
-fn is_same(checked: &Metadata, opened: &Metadata) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    (checked.dev(), checked.ino()) == (opened.dev(), opened.ino())
-}
-
-/// Accepts any regular file, because the standard library has no file ids on this platform.
-#[cfg(not(unix))]
-fn is_same(_: &Metadata, opened: &Metadata) -> bool {
-    opened.is_file()
 }
 
 #[cfg(test)]

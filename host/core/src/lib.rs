@@ -85,6 +85,7 @@ pub use clock::{Clock, Deadline, Stopwatch};
 pub use decision::{Decision, DecisionReason, PolicyEvaluation, PolicyLayer};
 pub use error::{ToolError, ToolErrorCode};
 pub use limits::Limits;
+pub use mimir_platform as platform;
 pub use mimir_redact as redact;
 pub use mimir_redact::Redactor;
 pub use needs::{DirectoryAccess, Needs};

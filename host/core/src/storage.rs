@@ -6,7 +6,7 @@
 //!
 //! Out of scope: the permission to store values, and the effect of a label on a session.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -16,6 +16,7 @@ use sha2::{Digest, Sha256};
 use crate::error::{ToolError, ToolErrorCode};
 use crate::files::{self, LinkPolicy};
 use crate::outcome::ContentLabel;
+use crate::platform;
 use crate::text;
 
 /// The folder of all values, below the workspace.
@@ -354,11 +355,7 @@ impl PluginValues {
     fn prepare(&self) -> io::Result<()> {
         self.reject_links()?;
         files::make_state(&self.workspace)?;
-        let mut builder = DirBuilder::new();
-        builder.recursive(true);
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(&self.folder)
+        platform::create_private_folder(&self.folder, true)
     }
 
     fn failed(&self, what: &str, error: &io::Error) -> ToolError {

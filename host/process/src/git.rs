@@ -31,7 +31,8 @@ const MAX_NAMED_PATHS: usize = 50;
 /// files, relative to the workspace.
 ///
 /// Each hidden tracked file gets a stand-in with the size and time stored in the index. With `core.checkStat=minimal`,
-/// git compares nothing else, and treats the file as unchanged without reading it.
+/// git compares nothing else, and treats the file as unchanged without reading it. `hidden` is empty if the sandbox
+/// cannot put another file in the place of a hidden one.
 pub(crate) fn prepare(spec: &mut CommandSpec, hidden: &[HiddenPath], repositories: &[String]) {
     let repositories: Vec<GitRepository> = repositories
         .iter()
@@ -42,7 +43,7 @@ pub(crate) fn prepare(spec: &mut CommandSpec, hidden: &[HiddenPath], repositorie
     }
     spec.git.sort();
     spec.git.dedup();
-    // Other systems do not cover hidden files with mounts.
+    // Containers on other systems do not either.
     if !cfg!(target_os = "linux") || hidden.iter().all(|one| one.kind == Kind::Other) {
         return;
     }

@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use mimir_core::launch::LaunchSpec;
+use mimir_core::platform::{FileAccessRule, OwnerOnly, create_private_folder};
 
 use crate::sandbox::SandboxError;
 
@@ -26,7 +27,7 @@ impl EmptyFolder {
     /// Creates a folder below `base`. Fails if `base` is in the workspace or other users can change it.
     pub(crate) fn create_in(base: &Path, workspace: &Path) -> Result<Self, SandboxError> {
         let fault = || SandboxError::io_error("cannot create the empty start folder of a program");
-        create_folder(base, true).map_err(fault())?;
+        create_private_folder(base, true).map_err(fault())?;
         let base = base.canonicalize().map_err(fault())?;
         check_ownership(&base).map_err(fault())?;
         if base.starts_with(workspace) {
@@ -37,7 +38,7 @@ impl EmptyFolder {
         for _ in 0..MAX_ATTEMPTS {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let path = base.join(format!("{}-{number}", std::process::id()));
-            match create_folder(&path, false) {
+            match create_private_folder(&path, false) {
                 Ok(()) => return Ok(Self(path)),
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(fault()(error)),
@@ -58,32 +59,15 @@ impl Drop for EmptyFolder {
     }
 }
 
-fn create_folder(path: &Path, with_parents: bool) -> std::io::Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(with_parents);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::DirBuilderExt as _;
-        builder.mode(0o700);
-    }
-    builder.create(path)
-}
-
 /// Fails unless the folder belongs to this user and no other user can change it.
-#[cfg(unix)]
 fn check_ownership(folder: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::MetadataExt as _;
-    let meta = folder.metadata()?;
-    if meta.uid() != rustix::process::geteuid().as_raw() || meta.mode() & 0o022 != 0 {
-        let error = format!("other users can change `{}`", folder.display());
-        return Err(std::io::Error::other(error));
+    match FileAccessRule::of_user(OwnerOnly::Writing).check_path(folder)? {
+        None => Ok(()),
+        Some(_) => {
+            let error = format!("other users can change `{}`", folder.display());
+            Err(std::io::Error::other(error))
+        }
     }
-    Ok(())
-}
-
-#[cfg(not(unix))]
-fn check_ownership(_: &Path) -> std::io::Result<()> {
-    Ok(())
 }
 
 /// Returns the `PATH` without folders of the workspace, or `None` if it has no such folder. Child processes of the

@@ -163,7 +163,11 @@ impl RunningCommand {
             crate::git::show_repository(&mut spec);
             guard = WorkspaceGuard::new(&spec);
             #[cfg(unix)]
-            crate::git::prepare(&mut spec, guard.hidden(), guard.repositories());
+            {
+                let stands_in = sandbox.mounts_at_other_paths();
+                let hidden = if stands_in { guard.hidden() } else { &[] };
+                crate::git::prepare(&mut spec, hidden, guard.repositories());
+            }
         }
         let spec = &spec;
         let mut child = sandbox.start(spec).await?;

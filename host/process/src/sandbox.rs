@@ -27,15 +27,18 @@ mod process;
 mod procfs;
 mod program_lookup;
 mod ruled_folder;
-#[cfg(any(test, target_os = "macos"))]
+#[cfg(any(all(test, unix), target_os = "macos"))]
 mod seatbelt;
 #[cfg(unix)]
 mod sockets;
 mod special_folders;
 #[cfg(target_os = "linux")]
 mod sys;
+#[cfg(any(all(test, unix), target_os = "linux", target_os = "macos"))]
+mod toolchain_homes;
 
 use mimir_core::backend::BoxFuture;
+use mimir_core::platform::PlatformGuarantee;
 use std::path::Path;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -79,6 +82,20 @@ pub trait Sandbox: Send + Sync {
 
     /// Describes the guarantees for commands with these limits, in lines for the user.
     fn describe_guarantees(&self, bounds: &ResourceBounds) -> Result<Vec<String>, SandboxError>;
+
+    /// Lists what the sandbox guarantees for commands with these limits, and how far this machine enforces each. Fails
+    /// like [`Sandbox::describe_guarantees`].
+    fn guarantees(&self, bounds: &ResourceBounds) -> Result<Vec<PlatformGuarantee>, SandboxError>;
+
+    /// Returns true if another sandbox is better where one is available.
+    fn is_last_resort(&self) -> bool {
+        false
+    }
+
+    /// Returns true if commands can see a file of this machine at another path.
+    fn mounts_at_other_paths(&self) -> bool {
+        true
+    }
 
     /// Returns true if the sandbox enforces the path rules.
     fn enforces_path_rules(&self) -> bool {

@@ -8,6 +8,7 @@ use mimir_core::backend::{Backend, BoxFuture, RawResult, RealPath, ToolAssessmen
 use mimir_core::needs::{DirectoryAccess, Needs};
 use mimir_core::paths::{PathRules, obeyed_note};
 use mimir_core::pipeline::{Approved, Checked, PluginStorage};
+use mimir_core::platform;
 use mimir_core::{Content, Limits, ToolError, ToolErrorCode};
 use serde_json::Value;
 
@@ -405,43 +406,20 @@ pub(crate) fn create_backups_folder(workspace: &Path, backups: &Path) -> std::io
     if let Some(state) = backups.parent() {
         std::fs::create_dir_all(state)?;
     }
-    #[cfg_attr(
-        not(unix),
-        expect(
-            unused_mut,
-            reason = "only changed by modes, which this platform does not have"
-        )
-    )]
-    let mut builder = std::fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, OWNER_ONLY);
-    match builder.create(backups) {
+    match platform::create_private_folder(backups, false) {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            restrict_to_owner(backups)
+            // It may contain copies of files that only their owner can read.
+            match platform::restrict_to_owner(backups) {
+                // The folder of another owner cannot be restricted and is left unchanged.
+                Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                    tracing::warn!(folder = %backups.display(), "the backups belong to another user, who can read them");
+                    Ok(())
+                }
+                restricted => restricted,
+            }
         }
         result => result,
     }
-}
-
-/// Mode of the folder: it may contain copies of files that only their owner can read.
-#[cfg(unix)]
-const OWNER_ONLY: u32 = 0o700;
-
-/// Restricts a folder to its owner. The folder of another owner cannot be restricted and is left unchanged.
-#[cfg(unix)]
-fn restrict_to_owner(folder: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    let meta = folder.metadata()?;
-    if meta.permissions().mode() & 0o077 != 0 {
-        let _ = std::fs::set_permissions(folder, std::fs::Permissions::from_mode(OWNER_ONLY));
-    }
-    Ok(())
-}
-
-/// Does nothing: on this platform, folders inherit their access rights.
-#[cfg(not(unix))]
-fn restrict_to_owner(_: &Path) -> std::io::Result<()> {
-    Ok(())
 }
 
 impl Backend for WasmBackend {

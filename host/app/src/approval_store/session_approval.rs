@@ -50,26 +50,6 @@ impl SessionApproval {
 
     /// Returns true if the process of the session may still be running. A crashed process leaves its entries behind.
     pub fn process_may_run(&self) -> bool {
-        may_run(self.process)
+        mimir_core::platform::process_may_run(self.process)
     }
-}
-
-/// Returns true if a process with this id may be running.
-#[cfg(unix)]
-pub(crate) fn may_run(process: u32) -> bool {
-    let id = i32::try_from(process).ok();
-    let Some(pid) = id.and_then(rustix::process::Pid::from_raw) else {
-        return false;
-    };
-    // EPERM means that a process of another user has this id.
-    !matches!(
-        rustix::process::test_kill_process(pid),
-        Err(rustix::io::Errno::SRCH)
-    )
-}
-
-/// Always true: testing for a process needs unsafe code here. Stale entries can be revoked by hand.
-#[cfg(not(unix))]
-pub(crate) fn may_run(_: u32) -> bool {
-    true
 }

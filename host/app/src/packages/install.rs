@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use mimir_core::config::{McpPackage, PackageRegistry, SandboxMode, SandboxSettings};
 use mimir_core::launch::{LaunchSpec, LaunchedProgram, ProcessLauncher as _};
 use mimir_core::network::HostPattern;
+use mimir_core::platform::process_may_run;
 use mimir_core::text::{prefix, visible};
 use mimir_core::{ToolError, ToolErrorCode};
 use mimir_mcp::client::PackageRequest;
@@ -17,7 +18,6 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use super::package_tree::PackageTree;
 use super::registry::{InstallerConfig, split_userinfo};
 use super::{PackageStore, npm, pypi};
-use crate::approval_store::may_run;
 use crate::interface::{self, Progress};
 use crate::servers::empty_folders;
 use crate::servers::network_gate::{self, CurrentSettings, DeclaredNetwork};
@@ -436,7 +436,8 @@ fn remove_abandoned(root: &Path) {
             .split('-')
             .next()
             .and_then(|number| number.parse().ok());
-        if process.is_some_and(|process| process != std::process::id() && !may_run(process)) {
+        if process.is_some_and(|process| process != std::process::id() && !process_may_run(process))
+        {
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }

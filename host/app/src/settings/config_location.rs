@@ -1,10 +1,11 @@
 //! Locations of config files, and reading of their text.
 
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use mimir_core::files::{self, LinkPolicy};
+use mimir_core::platform::{AccessFault, FileAccessRule, OwnerOnly};
 use mimir_core::text::visible;
 use mimir_core::{ToolError, ToolErrorCode};
 
@@ -133,32 +134,31 @@ fn is_missing(error: &io::Error) -> bool {
 fn check_not_writable_by_others(path: &Path, file: &File) -> io::Result<()> {
     let real = path.canonicalize()?;
     let folder = real.parent().unwrap_or(Path::new("/"));
-    for (item, meta) in [
-        (path, file.metadata()?),
-        (folder, std::fs::metadata(folder)?),
+    let rule = FileAccessRule::of_user_or_administrator(OwnerOnly::Writing);
+    for (item, fault) in [
+        (path, rule.check_file(file)?),
+        (folder, rule.check_path(folder)?),
     ] {
-        if let Some((fault, command)) = open_to_others(&meta) {
+        if let Some(fault) = fault {
             let item = visible(&item.display().to_string());
+            let (fault, command) = (fault.describe(), fix_as_administrator(fault, &item));
             return Err(io::Error::other(format!(
-                "the team policy is not trusted, because {item} {fault}; as an administrator, run: {command} '{item}'"
+                "the team policy is not trusted, because {item} {fault}; as an administrator, run: {command}"
             )));
         }
     }
     Ok(())
 }
 
-/// Returns the reason why other users can write the item, and the command that fixes it; `None` if they cannot.
-#[cfg(unix)]
-fn open_to_others(meta: &Metadata) -> Option<(&'static str, &'static str)> {
-    use std::os::unix::fs::MetadataExt as _;
-    let ours = rustix::process::geteuid().as_raw();
-    if meta.uid() != 0 && meta.uid() != ours {
-        return Some(("belongs to another user", "chown root"));
+/// Returns the command of an administrator that removes the fault of an item.
+fn fix_as_administrator(fault: AccessFault, item: &str) -> String {
+    match fault {
+        AccessFault::OtherOwner if cfg!(windows) => format!("takeown /a /f \"{item}\""),
+        AccessFault::OtherOwner => format!("chown root '{item}'"),
+        // Administrators and SYSTEM change it, Users read it.
+        _ if cfg!(windows) => format!(
+            "icacls \"{item}\" /inheritance:r /grant:r *S-1-5-32-544:F *S-1-5-18:F *S-1-5-32-545:RX"
+        ),
+        _ => format!("chmod go-w '{item}'"),
     }
-    (meta.mode() & 0o022 != 0).then_some(("can be written by others", "chmod go-w"))
-}
-
-#[cfg(not(unix))]
-fn open_to_others(_: &Metadata) -> Option<(&'static str, &'static str)> {
-    None
 }

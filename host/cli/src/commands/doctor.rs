@@ -30,6 +30,7 @@ pub async fn run(globals: &GlobalOptions) -> CommandResult {
     let host = setup.host();
     let facts = host.facts();
     findings.push(checks::engine(&facts));
+    findings.extend(checks::compiling());
     findings.push(checks::cache(&facts));
     findings.push(checks::approval_store(&setup));
     let toolbox = setup.toolbox(Arc::clone(&host)).with_retries();

@@ -58,6 +58,16 @@ impl DoctorFinding {
         }
     }
 
+    /// Creates a finding of something that works in part and cannot be fixed.
+    pub fn note(name: &'static str, text: impl Into<String>) -> Self {
+        Self {
+            name,
+            health: CheckHealth::Fair,
+            text: text.into(),
+            fix: None,
+        }
+    }
+
     /// Creates a finding of something that does not work.
     pub fn bad(name: &'static str, text: impl Into<String>, fix: impl Into<String>) -> Self {
         Self {

@@ -204,7 +204,7 @@ fn converse(
         card_lines,
         if is_cut { max_lines } else { usize::MAX },
     )?;
-    forget_typed_ahead();
+    mimir_core::platform::discard_typed_input();
     let view = if is_cut { ", [v]iew all" } else { "" };
     loop {
         write!(out, "{}{view} > ", answers.question())?;
@@ -264,15 +264,6 @@ fn show(out: &mut dyn Write, card_lines: &RenderedCard, max_lines: usize) -> io:
     }
     out.flush()
 }
-
-/// Discards input that was typed or pasted before the question came up.
-#[cfg(unix)]
-fn forget_typed_ahead() {
-    let _ = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
-}
-
-#[cfg(not(unix))]
-fn forget_typed_ahead() {}
 
 #[cfg(test)]
 mod tests {

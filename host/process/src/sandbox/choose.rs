@@ -26,11 +26,14 @@ pub struct ChosenSandbox {
 const RESERVED_PATHS: [&str; 5] = ["/proc", "/sys", "/dev", "/etc/passwd", "/.void"];
 
 /// Returns the configured sandbox. Fails if it is unavailable or cannot enforce all settings. `auto` tries the kernel's
-/// sandbox, then a container, and never `none`.
+/// sandbox, then a container, then the kernel's sandbox without namespaces, and never `none`.
 pub fn choose_sandbox(settings: &SandboxSettings) -> Result<ChosenSandbox, SandboxError> {
     match settings.mode.unwrap_or_default() {
         SandboxMode::Auto => {
             let first = match choose_with(process(), settings, true) {
+                Ok(chosen) if chosen.sandbox.is_last_resort() => {
+                    return Ok(choose_with(container(settings), settings, true).unwrap_or(chosen));
+                }
                 Ok(chosen) => return Ok(chosen),
                 Err(fault) => fault,
             };
@@ -201,11 +204,14 @@ mod tests {
                 json!({"mode": "none", "networkAccess": false}),
                 "blocking the network",
             ),
+            #[cfg(unix)]
             (json!({"mode": "none", "maxMemoryMb": 100}), "memory"),
+            #[cfg(unix)]
             (
                 json!({"mode": "none", "maxCpuPercent": 10}),
                 "processor time",
             ),
+            #[cfg(unix)]
             (json!({"mode": "none", "maxProcesses": 10}), "processes"),
             (json!({"mode": "none", "image": "x"}), "an image"),
             (json!({"mode": "none", "socket": "x"}), "an image"),

@@ -31,6 +31,7 @@ use std::sync::{Arc, OnceLock};
 
 use mimir_core::backend::BoxFuture;
 use mimir_core::config::SandboxSettings;
+use mimir_core::platform::PlatformGuarantee;
 
 use super::git_identity::GitIdentity;
 use super::{
@@ -118,6 +119,33 @@ impl Sandbox for ContainerSandbox {
         block_on_thread(engine.has_image(image))
             .map_err(SandboxError::io_error("cannot start a thread"))??;
         Ok(guarantees(&engine.facts, image, bounds))
+    }
+
+    fn guarantees(&self, _: &ResourceBounds) -> Result<Vec<PlatformGuarantee>, SandboxError> {
+        let facts = &self.engine()?.pool.engine().facts;
+        let limit = |name, holds: bool| {
+            if holds {
+                PlatformGuarantee::enforced(name)
+            } else {
+                PlatformGuarantee::refused(name, "the engine has no control group for it")
+            }
+        };
+        Ok(vec![
+            PlatformGuarantee::enforced("files of commands"),
+            PlatformGuarantee::enforced("network of commands"),
+            match egress_proxy::check_possible(facts) {
+                Ok(()) => PlatformGuarantee::enforced("granted hosts"),
+                Err(fault) => PlatformGuarantee::refused("granted hosts", fault.to_string()),
+            },
+            PlatformGuarantee::enforced("end of commands"),
+            PlatformGuarantee::refused(
+                "shared network of a session",
+                "each command has its own container",
+            ),
+            limit("memory", facts.can_limit_memory()),
+            limit("processes", facts.pids),
+            limit("processor time", facts.cpu),
+        ])
     }
 
     fn check_support(&self, spec: &CommandSpec) -> Result<(), SandboxError> {

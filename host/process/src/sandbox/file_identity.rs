@@ -12,12 +12,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use mimir_core::platform::PlatformFileId;
+
 /// Identity of a file or folder, by properties that another file cannot take over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileIdentity {
     path: PathBuf,
-    /// The device and inode number.
-    number: (u64, u64),
+    /// The identity that the system gives the file.
+    number: PlatformFileId,
     /// Creation time: unlike an inode number, it is not reused.
     born: Option<SystemTime>,
 }
@@ -52,11 +54,9 @@ impl FileIdentity {
 
     #[cfg(unix)]
     fn from_metadata(path: &Path, metadata: &Metadata) -> Self {
-        use std::os::unix::fs::MetadataExt;
-
         Self {
             path: path.to_owned(),
-            number: (metadata.dev(), metadata.ino()),
+            number: PlatformFileId::of_metadata(metadata),
             born: metadata.created().ok(),
         }
     }
@@ -68,10 +68,14 @@ impl FileIdentity {
         Ok(other == *self)
     }
 
-    /// Returns `None`: no sandbox on other systems covers files.
-    #[cfg(not(unix))]
-    pub(crate) fn of_path(_: &Path) -> Option<Self> {
-        None
+    /// Identifies the file at `path`. Returns `None` for a missing file.
+    #[cfg(windows)]
+    pub(crate) fn of_path(path: &Path) -> Option<Self> {
+        Some(Self {
+            path: path.to_owned(),
+            number: PlatformFileId::at_path(path).ok()?,
+            born: path.metadata().ok()?.created().ok(),
+        })
     }
 
     /// Returns the path at which the file was identified.
@@ -91,7 +95,18 @@ impl FileIdentity {
     }
 }
 
-#[cfg(all(test, unix))]
+/// Opens a path that must not contain a symbolic link. Safe between fork and exec, since it is a single system call.
+#[cfg(target_os = "linux")]
+pub(crate) fn open_by_no_link(
+    path: impl rustix::path::Arg,
+) -> Result<std::os::fd::OwnedFd, rustix::io::Errno> {
+    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -111,14 +126,4 @@ mod tests {
         std::fs::remove_file(&file).unwrap();
         assert!(!identity.is_unchanged());
     }
-}
-/// Opens a path that must not contain a symbolic link. Safe between fork and exec, since it is a single system call.
-#[cfg(target_os = "linux")]
-pub(crate) fn open_by_no_link(
-    path: impl rustix::path::Arg,
-) -> Result<std::os::fd::OwnedFd, rustix::io::Errno> {
-    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
-
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
 }

@@ -1,10 +1,13 @@
 //! No sandbox: the command runs with all permissions of the current user. Must be selected explicitly.
 //!
 //! The environment is still built from scratch. On Linux, all processes of the command are killed when it ends, unless
-//! they hide deliberately: they are identified by their process group and by a variable that all of them inherit. Other
-//! Unix systems use only the group, Windows a job object; both compile but are untested. The processes are also killed
-//! if mimir itself is killed.
+//! they hide deliberately: they are identified by their process group, by the session if the command leads one, and by a
+//! variable that all of them inherit. Other Unix systems use only the group, Windows a job object, which no process can
+//! leave and which also bounds memory, processes and processor time; it has never been run on Windows itself. The
+//! processes are also killed if mimir itself is killed.
 
+#[cfg(windows)]
+mod job_limits;
 mod spawned_process;
 #[cfg(unix)]
 mod watchdog;
@@ -14,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use mimir_core::backend::BoxFuture;
+use mimir_core::platform::PlatformGuarantee;
 use tokio::process::Command;
 
 use super::environment::{AmbientEnvironment, PROXY, VariableMap};
@@ -53,19 +57,63 @@ impl Sandbox for NoSandbox {
         NAME
     }
 
-    fn describe_guarantees(&self, _: &ResourceBounds) -> Result<Vec<String>, SandboxError> {
+    fn describe_guarantees(&self, bounds: &ResourceBounds) -> Result<Vec<String>, SandboxError> {
         let mut lines = Vec::new();
         if cfg!(not(target_os = "linux")) {
             lines.push("untested: it compiles, but has never been run on this system".to_owned());
         }
         lines.push(
-            "no limits: commands can use all files, network and processes of the user who runs mimir".to_owned(),
+            "no isolation: commands can use all files and the network of the user who runs mimir"
+                .to_owned(),
         );
+        if cfg!(windows) {
+            lines.push(format!(
+                "by a job object: {} of memory, {} processes, processor time if a limit is set",
+                mimir_core::text::bytes(bounds.memory.value()),
+                bounds.processes.value()
+            ));
+        }
         lines.push(
             "the environment is built from scratch, and a timeout kills all started processes"
                 .to_owned(),
         );
         Ok(lines)
+    }
+
+    fn guarantees(&self, _: &ResourceBounds) -> Result<Vec<PlatformGuarantee>, SandboxError> {
+        let files = "commands can read and change all files of the user who runs mimir, whatever the path rules say";
+        let mut guarantees = vec![
+            PlatformGuarantee::refused("files of commands", files),
+            PlatformGuarantee::refused("network of commands", "commands can reach every host"),
+        ];
+        if cfg!(windows) {
+            guarantees.extend([
+                PlatformGuarantee::weaker(
+                    "rights of commands",
+                    "commands run with the full rights of the user: no restricted token, no AppContainer",
+                ),
+                PlatformGuarantee::weaker(
+                    "limits of commands",
+                    "set by a job object, which has never been run on Windows itself",
+                ),
+                PlatformGuarantee::weaker(
+                    "end of commands",
+                    "by a job object, which has never been run on Windows itself",
+                ),
+            ]);
+        } else {
+            guarantees.extend([
+                PlatformGuarantee::refused(
+                    "limits of commands",
+                    "memory, processes and processor time are not limited",
+                ),
+                PlatformGuarantee::weaker(
+                    "end of commands",
+                    "a process that leaves its process group and hides deliberately survives its command",
+                ),
+            ]);
+        }
+        Ok(guarantees)
     }
 
     fn enforces_path_rules(&self) -> bool {
@@ -79,7 +127,7 @@ impl Sandbox for NoSandbox {
     fn check_support(&self, spec: &CommandSpec) -> Result<(), SandboxError> {
         let unsupported = if spec.network == CommandNetwork::Proxy {
             "network access through a proxy"
-        } else if let Some(bound) = spec.bounds.first_requested() {
+        } else if let Some(bound) = spec.bounds.first_requested().filter(|_| cfg!(not(windows))) {
             bound
         } else if !spec
             .visible_parts
@@ -125,7 +173,7 @@ fn start(ambient: &AmbientEnvironment, spec: &CommandSpec) -> Result<SandboxChil
     if let Some(name) = found.arguments.first() {
         command.arg0(name);
     }
-    spawn_command(command, variables, spec, ProcessLeader::Group)
+    spawn_command(command, variables, spec, ProcessLeader::Group, None)
         .map_err(|error| start_error(error, spec, &found.arguments))?
         .into_child(Vec::new())
 }
@@ -138,18 +186,27 @@ pub(super) enum ProcessLeader {
     /// A session, which has no terminal to type into.
     #[cfg(target_os = "macos")]
     Session,
+    /// A session or group that the program itself begins before it runs.
+    #[cfg(target_os = "linux")]
+    Own,
 }
 
-/// Starts a program with only these variables. The returned value covers all its descendants.
+/// Starts a program with only these variables. The returned value covers all its descendants. `scratch` is a folder of
+/// the command alone, which is removed if this process is killed.
+#[cfg_attr(
+    windows,
+    expect(unused_variables, reason = "no sandbox on Windows has such a folder")
+)]
 pub(super) fn spawn_command(
     mut command: Command,
     variables: VariableMap,
     spec: &CommandSpec,
     leader: ProcessLeader,
+    scratch: Option<&Path>,
 ) -> io::Result<UnsandboxedCommand> {
     let mark = unique_mark();
     #[cfg(unix)]
-    let mut watch = watchdog::WatchdogShell::begin(&format!("{MARK_VARIABLE}={mark}"))?;
+    let mut watch = watchdog::WatchdogShell::begin(&format!("{MARK_VARIABLE}={mark}"), scratch)?;
     command
         .env_clear()
         .envs(variables)
@@ -164,11 +221,24 @@ pub(super) fn spawn_command(
         ProcessLeader::Group => {
             command.process_group(0);
         }
-        #[cfg(not(unix))]
+        // The job of the process takes the place of a group.
+        #[cfg(windows)]
         ProcessLeader::Group => {}
+        #[cfg(target_os = "linux")]
+        ProcessLeader::Own => {}
         #[cfg(target_os = "macos")]
         ProcessLeader::Session => spawned_process::leads_session(&mut command),
     }
+    #[cfg(windows)]
+    let process = {
+        let limits = job_limits::JobLimits {
+            memory: spec.bounds.memory.value(),
+            processes: spec.bounds.processes.value(),
+            cpu: spec.bounds.cpu,
+        };
+        spawned_process::spawn(command, limits)?
+    };
+    #[cfg(not(windows))]
     let process = spawned_process::spawn(command)?;
     let group = process.id();
     #[cfg(unix)]
@@ -185,7 +255,11 @@ pub(super) fn spawn_command(
     })
 }
 
-fn start_error(error: io::Error, spec: &CommandSpec, arguments: &[String]) -> SandboxError {
+pub(super) fn start_error(
+    error: io::Error,
+    spec: &CommandSpec,
+    arguments: &[String],
+) -> SandboxError {
     let program = arguments.first().cloned().unwrap_or_default();
     match error.kind() {
         _ if !spec.directory.is_dir() => {
@@ -320,7 +394,8 @@ fn code(status: std::process::ExitStatus) -> i32 {
 #[cfg(target_os = "linux")]
 const SCAN_ROUNDS: usize = 50;
 
-/// Signals the process group of the command, and on Linux all processes that carry its mark.
+/// Signals the process group of the command, and on Linux all processes that carry its mark or are in the session that
+/// it leads, if it leads one.
 #[cfg(unix)]
 fn signal(group: Option<u32>, mark: &str, signal: StopSignal) {
     use rustix::process::{Pid, Signal, kill_process_group};
@@ -328,46 +403,112 @@ fn signal(group: Option<u32>, mark: &str, signal: StopSignal) {
         StopSignal::Terminate => Signal::TERM,
         StopSignal::Kill => Signal::KILL,
     };
-    let group = group.and_then(|id| i32::try_from(id).ok());
-    if let Some(group) = group.and_then(Pid::from_raw) {
+    let group = group.and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+    if let Some(group) = group {
         let _ = kill_process_group(group, number);
     }
     #[cfg(target_os = "linux")]
-    signal_marked(mark, signal, number);
+    signal_members(group, mark, signal, number);
     #[cfg(not(target_os = "linux"))]
     let _ = mark;
 }
 
 #[cfg(target_os = "linux")]
-fn signal_marked(mark: &str, signal: StopSignal, number: rustix::process::Signal) {
-    use rustix::process::{Pid, kill_process};
+fn signal_members(
+    leader: Option<rustix::process::Pid>,
+    mark: &str,
+    signal: StopSignal,
+    number: rustix::process::Signal,
+) {
+    use rustix::process::kill_process;
     let variable = format!("{MARK_VARIABLE}={mark}");
     for _ in 0..SCAN_ROUNDS {
-        let processes: Vec<Pid> = marked(variable.as_bytes()).collect();
-        for process in &processes {
-            let _ = kill_process(*process, number);
+        let mut is_empty = true;
+        // Each process is killed as soon as it is found, so that it starts no others meanwhile.
+        for process in members(leader, variable.as_bytes()) {
+            let _ = kill_process(process, number);
+            is_empty = false;
         }
-        if processes.is_empty() || signal == StopSignal::Terminate {
+        if is_empty || signal == StopSignal::Terminate {
             return;
         }
     }
 }
 
-/// Returns the live processes that have this environment variable.
+/// Returns the live processes that are in the session of `leader` or have this environment variable.
 #[cfg(target_os = "linux")]
-fn marked(variable: &[u8]) -> impl Iterator<Item = rustix::process::Pid> {
+fn members(
+    leader: Option<rustix::process::Pid>,
+    variable: &[u8],
+) -> impl Iterator<Item = rustix::process::Pid> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(move |entry| {
         let id = rustix::process::Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
-        let variables = std::fs::read(entry.path().join("environ")).ok()?;
-        variables
-            .split(|byte| *byte == 0)
-            .any(|entry| entry == variable)
-            .then_some(id)
+        let is_marked = || {
+            let variables = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+            let mut variables = variables.split(|byte| *byte == 0);
+            variables.any(|entry| entry == variable)
+        };
+        let session = || live_session(&std::fs::read(entry.path().join("stat")).ok()?);
+        let is_in_session = leader.is_some() && session() == leader;
+        (is_in_session || is_marked()).then_some(id)
     })
+}
+
+/// Parses the session of a process from `/proc/PID/stat`. The program name, which may contain any character, is the
+/// second field; the third is the state, and the sixth the session. Returns `None` for a process that has ended.
+#[cfg(target_os = "linux")]
+fn live_session(stat: &[u8]) -> Option<rustix::process::Pid> {
+    let end = stat.iter().rposition(|byte| *byte == b')')?;
+    let fields = str::from_utf8(stat.get(end + 1..)?).ok()?;
+    let mut fields = fields.split_ascii_whitespace();
+    let has_ended = matches!(fields.next()?, "Z" | "X");
+    let session = rustix::process::Pid::from_raw(fields.nth(2)?.parse().ok()?)?;
+    (!has_ended).then_some(session)
 }
 
 #[cfg(not(unix))]
 fn signal(_: Option<u32>, _: &str, _: StopSignal) {
     // Dropping the handle closes the job object. Windows has no signal that asks a process to exit.
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn session_is_parsed_after_the_program_name() {
+        let pid = |id| rustix::process::Pid::from_raw(id);
+        assert_eq!(live_session(b"7 (sh) S 1 7 5 0 -1"), pid(5));
+        assert_eq!(live_session(b"7 (a) S 1 2 3 (\n\xff) R 1 7 9 0"), pid(9));
+        assert_eq!(live_session(b"7 (sh) Z 1 7 5 0 -1"), None);
+        for bad in [
+            &b""[..],
+            b"7 sh S 1 7 5",
+            b"7 (sh) S 1 7",
+            b"7 (sh) S 1 7 x",
+        ] {
+            assert_eq!(live_session(bad), None, "{bad:?}");
+        }
+    }
+}
+
+#[cfg(all(test, windows))]
+mod windows_tests {
+    use super::*;
+    use mimir_core::command::CommandProgram;
+    use tokio::io::AsyncReadExt as _;
+
+    #[tokio::test]
+    async fn command_runs_in_its_jobs_and_returns_its_output() {
+        let folder = tempfile::tempdir().unwrap();
+        let words = ["cmd", "/c", "echo out& exit 3"].map(str::to_owned);
+        let program = CommandProgram::Vector(words.into());
+        let spec = CommandSpec::new(program, folder.path().canonicalize().unwrap());
+        let mut child = NoSandbox::new().start(&spec).await.unwrap();
+        let mut output = String::new();
+        child.stdout.read_to_string(&mut output).await.unwrap();
+        assert_eq!(output.trim_end(), "out");
+        assert_eq!(child.handle.wait().await.unwrap().code, 3);
+    }
 }

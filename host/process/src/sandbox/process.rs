@@ -1,17 +1,19 @@
 //! Sandbox from Linux kernel features: namespaces, mounts, Landlock, a system call filter, control groups and resource
-//! limits. This process builds it without a setuid helper, or with bubblewrap where the system does not allow that.
+//! limits. This process builds it without a setuid helper, or with bubblewrap where the system does not allow that, or
+//! without namespaces where none is allowed (see [`confined`]).
 //!
 //! A command has access to the programs and libraries of this machine and the user's toolchains, read-only; its
 //! workspace, writable except for paths covered by the path rules; a private home, temporary folder and devices; only
 //! its own processes; and a network without other machines.
 //!
-//! Requires Linux 5.12, the first version that can set attributes of a whole mount tree.
+//! Requires Linux 5.12, the first version that can set attributes of a whole mount tree; without namespaces Linux 6.12.
 
 mod bubblewrap;
 mod cgroup;
 mod cgroup_thread;
 mod child_plan;
 mod child_process;
+mod confined;
 mod forked_handle;
 mod landlock;
 mod machine_view;
@@ -26,6 +28,7 @@ use std::time::Duration;
 
 use ::landlock::ABI;
 use mimir_core::backend::BoxFuture;
+use mimir_core::platform::PlatformGuarantee;
 use seccompiler::BpfProgram;
 
 use super::environment::AmbientEnvironment;
@@ -68,6 +71,8 @@ pub struct ProcessSandbox {
 enum SandboxMaker {
     Native,
     Bubblewrap(&'static Path),
+    /// No namespaces: Landlock and a system call filter only.
+    Confined,
 }
 
 /// Result of the test command.
@@ -109,6 +114,20 @@ impl ProcessSandbox {
         }
     }
 
+    /// Creates a sandbox without namespaces, even if they are available.
+    pub fn without_namespaces() -> Self {
+        let trial = TrialResult {
+            maker: SandboxMaker::Confined,
+            proc: false,
+        };
+        let sandbox = Self::new();
+        let trial = sandbox.confinement_abi().map(|_| trial);
+        Self {
+            trial: OnceLock::from(trial),
+            ..sandbox
+        }
+    }
+
     /// Creates a sandbox without control groups, even if they are available.
     pub fn without_control_groups() -> Self {
         Self {
@@ -130,9 +149,7 @@ impl ProcessSandbox {
         if self.groups.can_limit_memory() {
             return None;
         }
-        let machine = rustix::system::sysinfo();
-        let machine = machine.totalram.saturating_mul(machine.mem_unit.into());
-        Some(bounds.memory.value().min(machine / 2))
+        Some(memory_limit(bounds))
     }
 
     /// Returns true if the number of processes can be limited, by a control group or by the kernel's limit per user,
@@ -142,6 +159,14 @@ impl ProcessSandbox {
     }
 }
 
+/// Returns the memory limit in bytes for each process of a command: the limit of the command, or half of the machine's
+/// memory if that is less.
+fn memory_limit(bounds: &ResourceBounds) -> u64 {
+    let machine = rustix::system::sysinfo();
+    let machine = machine.totalram.saturating_mul(machine.mem_unit.into());
+    bounds.memory.value().min(machine / 2)
+}
+
 impl Sandbox for ProcessSandbox {
     fn name(&self) -> &'static str {
         NAME
@@ -149,6 +174,19 @@ impl Sandbox for ProcessSandbox {
 
     fn describe_guarantees(&self, bounds: &ResourceBounds) -> Result<Vec<String>, SandboxError> {
         let trial = self.trial_result()?;
+        if trial.maker == SandboxMaker::Confined {
+            let mut lines = vec![
+                "without namespaces, which this machine does not allow: Landlock and a system call filter".to_owned(),
+                "programs and toolchains read-only, workspace writable, private home and temporary folder".to_owned(),
+                "network: none".to_owned(),
+                format!(
+                    "memory: {} of private memory for each process (RLIMIT_DATA)",
+                    mimir_core::text::bytes(memory_limit(bounds))
+                ),
+            ];
+            lines.extend(self.landlock.map(|abi| format!("Landlock: version {abi}")));
+            return Ok(lines);
+        }
         let with_enforcement = |enforced: bool, what: String| {
             if enforced {
                 what
@@ -158,7 +196,7 @@ impl Sandbox for ProcessSandbox {
         };
         let bound = |bound: ResourceBound| mimir_core::text::bytes(bound.value());
         let bubblewrap = match trial.maker {
-            SandboxMaker::Native => None,
+            SandboxMaker::Native | SandboxMaker::Confined => None,
             SandboxMaker::Bubblewrap(bwrap) => Some(bwrap.display()),
         };
         let mut lines: Vec<String> = bubblewrap
@@ -212,6 +250,65 @@ impl Sandbox for ProcessSandbox {
         Ok(lines)
     }
 
+    fn guarantees(&self, bounds: &ResourceBounds) -> Result<Vec<PlatformGuarantee>, SandboxError> {
+        let trial = self.trial_result()?;
+        if trial.maker == SandboxMaker::Confined {
+            return Ok(Self::confined_guarantees());
+        }
+        let unless = |holds: bool, name, because: &'static str| {
+            if holds {
+                PlatformGuarantee::enforced(name)
+            } else {
+                PlatformGuarantee::weaker(name, because)
+            }
+        };
+        let refused_unless = |holds: bool, name, because: &'static str| {
+            if holds {
+                PlatformGuarantee::enforced(name)
+            } else {
+                PlatformGuarantee::refused(name, because)
+            }
+        };
+        let no_group = "no control group can be created here";
+        let is_native = trial.maker == SandboxMaker::Native;
+        Ok(vec![
+            PlatformGuarantee::enforced("files of commands"),
+            PlatformGuarantee::enforced("network of commands"),
+            PlatformGuarantee::enforced("end of commands"),
+            unless(
+                is_native && self.landlock.is_some(),
+                "files of commands, twice",
+                "only the mounts protect files: no Landlock in addition",
+            ),
+            refused_unless(
+                is_native,
+                "shared network of a session",
+                "bubblewrap gives each command its own network and temporary folder",
+            ),
+            unless(
+                trial.proc,
+                "/proc",
+                "empty, because this machine does not allow mounting it (a container?)",
+            ),
+            unless(
+                self.memory_per_process(bounds).is_none(),
+                "memory",
+                "limited for each process, not in total: no control group can be created here",
+            ),
+            refused_unless(self.can_limit_processes(), "processes", no_group),
+            refused_unless(self.groups.can_limit_cpu(), "processor time", no_group),
+        ])
+    }
+
+    fn mounts_at_other_paths(&self) -> bool {
+        !self.is_last_resort()
+    }
+
+    fn is_last_resort(&self) -> bool {
+        let trial = self.trial_result();
+        trial.is_ok_and(|trial| trial.maker == SandboxMaker::Confined)
+    }
+
     fn check_program(&self, program: &str, directory: &Path) -> Result<(), SandboxError> {
         program_lookup::check_program(program, &self.view.path, directory)
     }
@@ -219,6 +316,11 @@ impl Sandbox for ProcessSandbox {
     fn shares_network(&self) -> Result<(), SandboxError> {
         match self.trial_result()?.maker {
             SandboxMaker::Native => Ok(()),
+            SandboxMaker::Confined => Err(SandboxError::unsupported(
+                NAME,
+                "named ports",
+                "this machine allows no namespaces, so commands have no network; with `sandbox: container` they have one",
+            )),
             SandboxMaker::Bubblewrap(_) => Err(SandboxError::unsupported(
                 NAME,
                 "named ports",
@@ -236,6 +338,9 @@ impl Sandbox for ProcessSandbox {
                 "the network of this machine",
                 "its commands have their own network and reach others only through a proxy",
             );
+        }
+        if self.is_last_resort() {
+            Self::check_confined_support(spec)?;
         }
         if spec.bounds.memory.is_requested() && !self.groups.can_limit_memory() {
             return unsupported("a memory limit", no_group);
@@ -269,6 +374,7 @@ impl Sandbox for ProcessSandbox {
             match trial.maker {
                 SandboxMaker::Native => self.start_with(spec, trial).await,
                 SandboxMaker::Bubblewrap(bwrap) => self.start_wrapped(bwrap, spec, trial).await,
+                SandboxMaker::Confined => self.start_confined(spec),
             }
         })
     }

@@ -17,6 +17,7 @@ mod here {
     use std::path::{Path, PathBuf};
 
     use mimir_core::backend::BoxFuture;
+    use mimir_core::platform::PlatformGuarantee;
     use tokio::process::Command;
 
     use super::profile::{self, SeatbeltProfile};
@@ -24,7 +25,7 @@ mod here {
     use crate::sandbox::mount_mask::{find_masks, find_outside_masks};
     use crate::sandbox::{
         CommandExit, CommandHandle, CommandNetwork, CommandSpec, FileIdentity, ResourceBounds,
-        Sandbox, SandboxChild, SandboxError, none, program_lookup,
+        Sandbox, SandboxChild, SandboxError, none, program_lookup, toolchain_homes,
     };
 
     const NAME: &str = "process";
@@ -75,7 +76,7 @@ mod here {
                 .filter_map(|(path, _)| FileIdentity::of_path(path))
                 .collect();
             let home = self.ambient.home.as_deref();
-            let (homes, settings) = home.map(profile::toolchains).unwrap_or_default();
+            let (homes, settings) = home.map(toolchain_homes::toolchains).unwrap_or_default();
             let profile = SeatbeltProfile {
                 home,
                 path: &self.ambient.path,
@@ -102,7 +103,7 @@ mod here {
             command.arg(&program.file);
             command.args(program.arguments.get(1..).unwrap_or_default());
             let running =
-                none::spawn_command(command, variables, spec, none::ProcessLeader::Session);
+                none::spawn_command(command, variables, spec, none::ProcessLeader::Session, None);
             let running = running.map_err(SandboxError::io_error("cannot start a command"))?;
             let mut child = running.into_child(covered)?;
             child.handle = Box::new(SeatbeltCommand {
@@ -172,6 +173,34 @@ mod here {
                 "network: none".to_owned(),
                 "memory, processes, processor time: not limited here".to_owned(),
             ])
+        }
+
+        fn guarantees(
+            &self,
+            bounds: &ResourceBounds,
+        ) -> Result<Vec<PlatformGuarantee>, SandboxError> {
+            self.describe_guarantees(bounds)?;
+            let never_run = "written from the documentation of the system, but never run";
+            let no_total = "macOS cannot limit a process tree";
+            Ok(vec![
+                PlatformGuarantee::weaker("files of commands", never_run),
+                PlatformGuarantee::weaker("network of commands", never_run),
+                PlatformGuarantee::refused(
+                    "granted hosts",
+                    "commands have no network, so no way to a proxy",
+                ),
+                PlatformGuarantee::weaker(
+                    "end of commands",
+                    "a process that leaves its process group survives its command",
+                ),
+                PlatformGuarantee::refused("memory", no_total),
+                PlatformGuarantee::refused("processes", no_total),
+                PlatformGuarantee::refused("processor time", no_total),
+            ])
+        }
+
+        fn mounts_at_other_paths(&self) -> bool {
+            false
         }
 
         fn check_program(&self, program: &str, directory: &Path) -> Result<(), SandboxError> {

@@ -6,6 +6,7 @@
 )]
 
 mod fork;
+mod syscall_listener;
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 use std::io;
@@ -20,6 +21,9 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 pub(super) use fork::{NAMESPACES, SHARED, fork, fork_sibling, fork_to_exec};
+pub(super) use syscall_listener::{
+    PendingSyscall, answer_syscall, install_listener, is_pending, receive_syscall,
+};
 
 fn check(result: c_long) -> io::Result<c_long> {
     match result {
@@ -54,7 +58,7 @@ pub(super) fn inherit_fds(command: &mut std::process::Command, descriptors: Vec<
 
     let prepare_fds = move || {
         // Libraries may have opened descriptors without close-on-exec.
-        close_range(3, i32::MAX, true);
+        let _ = close_range(3, i32::MAX, true);
         for descriptor in &descriptors {
             // SAFETY: a system call on a number; it changes no memory, whatever the descriptor refers to.
             number(i64::from(unsafe {
@@ -65,6 +69,21 @@ pub(super) fn inherit_fds(command: &mut std::process::Command, descriptors: Vec<
     };
     // SAFETY: between fork and exec the closure makes only system calls and reads memory allocated before.
     unsafe { command.pre_exec(prepare_fds) };
+}
+
+/// Applies `data` in the process that `command` starts, before it becomes the program. `enter` must only make system
+/// calls: the process is a copy of this multi-threaded one.
+pub(super) fn before_exec<T: Send + Sync + 'static>(
+    command: &mut std::process::Command,
+    data: T,
+    enter: fn(&T) -> Result<(), Errno>,
+) {
+    use std::os::unix::process::CommandExt;
+
+    let prepare = move || enter(&data).map_err(io::Error::from);
+    // SAFETY: between fork and exec the function makes only system calls and reads memory allocated before, and the
+    // conversion of an error number does not allocate.
+    unsafe { command.pre_exec(prepare) };
 }
 
 /// Returns an asynchronous pidfd that becomes readable when its process has ended.
@@ -260,6 +279,21 @@ pub(super) fn landlock_restrict(ruleset: BorrowedFd<'_>) -> Result<(), Errno> {
 
 /// Installs a system call filter for this process and all its descendants.
 pub(super) fn install_filter(program: &BpfProgram) -> Result<(), Errno> {
+    with_program(program, |program| {
+        // SAFETY: `program` is a valid struct sock_fprog; the kernel copies the instructions.
+        number(unsafe {
+            libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, program)
+        })
+        .map(drop)
+    })
+}
+
+/// Passes a filter in the form of the kernel: its length, and a pointer to instructions with the layout of struct
+/// sock_filter.
+fn with_program<T>(
+    program: &BpfProgram,
+    install: impl FnOnce(*const libc::sock_fprog) -> Result<T, Errno>,
+) -> Result<T, Errno> {
     let Ok(len) = u16::try_from(program.len()) else {
         return Err(Errno::INVAL);
     };
@@ -267,16 +301,7 @@ pub(super) fn install_filter(program: &BpfProgram) -> Result<(), Errno> {
         len,
         filter: program.as_ptr().cast_mut().cast(),
     };
-    // SAFETY: `program` points to `len` instructions with the layout of struct sock_filter; the kernel copies them.
-    number(unsafe {
-        libc::syscall(
-            libc::SYS_seccomp,
-            libc::SECCOMP_SET_MODE_FILTER,
-            0,
-            &raw const program,
-        )
-    })
-    .map(drop)
+    install(&raw const program)
 }
 
 /// Returns a descriptor from which these signals can be read while they are blocked.
@@ -329,9 +354,9 @@ pub(super) fn redirect_standard(from: impl AsFd, to: RawFd) -> Result<(), Errno>
 }
 
 /// Closes the descriptors from `first` to `last`, either immediately or on exec.
-pub(super) fn close_range(first: RawFd, last: RawFd, on_exec: bool) {
+pub(super) fn close_range(first: RawFd, last: RawFd, on_exec: bool) -> Result<(), Errno> {
     if first > last {
-        return;
+        return Ok(());
     }
     let flags = if on_exec {
         libc::CLOSE_RANGE_CLOEXEC
@@ -339,7 +364,7 @@ pub(super) fn close_range(first: RawFd, last: RawFd, on_exec: bool) {
         0
     };
     // SAFETY: the arguments are numbers. The closed descriptors belong to this process, which no longer uses them.
-    unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
+    number(unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) }).map(drop)
 }
 
 /// Brings up the loopback interface of this network namespace.

@@ -28,6 +28,11 @@ pub fn wrapped() -> bool {
     std::env::var_os("MIMIR_TEST_BUBBLEWRAP").is_some()
 }
 
+/// Returns true if the tests run in a place without namespaces (see `confined.rs`).
+pub fn confined() -> bool {
+    std::env::var_os("MIMIR_TEST_CONFINED").is_some()
+}
+
 pub struct World {
     folder: tempfile::TempDir,
 }

@@ -9,6 +9,7 @@
 mod bare;
 #[path = "../common/mod.rs"]
 mod common;
+mod confined;
 mod escape;
 mod kit;
 mod launched;

@@ -1,109 +1,80 @@
 //! Checks that other users cannot change cached files.
 
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::Path;
+
+use mimir_core::platform::{
+    AccessFault, FileAccessRule, OwnerOnly, create_private_folder, privacy_command,
+};
+
+fn refuse(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, why.to_owned())
+}
+
 #[cfg(unix)]
-pub use unix::*;
-
-#[cfg(not(unix))]
-pub use other::*;
-
-#[cfg(unix)]
-mod unix {
-    use std::fs::{DirBuilder, File, OpenOptions};
-    use std::io;
-    use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-    use std::path::Path;
-
-    /// Write permission of the group and of others.
-    const WRITABLE_BY_OTHERS: u32 = 0o022;
-
-    fn refuse(why: &str) -> io::Error {
-        io::Error::new(io::ErrorKind::PermissionDenied, why.to_owned())
+pub fn check_writable(folder: &Path) -> io::Result<()> {
+    if !folder.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
     }
+    Ok(rustix::fs::access(folder, rustix::fs::Access::WRITE_OK)?)
+}
 
-    pub fn check_writable(folder: &Path) -> io::Result<()> {
-        if !folder.is_dir() {
-            return Err(io::ErrorKind::NotADirectory.into());
-        }
-        Ok(rustix::fs::access(folder, rustix::fs::Access::WRITE_OK)?)
+/// Checks the type of the folder only: whether this user may write in it is known when the first entry is stored.
+#[cfg(windows)]
+pub fn check_writable(folder: &Path) -> io::Result<()> {
+    if !std::fs::metadata(folder)?.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
     }
+    Ok(())
+}
 
-    pub fn check_folder(folder: &Path) -> io::Result<()> {
-        let meta = folder.symlink_metadata()?;
-        if !meta.is_dir() {
-            return Err(io::ErrorKind::NotADirectory.into());
-        }
-        if meta.uid() != rustix::process::geteuid().as_raw() {
-            return Err(refuse("the cache folder belongs to another user"));
-        }
-        if meta.mode() & 0o077 != 0 {
-            return Err(refuse(
-                "other users can access the cache folder: make it private with `chmod 700`",
-            ));
-        }
-        Ok(())
+pub fn check_folder(folder: &Path) -> io::Result<()> {
+    if !folder.symlink_metadata()?.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
     }
-
-    pub fn check_file(file: &File) -> io::Result<()> {
-        let meta = file.metadata()?;
-        if !meta.is_file()
-            || meta.uid() != rustix::process::geteuid().as_raw()
-            || meta.mode() & WRITABLE_BY_OTHERS != 0
-        {
-            return Err(refuse("another user could have written the cached file"));
+    match FileAccessRule::of_user(OwnerOnly::Reading).check_path(folder)? {
+        None => Ok(()),
+        Some(AccessFault::OtherOwner) => Err(refuse("the cache folder belongs to another user")),
+        Some(AccessFault::Writable | AccessFault::Readable) => {
+            let command = privacy_command(&folder.display().to_string(), true);
+            Err(refuse(&format!(
+                "other users can access the cache folder: make it private with `{command}`"
+            )))
         }
-        Ok(())
-    }
-
-    pub fn open(path: &Path) -> io::Result<File> {
-        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-        OpenOptions::new()
-            .read(true)
-            .custom_flags(flags.bits() as i32)
-            .open(path)
-    }
-
-    pub fn make_folder(folder: &Path) -> io::Result<()> {
-        if !folder.is_dir() {
-            DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(folder)?;
-        }
-        check_folder(folder)
     }
 }
 
-/// On other platforms the user's cache folder is private by default.
-#[cfg(not(unix))]
-mod other {
-    use std::fs::File;
-    use std::io;
-    use std::path::Path;
-
-    pub fn check_folder(_: &Path) -> io::Result<()> {
-        Ok(())
+pub fn check_file(file: &File) -> io::Result<()> {
+    let fault = FileAccessRule::of_user(OwnerOnly::Writing).check_file(file)?;
+    if fault.is_some() || !file.metadata()?.is_file() {
+        return Err(refuse("another user could have written the cached file"));
     }
+    Ok(())
+}
 
-    pub fn check_writable(folder: &Path) -> io::Result<()> {
-        let meta = std::fs::metadata(folder)?;
-        if !meta.is_dir() {
-            return Err(io::ErrorKind::NotADirectory.into());
-        }
-        if meta.permissions().readonly() {
-            return Err(io::ErrorKind::ReadOnlyFilesystem.into());
-        }
-        Ok(())
+/// Opens a file for reading. Does not follow a link, and does not wait for a pipe.
+pub fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+        options.custom_flags(flags.bits() as i32);
     }
+    #[cfg(windows)]
+    {
+        use std::os::windows::fs::OpenOptionsExt as _;
+        /// Opens the link itself, which is no file for [`check_file`].
+        const FILE_FLAG_OPEN_REPARSE_POINT: u32 = 0x0020_0000;
+        options.custom_flags(FILE_FLAG_OPEN_REPARSE_POINT);
+    }
+    options.read(true).open(path)
+}
 
-    pub fn check_file(_: &File) -> io::Result<()> {
-        Ok(())
+pub fn make_folder(folder: &Path) -> io::Result<()> {
+    if !folder.is_dir() {
+        create_private_folder(folder, true)?;
     }
-
-    pub fn open(path: &Path) -> io::Result<File> {
-        File::open(path)
-    }
-
-    pub fn make_folder(folder: &Path) -> io::Result<()> {
-        std::fs::create_dir_all(folder)
-    }
+    check_folder(folder)
 }

@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
 
+use mimir_core::platform;
+
 use super::compiler::{self, CompileError};
 use crate::engine::MemoryAddressing;
 use crate::plugin::MAX_FILE_SIZE;
@@ -96,7 +98,9 @@ fn serve(mut arguments: impl Iterator<Item = OsString>) -> Result<Vec<u8>, Compi
             "the process was started with unexpected arguments".to_owned(),
         ));
     };
-    limit_memory(memory).map_err(|error| failed(format!("cannot limit the memory: {error}")))?;
+    // `mimir doctor` names the systems that have no such limit.
+    platform::limit_own_memory(memory)
+        .map_err(|error| failed(format!("cannot limit the memory: {error}")))?;
     let bytes = read_component().map_err(|error| failed(error.to_string()))?;
     std::thread::spawn(exit_with_host);
     compiler::compile(addressing, &bytes)
@@ -123,34 +127,4 @@ fn read_component() -> io::Result<Vec<u8>> {
 fn exit_with_host() {
     let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
     std::process::exit(ABANDONED);
-}
-
-/// Limits the memory that the process can write to. Reserved address space does not count.
-#[cfg(target_os = "linux")]
-fn limit_memory(bytes: u64) -> io::Result<()> {
-    use rustix::process::{Resource, Rlimit, setrlimit};
-    let zero = Some(0);
-    // A compiler that runs out of memory writes no core dump.
-    setrlimit(
-        Resource::Core,
-        Rlimit {
-            current: zero,
-            maximum: zero,
-        },
-    )?;
-    let limit = Some(bytes);
-    setrlimit(
-        Resource::Data,
-        Rlimit {
-            current: limit,
-            maximum: limit,
-        },
-    )?;
-    Ok(())
-}
-
-/// Does nothing: other systems have no process limit that counts mapped memory.
-#[cfg(not(target_os = "linux"))]
-fn limit_memory(_: u64) -> io::Result<()> {
-    Ok(())
 }

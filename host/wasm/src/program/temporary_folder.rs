@@ -3,11 +3,11 @@
 //!
 //! Out of scope: the workspace.
 
-use std::fs::DirBuilder;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use mimir_core::command::CommandStream;
+use mimir_core::platform;
 use mimir_core::{ToolError, ToolErrorCode};
 
 use super::ProgramOutput;
@@ -39,21 +39,11 @@ impl TemporaryFolder {
         let name = RandomState::new().hash_one(Instant::now());
         let name = format!("{NAME_PREFIX}{}-{name:016x}", std::process::id());
         let path = std::env::temp_dir().join(name);
-        #[cfg_attr(
-            not(unix),
-            expect(
-                unused_mut,
-                reason = "only changed by modes, which this platform does not have"
-            )
-        )]
-        let mut builder = DirBuilder::new();
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         let failed = |error: std::io::Error| {
             let message = format!("cannot create a temporary folder: {error}");
             ToolError::new(ToolErrorCode::ExecutionError, message)
         };
-        builder.create(&path).map_err(failed)?;
+        platform::create_private_folder(&path, false).map_err(failed)?;
         Ok(Self {
             #[cfg(unix)]
             _lock: lock(&path).map_err(failed)?,

@@ -6,9 +6,10 @@ use std::path::Path;
 use mimir_audit::{AuditLog, LogHead};
 use mimir_core::config::AuditFailureMode;
 use mimir_core::files::{self, LinkPolicy};
+use mimir_core::platform;
 use mimir_core::tool::ToolSource;
 use mimir_core::{Quarantined, Registry, ToolError, text};
-use mimir_process::sandbox::{choose_sandbox, survey_sandboxes};
+use mimir_process::sandbox::{ChosenSandbox, choose_sandbox, survey_sandboxes};
 use mimir_wasm::{CacheState, EngineFacts, MemoryAllocation, WASMTIME_VERSION as WASMTIME};
 
 use crate::commands::tools_build::default_has_target;
@@ -155,6 +156,13 @@ pub fn approval_store(setup: &HostSetup) -> DoctorFinding {
             "repair the file or move it away; until then its content is ignored",
         ),
     }
+}
+
+/// Reports whether the memory of compiling is bounded here.
+pub fn compiling() -> Option<DoctorFinding> {
+    let guarantee = platform::memory_guarantee();
+    (!guarantee.is_enforced())
+        .then(|| DoctorFinding::note("engine", format!("not in full: {guarantee}")))
 }
 
 /// Checks the engine and its memory.
@@ -328,23 +336,15 @@ fn check_audit_log(path: &Path) -> Result<String, String> {
 }
 
 /// Minimum free disk space in bytes, for the lines of concurrent calls. With less, calls are refused.
-#[cfg(unix)]
 const MIN_FREE_DISK: u64 = 128 << 10;
 
 /// Checks the free disk space for the log.
-#[cfg(unix)]
 fn has_room(path: &Path) -> Result<(), String> {
-    let free = rustix::fs::statvfs(path).map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
-    match free {
+    match platform::free_space(path) {
         Ok(free) if free < MIN_FREE_DISK => Err("the disk is full".to_owned()),
         // If the free space cannot be determined, a call reports the error.
         _ => Ok(()),
     }
-}
-
-#[cfg(not(unix))]
-fn has_room(_: &Path) -> Result<(), String> {
-    Ok(())
 }
 
 fn unwritable(shown: &str, why: &str) -> DoctorFinding {
@@ -359,13 +359,13 @@ fn may_write(folder: &Path) -> Result<(), String> {
         .map_err(|e| std::io::Error::from(e).to_string())
 }
 
-#[cfg(not(unix))]
+/// Creates a file and removes it: an access control list can refuse what an attribute of the folder allows.
+#[cfg(windows)]
 fn may_write(folder: &Path) -> Result<(), String> {
-    match std::fs::metadata(folder) {
-        Ok(meta) if meta.permissions().readonly() => Err("the folder is read-only".to_owned()),
-        Ok(_) => Ok(()),
-        Err(error) => Err(error.to_string()),
-    }
+    let probe = folder.join(format!("mimir-doctor-{}.tmp", std::process::id()));
+    let created = platform::create_private_file(&probe).map(drop);
+    let _ = std::fs::remove_file(&probe);
+    created.map_err(|error| error.to_string())
 }
 
 /// Checks the Rust toolchain that `mimir tools build` needs.
@@ -385,32 +385,21 @@ pub fn building() -> DoctorFinding {
     }
 }
 
-/// Checks the configured sandbox, and reports the features of each sandbox, or why it is not available.
+/// Checks the configured sandbox, with each guarantee that it does not enforce in full here, and reports the features of
+/// each sandbox, or why it is not available.
 pub fn sandboxes(setup: &HostSetup) -> Vec<DoctorFinding> {
     let settings = &setup.settings.config.sandbox;
-    let (used, chosen) = match choose_sandbox(settings) {
-        Ok(chosen) => {
-            let name = chosen.sandbox.name();
-            let finding = match name {
-                "none" => DoctorFinding::fair(
-                    "sandbox",
-                    "none, as configured",
-                    "set `sandbox: auto` in your config to use the strongest one available",
-                ),
-                _ => DoctorFinding::good("sandbox", name),
-            };
-            (Some(name), finding)
-        }
-        Err(fault) => (
-            None,
-            DoctorFinding::fair(
-                "sandbox",
-                format!("commands cannot run: {fault}"),
-                "choose another `sandbox` in your config; `none` runs commands without one",
-            ),
-        ),
+    let chosen = choose_sandbox(settings);
+    let used = chosen.as_ref().ok().map(|chosen| chosen.sandbox.name());
+    let mut findings = match &chosen {
+        Ok(chosen) => chosen_sandbox(chosen),
+        Err(fault) => vec![DoctorFinding::fair(
+            "sandbox",
+            format!("commands cannot run: {fault}"),
+            "choose another `sandbox` in your config; `none` runs commands without one",
+        )],
     };
-    let each = survey_sandboxes(settings).map(|(name, features)| {
+    findings.extend(survey_sandboxes(settings).map(|(name, features)| {
         let usage_note = if used == Some(name) { "" } else { "not used; " };
         let text = match features {
             Ok(features) => format!("{name}: {usage_note}{}", features.join("; ")),
@@ -418,6 +407,39 @@ pub fn sandboxes(setup: &HostSetup) -> Vec<DoctorFinding> {
             Err(fault) => format!("{name}: {usage_note}{fault}"),
         };
         DoctorFinding::good("sandboxes", text)
-    });
-    [chosen].into_iter().chain(each).collect()
+    }));
+    findings
+}
+
+/// Reports the sandbox in use, and each of its guarantees that this machine does not enforce in full.
+fn chosen_sandbox(chosen: &ChosenSandbox) -> Vec<DoctorFinding> {
+    let sandbox = &chosen.sandbox;
+    let finding = match sandbox.name() {
+        "none" => DoctorFinding::fair(
+            "sandbox",
+            "none, as configured",
+            "set `sandbox: auto` in your config to use the strongest one available",
+        ),
+        name if sandbox.is_last_resort() => DoctorFinding::fair(
+            "sandbox",
+            format!("{name}, without namespaces: this machine does not allow them"),
+            "allow user namespaces (`sysctl kernel.apparmor_restrict_unprivileged_userns=0` on Ubuntu, \
+             `--security-opt seccomp=unconfined` for a container), or set `sandbox: {mode: container, image: NAME}`",
+        ),
+        name => DoctorFinding::good("sandbox", name),
+    };
+    let mut findings = vec![finding];
+    match sandbox.guarantees(&chosen.bounds) {
+        Ok(guarantees) => {
+            let lost = guarantees.iter().filter(|it| !it.is_enforced());
+            findings.extend(
+                lost.map(|it| DoctorFinding::note("sandbox", format!("not in full: {it}"))),
+            );
+        }
+        Err(fault) => findings.push(DoctorFinding::note(
+            "sandbox",
+            format!("what it enforces is unknown: {fault}"),
+        )),
+    }
+    findings
 }

@@ -334,14 +334,8 @@ impl TreeSnapshot {
         parent.is_some_and(|parent| *parent == self.parent_identity(path))
     }
 
-    #[cfg(unix)]
     fn parent_identity(&self, path: &str) -> Option<FileIdentity> {
         FileIdentity::of_path(self.base.join(path).parent()?)
-    }
-
-    #[cfg(not(unix))]
-    fn parent_identity(&self, _: &str) -> Option<FileIdentity> {
-        None
     }
 
     /// Reads a folder. If it was readable before the command, restores its permissions: git and other programs can

@@ -3,6 +3,8 @@
 use std::io;
 use std::process::ExitStatus;
 
+#[cfg(windows)]
+use super::job_limits::JobLimits;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 
 /// The root process.
@@ -29,15 +31,33 @@ pub(super) fn leads_session(command: &mut Command) {
     unsafe { command.pre_exec(begin) };
 }
 
-/// Starts the process suspended and assigns it to its job before it runs, so that no child can escape the job.
+/// Starts the process suspended and assigns it to its jobs before it runs, so that no child can escape them: the job
+/// with the limits, and in it the job that ends with the command.
 #[cfg(windows)]
-pub(super) fn spawn(command: Command) -> io::Result<SpawnedProcess> {
+pub(super) fn spawn(command: Command, limits: JobLimits) -> io::Result<SpawnedProcess> {
     use process_wrap::tokio::{CommandWrap, JobObject, KillOnDrop};
 
     CommandWrap::from(command)
         .wrap(KillOnDrop)
+        .wrap(limits)
         .wrap(JobObject)
         .spawn()
+}
+
+#[cfg(windows)]
+impl process_wrap::tokio::CommandWrapper for JobLimits {
+    fn post_spawn(
+        &mut self,
+        _: &mut Command,
+        child: &mut tokio::process::Child,
+        _: &process_wrap::tokio::CommandWrap,
+    ) -> io::Result<()> {
+        // On an error the process is killed on drop, before it has run.
+        match child.raw_handle() {
+            Some(process) => self.apply(process),
+            None => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
 }
 
 /// Standard input, output and error of a process. The first is `None` if standard input is the null device.

@@ -312,7 +312,7 @@ fn prepare(plan: &ChildPlan) -> StageResult {
     sys::redirect_standard(&plan.stdin, 0).at(SetupStage::Session)?;
     sys::redirect_standard(&plan.stdout, 1).at(SetupStage::Session)?;
     sys::redirect_standard(&plan.stderr, 2).at(SetupStage::Session)?;
-    sys::close_range(3, i32::MAX, true);
+    let _ = sys::close_range(3, i32::MAX, true);
     for (resource, limit) in &plan.limits {
         setrlimit(*resource, *limit).at(SetupStage::Limits)?;
     }
@@ -358,7 +358,7 @@ fn wait_for_program(plan: &ChildPlan, program: Pid) -> i32 {
 fn close_all_but(keep: [&OwnedFd; 2]) {
     let [a, b] = keep.map(|fd| fd.as_raw_fd());
     let (low, high) = (a.min(b), a.max(b));
-    sys::close_range(0, low - 1, false);
-    sys::close_range(low + 1, high - 1, false);
-    sys::close_range(high + 1, i32::MAX, false);
+    let _ = sys::close_range(0, low - 1, false);
+    let _ = sys::close_range(low + 1, high - 1, false);
+    let _ = sys::close_range(high + 1, i32::MAX, false);
 }

@@ -216,21 +216,39 @@ impl ProcessSandbox {
         let mut spec = CommandSpec::new(CommandProgram::Vector(vec!["true".into()]), workspace);
         spec.path_rules = mimir_core::paths::PathRules::none();
         let mut reasons = Vec::new();
+        // True if this machine forbids what namespaces need, so that it makes no sense to try again.
+        let mut is_forbidden = false;
         for maker in self.available_makers() {
+            if maker == SandboxMaker::Confined && !is_forbidden {
+                reasons.push(
+                    "without namespaces: not used, because the error may be temporary".to_owned(),
+                );
+                continue;
+            }
             let mut reason = String::new();
             for proc in [true, false] {
                 let trial = TrialResult { maker, proc };
                 let result = match maker {
-                    SandboxMaker::Native => self.try_forked(&spec, trial),
+                    SandboxMaker::Native => self.try_forked(&spec, trial).map_err(|failure| {
+                        is_forbidden = failure.is_forbidden;
+                        failure.why
+                    }),
                     SandboxMaker::Bubblewrap(bwrap) => self.try_wrapped(bwrap, &spec, trial),
+                    SandboxMaker::Confined => self.try_confined(&spec),
                 };
                 match result {
-                    Ok(()) => return Ok(trial),
+                    Ok(()) => {
+                        if maker == SandboxMaker::Confined {
+                            warn_confined(&reasons);
+                        }
+                        return Ok(trial);
+                    }
                     Err(why) => reason = why,
                 }
             }
             reasons.push(match maker {
                 SandboxMaker::Native => reason,
+                SandboxMaker::Confined => format!("without namespaces: {reason}"),
                 SandboxMaker::Bubblewrap(_) => format!("bubblewrap: {reason}"),
             });
         }
@@ -243,16 +261,57 @@ impl ProcessSandbox {
     /// Returns the available sandbox builders, best first.
     fn available_makers(&self) -> impl Iterator<Item = SandboxMaker> {
         let native = (!self.force_bubblewrap).then_some(SandboxMaker::Native);
+        let confined = (!self.force_bubblewrap).then_some(SandboxMaker::Confined);
         native
             .into_iter()
             .chain(bubblewrap::find().map(SandboxMaker::Bubblewrap))
+            .chain(confined)
     }
 
-    fn try_forked(&self, spec: &CommandSpec, trial: TrialResult) -> Result<(), String> {
-        let mut forked = self.fork(spec, trial).map_err(|fault| fault.to_string())?;
+    fn try_forked(&self, spec: &CommandSpec, trial: TrialResult) -> Result<(), TrialFailure> {
+        let mut forked = self.fork(spec, trial).map_err(|fault| TrialFailure {
+            is_forbidden: matches!(&fault, SandboxError::Setup { error, .. } if is_forbidden(error)),
+            why: fault.to_string(),
+        })?;
         let started = forked.handle.started_blocking();
-        started.map_err(|(stage, error)| format!("{}: {error}", stage.describe(&forked.step_names)))
+        started.map_err(|(stage, error)| TrialFailure {
+            is_forbidden: is_forbidden(&error),
+            why: format!("{}: {error}", stage.describe(&forked.step_names)),
+        })
     }
+}
+
+/// Failure of a test command.
+struct TrialFailure {
+    why: String,
+    /// True if the machine forbids something, rather than having run out of it for now.
+    is_forbidden: bool,
+}
+
+/// Returns true if the system always refuses the call: by a rule, because its kernel lacks the feature, or because the
+/// number of namespaces is limited to zero.
+fn is_forbidden(error: &io::Error) -> bool {
+    let always = [
+        libc::EPERM,
+        libc::EACCES,
+        libc::ENOSYS,
+        libc::EINVAL,
+        libc::ENOSPC,
+    ];
+    error
+        .raw_os_error()
+        .is_some_and(|code| always.contains(&code))
+}
+
+/// Logs once per process that commands run without namespaces.
+fn warn_confined(reasons: &[String]) {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        tracing::warn!(
+            reasons = reasons.join("; "),
+            "commands run without namespaces; `mimir doctor` lists what that does not enforce"
+        );
+    });
 }
 
 /// Control groups of a running command.
@@ -411,4 +470,27 @@ pub(super) async fn read_record(status: &mut pipe::Receiver) -> Option<StatusRec
     let mut bytes = [0; StatusRecord::BYTES];
     status.read_exact(&mut bytes).await.ok()?;
     StatusRecord::read(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn temporary_errors_do_not_select_the_weaker_sandbox() {
+        for (code, expected) in [
+            (libc::EPERM, true),
+            (libc::EACCES, true),
+            (libc::ENOSYS, true),
+            (libc::ENOSPC, true),
+            (libc::EAGAIN, false),
+            (libc::EMFILE, false),
+            (libc::ENOMEM, false),
+        ] {
+            let error = io::Error::from_raw_os_error(code);
+            assert_eq!(is_forbidden(&error), expected, "{error}");
+        }
+        assert!(!is_forbidden(&io::ErrorKind::TimedOut.into()));
+        assert!(!is_forbidden(&io::ErrorKind::BrokenPipe.into()));
+    }
 }

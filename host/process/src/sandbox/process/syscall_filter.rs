@@ -286,7 +286,7 @@ fn argument_rules() -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
 }
 
 /// Returns a condition on the lower 32 bits of an argument; for these arguments, the kernel ignores the rest.
-fn argument_condition(
+pub(super) fn argument_condition(
     argument: u8,
     op: SeccompCmpOp,
     value: u64,
@@ -294,7 +294,7 @@ fn argument_condition(
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, op, value)
 }
 
-trait FromFlag {
+pub(super) trait FromFlag {
     fn from_flag(flag: i32) -> u64;
 }
 
