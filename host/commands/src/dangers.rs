@@ -309,9 +309,8 @@ impl AnalyzedCommand<'_> {
         !alone
             && options.any(|word| match word {
                 ShellWord::Known(_) => false,
-                // No option of these programs contains a letter from the ending of the glob.
                 ShellWord::Glob(text) | ShellWord::GlobMatch(text) => {
-                    word.may_be_option() && text.ends_with(['*', '?', ']'])
+                    word.may_be_option() && may_match_option(text)
                 }
                 // A name inserted by `find` begins with its search folder.
                 ShellWord::Inserted { text, source } => {
@@ -321,6 +320,13 @@ impl AnalyzedCommand<'_> {
                 ShellWord::Unknown(_) | ShellWord::PipeName => word.may_be_option(),
             })
     }
+}
+
+/// Returns true if a file whose name is an option may match the glob. A glob such as `*.o` is assumed to match none,
+/// because no dangerous option ends with an extension.
+fn may_match_option(glob: &str) -> bool {
+    let ending = glob.rsplit(['*', '?', ']']).next().unwrap_or(glob);
+    !ending.contains('.')
 }
 
 /// Returns true if a word is unknown and may be an option or a subcommand.
@@ -349,7 +355,7 @@ fn runs_nested(simple: &ParsedCommand) -> bool {
     }
 }
 
-/// Returns the files that a copying or truncating program writes.
+/// Returns the files that a copying, moving or truncating program writes.
 fn written_files(simple: &ParsedCommand) -> impl Iterator<Item = &str> {
     let writes_all = is_program(simple, &["mv", "tee", "truncate"]);
     let writes_last = is_program(simple, &["cp", "install", "ln", "rsync", "scp"]);
@@ -506,8 +512,8 @@ fn discards_git_work(words: &[ShellWord]) -> bool {
             forced || has_unclear() || known().any(|word| matches!(word, "." | "--discard-changes"))
         }
         Some("filter-branch" | "filter-repo" | "update-ref" | "gc" | "prune") => true,
-        Some("stash") => known().any(|word| matches!(word, "clear" | "drop")),
-        Some("reflog") => known().any(|word| matches!(word, "expire" | "delete")),
+        Some("stash") => has_unclear() || known().any(|word| matches!(word, "clear" | "drop")),
+        Some("reflog") => has_unclear() || known().any(|word| matches!(word, "expire" | "delete")),
         Some(_) => false,
         // An unknown subcommand may be any of these.
         None => true,

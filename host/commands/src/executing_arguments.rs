@@ -1,13 +1,13 @@
-//! Programs that run other programs named in their arguments. Those need approval even if the program itself is
-//! allowed.
+//! Arguments with which a program runs other programs or changes files. Such commands need approval even if the program
+//! itself is allowed.
 
 use crate::ShellWord;
 
-/// Arguments with which a program runs something.
+/// Arguments with which a program runs something or changes files.
 enum ExecutingArguments {
     /// All arguments: running them is the program's purpose.
     Always(&'static str),
-    /// Only these options. Long ones match by name; a letter matches any cluster that contains it.
+    /// Only these options. Long ones may be abbreviated; a letter matches any cluster that contains it.
     Options(&'static [&'static str]),
     /// These options, and any word that may expand to an option.
     OptionsAnywhere(&'static [&'static str]),
@@ -19,7 +19,7 @@ const RUNS_ARGUMENTS: &str = "runs its arguments as a command";
 
 const RUNS_EDITOR_COMMANDS: &str = "has editor commands that run other programs";
 
-/// Programs that may run something else, by name.
+/// Programs with such arguments, by name.
 const EXECUTING_PROGRAMS: &[(&str, ExecutingArguments)] = &[
     // Builtins of the shell.
     ("alias", Always("changes the meaning of a name")),
@@ -117,6 +117,7 @@ const EXECUTING_PROGRAMS: &[(&str, ExecutingArguments)] = &[
     ("osascript", Always(RUNS_ARGUMENTS)),
     ("pwsh", Always(RUNS_ARGUMENTS)),
     ("fish", Always(RUNS_ARGUMENTS)),
+    // Editors, whose scripts and commands run programs.
     ("emacs", Always("runs Emacs Lisp scripts")),
     ("ed", Always(RUNS_EDITOR_COMMANDS)),
     ("ex", Always(RUNS_EDITOR_COMMANDS)),
@@ -124,7 +125,7 @@ const EXECUTING_PROGRAMS: &[(&str, ExecutingArguments)] = &[
     ("vi", Always(RUNS_EDITOR_COMMANDS)),
     ("view", Always(RUNS_EDITOR_COMMANDS)),
     ("vim", Always(RUNS_EDITOR_COMMANDS)),
-    // Options that name a program.
+    // Options that run other code or change files.
     ("cargo", Options(&["--config", "-Z", "-C"])),
     ("clang", Options(&["-fplugin", "-load", "-B", "-fuse-ld"])),
     ("cmake", Options(&["-P", "-E"])),
@@ -245,9 +246,11 @@ fn executing_option(program: &str, rest: &[ShellWord], options: &[&str]) -> Opti
             "the effect of `{word}` is not analyzed: `go` reads it like the same letter after one dash"
         ));
     }
-    let option = options
-        .iter()
-        .find(|option| texts().any(|word| is_option(word, option)))?;
+    // Go reads `--exec` like `-exec`.
+    let one_dash = |word: &str| program == "go" && word.starts_with("--");
+    let option = options.iter().find(|option| {
+        texts().any(|word| is_option(word, option) || one_dash(word) && is_option(&word[1..], option))
+    })?;
     Some(format!(
         "`{program} {option}` may run other code or change files"
     ))
@@ -266,7 +269,7 @@ fn is_option(word: &str, option: &str) -> bool {
         let name = word.split('=').next().unwrap_or(word);
         return name
             .strip_prefix("--")
-            .is_some_and(|name| name.len() > 2 && long.starts_with(name) || name == long);
+            .is_some_and(|name| !name.is_empty() && long.starts_with(name));
     }
     match option.strip_prefix('-') {
         Some(letter) if letter.len() == 1 => {

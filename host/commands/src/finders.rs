@@ -14,7 +14,7 @@ struct FinderProgram {
     letters: &'static str,
     /// Options with a value, in the next word or after `=`.
     options_with_value: &'static [&'static str],
-    /// Options of which one is required to print names instead of lines; empty if names are the default.
+    /// Options and letters of which one is required to print names instead of lines; empty if names are the default.
     naming_options: &'static [&'static str],
 }
 
@@ -133,7 +133,7 @@ pub fn finds_files(simple: &ParsedCommand) -> bool {
     finder.is_some_and(|finder| finder.only_prints_names(&texts[finder.prefix.len()..]))
 }
 
-/// Returns the text of a word that the program reads as written. `xargs` splits names at spaces and interprets quotes.
+/// Returns the text of a word that the program reads as written, or of a glob that cannot expand to an option.
 fn plain_word(word: &ShellWord) -> Option<&str> {
     match word {
         ShellWord::Known(text) => Some(text),
@@ -158,6 +158,7 @@ impl FinderProgram {
             if self.options_with_value.contains(&name) {
                 let is_long = name.starts_with("--");
                 let value = value.filter(|_| is_long).or_else(|| words.next().copied());
+                // `-e` of `fd` is a file extension, not the pattern.
                 expects_pattern &= !matches!(name, "-e" | "--regexp") || self.prefix == ["fd"];
                 if value.is_none() {
                     return false;
@@ -186,7 +187,8 @@ fn is_letter(name: &str, letter: char) -> bool {
     name.len() == 1 && name.starts_with(letter)
 }
 
-/// Returns true for a character that `xargs` does not accept as part of a name.
+/// Returns true for a character that `xargs` does not read as part of a name: it splits at spaces and interprets
+/// quotes.
 fn is_special(c: char) -> bool {
     c.is_whitespace() || c.is_control() || matches!(c, '\'' | '"' | '\\')
 }

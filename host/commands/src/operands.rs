@@ -120,11 +120,11 @@ impl PathOperand {
     }
 }
 
-/// Returns the words of a command that are or may be paths. `is_shielded` returns true if a path rule matches.
+/// Returns the words of a command that are or may be paths. `is_protected` returns true if a path rule matches.
 pub fn path_operands(
     words: &[ShellWord],
     program: &str,
-    is_shielded: impl Fn(&str) -> bool,
+    is_protected: impl Fn(&str) -> bool,
 ) -> Vec<PathOperand> {
     let kind = operand_kind(program);
     let program = program.rsplit('/').next().unwrap_or(program);
@@ -137,16 +137,16 @@ pub fn path_operands(
                     .iter()
                     .filter_map(ShellWord::known)
                     .any(is_in_place_option);
-            return script_operands::operands(program, words, writes, is_shielded);
+            return script_operands::operands(program, words, writes, is_protected);
         }
         OperandKind::Read | OperandKind::Write | OperandKind::Copy | OperandKind::Other => {
-            split_operands(words, is_shielded)
+            split_operands(words, is_protected)
         }
     };
     let last = operands.len().saturating_sub(1);
     for (index, word) in operands.into_iter().enumerate() {
         match (kind, word) {
-            // `dd of=file`
+            // `dd if=file of=file`: both count as written.
             (OperandKind::Write, ShellWord::Known(text)) => {
                 let value = text.strip_prefix("of=").or(text.strip_prefix("if="));
                 let path = ShellWord::Known(value.unwrap_or(text).to_owned());
@@ -168,7 +168,7 @@ pub fn path_operands(
 /// Separates the options and operands of a command. Returns the files that options may open, and the operands.
 fn split_operands(
     words: &[ShellWord],
-    is_shielded: impl Fn(&str) -> bool,
+    is_protected: impl Fn(&str) -> bool,
 ) -> (Vec<PathOperand>, Vec<&ShellWord>) {
     let mut paths = Vec::new();
     let mut operands = Vec::new();
@@ -177,11 +177,11 @@ fn split_operands(
         match word {
             ShellWord::Known(text) if text == "--" => operands.extend(rest.by_ref()),
             ShellWord::Known(text) if text.len() > 1 && text.starts_with('-') => {
-                paths.extend(option_paths::option_paths(text, &is_shielded));
+                paths.extend(option_paths::option_paths(text, &is_protected));
             }
             // Without matches, the glob remains the option that it looks like.
             ShellWord::Glob(text) | ShellWord::GlobMatch(text) if text.starts_with('-') => {
-                let values = option_paths::option_paths(text, &is_shielded).into_iter();
+                let values = option_paths::option_paths(text, &is_protected).into_iter();
                 paths.extend(values.map(PathOperand::into_glob));
             }
             word => operands.push(word),

@@ -11,8 +11,8 @@ const MAX_LETTERS: usize = 32;
 /// Long options that exclude files.
 const EXCLUDING_OPTIONS: &[&str] = &["--exclude", "--exclude-dir", "--ignore", "--ignore-dir"];
 
-/// Returns the paths that an option may open. `is_shielded` returns true if a path rule matches.
-pub(super) fn option_paths(option: &str, is_shielded: impl Fn(&str) -> bool) -> Vec<PathOperand> {
+/// Returns the paths that an option may open. `is_protected` returns true if a path rule matches.
+pub(super) fn option_paths(option: &str, is_protected: impl Fn(&str) -> bool) -> Vec<PathOperand> {
     if option.starts_with("--") {
         let Some((name, value)) = option.split_once('=') else {
             return Vec::new();
@@ -31,7 +31,7 @@ pub(super) fn option_paths(option: &str, is_shielded: impl Fn(&str) -> bool) -> 
         }
         // A lone slash is usually a separator, as in `cut -d/`.
         let takes_file = index == 1 || FILE_LETTERS.contains(letter);
-        if takes_file && value != "/" && (leaves_directory(value) || is_shielded(value)) {
+        if takes_file && value != "/" && (leaves_directory(value) || is_protected(value)) {
             paths.push(PathOperand::possible(value.to_owned()));
         }
         if let Some(value) = value.strip_prefix('=') {

@@ -151,7 +151,7 @@ pub(super) fn operands(
     name: &str,
     words: &[ShellWord],
     writes: bool,
-    is_shielded: impl Fn(&str) -> bool,
+    is_protected: impl Fn(&str) -> bool,
 ) -> Vec<PathOperand> {
     let mut collected = CollectedOperands::default();
     let program = PROGRAMS.iter().find(|one| one.names.contains(&name));
@@ -169,7 +169,7 @@ pub(super) fn operands(
                 if values.is_empty() {
                     collected
                         .files
-                        .extend(option_paths::option_paths(text, &is_shielded));
+                        .extend(option_paths::option_paths(text, &is_protected));
                 }
                 collected.take_values(values, attached, &mut rest);
             }
@@ -178,7 +178,7 @@ pub(super) fn operands(
                 let (values, attached) = program.map_or((&[][..], None), |one| one.values_of(text));
                 collected.has_script = true;
                 collected.files.extend(
-                    option_paths::option_paths(text, &is_shielded)
+                    option_paths::option_paths(text, &is_protected)
                         .into_iter()
                         .map(PathOperand::into_glob),
                 );

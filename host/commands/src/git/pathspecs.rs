@@ -5,7 +5,7 @@ use crate::ShellWord;
 use crate::glob_text::is_wild;
 use crate::operands::PathOperand;
 
-/// Options with a text value, for commands that show changes.
+/// Options with a text value, of commands that show changes.
 const TEXT_OPTIONS: &[&str] = &[
     "--after",
     "--author",
