@@ -4,9 +4,12 @@
 //! Modules that are still missing have a core in C that the engine was built without, or need a desktop or processes.
 //! The description of the engine lists these modules, and a test checks the list.
 
+use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
 use sha2::{Digest, Sha256};
 
 use crate::pin;
@@ -94,7 +97,7 @@ pub fn build_zip(here: &Path) -> Result<Vec<u8>> {
     for path in PATHS {
         let bytes = modules.read(&format!("Lib/{path}"))?;
         all.update(&bytes);
-        zip.add(path, &bytes);
+        zip.add(path, &bytes)?;
     }
     let digest = pin::hex(&all.finalize());
     if digest != MODULES_SHA256 {
@@ -125,7 +128,7 @@ fn zones_into(zip: &mut ZipWriter, names: &str, data: &[u8]) -> Result<()> {
         zip.add(
             &format!("tzdata/zoneinfo/{name}"),
             bytes.context("a time zone out of range")?,
-        );
+        )?;
         listed += &format!("{name}\n");
         for (at, _) in name.match_indices('/') {
             folders.push(format!("tzdata/zoneinfo/{}", &name[..at]));
@@ -134,14 +137,14 @@ fn zones_into(zip: &mut ZipWriter, names: &str, data: &[u8]) -> Result<()> {
     folders.sort();
     folders.dedup();
     for folder in folders {
-        zip.add(&format!("{folder}/__init__.py"), b"");
+        zip.add(&format!("{folder}/__init__.py"), b"")?;
     }
     // Read by `zoneinfo.available_timezones`.
-    zip.add("tzdata/zones", listed.as_bytes());
+    zip.add("tzdata/zones", listed.as_bytes())?;
     Ok(())
 }
 
-/// Writer of a zip archive without compression, because the archive is read from memory.
+/// Writer of a zip archive whose files are compressed one by one, so that an import decompresses only its module.
 #[derive(Default)]
 struct ZipWriter {
     files: Vec<u8>,
@@ -150,28 +153,29 @@ struct ZipWriter {
 }
 
 impl ZipWriter {
-    fn add(&mut self, name: &str, bytes: &[u8]) {
-        let start = (self.files.len() as u32).to_le_bytes();
-        let (length, long) = (
-            (bytes.len() as u32).to_le_bytes(),
-            (name.len() as u16).to_le_bytes(),
-        );
-        // Version 1.0, no flags, no compression, the first second of 1980.
-        let mut about = vec![10, 0, 0, 0, 0, 0, 0, 0, 0x21, 0];
+    fn add(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
+        let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(bytes)?;
+        let packed = encoder.finish()?;
+        let start = u32::try_from(self.files.len())?.to_le_bytes();
+        // Version 2.0, no flags, deflate, the first second of 1980.
+        let mut about = vec![20, 0, 0, 0, 8, 0, 0, 0, 0x21, 0];
         about.extend(crc(bytes).to_le_bytes());
-        about.extend([length, length].concat());
-        about.extend(long);
+        about.extend(u32::try_from(packed.len())?.to_le_bytes());
+        about.extend(u32::try_from(bytes.len())?.to_le_bytes());
+        about.extend(u16::try_from(name.len())?.to_le_bytes());
         self.files.extend(b"PK\x03\x04");
         self.files.extend(&about);
         self.files.extend([0, 0]);
         self.files.extend(name.as_bytes());
-        self.files.extend(bytes);
-        self.list.extend(b"PK\x01\x02\x0a\x00");
+        self.files.extend(&packed);
+        self.list.extend(b"PK\x01\x02\x14\x00");
         self.list.extend(&about);
         self.list.extend([0; 12]);
         self.list.extend(start);
         self.list.extend(name.as_bytes());
         self.count += 1;
+        Ok(())
     }
 
     fn end(self) -> Vec<u8> {

@@ -13,8 +13,7 @@ use std::process::Command;
 use std::{env, fs};
 
 use anyhow::{Context, Result, bail};
-use flate2::Compression;
-use flate2::write::ZlibEncoder;
+use lzma_rust2::{XzOptions, XzWriter};
 use sha2::{Digest, Sha256};
 
 const TARGET: &str = "wasm32-wasip2";
@@ -87,13 +86,13 @@ fn compiled_component(shared: &Path, plugin: &str) -> Result<Vec<u8>> {
 
 /// Compresses a component into `OUT_DIR`, and returns the code that includes it.
 fn pack(out: &Path, name: &str, component: &[u8]) -> Result<String> {
-    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
-    encoder.write_all(component)?;
-    let file = out.join(format!("{name}.wasm.zlib"));
-    fs::write(&file, encoder.finish()?).with_context(|| format!("writing {}", file.display()))?;
+    let mut writer = XzWriter::new(Vec::new(), XzOptions::with_preset(9))?;
+    writer.write_all(component)?;
+    let file = out.join(format!("{name}.wasm.xz"));
+    fs::write(&file, writer.finish()?).with_context(|| format!("writing {}", file.display()))?;
     let name = name.to_uppercase();
     Ok(format!(
-        "pub const {name}: PackedComponent = PackedComponent::Deflated(include_bytes!({file:?}));\n"
+        "pub const {name}: PackedComponent = PackedComponent::Whole(include_bytes!({file:?}));\n"
     ))
 }
 

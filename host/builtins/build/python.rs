@@ -6,9 +6,11 @@
 //! wit-component adds around the module is small, so the parts are stored separately, and the module stays compressed
 //! until it is compiled to machine code.
 
+use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use lzma_rust2::XzReader;
 use sha2::{Digest, Sha256};
 use wasi_preview1_component_adapter_provider::WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER;
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
@@ -44,7 +46,9 @@ pub fn link(here: &Path) -> Result<LinkedPython> {
     let package = pin::package(&here.join("python/pin"), PACKAGE)?;
     let packed = package.file(SNAPSHOT, SNAPSHOT_SHA256)?;
     let mut module = Vec::new();
-    lzma_rs::xz_decompress(&mut packed.as_slice(), &mut module).context("decompressing CPython")?;
+    XzReader::new(packed.as_slice(), false)
+        .read_to_end(&mut module)
+        .context("decompressing CPython")?;
 
     let mut resolve = Resolve::default();
     let (code, _) = resolve.push_path(here.join("code/engine.wit"))?;

@@ -135,7 +135,7 @@ pub struct Licence {
 /// The licences of the engines, which must be distributed with the executable.
 pub const LICENCES: [Licence; 3] = [
     Licence {
-        of: "CPython 3.14, which runs Python, and what is in it",
+        of: "CPython 3.14, which runs Python, and its bundled libraries",
         text: built::PYTHON_LICENCES,
     },
     Licence {
@@ -301,7 +301,7 @@ mod tests {
                 let import = resolve.name_world_key(key);
                 let own = match builtin.name {
                     "web" => "wasi:http/",
-                    // Rust's standard library always names directories.
+                    // Rust's standard library always imports the file system.
                     _ => "wasi:filesystem/",
                 };
                 let fine = ["wasi:io/", "wasi:cli/", "wasi:clocks/", own]

@@ -2,7 +2,11 @@
 
 use std::sync::OnceLock;
 
-use tiktoken_rs::CoreBPE;
+use tiktoken_rs::{CoreBPE, O200K_BASE_PAT_STR};
+
+/// The tokens in the order of their ranks, each after a byte with its length. Packed by the build script: as text, the
+/// table would be twice as large.
+const TOKENS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/o200k"));
 
 /// Maximum length in characters of a run of letters, blanks or other characters. The patterns of the tokenizer
 /// backtrack over long runs, and fail on very long ones.
@@ -25,8 +29,22 @@ const BYTES_PER_TOKEN: usize = 4;
 fn tokenizer() -> Option<&'static CoreBPE> {
     static TOKENIZER: OnceLock<Option<CoreBPE>> = OnceLock::new();
     TOKENIZER
-        .get_or_init(|| tiktoken_rs::o200k_base().ok())
+        .get_or_init(|| {
+            let ranks = tokens(TOKENS).map(<[u8]>::to_vec).zip(0..).collect();
+            // Special tokens count as ordinary text.
+            CoreBPE::new(ranks, [].into_iter().collect(), O200K_BASE_PAT_STR).ok()
+        })
         .as_ref()
+}
+
+/// Splits the packed table into its tokens.
+fn tokens(mut packed: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (length, rest) = packed.split_first()?;
+        let (token, rest) = rest.split_at_checked(usize::from(*length))?;
+        packed = rest;
+        Some(token)
+    })
 }
 
 /// Splits the text only within runs longer than [`MAX_RUN_CHARS`].
@@ -88,6 +106,14 @@ mod tests {
         ] {
             assert_eq!(count(text), tokens, "{text}");
         }
+    }
+
+    #[test]
+    fn packed_table_has_all_tokens() {
+        assert_eq!(tokens(TOKENS).count(), 199_998);
+        assert_eq!(tokens(TOKENS).map(<[u8]>::len).max(), Some(128));
+        let size: usize = tokens(TOKENS).map(|token| token.len() + 1).sum();
+        assert_eq!(size, TOKENS.len());
     }
 
     #[test]
