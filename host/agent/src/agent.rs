@@ -39,7 +39,8 @@ pub struct Agent {
     pub tools: Option<BTreeSet<String>>,
     /// The call that this agent runs inside, if any.
     pub parent: Option<ParentCall>,
-    /// The budget of the session. `None` for a worker, whose budget is a reservation from the caller's session.
+    /// The budget that the task shares with workers and tools. For a worker, it is the reserved part of its caller's
+    /// budget.
     pub session_budget: Option<SessionBudget>,
 }
 
@@ -53,7 +54,7 @@ pub enum TaskEnd {
     /// The provider withheld the rest of the reply.
     Withheld,
     /// A limit was reached.
-    Bound(BudgetLimit),
+    LimitReached(BudgetLimit),
 }
 
 /// Correction factor for estimated token counts, in thousandths. Providers report exact counts.
@@ -119,7 +120,7 @@ impl Agent {
                 .await?
             {
                 Ok(turn) => turn,
-                Err(bound) => return Ok(TaskEnd::Bound(bound)),
+                Err(limit) => return Ok(TaskEnd::LimitReached(limit)),
             };
             self.settle(conversation, &mut task_usage, &mut settled);
             if turn.calls == 0 {
@@ -137,7 +138,7 @@ impl Agent {
                 .await;
             self.settle(conversation, &mut task_usage, &mut settled);
             if hit_call_limit {
-                return Ok(TaskEnd::Bound(BudgetLimit::ToolCalls));
+                return Ok(TaskEnd::LimitReached(BudgetLimit::ToolCalls));
             }
         }
     }

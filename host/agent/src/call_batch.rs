@@ -14,6 +14,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::conversation::STOPPED;
 use crate::event::{AgentEvent, AgentEventSink};
 use crate::message::{Message, ToolCall};
 
@@ -71,23 +72,24 @@ impl CallBatch<'_> {
         let calls_left = usize::try_from(self.calls_left).unwrap_or(usize::MAX);
         let max_calls = calls_left.min(MAX_CALLS);
         let (to_run, skipped) = calls.split_at(calls.len().min(max_calls));
-        let each = self.max_chars / calls.len().max(1);
+        let chars_each = self.max_chars / calls.len().max(1);
         // With little space per result, the overhead matters: the task fails if the results do not fit.
-        let shown = if each < SHORT_RESULT_CHARS {
-            each.saturating_sub(RESULT_OVERHEAD_CHARS)
+        let shown = if chars_each < SHORT_RESULT_CHARS {
+            chars_each
+                .saturating_sub(RESULT_OVERHEAD_CHARS)
                 .max(MIN_RESULT_CHARS)
         } else {
-            each
+            chars_each
         };
         let start = Instant::now();
         let (stop, stopped) = watch::channel(false);
         // Boxed as trait objects: a worker's task makes calls itself, so the future type would be recursive.
-        let mut each: Vec<BoxFuture<'_, SingleCallResult>> = Vec::with_capacity(to_run.len());
+        let mut runs: Vec<BoxFuture<'_, SingleCallResult>> = Vec::with_capacity(to_run.len());
         for call in to_run {
-            each.push(Box::pin(self.run_one(call, shown, stopped.clone())));
+            runs.push(Box::pin(self.run_one(call, shown, stopped.clone())));
         }
-        let each = stream::iter(each).buffered(MAX_PARALLEL_CALLS);
-        let mut work = pin!(each.collect::<Vec<SingleCallResult>>());
+        let runs = stream::iter(runs).buffered(MAX_PARALLEL_CALLS);
+        let mut work = pin!(runs.collect::<Vec<SingleCallResult>>());
         let mut stop_request = self.events.calls_stop_requested();
         let call_results = loop {
             tokio::select! {
@@ -180,7 +182,7 @@ impl CallBatch<'_> {
                     .unwrap_or_default(),
             },
             None => SingleCallResult {
-                text: "CANCELLED: the user stopped this call; it may be partly done".to_owned(),
+                text: STOPPED.to_owned(),
                 failed: true,
                 duration: Duration::ZERO,
             },

@@ -25,7 +25,7 @@ pub struct Conversation {
 }
 
 /// Result text of a call that was stopped before it ended.
-const STOPPED: &str =
+pub(crate) const STOPPED: &str =
     "CANCELLED: the user stopped this call before it ended; it may be partly done";
 
 impl Conversation {
@@ -54,12 +54,13 @@ impl Conversation {
         self.read.clone().unwrap_or_else(unknown)
     }
 
-    /// Adds a `CANCELLED` result to each call of the last reply without a result, because providers reject such calls.
+    /// Adds a `CANCELLED` result for each call of the last reply that has no result, because providers reject a call
+    /// without one.
     pub fn answer_open_calls(&mut self) {
         let last = self
             .messages
             .iter()
-            .rposition(|one| matches!(one, Message::Assistant { .. }));
+            .rposition(|message| matches!(message, Message::Assistant { .. }));
         let Some((Message::Assistant { calls, .. }, after)) =
             last.and_then(|at| self.messages[at..].split_first())
         else {
@@ -68,7 +69,7 @@ impl Conversation {
         let has_result = |call_id: &str| {
             after
                 .iter()
-                .any(|one| matches!(one, Message::Tool { id, .. } if id == call_id))
+                .any(|message| matches!(message, Message::Tool { id, .. } if id == call_id))
         };
         let missing: Vec<Message> = calls
             .iter()
@@ -83,7 +84,7 @@ impl Conversation {
         // Results have to follow their calls directly.
         let results = after
             .iter()
-            .take_while(|one| matches!(one, Message::Tool { .. }))
+            .take_while(|message| matches!(message, Message::Tool { .. }))
             .count();
         let at = last.unwrap_or_default() + 1 + results;
         self.messages.splice(at..at, missing);

@@ -62,12 +62,13 @@ pub enum ModelError {
     /// The reply took longer than the time left for the task.
     #[error("{provider} did not answer within the task's remaining time (`agent.maxTimeMs`)")]
     Late {
-        /// The provider's name.
+        /// The model, as `PROVIDER/MODEL`.
         provider: String,
     },
 }
 
-/// Formats the wait that the provider asks for, if it is too long to retry. Otherwise empty, because a retry waits.
+/// Formats the wait that the provider asks for, if it is too long for a retry. Returns an empty text for a shorter one,
+/// because retries observe it.
 fn requested_wait(after: Option<Duration>) -> String {
     match after.filter(|after| retry::backoff(0, Some(*after)).is_none()) {
         Some(after) => format!(
@@ -85,6 +86,22 @@ fn in_parentheses(why: &str) -> String {
     }
 }
 
+/// Phrases, in lower case, by which messages about a conversation that is too long are recognized.
+const TOO_LONG_PHRASES: [&str; 8] = [
+    // OpenAI and many compatible servers.
+    "context_length",
+    "context length",
+    "context window",
+    "too many tokens",
+    // Anthropic.
+    "prompt is too long",
+    "exceed context limit",
+    // Gemini.
+    "input token count",
+    // llama.cpp.
+    "exceeds the available context size",
+];
+
 /// HTTP statuses of overloaded providers and failing gateways.
 const RETRYABLE_STATUSES: [u16; 8] = [408, 409, 425, 429, 500, 502, 503, 504];
 
@@ -94,7 +111,8 @@ impl ModelError {
         match self {
             // Statuses from 520 up come from providers' front ends, such as 529 for overload.
             Self::Status { status, .. } => RETRYABLE_STATUSES.contains(status) || *status >= 520,
-            Self::Failed { transient, .. } => *transient,
+            // A retry sends as many tokens.
+            Self::Failed { transient, .. } => *transient && !self.is_too_long(),
             Self::Cut { .. } => true,
             Self::Net(error) => is_transient(error),
             Self::Protocol { .. } | Self::Key(_) | Self::Unrecorded(_) | Self::Late { .. } => false,
@@ -111,21 +129,19 @@ impl ModelError {
 
     /// Returns true if the provider rejected the request as too long.
     pub fn is_too_long(&self) -> bool {
-        let Self::Status {
-            status, message, ..
-        } = self
-        else {
-            return false;
+        let message = match self {
+            Self::Status { status: 413, .. } => return true,
+            Self::Status {
+                status: 400,
+                message,
+                ..
+            }
+            | Self::Failed { message, .. } => message.to_ascii_lowercase(),
+            _ => return false,
         };
-        let message = message.to_ascii_lowercase();
-        let mentions = |words: &str| message.contains(words);
-        *status == 413
-            || (*status == 400
-                && (mentions("context_length")
-                    || mentions("context length")
-                    || mentions("context window")
-                    || mentions("prompt is too long")
-                    || mentions("too many tokens")))
+        TOO_LONG_PHRASES
+            .iter()
+            .any(|phrase| message.contains(phrase))
     }
 
     /// Returns the matching error code of a tool.
@@ -209,9 +225,30 @@ mod tests {
         for wrong in [400, 401, 402, 403, 404, 413, 422] {
             assert!(!status(wrong, "").is_transient(), "{wrong}");
         }
-        assert!(status(400, "This model's maximum context length is 8192 tokens").is_too_long());
-        assert!(status(400, "prompt is too long: 210000 tokens > 200000 maximum").is_too_long());
-        assert!(!status(400, "unknown tool").is_too_long());
+    }
+
+    #[test]
+    fn error_about_a_long_conversation_is_recognized() {
+        for message in [
+            "This model's maximum context length is 8192 tokens.",
+            "Your input exceeds the context window of this model. Please adjust your input and try again.",
+            "context_length_exceeded",
+            "prompt is too long: 210000 tokens > 200000 maximum",
+            "input length and `max_tokens` exceed context limit: 178959 + 64000 > 200000, decrease input length",
+            "The input token count (134123) exceeds the maximum number of tokens allowed (131072).",
+            "request (14429 tokens) exceeds the available context size (8192 tokens), try increasing it",
+        ] {
+            assert!(status(400, message).is_too_long(), "{message}");
+            assert!(!status(429, message).is_too_long(), "{message}");
+            let failed = ModelError::Failed {
+                provider: "p".into(),
+                message: message.into(),
+                transient: true,
+            };
+            assert!(failed.is_too_long() && !failed.is_transient(), "{message}");
+        }
+        assert!(!status(400, "max_tokens: the limit is 8192").is_too_long());
+        assert!(status(413, "").is_too_long());
     }
 
     #[test]

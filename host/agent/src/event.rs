@@ -1,4 +1,4 @@
-//! Events of a running task, for front-ends.
+//! Events of a running task, for front ends.
 
 use std::sync::Arc;
 

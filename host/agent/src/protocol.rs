@@ -4,6 +4,7 @@
 //!
 //! Out of scope: connections, secrets, retries.
 
+use http::Uri;
 use mimir_core::config::ProviderApi;
 use serde_json::Value;
 
@@ -17,7 +18,7 @@ mod responses;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProviderProtocol {
     api: ProviderApi,
-    /// True for api.openai.com, which requires newer field names than compatible servers.
+    /// True for api.openai.com and its regional hosts, which require newer field names than compatible servers.
     is_openai: bool,
 }
 
@@ -46,7 +47,7 @@ impl ProviderProtocol {
     pub fn new(api: ProviderApi, url: &str) -> Self {
         Self {
             api,
-            is_openai: url.starts_with("https://api.openai.com/"),
+            is_openai: is_openai_url(url),
         }
     }
 
@@ -101,6 +102,15 @@ impl ProviderProtocol {
             bytes: 0,
         }
     }
+}
+
+/// Returns true for a URL of api.openai.com or of a subdomain, such as the regional eu.api.openai.com.
+fn is_openai_url(url: &str) -> bool {
+    let host = url
+        .parse::<Uri>()
+        .ok()
+        .and_then(|uri| Some(uri.host()?.to_ascii_lowercase()));
+    host.is_some_and(|host| host == "api.openai.com" || host.ends_with(".api.openai.com"))
 }
 
 /// Parses the events of one reply.

@@ -90,15 +90,19 @@ impl ModelProvider {
         }
     }
 
+    /// Returns the URL to which requests are sent.
+    fn endpoint(&self) -> String {
+        format!("{}{}", self.chosen.url, self.protocol.path())
+    }
+
     fn build_http_request(
         &self,
         request: &ModelRequest<'_>,
     ) -> Result<Request<Full<Bytes>>, ModelError> {
-        let url = format!("{}{}", self.chosen.url, self.protocol.path());
         let body = self.protocol.build_request(&self.chosen.model, request);
         let mut http_request = Request::new(Full::new(Bytes::from(body.to_string())));
         *http_request.method_mut() = Method::POST;
-        *http_request.uri_mut() = mimir_net::uri(&url).map_err(ModelError::Net)?;
+        *http_request.uri_mut() = mimir_net::uri(&self.endpoint()).map_err(ModelError::Net)?;
         let headers = http_request.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static(EVENT_STREAM_TYPE));
@@ -129,7 +133,7 @@ impl ModelProvider {
         }
     }
 
-    /// Returns a provider's message on one line, with secrets masked and cut to [`MAX_ERROR_CHARS`]. Secrets are masked
+    /// Returns a provider's message on one line with secrets masked, cut to [`MAX_ERROR_CHARS`]. Secrets are masked
     /// before the text is cut, because the first half of a secret would not be recognized.
     fn mask_text(&self, text: &str) -> String {
         let mut text = prefix(text, MAX_ERROR_CHARS + REACH).to_owned();
@@ -145,7 +149,7 @@ impl ModelProvider {
     /// Records the request in the audit log. The request is not sent if this fails.
     fn record_request(&self, session: &str) -> Result<(), ModelError> {
         let mut event = AuditEvent::new(EventKind::Effect, SystemTime::now()).with_subject(
-            &format!("POST {} for the model {}", self.chosen.url, self.name),
+            &format!("POST {} for the model {}", self.endpoint(), self.name),
         );
         event.session = session.to_owned();
         let recorded = self.audit.record(&event);

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use http::HeaderMap;
 
-/// Wait after the first failure. It doubles with each failure, up to [`MAX_DELAY`].
+/// Wait after the first failure. It doubles with each failure, up to [`MAX_DELAY`], and then varies by up to a quarter.
 const FIRST_DELAY: Duration = Duration::from_millis(500);
 const MAX_DELAY: Duration = Duration::from_secs(30);
 
-/// Maximum wait that a provider may ask for. A longer one fails at once, so that the user sees the reason.
+/// Maximum wait that a provider may ask for. If it asks for more, the request fails at once, so that the user sees the
+/// reason.
 const MAX_REQUESTED_DELAY: Duration = Duration::from_secs(120);
 
 /// Returns the wait before retry number `attempt`, counted from 0; `None` if the provider asks for more than

@@ -2,7 +2,8 @@
 //!
 //! Each task of the agent sets the budget, and each reply is deducted from it. A worker or a tool first makes a
 //! [`BudgetReservation`]; dropping the reservation returns the unused part. The agent adds the used part to its own
-//! usage, so that it counts towards the limits and the cost of the task.
+//! usage, so that it counts towards the limits and the cost of the task. A worker's task has a [`SessionBudget`] of its
+//! own: the reserved part, from which the workers that it calls reserve theirs.
 //!
 //! Out of scope: permissions and prices.
 

@@ -221,18 +221,21 @@ mod tests {
             change(&mut spent);
             spent
         };
-        let room = |spent: TaskUsage| spent.answer_tokens_left(&budget(), PRICE, 10);
-        assert_eq!(room(TaskUsage::default()), Ok(100));
-        assert_eq!(room(spent(|s| s.turns = 3)), Err(BudgetLimit::Turns));
-        assert_eq!(room(spent(|s| s.input_tokens = 950)), Ok(40));
+        let tokens_left = |spent: TaskUsage| spent.answer_tokens_left(&budget(), PRICE, 10);
+        assert_eq!(tokens_left(TaskUsage::default()), Ok(100));
+        assert_eq!(tokens_left(spent(|s| s.turns = 3)), Err(BudgetLimit::Turns));
+        assert_eq!(tokens_left(spent(|s| s.input_tokens = 950)), Ok(40));
         assert_eq!(
-            room(spent(|s| s.output_tokens = 985)),
+            tokens_left(spent(|s| s.output_tokens = 985)),
             Err(BudgetLimit::Tokens)
         );
-        assert_eq!(room(spent(|s| s.cost = Some(0.009_5))), Ok(49));
-        assert_eq!(room(spent(|s| s.cost = Some(0.01))), Err(BudgetLimit::Cost));
+        assert_eq!(tokens_left(spent(|s| s.cost = Some(0.009_5))), Ok(49));
         assert_eq!(
-            room(spent(|s| s.time_ms = 1_800_000)),
+            tokens_left(spent(|s| s.cost = Some(0.01))),
+            Err(BudgetLimit::Cost)
+        );
+        assert_eq!(
+            tokens_left(spent(|s| s.time_ms = 1_800_000)),
             Err(BudgetLimit::Time)
         );
         // The tokens to be sent count before they are sent.

@@ -1,4 +1,4 @@
-//! Selects the messages of a conversation to be sent: all if they fit, or else the newest.
+//! Selects the messages of a conversation to send: all if they fit, else the newest.
 //!
 //! Old tool results are replaced by placeholders first, then whole rounds (a reply with its tool results, or an earlier
 //! user message) are removed, in both cases the oldest first. The last user message and the current round always stay.
@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use crate::message::{Message, tokens};
 
-/// The messages to be sent.
+/// The messages to send.
 #[derive(Debug, PartialEq)]
 pub(crate) struct TrimmedConversation<'a> {
     /// The messages in their original order, without the removed ones.
@@ -35,10 +35,10 @@ pub(crate) fn trim_to_fit(all: &[Message], max_tokens: u64) -> Option<TrimmedCon
     let mut messages: Vec<Option<Message>> = all.iter().cloned().map(Some).collect();
     let last_question = all
         .iter()
-        .rposition(|one| matches!(one, Message::User { .. }));
+        .rposition(|message| matches!(message, Message::User { .. }));
     let last_reply = all
         .iter()
-        .rposition(|one| matches!(one, Message::Assistant { .. }));
+        .rposition(|message| matches!(message, Message::Assistant { .. }));
     let current_round_start = last_reply.max(last_question).unwrap_or_default();
     let earlier = &mut messages[..current_round_start];
     let mut left_out = shorten_old_results(earlier, &mut total, max_tokens);
@@ -111,7 +111,7 @@ fn drop_old_rounds(
     dropped
 }
 
-/// Estimates the number of tokens of the system prompt and the tools, which every request has.
+/// Estimates the number of tokens of the system prompt and the tools, which every request contains.
 pub(crate) fn fixed_tokens(system: &str, tools: &[crate::message::ToolSpec]) -> u64 {
     let tools = tools.iter().map(|tool| {
         tool.name.len() + tool.description.len() + mimir_core::outcome::json_len(&tool.schema)
@@ -201,25 +201,25 @@ mod tests {
     #[test]
     fn trim_keeps_calls_and_results_together() {
         let all = long();
-        for room in (1_050..5_000).step_by(50) {
-            let Some(fitted) = trim_to_fit(&all, room) else {
+        for max_tokens in (1_050..5_000).step_by(50) {
+            let Some(fitted) = trim_to_fit(&all, max_tokens) else {
                 continue;
             };
             let mut open: Vec<&str> = Vec::new();
             for message in fitted.messages.iter() {
                 match message {
                     Message::Assistant { calls, .. } => {
-                        assert!(open.is_empty(), "{room}");
+                        assert!(open.is_empty(), "{max_tokens}");
                         open.extend(calls.iter().map(|call| call.id.as_str()));
                     }
                     Message::Tool { id, .. } => {
-                        assert!(open.contains(&id.as_str()), "{room}: {id}");
+                        assert!(open.contains(&id.as_str()), "{max_tokens}: {id}");
                         open.retain(|one| *one != id.as_str());
                     }
-                    Message::User { .. } => assert!(open.is_empty(), "{room}"),
+                    Message::User { .. } => assert!(open.is_empty(), "{max_tokens}"),
                 }
             }
-            assert!(open.is_empty(), "{room}");
+            assert!(open.is_empty(), "{max_tokens}");
         }
     }
 

@@ -1,7 +1,8 @@
 //! The tool `worker_call`, which runs a task of a worker.
 //!
 //! The worker's tool calls are nested calls on the caller's pipeline, restricted by the worker's file. So a worker
-//! never has more permissions than its caller, at any depth.
+//! never has more permissions than its caller, at any depth. The task's limits are reserved from the caller's budget, and
+//! those of the workers that it calls from its own.
 //!
 //! Out of scope: reading worker files, and selecting each worker's tools.
 
@@ -11,7 +12,7 @@ use mimir_core::backend::{Backend, BoxFuture, RawResult, ToolAssessment};
 use mimir_core::call::{CallObserver, LogLevel, LogLine};
 use mimir_core::config::{AgentBudget, TokenPrice};
 use mimir_core::outcome::{Content, ToolOutput};
-use mimir_core::pipeline::Checked;
+use mimir_core::pipeline::{Checked, PipelineSnapshot};
 use mimir_core::text::{prefix, visible};
 use mimir_core::tool::{InvalidToolName, ToolOrigin, ToolTrust};
 use mimir_core::{
@@ -109,7 +110,7 @@ pub fn worker_call(
         ..ToolOrigin::default()
     };
     let backend = WorkerCall {
-        workers: registry,
+        registry,
         session_budget,
     };
     let tool = Tool::new(
@@ -125,7 +126,7 @@ pub fn worker_call(
 }
 
 struct WorkerCall {
-    workers: Arc<dyn WorkerRegistry>,
+    registry: Arc<dyn WorkerRegistry>,
     session_budget: SessionBudget,
 }
 
@@ -140,7 +141,7 @@ impl Backend for WorkerCall {
     ) -> BoxFuture<'a, Result<Option<ToolAssessment>, ToolError>> {
         Box::pin(async move {
             let name = call.arguments()["worker"].as_str().unwrap_or_default();
-            let worker = self.workers.find(name)?;
+            let worker = self.registry.find(name)?;
             let instructions = worker.settings().instructions.trim();
             let (begin, more) = match prefix(instructions, MAX_SHOWN_INSTRUCTIONS) {
                 begin if begin.len() < instructions.len() => (begin, " …"),
@@ -190,29 +191,39 @@ impl WorkerCall {
                 format!("workers are nested more than {MAX_DEPTH} deep: do the task yourself");
             return Err(ToolError::limit_exceeded(message));
         }
-        let worker = self.workers.find(&name)?;
-        let setup = self.workers.agent_setup(&worker)?;
+        let worker = self.registry.find(&name)?;
+        let missing = worker.missing(&call.pipeline().snapshot());
+        if !missing.is_empty() {
+            let hint = "a worker only has tools that its caller has, too".to_owned();
+            return Err(ToolError::unavailable(missing.join("\n")).with_remedies([hint]));
+        }
+        let setup = self.registry.agent_setup(&worker)?;
         let session = call.context().session_id.clone();
         let reservation = self.session_budget.reserve_half(
             &session,
             setup.budget,
             worker.budget(setup.budget),
         )?;
-        let restrictions = worker.clone();
+        let own_budget = SessionBudget::default();
+        let nested = Arc::new(Self {
+            registry: Arc::clone(&self.registry),
+            session_budget: own_budget.clone(),
+        });
         let agent = Agent {
             model: setup.model,
-            pipeline: call
-                .pipeline()
-                .restricted(move |snapshot| restrictions.restrict(snapshot)),
+            pipeline: call.pipeline().restricted(move |snapshot| {
+                replace_worker_call(worker.restrict(snapshot), &nested)
+            }),
             system: setup.system,
             budget: reservation.budget,
             price: setup.price,
             tools: None,
-            session_budget: None,
+            session_budget: Some(own_budget.clone()),
             parent: Some(parent),
         };
         let mut work = WorkerTask {
             conversation: Conversation::new(session, agent.model.name()),
+            own_budget,
             reservation,
         };
         work.conversation.messages.push(Message::user(task));
@@ -230,6 +241,22 @@ impl WorkerCall {
     }
 }
 
+/// Replaces the backend of the tool `worker_call`, which reserves the budgets of nested workers.
+fn replace_worker_call(snapshot: PipelineSnapshot, backend: &Arc<WorkerCall>) -> PipelineSnapshot {
+    let registry = snapshot.registry.map_tools(|tool| {
+        if tool.source != ToolSource::BuiltIn || tool.name().as_str() != WORKER_CALL {
+            return Some(Arc::clone(tool));
+        }
+        let mut tool = Tool::clone(tool);
+        tool.backend = Arc::clone(backend) as Arc<dyn Backend>;
+        Some(Arc::new(tool))
+    });
+    PipelineSnapshot {
+        registry,
+        ..snapshot
+    }
+}
+
 /// Converts the end of a worker's task and the worker's last reply to the result of the call.
 fn task_result(name: &str, ended: TaskEnd, reply: String) -> Result<String, ToolError> {
     match ended {
@@ -238,9 +265,9 @@ fn task_result(name: &str, ended: TaskEnd, reply: String) -> Result<String, Tool
         } else {
             reply
         }),
-        TaskEnd::Bound(bound) => Err(incomplete_error(
+        TaskEnd::LimitReached(limit) => Err(incomplete_error(
             name,
-            &format!("has reached {bound}"),
+            &format!("has reached {limit}"),
             &reply,
         )),
         TaskEnd::Length => Err(incomplete_error(name, "had its answer cut off", &reply)),
@@ -255,11 +282,16 @@ fn task_result(name: &str, ended: TaskEnd, reply: String) -> Result<String, Tool
 /// The task of a worker. Dropping it records the usage in the reservation, which then returns the unused budget.
 struct WorkerTask {
     conversation: Conversation,
+    /// The budget from which the workers that this worker calls reserve theirs.
+    own_budget: SessionBudget,
     reservation: BudgetReservation,
 }
 
 impl Drop for WorkerTask {
     fn drop(&mut self) {
+        // Usage of nested workers that were stopped together with this one.
+        let side_usage = self.own_budget.take_side_usage(&self.conversation.id);
+        self.conversation.spent.add(&side_usage);
         self.reservation.spent = self.conversation.spent;
     }
 }

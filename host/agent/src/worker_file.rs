@@ -6,7 +6,7 @@
 //!
 //! Out of scope: models, reading files, and the agent loop.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use mimir_core::command::CommandPattern;
@@ -114,7 +114,7 @@ impl Worker {
             let why = "the file has neither instructions nor toolsets: add at least one".to_owned();
             return invalid("instructions", why);
         }
-        if let Err(why) = settings.budget.agent().check("budget") {
+        if let Err(why) = settings.budget.agent_settings().check("budget") {
             return invalid("budget", why);
         }
         let shell = match &settings.toolsets.shell {
@@ -122,7 +122,16 @@ impl Worker {
             None => None,
         };
         if let Some(custom) = &settings.toolsets.custom {
-            check_custom_toolset(custom)?;
+            if custom.tools.is_empty() {
+                let why = "`tools` is empty: list the worker's tools".to_owned();
+                return invalid("toolsets.custom.tools", why);
+            }
+            check_approvals("toolsets.custom", &custom.tools, &custom.approval)?;
+        }
+        for (server, toolset) in &settings.toolsets.mcp {
+            if let Some(tools) = &toolset.tools {
+                check_approvals(&format!("toolsets.mcp.{server}"), tools, &toolset.approval)?;
+            }
         }
         if let Some(filesystem) = &settings.toolsets.filesystem {
             let mut config = Config::default();
@@ -199,9 +208,13 @@ impl Worker {
         visible(prefix(line.unwrap_or_default(), DESCRIPTION_MAX))
     }
 
-    /// Returns the limits of a task: the file's, capped by the caller's `outer` limits.
+    /// Returns the limits of a task: those of the file, capped at `outer`, the limits of `agent` in the settings.
     pub fn budget(&self, outer: AgentBudget) -> AgentBudget {
-        self.settings.budget.agent().over(outer).tightest(outer)
+        self.settings
+            .budget
+            .agent_settings()
+            .over(outer)
+            .tightest(outer)
     }
 
     /// Restricts the caller's snapshot to the worker's tools and adds the rules of the worker's file.
@@ -257,7 +270,8 @@ impl Worker {
         Arc::new(tool)
     }
 
-    /// Reports names in the worker's file that do not exist, with one message per name.
+    /// Reports servers, and tools of servers and custom modules, that the worker's file names and that do not exist, with
+    /// one message for each.
     pub fn missing(&self, snapshot: &PipelineSnapshot) -> Vec<String> {
         let mut missing = Vec::new();
         let tools = snapshot.registry.tools();
@@ -286,11 +300,28 @@ impl Worker {
                 }
             }
         }
-        for name in self.settings.toolsets.mcp.keys() {
-            if !tools.iter().any(|tool| is_from_server(tool, name)) {
+        for (server, toolset) in &self.settings.toolsets.mcp {
+            let own = tools.iter().filter(|tool| is_from_server(tool, server));
+            let own: Vec<&Tool> = own.map(AsRef::as_ref).collect();
+            let at = self.at(&format!("toolsets.mcp.{server}"));
+            if own.is_empty() {
                 missing.push(format!(
-                    "{}: the server `{}` does not exist or has no tools: `mimir mcp list` shows the servers",
-                    self.at("toolsets.mcp"),
+                    "{at}: the server `{}` does not exist or has no tools: `mimir mcp list` shows the servers",
+                    visible(server)
+                ));
+                continue;
+            }
+            // `new` has checked that approvals are only set for listed tools, if tools are listed.
+            let listed = toolset.tools.iter().flatten();
+            let names = listed.chain(toolset.approval.tools.keys());
+            let unknown: BTreeSet<&String> = names
+                .filter(|name| !own.iter().any(|tool| matches_name(tool, name)))
+                .collect();
+            for name in unknown {
+                let near = did_you_mean(name, own.iter().map(|tool| tool.name().as_str()));
+                missing.push(format!(
+                    "{at}: the server `{}` has no tool `{}`.{near}",
+                    visible(server),
                     visible(name)
                 ));
             }
@@ -341,21 +372,13 @@ impl Worker {
                 own.approval = tool_approval(tool, &custom.approval);
             }
             ToolSource::Mcp => {
-                let (name, server) = sets
-                    .mcp
-                    .iter()
-                    .find(|(name, _)| is_from_server(tool, name))?;
-                let named = |wanted: &String| {
-                    tool.answers_to(wanted) || tool.answers_to(&format!("mcp_{name}_{wanted}"))
-                };
-                if server
-                    .tools
-                    .as_ref()
-                    .is_some_and(|tools| !tools.iter().any(named))
+                let toolset = sets.mcp.get(server_of(tool)?)?;
+                if let Some(names) = &toolset.tools
+                    && !names.iter().any(|name| matches_name(tool, name))
                 {
                     return None;
                 }
-                own.approval = tool_approval(tool, &server.approval);
+                own.approval = tool_approval(tool, &toolset.approval);
             }
             ToolSource::Teams => return None,
         }
@@ -380,32 +403,28 @@ fn parse_shell_rules(toolset: &ShellToolset) -> Result<WorkerCommandRules, (Stri
     })
 }
 
-/// Checks that a custom toolset lists tools, and approvals only for these. The error is the invalid key and the reason.
-fn check_custom_toolset(custom: &CustomToolset) -> Result<(), (String, String)> {
-    if custom.tools.is_empty() {
-        return Err((
-            "toolsets.custom.tools".to_owned(),
-            "`tools` is empty: list the worker's tools".to_owned(),
-        ));
+/// Checks that the toolset at the key `toolset` sets approvals only for the tools that it lists. The error is the
+/// invalid key and the reason.
+fn check_approvals(
+    toolset: &str,
+    tools: &[String],
+    approval: &ApprovalDefaults,
+) -> Result<(), (String, String)> {
+    match approval.tools.keys().find(|name| !tools.contains(name)) {
+        Some(unlisted) => {
+            let near = did_you_mean(unlisted, tools.iter().map(String::as_str));
+            Err((
+                format!("{toolset}.approval.tools"),
+                format!("`{unlisted}` is not among `tools`.{near}"),
+            ))
+        }
+        None => Ok(()),
     }
-    let unlisted = custom
-        .approval
-        .tools
-        .keys()
-        .find(|name| !custom.tools.contains(name));
-    if let Some(unlisted) = unlisted {
-        let near = did_you_mean(unlisted, custom.tools.iter().map(String::as_str));
-        return Err((
-            "toolsets.custom.approval.tools".to_owned(),
-            format!("`{unlisted}` is not among `tools`.{near}"),
-        ));
-    }
-    Ok(())
 }
 
 impl WorkerBudget {
     /// Converts the limits to agent settings. Limits that a worker file cannot set stay unset.
-    fn agent(&self) -> AgentSettings {
+    fn agent_settings(&self) -> AgentSettings {
         AgentSettings {
             max_turns: self.max_turns,
             max_tool_calls: self.max_tool_calls,
@@ -417,12 +436,15 @@ impl WorkerBudget {
     }
 }
 
-/// Returns the approval setting of a tool: the tool's own entry, or else the toolset's `default`. If neither is set, a
-/// tool without a default of its own asks; any other tool keeps its default (`Unset`).
+/// Returns the approval setting of a tool: the strictest entry that names the tool, or else the toolset's `default`. If
+/// neither is set, a tool without a default of its own asks; any other tool keeps its default (`Unset`).
 fn tool_approval(tool: &Tool, set: &ApprovalDefaults) -> ToolApproval {
-    let named = set.tools.iter().find(|(name, _)| matches_name(tool, name));
-    match named {
-        Some((_, decision)) => ToolApproval::Word(*decision),
+    let named = set
+        .tools
+        .iter()
+        .filter(|(name, _)| matches_name(tool, name));
+    match named.map(|(_, decision)| *decision).max() {
+        Some(decision) => ToolApproval::Word(decision),
         None if tool.definition.silent || set.default.is_some() => {
             ToolApproval::Word(set.default.unwrap_or(Decision::Ask))
         }
@@ -430,10 +452,17 @@ fn tool_approval(tool: &Tool, set: &ApprovalDefaults) -> ToolApproval {
     }
 }
 
-/// Returns true if `name` is the tool's name or alias, or the name of the exported function of a custom tool.
+/// Returns true if `name` is the tool's name or alias, the name of the exported function of a custom tool, or a
+/// server's own name of its tool. If the settings change the prefix of a server's tools, only the whole name matches.
 fn matches_name(tool: &Tool, name: &str) -> bool {
-    let exported = || tool.source == ToolSource::Custom && snake(name) == tool.name().as_str();
-    tool.answers_to(name) || exported()
+    let is_own_name = || match tool.source {
+        ToolSource::Custom => tool.own_name() == snake(name),
+        ToolSource::Mcp => server_of(tool).is_some_and(|server| {
+            tool.name().as_str() == format!("mcp_{}_{}", snake(server), snake(name))
+        }),
+        ToolSource::BuiltIn | ToolSource::Teams => false,
+    };
+    tool.answers_to(name) || is_own_name()
 }
 
 /// Returns true if a custom tool comes from the given file of `.mimir/tools`, or from the plugin built from that
@@ -459,7 +488,13 @@ fn is_in_module(tool: &Tool, module: &str) -> bool {
 }
 
 fn is_from_server(tool: &Tool, server: &str) -> bool {
-    tool.source == ToolSource::Mcp && tool.origin.location == format!("mcp:{server}")
+    server_of(tool) == Some(server)
+}
+
+/// Returns the name of the MCP server that provides a tool.
+fn server_of(tool: &Tool) -> Option<&str> {
+    let location = tool.origin.location.strip_prefix("mcp:")?;
+    (tool.source == ToolSource::Mcp).then_some(location)
 }
 
 /// Returns a rule that denies calls of all other workers.

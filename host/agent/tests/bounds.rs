@@ -4,7 +4,7 @@ use mimir_agent::{BudgetLimit, SessionBudget, TaskEnd, TokenUsage};
 use mimir_core::config::TokenPrice;
 use serde_json::json;
 
-use crate::kit::{APIS, Room, Step, calls, says};
+use crate::kit::{APIS, Step, TestAgent, calls, says};
 
 fn forever() -> Vec<Step> {
     vec![calls("echo", json!({"text": "again"}))]
@@ -13,61 +13,64 @@ fn forever() -> Vec<Step> {
 #[tokio::test]
 async fn budget_stops_a_looping_model_at_each_limit() {
     for api in APIS {
-        let mut room = Room::new(api, forever());
-        room.agent.budget.turns = 5;
+        let mut test = TestAgent::new(api, forever());
+        test.agent.budget.turns = 5;
         assert_eq!(
-            room.task("go").await,
-            Ok(TaskEnd::Bound(BudgetLimit::Turns))
+            test.task("go").await,
+            Ok(TaskEnd::LimitReached(BudgetLimit::Turns))
         );
-        assert_eq!(room.script.asked().len(), 5);
+        assert_eq!(test.script.asked().len(), 5);
 
-        let mut room = Room::new(api, forever());
-        room.agent.budget.tool_calls = 3;
+        let mut test = TestAgent::new(api, forever());
+        test.agent.budget.tool_calls = 3;
         assert_eq!(
-            room.task("go").await,
-            Ok(TaskEnd::Bound(BudgetLimit::ToolCalls))
+            test.task("go").await,
+            Ok(TaskEnd::LimitReached(BudgetLimit::ToolCalls))
         );
-        assert_eq!(room.audit.events("call").len(), 3);
+        assert_eq!(test.audit.events("call").len(), 3);
 
         // The provider reports 110 tokens per turn.
-        let mut room = Room::new(api, forever());
-        room.agent.budget.tokens = 1_000;
+        let mut test = TestAgent::new(api, forever());
+        test.agent.budget.tokens = 1_000;
         assert_eq!(
-            room.task("go").await,
-            Ok(TaskEnd::Bound(BudgetLimit::Tokens))
+            test.task("go").await,
+            Ok(TaskEnd::LimitReached(BudgetLimit::Tokens))
         );
         assert!(
-            room.conversation.spent.tokens() <= 1_000,
+            test.conversation.spent.tokens() <= 1_000,
             "{:?}",
-            room.conversation.spent
+            test.conversation.spent
         );
-        assert!(room.conversation.spent.turns >= 3);
+        assert!(test.conversation.spent.turns >= 3);
 
-        let mut room = Room::new(api, forever());
-        room.agent.budget.cost = Some(0.01);
-        room.agent.price = Some(TokenPrice {
+        let mut test = TestAgent::new(api, forever());
+        test.agent.budget.cost = Some(0.01);
+        test.agent.price = Some(TokenPrice {
             input: 10.0,
             output: 100.0,
         });
-        assert_eq!(room.task("go").await, Ok(TaskEnd::Bound(BudgetLimit::Cost)));
-        assert!(
-            room.conversation.spent.cost.unwrap() <= 0.01,
-            "{:?}",
-            room.conversation.spent
+        assert_eq!(
+            test.task("go").await,
+            Ok(TaskEnd::LimitReached(BudgetLimit::Cost))
         );
-        assert!(room.conversation.spent.turns >= 2);
+        assert!(
+            test.conversation.spent.cost.unwrap() <= 0.01,
+            "{:?}",
+            test.conversation.spent
+        );
+        assert!(test.conversation.spent.turns >= 2);
     }
 }
 
 #[tokio::test]
 async fn budget_includes_usage_of_other_session_tasks() {
     for api in APIS {
-        let mut room = Room::new(api, forever());
+        let mut test = TestAgent::new(api, forever());
         let session_budget = SessionBudget::default();
-        room.agent.budget.tokens = 1_000;
-        room.agent.session_budget = Some(session_budget.clone());
+        test.agent.budget.tokens = 1_000;
+        test.agent.session_budget = Some(session_budget.clone());
         // The sent tokens of a tool's stopped model request are counted.
-        let budget = room.agent.budget;
+        let budget = test.agent.budget;
         let mut share = session_budget
             .reserve_question("talk-1", budget, None, 400, 100)
             .unwrap();
@@ -78,13 +81,13 @@ async fn budget_includes_usage_of_other_session_tasks() {
         share.record_usage(sent, None, std::time::Duration::ZERO);
         drop(share);
         assert_eq!(
-            room.task("go").await,
-            Ok(TaskEnd::Bound(BudgetLimit::Tokens))
+            test.task("go").await,
+            Ok(TaskEnd::LimitReached(BudgetLimit::Tokens))
         );
         assert!(
-            room.conversation.spent.tokens() > 1_000,
+            test.conversation.spent.tokens() > 1_000,
             "{:?}",
-            room.conversation.spent
+            test.conversation.spent
         );
         // The agent's usage reduces what tools may use.
         assert!(
@@ -98,10 +101,13 @@ async fn budget_includes_usage_of_other_session_tasks() {
 #[tokio::test]
 async fn budget_time_limit_applies_between_replies() {
     let steps = vec![calls("echo", json!({"text": "x", "ms": 200}))];
-    let mut room = Room::new(APIS[0], steps);
-    room.agent.budget.time = std::time::Duration::from_millis(700);
-    assert_eq!(room.task("go").await, Ok(TaskEnd::Bound(BudgetLimit::Time)));
-    let turns = room.conversation.spent.turns;
+    let mut test = TestAgent::new(APIS[0], steps);
+    test.agent.budget.time = std::time::Duration::from_millis(700);
+    assert_eq!(
+        test.task("go").await,
+        Ok(TaskEnd::LimitReached(BudgetLimit::Time))
+    );
+    let turns = test.conversation.spent.turns;
     assert!((2..=5).contains(&turns), "{turns}");
 }
 
@@ -109,27 +115,27 @@ async fn budget_time_limit_applies_between_replies() {
 async fn budget_stop_does_not_end_the_conversation() {
     let mut steps = forever();
     steps.push(says("enough"));
-    let mut room = Room::new(APIS[2], steps);
-    room.agent.budget.turns = 1;
+    let mut test = TestAgent::new(APIS[2], steps);
+    test.agent.budget.turns = 1;
     assert_eq!(
-        room.task("go").await,
-        Ok(TaskEnd::Bound(BudgetLimit::Turns))
+        test.task("go").await,
+        Ok(TaskEnd::LimitReached(BudgetLimit::Turns))
     );
     // The next task has its own budget.
-    assert_eq!(room.task("and?").await, Ok(TaskEnd::Finished));
-    assert_eq!(room.conversation.spent.turns, 2);
+    assert_eq!(test.task("and?").await, Ok(TaskEnd::Finished));
+    assert_eq!(test.conversation.spent.turns, 2);
 }
 
 #[tokio::test]
 async fn budget_left_limits_the_tokens_of_a_reply() {
     for api in APIS {
-        let mut room = Room::new(api, vec![says("x")]);
-        room.agent.budget.answer_tokens = 500;
-        room.task("go").await.unwrap();
-        room.agent.budget.tokens = 400;
-        room.task("go").await.unwrap();
+        let mut test = TestAgent::new(api, vec![says("x")]);
+        test.agent.budget.answer_tokens = 500;
+        test.task("go").await.unwrap();
+        test.agent.budget.tokens = 400;
+        test.task("go").await.unwrap();
         let max_tokens = |at: usize| {
-            let body = &room.script.asked()[at].body;
+            let body = &test.script.asked()[at].body;
             let keys = ["max_tokens", "max_output_tokens"];
             keys.iter().find_map(|key| body[key].as_u64()).unwrap()
         };
@@ -140,13 +146,13 @@ async fn budget_left_limits_the_tokens_of_a_reply() {
 
 #[tokio::test]
 async fn prompt_that_does_not_fit_is_not_sent() {
-    let mut room = Room::new(APIS[0], vec![says("x")]);
+    let mut test = TestAgent::new(APIS[0], vec![says("x")]);
     assert_eq!(
-        room.task(&"y".repeat(500_000)).await.unwrap_err().code,
+        test.task(&"y".repeat(500_000)).await.unwrap_err().code,
         mimir_core::ToolErrorCode::LimitExceeded
     );
     assert!(
-        room.script.asked().is_empty(),
+        test.script.asked().is_empty(),
         "a conversation that does not fit was sent"
     );
 }

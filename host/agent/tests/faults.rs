@@ -6,7 +6,7 @@ use mimir_agent::TaskEnd;
 use mimir_core::ToolErrorCode;
 use serde_json::json;
 
-use crate::kit::{APIS, KEY, Room, Step, calls, says};
+use crate::kit::{APIS, KEY, Step, TestAgent, calls, says};
 
 #[tokio::test]
 async fn provider_busy_is_retried_after_the_requested_delay() {
@@ -18,14 +18,14 @@ async fn provider_busy_is_retried_after_the_requested_delay() {
                 r#"{"error":{"message":"slow down"}}"#,
             )
         };
-        let mut room = Room::new(api, vec![busy("0"), busy("1"), says("now")]);
+        let mut test = TestAgent::new(api, vec![busy("0"), busy("1"), says("now")]);
         let start = Instant::now();
-        assert_eq!(room.task("go").await, Ok(TaskEnd::Finished));
+        assert_eq!(test.task("go").await, Ok(TaskEnd::Finished));
         assert!(
             start.elapsed().as_millis() >= 1_000,
             "the requested delay was not kept"
         );
-        let again = room.seen.of("again");
+        let again = test.seen.of("again");
         assert_eq!(again.len(), 2);
         assert_eq!(
             (&again[0]["afterMs"], &again[1]["afterMs"]),
@@ -33,9 +33,9 @@ async fn provider_busy_is_retried_after_the_requested_delay() {
         );
         assert!(again[0]["because"].as_str().unwrap().contains("slow down"));
         // Only the complete answer counts as a turn.
-        assert_eq!(room.conversation.spent.turns, 1);
+        assert_eq!(test.conversation.spent.turns, 1);
         assert!(
-            room.conversation.spent.time_ms >= 1_000,
+            test.conversation.spent.time_ms >= 1_000,
             "the delay was not counted"
         );
     }
@@ -48,10 +48,10 @@ async fn provider_delay_of_an_hour_is_an_error() {
         vec![("retry-after", "3600")],
         r#"{"error":{"message":"come back"}}"#,
     );
-    let mut room = Room::new(APIS[0], vec![busy]);
-    let error = room.task("go").await.unwrap_err();
+    let mut test = TestAgent::new(APIS[0], vec![busy]);
+    let error = test.task("go").await.unwrap_err();
     assert_eq!(
-        (error.code, room.script.asked().len()),
+        (error.code, test.script.asked().len()),
         (ToolErrorCode::LimitExceeded, 1)
     );
 }
@@ -59,12 +59,12 @@ async fn provider_delay_of_an_hour_is_an_error() {
 #[tokio::test]
 async fn provider_busy_fails_after_the_retry_limit() {
     for api in APIS {
-        let mut room = Room::new(api, vec![Step::Status(503, vec![("retry-after", "0")], "")]);
-        room.agent.budget.retries = 2;
-        let error = room.task("go").await.unwrap_err();
+        let mut test = TestAgent::new(api, vec![Step::Status(503, vec![("retry-after", "0")], "")]);
+        test.agent.budget.retries = 2;
+        let error = test.task("go").await.unwrap_err();
         assert_eq!(error.code, ToolErrorCode::Network);
         assert!(error.message.contains("503"), "{error}");
-        assert_eq!(room.script.asked().len(), 3);
+        assert_eq!(test.script.asked().len(), 3);
     }
 }
 
@@ -77,16 +77,16 @@ async fn reply_that_is_cut_is_retried_and_discarded() {
             Step::Overloaded,
             says("It is 7."),
         ];
-        let mut room = Room::new(api, steps);
-        assert_eq!(room.task("go").await, Ok(TaskEnd::Finished), "{api:?}");
-        assert_eq!(room.last(), "It is 7.");
-        let again = room.seen.of("again");
+        let mut test = TestAgent::new(api, steps);
+        assert_eq!(test.task("go").await, Ok(TaskEnd::Finished), "{api:?}");
+        assert_eq!(test.last(), "It is 7.");
+        let again = test.seen.of("again");
         assert_eq!(again.len(), 2);
         assert_eq!(again[0]["heard"], true);
-        let stored = serde_json::to_string(&room.conversation).unwrap();
+        let stored = serde_json::to_string(&test.conversation).unwrap();
         assert!(!stored.contains("nine hund"), "{stored}");
         // The call was made once.
-        assert_eq!(room.audit.events("call").len(), 1);
+        assert_eq!(test.audit.events("call").len(), 1);
     }
 }
 
@@ -102,12 +102,12 @@ async fn reply_that_is_cut_or_cancelled_counts_as_usage() {
         output: 1e6,
     };
     for api in APIS {
-        let mut room = Room::new(api, vec![Step::Hangs("Well, let me see.")]);
-        room.agent.price = Some(price);
+        let mut test = TestAgent::new(api, vec![Step::Hangs("Well, let me see.")]);
+        test.agent.price = Some(price);
         let soon = std::time::Duration::from_millis(500);
-        let stopped = tokio::time::timeout(soon, room.task("go")).await;
+        let stopped = tokio::time::timeout(soon, test.task("go")).await;
         assert!(stopped.is_err(), "{api:?}: {stopped:?}");
-        let spent = room.conversation.spent;
+        let spent = test.conversation.spent;
         assert_eq!((spent.turns, spent.output_tokens), (1, 5), "{spent:?}");
         assert!(spent.input_tokens > 0 && spent.time_ms >= 400, "{spent:?}");
         assert_eq!(
@@ -115,10 +115,10 @@ async fn reply_that_is_cut_or_cancelled_counts_as_usage() {
             Some(cost_at_one_dollar_per_token(spent.tokens()))
         );
 
-        let mut room = Room::new(api, vec![Step::Cut("Well, let me see."), says("so")]);
-        room.agent.price = Some(price);
-        assert_eq!(room.task("go").await, Ok(TaskEnd::Finished));
-        let spent = room.conversation.spent;
+        let mut test = TestAgent::new(api, vec![Step::Cut("Well, let me see."), says("so")]);
+        test.agent.price = Some(price);
+        assert_eq!(test.task("go").await, Ok(TaskEnd::Finished));
+        let spent = test.conversation.spent;
         // The complete answer reports 100 and 10 tokens.
         assert_eq!((spent.turns, spent.output_tokens), (1, 15), "{spent:?}");
         assert!(spent.input_tokens > 100, "{spent:?}");
@@ -133,10 +133,10 @@ async fn reply_that_is_cut_or_cancelled_counts_as_usage() {
 async fn provider_permanent_error_is_reported_once_without_the_key() {
     for api in APIS {
         let body = r#"{"error":{"message":"Incorrect API key provided: key-of-the-test-5417."}}"#;
-        let mut room = Room::new(api, vec![Step::Status(401, vec![], body)]);
-        let error = room.task("go").await.unwrap_err();
+        let mut test = TestAgent::new(api, vec![Step::Status(401, vec![], body)]);
+        let error = test.task("go").await.unwrap_err();
         assert_eq!(
-            (error.code, room.script.asked().len()),
+            (error.code, test.script.asked().len()),
             (ToolErrorCode::PermissionDenied, 1)
         );
         assert!(error.message.contains("Incorrect API key"), "{error}");
@@ -150,20 +150,20 @@ async fn provider_error_shows_no_part_of_a_key_at_the_cut() {
     for before in 470..500 {
         let body = json!({"error": {"message": format!("{} {KEY}", "-".repeat(before))}});
         let body: &'static str = body.to_string().leak();
-        let mut room = Room::new(APIS[0], vec![Step::Status(400, vec![], body)]);
-        let error = room.task("go").await.unwrap_err();
+        let mut test = TestAgent::new(APIS[0], vec![Step::Status(400, vec![], body)]);
+        let error = test.task("go").await.unwrap_err();
         assert!(!error.message.contains("key-of"), "{before}: {error}");
     }
 }
 
 /// Makes the agent use a model at `url`, whose API key is the secret named `key` of `vault`.
 fn use_model(
-    room: &mut Room,
+    test: &mut TestAgent,
     url: &str,
     key: Option<&str>,
     vault: impl mimir_core::redact::Vault + 'static,
 ) {
-    room.agent.model = std::sync::Arc::new(mimir_agent::ModelProvider::new(
+    test.agent.model = std::sync::Arc::new(mimir_agent::ModelProvider::new(
         mimir_core::config::ChosenModel {
             provider: "local".into(),
             model: "m".into(),
@@ -174,7 +174,7 @@ fn use_model(
         },
         crate::kit::client(url),
         std::sync::Arc::new(vault),
-        std::sync::Arc::clone(&room.audit) as std::sync::Arc<_>,
+        std::sync::Arc::clone(&test.audit) as std::sync::Arc<_>,
     ));
 }
 
@@ -193,10 +193,10 @@ impl mimir_core::redact::Vault for InvalidKey {
 
 #[tokio::test]
 async fn api_key_with_a_line_break_is_an_error_about_the_key() {
-    let mut room = Room::new(APIS[0], vec![says("x")]);
-    let url = room.script.url.clone();
-    use_model(&mut room, &url, Some("BROKEN"), InvalidKey);
-    let error = room.task("go").await.unwrap_err();
+    let mut test = TestAgent::new(APIS[0], vec![says("x")]);
+    let url = test.script.url.clone();
+    use_model(&mut test, &url, Some("BROKEN"), InvalidKey);
+    let error = test.task("go").await.unwrap_err();
     assert_eq!(error.code, ToolErrorCode::Unavailable);
     assert!(error.message.contains("API key of local"), "{error}");
     assert!(!error.message.contains("line-"), "{error}");
@@ -204,14 +204,14 @@ async fn api_key_with_a_line_break_is_an_error_about_the_key() {
         error.remedies[0].contains("mimir secrets set BROKEN"),
         "{error:?}"
     );
-    assert!(room.script.asked().is_empty());
+    assert!(test.script.asked().is_empty());
 }
 
 #[tokio::test]
 async fn provider_html_page_is_an_error_with_a_hint() {
     for api in APIS {
-        let mut room = Room::new(api, vec![Step::Page]);
-        let error = room.task("go").await.unwrap_err();
+        let mut test = TestAgent::new(api, vec![Step::Page]);
+        let error = test.task("go").await.unwrap_err();
         assert_eq!(error.code, ToolErrorCode::Network);
         assert!(
             error.message.contains("text/html") && error.message.contains("providers.local.api"),
@@ -222,26 +222,26 @@ async fn provider_html_page_is_an_error_with_a_hint() {
 
 #[tokio::test]
 async fn provider_connection_refused_is_retried() {
-    let mut room = Room::new(APIS[0], vec![says("x")]);
+    let mut test = TestAgent::new(APIS[0], vec![says("x")]);
     // A port that was free a moment ago, so that the connection is refused.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1/", free.local_addr().unwrap());
     drop(free);
-    use_model(&mut room, &url, None, mimir_core::Redactor::new());
-    room.agent.budget.retries = 1;
-    let error = room.task("go").await.unwrap_err();
+    use_model(&mut test, &url, None, mimir_core::Redactor::new());
+    test.agent.budget.retries = 1;
+    let error = test.task("go").await.unwrap_err();
     assert_eq!(error.code, ToolErrorCode::Network);
     assert!(error.message.contains("refused the connection"), "{error}");
-    assert_eq!(room.seen.of("again").len(), 1);
+    assert_eq!(test.seen.of("again").len(), 1);
 }
 
 #[tokio::test]
 async fn reply_that_stalls_times_out() {
     for api in APIS {
-        let mut room = Room::new(api, vec![Step::Hangs("Well, ")]);
-        room.agent.budget.time = std::time::Duration::from_millis(400);
+        let mut test = TestAgent::new(api, vec![Step::Hangs("Well, ")]);
+        test.agent.budget.time = std::time::Duration::from_millis(400);
         let start = Instant::now();
-        let error = room.task("go").await.unwrap_err();
+        let error = test.task("go").await.unwrap_err();
         assert_eq!(error.code, ToolErrorCode::Timeout);
         assert!(error.message.contains("agent.maxTimeMs"), "{error}");
         assert!(start.elapsed().as_secs() < 20);
@@ -250,21 +250,22 @@ async fn reply_that_stalls_times_out() {
 
 #[tokio::test]
 async fn conversation_too_long_for_the_provider_is_trimmed() {
-    for api in APIS {
-        let long = Step::Status(
-            400,
-            vec![],
-            r#"{"error":{"message":"prompt is too long: 9 tokens > 8 maximum","code":"context_length_exceeded"}}"#,
-        );
+    let rejected = Step::Status(
+        400,
+        vec![],
+        r#"{"error":{"message":"prompt is too long: 9 tokens > 8 maximum","code":"context_length_exceeded"}}"#,
+    );
+    let cases = APIS.map(|api| [(api, rejected.clone()), (api, Step::TooLong)]);
+    for (api, long) in cases.into_iter().flatten() {
         let steps = vec![
             calls("echo", json!({"text": "a".repeat(4_000)})),
             calls("echo", json!({"text": "b".repeat(4_000)})),
             long,
             says("short"),
         ];
-        let mut room = Room::new(api, steps);
-        assert_eq!(room.task("go").await, Ok(TaskEnd::Finished));
-        let asked = room.script.asked();
+        let mut test = TestAgent::new(api, steps);
+        assert_eq!(test.task("go").await, Ok(TaskEnd::Finished));
+        let asked = test.script.asked();
         assert_eq!(asked.len(), 4);
         assert_eq!(asked[2].results().len(), 2);
         let results = asked[3].results();
@@ -274,20 +275,20 @@ async fn conversation_too_long_for_the_provider_is_trimmed() {
             asked[3].body.to_string().contains("\"go\""),
             "the task was left out"
         );
-        assert_eq!(room.seen.of("leftOut").len(), 1);
+        assert_eq!(test.seen.of("leftOut").len(), 1);
     }
 }
 
 #[tokio::test]
 async fn missing_api_key_secret_has_a_remedy() {
-    let mut room = Room::new(APIS[0], vec![says("x")]);
-    let url = room.script.url.clone();
-    use_model(&mut room, &url, Some("OTHER"), mimir_core::Redactor::new());
-    let error = room.task("go").await.unwrap_err();
+    let mut test = TestAgent::new(APIS[0], vec![says("x")]);
+    let url = test.script.url.clone();
+    use_model(&mut test, &url, Some("OTHER"), mimir_core::Redactor::new());
+    let error = test.task("go").await.unwrap_err();
     assert_eq!(error.code, ToolErrorCode::Unavailable);
     assert!(
         error.remedies[0].contains("mimir secrets set OTHER"),
         "{error:?}"
     );
-    assert!(room.script.asked().is_empty());
+    assert!(test.script.asked().is_empty());
 }

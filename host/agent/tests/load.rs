@@ -3,12 +3,12 @@
 use mimir_agent::{BudgetLimit, Message, TaskEnd};
 use serde_json::json;
 
-use crate::kit::{APIS, Room, Step, says};
+use crate::kit::{APIS, Step, TestAgent, says};
 
 #[tokio::test]
 async fn calls_by_the_thousand_are_limited_and_answered() {
     for api in APIS {
-        let wanted: Vec<_> = (0..1_000)
+        let requested: Vec<_> = (0..1_000)
             .map(|n| {
                 (
                     "echo",
@@ -16,15 +16,15 @@ async fn calls_by_the_thousand_are_limited_and_answered() {
                 )
             })
             .collect();
-        let mut room = Room::new(api, vec![Step::Says(vec![], wanted), says("oh")]);
-        assert_eq!(room.task("go").await, Ok(TaskEnd::Finished));
-        assert_eq!(room.audit.events("call").len(), 32);
-        assert!(room.at_a_time() <= 8, "{}", room.at_a_time());
-        let results = room.script.asked()[1].results();
+        let mut test = TestAgent::new(api, vec![Step::Says(vec![], requested), says("oh")]);
+        assert_eq!(test.task("go").await, Ok(TaskEnd::Finished));
+        assert_eq!(test.audit.events("call").len(), 32);
+        assert!(test.at_a_time() <= 8, "{}", test.at_a_time());
+        let results = test.script.asked()[1].results();
         assert_eq!(results.len(), 1_000);
         assert_eq!(results[31], "r31");
         assert!(results[32].starts_with("LIMIT_EXCEEDED: ") && results[32].contains("at most 32"));
-        let ids = room
+        let ids = test
             .conversation
             .messages
             .iter()
@@ -33,22 +33,22 @@ async fn calls_by_the_thousand_are_limited_and_answered() {
                 _ => None,
             });
         assert_eq!(ids.collect::<std::collections::HashSet<_>>().len(), 1_000);
-        assert_eq!(room.conversation.spent.tool_calls, 32);
+        assert_eq!(test.conversation.spent.tool_calls, 32);
     }
 }
 
 #[tokio::test]
 async fn calls_beyond_the_task_limit_end_the_task() {
-    let wanted: Vec<_> = (0..10).map(|_| ("echo", "{}".to_owned())).collect();
-    let mut room = Room::new(APIS[1], vec![Step::Says(vec![], wanted)]);
-    room.agent.budget.tool_calls = 4;
+    let requested: Vec<_> = (0..10).map(|_| ("echo", "{}".to_owned())).collect();
+    let mut test = TestAgent::new(APIS[1], vec![Step::Says(vec![], requested)]);
+    test.agent.budget.tool_calls = 4;
     assert_eq!(
-        room.task("go").await,
-        Ok(TaskEnd::Bound(BudgetLimit::ToolCalls))
+        test.task("go").await,
+        Ok(TaskEnd::LimitReached(BudgetLimit::ToolCalls))
     );
-    assert_eq!(room.audit.events("call").len(), 4);
+    assert_eq!(test.audit.events("call").len(), 4);
     assert_eq!(
-        room.conversation.messages.len(),
+        test.conversation.messages.len(),
         2 + 10,
         "a call has no result"
     );

@@ -9,4 +9,5 @@ mod calls;
 mod faults;
 mod kit;
 mod load;
+mod nested_workers;
 mod workers;

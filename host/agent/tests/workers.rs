@@ -1,4 +1,4 @@
-//! Restrictions of workers: they get only tools of their toolsets that their caller has, too.
+//! Restrictions of workers: they get only those tools of their toolsets that their caller has, too.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -96,7 +96,7 @@ fn with_toolsets(toolsets: Value) -> Worker {
     worker("w", json!({"instructions": "Work.", "toolsets": toolsets})).unwrap()
 }
 
-/// Creates built-in tools, custom tools and a server's tool.
+/// Creates built-in tools, custom tools and tools of servers.
 fn tools() -> Vec<Tool> {
     let built_in = |name: &str, group: ToolGroup, read_only: bool| {
         let mut tool = tool(name);
@@ -124,9 +124,12 @@ fn tools() -> Vec<Tool> {
     };
     let mut silent = of_file("fibonacci", "math.yml");
     silent.definition.silent = true;
-    let mut of_server = of_file("mcp_hub_issues", "x");
-    Arc::get_mut(&mut of_server.origin).unwrap().location = "mcp:hub".into();
-    of_server.source = ToolSource::Mcp;
+    let of_server = |name: &str, server: &str| {
+        let mut tool = tool(name);
+        Arc::get_mut(&mut tool.origin).unwrap().location = format!("mcp:{server}");
+        tool.source = ToolSource::Mcp;
+        tool
+    };
     vec![
         built_in("read_file", ToolGroup::Fs, true),
         built_in("write_file", ToolGroup::Fs, false),
@@ -139,13 +142,15 @@ fn tools() -> Vec<Tool> {
         of_file("factorial", "math.yml"),
         of_file("other", "other.wasm"),
         of_file("two_words", "tools.wasm"),
-        of_server,
+        of_server("mcp_hub_issues", "hub"),
+        of_server("mcp_my_hub_list_pulls", "my-hub"),
+        of_server("fg_issues", "forge"),
     ]
 }
 
 fn names(worker: &Worker, snapshot: &PipelineSnapshot) -> Vec<String> {
-    let narrowed = worker.restrict(snapshot);
-    let tools = narrowed.registry.tools().iter();
+    let restricted = worker.restrict(snapshot);
+    let tools = restricted.registry.tools().iter();
     tools.map(|tool| tool.name().to_string()).collect()
 }
 
@@ -153,7 +158,7 @@ fn names(worker: &Worker, snapshot: &PipelineSnapshot) -> Vec<String> {
 async fn worker_has_only_the_tools_of_its_toolsets() {
     let bench = TestPipeline::new(snapshot_with(tools(), json!({})), ApprovalAnswer::No);
     let snapshot = bench.pipeline.snapshot();
-    for (toolsets, wanted) in [
+    for (toolsets, expected) in [
         (json!({}), &[][..]),
         (json!({"filesystem": {}}), &["read_file", "write_file"]),
         (json!({"filesystem": {"readOnly": true}}), &["read_file"]),
@@ -184,23 +189,40 @@ async fn worker_has_only_the_tools_of_its_toolsets() {
             json!({"mcp": {"hub": {"tools": ["issues"]}}}),
             &["mcp_hub_issues"],
         ),
+        (
+            json!({"mcp": {"hub": {"tools": ["mcp_hub_issues"]}}}),
+            &["mcp_hub_issues"],
+        ),
         (json!({"mcp": {"hub": {"tools": ["pulls"]}}}), &[]),
         (json!({"mcp": {"hub": {}}}), &["mcp_hub_issues"]),
+        // The server's own spelling.
+        (
+            json!({"mcp": {"my-hub": {"tools": ["listPulls"]}}}),
+            &["mcp_my_hub_list_pulls"],
+        ),
+        (json!({"mcp": {"my-hub": {"tools": ["pulls"]}}}), &[]),
+        (json!({"mcp": {"my_hub": {}}}), &[]),
+        // The settings change the prefix.
+        (
+            json!({"mcp": {"forge": {"tools": ["fg_issues"]}}}),
+            &["fg_issues"],
+        ),
+        (json!({"mcp": {"forge": {"tools": ["issues"]}}}), &[]),
     ] {
         assert_eq!(
             names(&with_toolsets(toolsets.clone()), &snapshot),
-            wanted,
+            expected,
             "{toolsets}"
         );
     }
-    let narrow = with_toolsets(json!({"filesystem": {}}));
+    let worker = with_toolsets(json!({"filesystem": {}}));
     let pipeline = bench
         .pipeline
-        .restricted(move |snapshot| narrow.restrict(snapshot));
+        .restricted(move |snapshot| worker.restrict(snapshot));
     assert!(pipeline.call(call("read_file", json!({}))).await.is_ok());
     let outcome = pipeline.call(call("exec", json!({"command": "ls"}))).await;
     assert_eq!(code(&outcome), Some(ToolErrorCode::NotFound));
-    // A denial for the caller applies to the worker, too, even if the rules change later.
+    // A denial for the caller also applies to the worker, even if the rules change later.
     let snapshot = PipelineSnapshot {
         registry: Registry::new(tools(), vec![]),
         policy: Policy::new(
@@ -218,7 +240,7 @@ async fn worker_has_only_the_tools_of_its_toolsets() {
 async fn worker_file_only_tightens_the_rules_of_the_caller() {
     let custom = |approval: Value| json!({"custom": {"module": "math", "tools": ["fibonacci", "factorial"], "approval": approval}});
     // The caller's rule for `fibonacci`, the worker's file, and true if the call needs approval. `None` is a denial.
-    for (caller, own, asked) in [
+    for (caller, own, needs_approval) in [
         ("allow", json!({"default": "preApproved"}), Some(false)),
         ("allow", json!({}), Some(true)),
         (
@@ -242,10 +264,10 @@ async fn worker_file_only_tightens_the_rules_of_the_caller() {
             .restricted(move |snapshot| worker.restrict(snapshot));
         let outcome = pipeline.call(call("fibonacci", json!({}))).await;
         let questions = bench.approver.questions();
-        match asked {
-            Some(asked) => {
+        match needs_approval {
+            Some(needs_approval) => {
                 assert!(outcome.is_ok(), "{caller} {own}: {outcome:?}");
-                assert_eq!(questions, usize::from(asked), "{caller} {own}");
+                assert_eq!(questions, usize::from(needs_approval), "{caller} {own}");
             }
             None => assert_eq!(
                 code(&outcome),
@@ -253,6 +275,46 @@ async fn worker_file_only_tightens_the_rules_of_the_caller() {
                 "{caller} {own}"
             ),
         }
+    }
+}
+
+#[tokio::test]
+async fn worker_approvals_of_server_tools_apply_by_any_name() {
+    let issues = |approval: Value| json!({"hub": {"approval": {"default": "preApproved", "tools": approval}}});
+    let pulls = |name: &str| json!({"my-hub": {"tools": [name], "approval": {"default": "preApproved", "tools": {name: "blocked"}}}});
+    for (servers, tool, expected) in [
+        (issues(json!({})), "mcp_hub_issues", Decision::Allow),
+        (
+            issues(json!({"issues": "blocked"})),
+            "mcp_hub_issues",
+            Decision::Deny,
+        ),
+        (
+            issues(json!({"issues": "ask"})),
+            "mcp_hub_issues",
+            Decision::Ask,
+        ),
+        (
+            issues(json!({"mcp_hub_issues": "blocked"})),
+            "mcp_hub_issues",
+            Decision::Deny,
+        ),
+        // The strictest entry applies.
+        (
+            issues(json!({"issues": "blocked", "mcp_hub_issues": "preApproved"})),
+            "mcp_hub_issues",
+            Decision::Deny,
+        ),
+        (pulls("listPulls"), "mcp_my_hub_list_pulls", Decision::Deny),
+        (pulls("list-pulls"), "mcp_my_hub_list_pulls", Decision::Deny),
+    ] {
+        let bench = TestPipeline::new(snapshot_with(tools(), json!({})), ApprovalAnswer::No);
+        let worker = with_toolsets(json!({"mcp": servers.clone()}));
+        let pipeline = bench
+            .pipeline
+            .restricted(move |snapshot| worker.restrict(snapshot));
+        let explained = pipeline.explain(call(tool, json!({}))).await.unwrap();
+        assert_eq!(explained.evaluation.decision(), expected, "{servers}");
     }
 }
 
@@ -295,8 +357,8 @@ async fn worker_shell_rules_judge_each_simple_command() {
         let pipeline = bench
             .pipeline
             .restricted(move |snapshot| worker.restrict(snapshot));
-        let asked = call("exec", json!({"command": command}));
-        let explained = pipeline.explain(asked).await.unwrap();
+        let exec = call("exec", json!({"command": command}));
+        let explained = pipeline.explain(exec).await.unwrap();
         assert_eq!(
             explained.evaluation.decision(),
             decision,
@@ -364,8 +426,8 @@ fn worker_read_only_filesystem_applies_to_other_tools_too() {
         policy: Policy::default(),
     };
     let files = |toolsets: Value, name: &str| {
-        let narrowed = with_toolsets(toolsets).restrict(&snapshot);
-        let tool = narrowed.registry.get(name).unwrap();
+        let restricted = with_toolsets(toolsets).restrict(&snapshot);
+        let tool = restricted.registry.get(name).unwrap();
         assert_eq!(tool.granted.files, tool.definition.needs.files);
         tool.granted.files.first().map(|need| need.access)
     };
@@ -491,6 +553,13 @@ fn worker_invalid_file_error_names_the_key() {
             "`abd` is not among `tools`. Did you mean `abc`?",
         ),
         (
+            of(
+                json!({"mcp": {"hub": {"tools": ["issues"], "approval": {"tools": {"isues": "blocked"}}}}}),
+            ),
+            "toolsets.mcp.hub.approval.tools",
+            "`isues` is not among `tools`. Did you mean `issues`?",
+        ),
+        (
             of(json!({"filesystem": {"deny": ["../x"]}})),
             "toolsets.filesystem.deny",
             "../x",
@@ -508,7 +577,26 @@ async fn worker_missing_tools_and_servers_are_reported() {
     let bench = TestPipeline::new(snapshot_with(tools(), json!({})), ApprovalAnswer::No);
     let snapshot = bench.pipeline.snapshot();
     let missing = |toolsets: Value| with_toolsets(toolsets).missing(&snapshot).join("\n");
-    assert_eq!(missing(json!({"filesystem": {}, "mcp": {"hub": {}}})), "");
+    let servers = json!({"hub": {"tools": ["issues"]}, "my-hub": {"approval": {"tools": {"listPulls": "ask"}}}});
+    assert_eq!(missing(json!({"filesystem": {}, "mcp": servers})), "");
+    for (servers, expected) in [
+        (
+            json!({"hub": {"tools": ["isues"]}}),
+            "the server `hub` has no tool `isues`.",
+        ),
+        (
+            json!({"my-hub": {"approval": {"tools": {"listPuls": "blocked"}}}}),
+            "the server `my-hub` has no tool `listPuls`.",
+        ),
+        (
+            json!({"forge": {"tools": ["issues"]}}),
+            "the server `forge` has no tool `issues`. Did you mean `fg_issues`?",
+        ),
+    ] {
+        let messages = missing(json!({"mcp": servers}));
+        assert!(messages.contains(expected), "{messages}");
+        assert_eq!(messages.lines().count(), 1, "{messages}");
+    }
     let built = json!({"custom": {"module": "./tools.ts", "tools": ["twoWords"],
         "approval": {"default": "ask", "tools": {"twoWords": "preApproved"}}}});
     assert_eq!(missing(built), "");

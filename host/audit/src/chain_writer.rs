@@ -11,7 +11,7 @@ use mimir_core::config::{AuditDurability, AuditSettings};
 use mimir_core::files;
 
 use super::batch::TimedLine;
-use super::head::{self, HeadState};
+use super::head::{self, HeadFile, HeadState};
 use super::line::{LineDraft, UnsealedLine};
 use super::log_paths::{LogPaths, is_at};
 use super::tail::{LastLine, LogTail, TrailingBytes};
@@ -22,7 +22,7 @@ use mimir_core::audit::rfc3339;
 pub(super) struct ChainWriter {
     /// The head file, which is also the lock: locked from [`ChainWriter::open`] or [`ChainWriter::resume`] to
     /// [`ChainWriter::unlock_log`].
-    head: File,
+    head: HeadFile,
     log: Arc<File>,
     length: u64,
     tip: LogHead,
@@ -152,11 +152,11 @@ impl ChainWriter {
         if let Some(trailing_bytes) = tail.trailing_bytes {
             last = recovery.record_trailing_bytes(trailing_bytes, last);
         }
-        let mut head_state = LogHead::read(&head)?;
+        let mut head_state = LogHead::read(head.file())?;
         if head_state == HeadState::Nothing && last == LogHead::START && recovery.reasons.is_empty()
         {
             // The head exists from the first line on: if it is missing later, it was removed.
-            last.write(&head)?;
+            last.write(head.file())?;
             head_state = HeadState::Head(last);
         }
         let (tip, why) = reconcile(head_state, last);
@@ -187,7 +187,7 @@ impl ChainWriter {
 
     /// Takes the lock again. Returns false if the log has changed since, so that the writer no longer knows the end.
     pub(super) fn resume(&mut self, paths: &LogPaths) -> io::Result<bool> {
-        head::lock(&self.head)?;
+        self.head.lock()?;
         self.resume_count = self.resume_count.wrapping_add(1);
         // Not by metadata: reading the time of the last write slows down the next write.
         let length = (&*self.log).seek(SeekFrom::End(0))?;
@@ -196,8 +196,8 @@ impl ChainWriter {
     }
 
     /// Releases the lock.
-    pub(super) fn unlock_log(&self) -> io::Result<()> {
-        head::unlock(&self.head)
+    pub(super) fn unlock_log(&mut self) -> io::Result<()> {
+        self.head.unlock()
     }
 
     /// Returns true if the reserve was used since the last call.
@@ -276,7 +276,7 @@ impl ChainWriter {
     fn write_or_truncate(&self, is_head_due: bool) -> io::Result<()> {
         let mut written = (&*self.log).write_all(&self.lines);
         if is_head_due {
-            written = written.and_then(|()| self.next_tip.write(&self.head));
+            written = written.and_then(|()| self.next_tip.write(self.head.file()));
         }
         if written.is_err() {
             // If this fails as well, the next writer finds a torn line.
@@ -346,27 +346,28 @@ impl ChainWriter {
 impl Drop for ChainWriter {
     /// Writes the head, so that lines that are removed from the end later are noticed.
     fn drop(&mut self) {
-        if self.written_head == self.tip || head::lock(&self.head).is_err() {
+        if self.written_head == self.tip || self.head.lock().is_err() {
             return;
         }
-        let is_behind = match LogHead::read(&self.head) {
+        let is_behind = match LogHead::read(self.head.file()) {
             Ok(HeadState::Head(head)) => head.seq < self.tip.seq,
             // A damaged or missing head stays as it is, and verification reports it.
             Ok(HeadState::Nothing | HeadState::Damaged) | Err(_) => false,
         };
-        if is_behind && let Err(error) = self.tip.write(&self.head) {
+        if is_behind && let Err(error) = self.tip.write(self.head.file()) {
             tracing::warn!(%error, "audit.head is behind the log");
         }
     }
 }
 
 /// Opens the head file and takes the lock. If the file was replaced meanwhile, opens it again.
-fn open_locked_head(paths: &LogPaths) -> io::Result<File> {
+fn open_locked_head(paths: &LogPaths) -> io::Result<HeadFile> {
     for _ in 0..MAX_OPEN_ATTEMPTS {
         let file = files::open_private(paths.head(), OpenOptions::new().read(true).write(true))?;
-        head::lock(&file)?;
-        if is_at(&file, paths.head())? {
-            return Ok(file);
+        let mut head = HeadFile::new(file);
+        head.lock()?;
+        if is_at(head.file(), paths.head())? {
+            return Ok(head);
         }
     }
     Err(io::Error::other(

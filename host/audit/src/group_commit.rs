@@ -127,7 +127,7 @@ mod tests {
                     for _ in 0..WAITS_PER_THREAD {
                         let before = SYNCS.load(Ordering::SeqCst);
                         commit.wait(Arc::clone(&file)).unwrap();
-                        // A wait that began earlier would not cover the write made just now.
+                        // A sync that began earlier would not cover a write made just now.
                         assert!(SYNCS.load(Ordering::SeqCst) > before);
                     }
                 });

@@ -109,6 +109,42 @@ pub(super) enum HeadState {
     Head(LogHead),
 }
 
+/// The head file of a writer, which knows whether its handle holds the lock of the log. Locking a handle twice is
+/// harmless on Unix, but on Windows the second attempt waits for the first forever. Closing the file releases the lock.
+pub(super) struct HeadFile {
+    file: File,
+    is_locked: bool,
+}
+
+impl HeadFile {
+    /// Wraps a file that is not locked.
+    pub(super) fn new(file: File) -> Self {
+        let is_locked = false;
+        Self { file, is_locked }
+    }
+
+    /// Returns the file.
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Waits for the lock of the log, unless this handle holds it.
+    pub(super) fn lock(&mut self) -> io::Result<()> {
+        if !self.is_locked {
+            lock(&self.file)?;
+            self.is_locked = true;
+        }
+        Ok(())
+    }
+
+    /// Releases the lock of the log.
+    pub(super) fn unlock(&mut self) -> io::Result<()> {
+        unlock(&self.file)?;
+        self.is_locked = false;
+        Ok(())
+    }
+}
+
 /// Waits for the lock of the log. Writers hold the lock only while they write.
 pub(super) fn lock(file: &File) -> io::Result<()> {
     loop {
@@ -121,10 +157,10 @@ pub(super) fn lock(file: &File) -> io::Result<()> {
 }
 
 /// Releases the lock of the log.
-pub(super) fn unlock(file: &File) -> io::Result<()> {
+fn unlock(file: &File) -> io::Result<()> {
     match file.unlock() {
         // On Windows, the standard library unlocks twice, since a handle can hold two locks, and ignores that the second
-        // attempt finds none. wine has this code for it.
+        // attempt finds none. wine returns another error code for that.
         Err(error) if cfg!(windows) && error.raw_os_error() == Some(ERROR_LOCK_VIOLATION) => Ok(()),
         result => result,
     }
@@ -154,5 +190,18 @@ mod tests {
         assert_eq!(LogHead::read(&file).unwrap(), HeadState::Damaged);
         file.set_len(9).unwrap();
         assert_eq!(LogHead::read(&file).unwrap(), HeadState::Damaged);
+    }
+
+    #[test]
+    fn head_file_is_locked_once() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let other = file.reopen().unwrap();
+        let mut head = HeadFile::new(file.reopen().unwrap());
+        // On Windows, a second lock of the same handle would never be granted.
+        head.lock().unwrap();
+        head.lock().unwrap();
+        assert!(other.try_lock().is_err());
+        head.unlock().unwrap();
+        other.try_lock().unwrap();
     }
 }

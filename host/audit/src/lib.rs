@@ -4,8 +4,8 @@
 //!
 //! `audit.jsonl` is a hash chain with one JSON object per line. The last two members of each object are
 //! `"seq":N,"prev":"HASH"`. `seq` counts from 1. `prev` is the SHA-256 of the bytes of the previous line, without the
-//! line end, in lower-case hex; in the first line it is 64 zeros. A line can be checked with `sha256sum`, and the whole
-//! log with
+//! line end, in lower-case hex; in the first line it is 64 zeros. A line can be checked with `sha256sum`, and a log of
+//! a single file with
 //!
 //! ```sh
 //! prev=$(printf '%064d' 0)
@@ -24,7 +24,7 @@
 //! verification reports a fault.
 //!
 //! The chain has no secret key: anyone who can write all of these files can write another history. To detect that, a
-//! front-end stores the end of the log in a user folder ([`FileAuditSink::opened_and_current`]), and
+//! front end stores the end of the log in a user folder ([`FileAuditSink::opened_and_current`]), and
 //! `mimir audit verify` prints the head, which the user can note elsewhere and check with `--head`.
 
 use std::io;

@@ -69,7 +69,7 @@ impl LogTail {
                     trailing_bytes: trailing_bytes(&bytes),
                 });
             }
-            window *= 8;
+            window = (window * 8).min(MAX_WINDOW);
         }
     }
 }
@@ -159,6 +159,18 @@ mod tests {
         assert!(none.last.is_none() && none.trailing_bytes.unwrap().bytes == 3);
         let empty = tail(&[]);
         assert!(empty.last.is_none() && empty.trailing_bytes.is_none());
+    }
+
+    #[test]
+    fn tail_is_searched_up_to_the_maximum_window() {
+        let draft = LineDraft::new(&json!({"event": "call"})).unwrap();
+        let mut line = vec![];
+        draft.unsealed().seal(&LogHead::START, &mut line).unwrap();
+        let garbage = vec![b'z'; usize::try_from(MAX_WINDOW).unwrap()];
+        assert!(tail(&[&line, &garbage[line.len()..]]).last.is_some());
+        let tail = tail(&[&line, &garbage]);
+        assert!(tail.last.is_none());
+        assert_eq!(tail.trailing_bytes.unwrap().bytes, MAX_WINDOW);
     }
 
     #[test]

@@ -123,7 +123,7 @@ impl ToolCatalogue {
         let after = cursor.unwrap_or_default();
         let start = self.tools.partition_point(|tool| &*tool.name <= after);
         let rest = &self.tools[start..];
-        // A valid cursor is the name of a tool, and only the last page has none after it.
+        // A cursor is the name of a tool, and is only returned if more tools follow.
         let is_invalid = |cursor| rest.is_empty() || mimir_core::ToolName::new(cursor).is_err();
         if cursor.is_some_and(is_invalid) {
             return Err(ErrorData::invalid_params(

@@ -3,7 +3,7 @@
 //! mimir starts a server, or connects to it, on the first call of one of the server's tools; the tool list is cached.
 //! A server's descriptions are untrusted: they are made safe to show, compared with those that the user has seen, and
 //! can only make a decision stricter. Resources and prompts are read by tool calls, too, and a server's requests to
-//! the client during a call pass the input request broker of that call.
+//! the client during a call go through the input broker of that call.
 //!
 //! Out of scope: any access to a server's tool that bypasses [`mimir_core::Pipeline`], programs not started by
 //! [`mimir_core::launch::ProgramHandle`], and requests not sent by [`mimir_net::HttpClient`].

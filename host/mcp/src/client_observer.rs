@@ -6,7 +6,7 @@ use std::sync::Arc;
 use mimir_core::call::{CallObserver, CallProgress, LogLine};
 use mimir_core::upstream_request::{self, UpstreamRequest, UpstreamRequestKind};
 use mimir_core::{ApprovalAnswer, Approver, BoxFuture, Card, ToolError};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
@@ -24,7 +24,7 @@ pub(crate) enum CallUpdate {
     Line(LogLine),
 }
 
-/// A question to the client, without whose answer a call does not continue.
+/// A question to the client. The call waits for the answer.
 pub(crate) enum ClientQuestion {
     /// An approval question for the user.
     Card(ApprovalQuestion),
@@ -115,7 +115,7 @@ impl CallObserver for ClientObserver {
         let Some(limiter) = &self.progress else {
             return;
         };
-        lock(limiter).report(progress, |progress| {
+        limiter.lock().report(progress, |progress| {
             self.updates
                 .try_send(CallUpdate::Progress(progress))
                 .is_ok()
@@ -157,7 +157,7 @@ impl upstream_request::UpstreamRequestHandler for ClientObserver {
             let disconnected =
                 || ToolError::unavailable("the client that made the call has disconnected");
             let (answer, answered) = oneshot::channel();
-            let early_answers = std::mem::take(&mut *lock(&self.early_answers));
+            let early_answers = std::mem::take(&mut *self.early_answers.lock());
             if let Some(answers) = collect_answers(&requests, &early_answers) {
                 return Ok(answers);
             }
@@ -181,10 +181,6 @@ pub(crate) fn collect_answers(
         elicitation::is_answer(request.kind, answer).then(|| answer.clone())
     });
     answers.collect()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }
 
 /// Asks the user of the client, through the handler of the client's request.

@@ -117,8 +117,11 @@ pub(crate) fn handle_discovery_call(
             None => missing_argument("name"),
         },
         CALL => match (string_argument("name"), arguments.get("arguments")) {
-            // The discovery tools cannot be called through themselves.
-            (Some(SEARCH | DESCRIBE | CALL) | None, _) => missing_argument("name"),
+            (None, _) => missing_argument("name"),
+            (Some(SEARCH | DESCRIBE | CALL), _) => {
+                let message = "`name` is a discovery tool: call it directly [INVALID_INPUT]";
+                DiscoveryReply::Answer(CallToolResult::error(vec![ContentBlock::text(message)]))
+            }
             (Some(tool_name), None) => DiscoveryReply::Call {
                 name: tool_name.to_owned(),
                 arguments: JsonObject::new(),

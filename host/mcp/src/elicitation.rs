@@ -1,7 +1,7 @@
 //! Approval cards as forms for the user of an MCP client, and the parsing of the user's answers.
 #![expect(
     deprecated,
-    reason = "the newest protocol has no sampling and roots by requests; clients of the older ones still do"
+    reason = "the newest protocol has no sampling and roots requests, but clients of older versions support them"
 )]
 
 use std::collections::BTreeMap;

@@ -71,7 +71,7 @@ pub struct HttpOptions {
     /// Identity provider whose access tokens are accepted instead of a single token.
     pub identity: Option<IdentityOptions>,
     /// Source of additional metrics for `/metrics`.
-    pub figures: Option<MetricSource>,
+    pub extra_metrics: Option<MetricSource>,
 }
 
 /// A server over HTTP, as a tower service for any listener. Clones share the same server.
@@ -82,7 +82,7 @@ struct HttpServiceState {
     server: ToolServer,
     guard: RequestGuard,
     identity: Option<IdentityVerifier>,
-    figures: Option<MetricSource>,
+    extra_metrics: Option<MetricSource>,
     sessions: Arc<BoundedSessionManager>,
     inner: StreamableHttpService<ClientSession, BoundedSessionManager>,
     /// Closes the sessions.
@@ -125,7 +125,7 @@ impl ToolServer {
             server: self.clone(),
             guard,
             identity,
-            figures: options.figures,
+            extra_metrics: options.extra_metrics,
             inner: StreamableHttpService::new(factory, Arc::clone(&sessions), config),
             sessions,
             close: Box::new(move || cancellation.cancel()),
@@ -193,11 +193,11 @@ impl HttpService {
         match (path.as_str(), request.method()) {
             ("/metrics", &Method::GET) => {
                 let sessions = shared.sessions.count().await;
-                let other_metrics = shared.figures.as_ref().map(|figures| figures());
-                let other_metrics = other_metrics.unwrap_or_default();
+                let extra_metrics = shared.extra_metrics.as_ref().map(|metrics| metrics());
+                let extra_metrics = extra_metrics.unwrap_or_default();
                 text_response(
                     StatusCode::OK,
-                    &shared.server.metrics(sessions, &other_metrics),
+                    &shared.server.metrics(sessions, &extra_metrics),
                 )
             }
             (ENDPOINT, _) => self.handle_mcp(request, principal, expires).await,

@@ -9,7 +9,7 @@ use serde::Serialize;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::Mutex;
 
-/// Maximum length of a line in bytes, as over HTTP. An image of 12 MiB fits as base64.
+/// Maximum length of a line in bytes, as over HTTP. An image of nearly 12 MiB fits as base64.
 pub(crate) const MAX_LINE_BYTES: usize = 16 << 20;
 
 /// Result of a read.

@@ -1,7 +1,7 @@
 //! Logs as notifications. Since 2026-07-28, the protocol has them only for requests that ask for them.
 #![expect(
     deprecated,
-    reason = "clients from before 2026-07-28 have no other way to logs"
+    reason = "clients from before 2026-07-28 have no other way to receive logs"
 )]
 
 use mimir_core::call::LogLevel;

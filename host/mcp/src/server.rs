@@ -25,7 +25,7 @@ mod tool_lookup;
 pub(crate) use param_errors::describe_invalid_params;
 pub(crate) use session::{ClientSession, CloseSignal};
 
-/// Approval settings: the approver for clients that cannot ask their user, and the time limit of an answer.
+/// Approval settings: the approver that follows the client's user, and the time limit of an answer.
 #[derive(Clone)]
 pub struct ApprovalOptions {
     /// Approver that is asked after the client.

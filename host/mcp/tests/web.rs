@@ -314,14 +314,14 @@ async fn http_metrics_include_those_of_other_components() {
             (Some(("result", "missed")), 0.5),
         ],
     };
-    let figures = move || {
+    let extra_metrics = move || {
         vec![
             looks.clone(),
             MetricFamily::one("shelf_books", MetricKind::Gauge, 7.0, "Books."),
         ]
     };
     let options = HttpOptions {
-        figures: Some(Arc::new(figures)),
+        extra_metrics: Some(Arc::new(extra_metrics)),
         ..HttpOptions::default()
     };
     let http = test_server.server.http(options).unwrap();

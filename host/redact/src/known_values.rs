@@ -9,6 +9,7 @@
 //! A shorter value could be part of ordinary words: from [`SHORT_MIN`] bytes, it is masked if it is a separate word,
 //! unchanged or in a JSON string. Even shorter values are not masked; a secret store should reject them.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -52,6 +53,13 @@ impl SecretEncoding {
             shares_digit_after: false,
         }
     }
+
+    /// Extends the mask to that of another value with the same bytes.
+    fn widen(&mut self, other: &Self) {
+        self.is_word &= other.is_word;
+        self.shares_digit_before |= other.shares_digit_before;
+        self.shares_digit_after |= other.shares_digit_after;
+    }
 }
 
 /// The known values of one redactor.
@@ -81,8 +89,12 @@ impl KnownValues {
             let lines = secret_lines(value).map(SecretEncoding::plain);
             for mut form in secret_encodings::encode_all(value).into_iter().chain(lines) {
                 form.bytes.retain(|byte| !is_line_end(*byte));
-                // The longest value wins, because its mask covers more.
-                forms.entry(form.bytes.clone()).or_insert((number, form));
+                match forms.entry(form.bytes.clone()) {
+                    Entry::Occupied(mut known) => known.get_mut().1.widen(&form),
+                    Entry::Vacant(vacant) => {
+                        vacant.insert((number, form));
+                    }
+                }
             }
         }
         let forms: Vec<_> = forms.into_values().collect();

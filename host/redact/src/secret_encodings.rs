@@ -27,7 +27,7 @@ pub(super) fn encode_all(value: &str) -> Vec<SecretEncoding> {
 
 /// Returns the base64 encodings of a value at any offset in the encoded bytes: the digits that encode only bits of the
 /// value. Adjacent digits may encode some of its bits as well.
-fn base64(value: &[u8]) -> impl Iterator<Item = SecretEncoding> {
+fn base64(value: &[u8]) -> Vec<SecretEncoding> {
     let mut forms = Vec::new();
     for skip in 0..3 {
         let mut padded = vec![0; skip];
@@ -41,7 +41,7 @@ fn base64(value: &[u8]) -> impl Iterator<Item = SecretEncoding> {
             forms.push(form);
         }
     }
-    forms.into_iter()
+    forms
 }
 
 fn hex(value: &[u8]) -> [SecretEncoding; 2] {

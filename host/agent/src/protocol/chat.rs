@@ -142,7 +142,11 @@ impl ChatReader {
             }
         };
         let call = &mut self.reply.calls[at];
-        call.name.push_str(text(part, "/function/name"));
+        let name = text(part, "/function/name");
+        // Some providers repeat the whole name in each fragment.
+        if call.name != name {
+            call.name.push_str(name);
+        }
         match part.pointer("/function/arguments") {
             Some(Value::String(text_part)) => call.arguments.push_str(text_part),
             // Some providers send the arguments as an object.

@@ -1,4 +1,4 @@
-//! OpenAI's Responses API, used without storage at the provider: each request has the whole conversation.
+//! OpenAI's Responses API, used without storage at the provider: each request contains the whole conversation.
 
 use serde_json::{Value, json};
 
@@ -104,9 +104,14 @@ impl ResponsesReader {
                 });
             }
             "error" => {
+                // Documented as `/code`, sent as `/error/code`.
+                let code = match text(event, "/error/code") {
+                    "" => text(event, "/code"),
+                    code => code,
+                };
                 return Err(ReplyError::Reported {
-                    message: error_text(event).unwrap_or_default(),
-                    transient: true,
+                    message: error_text(event).unwrap_or_else(|| code.to_owned()),
+                    transient: code != "context_length_exceeded",
                 });
             }
             _ => {}

@@ -96,6 +96,61 @@ fn chat_calls_with_equal_index_are_separated_by_id() {
 }
 
 #[test]
+fn chat_call_name_that_is_repeated_is_added_once() {
+    let part = |name: &str, arguments: &str| {
+        json!({"choices": [{"delta": {"tool_calls": [
+            {"index": 0, "id": "a", "function": {"name": name, "arguments": arguments}}]}}]})
+    };
+    let end = json!({"choices": [{"delta": {}, "finish_reason": "tool_calls"}]});
+    for events in [
+        [part("git", "{\"x\":"), part("git", "1"), part("git", "}")],
+        [part("gi", "{\"x\":"), part("t", "1"), part("", "}")],
+    ] {
+        let events: Vec<Value> = events.into_iter().chain([end.clone()]).collect();
+        let (reply, _) = read(ProviderApi::Openai, &events);
+        assert_eq!(reply.unwrap().calls, [call("a", "git", "{\"x\":1}")]);
+    }
+}
+
+#[test]
+fn responses_error_about_a_long_conversation_is_not_transient() {
+    let message = "Your input exceeds the context window of this model.";
+    let code = "context_length_exceeded";
+    for (event, message, transient) in [
+        (
+            json!({"type": "error", "error": {"code": code, "message": message}}),
+            message,
+            false,
+        ),
+        (
+            json!({"type": "error", "code": code, "message": message}),
+            message,
+            false,
+        ),
+        (
+            json!({"type": "error", "error": {"code": code}}),
+            code,
+            false,
+        ),
+        (
+            json!({"type": "error", "code": "server_error", "message": "later"}),
+            "later",
+            true,
+        ),
+    ] {
+        let expected = ReplyError::Reported {
+            message: message.into(),
+            transient,
+        };
+        assert_eq!(
+            read(ProviderApi::Responses, std::slice::from_ref(&event)).0,
+            Err(expected),
+            "{event}"
+        );
+    }
+}
+
+#[test]
 fn responses_events_are_joined_into_a_reply() {
     let item = json!({"type": "function_call", "id": "fc", "call_id": "c1", "name": "git", "arguments": "{}"});
     let events = [
@@ -279,12 +334,19 @@ fn request_body_follows_the_provider_api() {
     );
     assert_eq!(chat["messages"][3]["tool_call_id"], "a.1");
     assert_eq!(chat["tools"][0]["function"]["name"], "git");
-    let own = ProviderProtocol::new(ProviderApi::Openai, "https://api.openai.com/v1/")
-        .build_request("m", &ask);
-    assert_eq!(
-        (&own["max_completion_tokens"], own.get("max_tokens")),
-        (&json!(77), None)
-    );
+    for (url, limit_key) in [
+        ("https://api.openai.com/v1/", "max_completion_tokens"),
+        ("https://eu.api.openai.com/v1/", "max_completion_tokens"),
+        ("https://EU.API.OpenAI.com:443/v1/", "max_completion_tokens"),
+        ("https://myapi.openai.com/v1/", "max_tokens"),
+        ("https://api.openai.com.example/v1/", "max_tokens"),
+        ("http://127.0.0.1/api.openai.com/", "max_tokens"),
+    ] {
+        let body = ProviderProtocol::new(ProviderApi::Openai, url).build_request("m", &ask);
+        let keys = ["max_completion_tokens", "max_tokens"];
+        let sent: Vec<&str> = keys.into_iter().filter(|key| body[key] == 77).collect();
+        assert_eq!(sent, [limit_key], "{url}");
+    }
 
     let responses = ProviderProtocol::new(ProviderApi::Responses, "").build_request("m", &ask);
     assert_eq!(responses["instructions"], "be brief");

@@ -33,9 +33,9 @@ pub const APIS: [ProviderApi; 3] = [
 ];
 
 /// An approver with a fixed answer.
-struct Person(ApprovalAnswer);
+struct FixedApprover(ApprovalAnswer);
 
-impl Approver for Person {
+impl Approver for FixedApprover {
     fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
         // A call with edited arguments asks again, and has to be allowed then.
         let answer = match &self.0 {
@@ -153,7 +153,7 @@ fn tool(name: &str, approval: Decision, backend: Arc<Echo>) -> Tool {
 }
 
 /// A test agent with three tools: `echo` is allowed, `guarded` needs approval, `stranger` returns untrusted text.
-pub struct Room {
+pub struct TestAgent {
     pub agent: Agent,
     pub script: Script,
     pub audit: Arc<MemoryAudit>,
@@ -162,7 +162,7 @@ pub struct Room {
     echo: Arc<Echo>,
 }
 
-impl Room {
+impl TestAgent {
     pub fn new(api: ProviderApi, steps: Vec<Step>) -> Self {
         Self::with(api, steps, ApprovalAnswer::No, json!({}))
     }
@@ -192,7 +192,7 @@ impl Room {
             policy: Policy::new(&config, "config.yml").unwrap(),
         };
         let ports = PipelinePorts {
-            approver: Arc::new(Person(answer)),
+            approver: Arc::new(FixedApprover(answer)),
             approval_store: Arc::new(NoApprovalStore),
             vault: Arc::new(Redactor::new()),
             audit: Arc::clone(&audit) as Arc<_>,

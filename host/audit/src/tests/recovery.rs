@@ -172,6 +172,20 @@ fn head_lags_by_a_limited_number_of_lines() {
 }
 
 #[test]
+fn log_is_reopened_under_the_lock_after_another_writer() {
+    let bench = Bench::new();
+    let log = bench.open();
+    for _ in 0..3 {
+        log.record(&event(0)).unwrap();
+    }
+    // The first writer has to open the log again, because another one has continued it.
+    bench.write(2);
+    log.record(&event(0)).unwrap();
+    assert_eq!(bench.faults(), []);
+    assert_eq!(bench.report().lines, 6);
+}
+
+#[test]
 fn truncation_is_detected_while_the_head_lags() {
     for continues in [true, false] {
         let bench = Bench::new();

@@ -176,7 +176,7 @@ mod tests {
             origins: vec!["https://app.example:443".into()],
             token: Some("secret".into()),
             identity: None,
-            figures: None,
+            extra_metrics: None,
         })
     }
 

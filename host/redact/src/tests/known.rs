@@ -100,6 +100,35 @@ fn known_value_that_is_short_needs_word_boundaries() {
     );
 }
 
+/// Masks a text with two known values, added in both orders.
+fn masked_with_both(first: (&str, &str), second: (&str, &str), text: &str) -> [String; 2] {
+    [[first, second], [second, first]].map(|values| {
+        let mut text = text.to_owned();
+        Redactor::new().with_values(values).mask_text(&mut text);
+        text
+    })
+}
+
+#[test]
+fn known_value_that_begins_with_another_is_masked_whole() {
+    let (short, long) = (("SHORT", "hunter2-base"), ("LONG", "hunter2-base-and-more"));
+    for text in masked_with_both(short, long, "<hunter2-base-and-more>") {
+        assert_eq!(text, "<[REDACTED:secret:LONG]>");
+    }
+    let encoded = STANDARD.encode(long.1);
+    for text in masked_with_both(short, long, &format!("<{encoded}>")) {
+        assert_eq!(text, "<[REDACTED:secret:LONG]>");
+    }
+}
+
+#[test]
+fn known_values_with_a_common_form_are_masked_for_each() {
+    // Without its line ends, the second value is as short as the first, which alone is masked only as a word.
+    for text in masked_with_both(("WORD", "secret"), ("LINES", "se\ncr\net"), "a_secret_1") {
+        assert!(!text.contains("secret_1"), "{text}");
+    }
+}
+
 #[test]
 fn known_value_name_precedes_a_rule_name() {
     let redactor = Redactor::new().with_values([("GH", super::TOKEN)]);
