@@ -8,6 +8,7 @@ mod hostile;
 mod library;
 mod node;
 mod sessions;
+mod tools;
 mod work;
 
 use std::path::Path;
@@ -30,8 +31,8 @@ use mimir_core::tool::{
     ToolTrust,
 };
 use mimir_core::{
-    ApprovalAnswer, Approved, Approver, Call, CallContext, Card, Decision, Outcome, Pipeline,
-    Policy, Registry, RequestId, Schema,
+    ApprovalAnswer, Approved, Approver, Call, CallContext, Card, Clock, Decision, Outcome,
+    Pipeline, Policy, Registry, RequestId, Schema,
 };
 use mimir_kit::engines;
 use mimir_script::{CodeEngine, CodeEngines, CodeSnippet, ScriptFolder};
@@ -129,13 +130,14 @@ fn ends(bytes: &[u8]) -> String {
     }
 }
 
-fn tool(engines: Arc<CodeEngines>, access: DirectoryAccess) -> Tool {
+fn tool(engines: Arc<CodeEngines>, access: DirectoryAccess, callable: Vec<String>) -> Tool {
     let needs = Needs {
         files: vec![FileNeed {
             path: ".".to_owned(),
             access,
             reason: "the test says so".to_owned(),
         }],
+        tools: callable,
         ..Needs::default()
     };
     Tool {
@@ -196,6 +198,17 @@ impl CodeFixture {
     }
 
     fn with_settings(access: DirectoryAccess, tools: &[(&str, &str)], settings: Value) -> Self {
+        let (approver, clock) = (Arc::new(NoApprover), Arc::new(SystemClock));
+        Self::with_ports(access, tools, settings, approver, clock)
+    }
+
+    fn with_ports(
+        access: DirectoryAccess,
+        tools: &[(&str, &str)],
+        settings: Value,
+        approver: Arc<dyn Approver>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         let workspace = tempfile::tempdir().unwrap();
         let folder = workspace.path().join(".mimir/tools");
         for (name, text) in tools {
@@ -219,7 +232,8 @@ impl CodeFixture {
             tool.granted = tool.definition.needs.clone();
             tool.trust = ToolTrust::Trusted;
         }
-        all.push(tool(Arc::clone(scripts.engines()), access));
+        let callable = all.iter().map(|tool| tool.name().to_string()).collect();
+        all.push(tool(Arc::clone(scripts.engines()), access, callable));
         let config: Config = serde_json::from_value(settings).unwrap();
         let state = tempfile::tempdir().unwrap();
         let world = PipelineSnapshot {
@@ -227,14 +241,14 @@ impl CodeFixture {
             policy: Policy::new(&config, "the test").unwrap(),
         };
         let ports = PipelinePorts {
-            approver: Arc::new(NoApprover),
+            approver,
             approval_store: Arc::new(NoApprovalStore),
             vault: Arc::new(Redactor::new()),
             audit: Arc::new(FileAuditSink::new(
                 state.path().join("audit.jsonl"),
                 config.audit,
             )),
-            clock: Arc::new(SystemClock),
+            clock,
             runner: Arc::new(NoCommandRunner),
             model: Arc::new(mimir_core::language_model::NoLanguageModel),
         };

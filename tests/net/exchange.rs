@@ -90,6 +90,27 @@ fn http_timeouts_of_guest_and_settings_apply() {
 }
 
 #[test]
+fn http_tool_timeout_is_claimed_by_its_code_and_not_by_its_details() {
+    let site = Site::says("ok");
+    let kit = granted(json!({}));
+    let details = json!({"code": "TIMEOUT", "page": 7});
+    let fails = |code: &str| {
+        let failure = json!({"code": code, "details": details});
+        let steps = json!([{"url": site.url("/")}]);
+        let outcome = kit.call("fetch", json!({"steps": steps, "fails": failure}));
+        outcome.result().unwrap_err().clone()
+    };
+    for (code, expected) in [
+        ("EXECUTION_ERROR", ToolErrorCode::ExecutionError),
+        ("TIMEOUT", ToolErrorCode::Timeout),
+    ] {
+        let error = fails(code);
+        assert_eq!(error.code, expected, "{error}");
+        assert_eq!(error.details.as_ref(), Some(&details), "{error}");
+    }
+}
+
+#[test]
 fn http_bodies_are_limited_both_ways() {
     let site = Site::new(|received, stream| {
         let body = "z".repeat(if received.path() == "/large" {

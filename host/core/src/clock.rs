@@ -25,6 +25,8 @@ pub trait Clock: Send + Sync {
 pub struct Deadline {
     clock: Arc<dyn Clock>,
     state: Arc<Mutex<DeadlineState>>,
+    /// Time between the expiry of this deadline and that of the shared state, which is later.
+    early: Duration,
     outer: Option<Arc<Deadline>>,
 }
 
@@ -47,7 +49,20 @@ impl Deadline {
                 since: now,
             })),
             clock,
+            early: Duration::ZERO,
             outer: outer.map(Arc::new),
+        }
+    }
+
+    /// Returns a deadline that shares the pauses of this one, and expires `limit` from now if that is sooner.
+    #[must_use]
+    pub fn with_limit(&self, limit: Option<Duration>) -> Self {
+        let now = self.clock.instant();
+        let left = self.state.lock().expiry(now).saturating_duration_since(now);
+        let early = left.saturating_sub(limit.unwrap_or(Duration::MAX));
+        Self {
+            early: early.max(self.early),
+            ..self.clone()
         }
     }
 
@@ -84,7 +99,7 @@ impl Deadline {
             loop {
                 // During a pause, `at` is the time of the next check, because the expiry is not known yet.
                 let now = self.clock.instant();
-                let at = self.state.lock().due(now);
+                let at = self.next_check(now);
                 if at <= now {
                     // Polled once more, so that work that watches the same deadline can report its usage.
                     return match work.as_mut().poll(cx) {
@@ -103,6 +118,18 @@ impl Deadline {
             }
         })
         .await
+    }
+
+    /// Returns the expiry, or the time of the next check during a pause.
+    fn next_check(&self, now: Instant) -> Instant {
+        let state = self.state.lock();
+        let shared = state.expiry(now);
+        let expiry = shared.checked_sub(self.early).unwrap_or(shared);
+        if state.pauses > 0 {
+            expiry.max(now + PAUSED_CHECK_INTERVAL)
+        } else {
+            expiry
+        }
     }
 }
 
@@ -136,10 +163,10 @@ impl Stopwatch {
 const PAUSED_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl DeadlineState {
-    /// Returns the expiry, or the time of the next check during a pause.
-    fn due(&self, now: Instant) -> Instant {
+    /// Returns the expiry, as if the current pause ended now.
+    fn expiry(&self, now: Instant) -> Instant {
         if self.pauses > 0 {
-            (self.at + now.saturating_duration_since(self.since)).max(now + PAUSED_CHECK_INTERVAL)
+            self.at + now.saturating_duration_since(self.since)
         } else {
             self.at
         }
@@ -269,5 +296,40 @@ mod tests {
         assert!(poll_once(&outer).is_pending());
         advance(5);
         assert_eq!(poll_once(&outer), Poll::Ready(Err(DeadlineElapsed)));
+    }
+
+    #[test]
+    fn deadline_with_limit_shares_the_pauses() {
+        let clock = Arc::new(ManualClock(Mutex::new(Instant::now())));
+        let advance = |secs| *clock.0.lock() += Duration::from_secs(secs);
+        let call = Deadline::new(clock.clone(), Duration::from_secs(100), None);
+        advance(10);
+        let limited = call.with_limit(Some(Duration::from_secs(5)));
+        let nested = limited.with_limit(Some(Duration::from_secs(60)));
+        advance(4);
+        let pause = call.pause();
+        advance(1000);
+        assert!(poll_once(&limited).is_pending());
+        let begun_in_pause = call.with_limit(Some(Duration::from_secs(3)));
+        advance(1000);
+        drop(pause);
+        for deadline in [&limited, &nested, &begun_in_pause] {
+            assert!(poll_once(deadline).is_pending());
+        }
+        advance(1);
+        assert_eq!(poll_once(&limited), Poll::Ready(Err(DeadlineElapsed)));
+        assert_eq!(poll_once(&nested), Poll::Ready(Err(DeadlineElapsed)));
+        assert!(poll_once(&begun_in_pause).is_pending());
+        advance(2);
+        assert_eq!(
+            poll_once(&begun_in_pause),
+            Poll::Ready(Err(DeadlineElapsed))
+        );
+        assert!(poll_once(&call).is_pending());
+        advance(83);
+        for later in [None, Some(Duration::from_secs(1000))] {
+            let later = call.with_limit(later);
+            assert_eq!(poll_once(&later), Poll::Ready(Err(DeadlineElapsed)));
+        }
     }
 }

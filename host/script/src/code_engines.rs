@@ -5,6 +5,7 @@
 //!
 //! Out of scope: the choice of the sandbox, and the permission to run the code.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +36,7 @@ pub struct LanguageEngineParts {
     pub bash: ProgramParts,
 }
 
-/// The engines of all languages, each created on first use.
+/// The engines of all languages, each prepared on first use.
 pub struct CodeEngines {
     pub(crate) python: Arc<ProgramEngine>,
     pub(crate) bash: Arc<ProgramEngine>,
@@ -70,16 +71,21 @@ impl CodeEngines {
         }
     }
 
+    /// Returns the path of the workspace without links.
+    pub(crate) fn workspace_root(&self) -> Result<PathBuf, ToolError> {
+        let root = self.javascript.host().workspace().canonicalize();
+        root.map_err(|error| {
+            let message = format!("the workspace cannot be found: {error}");
+            ToolError::new(ToolErrorCode::Unavailable, message)
+        })
+    }
+
     /// Rejects a working directory that does not exist, because the code would start in another one.
     fn check_folder(&self, snippet: &CodeSnippet) -> Result<(), ToolError> {
         let Some(directory) = &snippet.directory else {
             return Ok(());
         };
-        let root = self.javascript.host().workspace().canonicalize();
-        let root = root.map_err(|error| {
-            let message = format!("the workspace cannot be found: {error}");
-            ToolError::new(ToolErrorCode::Unavailable, message)
-        })?;
+        let root = self.workspace_root()?;
         let folder = root.join(directory.trim_start_matches('/')).canonicalize();
         match folder {
             Ok(folder) if folder.is_dir() && folder.starts_with(&root) => Ok(()),

@@ -64,7 +64,7 @@ pub(crate) struct CompiledCode {
     pub(crate) map: Vec<[u32; 4]>,
 }
 
-/// Text before the code, which is on the first line of the evaluated text.
+/// Text before the code: the first line of the evaluated text.
 const CODE_PREFIX: &str = "(function () { \"use strict\";\n";
 
 /// Number of lines in [`CODE_PREFIX`].

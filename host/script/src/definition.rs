@@ -132,7 +132,7 @@ pub fn check_all(file_name: &str, content: &str) -> Result<CheckedScript, Vec<To
         ScriptRuntime::Javascript => compile::compile(&file.code, false).map(ScriptBody::script),
         ScriptRuntime::Python => Ok((ScriptBody::Python, word_scan::python_mentions(&file.code))),
         ScriptRuntime::Bash => Ok((ScriptBody::Bash, word_scan::bash_mentions(&file.code))),
-        // node resolves imports.
+        // Imports are allowed, because node resolves them.
         ScriptRuntime::Node => {
             compile::check_syntax(&file.code).map(|()| (ScriptBody::Node, CodeMentions::default()))
         }
@@ -206,6 +206,15 @@ fn command_patterns(allowlist: Option<&[String]>) -> Result<Option<Vec<String>>,
     let mut patterns = Vec::new();
     for glob in allowlist {
         let mut words: Vec<&str> = glob.split_whitespace().collect();
+        if words
+            .first()
+            .is_some_and(|program| program.trim_matches('*').is_empty())
+        {
+            return Err(format!(
+                "`allowlist`: `{}` does not name a program: begin it with one, or leave out `allowlist` to allow every command",
+                text::visible(glob)
+            ));
+        }
         let ends_with_star = words.last().is_some_and(|last| last.ends_with('*'));
         let is_one_word = words.len() == 1;
         if is_one_word && let Some(program) = words.first_mut() {

@@ -37,10 +37,15 @@ pub(crate) fn script_needs(mentions: &CodeMentions, patterns: Option<&[String]>)
     }
     if has("executor") {
         let any = ["*".to_owned()];
+        let reason = if patterns.is_some() {
+            "permissions.allowlist"
+        } else {
+            "the code runs commands"
+        };
         let patterns = patterns.unwrap_or(&any).iter();
         needs.commands.extend(patterns.map(|pattern| CommandNeed {
             pattern: pattern.clone(),
-            reason: "permissions.allowlist".to_owned(),
+            reason: reason.to_owned(),
         }));
         // Commands run in the workspace, and can access the files granted to the tool.
         if needs.files.is_empty() {

@@ -249,7 +249,7 @@ impl RunCode {
 fn check_snippet(snippet: &CodeSnippet) -> Result<(), ToolError> {
     let refused = |message: &str| Err(ToolError::new(ToolErrorCode::InvalidInput, message));
     let has_nul = |text: &str| text.contains('\0');
-    if snippet.arguments.iter().any(|one| has_nul(one)) {
+    if snippet.arguments.iter().any(|argument| has_nul(argument)) {
         return refused(
             "`args`: an argument contains a NUL character, which cannot be passed to a program",
         );
@@ -330,7 +330,7 @@ fn unavailable_error(language: CodeLanguage, why: &[String]) -> ToolError {
     ])
 }
 
-/// Adds the backend to the details of an error that carries output, as of stopped code. Other errors stay unchanged.
+/// Adds the backend to the details of an error with output, such as that of stopped code. Other errors stay unchanged.
 fn with_backend(mut error: ToolError, backend: &str) -> ToolError {
     if let Some(Value::Object(details)) = &mut error.details
         && details.contains_key("output")

@@ -64,8 +64,7 @@ impl ScriptFolder {
             Err(error) => tracing::error!(%error, "`run_code` is not available"),
         }
         let mut current = HashMap::new();
-        let root = self.engines.scripts().host().workspace().canonicalize();
-        let root = root.unwrap_or_default();
+        let root = self.engines.workspace_root();
         for name in &loaded.scripts {
             let location = self.display_path(name);
             let quarantine = |error: ToolError| Quarantined {
@@ -73,7 +72,8 @@ impl ScriptFolder {
                 code: error.code,
                 reason: error.message,
             };
-            let content = match self.read(&root, name) {
+            let content = root.as_ref().map_err(ToolError::clone);
+            let content = match content.and_then(|root| self.read(root, name)) {
                 Ok(Some(content)) => content,
                 Ok(None) => continue,
                 Err(error) => {
@@ -144,9 +144,8 @@ impl ScriptFolder {
     /// folder may come from a checkout, and everyone who lists the tools sees errors about the file.
     fn read(&self, root: &Path, name: &str) -> Result<Option<Vec<u8>>, ToolError> {
         let path = self.folder.join(name);
-        let is_inside = |real: &PathBuf| root.is_absolute() && real.starts_with(root);
         let read = path.canonicalize().and_then(|real| {
-            if is_inside(&real) {
+            if real.starts_with(root) {
                 // Not a race worth closing: a process that can swap a folder for a link now can write the file, too.
                 files::read(&real, LinkPolicy::Refuse, MAX_FILE_SIZE)
             } else {
@@ -170,13 +169,14 @@ impl ScriptFolder {
                 );
                 Err(ToolError::new(ToolErrorCode::LimitExceeded, message))
             }
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                let message = format!("cannot read the file: {error}");
-                Err(ToolError::new(ToolErrorCode::PermissionDenied, message))
-            }
             Err(error) => {
+                let code = if error.kind() == io::ErrorKind::PermissionDenied {
+                    ToolErrorCode::PermissionDenied
+                } else {
+                    ToolErrorCode::Unavailable
+                };
                 let message = format!("cannot read the file: {error}");
-                Err(ToolError::new(ToolErrorCode::Unavailable, message))
+                Err(ToolError::new(code, message))
             }
         }
     }

@@ -3,7 +3,7 @@
 /// Maximum length of a checked word in letters.
 const MAX_KEY_LENGTH: usize = 30;
 
-/// Returns true if a word differs from a known one by at most a third of its letters.
+/// Returns true if a word equals a known one, or differs from it by at most a third of the known word's letters.
 pub(crate) fn is_misspelt<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> bool {
     let is_key_char = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let is_key = word.len() <= MAX_KEY_LENGTH && word.chars().all(is_key_char);

@@ -7,7 +7,7 @@ use mimir_core::backend::RawResult;
 use mimir_core::command::{CommandOutput, CommandProgram, CommandRequest, CommandTarget};
 use mimir_core::outcome::{Content, ToolOutput};
 use mimir_core::{Approved, ToolError, ToolErrorCode, text};
-use mimir_wasm::program::{ProgramOutcome, ProgramRequest};
+use mimir_wasm::program::{ProgramOutcome, ProgramRequest, ReturnedValue};
 use mimir_wasm::script::call_input;
 use serde_json::{Value, json};
 
@@ -20,6 +20,15 @@ const INPUT_FILE: &str = "input.json";
 /// Code before and after the code of a `node` tool.
 const NODE_BEFORE: &str = include_str!("tool/before.mjs");
 const NODE_AFTER: &str = include_str!("tool/after.mjs");
+
+/// Codes that a tool cannot choose, because callers and exit codes rely on them.
+const HOST_CODES: [ToolErrorCode; 5] = [
+    ToolErrorCode::ApprovalDenied,
+    ToolErrorCode::PolicyDenied,
+    ToolErrorCode::Timeout,
+    ToolErrorCode::Cancelled,
+    ToolErrorCode::Internal,
+];
 
 /// Marker before the result of a `node` tool, on the last line of its output.
 const RESULT_MARKER: &str = "\u{1}mimir-result:";
@@ -44,7 +53,7 @@ pub(crate) async fn run_python(tool: &ScriptBackend, call: &Approved) -> RawResu
         usage,
     } = outcome;
     let result = result.and_then(|finished| match returned {
-        Some(reply) => parse_python_result(&tool.path, &reply),
+        Some(returned) => parse_python_result(&tool.path, &returned),
         None => Err(no_result_error(&finished)),
     });
     RawResult {
@@ -54,7 +63,8 @@ pub(crate) async fn run_python(tool: &ScriptBackend, call: &Approved) -> RawResu
     }
 }
 
-fn parse_python_result(file: &str, reply: &Value) -> Result<ToolOutput, ToolError> {
+fn parse_python_result(file: &str, returned: &ReturnedValue) -> Result<ToolOutput, ToolError> {
+    let reply = &returned.value;
     if let Some(text) = reply["text"].as_str() {
         return Ok(output(text.to_owned()));
     }
@@ -72,14 +82,21 @@ fn parse_python_result(file: &str, reply: &Value) -> Result<ToolOutput, ToolErro
     let failure = &reply["error"];
     let message = failure["message"].as_str().unwrap_or("the tool failed");
     let stack = failure["stack"].as_array().cloned().unwrap_or_default();
+    // A failure in the host keeps its code and remedies.
+    let code = serde_json::from_value::<ToolErrorCode>(failure["code"].clone()).ok();
+    let is_cause =
+        |known: &&ToolError| code == Some(known.code) && message.contains(&known.message);
+    let cause = returned.failures.iter().find(is_cause);
+    let is_allowed = |code: &ToolErrorCode| cause.is_some() || !HOST_CODES.contains(code);
+    let code = code
+        .filter(is_allowed)
+        .unwrap_or(ToolErrorCode::ExecutionError);
+    let remedies = cause.map(|cause| cause.remedies.to_vec());
     let message = match stack.first().and_then(Value::as_str) {
         Some(first) => format!("{message} (at {first})"),
         None => message.to_owned(),
     };
-    // A denial by the host keeps its error code.
-    let code =
-        serde_json::from_value(failure["code"].clone()).unwrap_or(ToolErrorCode::ExecutionError);
-    let error = ToolError::new(code, message);
+    let error = ToolError::new(code, message).with_remedies(remedies.unwrap_or_default());
     Err(if stack.is_empty() {
         error
     } else {
@@ -87,8 +104,8 @@ fn parse_python_result(file: &str, reply: &Value) -> Result<ToolOutput, ToolErro
     })
 }
 
-/// Runs a call of a bash tool. The code gets the arguments as JSON in stdin and `$1`, and each one in `$ARG_name`; the
-/// result is stdout.
+/// Runs a call of a bash tool. The code gets the arguments as JSON in stdin, `$1` and `$ARGS`, and each argument whose
+/// name is valid in a variable in `$ARG_name`. The result is stdout.
 pub(crate) async fn run_bash(tool: &ScriptBackend, call: &Approved) -> RawResult {
     let arguments = call.arguments().to_string();
     let mut environment = vec![("ARGS".to_owned(), arguments.clone())];
@@ -120,10 +137,11 @@ pub(crate) async fn run_bash(tool: &ScriptBackend, call: &Approved) -> RawResult
         ..ProgramRequest::default()
     };
     let outcome = tool.engines.bash.run(call, program, &tool.state).await;
+    let truncated = matches!(&outcome.result, Ok(finished) if finished.stdout.omitted_bytes > 0);
     RawResult {
         result: outcome.result.and_then(output_by_exit_code),
         usage: outcome.usage,
-        truncated: false,
+        truncated,
     }
 }
 
@@ -147,12 +165,7 @@ async fn attempt_node(tool: &ScriptBackend, call: &Approved) -> Result<ToolOutpu
         target: CommandTarget::HostPrograms,
     };
     let finished = call.effects().run(command).await?;
-    let stdout = String::from_utf8_lossy(&finished.stdout.bytes).into_owned();
-    let Some((_, reply)) = stdout.rsplit_once(RESULT_MARKER) else {
-        return Err(no_result_error(&finished));
-    };
-    let reply: Value =
-        serde_json::from_str(reply.trim_end()).map_err(|_| no_result_error(&finished))?;
+    let reply = parse_node_reply(&finished)?;
     match reply["text"].as_str() {
         Some(text) => Ok(output(text.to_owned())),
         None => {
@@ -160,6 +173,23 @@ async fn attempt_node(tool: &ScriptBackend, call: &Approved) -> Result<ToolOutpu
             Err(ToolError::new(ToolErrorCode::ExecutionError, message))
         }
     }
+}
+
+/// Parses the last line of a `node` tool's output.
+fn parse_node_reply(finished: &CommandOutput) -> Result<Value, ToolError> {
+    let stdout = String::from_utf8_lossy(&finished.stdout.bytes);
+    let reply = stdout.rsplit_once(RESULT_MARKER);
+    let reply = reply.and_then(|(_, reply)| serde_json::from_str(reply.trim_end()).ok());
+    reply.ok_or_else(|| match finished.stdout.omitted_bytes {
+        omitted if omitted > 0 && finished.exit_code == 0 => {
+            let message = format!(
+                "the result is too large: {} of the output were left out; return less at a time",
+                text::bytes(omitted)
+            );
+            ToolError::new(ToolErrorCode::LimitExceeded, message)
+        }
+        _ => no_result_error(finished),
+    })
 }
 
 /// Returns the program that calls the tool. The arguments are embedded as a string, because an object literal would
@@ -205,7 +235,65 @@ fn output_by_exit_code(finished: CommandOutput) -> Result<ToolOutput, ToolError>
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use mimir_core::command::CapturedOutput;
+
     use super::*;
+
+    #[test]
+    fn node_reply_that_was_cut_is_too_large() {
+        let finished = |text: &str, omitted_bytes, exit_code| CommandOutput {
+            exit_code,
+            stdout: CapturedOutput {
+                bytes: text.as_bytes().to_vec(),
+                omitted_bytes,
+            },
+            stderr: CapturedOutput::default(),
+            combined: CapturedOutput::default(),
+            duration: Duration::ZERO,
+            changed_auto_run_files: Vec::new(),
+        };
+        let whole = format!("log\n{RESULT_MARKER}{{\"text\": \"a\"}}\n");
+        let begun = format!("{RESULT_MARKER}{{\"text\": \"a\n[… missing …]\na\"}}\n");
+        for omitted in [0, 7] {
+            let reply = parse_node_reply(&finished(&whole, omitted, 0)).unwrap();
+            assert_eq!(reply, json!({"text": "a"}));
+        }
+        for (text, omitted, exit_code, code) in [
+            ("aa\"}\n", 7, 0, ToolErrorCode::LimitExceeded),
+            (begun.as_str(), 7, 0, ToolErrorCode::LimitExceeded),
+            ("aa\"}\n", 7, 1, ToolErrorCode::ExecutionError),
+            ("", 0, 0, ToolErrorCode::ExecutionError),
+        ] {
+            let error = parse_node_reply(&finished(text, omitted, exit_code)).unwrap_err();
+            assert_eq!(error.code, code, "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn python_failure_has_a_host_code_only_if_the_host_failed() {
+        let denied = ToolError::new(ToolErrorCode::ApprovalDenied, "a person said no")
+            .with_remedies(["grant it".to_owned()]);
+        let error = |code: &str, message: &str, failures: &[&ToolError]| {
+            let returned = ReturnedValue {
+                value: json!({"error": {"message": message, "code": code, "stack": []}}),
+                failures: failures.iter().copied().cloned().collect(),
+            };
+            parse_python_result("tool.yml", &returned).unwrap_err()
+        };
+        for code in HOST_CODES {
+            let forged = error(code.as_str(), "no", &[&denied]);
+            assert_eq!(forged.code, ToolErrorCode::ExecutionError, "{code}");
+        }
+        let other = error("TIMEOUT", "a person said no", &[&denied]);
+        assert_eq!(other.code, ToolErrorCode::ExecutionError);
+        let own = error("NOT_FOUND", "there is no such page", &[]);
+        assert_eq!(own.code, ToolErrorCode::NotFound);
+        let passed_on = error("APPROVAL_DENIED", "a person said no", &[&denied]);
+        assert_eq!(passed_on.code, ToolErrorCode::ApprovalDenied);
+        assert_eq!(passed_on.remedies, denied.remedies);
+    }
 
     #[test]
     fn node_program_embeds_arguments_as_a_string() {

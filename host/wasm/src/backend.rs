@@ -94,11 +94,16 @@ impl WasmBackend {
         }
         // Compiling is work of the host, not of the tool, and has its own limits. It is cancelled with the call.
         let _paused = call.deadline().pause();
-        Ok(Box::pin(self.0.load(call.limits().into())).await?)
+        self.load(call.limits()).await
+    }
+
+    async fn load(&self, limits: &Limits) -> Result<&PreparedComponent, ToolError> {
+        let loaded = Box::pin(self.0.load(limits.into())).await;
+        Ok(loaded.map_err(|error| error.at(&self.0.location))?)
     }
 
     /// Returns the store options with everything that a call was granted, and for a command the capture of stdout.
-    fn start(
+    fn store_options(
         &self,
         call: &Approved,
         tracking: &MountTracking,
@@ -118,7 +123,7 @@ impl WasmBackend {
             }
             ComponentKind::Toolset { .. } | ComponentKind::Lifted(_) => None,
         };
-        let start = StoreOptions {
+        let options = StoreOptions {
             fs: self.call_files(
                 call.rights(),
                 DirectoryAccess::ReadWrite,
@@ -138,7 +143,7 @@ impl WasmBackend {
             command,
             program_host: None,
         };
-        Ok((start, capture))
+        Ok((options, capture))
     }
 
     /// Returns the network access of a call; disabled for a component that does not import it.
@@ -157,15 +162,15 @@ impl WasmBackend {
         // Dropped after the store, because the component can change files until then.
         let (tracking, scope) = record_call(&self.0.host, call, self.undo_copies(call));
         let (store, capture) = {
-            let (start, capture) = self.start(call, &tracking)?;
-            (callee.new_store(start).map_err(internal)?, capture)
+            let (options, capture) = self.store_options(call, &tracking)?;
+            (callee.new_store(options).map_err(internal)?, capture)
         };
         let raw = call::run_call(store, callee, call, capture).await;
         finish_recording(call, scope, raw).await
     }
 
     async fn assess_call(&self, call: &Checked) -> Result<Option<ToolAssessment>, ToolError> {
-        let callee = self.0.load(call.limits().into()).await?;
+        let callee = self.load(call.limits()).await?;
         let tool = call.tool();
         let limits = Limits {
             wall: MAX_ASSESSMENT_TIME.min(call.limits().wall),
@@ -207,7 +212,7 @@ pub(crate) async fn finish_recording(
     scope: UndoScope,
     mut raw: RawResult,
 ) -> Result<RawResult, ToolError> {
-    let obeyed = scope.finish(call.deadline(), None).await;
+    let obeyed = scope.finish(call.deadline()).await;
     if obeyed.is_empty() {
         return Ok(raw);
     }

@@ -1,7 +1,8 @@
-//! Files in the user's cache folder: compiled code, and descriptions of components.
+//! Files in the user's cache folder: compiled code, descriptions of components, and indexes of tools folders.
 //!
-//! An entry is named after the hash of its input, and begins with a hash of its name and content. It is used only if
-//! the hash matches, and if only this user can write to the folder and the file. Any other entry is ignored.
+//! An entry is named after the hash of its input, and begins with a hash of its name and content; the hash of compiled
+//! code is in a file of its own (see [`code`]). An entry is used only if the hash matches, and if only this user can
+//! write to the folder and the file. Any other entry is ignored.
 
 use std::fs;
 use std::io::{self, Read, Write};

@@ -60,10 +60,9 @@ impl PreparedComponent {
     pub(crate) fn new(
         pre: InstancePre<StoreState>,
         kind: &ComponentKind,
-        location: &str,
     ) -> Result<Self, WasmHostError> {
         let kind_mismatch = |error: wasmtime::Error| {
-            let message = format!("{location} does not match its detected kind: {error:#}");
+            let message = format!("it does not match its detected kind: {error:#}");
             WasmHostError::Component(message, ToolErrorCode::InvalidInput)
         };
         Ok(match kind {
@@ -103,9 +102,9 @@ impl PreparedComponent {
     }
 
     /// Creates a store with the limits of one call.
-    pub(crate) fn new_store(&self, start: StoreOptions) -> wasmtime::Result<Store<StoreState>> {
-        let (max_bytes, limit) = self.transfer_limit(&start.limits);
-        store(self.pre().engine(), start, max_bytes, limit)
+    pub(crate) fn new_store(&self, options: StoreOptions) -> wasmtime::Result<Store<StoreState>> {
+        let (max_bytes, limit) = self.transfer_limit(&options.limits);
+        store(self.pre().engine(), options, max_bytes, limit)
     }
 
     /// Returns the limit for the data that a guest passes at once, in bytes of host memory, and the config key that
@@ -134,12 +133,12 @@ impl PreparedComponent {
 /// of that limit.
 pub(crate) fn store(
     engine: &Engine,
-    start: StoreOptions,
+    options: StoreOptions,
     max_bytes: usize,
     limit: &'static str,
 ) -> wasmtime::Result<Store<StoreState>> {
-    let fuel = start.limits.fuel;
-    let mut store = Store::new(engine, StoreState::new(start));
+    let fuel = options.limits.fuel;
+    let mut store = Store::new(engine, StoreState::new(options));
     store.limiter(|guest| &mut guest.limiter);
     store.call_hook_async(YieldHook);
     store.set_fuel(fuel)?;
@@ -152,10 +151,10 @@ pub(crate) fn store(
 /// Creates a store for one call of a language engine, which may pass as much data at once as a result may have.
 pub(crate) fn engine_store(
     engine: &Engine,
-    start: StoreOptions,
+    options: StoreOptions,
 ) -> Result<Store<StoreState>, ToolError> {
-    let max_bytes = usize::try_from(start.limits.output_bytes).unwrap_or(usize::MAX);
-    store(engine, start, max_bytes, OUTPUT_LIMIT)
+    let max_bytes = usize::try_from(options.limits.output_bytes).unwrap_or(usize::MAX);
+    store(engine, options, max_bytes, OUTPUT_LIMIT)
         .map_err(|error| ToolError::new(ToolErrorCode::Internal, format!("{error:#}")))
 }
 
@@ -269,6 +268,9 @@ async fn invoke(
             let (arguments, context) = (arguments.to_string(), convert::context(context));
             let parameters = (tool, arguments.as_str(), &context);
             let (result,) = call.call_async(&mut *store, parameters).await?;
+            if let Err(error) = &result {
+                store.data_mut().claimed_code = convert::reserved_code(&error.code);
+            }
             let result = result.map_err(convert::error).and_then(convert::output);
             Ok((result, false))
         }
@@ -373,8 +375,8 @@ fn explain_failure(mut error: ToolError, guest: &StoreState, limits: &Limits) ->
     if let Some(host_error) = guest.original_failure(&error) {
         // The guest's error type has fewer codes and no remedies, so a failure that the guest passes on gets back those
         // of the host's error.
-        if let Some(details) = convert::tool_details(&error, host_error.code) {
-            error.details = details;
+        if guest.claimed_code == Some(host_error.code) {
+            error.details = convert::own_details(&error);
         }
         error.code = host_error.code;
         error.remedies = host_error.remedies.clone();
@@ -390,11 +392,12 @@ fn explain_failure(mut error: ToolError, guest: &StoreState, limits: &Limits) ->
         error.details = merge_details(error.details, failure.details);
         error.remedies = failure.remedies;
     }
-    if guest.network.was_answered()
-        && let Some(details) = convert::tool_details(&error, ToolErrorCode::Timeout)
+    if error.code == ToolErrorCode::ExecutionError
+        && guest.claimed_code == Some(ToolErrorCode::Timeout)
+        && guest.network.was_answered()
     {
         error.code = ToolErrorCode::Timeout;
-        error.details = details;
+        error.details = convert::own_details(&error);
     }
     let may_be_full = matches!(
         error.code,
@@ -456,7 +459,7 @@ fn merge_details(tool: Option<Value>, host: Option<Value>) -> Option<Value> {
     }
 }
 
-/// Checks the whole result against its limit.
+/// Checks the total size of the content against the limit. The structured part was limited when the guest passed it.
 fn check_size(output: ToolOutput, limits: &Limits) -> Result<ToolOutput, ToolError> {
     let size: usize = output.content.iter().map(Content::len).sum();
     if size as u64 > limits.output_bytes {

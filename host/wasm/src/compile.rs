@@ -135,9 +135,8 @@ const TOO_LARGE_FOR_POOL: &str = "pooling allocator";
 fn load_error(name: &str, error: &wasmtime::Error) -> WasmHostError {
     let reason = format!("{error:#}");
     if reason.contains(TOO_LARGE_FOR_POOL) {
-        let message = format!(
-            "{name} has more memories, tables or instances than allowed for a tool: {reason}"
-        );
+        let message =
+            format!("it has more memories, tables or instances than allowed for a tool: {reason}");
         return WasmHostError::Component(message, ToolErrorCode::LimitExceeded);
     }
     WasmHostError::Engine(format!(

@@ -94,15 +94,15 @@ pub(crate) fn output_to_guest(output: &ToolOutput) -> types::Output {
 /// Three codes are reserved for the host, because callers and exit codes rely on them: denied approval, timeout and
 /// cancellation. A tool may return one of them if its own request timed out, or if a tool that it called was denied;
 /// such a call has failed with `EXECUTION_ERROR`, and the returned code goes into the details. A timeout is restored
-/// later if a request of the tool was answered (see [`tool_details`]). Codes for failures that a tool detects itself
+/// later if a request of the tool was answered (see [`reserved_code`]). Codes for failures that a tool detects itself
 /// are accepted: `limit-exceeded` for a file that is too large or a full disk, `permission-denied` for a refusal of the
 /// system.
 pub(crate) fn error(error: types::Error) -> ToolError {
     use types::ErrorCode as E;
-    let mut claimed = None;
-    let reject_code = |code: ToolErrorCode, claimed: &mut Option<String>| {
-        *claimed = Some(code.as_str().to_owned());
-        ToolErrorCode::ExecutionError
+    let reserved = reserved_code(&error.code).map(|code| code.as_str().to_owned());
+    let claimed = match &error.code {
+        E::Other(name) => Some(text::visible(text::prefix(name, MAX_CODE_LENGTH))),
+        _ => reserved,
     };
     let code = match error.code {
         E::InvalidInput => ToolErrorCode::InvalidInput,
@@ -111,15 +111,10 @@ pub(crate) fn error(error: types::Error) -> ToolError {
         E::FileNotFound => ToolErrorCode::FileNotFound,
         E::AlreadyExists => ToolErrorCode::AlreadyExists,
         E::PermissionDenied => ToolErrorCode::PermissionDenied,
-        E::ApprovalDenied => reject_code(ToolErrorCode::ApprovalDenied, &mut claimed),
-        E::Timeout => reject_code(ToolErrorCode::Timeout, &mut claimed),
-        E::Cancelled => reject_code(ToolErrorCode::Cancelled, &mut claimed),
         E::LimitExceeded => ToolErrorCode::LimitExceeded,
         E::Network => ToolErrorCode::Network,
-        E::Execution => ToolErrorCode::ExecutionError,
         E::Unavailable => ToolErrorCode::Unavailable,
-        E::Other(name) => {
-            claimed = Some(text::visible(text::prefix(&name, MAX_CODE_LENGTH)));
+        E::ApprovalDenied | E::Timeout | E::Cancelled | E::Execution | E::Other(_) => {
             ToolErrorCode::ExecutionError
         }
     };
@@ -141,13 +136,19 @@ pub(crate) fn error(error: types::Error) -> ToolError {
     }
 }
 
-/// Returns the tool's own details of a failure that it reported with the reserved `code`, or `None` if it reported
-/// another code.
-pub(crate) fn tool_details(error: &ToolError, code: ToolErrorCode) -> Option<Option<Value>> {
-    let details = error.details.as_ref()?.as_object()?;
-    let claims_code = error.code == ToolErrorCode::ExecutionError
-        && details.get("code").and_then(Value::as_str) == Some(code.as_str());
-    claims_code.then(|| details.get("details").cloned())
+/// Returns the code of a tool's failure if it is reserved for the host.
+pub(crate) fn reserved_code(code: &types::ErrorCode) -> Option<ToolErrorCode> {
+    match code {
+        types::ErrorCode::ApprovalDenied => Some(ToolErrorCode::ApprovalDenied),
+        types::ErrorCode::Timeout => Some(ToolErrorCode::Timeout),
+        types::ErrorCode::Cancelled => Some(ToolErrorCode::Cancelled),
+        _ => None,
+    }
+}
+
+/// Returns the tool's own details of a converted failure whose code is [reserved](reserved_code).
+pub(crate) fn own_details(error: &ToolError) -> Option<Value> {
+    error.details.as_ref()?.get("details").cloned()
 }
 
 pub(crate) fn error_to_guest(error: &ToolError) -> types::Error {

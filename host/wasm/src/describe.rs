@@ -63,7 +63,7 @@ pub(crate) type DescriptionResult = Result<ComponentDescription, (ToolErrorCode,
 /// Increase it when old entries could be parsed but would be wrong: when a field of [`ComponentDescription`] changes
 /// its meaning, when `definitions` checks more or less, or when detection or lifting of components changes. Entries
 /// that cannot be parsed are ignored in any case.
-pub(crate) const FORMAT_VERSION: u32 = 6;
+pub(crate) const FORMAT_VERSION: u32 = 7;
 
 /// Limits for querying a description: enough for a plugin that builds its schemas at run time.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -93,7 +93,8 @@ pub(crate) async fn describe_for_shipping(
     let bytes = ComponentBytes::Bundled(component);
     let unpacked = component.unpack()?;
     let digest = Sha256Digest::of_bytes(&unpacked);
-    let described = describe(host, &bytes, location, digest, unpacked).await?;
+    let described = describe(host, &bytes, location, digest, unpacked).await;
+    let described = described.map_err(|error| error.at(location))?;
     let text = serde_json::to_string_pretty(&described);
     let text = text.map_err(|error| WasmHostError::Engine(error.to_string()))?;
     Ok(text + "\n")
@@ -223,9 +224,7 @@ async fn describe(
     // Free the memory now: several components may wait for a compiler or run at the same time.
     drop(content);
     let detected = detected.map_err(|error| {
-        let code =
-            serde_json::from_value(error.code().into()).unwrap_or(ToolErrorCode::InvalidInput);
-        WasmHostError::Component(error.to_string(), code)
+        WasmHostError::Component(error.to_string(), ToolErrorCode::InvalidInput)
     })?;
     let DetectedComponent {
         family, imports, ..
@@ -285,6 +284,7 @@ fn plain_definition(
         silent: true,
         risk: RiskLevel::Low,
         hints: ToolHints::default(),
+        // Such a component declares no needs: the user grants it access in the settings.
         needs: Needs::default(),
     }
 }

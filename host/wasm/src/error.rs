@@ -18,16 +18,16 @@ pub enum WasmHostError {
         /// The stable code for the system error.
         code: ToolErrorCode,
     },
-    /// The file is not a component that mimir can use.
+    /// The file is not a component that mimir can use. The message does not name the file.
     #[error("{0}")]
     Component(String, ToolErrorCode),
-    /// The component was not compiled within its limits.
+    /// The component was not compiled within its limits. The message does not name the file.
     #[error("{0}")]
     Compile(String, ToolErrorCode),
     /// The file has changed since its tools were listed.
-    #[error("{0} has changed since it was read; call it again")]
+    #[error("{0} has changed since its tools were listed; call the tool again")]
     Changed(String),
-    /// The plugin's own description of its tools is not valid.
+    /// The plugin's own description of its tools is not valid. The message does not name the file.
     #[error("{0}")]
     Manifest(String, ToolErrorCode),
 }
@@ -42,6 +42,22 @@ impl WasmHostError {
             | WasmHostError::Compile(_, code)
             | WasmHostError::Manifest(_, code) => *code,
             WasmHostError::Changed(_) => ToolErrorCode::Unavailable,
+        }
+    }
+
+    /// Adds the location to an error about the content of a component. These errors do not have it, because they are
+    /// cached for all copies of the component.
+    pub(crate) fn at(self, location: &str) -> Self {
+        let located = |reason: String| format!("{location}: {reason}");
+        match self {
+            WasmHostError::Component(reason, code) => {
+                WasmHostError::Component(located(reason), code)
+            }
+            WasmHostError::Compile(reason, code) => WasmHostError::Compile(located(reason), code),
+            WasmHostError::Manifest(reason, code) => WasmHostError::Manifest(located(reason), code),
+            error @ (WasmHostError::Engine(_)
+            | WasmHostError::Read { .. }
+            | WasmHostError::Changed(_)) => error,
         }
     }
 

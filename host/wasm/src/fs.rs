@@ -225,7 +225,7 @@ impl GuardedFs {
         &self.refusals
     }
 
-    /// Returns the reason if the last change was refused because it could not be recorded, and clears it.
+    /// Returns the last refusal of a change that could not be recorded, if any, and removes all such refusals.
     pub fn take_not_recorded(&mut self) -> Option<String> {
         let is_not_recorded =
             |refusal: &PathRefusal| matches!(refusal.cause, RefusalCause::NotRecorded { .. });

@@ -18,7 +18,7 @@ use mimir_core::call::LogLevel;
 
 use crate::call_log::CallLog;
 
-/// Number of bytes accepted at a time.
+/// Number of bytes that a guest may write at a time.
 const CHUNK: usize = 64 << 10;
 
 /// A destination for a guest's output.

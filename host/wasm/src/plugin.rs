@@ -83,13 +83,17 @@ fn read_error(location: &str, error: &io::Error) -> WasmHostError {
     match error.kind() {
         ErrorKind::FileTooLarge => {
             let limit = mimir_core::text::bytes(MAX_FILE_SIZE);
-            let message = format!("{location} is larger than {limit}, the limit for components");
-            WasmHostError::Component(message, ToolErrorCode::LimitExceeded)
+            WasmHostError::Read {
+                location: location.to_owned(),
+                reason: format!("it is larger than {limit}, the limit for components"),
+                code: ToolErrorCode::LimitExceeded,
+            }
         }
-        ErrorKind::InvalidInput => {
-            let message = format!("{location} is not a regular file");
-            WasmHostError::Component(message, ToolErrorCode::InvalidInput)
-        }
+        ErrorKind::InvalidInput => WasmHostError::Read {
+            location: location.to_owned(),
+            reason: "it is not a regular file".to_owned(),
+            code: ToolErrorCode::InvalidInput,
+        },
         _ => WasmHostError::read_error(location, error),
     }
 }
@@ -119,7 +123,8 @@ impl WasmPlugin {
         self.code.get()
     }
 
-    /// Returns the code, ready to be instantiated. Code that is not in the cache is compiled within these limits.
+    /// Returns the code, ready to be instantiated. Code that is not in the cache is compiled within these limits. Errors
+    /// about the content do not name the component: see [`WasmHostError::at`].
     pub(crate) async fn load(
         self: &Arc<Self>,
         limits: CompileLimits,
@@ -145,11 +150,7 @@ impl WasmPlugin {
             .await?;
         let link = || async {
             let pre = self.link(&component)?;
-            Ok(Arc::new(PreparedComponent::new(
-                pre,
-                &self.kind,
-                &self.location,
-            )?))
+            Ok(Arc::new(PreparedComponent::new(pre, &self.kind)?))
         };
         self.code.get_or_try_init(link).await
     }
@@ -182,10 +183,8 @@ impl WasmPlugin {
             .linker
             .instantiate_pre(component)
             .map_err(|error| {
-                let message = format!(
-                    "{} imports an interface that mimir does not provide: {error:#}",
-                    self.location
-                );
+                let message =
+                    format!("it imports an interface that mimir does not provide: {error:#}");
                 WasmHostError::Component(message, ToolErrorCode::InvalidInput)
             })
     }

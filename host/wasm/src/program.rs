@@ -6,6 +6,7 @@
 //!
 //! Out of scope: permission to run the code.
 
+use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -113,9 +114,18 @@ pub struct ProgramOutcome {
     /// The output, or an error. If the program was stopped, the error details contain its output so far under `output`.
     pub result: Result<CommandOutput, ToolError>,
     /// The value that the program returned in addition to its streams, if any.
-    pub returned: Option<Value>,
+    pub returned: Option<ReturnedValue>,
     /// The resources that the program used.
     pub usage: ResourceUsage,
+}
+
+/// A value that a program returned.
+#[derive(Debug)]
+pub struct ReturnedValue {
+    /// The value. The program can return anything.
+    pub value: Value,
+    /// The failures that the program received from the host, without details: at most 64, the newest first.
+    pub failures: VecDeque<ToolError>,
 }
 
 impl From<ToolError> for ProgramOutcome {
@@ -186,7 +196,8 @@ impl ProgramEngine {
             limits: self.host.compile_limits(),
         };
         let unpack = move || parts.component.unpack();
-        let component = self.host.component(request, unpack).await?;
+        let component = self.host.component(request, unpack).await;
+        let component = component.map_err(|error| error.at(parts.name))?;
         let prepare = || async {
             let host = Arc::clone(&self.host);
             run_blocking(move || {
@@ -226,8 +237,8 @@ impl ProgramEngine {
     ) -> Result<ProgramOutcome, ToolError> {
         let ready = self.ready_for(call).await?;
         let limits = *call.limits();
-        let start = Instant::now();
         let timeout = program.timeout;
+        let (start, deadline) = (Instant::now(), call.deadline().with_limit(timeout));
         let sink = ProgramOutput::new(Arc::clone(call.observer()), &limits);
         let tmp = TemporaryFolder::new()?;
         // Dropped after the store, because the program can change files until then.
@@ -237,8 +248,8 @@ impl ProgramEngine {
             self.call_options(call, program_host, program, sink.clone(), (&tmp, &tracking))?;
         let mut store = ready.store(guest)?;
         let outcome = {
-            let work = pin!(run_with_timeout(timeout, ready.run_to_end(&mut store)));
-            call.deadline().run_until(work).await
+            let work = pin!(ready.run_to_end(&mut store));
+            deadline.run_until(work).await
         };
         let usage = call::resource_usage(&store, &limits);
         if tmp.quota().was_full() {
@@ -247,17 +258,16 @@ impl ProgramEngine {
         report_quota(&tracking, &sink);
         report_not_recorded(store.data_mut(), &sink);
         sink.flush_lines();
-        let left = timeout.map(|timeout| timeout.saturating_sub(start.elapsed()));
-        let obeyed = scope.finish(call.deadline(), left).await;
+        let obeyed = scope.finish(&deadline).await;
         let returned = store
             .data_mut()
             .program_host
             .as_mut()
             .and_then(ProgramHost::take_result);
         let result = match outcome {
-            Ok(Some(Ok(code))) => Ok(sink.finish(code, start.elapsed())),
-            Ok(Some(Err(error))) => Err(with_output(trap_error(&error, store.data()), &sink)),
-            Ok(None) | Err(_) => Err(with_output(timeout_error(&limits, timeout), &sink)),
+            Ok(Ok(code)) => Ok(sink.finish(code, start.elapsed())),
+            Ok(Err(error)) => Err(with_output(trap_error(&error, store.data()), &sink)),
+            Err(_) => Err(with_output(timeout_error(&limits, timeout), &sink)),
         };
         Ok(ProgramOutcome {
             result: report_obeyed_files(call, result, obeyed),
@@ -385,17 +395,6 @@ fn report_not_recorded(guest: &mut StoreState, sink: &ProgramOutput) {
     }
 }
 
-/// Runs a future with a timeout; `None` if it timed out.
-pub(crate) async fn run_with_timeout<T>(
-    timeout: Option<Duration>,
-    work: impl Future<Output = T>,
-) -> Option<T> {
-    match timeout {
-        Some(timeout) => tokio::time::timeout(timeout, work).await.ok(),
-        None => Some(work.await),
-    }
-}
-
 /// Returns the error for a timeout.
 pub(crate) fn timeout_error(limits: &mimir_core::Limits, timeout: Option<Duration>) -> ToolError {
     let (millis, setting) = match timeout {
@@ -452,8 +451,8 @@ fn prepare_engine(
 }
 
 impl ReadyProgram {
-    fn store(&self, start: StoreOptions) -> Result<Store<StoreState>, ToolError> {
-        call::engine_store(self.pre.engine(), start)
+    fn store(&self, options: StoreOptions) -> Result<Store<StoreState>, ToolError> {
+        call::engine_store(self.pre.engine(), options)
     }
 
     /// Runs the program to its end and returns its exit code.

@@ -16,7 +16,6 @@ use futures::StreamExt as _;
 use futures::future::{AbortHandle, abortable};
 use futures::stream::FuturesUnordered;
 use mimir_core::backend::{BoxFuture, RawResult};
-use mimir_core::clock::DeadlineElapsed;
 use mimir_core::command::CommandStream;
 use mimir_core::outcome::{Content, ToolOutput};
 use mimir_core::{Approved, DirectoryAccess, Limits, ToolError, ToolErrorCode};
@@ -86,7 +85,7 @@ pub const STACK: &str = "stack";
 /// Maximum number of concurrent requests of one script, the same as for calls of one plugin. Further requests wait.
 const MAX_CONCURRENT_REQUESTS: usize = 8;
 
-/// Maximum number of request failures stored to find the cause of a script's failure.
+/// Maximum number of request failures stored to find the cause of a script's failure: the newest ones.
 const MAX_FAILURES: usize = 64;
 
 impl ScriptEngine {
@@ -108,9 +107,10 @@ impl ScriptEngine {
 
     async fn ready(&self) -> Result<&Arc<WarmEngine>, WasmHostError> {
         let load = || async {
-            Ok(Arc::new(
-                snapshot::load_or_snapshot(&self.host, &self.parts).await?,
-            ))
+            let ready = snapshot::load_or_snapshot(&self.host, &self.parts).await;
+            ready
+                .map(Arc::new)
+                .map_err(|error| error.at(self.parts.name))
         };
         self.ready.get_or_try_init(load).await
     }
@@ -185,7 +185,7 @@ impl ScriptEngine {
         loaded: LoadedCode,
     ) -> Result<ProgramOutcome, ToolError> {
         let ready = self.ready_for(call).await?;
-        let start = Instant::now();
+        let (start, deadline) = (Instant::now(), call.deadline().with_limit(timeout));
         let sink = ProgramOutput::new(Arc::clone(call.observer()), call.limits());
         let copies = UndoCopies::Required(CODE_WITHOUT_UNDO);
         let (tracking, scope) = backend::record_call(&self.host, call, copies);
@@ -198,33 +198,26 @@ impl ScriptEngine {
             let mut input = script_input(call, arguments, true);
             input["base"] = base.into();
             let input = input.to_string();
-            let work = run_turns(&mut store, ready, call, script, &input, &effects);
-            let work = pin!(program::run_with_timeout(timeout, work));
-            call.deadline().run_until(work).await
+            let work = pin!(run_turns(&mut store, ready, call, script, &input, &effects));
+            deadline.run_until(work).await
         };
-        let outcome = match outcome {
-            Ok(Some(outcome)) => Ok(outcome),
-            Ok(None) | Err(_) => Err(DeadlineElapsed),
-        };
+        let timed_out = outcome.is_err();
         let loaded = std::mem::take(&mut store.data_mut().loaded);
         let raw = call::finish_call(store, call, outcome);
         program::report_quota(&tracking, &sink);
-        let left = timeout.map(|timeout| timeout.saturating_sub(start.elapsed()));
-        let obeyed = scope.finish(call.deadline(), left).await;
+        let obeyed = scope.finish(&deadline).await;
         let result = match raw.result {
             Ok(output) => Ok(output.content.iter().find_map(|part| match part {
                 Content::Text { text } => text.parse().ok(),
                 _ => None,
             })),
+            Err(_) if timed_out => Err(program::timeout_error(call.limits(), timeout)),
             Err(error) if error.code == ToolErrorCode::ExecutionError => {
                 let shown = stack_trace::uncaught_error_text(&loaded, &error);
                 sink.stream(CommandStream::Stderr).take(shown.as_bytes());
                 Ok(Some(1))
             }
-            Err(error) if error.code == ToolErrorCode::Timeout => {
-                Err(program::timeout_error(call.limits(), timeout))
-            }
-            Err(error) => Err(error),
+            Err(error) => Err(stack_trace::with_stack_frames(&loaded, error)),
         };
         sink.flush_lines();
         let result = match result {
@@ -259,11 +252,11 @@ fn open_store(
         tracking,
     )?;
     let effects = ScriptEffects::for_call(call, host, &state.0);
-    let start = StoreOptions {
+    let options = StoreOptions {
         observer: Arc::clone(call.observer()),
         ..StoreOptions::isolated(fs, limits)
     };
-    Ok((ready.store(start)?, effects))
+    Ok((ready.store(options)?, effects))
 }
 
 /// Returns the arguments and the context of a call as JSON for scripts, in the same form for all languages.
@@ -334,7 +327,7 @@ async fn run_turns(
     let mut running = FuturesUnordered::new();
     let mut abort_handles: HashMap<u32, AbortHandle> = HashMap::new();
     let mut timers = TimerQueue::default();
-    let mut failures: HashMap<u32, ToolError> = HashMap::new();
+    let mut failures: VecDeque<(u32, ToolError)> = VecDeque::new();
     // Bytes held by the host for pending requests.
     let mut held_bytes = 0_u64;
     loop {
@@ -424,10 +417,9 @@ async fn run_turns(
             let error = ToolError::new(ToolErrorCode::ExecutionError, message);
             return Ok((Err(error), false));
         };
-        if let Err(error) = &reply
-            && failures.len() < MAX_FAILURES
-        {
-            failures.insert(id, error.clone());
+        if let Err(error) = &reply {
+            failures.truncate(MAX_FAILURES - 1);
+            failures.push_front((id, error.clone()));
         }
         text = engine.resume(store, id, reply).await?;
     }
@@ -441,7 +433,7 @@ fn invalid_turn_error(error: &serde_json::Error) -> ToolError {
 /// Returns the outcome of a call as reported by the script.
 fn script_output(
     outcome: ScriptResult,
-    failures: &HashMap<u32, ToolError>,
+    failures: &VecDeque<(u32, ToolError)>,
     limits: &Limits,
 ) -> Result<ToolOutput, ToolError> {
     let fault = match outcome {
@@ -456,7 +448,8 @@ fn script_output(
         ScriptResult::Error(fault) => fault,
     };
     // A host failure that the script did not catch keeps its code and remedies.
-    if let Some(error) = fault.request.and_then(|request| failures.get(&request)) {
+    let is_cause = |(id, _): &&(u32, ToolError)| Some(*id) == fault.request;
+    if let Some((_, error)) = failures.iter().find(is_cause) {
         let mut error = error.clone();
         if let Some(stack) = fault.stack {
             error.details = Some(match error.details {

@@ -4,8 +4,8 @@ use wasmtime::{ResourceLimiter, Result};
 
 use mimir_core::Limits;
 
-/// Limits the memory of one call. An allocation beyond a limit is refused, after which the guest usually traps; the
-/// limit is stored, so that the error can name the cause.
+/// Limits the memories, tables and instances of one call. An allocation beyond a limit is refused, after which the guest
+/// usually traps; the limit is stored, so that the error can name the cause.
 pub(crate) struct StoreLimiter {
     memory: u64,
     max_memory: u64,
@@ -69,7 +69,15 @@ impl ResourceLimiter for StoreLimiter {
         Ok(())
     }
 
-    fn table_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> Result<bool> {
+    fn table_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        maximum: Option<usize>,
+    ) -> Result<bool> {
+        if maximum.is_some_and(|maximum| desired > maximum) {
+            return Ok(false);
+        }
         let total = self.tables.saturating_add((desired - current) as u64);
         if total > self.max_table_elements {
             self.limit = Some("limits.tableElements");
@@ -114,5 +122,17 @@ mod tests {
             (limiter.peak_memory(), limiter.limit_hit()),
             (2 * page as u64, None)
         );
+    }
+
+    #[test]
+    fn growth_beyond_the_table_maximum_is_not_counted() {
+        let limits = Limits::default();
+        let mut limiter = StoreLimiter::new(&limits);
+        let allowed = usize::try_from(limits.table_elements).unwrap();
+        assert!(limiter.table_growing(0, 1, Some(2)).unwrap());
+        assert!(!limiter.table_growing(1, 1 + allowed, Some(2)).unwrap());
+        assert_eq!(limiter.limit_hit(), None);
+        assert!(!limiter.table_growing(1, 1 + allowed, None).unwrap());
+        assert_eq!(limiter.limit_hit(), Some("limits.tableElements"));
     }
 }

@@ -12,7 +12,7 @@ use mimir_core::call::{CallObserver, NoObserver};
 use mimir_core::command::CommandStream;
 use mimir_core::needs::SECRET_PREFIX;
 use mimir_core::pipeline::{EffectGate, NestedCaller, PluginStorage};
-use mimir_core::{Limits, ToolError};
+use mimir_core::{Limits, ToolError, ToolErrorCode};
 
 use crate::bindings::types;
 use crate::call::OUTPUT_LIMIT;
@@ -52,6 +52,8 @@ pub(crate) struct StoreState {
     pub(crate) config: Vec<(String, String)>,
     /// The last failure of a command or of another tool that the guest received.
     last_failure: Option<ToolError>,
+    /// The code of the guest's own failure, if the code is reserved for the host.
+    pub(crate) claimed_code: Option<ToolErrorCode>,
     /// Number of progress reports that may still be passed on.
     pub(crate) progress_reports_left: u32,
     /// Config key of the limit for data that the guest passes at once.
@@ -138,15 +140,15 @@ pub(crate) enum GuestStreams {
 }
 
 impl StoreState {
-    pub(crate) fn new(start: StoreOptions) -> Self {
-        let logs = CallLog::new(Arc::clone(&start.observer), &start.limits);
+    pub(crate) fn new(options: StoreOptions) -> Self {
+        let logs = CallLog::new(Arc::clone(&options.observer), &options.limits);
         let stderr = LogLines::stderr(&logs);
         let mut wasi = WasiCtx::builder();
         wasi.stderr(OutputPipe(stderr.clone()))
             .allow_tcp(false)
             .allow_udp(false)
             .allow_ip_name_lookup(false);
-        let stdout = match start.command {
+        let stdout = match options.command {
             Some(command) => {
                 wasi.args(&command.argv);
                 wasi.stdin(wasmtime_wasi::p2::pipe::MemoryInputPipe::new(command.stdin));
@@ -167,15 +169,15 @@ impl StoreState {
                 Some(lines)
             }
         };
-        wasi.envs(&start.variables);
-        for (name, placeholder) in start.network.placeholders() {
+        wasi.envs(&options.variables);
+        for (name, placeholder) in options.network.placeholders() {
             wasi.env(name, placeholder);
         }
-        let mut config = start.config;
+        let mut config = options.config;
         for (_, value) in &mut config {
             // The guest gets a placeholder. The secret replaces it in requests to hosts that the user has allowed.
             if let Some(secret) = value.strip_prefix(SECRET_PREFIX) {
-                let mut placeholders = start.network.placeholders();
+                let mut placeholders = options.network.placeholders();
                 let placeholder = placeholders.find(|(name, _)| *name == secret);
                 *value =
                     placeholder.map_or_else(String::new, |(_, placeholder)| placeholder.to_owned());
@@ -186,25 +188,26 @@ impl StoreState {
         Self {
             wasi: wasi.build(),
             http: WasiHttpCtx::new(),
-            network: start.network,
+            network: options.network,
             table,
-            fs: start.fs,
-            limiter: StoreLimiter::new(&start.limits),
+            fs: options.fs,
+            limiter: StoreLimiter::new(&options.limits),
             logs,
-            observer: start.observer,
-            nested: start.nested,
-            commands: start.commands,
-            model: start.model,
-            storage: start.storage,
+            observer: options.observer,
+            nested: options.nested,
+            commands: options.commands,
+            model: options.model,
+            storage: options.storage,
             config,
             last_failure: None,
+            claimed_code: None,
             progress_reports_left: MAX_PROGRESS_REPORTS,
             transfer_setting: OUTPUT_LIMIT,
-            max_output: usize::try_from(start.limits.output_bytes).unwrap_or(usize::MAX),
+            max_output: usize::try_from(options.limits.output_bytes).unwrap_or(usize::MAX),
             last_yield: Instant::now(),
             stdout,
             stderr,
-            program_host: start.program_host,
+            program_host: options.program_host,
             console: None,
             compiler: None,
             loaded: Vec::new(),

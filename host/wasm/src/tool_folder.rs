@@ -10,13 +10,14 @@ use std::thread::ScopedJoinHandle;
 use std::time::UNIX_EPOCH;
 
 use bytes::Bytes;
+use mimir_core::ToolErrorCode;
 use serde::{Deserialize, Serialize};
 
 use crate::cache::{CacheEntryKind, ComponentCache};
 use crate::describe::DescriptionResult;
 use crate::digest::Sha256Digest;
 
-/// Metadata that identifies a version of a file. Listing takes equal stamps as equal content; before a component runs,
+/// Metadata that identifies a version of a file. Listing treats equal stamps as equal content; before a component runs,
 /// its content is hashed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ToolFileStamp {
@@ -60,8 +61,8 @@ pub(crate) struct FolderScan {
     pub(crate) scripts: BTreeMap<String, ToolFileStamp>,
     /// The names that are not Unicode, in display form, sorted.
     pub(crate) non_unicode: Vec<String>,
-    /// The names of dangling links, sorted.
-    pub(crate) dangling: Vec<String>,
+    /// The links that cannot be followed, by name, each with the error code and the reason.
+    pub(crate) bad_links: BTreeMap<String, (ToolErrorCode, String)>,
     /// The names of WebAssembly text files, sorted.
     pub(crate) text_files: Vec<String>,
 }
@@ -106,7 +107,7 @@ fn list_names(folder: &Path) -> io::Result<FolderNames> {
         let name = entry.file_name().into_string();
         let is_unicode = name.is_ok();
         let name = name.unwrap_or_else(|name| name.to_string_lossy().into_owned());
-        if is_text(&name) && !name.starts_with('.') {
+        if has_extension(&name, &["wat"]) && !name.starts_with('.') {
             names.text_files.push(name);
             continue;
         }
@@ -128,22 +129,39 @@ pub(crate) fn stem(name: &str) -> Option<&str> {
     ending.eq_ignore_ascii_case("wasm").then_some(stem)
 }
 
-/// Returns true if a file of this name is WebAssembly text.
-fn is_text(name: &str) -> bool {
-    let ending = name.rsplit_once('.').map(|(_, ending)| ending);
-    ending.is_some_and(|ending| ending.eq_ignore_ascii_case("wat"))
+/// Returns true if the name has one of these extensions, in any case.
+fn has_extension(name: &str, extensions: &[&str]) -> bool {
+    let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
+    extensions
+        .iter()
+        .any(|extension| ending.eq_ignore_ascii_case(extension))
 }
 
 /// Returns true if a file of this name is a script.
 fn is_script(name: &str) -> bool {
-    name.ends_with(".yml") || name.ends_with(".yaml")
+    has_extension(name, &["yml", "yaml"])
 }
 
 /// Result of looking up a file by name.
 enum FileLookup {
     File(ToolFileStamp),
-    Dangling,
+    BadLink(ToolErrorCode, String),
     Gone,
+}
+
+impl FileLookup {
+    /// Returns the result for a link that could not be followed.
+    fn bad_link(error: &io::Error) -> Self {
+        let code = match error.kind() {
+            io::ErrorKind::NotFound => {
+                let reason = "the link is broken: point it to a component, or remove it";
+                return Self::BadLink(ToolErrorCode::FileNotFound, reason.to_owned());
+            }
+            io::ErrorKind::PermissionDenied => ToolErrorCode::PermissionDenied,
+            _ => ToolErrorCode::Unavailable,
+        };
+        Self::BadLink(code, format!("the link cannot be followed: {error}"))
+    }
 }
 
 impl FolderNames {
@@ -162,7 +180,7 @@ impl FolderNames {
             match entry.metadata() {
                 Ok(meta) if meta.is_symlink() => match std::fs::metadata(entry.path()) {
                     Ok(meta) => FileLookup::File(ToolFileStamp::from_metadata(&meta)),
-                    Err(_) => FileLookup::Dangling,
+                    Err(error) => FileLookup::bad_link(&error),
                 },
                 Ok(meta) => FileLookup::File(ToolFileStamp::from_metadata(&meta)),
                 // The file was removed in the meantime.
@@ -182,11 +200,12 @@ impl FolderNames {
                 FileLookup::File(stamp) => {
                     scan.files.insert(name, stamp);
                 }
-                FileLookup::Dangling => scan.dangling.push(name),
+                FileLookup::BadLink(code, reason) => {
+                    scan.bad_links.insert(name, (code, reason));
+                }
                 FileLookup::Gone => {}
             }
         }
-        scan.dangling.sort();
         scan
     }
 }
@@ -210,7 +229,7 @@ pub(crate) fn map_in_parallel<T: Sync, R: Send>(
     let count = cores
         .min(MAX_THREADS)
         .min(items.len() / MIN_FILES_PER_THREAD);
-    let (own, others) = items.split_at(items.len() / count);
+    let (own, others) = items.split_at(items.len().div_ceil(count));
     let map_chunk = &map_chunk;
     std::thread::scope(|scope| {
         let chunks = others.chunks(own.len());
@@ -364,7 +383,9 @@ fn key(folder: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mimir_core::ToolErrorCode;
+    use std::collections::HashSet;
+
+    use parking_lot::Mutex;
 
     fn index() -> FolderIndex {
         let mut index = FolderIndex::default();
@@ -403,16 +424,63 @@ mod tests {
     }
 
     #[test]
-    fn stem_accepts_an_extension_in_capitals() {
+    fn scan_accepts_an_extension_in_capitals() {
         let folder = tempfile::tempdir().unwrap();
-        for name in ["a.wasm", "Tool.WASM", "b.Wasm.txt", "wasm"] {
+        for name in [
+            "a.wasm",
+            "Tool.WASM",
+            "b.Wasm.txt",
+            "wasm",
+            "a.yml",
+            "B.YML",
+            "c.Yaml",
+            "yml",
+        ] {
             std::fs::write(folder.path().join(name), "x").unwrap();
         }
-        let entries = list_names(folder.path()).unwrap().entries;
-        let mut names: Vec<&str> = entries.iter().map(|(name, _)| name.as_str()).collect();
-        names.sort_unstable();
-        assert_eq!(names, ["Tool.WASM", "a.wasm"]);
+        let scan = scan_folder(folder.path()).unwrap();
+        let names = |files: &BTreeMap<String, ToolFileStamp>| -> Vec<String> {
+            files.keys().cloned().collect()
+        };
+        assert_eq!(names(&scan.files), ["Tool.WASM", "a.wasm"]);
+        assert_eq!(names(&scan.scripts), ["B.YML", "a.yml", "c.Yaml"]);
         assert_eq!(stem("Tool.WASM"), Some("Tool"));
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn scan_tells_broken_links_from_links_that_cannot_be_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let link = |target: &str, name: &str| {
+            std::os::unix::fs::symlink(target, folder.path().join(name)).unwrap();
+        };
+        std::fs::write(folder.path().join("file"), "x").unwrap();
+        link("nowhere", "broken.wasm");
+        link("file/below", "blocked.wasm");
+        link("looped.yml", "looped.yml");
+        let links = scan_folder(folder.path()).unwrap().bad_links;
+        let (code, reason) = &links["broken.wasm"];
+        assert_eq!(*code, ToolErrorCode::FileNotFound);
+        assert!(reason.contains("the link is broken"), "{reason}");
+        for name in ["blocked.wasm", "looped.yml"] {
+            let (code, reason) = &links[name];
+            assert_eq!(*code, ToolErrorCode::Unavailable, "{name}");
+            assert!(reason.contains("cannot be followed: "), "{name}: {reason}");
+        }
+    }
+
+    #[test]
+    fn map_in_parallel_limits_its_threads() {
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        for count in [2, 3, 4, 10, 21] {
+            let threads = Mutex::new(HashSet::new());
+            let items = vec![(); count * MIN_FILES_PER_THREAD + 3];
+            map_in_parallel(&items, |()| {
+                threads.lock().insert(std::thread::current().id());
+            });
+            let threads = threads.lock().len();
+            assert!(threads <= cores.min(MAX_THREADS), "{count}: {threads}");
+        }
     }
 
     #[test]

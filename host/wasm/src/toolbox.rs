@@ -198,15 +198,15 @@ impl Toolbox {
             files,
             scripts,
             non_unicode,
-            dangling,
+            bad_links,
             text_files,
         } = scan;
         loaded.scripts = scripts.into_keys().collect();
-        for name in dangling {
+        for (name, (code, reason)) in bad_links {
             loaded.quarantined.push(Quarantined {
                 location: self.display_name(path, &name),
-                code: mimir_core::ToolErrorCode::FileNotFound,
-                reason: "the link is broken: point it to a component, or remove it".to_owned(),
+                code,
+                reason,
             });
         }
         for name in text_files {
@@ -280,10 +280,8 @@ impl Toolbox {
         name: &'a str,
     ) -> BoxFuture<'a, Option<InspectedComponent>> {
         Box::pin(async move {
-            let (location, bytes) = (
-                self.display_name(folder, name),
-                ComponentBytes::File(folder.join(name)),
-            );
+            let location = self.display_name(folder, name);
+            let bytes = ComponentBytes::File(folder.join(name));
             if self.described_only {
                 return describe::inspect_cached(&self.host, &bytes, &location);
             }
@@ -364,7 +362,6 @@ impl Toolbox {
                 _ if is_pure && definition.needs.is_empty() => ToolTrust::Harmless,
                 _ => ToolTrust::Untrusted,
             };
-            // Grants for a foreign component come from the user, and are requested elsewhere.
             let aliases = component.aliases(definition.name.as_str());
             let origin = Arc::clone(&origin);
             let tool = Tool::new(definition, component.source, origin, trust, backend.clone());

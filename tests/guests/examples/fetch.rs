@@ -2,9 +2,10 @@
 //!
 //! `{"steps": [{"url", "method", "headers", "chunks", "length", "trailers", "secret"}, …]}` returns for each step
 //! `{"status", "headers", "body", "bytes", "trailers"}`, or `{"error"}` with the code that it got. With `"strict":
-//! true` the first error is the tool's own. With `"dots": true` in a step its `body` and the values of its `headers`
-//! and `trailers` are returned in hexadecimal with dots between the bytes. `chunks` texts of 64 KB each are sent as
-//! the body. There are two tools: one that may GET and POST, and one that needs nothing.
+//! true` the first error is the tool's own. `"fails": {"code", "details"}` makes the tool fail after the last step. With
+//! `"dots": true` in a step its `body` and the values of its `headers` and `trailers` are returned in hexadecimal with
+//! dots between the bytes. `chunks` texts of 64 KB each are sent as the body. There are two tools: one that may GET and
+//! POST, and one that needs nothing.
 
 #![expect(clippy::unwrap_used, reason = "a panic here is a failed test there")]
 
@@ -63,6 +64,18 @@ impl Hostile for Fetch {
                     });
                 }
                 Err(error) => json!({ "error": error }),
+            });
+        }
+        if let Some(failure) = arguments.get("fails") {
+            let is_timeout = failure["code"] == "TIMEOUT";
+            return Err(Error {
+                code: if is_timeout {
+                    ErrorCode::Timeout
+                } else {
+                    ErrorCode::Execution
+                },
+                message: "it failed".into(),
+                details: failure.get("details").map(Value::to_string),
             });
         }
         structured(json!({ "results": results }).to_string())

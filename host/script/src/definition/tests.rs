@@ -107,6 +107,16 @@ fn faults_have_the_line_of_the_key() {
             "permissions:\n  allowlist: ['g*t status']\ncode: |",
             "a.yml:5: ",
         ),
+        (
+            "code: |",
+            "permissions:\n  allowlist: ['*']\ncode: |",
+            "a.yml:5: `allowlist`: `*` does not name a program: begin it with one, or leave out `allowlist`",
+        ),
+        (
+            "code: |",
+            "permissions:\n  allowlist: ['** test']\ncode: |",
+            "a.yml:5: `allowlist`: `** test` does not name a program",
+        ),
         // Commands that node starts are not checked.
         (
             "code: |",

@@ -35,7 +35,7 @@ pub struct CompileJob {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CompileError {
     /// The component is not valid. Contains the engine's message.
-    #[error("{0}")]
+    #[error("it cannot be compiled: {0}")]
     Invalid(String),
     /// Compiling took too long.
     #[error("it was not compiled within {} ms (limits.compileTimeMs)", .0.as_millis())]

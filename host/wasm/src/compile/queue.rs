@@ -86,10 +86,8 @@ impl CompileQueue {
         match tokio::time::timeout(request.limits.time, lane.acquire()).await {
             Ok(permit) => permit.map_err(|error| WasmHostError::Engine(error.to_string())),
             Err(_) => Err(WasmHostError::Component(
-                format!(
-                    "{} is not compiled yet: other components are being compiled; try again later",
-                    request.name
-                ),
+                "it is not compiled yet: other components are being compiled; try again later"
+                    .to_owned(),
                 ToolErrorCode::Unavailable,
             )),
         }
@@ -155,12 +153,11 @@ impl WasmHost {
         bytes: impl FnOnce() -> Result<Vec<u8>, WasmHostError> + Send + 'static,
     ) -> CompileResult {
         let _permit = self.compile_queue().acquire_lane(&request).await?;
-        let name = request.name.clone();
         let bytes = run_blocking(move || {
             let bytes = bytes()?;
             match code_size::find_excess(&bytes) {
                 Some(reason) => Err(WasmHostError::Component(
-                    format!("{name} would take too long to compile: {reason}"),
+                    format!("it would take too long to compile: {reason}"),
                     ToolErrorCode::LimitExceeded,
                 )),
                 None => Ok(Bytes::from(bytes)),
@@ -176,7 +173,7 @@ impl WasmHost {
         let notifier = CompileNotifier::start(&self, &request.name, job.bytes.len());
         let code = self.compile_queue().compiler.compile(job).await;
         drop(notifier);
-        let code = code.map_err(|error| self.compile_failure(&request, error))?;
+        let code = code.map_err(|error| self.compile_failure(&request, &error))?;
         let (host, engine) = (Arc::clone(&self), running.engine.clone());
         run_blocking(move || {
             super::load_and_store(&engine, host.cache(), &request.digest, &request.name, &code)
@@ -184,37 +181,24 @@ impl WasmHost {
         .await
     }
 
-    fn compile_failure(&self, request: &CompileRequest, error: CompileError) -> WasmHostError {
-        let name = &request.name;
-        let limit = |reason: String, code: ToolErrorCode| {
-            // Without a backoff, the next call would fail in the same way after the same wait.
-            let kind = backoff::BackoffKind::Compile(request.limits);
-            backoff::remember_failure(self.cache(), &request.digest, kind, code, &reason);
-            let (code, reason) = backoff::active_failure(self.cache(), &request.digest, kind)
-                .unwrap_or((code, reason));
-            WasmHostError::Compile(reason, code)
+    fn compile_failure(&self, request: &CompileRequest, error: &CompileError) -> WasmHostError {
+        let reason = error.to_string();
+        let code = match error {
+            CompileError::Invalid(_) => {
+                return WasmHostError::Component(reason, ToolErrorCode::InvalidInput);
+            }
+            CompileError::Failed(_) => {
+                return WasmHostError::Engine(format!("{}: {reason}", request.name));
+            }
+            CompileError::Time(_) => ToolErrorCode::Timeout,
+            CompileError::Memory(_) => ToolErrorCode::LimitExceeded,
         };
-        match &error {
-            CompileError::Invalid(reason) => WasmHostError::Component(
-                format!("{name} cannot be compiled: {reason}"),
-                ToolErrorCode::InvalidInput,
-            ),
-            CompileError::Time(time) => limit(
-                format!(
-                    "{name} was not compiled within {} ms (limits.compileTimeMs)",
-                    time.as_millis()
-                ),
-                ToolErrorCode::Timeout,
-            ),
-            CompileError::Memory(bytes) => limit(
-                format!(
-                    "compiling {name} takes more than {} MB of memory (limits.compileMemoryMb)",
-                    bytes >> 20
-                ),
-                ToolErrorCode::LimitExceeded,
-            ),
-            CompileError::Failed(_) => WasmHostError::Engine(format!("{name}: {error}")),
-        }
+        // Without a backoff, the next call would fail in the same way after the same wait.
+        let kind = backoff::BackoffKind::Compile(request.limits);
+        backoff::remember_failure(self.cache(), &request.digest, kind, code, &reason);
+        let (code, reason) =
+            backoff::active_failure(self.cache(), &request.digest, kind).unwrap_or((code, reason));
+        WasmHostError::Compile(reason, code)
     }
 }
 

@@ -64,7 +64,7 @@ pub(super) async fn check_can_empty(
             let entry = format!("{path}/{}", name.to_string_lossy());
             check_can_remove(shared, &top.path, &entry, kind)?;
             if let Some(capacity) = &mut capacity {
-                capacity.take(&dir, &name, kind, &entry)?;
+                capacity.reserve(&dir, &name, kind, &entry)?;
             }
             if kind == FileKind::Directory {
                 folders.push(below.join(&name));

@@ -1,7 +1,8 @@
 //! Check of the relative links in a directory that is moved.
 //!
-//! A relative link may climb a number of levels. Moved nearer to the root of the mount, it could lead outside. Guests
-//! cannot follow such a link, but other programs would. So the contents of a directory are checked before it is moved.
+//! A relative link may climb several levels. After a move closer to the root of the mount, it could lead outside.
+//! Guests cannot follow such a link, but other programs would, so the contents of a directory are checked before it is
+//! moved.
 
 use super::refusal::{FsFault, RefusalCause};
 use super::resolve::Target;

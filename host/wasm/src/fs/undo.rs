@@ -19,7 +19,6 @@ use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use mimir_core::clock::Deadline;
 use mimir_core::paths::is_obeyed;
@@ -242,10 +241,9 @@ impl UndoRecorder {
 }
 
 impl UndoScope {
-    /// Writes the record, on a thread for blocking work. Files are compared until the deadline, or for `time_left` if
-    /// that ends sooner; files not compared by then count as changed. Returns the created or changed files that agents
-    /// or build tools load by themselves.
-    pub async fn finish(self, deadline: &Deadline, time_left: Option<Duration>) -> Vec<String> {
+    /// Writes the record, on a thread for blocking work. Files are compared until the deadline; files not compared by
+    /// then count as changed. Returns the created or changed files that agents or build tools load by themselves.
+    pub async fn finish(self, deadline: &Deadline) -> Vec<String> {
         let Some(mut recording) = self.0.lock().take() else {
             return Vec::new();
         };
@@ -258,17 +256,12 @@ impl UndoScope {
             (prune, std::mem::take(&mut recording.obeyed))
         });
         let finished = {
-            let bounded = async {
-                match time_left {
-                    Some(time_left) => tokio::time::timeout(time_left, &mut task).await.ok(),
-                    None => Some((&mut task).await),
-                }
-            };
-            deadline.run_until(pin!(bounded)).await.ok().flatten()
+            let work = pin!(&mut task);
+            deadline.run_until(work).await
         };
         let result = match finished {
-            Some(result) => result,
-            None => {
+            Ok(result) => result,
+            Err(_) => {
                 stop.store(true, Ordering::Relaxed);
                 task.await
             }

@@ -1,4 +1,4 @@
-//! Conversion between the system's error codes and types and those of WASI.
+//! Conversions between the error codes and types of the system and those of WASI.
 
 use super::sys::{FileKind, FileStat, TimeUpdate};
 use std::io;
@@ -59,7 +59,8 @@ pub(super) fn descriptor_stat(stat: &FileStat) -> DescriptorStat {
     }
 }
 
-/// Returns a number that identifies an object without revealing the host's device and inode.
+/// Returns a hash that identifies an object. It does not show the host's device and inode, but has no secret key
+/// either.
 pub(super) fn metadata_hash(stat: &FileStat) -> MetadataHashValue {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let half = |salt: u8| {

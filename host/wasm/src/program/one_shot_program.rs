@@ -9,9 +9,7 @@ use std::time::Instant;
 use mimir_core::command::CommandOutput;
 use mimir_core::{Limits, ToolError};
 
-use super::{
-    ProgramEngine, ProgramOutput, ProgramRequest, program_host, run_with_timeout, timeout_error,
-};
+use super::{ProgramEngine, ProgramOutput, ProgramRequest, program_host, timeout_error};
 use crate::backend;
 use crate::fs::GuardedFs;
 use crate::trap_errors::trap_error;
@@ -27,9 +25,9 @@ impl ProgramEngine {
         // Preparing the engine may take longer than the time limit, so it does not count.
         self.ready().await?;
         let run = self.run_with_files(GuardedFs::empty(), program, limits);
-        match run_with_timeout(Some(limits.wall), run).await {
-            Some(result) => result?.0,
-            None => Err(timeout_error(&limits, None)),
+        match tokio::time::timeout(limits.wall, run).await {
+            Ok(result) => result?.0,
+            Err(_) => Err(timeout_error(&limits, None)),
         }
     }
 

@@ -1,7 +1,9 @@
 //! Synchronous requests of a program to the host: commands, HTTP requests, other tools, Python. The policy checks each
 //! request, as it does for scripts.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +19,7 @@ use wasmtime::StoreContextMut;
 use wasmtime::component::Linker;
 
 use super::program_session::SessionInput;
-use super::{ProgramEngine, ProgramRequest};
+use super::{ProgramEngine, ProgramRequest, ReturnedValue};
 use crate::fs::{MountQuota, MountTracking};
 use crate::http::HttpClients;
 use crate::script::script_effects::{EffectResult, ScriptEffects};
@@ -28,6 +30,9 @@ mod cpython_records;
 
 /// The interface with the functions `ask` and `take`.
 const INTERFACE: &str = "mimir:code/outside@1.0.0";
+
+/// Maximum number of failures stored to find the cause of a program's failure: the newest ones.
+const MAX_FAILURES: usize = 64;
 
 /// Bit position of the status in the return value of `ask`, above the length of the reply.
 const STATUS_SHIFT: u32 = 32;
@@ -40,6 +45,8 @@ pub(crate) struct ProgramHost {
     reply: Vec<u8>,
     /// The value that the program returned as its result.
     returned: Option<Value>,
+    /// The newest failures that the program received.
+    failures: VecDeque<ToolError>,
     /// The engine for nested Python programs.
     pub(super) python: Option<Arc<ProgramEngine>>,
     pub(super) nested: Option<NestedRights>,
@@ -110,8 +117,19 @@ impl ProgramHost {
     }
 
     /// Takes the result that the program returned.
-    pub(super) fn take_result(&mut self) -> Option<Value> {
-        self.returned.take()
+    pub(super) fn take_result(&mut self) -> Option<ReturnedValue> {
+        Some(ReturnedValue {
+            value: self.returned.take()?,
+            failures: std::mem::take(&mut self.failures),
+        })
+    }
+
+    /// Stores a failure without its details, which may be large.
+    fn record_failure(&mut self, error: &ToolError) {
+        let failure = ToolError::new(error.code, error.message.clone());
+        self.failures.truncate(MAX_FAILURES - 1);
+        self.failures
+            .push_front(failure.with_remedies(error.remedies.iter().cloned()));
     }
 }
 
@@ -145,10 +163,16 @@ async fn perform_request(
     let Some(mut host) = store.data_mut().program_host.take() else {
         return 0;
     };
-    let work = reply_to(&mut store, &mut host, &request);
-    let result = match u64::try_from(millis) {
-        Ok(millis) => tokio::time::timeout(Duration::from_millis(millis), work).await,
-        Err(_) => Ok(work.await),
+    let limit = u64::try_from(millis).ok().map(Duration::from_millis);
+    let effects = host.effects.as_ref();
+    // The time for which a person is asked does not count.
+    let deadline = limit.and(effects.map(|effects| effects.deadline.with_limit(limit)));
+    let result = {
+        let work = pin!(reply_to(&mut store, &mut host, &request));
+        match deadline {
+            Some(deadline) => deadline.run_until(work).await,
+            None => Ok(work.await),
+        }
     };
     let (status, bytes) = result.unwrap_or((ReplyStatus::Timeout, b"timed out".to_vec()));
     let encoded = u64::from(status as u32) << STATUS_SHIFT | bytes.len() as u64;
@@ -224,8 +248,17 @@ async fn perform_effect(host: &ProgramHost, request: AsyncRequest) -> EffectResu
     }
 }
 
-/// Performs a request that is a JSON document.
+/// Performs a request that is a JSON document, and records its failure.
 async fn perform_json_request(
+    store: &mut StoreContextMut<'_, StoreState>,
+    host: &mut ProgramHost,
+    request: &[u8],
+) -> EffectResult {
+    let result = perform_json(store, host, request).await;
+    result.inspect_err(|error| host.record_failure(error))
+}
+
+async fn perform_json(
     store: &mut StoreContextMut<'_, StoreState>,
     host: &mut ProgramHost,
     request: &[u8],

@@ -24,7 +24,7 @@ use tokio::task::AbortHandle;
 use super::program_host::ProgramHost;
 use super::{
     ProgramEngine, ProgramOutcome, ProgramOutput, ProgramRequest, TEMPORARY, TemporaryFolder,
-    report_obeyed_files, run_with_timeout, timeout_error, with_output,
+    report_obeyed_files, timeout_error, with_output,
 };
 use crate::backend;
 use crate::fs::{MountTracking, UndoRecorder};
@@ -246,8 +246,8 @@ impl ProgramEngine {
             key,
             completed: false,
         };
-        let start = Instant::now();
         let timeout = program.timeout;
+        let (start, deadline) = (Instant::now(), call.deadline().with_limit(timeout));
         let (reply, receiver) = oneshot::channel();
         let job = SessionJob {
             document: job_document(&program),
@@ -256,21 +256,21 @@ impl ProgramEngine {
             fuel: call.limits().fuel,
             reply,
         };
-        let work = std::pin::pin!(run_with_timeout(timeout, async {
+        let work = std::pin::pin!(async {
             // If the job is not received, the reply channel is closed.
             jobs.send(job).await.ok();
             receiver.await
-        }));
-        let outcome = call.deadline().run_until(work).await;
+        });
+        let outcome = deadline.run_until(work).await;
         let mut usage = mimir_core::backend::ResourceUsage::default();
         let result = match outcome {
-            Ok(Some(Ok(outcome))) => {
+            Ok(Ok(outcome)) => {
                 guard.completed = true;
                 usage.fuel = Some(outcome.fuel);
                 usage.peak_memory = Some(outcome.memory);
                 Ok(outcome.finished)
             }
-            Ok(Some(Err(_))) => {
+            Ok(Err(_)) => {
                 sink.flush_lines();
                 let last = last.lock().take();
                 match last {
@@ -281,15 +281,12 @@ impl ProgramEngine {
                     )),
                 }
             }
-            Ok(None) | Err(_) => Err(with_output(timeout_error(call.limits(), timeout), &sink)),
+            Err(_) => Err(with_output(timeout_error(call.limits(), timeout), &sink)),
         };
         let completed = guard.completed;
         drop(guard);
         let obeyed = match scope {
-            Some(scope) => {
-                let left = timeout.map(|timeout| timeout.saturating_sub(start.elapsed()));
-                scope.finish(call.deadline(), left).await
-            }
+            Some(scope) => scope.finish(&deadline).await,
             None => Vec::new(),
         };
         let result = report_obeyed_files(call, result, obeyed);

@@ -124,9 +124,9 @@ pub(super) async fn snapshot(
         fuel: FUEL,
         ..Limits::default()
     };
-    let start = StoreOptions::isolated(GuardedFs::empty(), limits);
+    let options = StoreOptions::isolated(GuardedFs::empty(), limits);
     let mut store =
-        call::store(pre.engine(), start, MAX_SNAPSHOT_BYTES, "").map_err(engine_error)?;
+        call::store(pre.engine(), options, MAX_SNAPSHOT_BYTES, "").map_err(engine_error)?;
     let instance = pre
         .instantiate_async(&mut store)
         .await
@@ -228,8 +228,8 @@ impl wasmtime_wizer::ComponentInstanceState for SnapshotState<'_> {
 
 impl WarmEngine {
     /// Creates a store with the limits of one call.
-    pub(super) fn store(&self, start: StoreOptions) -> Result<Store<StoreState>, ToolError> {
-        call::engine_store(self.pre.engine(), start)
+    pub(super) fn store(&self, options: StoreOptions) -> Result<Store<StoreState>, ToolError> {
+        call::engine_store(self.pre.engine(), options)
     }
 
     pub(super) async fn instantiate(

@@ -11,7 +11,7 @@ const EVALUATED: [&str; 2] = ["<input>:", "<eval>:"];
 /// Maximum number of frames in a stack trace: the innermost ones.
 const MAX_FRAMES: usize = 20;
 
-/// Number of unused lines before the first file, which distinguishes files from code that is evaluated as text, whose
+/// Number of unused lines before the first file. It distinguishes files from code that is evaluated as text, whose
 /// lines begin at 1.
 const LINES_BEFORE_FILES: u32 = 1_000;
 
@@ -30,12 +30,12 @@ pub struct LoadedCode {
 }
 
 impl LoadedCode {
-    /// Returns the initial file of a program, compiled to `code`.
+    /// Describes the initial file of a program, which was compiled to `code`.
     pub fn entry_file(path: &str, code: &str, map: Vec<[u32; 4]>) -> Self {
         Self::loaded_after(&[], path.to_owned(), code, map)
     }
 
-    /// Returns a file loaded after `files`, with line numbers after those of all other files.
+    /// Describes a file loaded after `files`, with line numbers after those of all other files.
     pub(crate) fn loaded_after(
         files: &[Self],
         path: String,
@@ -54,7 +54,7 @@ impl LoadedCode {
     }
 }
 
-/// Returns the frames of a stack that are in these files, with their positions in them.
+/// Returns the frames of a stack that are in these files, with their positions in the sources.
 pub fn stack_frames(files: &[LoadedCode], stack: &str) -> Vec<String> {
     map_frames(stack, &|row, column| {
         let count = files.partition_point(|file| file.base < row);
@@ -81,7 +81,18 @@ pub(super) fn uncaught_error_text(files: &[LoadedCode], error: &ToolError) -> St
     text
 }
 
-/// Returns the frames of a stack whose line and column can be mapped.
+/// Replaces the engine's stack trace in the details of an error by the frames that are in these files.
+pub(super) fn with_stack_frames(files: &[LoadedCode], mut error: ToolError) -> ToolError {
+    if let Some(Value::Object(details)) = &mut error.details
+        && let Some(Value::String(stack)) = details.get(STACK)
+    {
+        let frames = stack_frames(files, stack);
+        details.insert(STACK.to_owned(), frames.into());
+    }
+    error
+}
+
+/// Returns the innermost frames of a stack whose line and column can be mapped. Equal frames in a row appear once.
 pub fn map_frames(stack: &str, map_position: &dyn Fn(u32, u32) -> Option<String>) -> Vec<String> {
     let frames = stack.lines().filter_map(|line| {
         let line = line.trim();

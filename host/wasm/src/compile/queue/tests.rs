@@ -204,6 +204,29 @@ async fn queue_remembers_exceeded_limits_for_a_while() {
 }
 
 #[tokio::test]
+async fn queue_errors_do_not_name_one_of_the_copies() {
+    let fixture = Fixture::new();
+    for (number, error) in [
+        (1, CompileError::Invalid("bad".to_owned())),
+        (2, CompileError::Time(Duration::from_secs(1))),
+        (3, CompileError::Memory(1 << 30)),
+    ] {
+        let request = CompileRequest {
+            digest: Sha256Digest::of_bytes(&[number]),
+            name: "first.wasm".to_owned(),
+            lane: CompileLane::Custom,
+            limits: CompileLimits::default(),
+        };
+        fixture.compiler.gate().send(Err(error)).unwrap();
+        let bytes = || Ok(wat::parse_str("(component)").unwrap());
+        let error = fixture.host.component(request, bytes).await.err().unwrap();
+        assert!(!error.to_string().contains("first.wasm"), "{error}");
+        let located = error.at("second.wasm").to_string();
+        assert!(located.starts_with("second.wasm: "), "{located}");
+    }
+}
+
+#[tokio::test]
 async fn queue_counts_lookups_and_compilations() {
     let fixture = Fixture::new();
     assert!(fixture.request(1).await.is_ok());

@@ -58,7 +58,7 @@ fn undo_copies_on_another_thread() {
     // If it were copied on this thread, others would have one turn or two.
     assert!(turns.load(Ordering::Relaxed) > 100);
     let TestWorkspace { runtime, .. } = &workspace;
-    runtime.block_on(scope.finish(&deadline(Duration::from_secs(60)), None));
+    runtime.block_on(scope.finish(&deadline(Duration::from_secs(60))));
     let record = workspace.record().unwrap();
     let change = &record["changes"][0];
     assert_eq!(change["before"]["size"], 32 << 20);
@@ -82,7 +82,7 @@ fn undo_reports_changed_agent_instruction_files() {
     workspace.write(".cargo/config.toml", "new").unwrap();
     workspace.write("README.md", "new").unwrap();
     let TestWorkspace { runtime, .. } = &workspace;
-    let obeyed = runtime.block_on(scope.finish(&deadline(Duration::from_secs(60)), None));
+    let obeyed = runtime.block_on(scope.finish(&deadline(Duration::from_secs(60))));
     assert_eq!(obeyed, ["CLAUDE.md", "sub/AGENTS.md", ".cargo/config.toml"]);
 }
 
@@ -96,7 +96,7 @@ fn undo_record_is_written_on_timeout_and_on_drop() {
         let TestWorkspace { runtime, .. } = &workspace;
         runtime.block_on(async {
             match finishes {
-                true => scope.finish(&deadline(Duration::ZERO), None).await,
+                true => scope.finish(&deadline(Duration::ZERO)).await,
                 false => {
                     drop(scope);
                     Vec::new()
@@ -123,7 +123,7 @@ fn undo_refuses_a_change_after_the_call() {
     let how = OpenFlags::CREATE;
     let fd = workspace.open("made", how, DescriptorFlags::WRITE).unwrap();
     let TestWorkspace { runtime, .. } = &workspace;
-    runtime.block_on(scope.finish(&deadline(Duration::from_secs(60)), None));
+    runtime.block_on(scope.finish(&deadline(Duration::from_secs(60))));
     let handle = Resource::new_borrow(fd.rep());
     let late = workspace.run(async |mut view, _| view.write(handle, b"late".to_vec(), 0).await);
     assert_eq!(late.err(), Some(ErrorCode::NotPermitted));
@@ -141,7 +141,7 @@ fn undo_refuses_a_change_after_the_call() {
 /// The changes of a finished call, as path and kinds of the old and the new state.
 fn finish_call(workspace: TestWorkspace, scope: UndoScope) -> (TestWorkspace, Vec<[String; 3]>) {
     let TestWorkspace { runtime, .. } = &workspace;
-    runtime.block_on(scope.finish(&deadline(Duration::from_secs(60)), None));
+    runtime.block_on(scope.finish(&deadline(Duration::from_secs(60))));
     let record = workspace.record();
     let changes = record.iter().flat_map(|record| {
         let changes = record["changes"].as_array().unwrap().iter();
@@ -171,7 +171,7 @@ fn undo_record_is_complete_before_each_change() {
     let record = workspace.record().unwrap();
     assert_eq!(record["changes"][1]["before"]["kind"], "absent");
     let TestWorkspace { runtime, .. } = &workspace;
-    runtime.block_on(scope.finish(&deadline(Duration::from_secs(60)), None));
+    runtime.block_on(scope.finish(&deadline(Duration::from_secs(60))));
     assert_eq!(
         workspace.record().unwrap()["changes"][1]["after"]["size"],
         1

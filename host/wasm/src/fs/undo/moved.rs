@@ -1,4 +1,4 @@
-//! Moves: the paths below a moved directory, and the remaining capacity for copies of a tree.
+//! Recording of moves with all paths below a moved directory, and the remaining undo capacity of a call.
 
 use std::ffi::OsString;
 use std::io;
@@ -10,7 +10,7 @@ use super::super::resolve::Target;
 use super::super::sys::{self, FileKind, FileStat};
 use super::*;
 
-/// Maximum number of bytes copied for one move. A larger move is not copied: it loses nothing, and moving back undoes
+/// Maximum number of bytes copied for one move. A larger move is not copied: nothing is lost, and moving back undoes
 /// it.
 const MAX_MOVED_BYTES: u64 = 64 << 20;
 
@@ -25,8 +25,9 @@ pub(in crate::fs) struct UndoCapacity {
 }
 
 impl UndoCapacity {
-    /// Reserves capacity for an object of a directory. Fails if it is used up, or if the object cannot be recorded.
-    pub(in crate::fs) fn take(
+    /// Reserves capacity for an object in a directory. Fails if not enough is left, or if the object cannot be
+    /// recorded.
+    pub(in crate::fs) fn reserve(
         &mut self,
         dir: &sys::DirHandle,
         name: &OsString,
@@ -52,7 +53,7 @@ impl UndoCapacity {
 }
 
 impl UndoRecorder {
-    /// Returns the remaining capacity, if the call needs copies.
+    /// Returns the remaining capacity; `None` if the call does not require copies.
     pub(in crate::fs) fn remaining_capacity(&self) -> Option<UndoCapacity> {
         let recording = self.lock();
         let recording = recording.as_ref()?;
@@ -67,7 +68,7 @@ impl UndoRecorder {
     }
 
     /// Records a move before it happens: each moved object disappears at its old path and appears at its new path. A
-    /// move that is too large is recorded as irreversible.
+    /// move that is too large, or that contains an object that cannot be recorded, is recorded as irreversible.
     pub(in crate::fs) async fn record_before_move(
         &self,
         shared: &Arc<MountState>,
@@ -151,7 +152,7 @@ fn paths_below(shared: &MountState, top: &Target<'_>) -> io::Result<Option<Vec<S
                     return Ok(None);
                 }
             }
-            // The list is a stack, so the last one is processed first.
+            // The list is a stack, so its last entry is processed first.
             inside.sort_unstable_by(|a, b| b.0.cmp(&a.0));
             pending.append(&mut inside);
         }
