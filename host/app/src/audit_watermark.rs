@@ -30,6 +30,18 @@ pub struct AuditWatermark {
     writer: OnceLock<(Arc<FileAuditSink>, Option<LogHead>)>,
 }
 
+/// Change of a config file since mimir last read it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConfigFileChange {
+    /// The file is new, or has another content.
+    Changed {
+        /// The hash of its content.
+        sha256: String,
+    },
+    /// The file does not exist any more.
+    Removed,
+}
+
 /// Maximum size of the position file in bytes. A valid file is shorter.
 const MAX_HEAD_SIZE: u64 = 1024;
 
@@ -65,8 +77,8 @@ impl AuditWatermark {
     }
 
     /// Stores the current hashes of the config files, given as pairs of file and hash. Returns the files that have
-    /// changed since the last call; a removed file has an empty hash. Returns nothing on the first call.
-    pub fn changed_files(&self, current: &[(String, String)]) -> Vec<(String, String)> {
+    /// changed since the last call. Returns nothing on the first call.
+    pub fn changed_files(&self, current: &[(String, String)]) -> Vec<(String, ConfigFileChange)> {
         let Some(path) = self.path.as_ref().map(|path| path.with_extension("seen")) else {
             return Vec::new();
         };
@@ -94,11 +106,15 @@ impl AuditWatermark {
                 .lines()
                 .any(|previous_file| previous_file == **line)
         });
-        let changed = changed.map(|(file, _)| file.clone());
+        let changed = changed.map(|((file, digest), _)| {
+            let sha256 = digest.clone();
+            (file.clone(), ConfigFileChange::Changed { sha256 })
+        });
         let removed = previous.lines().filter_map(|line| line.split_once(' '));
         let removed = removed
             .filter(|(_, previous_file)| !current.iter().any(|(file, _)| file == previous_file));
-        let removed = removed.map(|(_, previous_file)| (previous_file.to_owned(), String::new()));
+        let removed =
+            removed.map(|(_, previous_file)| (previous_file.to_owned(), ConfigFileChange::Removed));
         changed.chain(removed).collect()
     }
 
@@ -165,5 +181,41 @@ impl Drop for AuditWatermark {
         {
             tracing::debug!(%error, "cannot store the end position of the audit log");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changed_and_removed_config_files_are_told_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let user_dirs = UserDirs {
+            config: Some(folder.path().join("user")),
+            ..UserDirs::default()
+        };
+        std::fs::create_dir(folder.path().join("work")).unwrap();
+        let workspace = WorkspaceFolder::find(Some(&folder.path().join("work"))).unwrap();
+        let watermark = AuditWatermark::for_workspace(&user_dirs, &workspace);
+        let files = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+            let pairs = pairs.iter();
+            pairs
+                .map(|(file, digest)| ((*file).into(), (*digest).into()))
+                .collect()
+        };
+        let first = files(&[("a b.yml", "1"), ("c.yml", "1")]);
+        assert!(watermark.changed_files(&first).is_empty());
+        assert!(watermark.changed_files(&first).is_empty());
+        assert_eq!(
+            watermark.changed_files(&files(&[("a b.yml", "2")])),
+            [
+                (
+                    "a b.yml".to_owned(),
+                    ConfigFileChange::Changed { sha256: "2".into() }
+                ),
+                ("c.yml".to_owned(), ConfigFileChange::Removed),
+            ]
+        );
     }
 }

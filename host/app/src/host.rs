@@ -93,7 +93,7 @@ impl Host {
         definitions
     }
 
-    /// Returns the pipeline of this host, for front ends that do more than calls.
+    /// Returns the pipeline of this host, for front ends that do more than call tools.
     pub fn pipeline(&self) -> &Pipeline {
         &self.pipeline
     }
@@ -115,8 +115,8 @@ pub struct HostBuilder {
 }
 
 impl HostBuilder {
-    /// Sets the workspace. Defaults to the current folder or its nearest parent that has `.mimir`, else the current
-    /// folder.
+    /// Sets the workspace. Defaults to the nearest folder with `.mimir`, from the current folder upwards, else to the
+    /// current folder.
     #[must_use]
     pub fn workspace(mut self, folder: impl AsRef<Path>) -> Self {
         self.workspace = Some(folder.as_ref().to_owned());
@@ -172,7 +172,7 @@ impl HostBuilder {
         let settings = MergedSettings::read(&user_dirs, &workspace)?;
         let setup = HostSetup::from_parts(user_dirs, workspace, settings);
         let created = setup.workspace.make_state();
-        created.map_err(|error| file_error("make", &setup.workspace.state(), &error))?;
+        created.map_err(|error| file_error("create", &setup.workspace.state(), &error))?;
         let approver = self
             .approver
             .unwrap_or_else(|| Arc::new(UnattendedApprover));
@@ -188,7 +188,7 @@ impl HostBuilder {
     }
 }
 
-/// Approver of a host without a configured approver. It refuses every request.
+/// Approver of a host without a configured approver. It approves no call.
 pub(crate) struct UnattendedApprover;
 
 impl Approver for UnattendedApprover {

@@ -16,7 +16,7 @@ use tokio::task::AbortHandle;
 
 use crate::interface::warn;
 use crate::settings::{SettingsChange, SettingsWatcher};
-use crate::setup::HostSetup;
+use crate::setup::{HostSetup, add_server_tools};
 
 mod freshness_check;
 mod pipeline_updater;
@@ -120,12 +120,13 @@ impl LiveSetup {
 
     /// Creates a snapshot of the tools of the last scan, with their current grants and the last valid rules.
     pub fn snapshot(&self) -> PipelineSnapshot {
-        let mut tools = self.loaded.tools.clone();
-        let mut quarantined = self.loaded.quarantined.clone();
-        let known_servers = self.setup.servers.servers().known();
-        tools.extend(known_servers.tools);
-        quarantined.extend(known_servers.quarantined);
-        let registry = self.setup.build_registry(tools, quarantined);
+        let mut loaded = LoadedTools {
+            tools: self.loaded.tools.clone(),
+            quarantined: self.loaded.quarantined.clone(),
+            ..LoadedTools::default()
+        };
+        add_server_tools(&mut loaded, self.setup.servers.servers().known());
+        let registry = self.setup.build_registry(loaded).into_registry();
         self.setup.join_snapshot(self.policy.clone(), registry)
     }
 
@@ -232,6 +233,7 @@ impl LiveSetup {
             differs |= change.grants_changed;
             match change.settings {
                 Some(Ok((settings, policy))) => {
+                    self.setup.vault.set(&settings.config);
                     self.setup.servers.set(&settings);
                     (self.setup.settings, self.policy) = (settings, policy);
                     self.query_servers();

@@ -9,7 +9,6 @@ use mimir_core::audit::AuditSink;
 use mimir_core::config::{AgentBudget, AgentSettings, ChosenModel};
 use mimir_core::redact::Vault;
 
-use crate::secrets::{UserSecrets, UserVault};
 use crate::servers;
 use crate::settings::MergedSettings;
 use crate::setup::HostSetup;
@@ -31,8 +30,7 @@ pub struct ModelFactory {
 
 /// Returns the vault of the secrets that are masked in model output.
 pub fn vault(setup: &HostSetup) -> Arc<dyn Vault> {
-    let secrets = UserSecrets::new(&setup.user_dirs);
-    Arc::new(UserVault::new(secrets, &setup.settings.config))
+    Arc::clone(&setup.vault) as Arc<dyn Vault>
 }
 
 impl ModelFactory {
@@ -76,10 +74,10 @@ impl ModelFactory {
                     |key: &&String| key.starts_with("model") || key.starts_with("providers");
                 let withheld = self.settings.withheld().iter().find(is_about_models);
                 let remedy = withheld.map(|key| {
-                format!(
-                    "the project's settings have {key}, which is ignored until you run `mimir policy accept`"
-                )
-            });
+                    format!(
+                        "the project's settings have {key}, which is ignored until you run `mimir policy accept`"
+                    )
+                });
                 ToolError::invalid_input(message).with_remedies(remedy)
             })
     }

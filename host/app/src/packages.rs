@@ -44,7 +44,7 @@ struct InstalledPackage {
 const RECORD: &str = "mimir-package.json";
 
 /// Number of digest digits in a folder name, which tell builds of one version apart.
-const DIGEST: usize = 12;
+const DIGEST_LENGTH: usize = 12;
 
 impl PackageStore {
     /// Creates a handle to the store in the user's cache folder. Reads nothing.
@@ -63,7 +63,7 @@ impl PackageStore {
             )
         })?;
         private_files::private_folder(folder)
-            .map_err(|error| crate::file_error::file_error("make", folder, &error))?;
+            .map_err(|error| crate::file_error::file_error("create", folder, &error))?;
         Ok(folder)
     }
 
@@ -71,9 +71,12 @@ impl PackageStore {
     fn folder_of(&self, package: &McpPackage) -> Option<PathBuf> {
         let text = serde_json::to_vec(package).unwrap_or_default();
         let digest = format!("{:x}", Sha256::digest(text));
-        let sanitize = |c: char| match c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') {
-            true => c,
-            false => '-',
+        let sanitize = |c: char| {
+            if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') {
+                c
+            } else {
+                '-'
+            }
         };
         let name: String = package.name.chars().map(sanitize).collect();
         let (registry, version) = (package.registry.as_str(), &package.version);
@@ -81,7 +84,7 @@ impl PackageStore {
         let name = format!(
             "{registry}-{}-{version}-{}",
             name.trim_matches('-'),
-            &digest[..DIGEST]
+            &digest[..DIGEST_LENGTH]
         );
         Some(self.folder.as_ref()?.join(name))
     }
@@ -191,19 +194,20 @@ impl PackageServerLauncher {
                 .map(|word| resolve_workspace_argument(word, &folders, &self.root)),
         );
         launch.args = command_line;
-        match launch.sandbox.mode.unwrap_or_default() {
-            SandboxMode::None => return Ok(launch),
-            SandboxMode::Container => {
-                let message = format!(
-                    "the package {package} of the server `{server}` cannot run in a container"
-                );
-                let remedy = format!(
-                    "`sandbox: process` in mcp.servers.{server} runs it in the sandbox of the operating system"
-                );
-                return Err(ToolError::unavailable(message).with_remedies([remedy]));
-            }
-            SandboxMode::Auto | SandboxMode::Process => {}
+        let mode = launch.sandbox.mode.unwrap_or_default();
+        if mode == SandboxMode::Container {
+            let message =
+                format!("the package {package} of the server `{server}` cannot run in a container");
+            let remedy = format!(
+                "`sandbox: process` in mcp.servers.{server} runs it in the sandbox of the operating system"
+            );
+            return Err(ToolError::unavailable(message).with_remedies([remedy]));
         }
+        // Without a sandbox, the package has the home folder of the user.
+        if mode == SandboxMode::None {
+            return Ok(launch);
+        }
+        set_home(&mut launch, self.home(&server)?);
         let sandbox = &mut launch.sandbox;
         sandbox.mode = Some(SandboxMode::Process);
         (sandbox.image, sandbox.socket) = (None, None);
@@ -230,20 +234,6 @@ impl PackageServerLauncher {
             let option = format!("--require=\"{path}\"");
             launch.environment.push(("NODE_OPTIONS".to_owned(), option));
         }
-        let home = self.home(&server)?;
-        for (_, value) in &mut launch.environment {
-            expand_home(value, &home);
-        }
-        launch
-            .args
-            .iter_mut()
-            .for_each(|word| expand_home(word, &home));
-        if !launch.environment.iter().any(|(name, _)| name == "HOME") {
-            launch
-                .environment
-                .push(("HOME".to_owned(), home.display().to_string()));
-        }
-        launch.private.push(home);
         Ok(launch)
     }
 
@@ -255,7 +245,7 @@ impl PackageServerLauncher {
         })?;
         let home = homes.join(server);
         private_files::private_folder(&home)
-            .map_err(|error| crate::file_error::file_error("make", &home, &error))?;
+            .map_err(|error| crate::file_error::file_error("create", &home, &error))?;
         Ok(home)
     }
 }
@@ -272,11 +262,29 @@ impl ProcessLauncher for PackageServerLauncher {
     }
 }
 
-/// Replaces `~/` at the start of a value by the server's own home folder.
-fn expand_home(value: &mut String, home: &Path) {
-    if let Some(relative) = value.strip_prefix("~/") {
-        *value = home.join(relative).display().to_string();
+/// Variables with the path of the home folder.
+const HOME_VARIABLES: &[&str] = if cfg!(windows) {
+    &["HOME", "USERPROFILE"]
+} else {
+    &["HOME"]
+};
+
+/// Gives a program its own home folder: replaces `~/` at the start of arguments and variables, and sets the variables
+/// with the path of the home unless the settings set them.
+fn set_home(launch: &mut LaunchSpec, home: PathBuf) {
+    let values = launch.environment.iter_mut().map(|(_, value)| value);
+    for value in values.chain(&mut launch.args) {
+        if let Some(relative) = value.strip_prefix("~/") {
+            *value = home.join(relative).display().to_string();
+        }
     }
+    for name in HOME_VARIABLES {
+        if !launch.environment.iter().any(|(other, _)| other == name) {
+            let path = home.display().to_string();
+            launch.environment.push(((*name).to_owned(), path));
+        }
+    }
+    launch.private.push(home);
 }
 
 /// Resolves `.` or a leading `./` in an argument to a path in the workspace, if the server has access to that path.

@@ -69,7 +69,7 @@ const MAX_VALUE_SIZE: usize = 64 << 10;
 const MAX_NAME_LENGTH: usize = 64;
 
 impl UserSecrets {
-    /// Creates a handle to the secrets of this user. Reads nothing. `None` on platforms without a folder for the user's
+    /// Creates a handle to the secrets of this user. Reads nothing. `None` if there is no folder for the user's
     /// settings.
     pub fn new(user_dirs: &UserDirs) -> Option<Self> {
         Some(Self {
@@ -140,7 +140,7 @@ impl UserSecrets {
     /// it could not be masked.
     pub fn values(
         &self,
-        settings: &BTreeMap<String, SecretSettings>,
+        settings: &[(String, SecretSettings)],
     ) -> Result<Vec<(String, String)>, ToolError> {
         let mut values = Vec::new();
         let SecretsFile { secrets, logins } = self.read()?;
@@ -179,7 +179,7 @@ impl UserSecrets {
         )))
     }
 
-    /// Reads the file. A missing file is empty.
+    /// Reads the file. A missing file counts as empty.
     fn read(&self) -> Result<SecretsFile, ToolError> {
         let unreadable = |why: &dyn std::fmt::Display| {
             ToolError::unavailable(format!("{} cannot be used: {why}", self.path.display()))
@@ -212,9 +212,7 @@ impl UserSecrets {
 }
 
 /// Returns the names and values of secrets in environment variables. Unset variables are skipped.
-fn variables(
-    settings: &BTreeMap<String, SecretSettings>,
-) -> impl Iterator<Item = (String, String)> {
+fn variables(settings: &[(String, SecretSettings)]) -> impl Iterator<Item = (String, String)> {
     settings.iter().filter_map(|(name, settings)| {
         let value = std::env::var_os(&settings.env)?;
         Some((name.clone(), value.to_string_lossy().into_owned()))
@@ -280,7 +278,7 @@ mod tests {
             SecretLocation::File
         );
         assert_eq!(
-            secrets.values(&none).unwrap(),
+            secrets.values(&[]).unwrap(),
             [("API_KEY".to_owned(), "s3cret-value".to_owned())]
         );
         #[cfg(unix)]
@@ -293,7 +291,7 @@ mod tests {
             assert_eq!(mode & 0o777, 0o600);
             std::fs::set_permissions(secrets.path(), std::fs::Permissions::from_mode(0o644))
                 .unwrap();
-            let error = secrets.values(&none).unwrap_err();
+            let error = secrets.values(&[]).unwrap_err();
             assert!(error.message.contains("other users can read it"), "{error}");
             std::fs::set_permissions(secrets.path(), std::fs::Permissions::from_mode(0o600))
                 .unwrap();
@@ -338,7 +336,7 @@ mod tests {
             std::fs::set_permissions(secrets.path(), std::fs::Permissions::from_mode(0o600))
                 .unwrap();
         }
-        let error = secrets.values(&BTreeMap::new()).unwrap_err();
+        let error = secrets.values(&[]).unwrap_err();
         assert!(!error.message.contains("hunter2"), "{error}");
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use mimir_core::ToolError;
 use mimir_core::backend::BoxFuture;
 use mimir_core::network::{AllowedHost, NetworkPolicy, RequestTarget};
+use mimir_core::redact::Vault;
 use mimir_mcp::client::{DescriptionStore, McpServers, RefusedHosts, ServerDeps};
 use mimir_net::{
     Error, HttpClient, OutboundRequest, PolicyGuard, RequestAuthorizer, RequestLimits,
@@ -18,7 +19,7 @@ use mimir_process::ProgramLauncher;
 use crate::audit_watermark::AuditWatermark;
 use crate::packages::{PackageServerLauncher, PackageStore};
 use crate::private_files::{self, FileReaders, OwnerOnly};
-use crate::secrets::{UserLogins, UserSecrets, UserVault};
+use crate::secrets::UserLogins;
 use crate::settings::MergedSettings;
 use crate::user_dirs::UserDirs;
 use crate::workspace::WorkspaceFolder;
@@ -58,12 +59,12 @@ impl WorkspaceServers {
         user_dirs: &UserDirs,
         workspace: &WorkspaceFolder,
         settings: &MergedSettings,
+        vault: Arc<dyn Vault>,
         audit_watermark: &Arc<AuditWatermark>,
     ) -> Self {
         let current = Arc::new(CurrentSettings::new(settings));
         let client_settings = Arc::clone(&current);
         let root = workspace.root().to_owned();
-        let vault = UserVault::new(UserSecrets::new(user_dirs), &settings.config);
         let folder = user_dirs.cache.as_ref().map(|cache| cache.join("mcp"));
         let programs = ProgramLauncher::new(&root, empty_folders(user_dirs));
         let refused = RefusedHosts::default();
@@ -76,7 +77,7 @@ impl WorkspaceServers {
                 user_dirs,
                 workspace,
             )),
-            vault: Arc::new(vault),
+            vault,
             store: Arc::new(ServerDescriptionCache { folder }),
             logins: Arc::new(UserLogins::new(user_dirs)),
             root: Arc::from(root.as_path()),

@@ -205,14 +205,14 @@ impl MergedSettings {
 /// Masks stored secrets in an error that quotes a file.
 fn mask_secrets(mut error: ToolError, user_dirs: Option<&UserDirs>) -> ToolError {
     let secrets = user_dirs.and_then(UserSecrets::new);
-    let values = secrets.and_then(|secrets| secrets.values(&BTreeMap::new()).ok());
+    let values = secrets.and_then(|secrets| secrets.values(&[]).ok());
     let redactor = Redactor::new().with_values(values.unwrap_or_default());
     redactor.mask_all([&mut error.message], error.details.as_mut());
     error
 }
 
-/// Finds the keys of the workspace's file that weaken a restriction, and returns them if this user has not accepted the
-/// file. Marks the file as unaccepted.
+/// Returns the keys of the workspace's file that weaken a restriction, or none if this user has accepted the file. Marks
+/// a file that is not accepted.
 fn withheld_keys(
     files: &mut [ConfigFile],
     user_dirs: &UserDirs,

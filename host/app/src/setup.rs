@@ -11,6 +11,7 @@ use mimir_core::approval::{ApprovalStore, ApproverChain, NoApprovalStore};
 use mimir_core::audit::{AuditEvent, AuditSink as _, EventKind};
 use mimir_core::grants;
 use mimir_core::pipeline::{PipelinePorts, PipelineSnapshot};
+use mimir_core::redact::Vault;
 use mimir_core::tool::{ToolSource, ToolTrust};
 use mimir_core::{
     Approver, Clock, Limits, Pipeline, Policy, Quarantined, Registry, Tool, ToolError,
@@ -22,7 +23,7 @@ use mimir_script::{CodeEngines, LanguageEngineParts, ScriptFolder};
 use mimir_wasm::{HostOptions, LoadedTools, SystemClock, Toolbox, WasmHost};
 
 use crate::approval_store::UserApprovalStore;
-use crate::audit_watermark::AuditWatermark;
+use crate::audit_watermark::{AuditWatermark, ConfigFileChange};
 use crate::interface::{self, warn};
 use crate::models;
 use crate::secrets::{UserSecrets, UserVault};
@@ -40,6 +41,8 @@ pub struct HostSetup {
     pub settings: MergedSettings,
     /// The user's own folders.
     pub user_dirs: UserDirs,
+    /// The user's secrets, which all calls and servers share.
+    pub vault: Arc<UserVault>,
     /// The stored end position of the audit log.
     pub audit_watermark: Arc<AuditWatermark>,
     /// The configured MCP servers.
@@ -68,8 +71,18 @@ impl HostSetup {
         settings: MergedSettings,
     ) -> Self {
         let audit_watermark = Arc::new(AuditWatermark::for_workspace(&user_dirs, &workspace));
+        let vault = UserVault::new(UserSecrets::new(&user_dirs), &settings.config);
+        let vault = Arc::new(vault);
+        let servers = WorkspaceServers::new(
+            &user_dirs,
+            &workspace,
+            &settings,
+            Arc::clone(&vault) as Arc<dyn Vault>,
+            &audit_watermark,
+        );
         Self {
-            servers: WorkspaceServers::new(&user_dirs, &workspace, &settings, &audit_watermark),
+            servers,
+            vault,
             audit_watermark,
             budget: SessionBudget::default(),
             workspace,
@@ -102,34 +115,39 @@ impl HostSetup {
     }
 
     /// Loads the tools of all sources, with their grants.
-    pub async fn registry(&self) -> Registry {
+    pub async fn registry(&self) -> LoadedRegistry {
         let host = self.host();
         let mut loaded = self.toolbox(Arc::clone(&host)).load().await;
         self.scripts(host).add_tools_to(&mut loaded);
         add_server_tools(&mut loaded, self.servers.servers().load().await);
-        self.build_registry(loaded.tools, loaded.quarantined)
+        LoadedRegistry {
+            is_complete: true,
+            ..self.build_registry(loaded)
+        }
     }
 
     /// Combines the tools of all sources: applies prefixes and grants, adds the tool for workers, and leaves out tools
     /// whose names are reserved for MCP servers.
-    pub fn build_registry(
-        &self,
-        mut tools: Vec<Tool>,
-        mut quarantined: Vec<Quarantined>,
-    ) -> Registry {
+    pub(crate) fn build_registry(&self, loaded: LoadedTools) -> LoadedRegistry {
+        let is_complete = loaded.undescribed == 0;
+        let (mut tools, mut quarantined) = (loaded.tools, loaded.quarantined);
         self.apply_prefixes(&mut tools, &mut quarantined);
-        self.apply_grants(&mut tools);
+        let warnings = self.grant_needs(&mut tools);
         let models = models::ModelFactory::from_setup(self);
         self.workers()
             .add_worker_tool(&models, &self.budget, &mut tools, &mut quarantined);
         let reserved = self.servers.servers().reserved();
         reserved.remove_conflicts(&mut tools, &mut quarantined);
-        Registry::new(tools, quarantined).with_reserved(reserved)
+        LoadedRegistry {
+            registry: Registry::new(tools, quarantined).with_reserved(reserved),
+            is_complete,
+            warnings,
+        }
     }
 
-    /// Loads the tools that a call of `name` needs. The flag is true if these are all tools. A call of a built-in tool
-    /// does not wait for components that were never described, and starts no servers.
-    pub async fn registry_for(&self, name: &str) -> (Registry, bool) {
+    /// Loads the tools that a call of `name` needs. A call of a built-in tool does not wait for components that were
+    /// never described, and starts no servers.
+    pub async fn registry_for(&self, name: &str) -> LoadedRegistry {
         let host = self.host();
         let toolbox = self.toolbox(Arc::clone(&host)).known_only();
         let mut known = toolbox.load().await;
@@ -146,27 +164,25 @@ impl HostSetup {
         let is_sufficient =
             |tool: &Tool| is_independent_built_in(tool) || is_known_server_tool(tool);
         if known.undescribed == 0 || known.tools.iter().any(is_sufficient) {
-            return (
-                self.build_registry(known.tools, known.quarantined),
-                known.undescribed == 0,
-            );
+            return self.build_registry(known);
         }
         let mut loaded = self.toolbox(Arc::clone(&host)).load().await;
         self.scripts(host).add_tools_to(&mut loaded);
         let servers = self.servers.servers();
-        let without_servers = self.build_registry(loaded.tools.clone(), Vec::new());
+        let without_servers = self.build_registry(LoadedTools {
+            tools: loaded.tools.clone(),
+            ..LoadedTools::default()
+        });
         let calls_others = |tool: &Arc<Tool>| !tool.definition.needs.tools.is_empty();
         // Starts only the servers that could have a tool of this name, unless the tool can call other tools.
-        let server_tools = match without_servers.get(name).is_some_and(calls_others) {
-            true => servers.load().await,
-            false => servers.load_for(name).await,
+        let tool = without_servers.registry.get(name);
+        let server_tools = if tool.is_some_and(calls_others) {
+            servers.load().await
+        } else {
+            servers.load_for(name).await
         };
         add_server_tools(&mut loaded, server_tools);
-        let is_complete = loaded.undescribed == 0;
-        (
-            self.build_registry(loaded.tools, loaded.quarantined),
-            is_complete,
-        )
+        self.build_registry(loaded)
     }
 
     /// Adds the prefixes in the lock file to tool names. An unreadable lock file is ignored here, because
@@ -184,17 +200,22 @@ impl HostSetup {
     }
 
     /// Applies the grants of this user, and adds the configured search provider and embeddings endpoint to the needs of
-    /// the tools that use them. An unreadable lock file grants nothing.
+    /// the tools that use them. An unreadable lock file grants nothing. Shows warnings about the grants.
     pub fn apply_grants(&self, tools: &mut [Tool]) {
+        self.grant_needs(tools).into_iter().for_each(warn);
+    }
+
+    /// Applies the grants as [`Self::apply_grants`] does, and returns the warnings.
+    fn grant_needs(&self, tools: &mut [Tool]) -> Vec<String> {
         self.settings.config.add_configured_needs(tools);
         // A foreign component cannot declare its needs, so it may have grants even if it counts as harmless.
         let may_have_grants =
             |tool: &Tool| tool.trust == ToolTrust::Untrusted || grants::is_foreign(tool);
         if !tools.iter().any(may_have_grants) {
-            return;
+            return Vec::new();
         }
         let Some(approval_store) = self.approvals() else {
-            return;
+            return Vec::new();
         };
         let granted = approval_store
             .lock()
@@ -206,11 +227,9 @@ impl HostSetup {
                     let recorded = approvals.grants.get(location);
                     recorded.is_some_and(|recorded| recorded == id)
                 };
-                for line in grants::apply(&lock, tools, is_own_grant) {
-                    warn(line);
-                }
+                grants::apply(&lock, tools, is_own_grant)
             }
-            Err(error) => warn(error),
+            Err(error) => vec![error.to_string()],
         }
     }
 
@@ -227,7 +246,7 @@ impl HostSetup {
     /// Loads a snapshot of the current tools and rules.
     pub async fn load_snapshot(&self) -> Result<PipelineSnapshot, ToolError> {
         let policy = self.settings.policy()?;
-        Ok(self.join_snapshot(policy, self.registry().await))
+        Ok(self.join_snapshot(policy, self.registry().await.into_registry()))
     }
 
     /// Combines tools and rules. Warns about deny rules that match no tool, because a misspelled name denies nothing,
@@ -263,9 +282,10 @@ impl HostSetup {
         if withheld.len() > WARNINGS {
             keys.push_str(&format!(" and {} more", withheld.len() - WARNINGS));
         }
-        let mask_note = match self.settings.config.masked_only.is_empty() {
-            true => "",
-            false => "; the values of its secrets are still masked",
+        let mask_note = if self.settings.config.masked_only.is_empty() {
+            ""
+        } else {
+            "; the values of its secrets are still masked"
         };
         warn(format_args!(
             "{} may have come with a checkout, so these settings are ignored until you run `mimir policy accept`: {}{mask_note}",
@@ -297,10 +317,14 @@ impl HostSetup {
 
     /// Records in the audit log which config files have changed since mimir last read them in this workspace.
     pub fn record_changes(&self) {
-        for (file, digest) in self.audit_watermark.changed_files(&self.settings.digests()) {
-            let detail = match digest.as_str() {
-                "" => "it existed at the last run and does not exist now".to_owned(),
-                digest => format!("it has changed since the last run, sha256 {digest}"),
+        for (file, change) in self.audit_watermark.changed_files(&self.settings.digests()) {
+            let detail = match change {
+                ConfigFileChange::Removed => {
+                    "it existed at the last run and does not exist now".to_owned()
+                }
+                ConfigFileChange::Changed { sha256 } => {
+                    format!("it has changed since the last run, sha256 {sha256}")
+                }
             };
             let event =
                 AuditEvent::new(EventKind::ConfigChange, SystemTime::now()).with_subject(&file);
@@ -334,10 +358,7 @@ impl HostSetup {
                 Arc::clone(&clock),
             )),
             approval_store,
-            vault: Arc::new(UserVault::new(
-                UserSecrets::new(&self.user_dirs),
-                &self.settings.config,
-            )),
+            vault: models::vault(self),
             audit: self.audit(),
             clock,
             runner: Arc::new(SandboxRunner::new(
@@ -350,15 +371,32 @@ impl HostSetup {
     }
 }
 
+/// Tools that were loaded, with warnings about them that were not shown yet.
+pub struct LoadedRegistry {
+    /// The tools.
+    pub registry: Registry,
+    /// True if these are all tools.
+    pub is_complete: bool,
+    warnings: Vec<String>,
+}
+
+impl LoadedRegistry {
+    /// Shows the warnings, and returns the tools.
+    pub fn into_registry(self) -> Registry {
+        self.warnings.into_iter().for_each(warn);
+        self.registry
+    }
+}
+
 /// Adds the tools of servers to those of the tools folder.
-fn add_server_tools(loaded: &mut LoadedTools, servers: ServerTools) {
+pub(crate) fn add_server_tools(loaded: &mut LoadedTools, servers: ServerTools) {
     loaded.tools.extend(servers.tools);
     loaded.quarantined.extend(servers.quarantined);
     loaded.undescribed += servers.unseen;
 }
 
-/// Refuses a workspace that contains the user's own settings or cache, such as the home folder: a tool with write
-/// access there could grant itself rights, or change the code that mimir runs.
+/// Refuses a workspace that contains the user's own settings or cache, such as the home folder, or is inside of them: a
+/// tool with write access there could grant itself rights, or change the code that mimir runs.
 pub fn check_separation(
     workspace: &WorkspaceFolder,
     user_dirs: &UserDirs,
@@ -366,19 +404,34 @@ pub fn check_separation(
     let Ok(root) = workspace.root().canonicalize() else {
         return Ok(());
     };
-    let user_paths = [&user_dirs.config, &user_dirs.cache, &user_dirs.named_team];
-    for path in user_paths.into_iter().flatten().chain(&user_dirs.team) {
+    let refusal = |relation: &str, path: &Path, remedy: &str| {
+        let shown = |path: &Path| mimir_core::text::visible(&path.display().to_string());
+        ToolError::new(
+            ToolErrorCode::InvalidPath,
+            format!(
+                "{} cannot be a workspace: it {relation} {}, which tools must not reach; {remedy}",
+                shown(&root),
+                shown(path)
+            ),
+        )
+    };
+    let folders = [&user_dirs.config, &user_dirs.cache];
+    let folders = folders.into_iter().flatten();
+    let files = user_dirs.named_team.iter().chain(&user_dirs.team);
+    for path in folders.clone().chain(files) {
         let existing = path.ancestors().find_map(|path| path.canonicalize().ok());
         if existing.is_some_and(|existing| existing.starts_with(&root)) {
-            let shown = |path: &Path| mimir_core::text::visible(&path.display().to_string());
-            return Err(ToolError::new(
-                ToolErrorCode::InvalidPath,
-                format!(
-                    "{} cannot be a workspace: it contains mimir's own files in {}, which tools must not reach; name a folder below it with -C",
-                    shown(&root),
-                    shown(path)
-                ),
-            ));
+            let remedy = "name a folder below it with -C";
+            return Err(refusal("contains mimir's own files in", path, remedy));
+        }
+    }
+    for folder in folders {
+        if folder
+            .canonicalize()
+            .is_ok_and(|folder| root.starts_with(folder))
+        {
+            let remedy = "name a folder outside of it with -C";
+            return Err(refusal("is inside mimir's own folder", folder, remedy));
         }
     }
     Ok(())

@@ -110,19 +110,31 @@ impl UndoStore {
 }
 
 impl UndoHistory {
-    /// Returns the record with this id or unique id prefix, or the newest record that was not undone if `id` is `None`.
-    /// Fails if the record was already undone.
+    /// Returns the record with this id, else with this unique id prefix, or the newest record that was not undone if
+    /// `id` is `None`. Fails if the record was already undone.
     pub fn choose(&self, id: Option<&str>) -> Result<&UndoRecord, ToolError> {
         let Some(id) = id else {
             let mut not_undone = self.records.iter().filter(|record| record.undone.is_none());
-            let none = || ToolError::not_found("nothing to undo: no change is recorded");
+            let none = || {
+                ToolError::not_found(
+                    "nothing to undo: no change is recorded that was not undone yet",
+                )
+            };
             return not_undone.next().ok_or_else(none);
         };
-        let records = self
-            .records
-            .iter()
-            .filter(|record| record.id.starts_with(id));
-        match *records.collect::<Vec<_>>().as_slice() {
+        // The last part of an id has no fixed width, so a full id may be the prefix of another one.
+        let exact = self.records.iter().find(|record| record.id == id);
+        let records = match exact {
+            Some(record) => vec![record],
+            None => {
+                let matching = self
+                    .records
+                    .iter()
+                    .filter(|record| record.id.starts_with(id));
+                matching.collect()
+            }
+        };
+        match *records.as_slice() {
             [record] => match &record.undone {
                 None => Ok(record),
                 Some(time) => Err(ToolError::new(

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub struct UserDirs {
     /// Folder of the user's `config.yml`.
     pub config: Option<PathBuf>,
-    /// Folder of compiled components, which may be deleted at any time.
+    /// Folder of caches, such as compiled components, and of installed packages. It may be deleted at any time.
     pub cache: Option<PathBuf>,
     /// Possible paths of the machine-wide team policy.
     pub team: Vec<PathBuf>,
@@ -100,7 +100,7 @@ fn team_policy_paths(program_data: Option<PathBuf>) -> Vec<PathBuf> {
 mod tests {
     use super::*;
 
-    fn places(vars: &[(&str, &str)]) -> UserDirs {
+    fn dirs_from(vars: &[(&str, &str)]) -> UserDirs {
         UserDirs::from(|name| {
             vars.iter()
                 .find(|(key, _)| *key == name)
@@ -111,18 +111,18 @@ mod tests {
     #[test]
     #[cfg(all(unix, not(target_os = "macos")))]
     fn user_dirs_follow_xdg_variables() {
-        let home = places(&[("HOME", "/h")]);
+        let home = dirs_from(&[("HOME", "/h")]);
         assert_eq!(home.config, Some("/h/.config/mimir".into()));
         assert_eq!(home.cache, Some("/h/.cache/mimir".into()));
-        let xdg = places(&[
+        let xdg = dirs_from(&[
             ("HOME", "/h"),
             ("XDG_CACHE_HOME", "/c"),
             ("XDG_CONFIG_HOME", "relative"),
         ]);
         assert_eq!(xdg.cache, Some("/c/mimir".into()));
         assert_eq!(xdg.config, Some("/h/.config/mimir".into()));
-        let nowhere = places(&[]);
-        assert_eq!((nowhere.config, nowhere.cache), (None, None));
+        let empty = dirs_from(&[]);
+        assert_eq!((empty.config, empty.cache), (None, None));
     }
 
     #[test]
@@ -139,16 +139,16 @@ mod tests {
                 None,
             ),
         ] {
-            let places = places(vars);
-            assert!(places.team.contains(&machine), "{vars:?}");
-            assert_eq!(places.named_team, named.map(PathBuf::from), "{vars:?}");
+            let dirs = dirs_from(vars);
+            assert!(dirs.team.contains(&machine), "{vars:?}");
+            assert_eq!(dirs.named_team, named.map(PathBuf::from), "{vars:?}");
         }
     }
 
     #[test]
     #[cfg(unix)]
     fn user_dirs_prefer_mimir_variables() {
-        let own = places(&[
+        let own = dirs_from(&[
             ("HOME", "/h"),
             ("MIMIR_CACHE_DIR", "/x"),
             ("MIMIR_CONFIG_DIR", "/y"),
@@ -156,12 +156,12 @@ mod tests {
         assert_eq!(own.cache, Some("/x".into()));
         assert_eq!(own.config, Some("/y".into()));
         assert!(own.ignored.is_empty());
-        let relative = places(&[
+        let relative = dirs_from(&[
             ("HOME", "/h"),
             ("MIMIR_CACHE_DIR", "cache"),
             ("MIMIR_CONFIG_DIR", ""),
         ]);
-        assert_eq!(relative.cache, places(&[("HOME", "/h")]).cache);
+        assert_eq!(relative.cache, dirs_from(&[("HOME", "/h")]).cache);
         assert_eq!(relative.ignored, ["MIMIR_CACHE_DIR"]);
     }
 }

@@ -216,9 +216,10 @@ impl WorkspaceWorkers {
         let mut workers = Vec::new();
         let mut listed = BTreeMap::new();
         let names = self.names();
-        let accepted = match names.is_empty() {
-            true => BTreeSet::new(),
-            false => self.accepted(),
+        let accepted = if names.is_empty() {
+            BTreeSet::new()
+        } else {
+            self.accepted()
         };
         // The digest covers all worker files, because a worker may call any other: a stored approval ends when one
         // changes.
@@ -227,9 +228,10 @@ impl WorkspaceWorkers {
             match self.read(&name) {
                 Ok((worker, digest)) => {
                     hasher.update(&digest);
-                    let description = match accepted.contains(&digest) {
-                        true => worker.description(),
-                        false => NOT_ACCEPTED.to_owned(),
+                    let description = if accepted.contains(&digest) {
+                        worker.description()
+                    } else {
+                        NOT_ACCEPTED.to_owned()
                     };
                     hasher.update(&description);
                     listed.insert(name.clone(), digest);

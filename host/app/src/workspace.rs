@@ -155,7 +155,7 @@ impl WorkspaceFolder {
         let path = self.state().join(name);
         self.check_no_links(&path)?;
         self.make_state()
-            .map_err(|error| crate::file_error::file_error("make", &self.state(), &error))?;
+            .map_err(|error| crate::file_error::file_error("create", &self.state(), &error))?;
         Ok(path)
     }
 
@@ -217,6 +217,32 @@ mod tests {
         let below = WorkspaceFolder::above(&deep);
         assert_eq!(below.repository_root(), Some(root.as_path()));
         assert_eq!(WorkspaceFolder::above(&root).repository_root(), None);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn workspace_skips_links_that_another_user_planted() {
+        use std::os::unix::fs::{lchown, symlink};
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: only root can give a link to another user");
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let shared = dir.path().canonicalize().unwrap();
+        let project = shared.join("project");
+        std::fs::create_dir(&project).unwrap();
+        for name in [MIMIR_DIR, ".git"] {
+            symlink(&shared, shared.join(name)).unwrap();
+        }
+        // A link of this user counts.
+        assert_eq!(WorkspaceFolder::above(&project).root(), shared);
+        for name in [MIMIR_DIR, ".git"] {
+            lchown(shared.join(name), Some(65534), Some(65534)).unwrap();
+        }
+        let workspace = WorkspaceFolder::above(&project);
+        assert_eq!(workspace.root(), project);
+        assert_eq!(workspace.skipped(), Some(shared.join(MIMIR_DIR).as_path()));
+        assert_eq!(workspace.repository_root(), None);
     }
 
     #[test]

@@ -66,6 +66,7 @@ impl AgentRuntime {
                 }
             }
         };
+        // If this fails, the pipeline reports that it cannot record calls.
         let _ = setup.workspace.make_state();
         // Servers that have not been contacted yet are loaded, too, because the model must see their tools.
         let servers = setup.servers.servers();

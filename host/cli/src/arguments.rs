@@ -27,9 +27,9 @@ pub fn quote_for_shell(word: &str) -> String {
 /// Returns the command line of this process, quoted for a shell, with `mimir` as the program and control characters
 /// escaped.
 pub fn command_line() -> String {
-    let words = std::env::args().skip(1);
+    let words = std::env::args_os().skip(1);
     words.fold("mimir".to_owned(), |line, word| {
-        line + " " + &quote_for_shell(&mimir_core::text::visible(&word))
+        line + " " + &quote_for_shell(&mimir_core::text::visible(&word.to_string_lossy()))
     })
 }
 

@@ -21,8 +21,8 @@ use exit::{CommandFailure, CommandResult, ExitReason};
 use output::ResultPrinter;
 use output::stderr_queue::StderrQueue;
 
-/// mimalloc, because memory is often allocated on one thread and freed on another, and the system's allocator makes
-/// both threads wait then.
+/// mimalloc, because memory is often allocated on one thread and freed on another. The system's allocator would make
+/// both threads wait.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

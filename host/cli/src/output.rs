@@ -163,14 +163,13 @@ impl mimir::interface::Interface for TerminalInterface {
         std::sync::Arc::new(child.variable("MIMALLOC_ARENA_EAGER_COMMIT", "0"))
     }
 
-    fn progress(&self, doing: &str) -> Box<dyn mimir::interface::Progress> {
-        Box::new(crate::terminal::StepProgress::begin(doing))
+    fn progress(&self, description: &str) -> Box<dyn mimir::interface::Progress> {
+        Box::new(crate::terminal::StepProgress::begin(description))
     }
 }
 
 /// Returns the width of stdout in columns; `None` if stdout is not a terminal.
 pub fn columns() -> Option<usize> {
-    use std::io::IsTerminal;
     if !io::stdout().is_terminal() {
         return None;
     }
@@ -240,7 +239,7 @@ pub fn wrapped_note(text: &str) -> String {
     lines.join("\n")
 }
 
-/// Replaces the path of the user's home folder by `~`, also where all links in it are resolved.
+/// Replaces the path of the user's home folder by `~`, as the environment names it and with all links resolved.
 pub fn shorten_home(text: &str) -> String {
     let home = std::env::var("HOME").or_else(|_| std::env::var("USERPROFILE"));
     let home = home.unwrap_or_default();

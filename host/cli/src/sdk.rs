@@ -40,7 +40,7 @@ pub fn lay_out(cache: Option<&Path>) -> Result<SdkLayout, ToolError> {
         ));
     };
     let root = cache.join("sdk").join(version());
-    make_private(cache).map_err(|e| file_error("make", cache, &e))?;
+    make_private(cache).map_err(|e| file_error("create", cache, &e))?;
     for (name, content) in files::FILES {
         let path = root.join(name);
         // Files that are missing or were modified are written again.

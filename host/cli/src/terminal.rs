@@ -77,24 +77,44 @@ fn read_line() -> std::io::Result<Option<String>> {
     Ok((length > 0).then_some(line))
 }
 
+/// Ctrl-C, Ctrl-\ and Ctrl-Z, which cancel a hidden line instead of sending a signal: a process that is killed or
+/// stopped would leave the terminal without echo.
+const CANCEL_KEYS: [u8; 3] = [0x03, 0x1c, 0x1a];
+
 /// Reads a line from the terminal without echo. Returns it without its line end, and an empty string at the end of the
-/// input. Fails on platforms other than Unix, and if stdin is not a terminal.
-pub fn read_hidden_line(prompt: &str) -> std::io::Result<String> {
+/// input. Returns `None` if the person cancels. Fails on platforms other than Unix, and if stdin is not a
+/// terminal.
+pub fn read_hidden_line(prompt: &str) -> std::io::Result<Option<String>> {
     use std::io::Write as _;
+    // Created before the prompt is shown, because it discards what was typed before.
+    let hidden = EchoGuard::new()?;
     let mut stderr = anstream::stderr();
     write!(stderr, "{prompt}")?;
     stderr.flush()?;
-    let hidden = EchoGuard::new()?;
-    let read = read_line();
+    let read = read_until_line_end_or_cancel(std::io::stdin().lock());
     drop(hidden);
     writeln!(stderr)?;
-    let mut line = read?.unwrap_or_default();
-    let length = line.trim_end_matches(['\n', '\r']).len();
-    line.truncate(length);
-    Ok(line)
+    read
 }
 
-/// Guard that disables echo on the terminal until it is dropped.
+fn read_until_line_end_or_cancel(input: impl std::io::BufRead) -> std::io::Result<Option<String>> {
+    let mut line = Vec::new();
+    for byte in input.bytes() {
+        match byte? {
+            b'\n' => break,
+            key if CANCEL_KEYS.contains(&key) => return Ok(None),
+            other => line.push(other),
+        }
+    }
+    let mut line = String::from_utf8(line).map_err(|error| {
+        std::io::Error::new(std::io::ErrorKind::InvalidData, error.utf8_error())
+    })?;
+    let length = line.trim_end_matches('\r').len();
+    line.truncate(length);
+    Ok(Some(line))
+}
+
+/// Guard that disables echo and signals of the terminal until it is dropped.
 struct EchoGuard {
     #[cfg(unix)]
     original: rustix::termios::Termios,
@@ -103,10 +123,19 @@ struct EchoGuard {
 impl EchoGuard {
     #[cfg(unix)]
     fn new() -> std::io::Result<Self> {
-        use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+        use rustix::termios::{
+            LocalModes, OptionalActions, SpecialCodeIndex, tcgetattr, tcsetattr,
+        };
         let original = tcgetattr(std::io::stdin())?;
         let mut hidden_mode = original.clone();
-        hidden_mode.local_modes.remove(LocalModes::ECHO);
+        hidden_mode
+            .local_modes
+            .remove(LocalModes::ECHO | LocalModes::ISIG);
+        // The first two keys also end a line, so that they take effect at once.
+        let line_ends = [SpecialCodeIndex::VEOL, SpecialCodeIndex::VEOL2];
+        for (index, key) in line_ends.into_iter().zip(CANCEL_KEYS) {
+            hidden_mode.special_codes[index] = key;
+        }
         tcsetattr(std::io::stdin(), OptionalActions::Flush, &hidden_mode)?;
         Ok(Self { original })
     }
@@ -143,4 +172,25 @@ fn width() -> usize {
 fn height() -> usize {
     terminal_size::terminal_size_of(std::io::stderr())
         .map_or(24, |(_, height)| usize::from(height.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_line_ends_at_its_end_or_is_cancelled() {
+        for (input, line) in [
+            ("välue\r\nmore", Some("välue")),
+            ("at the end", Some("at the end")),
+            ("", Some("")),
+            ("abc\x03", None),
+            ("abc\x1adef\n", None),
+            ("abc\nx\x03", Some("abc")),
+        ] {
+            let read = read_until_line_end_or_cancel(input.as_bytes()).unwrap();
+            assert_eq!(read.as_deref(), line, "{input:?}");
+        }
+        assert!(read_until_line_end_or_cancel(&b"\xff\n"[..]).is_err());
+    }
 }

@@ -26,7 +26,7 @@ pub const BUILD: BuildFacts = BuildFacts {
     wasmtime: WASMTIME_VERSION,
 };
 
-/// The text of `mimir --version` after the name.
+/// Returns the text of `mimir --version` after the name.
 pub fn long_version() -> &'static str {
     static TEXT: LazyLock<String> = LazyLock::new(build_text);
     &TEXT

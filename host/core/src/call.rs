@@ -1,4 +1,4 @@
-//! Calls as front-ends submit them, before any check.
+//! Calls as front ends submit them, before any check.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use crate::tool::{Tool, ToolName};
 use crate::upstream_request::UpstreamRequestHandler;
 
 /// The id of a call. Ids sort by time and are unique on a machine.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct RequestId(String);
 
 impl RequestId {
@@ -84,15 +84,15 @@ fn push_hex(text: &mut String, number: u64, min_digits: u32) {
 }
 
 /// The origin of a call. The tool can read it, so it must not contain secrets.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CallContext {
     /// The id of the call.
     pub request_id: RequestId,
     /// The id of the call's session.
     pub session_id: String,
-    /// The id of the conversation, if the front-end has conversations.
+    /// The id of the conversation, if the front end has conversations.
     pub conversation_id: Option<String>,
-    /// The user, if the front-end has users.
+    /// The user, if the front end has users.
     pub user: Option<String>,
 }
 
@@ -171,7 +171,7 @@ impl CallObserver for NoObserver {
     fn log(&self, _: LogLine) {}
 }
 
-/// A tool call as a front-end submits it.
+/// A tool call as a front end submits it.
 #[derive(Clone)]
 pub struct Call {
     /// The name or an alias of the tool.

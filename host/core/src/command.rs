@@ -190,7 +190,7 @@ pub trait CommandRunner: Send + Sync {
         Box::pin(std::future::ready(Err(unavailable())))
     }
 
-    /// Lists the background commands.
+    /// Lists the background commands of `owner`.
     fn jobs(&self, owner: &JobOwner) -> Vec<JobStatus> {
         let _ = owner;
         Vec::new()

@@ -152,31 +152,21 @@ pub struct GroupPolicy {
 
 /// The block `tools`: settings for all tools, and under tool names, for single tools.
 #[derive(Debug, Clone, JsonSchema)]
+#[schemars(rename_all = "camelCase")]
 pub struct ToolsSection {
     /// Loads tools from `.mimir/tools`.
-    #[schemars(rename = "autoLoadCustomTools")]
     pub auto_load_custom_tools: bool,
     /// Shows the prompt cost of each tool in tool lists.
-    #[schemars(rename = "showTokenCosts")]
     pub show_token_costs: bool,
     /// The price of a million prompt tokens in dollars, for display only.
-    #[schemars(rename = "tokenPrice", range(min = 0, max = 1_000_000))]
+    #[schemars(range(min = 0, max = 1_000_000))]
     pub token_price: f64,
     /// Maximum wall clock of a call in milliseconds.
-    #[schemars(rename = "maxExecutionTime")]
     pub max_execution_time: Option<u64>,
     /// Settings per tool.
     #[schemars(flatten)]
     pub each: BTreeMap<String, ToolSettings>,
 }
-
-/// The keys of the block that are not tool names. Tool names have no upper-case letters.
-const TOOLS_KEYS: [&str; 4] = [
-    "autoLoadCustomTools",
-    "maxExecutionTime",
-    "showTokenCosts",
-    "tokenPrice",
-];
 
 /// The range of the price of a million tokens in dollars. It also excludes NaN.
 const TOKEN_PRICE_RANGE: std::ops::RangeInclusive<f64> = 0.0..=1_000_000.0;
@@ -225,8 +215,12 @@ impl<'de> Deserialize<'de> for ToolsSection {
                         "showTokenCosts" => tools.show_token_costs = map.next_value()?,
                         "tokenPrice" => tools.token_price = parse_price(map.next_value()?)?,
                         "maxExecutionTime" => tools.max_execution_time = Some(map.next_value()?),
+                        // Tool names have no upper-case letters.
                         name if crate::tool::ToolName::new(name).is_err() => {
-                            let near = crate::name_suggestions::did_you_mean(name, TOOLS_KEYS);
+                            let schema = schemars::schema_for!(ToolsSection).to_value();
+                            let known = schema["properties"].as_object().into_iter().flatten();
+                            let known = known.map(|(key, _)| key.as_str());
+                            let near = crate::name_suggestions::did_you_mean(name, known);
                             return Err(de::Error::custom(format!(
                                 "unknown key `{name}`: neither a setting nor a tool name.{near}"
                             )));
@@ -479,5 +473,10 @@ mod tests {
         ] {
             assert!(read(bad.clone()).is_err(), "{bad}");
         }
+        let error = read(serde_json::json!({"tools": {"maxExecutiontime": 1}})).unwrap_err();
+        assert!(
+            error.contains("Did you mean `maxExecutionTime`?"),
+            "{error}"
+        );
     }
 }

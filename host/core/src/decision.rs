@@ -99,7 +99,7 @@ pub struct DecisionReason {
 
 impl DecisionReason {
     /// Returns the source of the rule, or the rule's name if it has no source.
-    pub fn place(&self) -> &str {
+    pub fn location(&self) -> &str {
         match self.source.as_str() {
             "" => &self.rule,
             source => source,

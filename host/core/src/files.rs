@@ -101,11 +101,7 @@ pub fn text(bytes: Vec<u8>) -> io::Result<String> {
 /// Fails if `path`, or a folder between `root` and `path`, is a link. `root` itself may be a link.
 pub fn reject_links(root: &Path, path: &Path) -> io::Result<()> {
     let below_root = path.ancestors().take_while(|folder| *folder != root);
-    match below_root
-        .into_iter()
-        .filter(|path| path.is_symlink())
-        .last()
-    {
+    match below_root.filter(|path| path.is_symlink()).last() {
         Some(link) => Err(path_error(link, "is a link; remove it")),
         None => Ok(()),
     }

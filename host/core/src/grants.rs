@@ -256,7 +256,12 @@ impl Grant {
                 differences(&format!("`{name}` may"), &[], &needs, &mut changes);
                 if tool.source == ToolSource::Mcp {
                     let declaration = declaration_lines(&tool.definition);
-                    differences(&format!("`{name}` says"), &[], &declaration, &mut changes);
+                    differences(
+                        &format!("`{name}` declares"),
+                        &[],
+                        &declaration,
+                        &mut changes,
+                    );
                 }
                 continue;
             };
@@ -269,7 +274,7 @@ impl Grant {
                 if tool.source == ToolSource::Mcp {
                     let declaration = declaration_lines(&tool.definition);
                     differences(
-                        &format!("`{name}` says"),
+                        &format!("`{name}` declares"),
                         &before.declaration,
                         &declaration,
                         &mut changes,

@@ -1,6 +1,7 @@
 //! The domain types of mimir, and the pipeline that every tool call passes through.
 //!
-//! [`Pipeline::call`] takes a [`Call`] and returns an [`Outcome`]. Each stage of the [`pipeline`] in between is a type.
+//! [`Pipeline::call`] takes a [`Call`] and returns an [`Outcome`]. Each stage of the [`pipeline`] in between returns a
+//! type of its own, which only the next stage takes.
 //! External dependencies of the stages, such as the backend that runs a tool, the approver, the audit log and the
 //! clock, are ports: traits that other crates implement.
 //!
@@ -10,7 +11,7 @@
 //!
 //! - **Call** (`Call`): one request to run a tool, with its arguments and its context.
 //! - **Nested call**: a call that a tool makes during its own call (`ParentCall`), limited by the rights of both.
-//! - **Session** (`PipelineSession`): the state shared by a client's calls: taint, approvals, background commands.
+//! - **Session** (`PipelineSession`): the calls of one client, which share taint, approvals and background commands.
 //! - **Tool** (`Tool`): a named function for models, with a `ToolDefinition`, an origin and a backend.
 //! - **Plugin** (`ToolOrigin`): the file or server that provides one or more tools.
 //! - **Registry** (`Registry`): an immutable set of tools, by name and alias.

@@ -59,9 +59,7 @@ impl Limits {
     pub const TABLE_ELEMENTS_MAX: u64 = 100_000;
     /// Upper bound of `instances`: the slot size of the engine's pool.
     pub const INSTANCES_MAX: u32 = 64;
-}
 
-impl Limits {
     /// Returns the default fuel for a wall clock limit.
     pub fn fuel_for_wall_time(wall: Duration) -> u64 {
         let seconds = wall.as_millis().div_ceil(1_000);

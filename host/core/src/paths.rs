@@ -16,6 +16,10 @@ mod rule;
 mod tests;
 mod windows_names;
 
+use std::sync::{Arc, LazyLock};
+
+use matcher::{PathMatcher, PathPattern, PathWalk};
+
 pub use obeyed::{is_obeyed, obeyed_note};
 pub use rule::{PathRule, PathRuleLayer, ProtectionLevel};
 pub use windows_names::windows_name_rule;
@@ -25,9 +29,6 @@ pub(crate) fn fold_path(path: &str) -> String {
     let parts: Vec<_> = path.split('/').map(fold::fold).collect();
     parts.join("/")
 }
-
-use matcher::{PathMatcher, PathPattern, PathWalk};
-use std::sync::{Arc, LazyLock};
 
 /// Error of path patterns.
 #[derive(Debug, Clone, thiserror::Error)]

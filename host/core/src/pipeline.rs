@@ -131,7 +131,8 @@ pub struct Pipeline(Arc<Inner>);
 
 /// Reloads the tools and rules of a pipeline when their files have changed.
 pub trait SnapshotRefresh: Send + Sync {
-    /// Returns once every file change made before this call is in force or has been rejected.
+    /// Returns once each change of settings and grants made before this call is in force or has been rejected, or after
+    /// a time limit of the implementation.
     fn refresh(&self) -> BoxFuture<'_, ()>;
 }
 

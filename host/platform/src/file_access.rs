@@ -29,7 +29,8 @@ pub enum TrustedOwner {
 }
 
 impl TrustedOwner {
-    /// Returns true if the file or folder at `path` has such an owner. A link is followed.
+    /// Returns true if the file or folder at `path` has such an owner. Both a link and its target must have one: anyone
+    /// can create a link to a file of another user.
     pub fn owns(self, path: &Path) -> io::Result<bool> {
         system::has_owner(path, self)
     }
@@ -214,6 +215,46 @@ mod tests {
         copy_access(&old, &file, &new).unwrap();
         let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&moved), mode(&other)), (0o640, 0o600));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn owner_of_a_link_and_of_its_target_must_be_trusted() {
+        use std::os::unix::fs::{lchown, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let [own, link, planted, foreign, link_to_foreign] =
+            ["own", "link", "planted", "foreign", "link-to-foreign"]
+                .map(|name| folder.path().join(name));
+        for folder in [&own, &foreign] {
+            create_private_folder(folder, false).unwrap();
+        }
+        for (target, link) in [
+            (&own, &link),
+            (&own, &planted),
+            (&foreign, &link_to_foreign),
+        ] {
+            symlink(target, link).unwrap();
+        }
+        assert!(TrustedOwner::User.owns(&link).unwrap());
+        assert!(
+            TrustedOwner::User
+                .owns(&folder.path().join("none"))
+                .is_err()
+        );
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: only root can give a link to another user");
+            return;
+        }
+        let nobody = Some(65534);
+        for path in [&planted, &foreign] {
+            lchown(path, nobody, nobody).unwrap();
+        }
+        for path in [&planted, &foreign, &link_to_foreign] {
+            assert!(
+                !TrustedOwner::UserOrAdministrator.owns(path).unwrap(),
+                "{path:?}"
+            );
+        }
     }
 
     #[cfg(unix)]

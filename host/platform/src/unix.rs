@@ -54,7 +54,7 @@ fn check_metadata(meta: &Metadata, rule: FileAccessRule) -> Option<AccessFault> 
 }
 
 pub(super) fn has_owner(path: &Path, owner: TrustedOwner) -> io::Result<bool> {
-    path.metadata().map(|meta| is_owner(&meta, owner))
+    Ok(is_owner(&path.symlink_metadata()?, owner) && is_owner(&path.metadata()?, owner))
 }
 
 pub(super) fn check_file(file: &File, rule: FileAccessRule) -> io::Result<Option<AccessFault>> {

@@ -65,7 +65,9 @@ fn descriptor_at(path: &Path) -> io::Result<SecurityDescriptor> {
 }
 
 pub(super) fn has_owner(path: &Path, _: TrustedOwner) -> io::Result<bool> {
-    descriptor_at(path)?.has_trusted_owner()
+    let flags = FILE_FLAG_BACKUP_SEMANTICS | FILE_FLAG_OPEN_REPARSE_POINT;
+    let own = SecurityDescriptor::of_file(&open(path, READ_CONTROL, flags)?)?;
+    Ok(own.has_trusted_owner()? && descriptor_at(path)?.has_trusted_owner()?)
 }
 
 pub(super) fn check_file(file: &File, rule: FileAccessRule) -> io::Result<Option<AccessFault>> {

@@ -1,4 +1,4 @@
-//! Entries in JSON with comments.
+//! Reading and editing of mimir's entry in a config file in JSON with comments.
 
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstRootNode};
@@ -21,7 +21,7 @@ const OPTIONS: ParseOptions = ParseOptions {
     allow_extended_string_escapes: false,
 };
 
-/// Parses a text; null for an empty one.
+/// Parses a text. An empty text is null.
 pub(crate) fn parse(text: &str) -> Result<Value, TextError> {
     Ok(root(text)?.to_serde_value().unwrap_or(Value::Null))
 }
@@ -34,7 +34,7 @@ fn root(text: &str) -> Result<CstRootNode, TextError> {
     })
 }
 
-/// Applies an edit.
+/// Applies an edit to the entry below the key `servers`.
 pub(crate) fn edit(text: &str, servers: &str, edit: EntryEdit<'_>) -> Result<String, TextError> {
     let mut root = root(text)?;
     if root.value().is_none() && matches!(edit, EntryEdit::Set(_)) {
@@ -44,23 +44,23 @@ pub(crate) fn edit(text: &str, servers: &str, edit: EntryEdit<'_>) -> Result<Str
     match edit {
         EntryEdit::Set(entry) => {
             let object = root.object_value().ok_or_else(not_editable)?;
-            let all = object
+            let entries = object
                 .object_value_or_create(servers)
                 .ok_or_else(not_editable)?;
-            match all.get(ENTRY_NAME) {
+            match entries.get(ENTRY_NAME) {
                 Some(property) => property.set_value(input_value(entry)),
-                None => drop(all.append(ENTRY_NAME, input_value(entry))),
+                None => drop(entries.append(ENTRY_NAME, input_value(entry))),
             }
         }
         EntryEdit::Remove { prune } => {
             let object = root.object_value().ok_or_else(not_editable)?;
             if let Some(property) = object.get(servers)
-                && let Some(all) = property.object_value()
-                && let Some(entry) = all.get(ENTRY_NAME)
+                && let Some(entries) = property.object_value()
+                && let Some(entry) = entries.get(ENTRY_NAME)
             {
                 entry.remove();
-                let has_comment = all.children().iter().any(|child| child.is_comment());
-                if prune && all.properties().is_empty() && !has_comment {
+                let has_comment = entries.children().iter().any(|child| child.is_comment());
+                if prune && entries.properties().is_empty() && !has_comment {
                     property.remove();
                 }
             }
@@ -69,7 +69,7 @@ pub(crate) fn edit(text: &str, servers: &str, edit: EntryEdit<'_>) -> Result<Str
     Ok(root.to_string())
 }
 
-/// The comments of a text without a value, each line ended.
+/// Returns the comments of a text without a value, with a line break at the end.
 fn comment_lines(text: &str) -> String {
     match text.trim_end() {
         "" => String::new(),
@@ -93,7 +93,7 @@ fn input_value(value: &Value) -> CstInputValue {
     }
 }
 
-/// The message with a small first letter, to stand in the middle of a sentence.
+/// Returns the message with a lower-case first letter, for use in the middle of a sentence.
 fn lower_first(message: &str) -> String {
     let mut chars = message.chars();
     chars.next().map_or_else(String::new, |first| {

@@ -1,7 +1,7 @@
-//! The records of setups, from which they can be taken back.
+//! Records of the changes that setups make, so that `mimir setup --undo` can revert them.
 //!
-//! They are stored in the user's own folder, because a record that came with a checkout could name any file of the user:
-//! one file for each workspace, and one for the changes of the user's own config files, which workspaces share.
+//! There is one file for each workspace, and one for the changes of the user's own config files, which workspaces
+//! share. All are in the user's own folder, because a record that came with a checkout could name any file of the user.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -72,7 +72,7 @@ pub(crate) struct RecordedFileChange {
     pub(crate) previous_entry: Option<Value>,
     /// Folders that were created for the file, outermost first.
     pub(crate) new_folders: Vec<PathBuf>,
-    /// Roots of the workspaces whose agents use a file of the user.
+    /// For a file of the user: the roots of the workspaces whose agents use it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) workspaces: Vec<PathBuf>,
 }
@@ -98,13 +98,13 @@ impl Default for SetupRecord {
 }
 
 impl SetupRecord {
-    /// True if it contains nothing to take back.
+    /// Returns true if there is nothing to undo.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty() && self.created.is_empty()
     }
 
-    /// Adds a change that is about to be made. An older change of the same file keeps the state before the first setup,
-    /// but what the person has written in between is what an undo restores.
+    /// Adds a change that is about to be made. If an earlier setup changed the same file, the state before that setup
+    /// is kept. If the user has edited the file since, an undo restores the edited text, without the entry of mimir.
     pub fn add_change(&mut self, change: &FileChange) {
         let written = digest(change.after.as_bytes());
         let written_entry = change.file.entry_in(&change.after).ok().flatten();
@@ -112,12 +112,12 @@ impl SetupRecord {
         if let Some(old) = self.files.iter_mut().find(|old| old.path == path) {
             let text = change.file.text.as_deref();
             if text.map(|text| digest(text.as_bytes())).as_ref() != Some(&old.written) {
-                // The person has changed the file in between.
-                let found = &change.previous_entry;
-                let is_ours =
-                    found.is_some() && (old.written_entry.is_none() || *found == old.written_entry);
+                // The user has edited the file since.
+                let current = &change.previous_entry;
+                let is_ours = current.is_some()
+                    && (old.written_entry.is_none() || *current == old.written_entry);
                 if is_ours {
-                    // Their text, without our entry.
+                    // The edited text, with the entry from before the first setup.
                     let edit = match &old.previous_entry {
                         Some(entry) => EntryEdit::Set(entry),
                         None => EntryEdit::Remove { prune: false },
@@ -126,7 +126,7 @@ impl SetupRecord {
                     old.before = text.or_else(|| change.file.text.clone());
                 } else {
                     old.before.clone_from(&change.file.text);
-                    old.previous_entry.clone_from(found);
+                    old.previous_entry.clone_from(current);
                 }
             }
             old.written = written;
@@ -146,7 +146,7 @@ impl SetupRecord {
         });
     }
 
-    /// Adds the files and folders that were created since `before` was read, with their current content.
+    /// Adds the files and folders that were created since `before` was read, with digests of their current content.
     pub fn add_created_since(&mut self, before: &FolderListing) {
         for path in FolderListing::read(&before.folder).paths {
             if !before.paths.contains(&path) {
@@ -155,7 +155,7 @@ impl SetupRecord {
         }
     }
 
-    /// Adds a created file or folder, or updates what is known of it. Links and other special files are ignored.
+    /// Adds a created file or folder, or updates its digest. Links and other special files are ignored.
     pub fn add_created(&mut self, path: PathBuf) {
         let Ok(meta) = path.symlink_metadata() else {
             return;
@@ -175,7 +175,7 @@ impl SetupRecord {
     }
 }
 
-/// The paths in a folder at some time, the folder included. Links are not followed.
+/// The paths in a folder at one time, including the folder itself. Links are not followed.
 #[derive(Debug, Clone)]
 pub struct FolderListing {
     folder: PathBuf,
@@ -193,19 +193,19 @@ impl FolderListing {
         }
     }
 
-    /// The folder and everything below it.
+    /// Returns the folder and everything below it.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &PathBuf> {
         self.paths.iter()
     }
 }
 
 impl RecordedFileChange {
-    /// The agent; `None` if this version does not know it.
+    /// Returns the agent; `None` if this version does not know it.
     pub(crate) fn agent_kind(&self) -> Option<AgentKind> {
         AgentKind::from_name(&self.agent)
     }
 
-    /// The existing workspaces other than `root` whose agents use the file.
+    /// Returns the existing workspaces other than `root` whose agents use the file.
     pub(crate) fn other_workspaces(&self, root: &Path) -> Vec<PathBuf> {
         let others = self.workspaces.iter().filter(|other| *other != root);
         others.filter(|other| other.is_dir()).cloned().collect()
@@ -213,7 +213,7 @@ impl RecordedFileChange {
 }
 
 impl SetupRecords {
-    /// True if no setup of the workspace at `root` is recorded.
+    /// Returns true if no setup of the workspace at `root` is recorded.
     pub fn is_empty_for(&self, root: &Path) -> bool {
         let mut shared = self.user.files.iter();
         self.workspace.is_empty() && !shared.any(|file| file.workspaces.iter().any(|it| it == root))
@@ -229,8 +229,8 @@ impl SetupRecords {
         }
     }
 
-    /// Notes that the workspace at `root` uses the files of the user that earlier setups of other workspaces have
-    /// changed. Returns true if that was not known.
+    /// Records that the workspace at `root` uses the files of the user that earlier setups of other workspaces have
+    /// changed. Returns true if that was not recorded before.
     pub fn add_uses(&mut self, root: &Path, plan: &SetupPlan) -> bool {
         let before = self.user.clone();
         for change in plan.changes().filter(|change| change.is_done()) {
@@ -249,7 +249,7 @@ impl SetupRecords {
     }
 }
 
-/// Adds a path and everything below it, up to a number of paths.
+/// Adds a path and everything below it, up to [`MAX_LISTED`] paths.
 fn list(path: &Path, paths: &mut BTreeSet<PathBuf>) {
     let Ok(meta) = path.symlink_metadata() else {
         return;
@@ -267,7 +267,7 @@ fn list(path: &Path, paths: &mut BTreeSet<PathBuf>) {
 /// Name of the file with the changes of the user's own files, next to those of the workspaces.
 const USER_FILE: &str = "user.setup";
 
-/// The stored records that matter for one workspace.
+/// The files with the records that matter for one workspace.
 #[derive(Debug, Clone)]
 pub struct SetupRecordStore {
     workspace: StoredSetupRecord,
@@ -298,8 +298,8 @@ impl SetupRecordStore {
         })
     }
 
-    /// Reads the records for a change, under an inter-process lock: setups of other workspaces change the user's record,
-    /// too. Waits until other processes have released the lock.
+    /// Locks the records against other processes and reads them. Waits until the lock is free. Setups of all workspaces
+    /// use the same lock, because they share the user's record.
     pub fn lock(&self) -> Result<LockedSetupRecords<'_>, AgentSetupError> {
         let path = &self.user.path;
         let lock = private_files::lock_for_change(path)
@@ -319,8 +319,8 @@ impl SetupRecordStore {
     }
 }
 
-/// The stored records that matter for one workspace, which no other process changes meanwhile. Never hold it while a
-/// person is asked.
+/// The records that matter for one workspace, locked against changes by other processes. Never hold it while waiting
+/// for an answer of the user.
 #[derive(Debug)]
 pub struct LockedSetupRecords<'s> {
     store: &'s SetupRecordStore,
@@ -330,7 +330,7 @@ pub struct LockedSetupRecords<'s> {
 }
 
 impl LockedSetupRecords<'_> {
-    /// Fails if the records are not `planned`, those of which a plan was made.
+    /// Fails if the records differ from `planned`, the records that a plan is based on.
     pub fn check_unchanged(&self, planned: &SetupRecords) -> Result<(), AgentSetupError> {
         let path = if self.records.workspace == planned.workspace {
             &self.store.user.path
@@ -344,7 +344,8 @@ impl LockedSetupRecords<'_> {
         }
     }
 
-    /// Stores the records, readable by their owner only: config files may contain secrets. Removes empty ones.
+    /// Stores the records, readable by their owner only: config files may contain secrets. Removes the files of empty
+    /// records.
     pub fn write(&self) -> Result<(), AgentSetupError> {
         self.store.user.write(&self.records.user)?;
         self.store.workspace.write(&self.records.workspace)

@@ -1,4 +1,4 @@
-//! Entries in YAML.
+//! Reading and editing of mimir's entry in a YAML config file.
 
 use mimir_core::ToolError;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use super::agent_kind::ENTRY_NAME;
 use super::config_text::{EntryEdit, TextError};
 use crate::settings::{ConfigEdit, apply_edits};
 
-/// Parses a text; null for an empty one.
+/// Parses a text. An empty text is null.
 pub(crate) fn parse(text: &str) -> Result<Value, TextError> {
     mimir_script::yaml::check_yaml(text).map_err(|rejection| TextError::NotValid {
         line: rejection.line,
@@ -23,7 +23,7 @@ fn not_valid(error: &serde_yaml::Error) -> TextError {
     let location = error.location();
     let (line, column) = location.map_or((1, 1), |location| (location.line(), location.column()));
     let message = error.to_string();
-    // The position is shown in front of the message already.
+    // The position is removed, because callers show it before the message.
     let end = message.find(" at line ").unwrap_or(message.len());
     TextError::NotValid {
         line,
@@ -32,7 +32,8 @@ fn not_valid(error: &serde_yaml::Error) -> TextError {
     }
 }
 
-/// Applies an edit.
+/// Applies an edit to the entry below the key `servers`. A removal also removes the key if no entry and no comment is
+/// left, with and without `prune`.
 pub(crate) fn edit(text: &str, servers: &str, edit: EntryEdit<'_>) -> Result<String, TextError> {
     let path = [servers, ENTRY_NAME];
     let edit = match edit {

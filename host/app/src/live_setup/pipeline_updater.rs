@@ -5,6 +5,7 @@ use std::time::SystemTime;
 use mimir_core::Pipeline;
 use mimir_core::audit::{AuditEvent, EventKind};
 use mimir_core::config::Config;
+use parking_lot::Mutex;
 
 use crate::interface::{note, warn};
 use crate::setup::HostSetup;
@@ -14,20 +15,16 @@ use super::{LiveSetup, SetupUpdate};
 /// Applies updates of settings, tools and grants to a pipeline.
 pub struct PipelineUpdater {
     pipeline: Pipeline,
-    /// The settings that the pipeline was created with.
-    initial_config: Config,
+    restart: RestartSettings,
 }
 
 impl PipelineUpdater {
     /// Creates an updater of `pipeline`, which was created from `live`. Also makes calls wait for changed files while
     /// [`LiveSetup::follow`] runs.
     pub fn new(pipeline: Pipeline, live: &LiveSetup) -> Self {
-        let initial_config = live.setup().settings.config.clone();
+        let restart = RestartSettings::new(live.setup().settings.config.clone());
         pipeline.set_refresh(live.freshness());
-        Self {
-            pipeline,
-            initial_config,
-        }
+        Self { pipeline, restart }
     }
 
     /// Applies an update, reports what the user needs to know, and records changed files in the audit log.
@@ -41,7 +38,7 @@ impl PipelineUpdater {
                 if recovered {
                     note("the config files are valid again, and in force");
                 }
-                for key in restart_settings(&self.initial_config, &setup.settings.config) {
+                for key in self.restart.take_new(&setup.settings.config) {
                     warn(format_args!(
                         "the change of `{key}` takes effect at the next start"
                     ));
@@ -63,17 +60,38 @@ impl PipelineUpdater {
     }
 }
 
-/// Returns the changed keys that only take effect at the next start.
-pub(super) fn restart_settings(old: &Config, new: &Config) -> Vec<&'static str> {
-    let differs = [
-        ("audit", old.audit != new.audit),
-        ("approvals", old.approvals != new.approvals),
-        ("sandbox", old.sandbox != new.sandbox),
-        ("secrets", old.secrets != new.secrets),
-        ("model", old.model != new.model),
-        ("providers", old.providers != new.providers),
-        ("agent", old.agent != new.agent),
-    ];
-    let differs = differs.into_iter().filter(|(_, differs)| *differs);
-    differs.map(|(key, _)| key).collect()
+/// The settings whose changes only take effect at the next start.
+pub(super) struct RestartSettings {
+    /// The settings that the pipeline was created with.
+    initial: Config,
+    /// The changed keys that were returned already.
+    reported: Mutex<Vec<&'static str>>,
+}
+
+impl RestartSettings {
+    pub(super) fn new(initial: Config) -> Self {
+        Self {
+            initial,
+            reported: Mutex::default(),
+        }
+    }
+
+    /// Returns the keys that differ from the initial settings and were not returned before. A key whose initial value
+    /// was restored meanwhile is returned again.
+    pub(super) fn take_new(&self, current: &Config) -> Vec<&'static str> {
+        let initial = &self.initial;
+        let differs = [
+            ("audit", initial.audit != current.audit),
+            ("approvals", initial.approvals != current.approvals),
+            ("sandbox", initial.sandbox != current.sandbox),
+            ("model", initial.model != current.model),
+            ("providers", initial.providers != current.providers),
+            ("agent", initial.agent != current.agent),
+        ];
+        let differs = differs.into_iter().filter(|(_, differs)| *differs);
+        let changed: Vec<_> = differs.map(|(key, _)| key).collect();
+        let reported = std::mem::replace(&mut *self.reported.lock(), changed.clone());
+        let changed = changed.into_iter();
+        changed.filter(|key| !reported.contains(key)).collect()
+    }
 }

@@ -3,7 +3,7 @@ use mimir_core::config::Config;
 use mimir_core::{Call, CallContext, Outcome, Pipeline, RequestId, ToolErrorCode};
 use serde_json::json;
 
-use super::pipeline_updater::{PipelineUpdater, restart_settings};
+use super::pipeline_updater::{PipelineUpdater, RestartSettings};
 use super::*;
 use crate::host::UnattendedApprover;
 use crate::settings::MergedSettings;
@@ -221,12 +221,50 @@ async fn live_setup_starts_before_plugins_are_described() {
 }
 
 #[test]
-fn config_reload_names_settings_that_need_a_restart() {
+fn config_reload_names_settings_that_need_a_restart_once() {
     let config = |text: &str| serde_yaml::from_str::<Config>(text).unwrap();
-    let later = |text: &str| restart_settings(&Config::default(), &config(text));
+    let restart = RestartSettings::new(Config::default());
+    let later = |text: &str| restart.take_new(&config(text));
     assert!(later(ALLOWED).is_empty());
-    assert_eq!(
-        later("audit: {keep: 3}\napprovals: {leaseDays: 1}\nsecrets: {A: {env: B}}\n"),
-        ["audit", "approvals", "secrets"]
-    );
+    let audit = "audit: {keep: 3}\n";
+    let both = "audit: {keep: 3}\napprovals: {leaseDays: 1}\n";
+    assert_eq!(later(audit), ["audit"]);
+    assert!(later(audit).is_empty());
+    assert_eq!(later(both), ["approvals"]);
+    assert!(later(both).is_empty());
+    // Its initial value was restored meanwhile.
+    assert!(later(audit).is_empty());
+    assert_eq!(later(both), ["approvals"]);
+    // Secrets are in force at once.
+    assert!(later(&format!("{both}secrets: {{A: {{env: B}}}}\n")).is_empty());
+}
+
+#[tokio::test]
+async fn secrets_that_a_project_adds_are_masked_at_once() {
+    running(ALLOWED, async |running: Running| {
+        // A variable that is set wherever tests run.
+        let secret = std::env::var("PATH").unwrap();
+        let work = running.folder.path().join("work");
+        std::fs::write(work.join("notes.txt"), &secret).unwrap();
+        let escaped = format!("{secret:?}");
+        let escaped = escaped.trim_matches('"');
+        let reads = async || format!("{:?}", running.read().await.result().unwrap());
+        assert!(reads().await.contains(escaped));
+        let project = work.join(".mimir/config.yml");
+        // The file is not accepted, so no tool gets the secret.
+        std::fs::write(&project, "secrets: {ADDED: {env: PATH}}\n").unwrap();
+        let mut checks = 0;
+        while reads().await.contains(escaped) {
+            checks += 1;
+            assert!(checks < 1000, "the value is not masked");
+            tokio::time::sleep(SOON).await;
+        }
+        // A secret that is removed stays masked until the program ends.
+        std::fs::write(&project, "secrets: {OTHER: {env: MIMIR_TEST_UNSET}}\n").unwrap();
+        for _ in 0..20 {
+            tokio::time::sleep(SOON).await;
+            assert!(!reads().await.contains(escaped));
+        }
+    })
+    .await;
 }

@@ -26,8 +26,8 @@ pub struct ConfiguredModel {
 const SYSTEM: &str = "A program asks you. Answer with what it asks for and nothing else.";
 
 impl ConfiguredModel {
-    /// Creates a model that `build` creates on the first query. `name` is its name, or the error if none is configured.
-    /// `budget` applies to sessions without an agent.
+    /// Creates a handle to the model, which `build` creates on the first query. `name` is its name, or the error if no
+    /// model is configured. `budget` applies to sessions without an agent.
     pub fn new(
         name: Result<String, ToolError>,
         budget: AgentBudget,

@@ -164,8 +164,10 @@ impl<'a> PackageInstaller<'a> {
             let digest = package.dependencies.as_deref()?;
             PackageTree::load(&self.setup.user_dirs, digest)
         };
-        let now = read(now).unwrap_or_default();
-        now.difference(read(before).as_ref())
+        match read(now) {
+            Some(now) => now.difference(read(before).as_ref()),
+            None => "the new list of dependencies is not on this machine".to_owned(),
+        }
     }
 
     fn declared_network(&self, hosts: Vec<HostPattern>, package: &str) -> DeclaredNetwork {
@@ -410,7 +412,7 @@ impl StagingFolder {
         let path = root.join(format!("{STAGING}{}-{number}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         crate::private_files::private_folder(&path)
-            .map_err(|error| crate::file_error::file_error("make", &path, &error))?;
+            .map_err(|error| crate::file_error::file_error("create", &path, &error))?;
         Ok(Self(path))
     }
 

@@ -17,7 +17,7 @@ use crate::user_dirs::UserDirs;
 const MAX_NAMED_PACKAGES: usize = 12;
 
 /// Prefix of a digest.
-const SHA256: &str = "sha256-";
+const DIGEST_PREFIX: &str = "sha256-";
 
 /// The packages of one installation, each as a line `name@version digest`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -35,7 +35,7 @@ impl PackageTree {
 
     /// Returns the digest of the whole list, as stored in the settings.
     pub fn digest(&self) -> String {
-        format!("{SHA256}{:x}", Sha256::digest(self.text()))
+        format!("{DIGEST_PREFIX}{:x}", Sha256::digest(self.text()))
     }
 
     fn text(&self) -> String {
@@ -43,7 +43,7 @@ impl PackageTree {
         lines.join("\n")
     }
 
-    /// Stores the list under its digest. Does nothing on platforms without a folder for the user's settings.
+    /// Stores the list under its digest. Does nothing if there is no folder for the user's settings.
     pub fn save(&self, user_dirs: &UserDirs) -> Result<(), ToolError> {
         let Some(file) = list_path(user_dirs, &self.digest()) else {
             return Ok(());
@@ -92,9 +92,10 @@ impl PackageTree {
     }
 }
 
-/// Returns the path of the list with this digest; `None` if the digest is not valid.
+/// Returns the path of the list with this digest; `None` if the digest is not valid or there is no folder for the
+/// user's settings.
 fn list_path(user_dirs: &UserDirs, digest: &str) -> Option<PathBuf> {
-    let hex = digest.strip_prefix(SHA256)?;
+    let hex = digest.strip_prefix(DIGEST_PREFIX)?;
     let is_valid = hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
     let folder = user_dirs.config.as_ref().filter(|_| is_valid)?;
     Some(folder.join("package-trees").join(format!("{hex}.txt")))

@@ -14,10 +14,19 @@ use super::{UserSecrets, variables};
 /// Vault of this user's secrets. Each call checks whether the file of secrets has changed.
 pub struct UserVault {
     secrets: Option<UserSecrets>,
+    configured: Mutex<ConfiguredSecrets>,
+}
+
+/// The secrets that the settings name.
+#[derive(Default)]
+struct ConfiguredSecrets {
+    /// Secrets that tools can be granted, by name.
     settings: BTreeMap<String, SecretSettings>,
-    /// Secrets that are masked but not given to any tool.
-    masked: BTreeMap<String, SecretSettings>,
-    cached: Mutex<Option<(SecretsFileStamp, Redactor)>>,
+    /// Secrets that are masked: those of `settings`, those of an unaccepted project, and those of earlier settings.
+    /// Several of them may have one name.
+    masked: Vec<(String, SecretSettings)>,
+    /// The redactor of all secrets, and the state of the file that it was made from.
+    redactor: Option<(SecretsFileStamp, Redactor)>,
 }
 
 /// Modification time and length of the file; `None` if there is no file.
@@ -26,20 +35,26 @@ type SecretsFileStamp = Option<(SystemTime, u64)>;
 impl UserVault {
     /// Creates a vault of the stored secrets, and of the environment variables that the settings name as secrets.
     pub fn new(secrets: Option<UserSecrets>, config: &Config) -> Self {
-        let settings = config.secrets.clone();
-        let mut masked = config.masked_only.clone();
-        // If both maps have the name, both values are masked.
-        for (name, secret) in &settings {
-            if let Some(other) = masked.insert(name.clone(), secret.clone()) {
-                masked.insert(format!("{name}.project"), other);
+        let vault = Self {
+            secrets,
+            configured: Mutex::default(),
+        };
+        vault.set(config);
+        vault
+    }
+
+    /// Replaces the configured secrets. Values that were secret before stay masked, because running tools and earlier
+    /// results may contain them.
+    pub fn set(&self, config: &Config) {
+        let mut configured = self.configured.lock();
+        configured.settings.clone_from(&config.secrets);
+        for (name, secret) in config.secrets.iter().chain(&config.masked_only) {
+            let secret = (name.clone(), secret.clone());
+            if !configured.masked.contains(&secret) {
+                configured.masked.push(secret);
             }
         }
-        Self {
-            secrets,
-            settings,
-            masked,
-            cached: Mutex::default(),
-        }
+        configured.redactor = None;
     }
 }
 
@@ -55,33 +70,34 @@ fn stamp(path: &Path) -> io::Result<SecretsFileStamp> {
 
 impl Vault for UserVault {
     fn redactor(&self) -> Result<Redactor, VaultError> {
+        let mut configured = self.configured.lock();
         let Some(secrets) = &self.secrets else {
-            return Ok(Redactor::new().with_values(variables(&self.masked)));
+            return Ok(Redactor::new().with_values(variables(&configured.masked)));
         };
         let current = stamp(secrets.path()).map_err(|error| {
             let shown = mimir_core::text::visible(&secrets.path().display().to_string());
             VaultError(format!("{shown} cannot be examined: {error}"))
         })?;
-        let mut cached = self.cached.lock();
-        if let Some((cached_stamp, redactor)) = &*cached
+        if let Some((cached_stamp, redactor)) = &configured.redactor
             && *cached_stamp == current
         {
             return Ok(redactor.clone());
         }
-        let redactor = match (current, self.masked.is_empty()) {
+        let redactor = match (current, configured.masked.is_empty()) {
             (None, true) => Redactor::new(),
             _ => {
-                let values = secrets.values(&self.masked);
+                let values = secrets.values(&configured.masked);
                 Redactor::new().with_values(values.map_err(|error| VaultError(error.message))?)
             }
         };
-        *cached = Some((current, redactor.clone()));
+        configured.redactor = Some((current, redactor.clone()));
         Ok(redactor)
     }
 
     fn secret(&self, name: &str) -> Result<Option<String>, VaultError> {
-        if let Some((_, value)) = variables(&self.settings).find(|(known, _)| known == name) {
-            return Ok(Some(value));
+        let configured = self.configured.lock().settings.get(name).cloned();
+        if let Some(value) = configured.and_then(|settings| std::env::var_os(settings.env)) {
+            return Ok(Some(value.to_string_lossy().into_owned()));
         }
         match &self.secrets {
             Some(secrets) => secrets

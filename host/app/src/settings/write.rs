@@ -88,7 +88,7 @@ fn try_change(
         setup.workspace.check_no_links(&location.path)?;
     }
     let folder = location.path.parent().unwrap_or(&location.path);
-    std::fs::create_dir_all(folder).map_err(|error| file_error("make", folder, &error))?;
+    std::fs::create_dir_all(folder).map_err(|error| file_error("create", folder, &error))?;
     let lock_path = match owner {
         ConfigOwner::Project => setup.workspace.state_path("config")?,
         _ => location.path.clone(),

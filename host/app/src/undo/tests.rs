@@ -247,6 +247,8 @@ fn undo_records_are_listed_newest_first_with_unreadable_ones() {
         ToolErrorCode::InvalidInput
     );
     assert_eq!(scene.choose(Some("01b")).unwrap().id, "01b");
+    scene.record("01b1", vec![]);
+    assert_eq!(scene.choose(Some("01b")).unwrap().id, "01b", "a full id");
     assert_eq!(
         scene.choose(Some("x")).unwrap_err().code,
         ToolErrorCode::NotFound

@@ -26,28 +26,29 @@ pub async fn run(globals: &GlobalOptions, args: CallArgs) -> CommandResult {
     let input = ArgumentInput::parse(args.arguments)?;
     let mut setup = HostSetup::find(globals.workspace.as_deref())?;
     // Reading the definition of a plugin that is not cached requires compiling it, which may take a while.
-    let (mut registry, mut has_all_tools) = tokio::select! {
+    let mut loaded = tokio::select! {
         loaded = setup.registry_for(&args.tool) => loaded,
         exit = wait_for_interrupt() => return Err(cancellation(printer, exit)),
     };
-    let tool = registry.get(&args.tool).cloned();
+    let tool = loaded.registry.get(&args.tool).cloned();
     let arguments = input
         .resolve(tool.as_deref())
         .map_err(|error| match error.code {
             ToolErrorCode::LimitExceeded => CommandFailure::from(error),
             _ => CommandFailure::with_exit(error, ExitReason::Usage),
         })?;
-    if !has_all_tools
+    if !loaded.is_complete
         && arguments.get("tools").is_some()
         && tool.as_deref().is_some_and(Tool::runs_code)
     {
         // Code that names tools may call those of servers; other code does not need the servers.
-        registry = tokio::select! {
-            registry = setup.registry() => registry,
+        loaded = tokio::select! {
+            all = setup.registry() => all,
             exit = wait_for_interrupt() => return Err(cancellation(printer, exit)),
         };
-        has_all_tools = true;
     }
+    let is_complete = loaded.is_complete;
+    let registry = loaded.into_registry();
     if let (Some(timeout), Some(tool)) = (args.timeout, &tool) {
         setup.settings.limit_tool_time(tool, timeout);
     }
@@ -60,7 +61,7 @@ pub async fn run(globals: &GlobalOptions, args: CallArgs) -> CommandResult {
         matching.for_each(tools::quarantined);
     }
     let policy = setup.settings.policy()?;
-    let snapshot = if has_all_tools {
+    let snapshot = if is_complete {
         setup.join_snapshot(policy, registry)
     } else {
         PipelineSnapshot { registry, policy }

@@ -56,7 +56,7 @@ pub fn create_workspace(named: Option<&Path>) -> Result<InitReport, ToolError> {
     }
     for folder in [workspace.tools(), workspace.state()] {
         let is_new = !folder.is_dir();
-        std::fs::create_dir_all(&folder).map_err(|e| file_error("make", &folder, &e))?;
+        std::fs::create_dir_all(&folder).map_err(|e| file_error("create", &folder, &e))?;
         report.add(is_new, workspace.display_path(&folder) + "/");
     }
     let path = mimir_dir.join(".gitignore");

@@ -45,7 +45,7 @@ pub async fn run(globals: &GlobalOptions, args: RunArgs) -> CommandResult {
         Ok(ended) => {
             end["text"] = conversation.last_reply().into();
             end["ended"] = ending_word(*ended).into();
-            if let TaskEnd::Bound(bound) = ended {
+            if let TaskEnd::LimitReached(bound) = ended {
                 let message = format!("the task reached {bound} (`{}`)", bound.key());
                 end["error"] = json!(ToolError::limit_exceeded(message));
             }
@@ -173,7 +173,7 @@ fn read_task(argument: &str) -> CommandResult<String> {
 fn exit_reason(ended: &CommandResult<TaskEnd>) -> ExitReason {
     match ended {
         Ok(TaskEnd::Finished) => ExitReason::Done,
-        Ok(TaskEnd::Length | TaskEnd::Bound(_)) => ExitReason::Limit,
+        Ok(TaskEnd::Length | TaskEnd::LimitReached(_)) => ExitReason::Limit,
         Ok(TaskEnd::Withheld) => ExitReason::Refused,
         Err(CommandFailure::Reported { exit, .. }) => *exit,
         Err(CommandFailure::Print(_)) => ExitReason::Failed,
@@ -185,7 +185,7 @@ fn ending_word(ended: TaskEnd) -> &'static str {
         TaskEnd::Finished => "finished",
         TaskEnd::Length => "length",
         TaskEnd::Withheld => "withheld",
-        TaskEnd::Bound(_) => "bound",
+        TaskEnd::LimitReached(_) => "bound",
     }
 }
 
@@ -195,7 +195,7 @@ pub fn print_ending(ended: TaskEnd) {
         TaskEnd::Finished => {}
         TaskEnd::Length => warn("the answer was truncated at `agent.maxAnswerTokens`"),
         TaskEnd::Withheld => warn("the provider stopped the answer"),
-        TaskEnd::Bound(bound) => warn(format_args!(
+        TaskEnd::LimitReached(bound) => warn(format_args!(
             "stopped: the task reached {bound}; raise `{}` in the settings to continue",
             bound.key()
         )),

@@ -3,9 +3,9 @@
 use std::io::{IsTerminal as _, Read as _};
 use std::time::SystemTime;
 
-use mimir_core::ToolError;
 use mimir_core::audit::{AuditEvent, EventKind};
 use mimir_core::redact::LONG_MIN;
+use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::json;
 
 use crate::args::{GlobalOptions, SecretsCommand};
@@ -15,8 +15,8 @@ use crate::terminal;
 use mimir::secrets::{SecretLocation, UserSecrets};
 use mimir::setup::HostSetup;
 
-/// Maximum number of bytes read of a value. `UserSecrets` refuses values of this size.
-const MAX_VALUE_SIZE: u64 = 1 << 20;
+/// Maximum number of bytes read from stdin, including line breaks after the value. `UserSecrets` limits the value.
+const MAX_INPUT_SIZE: u64 = 1 << 20;
 
 /// Stores, lists and deletes secrets.
 pub fn run(globals: &GlobalOptions, command: &SecretsCommand) -> CommandResult {
@@ -103,15 +103,21 @@ fn describe_location(location: &SecretLocation, secrets: &UserSecrets) -> String
 /// Reads a value: a line typed without echo on a terminal, else all of stdin. Trailing line breaks are removed.
 fn read(name: &str) -> CommandResult<String> {
     if std::io::stdin().is_terminal() {
-        return Ok(terminal::read_hidden_line(&format!(
-            "The value of `{name}` (not shown): "
-        ))?);
+        let prompt = format!("The value of `{name}` (not shown): ");
+        let cancelled = || ToolError::new(ToolErrorCode::Cancelled, "cancelled: nothing is stored");
+        return Ok(terminal::read_hidden_line(&prompt)?.ok_or_else(cancelled)?);
     }
     let mut bytes = Vec::new();
     std::io::stdin()
         .lock()
-        .take(MAX_VALUE_SIZE)
+        .take(MAX_INPUT_SIZE + 1)
         .read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_INPUT_SIZE {
+        return Err(ToolError::invalid_input(
+            "the value on stdin is longer than 1 MB: expected at most 64 KB",
+        )
+        .into());
+    }
     let mut value = String::from_utf8(bytes)
         .map_err(|_| ToolError::invalid_input("the value is not valid UTF-8"))?;
     let length = value.trim_end_matches(['\n', '\r']).len();

@@ -92,7 +92,7 @@ async fn http(
         live = LiveSetup::new_uncompiled(setup) => live?,
         signal = interrupts.wait() => return Ok(ended_by(signal)),
     };
-    options.figures = Some(crate::serve::cache_metrics(live.host()));
+    options.extra_metrics = Some(crate::serve::cache_metrics(live.host()));
     let (server, updater) = build_server(&live);
     let http = server.http(options)?;
     note(format_args!("mimir serves MCP at {url}"));
@@ -163,7 +163,7 @@ fn options(setup: &HostSetup, ip: IpAddr, args: &ServeArgs) -> CommandResult<Htt
         origins: args.origins.clone(),
         token: token.map(|token| token.word),
         identity: None,
-        figures: None,
+        extra_metrics: None,
     })
 }
 

@@ -79,7 +79,7 @@ pub async fn run(globals: &GlobalOptions, args: ToolsAddArgs) -> CommandResult {
         set_prefix(&setup.require_approvals()?, &location, prefix)?;
     }
     // Loading the component validates it. If it is not valid, the previous state is restored.
-    let registry = setup.registry().await;
+    let registry = setup.registry().await.into_registry();
     let name = format!("{stem}.wasm");
     let is_whole_file = |left_out: &&mimir_core::Quarantined| {
         !left_out.location.contains(" (") && is_file(&left_out.location, &name)

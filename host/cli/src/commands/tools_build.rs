@@ -49,9 +49,11 @@ pub async fn run(globals: &GlobalOptions, dir: &Path) -> CommandResult {
                 .strip_prefix(&file)
                 .is_some_and(|rest| rest.starts_with(" ("))
     };
-    let previous_names = match target.exists() {
-        true => names(&tools_of_file(&setup.registry().await, &is_in_file)),
-        false => Vec::new(),
+    let previous_names = if target.exists() {
+        let registry = setup.registry().await.into_registry();
+        names(&tools_of_file(&registry, &is_in_file))
+    } else {
+        Vec::new()
     };
     mimir::file_error::write_atomically(&target, &content)
         .map_err(|e| file_error("write", &target, &e))?;

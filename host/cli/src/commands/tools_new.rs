@@ -97,7 +97,8 @@ pub async fn run(
     let names = PluginNames::parse(name)?;
     let registry = HostSetup::find(globals.workspace.as_deref())?
         .registry()
-        .await;
+        .await
+        .into_registry();
     if let Some(tool) = registry.get(&names.tool) {
         return Err(CommandFailure::with_exit(
             name_taken(&names, tool),

@@ -34,7 +34,7 @@ pub async fn trust(globals: &GlobalOptions, mut args: ToolsTrustArgs) -> Command
         return grant_rights(&setup, &approval_store, printer, &args, &args.name).await;
     };
     // Without the prefix, all tools may be left out because of their names, so it is set before the lookup.
-    let location = plugin_location(&setup.registry().await, &args.name)?;
+    let location = plugin_location(&setup.registry().await.into_registry(), &args.name)?;
     let previous = named_rights::set_prefix(&approval_store, &location, prefix)?;
     let granted = grant_rights(&setup, &approval_store, printer, &args, &location).await;
     if granted.is_err() {
@@ -51,7 +51,7 @@ async fn grant_rights(
     args: &ToolsTrustArgs,
     name: &str,
 ) -> CommandResult {
-    let registry = setup.registry().await;
+    let registry = setup.registry().await.into_registry();
     let mut plugin = find_plugin(&registry, name)?;
     let Some(tool) = plugin.first() else {
         return Err(CommandFailure::usage("the plugin has no tools"));
@@ -194,7 +194,7 @@ pub(super) async fn find_location(
     if let Some(location) = known.find(|location| is_file(location, name)) {
         return Ok(location.clone());
     }
-    let registry = setup.registry().await;
+    let registry = setup.registry().await.into_registry();
     let plugin = find_plugin(&registry, name)?;
     let location = plugin.first().map(|tool| tool.origin.location.clone());
     Ok(location.unwrap_or_default())

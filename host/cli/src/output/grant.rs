@@ -55,7 +55,7 @@ fn show_server(plugin: &[Arc<Tool>]) {
         note(format_args!("It is {}", visible(line)));
     }
     for tool in plugin {
-        note(format_args!("`{}` says", tool.name()));
+        note(format_args!("`{}` declares", tool.name()));
         for line in super::server_text::shown(tool) {
             note(format_args!("  {line}"));
         }

@@ -72,8 +72,8 @@ impl<'a> TokenSpending<'a> {
         // A stable sort, so that equal costs stay in alphabetical order.
         tools.sort_by_key(|spending| std::cmp::Reverse(spending.cost.tokens));
         let sources = SOURCES.into_iter().filter_map(|source| {
-            let costs = tools.iter().filter(|spending| spending.source == source);
-            let costs: Vec<u64> = costs
+            let of_source = tools.iter().filter(|spending| spending.source == source);
+            let costs: Vec<u64> = of_source
                 .map(|spending| u64::from(spending.cost.tokens))
                 .collect();
             (!costs.is_empty()).then(|| SourceSpending {

@@ -154,6 +154,19 @@ fn secret_values_that_cannot_be_masked_are_refused() {
 }
 
 #[test]
+fn secret_value_that_is_too_long_is_refused_and_not_cut() {
+    let home = project("");
+    // If the input were cut, only line breaks would follow the value.
+    let value = format!("s3cret-value{}", "\n".repeat((1 << 20) - 11));
+    let (code, _, err) = fed(home.path(), &["secrets", "set", "--file", "KEY"], &value);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("longer than 1 MB"), "{err}");
+    let value = &value[..1 << 20];
+    let (code, _, err) = fed(home.path(), &["secrets", "set", "--file", "KEY"], value);
+    assert_eq!(code, 0, "{err}");
+}
+
+#[test]
 fn policy_accept_shows_rules_with_lines_and_without_escapes() {
     let config = "policy:\n  rules:\n    - tools: [write_file]\n      when: {path: {inside: .}}\n      decision: allow\n      reason: \"fine\\e[2K\"\n    - {tools: [read_file], when: {path: {inside: keys}}, decision: deny, reason: because}\n";
     let home = project(config);

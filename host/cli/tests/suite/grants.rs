@@ -442,3 +442,37 @@ fn trust_grants_folders_and_variables_to_a_foreign_program() {
         "{output}"
     );
 }
+
+#[test]
+fn lock_file_warning_is_shown_once_per_call() {
+    let home = workspace();
+    let home = home.path();
+    install(home, Build::Same(1));
+    fs::write(home.join(LOCK), "not a lock file").unwrap();
+    // The plugin is not described yet, so the tools are loaded in two steps.
+    let cache = tempfile::tempdir().unwrap();
+    for args in [&["call", "no_such_tool"][..], CALL] {
+        let mut command = crate::kit::mimir(home, args);
+        let output = command.env("MIMIR_CACHE_DIR", cache.path()).output();
+        let err = String::from_utf8(output.unwrap().stderr).unwrap();
+        assert_eq!(err.matches("warning:").count(), 1, "{err}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn trust_in_a_folder_with_a_non_unicode_name_prints_its_command() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join(std::ffi::OsStr::from_bytes(b"a\xff b"));
+    fs::create_dir_all(home.join(".mimir/tools")).unwrap();
+    install(&home, Build::Same(1));
+    let mut command = crate::kit::mimir(folder.path(), &["tools", "trust", "prob_search", "-C"]);
+    let output = command.arg(&home).output().unwrap();
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{err}");
+    assert!(
+        err.contains("mimir tools trust prob_search -C '") && err.contains("b' --digest "),
+        "{err}"
+    );
+}

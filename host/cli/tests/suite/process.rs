@@ -26,6 +26,36 @@ fn workspace_cannot_contain_mimir_config_or_cache() {
 }
 
 #[test]
+fn workspace_cannot_be_inside_mimir_config_or_cache() {
+    let folder = tempfile::tempdir().unwrap();
+    let inside = folder.path().join("own/workspaces");
+    fs::create_dir_all(inside.join("deep")).unwrap();
+    for variable in ["MIMIR_CONFIG_DIR", "MIMIR_CACHE_DIR"] {
+        for home in [&inside, &inside.join("deep")] {
+            let mut command = mimir(home, &["call", "write_file", "path=a", "content=x"]);
+            command.env(variable, folder.path().join("own"));
+            let output = command.output().unwrap();
+            let err = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(2), "{variable}: {err}");
+            assert!(
+                err.contains("cannot be a workspace: it is inside")
+                    && err.contains("name a folder outside of it with -C"),
+                "{err}"
+            );
+            assert!(!home.join("a").exists());
+        }
+        // The name of a folder beside it may begin with the same letters.
+        let beside = folder.path().join("own-project");
+        fs::create_dir_all(&beside).unwrap();
+        let mut command = mimir(&beside, &["secrets", "list"]);
+        command.env(variable, folder.path().join("own"));
+        let output = command.output().unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{variable}: {err}");
+    }
+}
+
+#[test]
 fn cli_prints_help_and_rejects_bad_arguments() {
     let home = tempfile::tempdir().unwrap();
     let (code, out, err) = run(home.path(), &["--help"]);
@@ -543,4 +573,28 @@ fn tools_build_has_the_compilers_messages_in_json() {
     };
     assert!(has("E0609") && has("nmae"), "{output:#}");
     assert!(err.contains("E0609"), "as they come, too: {err}");
+}
+
+#[cfg(target_os = "linux")]
+#[ignore = "needs tmux"]
+#[test]
+fn secrets_set_cancelled_with_ctrl_c_restores_the_terminal() {
+    let home = tempfile::tempdir().unwrap();
+    let script = format!(
+        "stty -g > before; MIMIR_CONFIG_DIR='{}' '{}' secrets set --file KEY; code=$?; stty -g > after; echo \"ended $code\"; read wait",
+        crate::kit::config(home.path()).display(),
+        crate::kit::program()
+    );
+    for (key, code) in [("C-c", 130), ("C-\\", 130), ("Enter", 0)] {
+        let tmux = crate::kit::tmux::Tmux::start(home.path(), (80, 24), &script);
+        tmux.wait_for_text("not shown");
+        tmux.keys(&["hunter2-value", key]);
+        let screen = tmux.wait_for_text("ended");
+        assert!(screen.contains(&format!("ended {code}")), "{key}: {screen}");
+        assert!(!screen.contains("hunter2"), "{key}: {screen}");
+        let settings = ["before", "after"].map(|name| fs::read(home.path().join(name)).unwrap());
+        assert_eq!(settings[0], settings[1], "{key}");
+        let (_, listed, _) = run(home.path(), &["secrets", "list"]);
+        assert_eq!(listed.contains("KEY"), code == 0, "{key}: {listed}");
+    }
 }

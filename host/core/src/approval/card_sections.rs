@@ -17,7 +17,8 @@ impl Card {
     /// and the coverage of "always". Empty sections are left out.
     pub fn sections(&self) -> Vec<CardSection> {
         let reasons = self.reasons.iter().map(|reason| {
-            let (decision, text, source) = (reason.decision.as_str(), &reason.text, reason.place());
+            let (decision, text, source) =
+                (reason.decision.as_str(), &reason.text, reason.location());
             visible(&format!("{decision}: {text} ({source})"))
         });
         let always = self.always.as_ref();

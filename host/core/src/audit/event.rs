@@ -29,7 +29,7 @@ pub struct AuditEvent {
     /// The session, if any.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub session: String,
-    /// The user, if the front-end has users.
+    /// The user, if the front end has users.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// The tool's canonical name, or the requested name if there is no such tool; empty if no tool is involved.

@@ -49,7 +49,11 @@ pub(super) async fn decide(
 fn denied_error(checked: &Checked, visible_evaluation: &PolicyEvaluation) -> ToolError {
     let name = checked.tool.name();
     let message = match visible_evaluation.decisive() {
-        Some(reason) => format!("`{name}` may not run: {} ({})", reason.text, reason.place()),
+        Some(reason) => format!(
+            "`{name}` may not run: {} ({})",
+            reason.text,
+            reason.location()
+        ),
         None => format!("`{name}` may not run"),
     };
     let details = visible_evaluation.error_details();

@@ -44,13 +44,13 @@ impl ReservedNames {
         // An available server may have a longer matching prefix.
         let others = self.servers.iter().map(|(_, prefix)| prefix);
         let mut longer = others.filter(|other| other.len() > prefix.len());
-        let other = longer.any(|other| name.starts_with(other.as_str()));
-        (!other).then_some(fault)
+        let has_longer_match = longer.any(|other| name.starts_with(other.as_str()));
+        (!has_longer_match).then_some(fault)
     }
 
     /// Moves the tools whose names are reserved for another server to `quarantined`, with the reason.
     pub fn remove_conflicts(&self, tools: &mut Vec<Tool>, quarantined: &mut Vec<Quarantined>) {
-        tools.retain(|tool| match self.owner(tool) {
+        tools.retain(|tool| match self.reserving_server(tool) {
             None => true,
             Some((server, prefix)) => {
                 quarantined.push(Quarantined {
@@ -66,8 +66,8 @@ impl ReservedNames {
         });
     }
 
-    /// Returns the other server, with its prefix, that the tool's name is reserved for.
-    fn owner(&self, tool: &Tool) -> Option<&(String, String)> {
+    /// Returns the other server, with its prefix, for which the name or an alias of the tool is reserved.
+    fn reserving_server(&self, tool: &Tool) -> Option<&(String, String)> {
         let location = &tool.origin.location;
         let own = self.servers.iter().find(|(server, _)| server == location);
         let own = own.map_or(0, |(_, prefix)| prefix.len());

@@ -12,6 +12,7 @@ use crate::arguments::command_line;
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::{ResultPrinter, STRONG, WARN, note, styled};
 use crate::terminal;
+use mimir::models;
 use mimir::packages::{PackageDownload, PackageInstaller};
 use mimir::servers::WorkspaceServers;
 use mimir::settings::{self, ConfigEdit};
@@ -147,6 +148,7 @@ async fn start_candidate(
         &setup.user_dirs,
         &setup.workspace,
         &settings,
+        models::vault(setup),
         &setup.audit_watermark,
     );
     let test = servers.servers().test(name).await;

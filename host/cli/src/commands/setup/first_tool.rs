@@ -74,13 +74,14 @@ pub async fn run_tool(
     arguments: Value,
     approver: Arc<dyn Approver>,
 ) -> CommandResult<Outcome> {
-    let (registry, _) = tokio::select! {
+    let loaded = tokio::select! {
         loaded = setup.registry_for(tool) => loaded,
         exit = call::wait_for_interrupt() => return Err(call::cancelled(exit)),
     };
     let policy = setup.settings.policy()?;
     // If this fails, the pipeline cannot record the call and reports it.
     let _ = setup.workspace.make_state();
+    let registry = loaded.into_registry();
     let pipeline = setup.pipeline(PipelineSnapshot { registry, policy }, approver);
     let watcher = Arc::new(CallWatcher::new(tool));
     let mut call = call::new_call(tool.to_owned(), arguments);

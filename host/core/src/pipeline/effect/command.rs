@@ -28,7 +28,7 @@ use crate::tool::{RiskLevel, Tool};
 use super::judge::question_key;
 use super::{CommandEgress, EffectGate, Inner, denied_error, finish_effect, leak, require_consent};
 
-/// A command that passed every stage. Only the effect gate creates the type.
+/// A command that passed every stage. Only the effect gate can create it.
 #[derive(Debug)]
 pub struct PermittedCommand {
     command: CommandRequest,
@@ -223,7 +223,7 @@ impl Inner {
         };
         let named: Vec<&str> = paths.iter().take(NAMES_MAX).map(String::as_str).collect();
         let subject = format!(
-            "changed {}{more}, which other programs obey",
+            "changed {}{more}, which other programs load automatically",
             named.join(", ")
         );
         let recorder = self.effect_recorder(crate::text::visible(&subject))?;
@@ -272,7 +272,7 @@ impl Inner {
                 evaluation,
                 checked,
             };
-            let subject = "a command in the middle of a call";
+            let subject = "a command of a running call";
             require_consent(&stage, &ruled, &mut recorder, subject).await?;
             Ok((Arc::clone(ruled.checked.tool()), rights, script))
         };
@@ -341,8 +341,8 @@ impl Inner {
         // is not asked about the same reason again.
         let is_own = self.is_own(command);
         evaluation.remove_answered(|reason| {
-            let was_judged_before = is_own || reason.layer == PolicyLayer::Taint;
-            was_judged_before && self.answered.iter().any(|key| *key == question_key(reason))
+            let was_evaluated_before = is_own || reason.layer == PolicyLayer::Taint;
+            was_evaluated_before && self.answered.iter().any(|key| *key == question_key(reason))
         });
         evaluation
     }
@@ -355,8 +355,7 @@ fn ports(arguments: &Value) -> Vec<u16> {
     ports.filter_map(|port| u16::try_from(port).ok()).collect()
 }
 
-/// Returns true if the two commands are equal, except for timeout and target. The command in the arguments of the call
-/// was evaluated before the call ran.
+/// Returns true if `command` equals `own`, the command in the arguments of the call, except for timeout and target.
 fn is_same(own: &CommandRequest, command: &CommandRequest) -> bool {
     own.program == command.program
         && own.directory == command.directory
@@ -457,7 +456,7 @@ fn command_as_arguments(command: &CommandRequest) -> Value {
     arguments
 }
 
-/// Returns the summary for the card.
+/// Returns the assessment that the card shows.
 fn summarize_command(command: &CommandRequest, evaluation: &PolicyEvaluation) -> ToolAssessment {
     ToolAssessment {
         approval: Decision::Ask,
