@@ -20,6 +20,8 @@ pub enum Step {
     Status(u16, Vec<(&'static str, &'static str)>, &'static str),
     /// Reports an overload in the middle of its response.
     Overloaded,
+    /// Reports in its response that the conversation is too long.
+    TooLong,
     /// Sends this text and then keeps the connection open without sending more.
     Hangs(&'static str),
     /// Responds with an HTML page.
@@ -181,7 +183,8 @@ fn answer(to: &mut TcpStream, path: &str, step: &Step, at: usize) -> std::io::Re
     let (words, calls_to_make, ends) = match step {
         Step::Says(words, calls_to_make) => (words.clone(), calls_to_make.clone(), true),
         Step::Cut(words) | Step::Hangs(words) => (vec![*words], vec![], false),
-        _ => (vec!["Well"], vec![], false),
+        Step::Overloaded => (vec!["Well"], vec![], false),
+        _ => (vec![], vec![], false),
     };
     let events = if path.ends_with("/messages") {
         anthropic(&words, &calls_to_make, ends, at)
@@ -201,6 +204,12 @@ fn answer(to: &mut TcpStream, path: &str, step: &Step, at: usize) -> std::io::Re
             } else {
                 json!({"type": "error", "error": {"message": message}})
             })?;
+        }
+        Step::TooLong => {
+            let message = "Your input exceeds the context window of this model.";
+            send(
+                json!({"type": "error", "error": {"code": "context_length_exceeded", "message": message}}),
+            )?;
         }
         Step::Hangs(_) => std::thread::sleep(Duration::from_secs(600)),
         Step::Cut(_) => return Ok(false),

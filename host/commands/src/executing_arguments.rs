@@ -249,7 +249,8 @@ fn executing_option(program: &str, rest: &[ShellWord], options: &[&str]) -> Opti
     // Go reads `--exec` like `-exec`.
     let one_dash = |word: &str| program == "go" && word.starts_with("--");
     let option = options.iter().find(|option| {
-        texts().any(|word| is_option(word, option) || one_dash(word) && is_option(&word[1..], option))
+        texts()
+            .any(|word| is_option(word, option) || one_dash(word) && is_option(&word[1..], option))
     })?;
     Some(format!(
         "`{program} {option}` may run other code or change files"

@@ -18,7 +18,7 @@ const FORBIDDEN: [HeaderName; 14] = [
     header::PROXY_AUTHORIZATION,
     header::TRANSFER_ENCODING,
     header::UPGRADE,
-    // A front end and a back end that disagree about the method or the path can be used to bypass rules on both.
+    // Some servers read the method or the path from these headers, which would bypass the rules about them.
     HeaderName::from_static("x-http-method-override"),
     HeaderName::from_static("x-http-method"),
     HeaderName::from_static("x-method-override"),

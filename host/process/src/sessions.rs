@@ -29,7 +29,7 @@ struct CommandSessionEntry {
     used: u64,
 }
 
-/// Maximum number of sessions with shared resources. Each holds open files, and not every front-end reports the end of
+/// Maximum number of sessions with shared resources. Each holds open files, and not every front end reports the end of
 /// a session: beyond this limit, the least recently used session is dropped.
 const MAX_SESSIONS: usize = 64;
 

@@ -135,7 +135,7 @@ fn check_links(
             to => name == "gitdir" && is_inside(workspace, &workspace.join(folder).join(to)),
         });
         if !(is_worktree && is_own) {
-            forbidden.push((path, "leads git to other settings".to_owned()));
+            forbidden.push((path, "redirects git to other settings".to_owned()));
         }
     }
 }
@@ -229,7 +229,7 @@ fn check_git_folder(
         match text.map(|text| find_unusual_setting(&text, submodule)) {
             Some(None) => {}
             Some(Some(setting)) => {
-                let why = format!("has git run or obey something by `{setting}`");
+                let why = format!("makes git run a program or read other files: `{setting}`");
                 forbidden.push((path, why));
             }
             None => forbidden.push((path, "is not a settings file as git writes it".to_owned())),
@@ -238,7 +238,7 @@ fn check_git_folder(
     let hooks = path_in_folder("hooks");
     let is_link = |path: &Path| path.symlink_metadata().is_ok_and(|meta| meta.is_symlink());
     if is_link(&workspace.join(&hooks)) {
-        forbidden.push((hooks, "leads git to hooks".to_owned()));
+        forbidden.push((hooks, "redirects git to other hooks".to_owned()));
         return;
     }
     let entries = read_folder(&workspace.join(&hooks));

@@ -100,13 +100,16 @@ const TERMINAL_INPUT: [u64; 2] = [
 /// machine could run it with the rights of its owner. (A file created with such a bit loses it when it is written to.)
 const SET_ID: [u32; 2] = [libc::S_ISUID, libc::S_ISGID];
 
+/// The number of `fchmodat2` on every architecture. `libc` does not have it for all of them.
+pub(super) const SYS_FCHMODAT2: i64 = 452;
+
 /// Calls that change a file mode, with the index of their mode argument.
 const MODE_CALLS: &[(i64, u8)] = &[
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_chmod, 1),
     (libc::SYS_fchmod, 1),
     (libc::SYS_fchmodat, 2),
-    (libc::SYS_fchmodat2, 2),
+    (SYS_FCHMODAT2, 2),
 ];
 
 /// Allowed socket families: local sockets and IP.

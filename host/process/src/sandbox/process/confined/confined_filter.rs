@@ -13,7 +13,7 @@ use seccompiler::{
     SeccompRule, TargetArch,
 };
 
-use super::super::syscall_filter::{FromFlag as _, argument_condition};
+use super::super::syscall_filter::{FromFlag as _, SYS_FCHMODAT2, argument_condition};
 
 /// Calls that are always refused with EPERM.
 const REFUSED: &[i64] = &[
@@ -120,7 +120,7 @@ const MODE_CALLS: &[i64] = &[
     libc::SYS_chmod,
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
-    libc::SYS_fchmodat2,
+    SYS_FCHMODAT2,
 ];
 
 type RuleMap = BTreeMap<i64, Vec<SeccompRule>>;

@@ -21,6 +21,7 @@ use rustix::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, open, openat2};
 use rustix::io::Errno;
 
+use super::super::syscall_filter::SYS_FCHMODAT2;
 use super::access_rules::WritablePaths;
 use crate::sandbox::sys::{self, PendingSyscall};
 
@@ -119,7 +120,7 @@ fn arguments(call: &PendingSyscall, thread: &Path) -> Result<(ModeTarget, u32, b
             true,
         )),
         libc::SYS_fchmodat => Ok((in_folder(descriptor(first), second)?, mode(third), true)),
-        libc::SYS_fchmodat2 => {
+        SYS_FCHMODAT2 => {
             let flags = descriptor(fourth);
             if flags & !(libc::AT_SYMLINK_NOFOLLOW | libc::AT_EMPTY_PATH) != 0 {
                 return Err(Errno::INVAL);
