@@ -158,12 +158,31 @@ impl Needs {
         *self == Self::default()
     }
 
-    /// Removes all needs that are not in `granted`.
+    /// Removes all needs that are not in `granted`, and reduces access to what is granted. The explanations of the author
+    /// do not matter.
     pub fn retain_granted(&mut self, granted: &Self) {
-        self.files.retain(|need| granted.files.contains(need));
-        self.hosts.retain(|need| granted.hosts.contains(need));
-        self.commands.retain(|need| granted.commands.contains(need));
-        self.secrets.retain(|need| granted.secrets.contains(need));
+        self.files.retain_mut(|need| {
+            let mut matches = granted.files.iter().filter(|other| other.path == need.path);
+            let Some(other) = matches.next() else {
+                return false;
+            };
+            need.access = need.access.min(other.access);
+            true
+        });
+        self.hosts.retain(|need| {
+            let mut granted = granted.hosts.iter();
+            granted.any(|other| other.host == need.host && other.methods == need.methods)
+        });
+        self.commands.retain(|need| {
+            let mut granted = granted.commands.iter();
+            granted.any(|other| other.pattern == need.pattern)
+        });
+        self.secrets.retain(|need| {
+            let mut granted = granted.secrets.iter();
+            granted.any(|other| {
+                (&other.name, &other.host, &other.header) == (&need.name, &need.host, &need.header)
+            })
+        });
         self.variables
             .retain(|name| granted.variables.contains(name));
         self.environment
@@ -257,5 +276,61 @@ impl Needs {
             lines.push("ask the language model".to_owned());
         }
         lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn needs(value: serde_json::Value) -> Needs {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn needs_keep_grants_whose_explanation_changed() {
+        let explained = |reason: &str| {
+            needs(json!({
+                "files": [{"path": ".", "access": "read", "reason": reason}],
+                "hosts": [{"host": "example.com", "methods": ["GET"], "reason": reason}],
+                "commands": [{"pattern": "ls *", "reason": reason}],
+                "secrets": [{"name": "T", "host": "example.com", "header": "X-Key", "reason": reason}],
+            }))
+        };
+        let mut current = explained("new");
+        current.retain_granted(&explained("old"));
+        assert_eq!(current, explained("new"));
+    }
+
+    #[test]
+    fn needs_beyond_the_grant_are_reduced_or_removed() {
+        let mut current = needs(json!({
+            "files": [
+                {"path": ".", "access": "read-write", "reason": ""},
+                {"path": "docs", "access": "read", "reason": ""},
+                {"path": "src", "access": "read", "reason": ""},
+            ],
+            "hosts": [{"host": "example.com", "methods": ["GET", "POST"], "reason": ""}],
+            "commands": [{"pattern": "*", "reason": ""}],
+            "secrets": [{"name": "T", "host": "evil.example", "header": "X-Key", "reason": ""}],
+        }));
+        current.retain_granted(&needs(json!({
+            "files": [
+                {"path": ".", "access": "read", "reason": ""},
+                {"path": "docs", "access": "read-write", "reason": ""},
+            ],
+            "hosts": [{"host": "example.com", "methods": ["GET"], "reason": ""}],
+            "commands": [{"pattern": "ls *", "reason": ""}],
+            "secrets": [{"name": "T", "host": "example.com", "header": "X-Key", "reason": ""}],
+        })));
+        let expected = needs(json!({
+            "files": [
+                {"path": ".", "access": "read", "reason": ""},
+                {"path": "docs", "access": "read", "reason": ""},
+            ],
+        }));
+        assert_eq!(current, expected);
     }
 }
