@@ -20,8 +20,8 @@ pub enum Step {
     Status(u16, Vec<(&'static str, &'static str)>, &'static str),
     /// Reports an overload in the middle of its response.
     Overloaded,
-    /// Reports in its response that the conversation is too long.
-    TooLong,
+    /// Reports in its response, after these chunks of text, that the conversation is too long.
+    TooLong(Vec<&'static str>),
     /// Sends this text and then keeps the connection open without sending more.
     Hangs(&'static str),
     /// Responds with an HTML page.
@@ -183,6 +183,7 @@ fn answer(to: &mut TcpStream, path: &str, step: &Step, at: usize) -> std::io::Re
     let (words, calls_to_make, ends) = match step {
         Step::Says(words, calls_to_make) => (words.clone(), calls_to_make.clone(), true),
         Step::Cut(words) | Step::Hangs(words) => (vec![*words], vec![], false),
+        Step::TooLong(words) => (words.clone(), vec![], false),
         Step::Overloaded => (vec!["Well"], vec![], false),
         _ => (vec![], vec![], false),
     };
@@ -205,7 +206,7 @@ fn answer(to: &mut TcpStream, path: &str, step: &Step, at: usize) -> std::io::Re
                 json!({"type": "error", "error": {"message": message}})
             })?;
         }
-        Step::TooLong => {
+        Step::TooLong(_) => {
             let message = "Your input exceeds the context window of this model.";
             send(
                 json!({"type": "error", "error": {"code": "context_length_exceeded", "message": message}}),

@@ -220,12 +220,21 @@ impl Agent {
             );
             match reply.await {
                 Ok(reply) => break (reply, estimated),
-                Err(error) if error.is_too_long() && trims < MAX_TRIMS => {
+                Err(FailedReply { error, received })
+                    if error.is_too_long() && trims < MAX_TRIMS =>
+                {
                     trims += 1;
+                    if received {
+                        event_sink.handle_event(AgentEvent::Retry {
+                            reason: &error.to_string(),
+                            after_ms: 0,
+                            received,
+                        });
+                    }
                     // Based on the sent size, because a conversation below the configured limit has to shrink as well.
                     max_conversation_tokens = fitted.tokens / 5 * 3;
                 }
-                Err(error) => return Err(error.into()),
+                Err(FailedReply { error, .. }) => return Err(error.into()),
             }
         };
         if let Some(usage) = reply.usage {
@@ -245,7 +254,7 @@ impl Agent {
         task_usage: &mut TaskUsage,
         conversation_usage: &mut TaskUsage,
         event_sink: &dyn AgentEventSink,
-    ) -> Result<ModelReply, ModelError> {
+    ) -> Result<ModelReply, FailedReply> {
         let mut attempt = 0;
         loop {
             let start = Instant::now();
@@ -281,12 +290,13 @@ impl Agent {
                 }
                 Err(error) => error,
             };
-            let received = received.into_inner();
+            let received_bytes = received.into_inner();
+            let received = received_bytes > 0;
             for usage in [&mut *task_usage, &mut *conversation_usage] {
                 usage.add_time(elapsed);
-                if received > 0 {
+                if received {
                     // Providers bill the sent tokens even if the reply fails.
-                    usage.add_tokens(partial_usage(input, received), self.price);
+                    usage.add_tokens(partial_usage(input, received_bytes), self.price);
                 }
             }
             let wait = (error.is_transient() && attempt < self.budget.retries)
@@ -294,12 +304,12 @@ impl Agent {
                 .flatten()
                 .filter(|wait| *wait + elapsed < time_left);
             let Some(wait) = wait else {
-                return Err(error);
+                return Err(FailedReply { error, received });
             };
             event_sink.handle_event(AgentEvent::Retry {
                 reason: &error.to_string(),
                 after_ms: millis(wait),
-                received: received > 0,
+                received,
             });
             sleep(wait).await;
             task_usage.add_time(wait);
@@ -356,6 +366,13 @@ impl Agent {
             })
             .collect()
     }
+}
+
+/// The error of a request that is not sent again unchanged.
+struct FailedReply {
+    error: ModelError,
+    /// True if text of the failed reply was received.
+    received: bool,
 }
 
 /// A reply in progress. If it is dropped, the tokens sent and received so far are still counted.

@@ -87,12 +87,11 @@ fn in_parentheses(why: &str) -> String {
 }
 
 /// Phrases, in lower case, by which messages about a conversation that is too long are recognized.
-const TOO_LONG_PHRASES: [&str; 8] = [
+const TOO_LONG_PHRASES: [&str; 7] = [
     // OpenAI and many compatible servers.
     "context_length",
     "context length",
     "context window",
-    "too many tokens",
     // Anthropic.
     "prompt is too long",
     "exceed context limit",
@@ -101,6 +100,10 @@ const TOO_LONG_PHRASES: [&str; 8] = [
     // llama.cpp.
     "exceeds the available context size",
 ];
+
+/// A phrase of messages about a conversation that is too long, and also of messages about throttling, so it is only
+/// recognized with the status 400.
+const TOO_MANY_TOKENS: &str = "too many tokens";
 
 /// HTTP statuses of overloaded providers and failing gateways.
 const RETRYABLE_STATUSES: [u16; 8] = [408, 409, 425, 429, 500, 502, 503, 504];
@@ -129,19 +132,19 @@ impl ModelError {
 
     /// Returns true if the provider rejected the request as too long.
     pub fn is_too_long(&self) -> bool {
-        let message = match self {
+        let (message, is_status) = match self {
             Self::Status { status: 413, .. } => return true,
             Self::Status {
                 status: 400,
                 message,
                 ..
-            }
-            | Self::Failed { message, .. } => message.to_ascii_lowercase(),
+            } => (message.to_ascii_lowercase(), true),
+            Self::Failed { message, .. } => (message.to_ascii_lowercase(), false),
             _ => return false,
         };
-        TOO_LONG_PHRASES
-            .iter()
-            .any(|phrase| message.contains(phrase))
+        let mut phrases = TOO_LONG_PHRASES.iter();
+        phrases.any(|phrase| message.contains(phrase))
+            || is_status && message.contains(TOO_MANY_TOKENS)
     }
 
     /// Returns the matching error code of a tool.
@@ -247,6 +250,13 @@ mod tests {
             };
             assert!(failed.is_too_long() && !failed.is_transient(), "{message}");
         }
+        let throttled = ModelError::Failed {
+            provider: "p".into(),
+            message: "Too many tokens, please wait before trying again.".into(),
+            transient: true,
+        };
+        assert!(!throttled.is_too_long() && throttled.is_transient());
+        assert!(status(400, "Too many tokens in the request").is_too_long());
         assert!(!status(400, "max_tokens: the limit is 8192").is_too_long());
         assert!(status(413, "").is_too_long());
     }

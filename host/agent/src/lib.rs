@@ -38,6 +38,6 @@ pub use session_budget::{BudgetReservation, SessionBudget};
 pub use task_usage::{BudgetLimit, TaskUsage};
 pub use worker_call::{AgentSetup, WorkerRegistry, worker_call};
 pub use worker_file::{
-    CustomToolset, EmptyToolset, FilesystemToolset, McpToolset, ShellRule, ShellToolset, Worker,
-    WorkerBudget, WorkerSettings, WorkerToolsets,
+    CustomToolset, EmptyToolset, FilesystemToolset, McpToolset, ShellRule, ShellToolset,
+    WORKER_CALL, Worker, WorkerBudget, WorkerSettings, WorkerToolsets,
 };

@@ -14,11 +14,11 @@ use mimir_core::config::{
     AgentBudget, AgentSettings, ApprovalDefaults, Config, MatcherSettings, RuleSettings,
     ToolApproval, ToolSettings,
 };
-use mimir_core::name_suggestions::{did_you_mean, snake};
+use mimir_core::name_suggestions::{did_you_mean, mcp_snake, snake};
 use mimir_core::pipeline::PipelineSnapshot;
 use mimir_core::policy::{PolicyFile, RuleSource, WorkerCommandRules};
 use mimir_core::text::{prefix, visible};
-use mimir_core::{Decision, DirectoryAccess, Tool, ToolGroup, ToolName, ToolSource};
+use mimir_core::{Decision, DirectoryAccess, Registry, Tool, ToolGroup, ToolName, ToolSource};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -224,8 +224,9 @@ impl Worker {
             // Also covers commands and third-party tools.
             config.files.deny.clone_from(&files.deny);
         }
+        let unmatched = self.unmatched_approvals(&snapshot.registry);
         let registry = snapshot.registry.map_tools(|tool| {
-            let settings = self.settings_for(tool)?;
+            let settings = self.settings_for(tool, &unmatched)?;
             config.tools.each.insert(tool.name().to_string(), settings);
             Some(self.limit_file_access(tool))
         });
@@ -270,9 +271,24 @@ impl Worker {
         Arc::new(tool)
     }
 
-    /// Reports servers, and tools of servers and custom modules, that the worker's file names and that do not exist, with
-    /// one message for each.
+    /// Reports the servers, custom modules and tools that the worker's file names but `snapshot` does not have. Returns
+    /// one message for each, for a person who runs the worker with all tools of the workspace.
     pub fn missing(&self, snapshot: &PipelineSnapshot) -> Vec<String> {
+        let missing = self.find_missing(snapshot).into_iter();
+        missing
+            .map(|missing| format!("{}: {}", self.at(&missing.key), missing.message))
+            .collect()
+    }
+
+    /// Returns the names that [`Self::missing`] reports, with their locations in the file.
+    pub fn missing_names(&self, snapshot: &PipelineSnapshot) -> Vec<String> {
+        let missing = self.find_missing(snapshot).into_iter();
+        missing
+            .map(|missing| format!("{} ({})", missing.name, self.at(&missing.key)))
+            .collect()
+    }
+
+    fn find_missing(&self, snapshot: &PipelineSnapshot) -> Vec<MissingName> {
         let mut missing = Vec::new();
         let tools = snapshot.registry.tools();
         if let Some(custom) = &self.settings.toolsets.custom {
@@ -282,33 +298,40 @@ impl Worker {
             let own: Vec<&Tool> = own.map(AsRef::as_ref).collect();
             if own.is_empty() {
                 let module = visible(&custom.module);
-                missing.push(format!(
-                    "{}: no tools are loaded from `{module}`: expected a tool file in .mimir/tools. Build a TypeScript \
-                     module with `mimir tools build {module}`, or name the file that `mimir tools list` shows",
-                    self.at("toolsets.custom.module"),
-                ));
+                missing.push(MissingName {
+                    key: "toolsets.custom.module".to_owned(),
+                    name: format!("the tools of `{module}`"),
+                    message: format!(
+                        "no tools are loaded from `{module}`: expected a tool file in .mimir/tools. Build a TypeScript \
+                         module with `mimir tools build {module}`, or name the file that `mimir tools list` shows"
+                    ),
+                });
             } else {
                 let exists = |name: &str| own.iter().any(|tool| matches_name(tool, name));
                 for name in custom.tools.iter().filter(|name| !exists(name)) {
                     let near = did_you_mean(name, own.iter().map(|tool| tool.name().as_str()));
-                    missing.push(format!(
-                        "{}: `{}` has no tool `{}`.{near}",
-                        self.at("toolsets.custom.tools"),
-                        visible(&custom.module),
-                        visible(name)
-                    ));
+                    let (module, name) = (visible(&custom.module), visible(name));
+                    missing.push(MissingName {
+                        key: "toolsets.custom.tools".to_owned(),
+                        name: format!("the tool `{name}` of `{module}`"),
+                        message: format!("`{module}` has no tool `{name}`.{near}"),
+                    });
                 }
             }
         }
         for (server, toolset) in &self.settings.toolsets.mcp {
             let own = tools.iter().filter(|tool| is_from_server(tool, server));
             let own: Vec<&Tool> = own.map(AsRef::as_ref).collect();
-            let at = self.at(&format!("toolsets.mcp.{server}"));
+            let key = format!("toolsets.mcp.{server}");
+            let server = visible(server);
             if own.is_empty() {
-                missing.push(format!(
-                    "{at}: the server `{}` does not exist or has no tools: `mimir mcp list` shows the servers",
-                    visible(server)
-                ));
+                missing.push(MissingName {
+                    key,
+                    name: format!("the tools of the server `{server}`"),
+                    message: format!(
+                        "the server `{server}` does not exist or has no tools: `mimir mcp list` shows the servers"
+                    ),
+                });
                 continue;
             }
             // `new` has checked that approvals are only set for listed tools, if tools are listed.
@@ -319,14 +342,34 @@ impl Worker {
                 .collect();
             for name in unknown {
                 let near = did_you_mean(name, own.iter().map(|tool| tool.name().as_str()));
-                missing.push(format!(
-                    "{at}: the server `{}` has no tool `{}`.{near}",
-                    visible(server),
-                    visible(name)
-                ));
+                let name = visible(name);
+                missing.push(MissingName {
+                    key: key.clone(),
+                    name: format!("the tool `{name}` of the server `{server}`"),
+                    message: format!("the server `{server}` has no tool `{name}`.{near}"),
+                });
             }
         }
         missing
+    }
+
+    /// Returns for each server the strictest approval that the worker's file sets for a tool that the server does not
+    /// have. Such a name may be misspelt, so the approval applies to the tools without one of their own. Tools that
+    /// only the caller lacks are not misspelt. If the file lists the server's tools, a misspelt one is not available.
+    fn unmatched_approvals(&self, registry: &Registry) -> BTreeMap<&str, Decision> {
+        let all = || registry.tools().iter().chain(registry.left_out());
+        let servers = self.settings.toolsets.mcp.iter();
+        let unlisted = servers.filter(|(_, toolset)| toolset.tools.is_none());
+        let unmatched = unlisted.filter_map(|(server, toolset)| {
+            let exists = |name: &str| {
+                all().any(|tool| is_from_server(tool, server) && matches_name(tool, name))
+            };
+            let entries = toolset.approval.tools.iter();
+            let entries = entries.filter(|(name, _)| !exists(name));
+            let strictest = entries.map(|(_, decision)| *decision).max()?;
+            Some((server.as_str(), strictest))
+        });
+        unmatched.collect()
     }
 
     /// Returns the location of a key as `FILE:LINE`.
@@ -340,7 +383,12 @@ impl Worker {
     }
 
     /// Returns the settings that the worker's file adds for a tool; `None` if the worker does not have the tool.
-    fn settings_for(&self, tool: &Tool) -> Option<ToolSettings> {
+    /// `unmatched` has the result of [`Self::unmatched_approvals`].
+    fn settings_for(
+        &self,
+        tool: &Tool,
+        unmatched: &BTreeMap<&str, Decision>,
+    ) -> Option<ToolSettings> {
         let sets = &self.settings.toolsets;
         let mut own = ToolSettings::default();
         match tool.source {
@@ -369,16 +417,20 @@ impl Worker {
                 if !named || !is_in_module(tool, &custom.module) {
                     return None;
                 }
-                own.approval = tool_approval(tool, &custom.approval);
+                // `new` has checked that each approval is of a listed tool. If its name matches no tool, the worker
+                // does not get the tool.
+                own.approval = tool_approval(tool, &custom.approval, None);
             }
             ToolSource::Mcp => {
-                let toolset = sets.mcp.get(server_of(tool)?)?;
+                let server = server_of(tool)?;
+                let toolset = sets.mcp.get(server)?;
                 if let Some(names) = &toolset.tools
                     && !names.iter().any(|name| matches_name(tool, name))
                 {
                     return None;
                 }
-                own.approval = tool_approval(tool, &toolset.approval);
+                let unmatched = unmatched.get(server).copied();
+                own.approval = tool_approval(tool, &toolset.approval, unmatched);
             }
             ToolSource::Teams => return None,
         }
@@ -436,29 +488,48 @@ impl WorkerBudget {
     }
 }
 
+/// A name in a worker's file that matches no server, custom module or tool.
+struct MissingName {
+    /// The key in the file.
+    key: String,
+    /// The name, such as "the tool `x` of `y`".
+    name: String,
+    /// The error message with a remedy.
+    message: String,
+}
+
 /// Returns the approval setting of a tool: the strictest entry that names the tool, or else the toolset's `default`. If
-/// neither is set, a tool without a default of its own asks; any other tool keeps its default (`Unset`).
-fn tool_approval(tool: &Tool, set: &ApprovalDefaults) -> ToolApproval {
+/// neither is set, a tool without a default of its own asks; any other tool keeps its default (`Unset`). `unmatched`
+/// replaces a default that is less strict.
+fn tool_approval(tool: &Tool, set: &ApprovalDefaults, unmatched: Option<Decision>) -> ToolApproval {
     let named = set
         .tools
         .iter()
         .filter(|(name, _)| matches_name(tool, name));
-    match named.map(|(_, decision)| *decision).max() {
+    if let Some(decision) = named.map(|(_, decision)| *decision).max() {
+        return ToolApproval::Word(decision);
+    }
+    let default = match set.default {
+        None if tool.definition.silent => Some(Decision::Ask),
+        default => default,
+    };
+    let least = default.unwrap_or(tool.definition.approval);
+    match unmatched.filter(|unmatched| *unmatched > least).or(default) {
         Some(decision) => ToolApproval::Word(decision),
-        None if tool.definition.silent || set.default.is_some() => {
-            ToolApproval::Word(set.default.unwrap_or(Decision::Ask))
-        }
         None => ToolApproval::Unset,
     }
 }
 
-/// Returns true if `name` is the tool's name or alias, the name of the exported function of a custom tool, or a
-/// server's own name of its tool. If the settings change the prefix of a server's tools, only the whole name matches.
+/// Returns true if `name` is the tool's name or alias, the name of the exported function of a custom tool, with or
+/// without the tool's prefix, or a server's own name of its tool. If the settings change the prefix of a server's tools, only the whole name matches.
 fn matches_name(tool: &Tool, name: &str) -> bool {
     let is_own_name = || match tool.source {
-        ToolSource::Custom => tool.own_name() == snake(name),
+        ToolSource::Custom => {
+            let name = snake(name);
+            tool.own_name() == name || tool.name().as_str() == name
+        }
         ToolSource::Mcp => server_of(tool).is_some_and(|server| {
-            tool.name().as_str() == format!("mcp_{}_{}", snake(server), snake(name))
+            tool.name().as_str() == format!("mcp_{}_{}", mcp_snake(server), mcp_snake(name))
         }),
         ToolSource::BuiltIn | ToolSource::Teams => false,
     };

@@ -255,8 +255,14 @@ async fn conversation_too_long_for_the_provider_is_trimmed() {
         vec![],
         r#"{"error":{"message":"prompt is too long: 9 tokens > 8 maximum","code":"context_length_exceeded"}}"#,
     );
-    let cases = APIS.map(|api| [(api, rejected.clone()), (api, Step::TooLong)]);
-    for (api, long) in cases.into_iter().flatten() {
+    let cases = APIS.map(|api| {
+        [
+            (api, rejected.clone(), 0),
+            (api, Step::TooLong(vec![]), 0),
+            (api, Step::TooLong(vec!["Well"]), 1),
+        ]
+    });
+    for (api, long, discarded) in cases.into_iter().flatten() {
         let steps = vec![
             calls("echo", json!({"text": "a".repeat(4_000)})),
             calls("echo", json!({"text": "b".repeat(4_000)})),
@@ -276,6 +282,10 @@ async fn conversation_too_long_for_the_provider_is_trimmed() {
             "the task was left out"
         );
         assert_eq!(test.seen.of("leftOut").len(), 1);
+        // Front ends discard text that was received before the rejection.
+        let retries = test.seen.of("again");
+        assert_eq!(retries.len(), discarded, "{api:?}");
+        assert!(retries.iter().all(|retry| retry["heard"] == true));
     }
 }
 

@@ -1,4 +1,4 @@
-//! The tool `worker_call`: budgets of workers that call workers, and workers whose tools do not exist.
+//! The tool `worker_call`: budgets of workers that call workers, and workers without some of their tools.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -111,12 +111,15 @@ async fn worker_budget_includes_the_usage_of_nested_workers() {
 }
 
 #[tokio::test]
-async fn worker_call_fails_if_a_named_tool_does_not_exist() {
-    let settings = json!({"instructions": "x", "toolsets": {"mcp": {"hub": {}}}});
-    let (result, replies) = AgentWithWorker::new(settings).run().await;
-    assert!(
-        result.contains("the server `hub` does not exist"),
-        "{result}"
-    );
-    assert_eq!(replies, 0, "the worker ran without its tools");
+async fn worker_call_runs_without_missing_tools_and_logs_them() {
+    let settings = json!({"instructions": "x", "budget": {"maxTurns": 1}, "toolsets": {"mcp": {"hub": {}},
+        "custom": {"module": "m", "tools": ["fib"]}}});
+    let mut agent = AgentWithWorker::new(settings);
+    let (result, replies) = agent.run().await;
+    assert!(result.contains("its limit of model turns"), "{result}");
+    assert_eq!(replies, 1, "the worker was refused");
+    let logged = agent.test.seen.log.0.lock().join("\n");
+    for expected in ["the tools of `m`", "the tools of the server `hub`"] {
+        assert!(logged.contains(expected), "{expected}: {logged}");
+    }
 }

@@ -124,6 +124,8 @@ fn tools() -> Vec<Tool> {
     };
     let mut silent = of_file("fibonacci", "math.yml");
     silent.definition.silent = true;
+    let mut prefixed = of_file("m_fib", "prefixed.wasm");
+    Arc::get_mut(&mut prefixed.origin).unwrap().prefix = "m_".into();
     let of_server = |name: &str, server: &str| {
         let mut tool = tool(name);
         Arc::get_mut(&mut tool.origin).unwrap().location = format!("mcp:{server}");
@@ -142,7 +144,11 @@ fn tools() -> Vec<Tool> {
         of_file("factorial", "math.yml"),
         of_file("other", "other.wasm"),
         of_file("two_words", "tools.wasm"),
+        prefixed,
         of_server("mcp_hub_issues", "hub"),
+        // The server's own name is `repos/listPRs`.
+        of_server("mcp_git_hub_repos_list_prs", "gitHub"),
+        of_server("mcp_git_hub_httpget", "gitHub"),
         of_server("mcp_my_hub_list_pulls", "my-hub"),
         of_server("fg_issues", "forge"),
     ]
@@ -185,6 +191,15 @@ async fn worker_has_only_the_tools_of_its_toolsets() {
             json!({"custom": {"module": "./tools.yml", "tools": ["twoWords"]}}),
             &[],
         ),
+        // With and without the tool's prefix.
+        (
+            json!({"custom": {"module": "prefixed", "tools": ["mFib"]}}),
+            &["m_fib"],
+        ),
+        (
+            json!({"custom": {"module": "prefixed", "tools": ["fib"]}}),
+            &["m_fib"],
+        ),
         (
             json!({"mcp": {"hub": {"tools": ["issues"]}}}),
             &["mcp_hub_issues"],
@@ -199,6 +214,14 @@ async fn worker_has_only_the_tools_of_its_toolsets() {
         (
             json!({"mcp": {"my-hub": {"tools": ["listPulls"]}}}),
             &["mcp_my_hub_list_pulls"],
+        ),
+        (
+            json!({"mcp": {"gitHub": {"tools": ["repos/listPRs"]}}}),
+            &["mcp_git_hub_repos_list_prs"],
+        ),
+        (
+            json!({"mcp": {"gitHub": {"tools": ["HTTPGet"]}}}),
+            &["mcp_git_hub_httpget"],
         ),
         (json!({"mcp": {"my-hub": {"tools": ["pulls"]}}}), &[]),
         (json!({"mcp": {"my_hub": {}}}), &[]),
@@ -307,6 +330,22 @@ async fn worker_approvals_of_server_tools_apply_by_any_name() {
         ),
         (pulls("listPulls"), "mcp_my_hub_list_pulls", Decision::Deny),
         (pulls("list-pulls"), "mcp_my_hub_list_pulls", Decision::Deny),
+        // A misspelt name makes nothing milder.
+        (
+            issues(json!({"isues": "blocked"})),
+            "mcp_hub_issues",
+            Decision::Deny,
+        ),
+        (
+            json!({"hub": {"approval": {"default": "blocked", "tools": {"isues": "preApproved"}}}}),
+            "mcp_hub_issues",
+            Decision::Deny,
+        ),
+        (
+            issues(json!({"isues": "blocked", "issues": "ask"})),
+            "mcp_hub_issues",
+            Decision::Ask,
+        ),
     ] {
         let bench = TestPipeline::new(snapshot_with(tools(), json!({})), ApprovalAnswer::No);
         let worker = with_toolsets(json!({"mcp": servers.clone()}));
@@ -316,6 +355,27 @@ async fn worker_approvals_of_server_tools_apply_by_any_name() {
         let explained = pipeline.explain(call(tool, json!({}))).await.unwrap();
         assert_eq!(explained.evaluation.decision(), expected, "{servers}");
     }
+}
+
+#[tokio::test]
+async fn worker_approvals_of_tools_that_only_the_caller_lacks_affect_no_others() {
+    let bench = TestPipeline::new(snapshot_with(tools(), json!({})), ApprovalAnswer::No);
+    let outer = with_toolsets(json!({"mcp": {"gitHub": {"tools": ["HTTPGet"],
+        "approval": {"default": "preApproved"}}}}));
+    let inner = with_toolsets(json!({"mcp": {"gitHub": {
+        "approval": {"default": "preApproved", "tools": {"repos/listPRs": "blocked"}}}}}));
+    let outer = bench
+        .pipeline
+        .restricted(move |snapshot| outer.restrict(snapshot));
+    assert_eq!(
+        inner.missing_names(&outer.snapshot()),
+        ["the tool `repos/listPRs` of the server `gitHub` (.mimir/workers/w.yml)"]
+    );
+    let pipeline = outer.restricted(move |snapshot| inner.restrict(snapshot));
+    let explained = pipeline
+        .explain(call("mcp_git_hub_httpget", json!({})))
+        .await;
+    assert_eq!(explained.unwrap().evaluation.decision(), Decision::Allow);
 }
 
 #[tokio::test]

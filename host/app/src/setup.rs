@@ -173,7 +173,12 @@ impl HostSetup {
             tools: loaded.tools.clone(),
             ..LoadedTools::default()
         });
-        let calls_others = |tool: &Arc<Tool>| !tool.definition.needs.tools.is_empty();
+        // Workers call tools that only their files name.
+        let is_worker_call = |tool: &Tool| {
+            tool.source == ToolSource::BuiltIn && tool.name().as_str() == mimir_agent::WORKER_CALL
+        };
+        let calls_others =
+            |tool: &Arc<Tool>| !tool.definition.needs.tools.is_empty() || is_worker_call(tool);
         // Starts only the servers that could have a tool of this name, unless the tool can call other tools.
         let tool = without_servers.registry.get(name);
         let server_tools = if tool.is_some_and(calls_others) {

@@ -36,7 +36,8 @@ pub fn nearest<'a>(requested: &str, known: impl IntoIterator<Item = &'a str>) ->
     scored.into_iter().map(|(_, name)| name).collect()
 }
 
-/// Converts a function name to a tool name: `parseHTML` becomes `parse_html`.
+/// Converts a function name to a tool name: `parseHTML` becomes `parse_html`. Names of MCP servers and their tools are
+/// converted by [`mcp_snake`] instead.
 pub fn snake(name: &str) -> String {
     let all: Vec<char> = name.chars().collect();
     let mut snake = String::new();
@@ -57,6 +58,25 @@ pub fn snake(name: &str) -> String {
         }
     }
     snake
+}
+
+/// Converts the name of an MCP server or of its tool: `getFile` and `get-file` become `get_file`. Unlike [`snake`], it
+/// separates no acronyms and replaces all special characters: `HTTPGet` becomes `httpget`, and `repos/list` becomes
+/// `repos_list`. Settings refer to the resulting tool names, so they must not change.
+pub fn mcp_snake(remote: &str) -> String {
+    let mut name = String::with_capacity(remote.len());
+    let mut after_lower_case = false;
+    for c in remote.chars() {
+        if c.is_ascii_uppercase() && after_lower_case {
+            name.push('_');
+        }
+        after_lower_case = c.is_ascii_lowercase() || c.is_ascii_digit();
+        name.push(match c.to_ascii_lowercase() {
+            c @ ('a'..='z' | '0'..='9') => c,
+            _ => '_',
+        });
+    }
+    name
 }
 
 /// Returns ` Did you mean a, b or c?`, or an empty string if no known name is similar.
@@ -112,6 +132,21 @@ mod tests {
             ("a", "a"),
         ] {
             assert_eq!(snake(name), tool);
+        }
+    }
+
+    #[test]
+    fn mcp_snake_names_keep_acronyms_and_replace_special_characters() {
+        for (name, tool) in [
+            ("getFile", "get_file"),
+            ("get-file", "get_file"),
+            ("listPRs", "list_prs"),
+            ("HTTPGet", "httpget"),
+            ("repos/list", "repos_list"),
+            ("sha256Sum", "sha256_sum"),
+            ("ä.b", "__b"),
+        ] {
+            assert_eq!(mcp_snake(name), tool);
         }
     }
 

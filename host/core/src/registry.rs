@@ -31,6 +31,7 @@ pub struct Registry {
     names: HashMap<String, usize>,
     quarantined: Vec<Quarantined>,
     reserved: ReservedNames,
+    left_out: Vec<Arc<Tool>>,
 }
 
 impl Registry {
@@ -184,10 +185,14 @@ impl Registry {
     pub fn map_tools(&self, mut choose: impl FnMut(&Arc<Tool>) -> Option<Arc<Tool>>) -> Self {
         let mut new_indexes = HashMap::new();
         let mut tools = Vec::new();
+        let mut left_out = self.left_out.clone();
         for (at, tool) in self.tools.iter().enumerate() {
-            if let Some(tool) = choose(tool) {
-                new_indexes.insert(at, tools.len());
-                tools.push(tool);
+            match choose(tool) {
+                Some(tool) => {
+                    new_indexes.insert(at, tools.len());
+                    tools.push(tool);
+                }
+                None => left_out.push(Arc::clone(tool)),
             }
         }
         let names = self.names.iter();
@@ -197,12 +202,18 @@ impl Registry {
             tools,
             quarantined: Vec::new(),
             reserved: ReservedNames::default(),
+            left_out,
         }
     }
 
     /// Returns all tools, sorted by name.
     pub fn tools(&self) -> &[Arc<Tool>] {
         &self.tools
+    }
+
+    /// Returns the tools that [`Self::map_tools`] and [`Self::only`] have removed. They cannot be called.
+    pub fn left_out(&self) -> &[Arc<Tool>] {
+        &self.left_out
     }
 
     /// Returns all tools of the plugin that provides `tool`.

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mimir_agent::{
-    Agent, AgentEvent, AgentEventSink, Conversation, Message, ModelProvider, TaskEnd,
+    Agent, AgentEvent, AgentEventSink, Conversation, Message, ModelProvider, TaskEnd, ToolCall,
 };
 use mimir_core::approval::NoApprovalStore;
+use mimir_core::call::{CallObserver, CallProgress, LogLine};
 use mimir_core::config::{AgentBudget, ChosenModel, ProviderApi};
 use mimir_core::network::{AllowedHost, HostPattern, NetworkPolicy, NetworkRules};
 use mimir_core::outcome::ToolOutput;
@@ -56,6 +57,20 @@ pub struct Seen {
     /// The number of messages at each save of the conversation.
     pub lengths: Mutex<Vec<usize>>,
     pub stop: tokio::sync::Notify,
+    /// The lines that calls logged.
+    pub log: Arc<CallLog>,
+}
+
+/// A call observer that stores the logged lines.
+#[derive(Default)]
+pub struct CallLog(pub Mutex<Vec<String>>);
+
+impl CallObserver for CallLog {
+    fn progress(&self, _: CallProgress) {}
+
+    fn log(&self, line: LogLine) {
+        self.0.lock().push(line.text);
+    }
 }
 
 impl Seen {
@@ -86,6 +101,10 @@ impl AgentEventSink for Seen {
 
     fn conversation_changed(&self, conversation: &Conversation) {
         self.lengths.lock().push(conversation.messages.len());
+    }
+
+    fn observer(&self, _: &ToolCall) -> Arc<dyn CallObserver> {
+        Arc::clone(&self.log) as Arc<_>
     }
 
     fn calls_stop_requested(&self) -> BoxFuture<'_, ()> {

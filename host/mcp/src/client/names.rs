@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use mimir_core::ToolName;
+use mimir_core::name_suggestions::mcp_snake;
 use sha2::{Digest as _, Sha256};
 
 /// Maximum length of a tool name.
@@ -11,29 +12,12 @@ const MAX_NAME_LENGTH: usize = 64;
 /// Number of hash digits that make names unique: the chance of a collision is one in four billion.
 const HASH_DIGITS: usize = 8;
 
-/// Converts a server's name to snake case: `getFile` and `get-file` become `get_file`.
-pub(super) fn snake_name(remote: &str) -> String {
-    let mut name = String::with_capacity(remote.len());
-    let mut after_lower_case = false;
-    for c in remote.chars() {
-        if c.is_ascii_uppercase() && after_lower_case {
-            name.push('_');
-        }
-        after_lower_case = c.is_ascii_lowercase() || c.is_ascii_digit();
-        name.push(match c.to_ascii_lowercase() {
-            c @ ('a'..='z' | '0'..='9') => c,
-            _ => '_',
-        });
-    }
-    name
-}
-
 /// Returns a tool name for each of the server's names, in order, or `None` if no unique name is possible. A new tool
 /// never takes the name of an older tool whose own name has exactly that spelling.
 pub(super) fn unique_names(prefix: &str, remote: &[&str]) -> Vec<Option<ToolName>> {
     let plain: Vec<String> = remote
         .iter()
-        .map(|name| format!("{prefix}{}", snake_name(name)))
+        .map(|name| format!("{prefix}{}", mcp_snake(name)))
         .collect();
     let mut count: HashMap<&str, usize> = HashMap::new();
     for name in &plain {

@@ -9,6 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use mimir_core::backend::RawResult;
 use mimir_core::limits::Limits;
+use mimir_core::name_suggestions::mcp_snake;
 use mimir_core::needs::Needs;
 use mimir_core::outcome::ToolOutput;
 use mimir_core::{
@@ -48,7 +49,7 @@ impl EntryKind {
     /// Returns the name of the reader tool. It contains the server's name, not the prefix, so that servers without a
     /// prefix have separate tools.
     pub(super) fn name(self, spec: &ServerSpec) -> String {
-        let word = names::snake_name(&spec.name);
+        let word = mcp_snake(&spec.name);
         match self {
             Self::Resources => format!("mcp_{word}_resources_read"),
             Self::Prompts => format!("mcp_{word}_prompts_get"),

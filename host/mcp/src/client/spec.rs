@@ -6,13 +6,13 @@ use std::time::Duration;
 use mimir_core::ToolError;
 use mimir_core::config::{McpOauthSettings, McpProtocol, McpServerSettings, SandboxSettings};
 use mimir_core::launch::LaunchSpec;
+use mimir_core::name_suggestions::mcp_snake;
 use mimir_core::redact::{Redactor, Vault};
 use mimir_core::text::visible;
 use sha2::{Digest as _, Sha256};
 
 use super::connection::ProtocolGeneration;
 use super::input_broker::AllowedRequests;
-use super::names;
 
 /// A server as described by the settings.
 #[derive(Debug, Clone, PartialEq)]
@@ -115,7 +115,7 @@ impl ServerSpec {
             name: name.to_owned(),
             prefix: match &settings.prefix {
                 Some(prefix) => prefix.clone(),
-                None => format!("mcp_{}_", names::snake_name(name)),
+                None => format!("mcp_{}_", mcp_snake(name)),
             },
             transport,
             generation: settings.protocol.map(|protocol| match protocol {
