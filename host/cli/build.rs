@@ -22,11 +22,6 @@ fn main() -> io::Result<()> {
     let variable = |name| env::var(name).unwrap_or_default();
     println!("cargo::rustc-env=BUILD_TARGET={}", variable("TARGET"));
     println!("cargo::rustc-env=BUILD_PROFILE={}", variable("PROFILE"));
-    // Start-up relocates more than 100,000 addresses. In this form, their table takes a twentieth of the space. The
-    // loader of musl is part of the program; loaders of older versions of glibc cannot read it.
-    if variable("CARGO_CFG_TARGET_ENV") == "musl" {
-        println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
-    }
     // A debug build does not record the commit: each new commit would compile this crate and its tests again.
     if variable("PROFILE") != "debug"
         && let Some(commit) = commit(&root)

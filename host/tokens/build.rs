@@ -40,23 +40,29 @@ fn pack(text: &str) -> Result<Vec<u8>, Box<dyn Error>> {
 
 /// Returns the folder with the source of the package that this workspace uses.
 fn package_folder() -> Result<PathBuf, Box<dyn Error>> {
+    // Try offline first. A build from nothing has not fetched the packages that only tests use, and cargo wants all.
+    let metadata = metadata(&["--offline"]).or_else(|_| metadata(&[]))?;
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let mut manifests = packages
+        .filter(|package| package["name"] == PACKAGE)
+        .filter_map(|package| package["manifest_path"].as_str());
+    let manifest = manifests.next().map(Path::new);
+    let folder = manifest.and_then(Path::parent);
+    Ok(folder
+        .ok_or_else(|| format!("{PACKAGE} is not a dependency"))?
+        .to_owned())
+}
+
+fn metadata(arguments: &[&str]) -> Result<serde_json::Value, Box<dyn Error>> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["metadata", "--offline", "--locked", "--format-version", "1"])
+        .args(["metadata", "--locked", "--format-version", "1"])
         .args(["--filter-platform", &env::var("TARGET")?])
+        .args(arguments)
         .output()?;
     if !output.status.success() {
         let errors = String::from_utf8_lossy(&output.stderr);
         return Err(format!("cargo metadata: {errors}").into());
     }
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-    let packages = metadata["packages"].as_array().into_iter().flatten();
-    let mut manifests = packages
-        .filter(|package| package["name"] == PACKAGE)
-        .filter_map(|package| package["manifest_path"].as_str());
-    let manifest = Path::new(manifests.next().ok_or("tiktoken-rs is not a dependency")?);
-    Ok(manifest
-        .parent()
-        .ok_or("a manifest without a folder")?
-        .to_owned())
+    Ok(serde_json::from_slice(&output.stdout)?)
 }

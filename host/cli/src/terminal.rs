@@ -82,8 +82,7 @@ fn read_line() -> std::io::Result<Option<String>> {
 const CANCEL_KEYS: [u8; 3] = [0x03, 0x1c, 0x1a];
 
 /// Reads a line from the terminal without echo. Returns it without its line end, and an empty string at the end of the
-/// input. Returns `None` if the person cancels. Fails on platforms other than Unix, and if stdin is not a
-/// terminal.
+/// input. Returns `None` if the user cancels. Fails on platforms other than Unix, and if stdin is not a terminal.
 pub fn read_hidden_line(prompt: &str) -> std::io::Result<Option<String>> {
     use std::io::Write as _;
     // Created before the prompt is shown, because it discards what was typed before.
