@@ -366,7 +366,11 @@ fn run_without_namespaces(arguments: &[&str]) -> (bool, String) {
         clone.try_into().unwrap(),
     ];
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(arguments).env("MIMIR_TEST_CONFINED", "1");
+    command
+        .args(arguments)
+        .env("MIMIR_TEST_CONFINED", "1")
+        // Bubblewrap needs namespaces.
+        .env_remove("MIMIR_TEST_BUBBLEWRAP");
     let restrict = move || {
         for capability in 0..41 {
             // SAFETY: a system call on numbers.
