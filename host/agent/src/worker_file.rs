@@ -6,7 +6,7 @@
 //!
 //! Out of scope: models, reading files, and the agent loop.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use mimir_core::command::CommandPattern;
@@ -22,6 +22,7 @@ use mimir_core::{Decision, DirectoryAccess, Registry, Tool, ToolGroup, ToolName,
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+mod missing_names;
 mod toolsets;
 
 pub use toolsets::{
@@ -271,88 +272,6 @@ impl Worker {
         Arc::new(tool)
     }
 
-    /// Reports the servers, custom modules and tools that the worker's file names but `snapshot` does not have. Returns
-    /// one message for each, for a person who runs the worker with all tools of the workspace.
-    pub fn missing(&self, snapshot: &PipelineSnapshot) -> Vec<String> {
-        let missing = self.find_missing(snapshot).into_iter();
-        missing
-            .map(|missing| format!("{}: {}", self.at(&missing.key), missing.message))
-            .collect()
-    }
-
-    /// Returns the names that [`Self::missing`] reports, with their locations in the file.
-    pub fn missing_names(&self, snapshot: &PipelineSnapshot) -> Vec<String> {
-        let missing = self.find_missing(snapshot).into_iter();
-        missing
-            .map(|missing| format!("{} ({})", missing.name, self.at(&missing.key)))
-            .collect()
-    }
-
-    fn find_missing(&self, snapshot: &PipelineSnapshot) -> Vec<MissingName> {
-        let mut missing = Vec::new();
-        let tools = snapshot.registry.tools();
-        if let Some(custom) = &self.settings.toolsets.custom {
-            let own = tools
-                .iter()
-                .filter(|tool| is_in_module(tool, &custom.module));
-            let own: Vec<&Tool> = own.map(AsRef::as_ref).collect();
-            if own.is_empty() {
-                let module = visible(&custom.module);
-                missing.push(MissingName {
-                    key: "toolsets.custom.module".to_owned(),
-                    name: format!("the tools of `{module}`"),
-                    message: format!(
-                        "no tools are loaded from `{module}`: expected a tool file in .mimir/tools. Build a TypeScript \
-                         module with `mimir tools build {module}`, or name the file that `mimir tools list` shows"
-                    ),
-                });
-            } else {
-                let exists = |name: &str| own.iter().any(|tool| matches_name(tool, name));
-                for name in custom.tools.iter().filter(|name| !exists(name)) {
-                    let near = did_you_mean(name, own.iter().map(|tool| tool.name().as_str()));
-                    let (module, name) = (visible(&custom.module), visible(name));
-                    missing.push(MissingName {
-                        key: "toolsets.custom.tools".to_owned(),
-                        name: format!("the tool `{name}` of `{module}`"),
-                        message: format!("`{module}` has no tool `{name}`.{near}"),
-                    });
-                }
-            }
-        }
-        for (server, toolset) in &self.settings.toolsets.mcp {
-            let own = tools.iter().filter(|tool| is_from_server(tool, server));
-            let own: Vec<&Tool> = own.map(AsRef::as_ref).collect();
-            let key = format!("toolsets.mcp.{server}");
-            let server = visible(server);
-            if own.is_empty() {
-                missing.push(MissingName {
-                    key,
-                    name: format!("the tools of the server `{server}`"),
-                    message: format!(
-                        "the server `{server}` does not exist or has no tools: `mimir mcp list` shows the servers"
-                    ),
-                });
-                continue;
-            }
-            // `new` has checked that approvals are only set for listed tools, if tools are listed.
-            let listed = toolset.tools.iter().flatten();
-            let names = listed.chain(toolset.approval.tools.keys());
-            let unknown: BTreeSet<&String> = names
-                .filter(|name| !own.iter().any(|tool| matches_name(tool, name)))
-                .collect();
-            for name in unknown {
-                let near = did_you_mean(name, own.iter().map(|tool| tool.name().as_str()));
-                let name = visible(name);
-                missing.push(MissingName {
-                    key: key.clone(),
-                    name: format!("the tool `{name}` of the server `{server}`"),
-                    message: format!("the server `{server}` has no tool `{name}`.{near}"),
-                });
-            }
-        }
-        missing
-    }
-
     /// Returns for each server the strictest approval that the worker's file sets for a tool that the server does not
     /// have. Such a name may be misspelt, so the approval applies to the tools without one of their own. Tools that
     /// only the caller lacks are not misspelt. If the file lists the server's tools, a misspelt one is not available.
@@ -488,16 +407,6 @@ impl WorkerBudget {
     }
 }
 
-/// A name in a worker's file that matches no server, custom module or tool.
-struct MissingName {
-    /// The key in the file.
-    key: String,
-    /// The name, such as "the tool `x` of `y`".
-    name: String,
-    /// The error message with a remedy.
-    message: String,
-}
-
 /// Returns the approval setting of a tool: the strictest entry that names the tool, or else the toolset's `default`. If
 /// neither is set, a tool without a default of its own asks; any other tool keeps its default (`Unset`). `unmatched`
 /// replaces a default that is less strict.
@@ -521,7 +430,8 @@ fn tool_approval(tool: &Tool, set: &ApprovalDefaults, unmatched: Option<Decision
 }
 
 /// Returns true if `name` is the tool's name or alias, the name of the exported function of a custom tool, with or
-/// without the tool's prefix, or a server's own name of its tool. If the settings change the prefix of a server's tools, only the whole name matches.
+/// without the tool's prefix, or a server's own name of its tool. If the settings change the prefix of a server's tools,
+/// only the whole name matches.
 fn matches_name(tool: &Tool, name: &str) -> bool {
     let is_own_name = || match tool.source {
         ToolSource::Custom => {

@@ -262,15 +262,8 @@ impl ProcessLauncher for PackageServerLauncher {
     }
 }
 
-/// Variables with the path of the home folder.
-const HOME_VARIABLES: &[&str] = if cfg!(windows) {
-    &["HOME", "USERPROFILE"]
-} else {
-    &["HOME"]
-};
-
-/// Gives a program its own home folder: replaces `~/` at the start of arguments and variables, and sets the variables
-/// with the path of the home unless the settings set them.
+/// Gives a program its own home folder: replaces `~/` at the start of arguments and variables, and sets `HOME` unless the
+/// settings set it.
 fn set_home(launch: &mut LaunchSpec, home: PathBuf) {
     let values = launch.environment.iter_mut().map(|(_, value)| value);
     for value in values.chain(&mut launch.args) {
@@ -278,11 +271,9 @@ fn set_home(launch: &mut LaunchSpec, home: PathBuf) {
             *value = home.join(relative).display().to_string();
         }
     }
-    for name in HOME_VARIABLES {
-        if !launch.environment.iter().any(|(other, _)| other == name) {
-            let path = home.display().to_string();
-            launch.environment.push(((*name).to_owned(), path));
-        }
+    if !launch.environment.iter().any(|(name, _)| name == "HOME") {
+        let path = home.display().to_string();
+        launch.environment.push(("HOME".to_owned(), path));
     }
     launch.private.push(home);
 }

@@ -288,7 +288,7 @@ mod tests {
         }
         let other = error("TIMEOUT", "a person said no", &[&denied]);
         assert_eq!(other.code, ToolErrorCode::ExecutionError);
-        let own = error("NOT_FOUND", "there is no such page", &[]);
+        let own = error("NOT_FOUND", "the page does not exist", &[]);
         assert_eq!(own.code, ToolErrorCode::NotFound);
         let passed_on = error("APPROVAL_DENIED", "a person said no", &[&denied]);
         assert_eq!(passed_on.code, ToolErrorCode::ApprovalDenied);
