@@ -128,6 +128,11 @@ fn config() -> Config {
         .memory_guaranteed_dense_image_size(DENSE_IMAGE)
         // Backtraces cost little, and the author of a guest needs them.
         .wasm_backtrace_max_frames(std::num::NonZeroUsize::new(BACKTRACE_FRAMES));
+    if cfg!(not(windows)) {
+        // Only external profilers need these tables. The unwinder of the musl build takes time that is quadratic in the
+        // number of functions to remove them when a component is unloaded.
+        config.native_unwind_info(false);
+    }
     config
 }
 
