@@ -85,6 +85,8 @@ const HEAVY: &[(&str, &[&str])] = &[
     ("wasmtime", &["mimir-wasm"]),
     ("cap-", &["mimir-wasm"]),
     ("wasmparser", &["mimir-wasm"]),
+    ("wasm-encoder", &["mimir-wasm"]),
+    ("wast", &["mimir-wasm"]),
     // Also in the build script that links the engines of scripts.
     ("wit-component", &["mimir-wasm", "mimir-builtins"]),
     ("wit-parser", &["mimir-wasm", "mimir-builtins"]),

@@ -30,15 +30,12 @@ pub struct JavascriptParts {
     pub runtime: Vec<u8>,
     /// A substitute for the module loader that the runtime imports.
     pub loader: Vec<u8>,
-    /// From wasmtime, for the only function of WASI's first preview that the runtime imports.
-    pub adapter: &'static [u8],
 }
 
 pub fn parts(here: &Path) -> Result<JavascriptParts> {
     Ok(JavascriptParts {
         runtime: runtime(here)?,
         loader: wat::parse_file(here.join("javascript/plugin/loader.wat"))?,
-        adapter: WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER,
     })
 }
 

@@ -58,11 +58,9 @@ fn main() -> Result<()> {
     source += &digest("javascript", &engine);
     let parts = javascript::parts(&here)?;
     source += &pack(&out, "javascript_runtime", &parts.runtime)?;
-    for (name, bytes) in [("LOADER", &*parts.loader), ("ADAPTER", parts.adapter)] {
-        let file = out.join(format!("javascript-{}.wasm", name.to_lowercase()));
-        fs::write(&file, bytes)?;
-        source += &format!("pub const JAVASCRIPT_{name}: &[u8] = include_bytes!({file:?});\n");
-    }
+    let file = out.join("javascript-loader.wasm");
+    fs::write(&file, parts.loader)?;
+    source += &format!("pub const JAVASCRIPT_LOADER: &[u8] = include_bytes!({file:?});\n");
     source += &python(&here, &out)?;
     fs::write(out.join("built.rs"), source)?;
     Ok(())

@@ -6,6 +6,7 @@
 //! The descriptions of the plugins are checked in next to this file, because only a WebAssembly engine can query them,
 //! which a build script does not have. A test compares each description with the component's own answer.
 
+use mimir_wasm::componentize::REACTOR_ADAPTER;
 use mimir_wasm::program::ProgramParts;
 use mimir_wasm::script::{EngineParts, JsPluginParts};
 use mimir_wasm::{BundledComponent, PackedComponent};
@@ -49,7 +50,7 @@ pub const JAVASCRIPT: EngineParts = EngineParts {
 pub const PLUGIN: JsPluginParts = JsPluginParts {
     runtime: built::JAVASCRIPT_RUNTIME,
     adapters: &[
-        ("wasi_snapshot_preview1", built::JAVASCRIPT_ADAPTER),
+        ("wasi_snapshot_preview1", REACTOR_ADAPTER),
         ("local:init/module-loader", built::JAVASCRIPT_LOADER),
     ],
     contract: include_str!("../../../wit/tool.wit"),

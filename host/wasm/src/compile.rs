@@ -12,6 +12,7 @@ use wasmtime::component::Component;
 use mimir_core::{Limits, ToolErrorCode};
 
 use crate::cache::ComponentCache;
+use crate::componentize::ADAPT_VERSION;
 use crate::digest::Sha256Digest;
 use crate::error::WasmHostError;
 
@@ -71,7 +72,8 @@ impl Default for CompileLimits {
     }
 }
 
-/// Returns the cache key of a component's code: its digest, and a hash of the compiler's version and settings.
+/// Returns the cache key of a component's code: its digest, and a hash of the compiler's version and settings, and of the
+/// version of the conversion of core modules.
 fn key(engine: &Engine, digest: &Sha256Digest) -> String {
     struct CodeHasher(Sha256);
     impl std::hash::Hasher for CodeHasher {
@@ -84,6 +86,7 @@ fn key(engine: &Engine, digest: &Sha256Digest) -> String {
     }
     let mut hasher = CodeHasher(Sha256::new());
     std::hash::Hash::hash(&engine.precompile_compatibility_hash(), &mut hasher);
+    std::hash::Hash::hash(&ADAPT_VERSION, &mut hasher);
     let settings: [u8; 32] = hasher.0.finalize().into();
     format!("{digest}-{}", &Sha256Digest(settings).to_string()[..16])
 }
@@ -113,6 +116,18 @@ pub(crate) fn cached_component(
         counts.count_missed();
     }
     component.map(memory_images::prepare_images)
+}
+
+/// Stores the cached code of a component for another one that differs in custom sections only.
+pub(crate) fn copy_cached(
+    engine: &Engine,
+    cache: &ComponentCache,
+    from: &Sha256Digest,
+    to: &Sha256Digest,
+) {
+    if let Some(code) = cache.read_code(&key(engine, from)) {
+        cache.store_code(&key(engine, to), &code);
+    }
 }
 
 /// Loads freshly compiled code and stores it in the cache.

@@ -11,7 +11,8 @@ use mimir_core::{Decision, Limits, Needs, Schema, ToolErrorCode};
 use crate::backoff;
 use crate::cache;
 use crate::call;
-use crate::convert;
+use crate::compile::run_blocking;
+use crate::componentize::adapt;
 use crate::digest::Sha256Digest;
 use crate::error::WasmHostError;
 use crate::family::{self, ComponentFamily, DetectedComponent};
@@ -24,8 +25,13 @@ use crate::store_state::StoreOptions;
 use crate::trap_errors::trap_error;
 
 mod definitions;
+mod manifest;
+mod plugin_manifest;
 
-use definitions::{MAX_NAME, definitions, single_line};
+use definitions::{MAX_NAME, SortedDefinitions, definitions, single_line};
+pub use manifest::finish_plugin;
+pub(crate) use manifest::verify_manifest;
+use plugin_manifest::PluginManifest;
 
 /// The calling convention of a component.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -63,7 +69,7 @@ pub(crate) type DescriptionResult = Result<ComponentDescription, (ToolErrorCode,
 /// Increase it when old entries could be parsed but would be wrong: when a field of [`ComponentDescription`] changes
 /// its meaning, when `definitions` checks more or less, or when detection or lifting of components changes. Entries
 /// that cannot be parsed are ignored in any case.
-pub(crate) const FORMAT_VERSION: u32 = 7;
+pub(crate) const FORMAT_VERSION: u32 = 8;
 
 /// Limits for querying a description: enough for a plugin that builds its schemas at run time.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -220,24 +226,37 @@ async fn describe(
     digest: Sha256Digest,
     content: Vec<u8>,
 ) -> Result<ComponentDescription, WasmHostError> {
-    let detected = family::detect(&content);
-    // Free the memory now: several components may wait for a compiler or run at the same time.
-    drop(content);
-    let detected = detected.map_err(|error| {
-        WasmHostError::Component(error.to_string(), ToolErrorCode::InvalidInput)
-    })?;
+    // Frees the content: several components may wait for a compiler or run at the same time.
+    let (detected, listed) = run_blocking(move || {
+        let invalid =
+            |reason: String| WasmHostError::Component(reason, ToolErrorCode::InvalidInput);
+        let component = adapt(&content).map_err(|error| invalid(error.to_string()))?;
+        let detected = family::detect(&component).map_err(|error| invalid(error.to_string()))?;
+        Ok((detected, manifest::listed_toolset(&component)))
+    })
+    .await?;
+    let listed = listed.unwrap_or_else(|reason| {
+        tracing::warn!(reason, location, "asking the component for its description");
+        None
+    });
     let DetectedComponent {
         family, imports, ..
     } = detected;
     match family {
         ComponentFamily::Toolset { assessor, .. } => {
             let kind = ComponentKind::Toolset { assessor };
-            let manifest = query_manifest(host, bytes, location, digest, kind.clone()).await?;
-            let (tools, refused) = definitions(manifest.tools)?;
+            let toolset = match listed {
+                Some(toolset) => toolset,
+                None => {
+                    let manifest = query_manifest(host, bytes, location, digest, kind.clone());
+                    DescribedToolset::new(manifest.await?)?
+                }
+            };
+            let (tools, refused) = toolset.tools;
             Ok(ComponentDescription {
                 kind,
-                name: Some(single_line(&manifest.name, MAX_NAME)),
-                version: single_line(&manifest.version, MAX_NAME),
+                name: Some(toolset.name),
+                version: toolset.version,
                 imports,
                 tools,
                 refused,
@@ -263,6 +282,24 @@ async fn describe(
             tools: Vec::new(),
             refused: Vec::new(),
         }),
+    }
+}
+
+/// The validated description of a toolset.
+struct DescribedToolset {
+    name: String,
+    version: String,
+    tools: SortedDefinitions,
+}
+
+impl DescribedToolset {
+    /// Validates the plugin's own description.
+    fn new(manifest: PluginManifest) -> Result<Self, WasmHostError> {
+        Ok(Self {
+            name: single_line(&manifest.name, MAX_NAME),
+            version: single_line(&manifest.version, MAX_NAME),
+            tools: definitions(manifest.tools)?,
+        })
     }
 }
 
@@ -315,7 +352,7 @@ async fn query_manifest(
     location: &str,
     digest: Sha256Digest,
     kind: ComponentKind,
-) -> Result<convert::ToolsetManifest, WasmHostError> {
+) -> Result<PluginManifest, WasmHostError> {
     let plugin = Arc::new(WasmPlugin::new(
         Arc::clone(host),
         bytes.clone(),
@@ -337,7 +374,7 @@ async fn query_manifest(
         .map_err(internal)?;
     let reply = tokio::time::timeout(TIMEOUT, call::describe(&mut store, callee)).await;
     match reply {
-        Ok(Ok(Some(manifest))) => Ok(manifest),
+        Ok(Ok(Some(manifest))) => Ok(PluginManifest::from(manifest)),
         Ok(Ok(None)) => Err(WasmHostError::Manifest(
             "the component has no `describe` export".to_owned(),
             ToolErrorCode::InvalidInput,

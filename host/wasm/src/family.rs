@@ -7,19 +7,18 @@
 //! Out of scope: engines, stores, instances.
 
 mod component_surface;
-mod core_module;
 mod error;
 mod interface;
 mod proof;
 mod type_nesting;
 
 pub use component_surface::check_size;
-pub use core_module::CoreModule;
 pub use error::FamilyError;
 pub use interface::InterfaceVersion;
 pub use proof::{Proof, is_pure, proofs};
 
 pub(crate) use component_surface::ComponentSurface;
+pub(crate) use error::{list_names, shown};
 pub(crate) use interface::{CONFIG_STORES, InterfaceName};
 
 use serde::{Deserialize, Serialize};
@@ -66,7 +65,7 @@ pub struct DetectedComponent {
     pub exports: Vec<String>,
 }
 
-/// Detects the kind of a file. Time and memory are in proportion to the size of the file's outline, whatever counts the
+/// Detects the kind of a component; convert other files with [`adapt`](crate::componentize::adapt) first. Time and memory are in proportion to the size of the file's outline, whatever counts the
 /// file claims.
 ///
 /// A toolset takes precedence. A component that exports typed functions *and* `wasi:cli/run` is lifted, and the run

@@ -17,6 +17,7 @@ mod call;
 mod call_log;
 mod clock;
 mod compile;
+pub mod componentize;
 mod convert;
 mod describe;
 mod digest;
@@ -47,6 +48,7 @@ pub use compile::{
     ChildCompiler, CompileError, CompileEvent, CompileJob, CompileLimits, ComponentCompiler,
     InProcessCompiler, run_if_child,
 };
+pub use describe::finish_plugin;
 pub use digest::Sha256Digest;
 pub use engine::{MemoryAddressing, MemoryAllocation, WASMTIME_VERSION};
 pub use error::WasmHostError;

@@ -1,9 +1,11 @@
 //! A single component: the location of the bytes, the kind, and the code after the first call.
 
+use std::borrow::Cow;
 use std::io::{self, ErrorKind, Read as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use mimir_core::ToolErrorCode;
 use mimir_core::files::{self, LinkPolicy};
 use tokio::sync::OnceCell;
@@ -12,6 +14,7 @@ use wasmtime::component::{Component, InstancePre};
 use crate::backend::BuiltinTraits;
 use crate::call::PreparedComponent;
 use crate::compile::{CompileLane, CompileLimits, CompileRequest};
+use crate::componentize::adapt;
 use crate::describe::ComponentKind;
 use crate::digest::Sha256Digest;
 use crate::error::WasmHostError;
@@ -27,6 +30,8 @@ pub(crate) enum ComponentBytes {
     Bundled(PackedComponent),
     /// In a file.
     File(PathBuf),
+    /// In memory: a component that is being built.
+    Memory(Bytes),
 }
 
 /// A component, whose code is loaded at the first call and stays loaded.
@@ -52,6 +57,7 @@ impl ComponentBytes {
     pub(crate) fn read(&self, location: &str) -> Result<Vec<u8>, WasmHostError> {
         match self {
             ComponentBytes::Bundled(packed) => packed.unpack(),
+            ComponentBytes::Memory(bytes) => Ok(bytes.to_vec()),
             ComponentBytes::File(path) => {
                 let bytes = files::read(path, LinkPolicy::Follow, MAX_FILE_SIZE);
                 bytes.map_err(|error| read_error(location, &error))
@@ -65,6 +71,7 @@ impl ComponentBytes {
             ComponentBytes::Bundled(packed) => {
                 return Ok(Sha256Digest::of_bytes(&packed.unpack()?));
             }
+            ComponentBytes::Memory(bytes) => return Ok(Sha256Digest::of_bytes(bytes)),
             ComponentBytes::File(path) => path,
         };
         let file = files::open(path, LinkPolicy::Follow);
@@ -139,7 +146,7 @@ impl WasmPlugin {
             name: self.location.clone(),
             lane: match self.bytes {
                 ComponentBytes::Bundled(_) => CompileLane::BuiltIn,
-                ComponentBytes::File(_) => CompileLane::Custom,
+                ComponentBytes::File(_) | ComponentBytes::Memory(_) => CompileLane::Custom,
             },
             limits,
         };
@@ -166,15 +173,23 @@ impl WasmPlugin {
         }
     }
 
-    /// Reads the component and checks that it is the one that was described.
-    fn read_verified(&self) -> Result<Vec<u8>, WasmHostError> {
+    /// Reads the component and checks that it is the one that was described. A core module is converted: its digest
+    /// stays that of the file, to which approvals apply.
+    pub(crate) fn read_verified(&self) -> Result<Vec<u8>, WasmHostError> {
         let bytes = self.bytes.read(&self.location)?;
         if matches!(self.bytes, ComponentBytes::File(_))
             && Sha256Digest::of_bytes(&bytes) != self.digest
         {
             return Err(WasmHostError::Changed(self.location.clone()));
         }
-        Ok(bytes)
+        match adapt(&bytes) {
+            Ok(Cow::Borrowed(_)) => Ok(bytes),
+            Ok(Cow::Owned(component)) => Ok(component),
+            Err(error) => Err(WasmHostError::Component(
+                error.to_string(),
+                ToolErrorCode::InvalidInput,
+            )),
+        }
     }
 
     fn link(&self, component: &Component) -> Result<InstancePre<StoreState>, WasmHostError> {

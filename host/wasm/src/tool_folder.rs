@@ -63,8 +63,6 @@ pub(crate) struct FolderScan {
     pub(crate) non_unicode: Vec<String>,
     /// The links that cannot be followed, by name, each with the error code and the reason.
     pub(crate) bad_links: BTreeMap<String, (ToolErrorCode, String)>,
-    /// The names of WebAssembly text files, sorted.
-    pub(crate) text_files: Vec<String>,
 }
 
 /// Scans a folder for components. A missing folder is empty.
@@ -93,7 +91,6 @@ pub(crate) fn scan_known(
 struct FolderNames {
     entries: Vec<(String, DirEntry)>,
     non_unicode: Vec<String>,
-    text_files: Vec<String>,
 }
 
 fn list_names(folder: &Path) -> io::Result<FolderNames> {
@@ -107,10 +104,6 @@ fn list_names(folder: &Path) -> io::Result<FolderNames> {
         let name = entry.file_name().into_string();
         let is_unicode = name.is_ok();
         let name = name.unwrap_or_else(|name| name.to_string_lossy().into_owned());
-        if has_extension(&name, &["wat"]) && !name.starts_with('.') {
-            names.text_files.push(name);
-            continue;
-        }
         if !(stem(&name).is_some() || is_script(&name)) || name.starts_with('.') {
             continue;
         }
@@ -123,10 +116,11 @@ fn list_names(folder: &Path) -> io::Result<FolderNames> {
     Ok(names)
 }
 
-/// Returns the name of a component file without the extension `.wasm` in any case, or `None` for another extension.
+/// Returns the name of a component file without the extension `.wasm` or `.wat` in any case, or `None` for another
+/// extension.
 pub(crate) fn stem(name: &str) -> Option<&str> {
-    let (stem, ending) = name.rsplit_once('.')?;
-    ending.eq_ignore_ascii_case("wasm").then_some(stem)
+    let (stem, _) = name.rsplit_once('.')?;
+    has_extension(name, &["wasm", "wat"]).then_some(stem)
 }
 
 /// Returns true if the name has one of these extensions, in any case.
@@ -170,10 +164,8 @@ impl FolderNames {
         let Self {
             entries,
             mut non_unicode,
-            mut text_files,
         } = self;
         non_unicode.sort();
-        text_files.sort();
         let stamps = map_in_parallel(&entries, |(_, entry)| {
             // Links are followed, because users link to their build output. The entry's own metadata is tried first:
             // it costs half as much as a lookup by path.
@@ -189,7 +181,6 @@ impl FolderNames {
         });
         let mut scan = FolderScan {
             non_unicode,
-            text_files,
             ..FolderScan::default()
         };
         for ((name, _), lookup) in entries.into_iter().zip(stamps) {

@@ -199,7 +199,6 @@ impl Toolbox {
             scripts,
             non_unicode,
             bad_links,
-            text_files,
         } = scan;
         loaded.scripts = scripts.into_keys().collect();
         for (name, (code, reason)) in bad_links {
@@ -207,17 +206,6 @@ impl Toolbox {
                 location: self.display_name(path, &name),
                 code,
                 reason,
-            });
-        }
-        for name in text_files {
-            let binary = std::path::Path::new(&name).with_extension("wasm");
-            loaded.quarantined.push(Quarantined {
-                reason: format!(
-                    "it is WebAssembly text: convert it to binary with `wasm-tools parse {name} -o {}`",
-                    binary.display()
-                ),
-                location: self.display_name(path, &name),
-                code: mimir_core::ToolErrorCode::InvalidInput,
             });
         }
         for name in non_unicode {
@@ -390,6 +378,31 @@ impl Toolbox {
             };
         }
         Arc::new(plugin)
+    }
+
+    /// Compares the description in the file of a loaded plugin, with which its tools were listed, with the answer of the
+    /// component itself, which is compiled for that. Call it before a person decides about the plugin. `location` is that
+    /// of a tool's origin.
+    ///
+    /// # Errors
+    ///
+    /// A difference, and everything that keeps the component from being read or asked. A plugin without a description in
+    /// its file has nothing to compare.
+    pub async fn verify_description(&self, location: &str) -> Result<(), WasmHostError> {
+        let plugin = {
+            let plugins = self.plugins.lock();
+            let mut loaded = plugins.values();
+            loaded.find(|plugin| plugin.location == location).cloned()
+        };
+        let Some(plugin) = plugin.filter(|plugin| {
+            matches!(plugin.kind, ComponentKind::Toolset { .. })
+                && matches!(plugin.bytes, ComponentBytes::File(_))
+        }) else {
+            return Ok(());
+        };
+        let component = plugin.read_verified()?;
+        let verified = describe::verify_manifest(&self.host, &component).await;
+        verified.map_err(|error| error.at(location))
     }
 
     /// Polls the folder and calls `on_change` with the reloaded tools whenever a file has changed. Polling works on

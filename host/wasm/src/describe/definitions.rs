@@ -7,8 +7,7 @@ use mimir_core::network::HostPattern;
 use mimir_core::tool::{ToolDefinition, ToolName};
 use mimir_core::{Needs, Schema, ToolErrorCode, text};
 
-use crate::bindings::types;
-use crate::convert;
+use super::plugin_manifest::ClaimedTool;
 use crate::error::WasmHostError;
 
 /// Maximum number of tools of a plugin: more than real plugins have. Models see all tools.
@@ -25,9 +24,7 @@ const MAX_NEEDS: usize = 100;
 pub(super) type SortedDefinitions = (Vec<ToolDefinition>, Vec<(String, String)>);
 
 /// Validates the tools of a manifest. An invalid tool is skipped; a manifest with no tools or too many is an error.
-pub(super) fn definitions(
-    tools: Vec<types::Definition>,
-) -> Result<SortedDefinitions, WasmHostError> {
+pub(super) fn definitions(tools: Vec<ClaimedTool>) -> Result<SortedDefinitions, WasmHostError> {
     let refuse_manifest = |message: String| {
         Err(WasmHostError::Manifest(
             format!("it {message}"),
@@ -63,7 +60,7 @@ pub(super) fn definitions(
     Ok((valid, refused))
 }
 
-fn definition(tool: types::Definition) -> Result<ToolDefinition, String> {
+fn definition(tool: ClaimedTool) -> Result<ToolDefinition, String> {
     let name = ToolName::new(&tool.name).map_err(|error| error.to_string())?;
     let too_long = |what: &str, length: usize, limit: usize| {
         format!("its {what} has {length} characters; the limit is {limit}")
@@ -87,17 +84,17 @@ fn definition(tool: types::Definition) -> Result<ToolDefinition, String> {
         name,
         title: tool.title.map(|title| single_line(&title, MAX_TEXT)),
         description: text::sanitize(tool.description),
-        group: convert::group(tool.group),
+        group: tool.group,
         input_schema: schema("input schema", &tool.input_schema)?,
         output_schema: tool
             .output_schema
             .map(|text| schema("output schema", &text))
             .transpose()?,
-        approval: convert::approval(tool.approval),
+        approval: tool.approval,
         silent: false,
-        risk: convert::risk(tool.risk),
-        hints: convert::hints(tool.hints),
-        needs: needs(convert::needs(tool.needs))?,
+        risk: tool.risk,
+        hints: tool.hints,
+        needs: needs(tool.needs)?,
     })
 }
 

@@ -4,7 +4,6 @@ use wasmparser::component_types::ComponentEntityType;
 use wasmparser::types::{Types, TypesRef};
 use wasmparser::{Parser, Payload, ValidPayload, Validator, WasmFeatures};
 
-use super::core_module::CoreModule;
 use super::{FamilyError, MAX_FILE_BYTES, type_nesting};
 
 /// The custom section for doc comments, if the build tool wrote them into the binary.
@@ -145,13 +144,9 @@ pub(super) fn check_header(bytes: &[u8]) -> Result<(), FamilyError> {
         return Err(FamilyError::NotWasm { hint: hint.into() });
     };
     if start != magic {
-        let text = bytes.trim_ascii_start();
-        let hint = if text.starts_with(b"(component") || text.starts_with(b"(module") {
-            "; it looks like WebAssembly text: convert it to binary with `wasm-tools parse FILE -o TOOL.wasm`"
-        } else {
-            ""
-        };
-        return Err(FamilyError::NotWasm { hint: hint.into() });
+        return Err(FamilyError::NotWasm {
+            hint: String::new(),
+        });
     }
     let Some((&[v0, v1, l0, l1], _)) = rest.split_first_chunk::<4>() else {
         return Err(FamilyError::corrupt(
@@ -160,7 +155,7 @@ pub(super) fn check_header(bytes: &[u8]) -> Result<(), FamilyError> {
         ));
     };
     match (u16::from_le_bytes([v0, v1]), u16::from_le_bytes([l0, l1])) {
-        (_, 0) => Err(FamilyError::CoreModule(CoreModule::read(bytes))),
+        (_, 0) => Err(FamilyError::CoreModule),
         (0x0d, 1) => Ok(()),
         (version, layer) => Err(FamilyError::Encoding { version, layer }),
     }

@@ -3,7 +3,6 @@
 use mimir_core::text;
 use serde::{Deserialize, Serialize};
 
-use super::core_module::CoreModule;
 use super::{CONTRACT, MAX_FILE_BYTES};
 use crate::lift::SkippedExport;
 
@@ -32,9 +31,9 @@ pub enum FamilyError {
         /// A hint about the detected format as the end of the message, or an empty text.
         hint: String,
     },
-    /// The file is a core module, not a component.
-    #[error("this is a core module, but mimir runs components: {}", .0.remedy())]
-    CoreModule(CoreModule),
+    /// The file is a core module, not a component. [`adapt`](crate::componentize::adapt) converts it.
+    #[error("this is a core module, not a component: it has no WIT types")]
+    CoreModule,
     /// The component encoding is not known.
     #[error(
         "this is WebAssembly in an encoding that mimir does not know (version {version}, layer {layer}): build it with current tools"
@@ -105,7 +104,7 @@ impl FamilyError {
         match self {
             FamilyError::TooLarge { .. } => "FILE_TOO_LARGE",
             FamilyError::NotWasm { .. } => "NOT_WASM",
-            FamilyError::CoreModule(_) => "CORE_MODULE",
+            FamilyError::CoreModule => "CORE_MODULE",
             FamilyError::Encoding { .. } => "UNKNOWN_ENCODING",
             FamilyError::Corrupt { .. } => "CORRUPT",
             FamilyError::ContractNewer { .. } => "CONTRACT_NEWER",
@@ -140,7 +139,7 @@ impl From<wasmparser::Error> for FamilyError {
 }
 
 /// Returns a text from a file as one line of limited length.
-pub(super) fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     let visible = text::visible(text);
     let cut = text::prefix(&visible, MAX_NAME_CHARS);
     if cut.len() < visible.len() {
@@ -150,7 +149,8 @@ pub(super) fn shown(text: &str) -> String {
     }
 }
 
-fn list_names(names: &[String]) -> String {
+/// Returns the first names of a list, quoted, and the number of the others.
+pub(crate) fn list_names(names: &[String]) -> String {
     let quoted: Vec<String> = names
         .iter()
         .take(MAX_NAMES)

@@ -141,13 +141,8 @@ fn files_that_are_not_components_are_identified() {
             "NOT_WASM",
             "not a WebAssembly file",
         ),
-        (b"  (component)", "NOT_WASM", "wasm-tools parse"),
         (b"\0asm\x01", "CORRUPT", "within its header"),
-        (
-            b"\0asm\x01\0\0\0",
-            "CORE_MODULE",
-            "wasm-tools component new",
-        ),
+        (b"\0asm\x01\0\0\0", "CORE_MODULE", "not a component"),
         (
             b"\0asm\x0e\0\x01\0",
             "UNKNOWN_ENCODING",
@@ -385,33 +380,6 @@ fn damaged_bytes_never_cause_a_panic() {
         damaged.remove(at);
         let _ = detect(&damaged);
     }
-}
-
-#[test]
-fn core_module_advice_follows_its_exports() {
-    let advice = |text: &str| detect(&wat(text)).unwrap_err().to_string();
-    let wasi = r#"(import "wasi_snapshot_preview1" "proc_exit" (func (param i32)))"#;
-    let program = advice(&format!(r#"(module {wasi} (func (export "_start")))"#));
-    assert!(
-        program.contains("wasi_snapshot_preview1.command.wasm") && !program.contains("reactor"),
-        "{program}"
-    );
-    let typed = r#"(@custom "component-type:it" "")"#;
-    let library = advice(&format!(r#"(module {wasi} (func (export "f")) {typed})"#));
-    assert!(
-        library.contains("wasi_snapshot_preview1.reactor.wasm") && !library.contains("embed"),
-        "{library}"
-    );
-    let alone = advice(&format!(r#"(module (func (export "f")) {typed})"#));
-    assert!(!alone.contains("--adapt"), "{alone}");
-    let untyped = advice(r#"(module (func (export "f")))"#);
-    assert!(
-        untyped.contains("no WIT") && untyped.contains("wasm-tools component embed"),
-        "{untyped}"
-    );
-    // Only a header.
-    assert_eq!(code(b"\0asm\x01\0\0\0"), "CORE_MODULE");
-    assert_eq!(code(b"\0asm\x01\0\0\0\xff\xff"), "CORE_MODULE");
 }
 
 #[test]
