@@ -1,0 +1,3 @@
+module mimir.local/sdk
+
+go 1.25
