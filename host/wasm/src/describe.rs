@@ -13,10 +13,12 @@ use crate::cache;
 use crate::call;
 use crate::convert;
 use crate::digest::Sha256Digest;
+use crate::engine::EngineMode;
 use crate::error::WasmHostError;
-use crate::family::{self, ComponentFamily, DetectedComponent};
+use crate::family::{self, ComponentFamily, DetectedComponent, WasiGeneration};
 use crate::fs::GuardedFs;
 use crate::host::WasmHost;
+use crate::http_handler;
 use crate::lift::{LiftedTools, command};
 use crate::packed::PackedComponent;
 use crate::plugin::{ComponentBytes, WasmPlugin};
@@ -37,14 +39,19 @@ pub(crate) enum ComponentKind {
     },
     /// Through its own typed exports.
     Lifted(LiftedTools),
+    /// As a server of HTTP requests.
+    HttpHandler(WasiGeneration),
     /// As a program.
-    Command,
+    Command(WasiGeneration),
 }
 
 /// Everything known about a component without running it again.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct ComponentDescription {
     pub kind: ComponentKind,
+    /// The mode of the engine that the component needs.
+    #[serde(default)]
+    pub mode: EngineMode,
     /// The plugin's own name; foreign components have none.
     pub name: Option<String>,
     pub version: String,
@@ -63,7 +70,7 @@ pub(crate) type DescriptionResult = Result<ComponentDescription, (ToolErrorCode,
 /// Increase it when old entries could be parsed but would be wrong: when a field of [`ComponentDescription`] changes
 /// its meaning, when `definitions` checks more or less, or when detection or lifting of components changes. Entries
 /// that cannot be parsed are ignored in any case.
-pub(crate) const FORMAT_VERSION: u32 = 7;
+pub(crate) const FORMAT_VERSION: u32 = 8;
 
 /// Limits for querying a description: enough for a plugin that builds its schemas at run time.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -227,15 +234,20 @@ async fn describe(
         WasmHostError::Component(error.to_string(), ToolErrorCode::InvalidInput)
     })?;
     let DetectedComponent {
-        family, imports, ..
+        family,
+        imports,
+        mode,
+        ..
     } = detected;
     match family {
         ComponentFamily::Toolset { assessor, .. } => {
             let kind = ComponentKind::Toolset { assessor };
-            let manifest = query_manifest(host, bytes, location, digest, kind.clone()).await?;
+            let manifest =
+                query_manifest(host, bytes, location, digest, (kind.clone(), mode)).await?;
             let (tools, refused) = definitions(manifest.tools)?;
             Ok(ComponentDescription {
                 kind,
+                mode,
                 name: Some(single_line(&manifest.name, MAX_NAME)),
                 version: single_line(&manifest.version, MAX_NAME),
                 imports,
@@ -251,18 +263,38 @@ async fn describe(
                 .map(|skipped| (skipped.export.clone(), skipped.reason.clone()))
                 .collect(),
             kind: ComponentKind::Lifted(lifted),
+            mode,
             name: None,
             version: String::new(),
             imports,
         }),
-        ComponentFamily::Command => Ok(ComponentDescription {
-            kind: ComponentKind::Command,
-            name: None,
-            version: String::new(),
+        ComponentFamily::HttpHandler(generation) => Ok(plain_description(
+            ComponentKind::HttpHandler(generation),
+            mode,
             imports,
-            tools: Vec::new(),
-            refused: Vec::new(),
-        }),
+        )),
+        ComponentFamily::Command(generation) => Ok(plain_description(
+            ComponentKind::Command(generation),
+            mode,
+            imports,
+        )),
+    }
+}
+
+/// Returns the description of a component that is one tool.
+fn plain_description(
+    kind: ComponentKind,
+    mode: EngineMode,
+    imports: Vec<String>,
+) -> ComponentDescription {
+    ComponentDescription {
+        kind,
+        mode,
+        name: None,
+        version: String::new(),
+        imports,
+        tools: Vec::new(),
+        refused: Vec::new(),
     }
 }
 
@@ -302,6 +334,12 @@ pub(crate) fn lifted_definitions(lifted: &LiftedTools) -> Vec<ToolDefinition> {
     tools.collect()
 }
 
+/// Returns the definition of the only tool of a server.
+pub(crate) fn handler_definition() -> Option<ToolDefinition> {
+    let (name, description, input, output) = http_handler::definition()?;
+    Some(plain_definition(name, description, input, Some(output)))
+}
+
 /// Returns the definition of the only tool of a program.
 pub(crate) fn program_definition(name: ToolName) -> ToolDefinition {
     let (description, schema) = command::definition(&name);
@@ -314,7 +352,7 @@ async fn query_manifest(
     bytes: &ComponentBytes,
     location: &str,
     digest: Sha256Digest,
-    kind: ComponentKind,
+    (kind, mode): (ComponentKind, EngineMode),
 ) -> Result<convert::ToolsetManifest, WasmHostError> {
     let plugin = Arc::new(WasmPlugin::new(
         Arc::clone(host),
@@ -322,6 +360,7 @@ async fn query_manifest(
         location.to_owned(),
         digest,
         kind,
+        mode,
     ));
     let callee = plugin.load(host.compile_limits()).await?;
     let limits = Limits {

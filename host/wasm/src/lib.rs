@@ -26,6 +26,7 @@ pub mod family;
 pub mod fs;
 mod host;
 mod http;
+mod http_handler;
 mod imports;
 pub mod lift;
 mod linker;
@@ -48,7 +49,7 @@ pub use compile::{
     InProcessCompiler, run_if_child,
 };
 pub use digest::Sha256Digest;
-pub use engine::{MemoryAddressing, MemoryAllocation, WASMTIME_VERSION};
+pub use engine::{EngineMode, MemoryAddressing, MemoryAllocation, WASMTIME_VERSION};
 pub use error::WasmHostError;
 pub use host::{CompileObserver, EngineFacts, HostOptions, WasmHost};
 pub use packed::PackedComponent;

@@ -14,6 +14,7 @@ use crate::call::PreparedComponent;
 use crate::compile::{CompileLane, CompileLimits, CompileRequest};
 use crate::describe::ComponentKind;
 use crate::digest::Sha256Digest;
+use crate::engine::EngineMode;
 use crate::error::WasmHostError;
 use crate::host::WasmHost;
 use crate::http::HttpClients;
@@ -37,6 +38,7 @@ pub(crate) struct WasmPlugin {
     pub(crate) location: String,
     pub(crate) digest: Sha256Digest,
     pub(crate) kind: ComponentKind,
+    pub(crate) mode: EngineMode,
     /// Special rights and duties of a built-in plugin.
     pub(crate) traits: BuiltinTraits,
     /// HTTP clients of the plugin's tools.
@@ -105,6 +107,7 @@ impl WasmPlugin {
         location: String,
         digest: Sha256Digest,
         kind: ComponentKind,
+        mode: EngineMode,
     ) -> Self {
         Self {
             host,
@@ -112,6 +115,7 @@ impl WasmPlugin {
             location,
             digest,
             kind,
+            mode,
             traits: BuiltinTraits::default(),
             clients: Arc::default(),
             code: OnceCell::new(),
@@ -141,6 +145,7 @@ impl WasmPlugin {
                 ComponentBytes::Bundled(_) => CompileLane::BuiltIn,
                 ComponentBytes::File(_) => CompileLane::Custom,
             },
+            mode: self.mode,
             limits,
         };
         let plugin = Arc::clone(self);
@@ -179,7 +184,7 @@ impl WasmPlugin {
 
     fn link(&self, component: &Component) -> Result<InstancePre<StoreState>, WasmHostError> {
         self.host
-            .running()?
+            .running(self.mode)?
             .linker
             .instantiate_pre(component)
             .map_err(|error| {
