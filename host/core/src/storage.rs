@@ -158,18 +158,51 @@ impl PluginValues {
         self.put(key, value.clone(), false)
     }
 
-    fn put(&self, key: &str, mut value: StoredValue, is_mark: bool) -> Result<(), ToolError> {
+    /// Replaces the value of a key by the result of `change`, which gets the previous bytes. No other call changes the
+    /// value in between, in this process or another. An error of `change` leaves the value as it is. Returns the stored
+    /// value; its label is the worst of `label` and that of the previous value.
+    pub fn update(
+        &self,
+        key: &str,
+        label: ContentLabel,
+        change: impl FnOnce(Option<&[u8]>) -> Result<Vec<u8>, ToolError>,
+    ) -> Result<StoredValue, ToolError> {
         check_key(key)?;
-        if value.bytes.len() > VALUE_MAX {
-            return Err(limit(format!(
-                "a value of {} is too long to be stored: use at most {} per value, and split longer data",
-                text::bytes(value.bytes.len() as u64),
-                text::bytes(VALUE_MAX as u64),
-            )));
-        }
+        let _lock = self.lock_prepared()?;
+        let before = self.get(key)?;
+        let bytes = change(before.as_ref().map(|value| value.bytes.as_slice()))?;
+        let label = match before {
+            Some(before) => before.label.worse(label),
+            None => label,
+        };
+        let value = StoredValue { bytes, label };
+        self.put_locked(key, value.clone(), false)?;
+        Ok(value)
+    }
+
+    fn put(&self, key: &str, value: StoredValue, is_mark: bool) -> Result<(), ToolError> {
+        check_key(key)?;
+        check_length(&value)?;
+        let _lock = self.lock_prepared()?;
+        self.put_locked(key, value, is_mark)
+    }
+
+    /// Creates the folder if it is missing, and locks it.
+    fn lock_prepared(&self) -> Result<File, ToolError> {
         let failed = |error: io::Error| self.failed("written", &error);
         self.prepare().map_err(failed)?;
-        let _lock = self.lock_folder().map_err(failed)?;
+        self.lock_folder().map_err(failed)
+    }
+
+    /// Stores a value. Call only while holding the lock.
+    fn put_locked(
+        &self,
+        key: &str,
+        mut value: StoredValue,
+        is_mark: bool,
+    ) -> Result<(), ToolError> {
+        check_length(&value)?;
+        let failed = |error: io::Error| self.failed("written", &error);
         if is_mark && let Some(before) = self.mark(key)? {
             value.label = before.worse(value.label);
         }
@@ -383,6 +416,17 @@ fn check_key(key: &str) -> Result<(), ToolError> {
         return Err(ToolError::new(ToolErrorCode::InvalidInput, message));
     }
     Ok(())
+}
+
+fn check_length(value: &StoredValue) -> Result<(), ToolError> {
+    if value.bytes.len() <= VALUE_MAX {
+        return Ok(());
+    }
+    Err(limit(format!(
+        "a value of {} is too long to be stored: use at most {} per value, and split longer data",
+        text::bytes(value.bytes.len() as u64),
+        text::bytes(VALUE_MAX as u64),
+    )))
 }
 
 /// Returns the label assumed for an unreadable mark.

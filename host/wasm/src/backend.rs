@@ -34,11 +34,11 @@ const BACKUPS_FOLDER: &str = ".mimir/state/backups";
 /// Folder of the memories, below the workspace.
 const MEMORY_FOLDER: &str = ".mimir/memory";
 
-/// Prefix of the import that sends requests.
-const HTTP_IMPORT: &str = "wasi:http/outgoing-handler";
+/// Prefixes of the imports that send requests.
+const HTTP_IMPORTS: [&str; 2] = ["wasi:http/outgoing-handler", "wasi:http/client"];
 
-/// Prefix of the import that stores values.
-const STORAGE_IMPORT: &str = "mimir:tool/storage";
+/// Prefixes of the imports that store values.
+const STORAGE_IMPORTS: [&str; 2] = ["mimir:tool/storage", "wasi:keyvalue/"];
 
 /// Time limit for a plugin's own assessment of a call. After a timeout, the user is asked without the assessment.
 const MAX_ASSESSMENT_TIME: Duration = Duration::from_secs(5);
@@ -111,7 +111,7 @@ impl WasmBackend {
         let limits = *call.limits();
         let mut capture = None;
         let command = match &self.0.kind {
-            ComponentKind::Command => {
+            ComponentKind::Command(_) => {
                 let arguments = command::CommandArguments::parse(call.arguments())?;
                 let stdout = StdoutCapture::new(&limits);
                 capture = Some(stdout.clone());
@@ -121,7 +121,9 @@ impl WasmBackend {
                     streams: GuestStreams::Command(stdout),
                 })
             }
-            ComponentKind::Toolset { .. } | ComponentKind::Lifted(_) => None,
+            ComponentKind::Toolset { .. }
+            | ComponentKind::Lifted(_)
+            | ComponentKind::HttpHandler(_) => None,
         };
         let options = StoreOptions {
             fs: self.call_files(
@@ -148,7 +150,7 @@ impl WasmBackend {
 
     /// Returns the network access of a call; disabled for a component that does not import it.
     fn network(&self, call: &Approved) -> GuestNetwork {
-        if imports_interface(call, HTTP_IMPORT) {
+        if imports_interface(call, &HTTP_IMPORTS) {
             GuestNetwork::for_call(Arc::clone(&self.0.clients), Arc::clone(&self.0.host), call)
         } else {
             GuestNetwork::disabled()
@@ -225,10 +227,10 @@ pub(crate) async fn finish_recording(
     Ok(raw)
 }
 
-/// Returns true if the called component imports an interface whose name has this prefix.
-fn imports_interface(call: &Approved, interface: &str) -> bool {
+/// Returns true if the called component imports an interface whose name has one of these prefixes.
+fn imports_interface(call: &Approved, interfaces: &[&str]) -> bool {
     let mut imports = call.tool().origin.imports.iter();
-    imports.any(|import| import.starts_with(interface))
+    imports.any(|import| interfaces.iter().any(|prefix| import.starts_with(prefix)))
 }
 
 /// Returns the environment variables of a call: settings that tools may see, and the user's overrides for this tool.
@@ -248,7 +250,7 @@ fn config(call: &Approved) -> Vec<(String, String)> {
 
 /// Returns the plugin's storage, if the tool imports it.
 pub(crate) fn call_storage(call: &Approved, host: &WasmHost) -> Option<PluginStorage> {
-    imports_interface(call, STORAGE_IMPORT).then(|| call.storage(host.workspace()))
+    imports_interface(call, &STORAGE_IMPORTS).then(|| call.storage(host.workspace()))
 }
 
 /// Opens the files granted to a call.

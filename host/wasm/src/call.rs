@@ -3,10 +3,13 @@
 use std::pin::pin;
 
 use serde_json::Value;
-use wasmtime::component::{Component, ComponentExportIndex, InstancePre, Val};
+use wasmtime::component::{Accessor, Component, ComponentExportIndex, InstancePre, Val};
 use wasmtime::{Engine, Store, Trap};
 use wasmtime_wasi::I32Exit;
 use wasmtime_wasi::p2::bindings::CommandPre;
+use wasmtime_wasi::p3::bindings::CommandPre as AsyncCommandPre;
+use wasmtime_wasi_http::p2::bindings::ProxyPre;
+use wasmtime_wasi_http::p3::bindings::ServicePre;
 
 use mimir_core::backend::{RawResult, ResourceUsage};
 use mimir_core::clock::DeadlineElapsed;
@@ -19,8 +22,10 @@ use crate::bindings::{assessor, toolset, types};
 use crate::convert;
 use crate::describe::ComponentKind;
 use crate::error::WasmHostError;
+use crate::family::WasiGeneration;
 use crate::fs::RefusalCause;
-use crate::lift::{self, LiftError, LiftedOutput, LiftedTool};
+use crate::http_handler;
+use crate::lift::{self, LiftError, LiftedOutput, LiftedTool, ToolIndex};
 use crate::output_pipes::StdoutCapture;
 use crate::store_state::{StoreOptions, StoreState};
 use crate::trap_errors::trap_error;
@@ -29,6 +34,9 @@ use crate::yielding::YieldHook;
 /// Fuel between two yields: about a millisecond of computing. Each yield costs about a microsecond, a thousandth of
 /// that time.
 const YIELD_FUEL: u64 = 1_000_000;
+
+/// Maximum number of tasks, streams, futures and handles of them in a call. Each may keep a stack.
+const MAX_CONCURRENT: usize = 1_000;
 
 /// Bytes that a result may have in addition to its payload, for names, codes and the list itself.
 const OUTPUT_OVERHEAD: usize = 1 << 20;
@@ -51,9 +59,12 @@ pub(crate) enum PreparedComponent {
     },
     Lifted {
         pre: InstancePre<StoreState>,
-        tools: Vec<(LiftedTool, ComponentExportIndex)>,
+        tools: Vec<(LiftedTool, ToolIndex)>,
     },
+    HttpHandler(ProxyPre<StoreState>),
+    AsyncHttpHandler(ServicePre<StoreState>),
     Command(CommandPre<StoreState>),
+    AsyncCommand(AsyncCommandPre<StoreState>),
 }
 
 impl PreparedComponent {
@@ -80,7 +91,7 @@ impl PreparedComponent {
             ComponentKind::Lifted(lifted) => {
                 let component = pre.component();
                 let tools = lifted.tools.iter().filter_map(|tool| {
-                    let index = tool.export.resolve(component)?;
+                    let index = tool.resolve(component)?;
                     Some((tool.clone(), index))
                 });
                 PreparedComponent::Lifted {
@@ -88,8 +99,18 @@ impl PreparedComponent {
                     pre,
                 }
             }
-            ComponentKind::Command => {
+            ComponentKind::HttpHandler(WasiGeneration::Preview2) => {
+                PreparedComponent::HttpHandler(ProxyPre::new(pre).map_err(kind_mismatch)?)
+            }
+            ComponentKind::HttpHandler(WasiGeneration::Preview3) => {
+                PreparedComponent::AsyncHttpHandler(ServicePre::new(pre).map_err(kind_mismatch)?)
+            }
+            ComponentKind::Command(WasiGeneration::Preview2) => {
                 PreparedComponent::Command(CommandPre::new(pre).map_err(kind_mismatch)?)
+            }
+            ComponentKind::Command(WasiGeneration::Preview3) => {
+                let pre = AsyncCommandPre::new(pre).map_err(kind_mismatch)?;
+                PreparedComponent::AsyncCommand(pre)
             }
         })
     }
@@ -97,7 +118,10 @@ impl PreparedComponent {
     fn pre(&self) -> &InstancePre<StoreState> {
         match self {
             PreparedComponent::Toolset { pre, .. } | PreparedComponent::Lifted { pre, .. } => pre,
+            PreparedComponent::HttpHandler(pre) => pre.instance_pre(),
+            PreparedComponent::AsyncHttpHandler(pre) => pre.instance_pre(),
             PreparedComponent::Command(pre) => pre.instance_pre(),
+            PreparedComponent::AsyncCommand(pre) => pre.instance_pre(),
         }
     }
 
@@ -143,6 +167,9 @@ pub(crate) fn store(
     store.call_hook_async(YieldHook);
     store.set_fuel(fuel)?;
     store.fuel_async_yield_interval(Some(YIELD_FUEL))?;
+    if let Some(table) = store.concurrent_resource_table() {
+        table.set_max_capacity(MAX_CONCURRENT);
+    }
     store.set_hostcall_fuel(max_bytes.saturating_add(OUTPUT_OVERHEAD));
     store.data_mut().transfer_setting = limit;
     Ok(store)
@@ -305,20 +332,46 @@ async fn invoke(
             };
             Ok((result, false))
         }
+        PreparedComponent::HttpHandler(pre) => {
+            let called = http_handler::call(store, pre, arguments);
+            Ok((called.await?, false))
+        }
+        PreparedComponent::AsyncHttpHandler(pre) => {
+            let called = http_handler::call_async(store, pre, arguments);
+            Ok((called.await?, false))
+        }
         PreparedComponent::Command(pre) => {
             let command = pre.instantiate_async(&mut *store).await?;
-            let code = match command.wasi_cli_run().call_run(&mut *store).await {
-                Ok(Ok(())) => 0,
-                Ok(Err(())) => 1,
-                Err(error) => match error.downcast_ref::<I32Exit>() {
-                    Some(exit) => exit.0,
-                    None => return Err(error),
-                },
+            let run = command.wasi_cli_run().call_run(&mut *store).await;
+            command_result(store, run, capture)
+        }
+        PreparedComponent::AsyncCommand(pre) => {
+            let command = pre.instantiate_async(&mut *store).await?;
+            let run = async |accessor: &Accessor<StoreState>| {
+                command.wasi_cli_run().call_run(accessor).await
             };
-            let (stdout, truncated) = capture.map(StdoutCapture::finish).unwrap_or_default();
-            Ok((command_output(store.data(), stdout, code), truncated))
+            let run = store.run_concurrent(run).await.flatten();
+            command_result(store, run, capture)
         }
     }
+}
+
+/// Returns the result of a program that has returned or trapped.
+fn command_result(
+    store: &Store<StoreState>,
+    run: wasmtime::Result<Result<(), ()>>,
+    capture: Option<&StdoutCapture>,
+) -> wasmtime::Result<GuestCallResult> {
+    let code = match run {
+        Ok(Ok(())) => 0,
+        Ok(Err(())) => 1,
+        Err(error) => match error.downcast_ref::<I32Exit>() {
+            Some(exit) => exit.0,
+            None => return Err(error),
+        },
+    };
+    let (stdout, truncated) = capture.map(StdoutCapture::finish).unwrap_or_default();
+    Ok((command_output(store.data(), stdout, code), truncated))
 }
 
 /// Returns the result of a lifted function, structured and as text: a single string as it is, anything else as JSON.

@@ -14,10 +14,12 @@ use crate::call;
 use crate::compile::run_blocking;
 use crate::componentize::adapt;
 use crate::digest::Sha256Digest;
+use crate::engine::EngineMode;
 use crate::error::WasmHostError;
-use crate::family::{self, ComponentFamily, DetectedComponent};
+use crate::family::{self, ComponentFamily, DetectedComponent, WasiGeneration};
 use crate::fs::GuardedFs;
 use crate::host::WasmHost;
+use crate::http_handler;
 use crate::lift::{LiftedTools, command};
 use crate::packed::PackedComponent;
 use crate::plugin::{ComponentBytes, WasmPlugin};
@@ -43,14 +45,19 @@ pub(crate) enum ComponentKind {
     },
     /// Through its own typed exports.
     Lifted(LiftedTools),
+    /// As a server of HTTP requests.
+    HttpHandler(WasiGeneration),
     /// As a program.
-    Command,
+    Command(WasiGeneration),
 }
 
 /// Everything known about a component without running it again.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct ComponentDescription {
     pub kind: ComponentKind,
+    /// The mode of the engine that the component needs.
+    #[serde(default)]
+    pub mode: EngineMode,
     /// The plugin's own name; foreign components have none.
     pub name: Option<String>,
     pub version: String,
@@ -240,7 +247,10 @@ async fn describe(
         None
     });
     let DetectedComponent {
-        family, imports, ..
+        family,
+        imports,
+        mode,
+        ..
     } = detected;
     match family {
         ComponentFamily::Toolset { assessor, .. } => {
@@ -248,13 +258,15 @@ async fn describe(
             let toolset = match listed {
                 Some(toolset) => toolset,
                 None => {
-                    let manifest = query_manifest(host, bytes, location, digest, kind.clone());
+                    let manifest =
+                        query_manifest(host, bytes, location, digest, (kind.clone(), mode));
                     DescribedToolset::new(manifest.await?)?
                 }
             };
             let (tools, refused) = toolset.tools;
             Ok(ComponentDescription {
                 kind,
+                mode,
                 name: Some(toolset.name),
                 version: toolset.version,
                 imports,
@@ -270,18 +282,38 @@ async fn describe(
                 .map(|skipped| (skipped.export.clone(), skipped.reason.clone()))
                 .collect(),
             kind: ComponentKind::Lifted(lifted),
+            mode,
             name: None,
             version: String::new(),
             imports,
         }),
-        ComponentFamily::Command => Ok(ComponentDescription {
-            kind: ComponentKind::Command,
-            name: None,
-            version: String::new(),
+        ComponentFamily::HttpHandler(generation) => Ok(plain_description(
+            ComponentKind::HttpHandler(generation),
+            mode,
             imports,
-            tools: Vec::new(),
-            refused: Vec::new(),
-        }),
+        )),
+        ComponentFamily::Command(generation) => Ok(plain_description(
+            ComponentKind::Command(generation),
+            mode,
+            imports,
+        )),
+    }
+}
+
+/// Returns the description of a component that is one tool.
+fn plain_description(
+    kind: ComponentKind,
+    mode: EngineMode,
+    imports: Vec<String>,
+) -> ComponentDescription {
+    ComponentDescription {
+        kind,
+        mode,
+        name: None,
+        version: String::new(),
+        imports,
+        tools: Vec::new(),
+        refused: Vec::new(),
     }
 }
 
@@ -339,6 +371,12 @@ pub(crate) fn lifted_definitions(lifted: &LiftedTools) -> Vec<ToolDefinition> {
     tools.collect()
 }
 
+/// Returns the definition of the only tool of a server.
+pub(crate) fn handler_definition() -> Option<ToolDefinition> {
+    let (name, description, input, output) = http_handler::definition()?;
+    Some(plain_definition(name, description, input, Some(output)))
+}
+
 /// Returns the definition of the only tool of a program.
 pub(crate) fn program_definition(name: ToolName) -> ToolDefinition {
     let (description, schema) = command::definition(&name);
@@ -351,7 +389,7 @@ async fn query_manifest(
     bytes: &ComponentBytes,
     location: &str,
     digest: Sha256Digest,
-    kind: ComponentKind,
+    (kind, mode): (ComponentKind, EngineMode),
 ) -> Result<PluginManifest, WasmHostError> {
     let plugin = Arc::new(WasmPlugin::new(
         Arc::clone(host),
@@ -359,6 +397,7 @@ async fn query_manifest(
         location.to_owned(),
         digest,
         kind,
+        mode,
     ));
     let callee = plugin.load(host.compile_limits()).await?;
     let limits = Limits {

@@ -6,6 +6,7 @@ use wasmtime::{
 };
 
 use mimir_core::Limits;
+use serde::{Deserialize, Serialize};
 
 use crate::error::WasmHostError;
 
@@ -88,9 +89,41 @@ impl MemoryAllocation {
     }
 }
 
+/// The way in which an engine runs components. Code for one mode does not run on an engine with the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EngineMode {
+    /// One function runs at a time. Calls are faster, so every component that can runs in this mode.
+    #[default]
+    Sequential,
+    /// Functions, streams and futures run concurrently within a call (the component model's `async`).
+    Concurrent,
+}
+
+impl EngineMode {
+    /// Every mode.
+    pub(crate) const ALL: [EngineMode; 2] = [EngineMode::Sequential, EngineMode::Concurrent];
+
+    /// Returns the mode's name in the arguments of the compiler process.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            EngineMode::Sequential => "sequential",
+            EngineMode::Concurrent => "concurrent",
+        }
+    }
+
+    /// Parses a name returned by [`as_str`](Self::as_str).
+    pub(crate) fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.as_str() == word)
+    }
+}
+
 /// Creates an engine that only compiles. It reserves no pool, because the pool does not affect the code.
-pub(crate) fn compiling_engine(addressing: MemoryAddressing) -> Result<Engine, WasmHostError> {
-    let mut config = config();
+pub(crate) fn compiling_engine(
+    mode: EngineMode,
+    addressing: MemoryAddressing,
+) -> Result<Engine, WasmHostError> {
+    let mut config = config(mode);
     if addressing == MemoryAddressing::Checked {
         configure_without_pool(&mut config);
     }
@@ -98,9 +131,12 @@ pub(crate) fn compiling_engine(addressing: MemoryAddressing) -> Result<Engine, W
 }
 
 /// Creates the engine, with a pool if `pooling` is true and enough address space is available.
-pub(crate) fn new_engine(pooling: bool) -> Result<(Engine, MemoryAllocation), WasmHostError> {
+pub(crate) fn new_engine(
+    mode: EngineMode,
+    pooling: bool,
+) -> Result<(Engine, MemoryAllocation), WasmHostError> {
     let why = if pooling {
-        let mut config = config();
+        let mut config = config(mode);
         config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool()));
         match Engine::new(&config) {
             Ok(engine) => return Ok((engine, MemoryAllocation::Pooled)),
@@ -109,18 +145,22 @@ pub(crate) fn new_engine(pooling: bool) -> Result<(Engine, MemoryAllocation), Wa
     } else {
         "switched off".to_owned()
     };
-    let mut config = config();
+    let mut config = config(mode);
     configure_without_pool(&mut config);
     let engine =
         Engine::new(&config).map_err(|error| WasmHostError::Engine(format!("{error:#}")))?;
     Ok((engine, MemoryAllocation::OnDemand { why }))
 }
 
-fn config() -> Config {
+fn config(mode: EngineMode) -> Config {
     let mut config = Config::new();
     config
         .wasm_component_model(true)
         .wasm_component_model_fixed_length_lists(true)
+        .wasm_component_model_map(true)
+        // The component model's `async` needs it, and it makes every call slower. Its unfinished parts stay off; a
+        // stackful function could keep a stack of the pool for each call that it gets.
+        .concurrency_support(mode == EngineMode::Concurrent)
         .consume_fuel(true)
         .max_wasm_stack(GUEST_STACK)
         .async_stack_size(FIBER_STACK)
@@ -189,27 +229,32 @@ mod tests {
 
     #[test]
     fn engine_runs_in_both_modes_and_shares_no_code() {
-        let (pooled, allocation) = new_engine(true).unwrap();
-        run_sample(&pooled).unwrap();
-        let (scarce, without) = new_engine(false).unwrap();
-        run_sample(&scarce).unwrap();
-        assert!(matches!(without, MemoryAllocation::OnDemand { .. }));
+        let mut keys = Vec::new();
         let key = |engine: &Engine| {
             use std::hash::{DefaultHasher, Hash, Hasher};
             let mut hasher = DefaultHasher::new();
             engine.precompile_compatibility_hash().hash(&mut hasher);
             hasher.finish()
         };
-        for (engine, allocation) in [(&pooled, &allocation), (&scarce, &without)] {
-            let compiling = compiling_engine(allocation.addressing()).unwrap();
-            assert_eq!(key(engine), key(&compiling), "{allocation:?}");
+        for mode in EngineMode::ALL {
+            assert_eq!(EngineMode::parse(mode.as_str()), Some(mode));
+            for pooling in [true, false] {
+                let (engine, allocation) = new_engine(mode, pooling).unwrap();
+                run_sample(&engine).unwrap();
+                assert!(pooling || allocation != MemoryAllocation::Pooled);
+                let compiling = compiling_engine(mode, allocation.addressing()).unwrap();
+                assert_eq!(key(&engine), key(&compiling), "{mode:?} {allocation:?}");
+                keys.push((mode, allocation.addressing(), key(&engine)));
+            }
         }
-        if allocation == MemoryAllocation::Pooled {
-            assert_ne!(
-                key(&pooled),
-                key(&scarce),
-                "code for both addressing modes has the same cache key"
-            );
+        for (at, (mode, addressing, key)) in keys.iter().enumerate() {
+            for (other, other_addressing, other_key) in &keys[..at] {
+                assert_eq!(
+                    (mode, addressing) == (other, other_addressing),
+                    key == other_key,
+                    "the cache key does not tell engines apart"
+                );
+            }
         }
     }
 }

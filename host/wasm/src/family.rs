@@ -14,16 +14,17 @@ mod type_nesting;
 
 pub use component_surface::check_size;
 pub use error::FamilyError;
-pub use interface::InterfaceVersion;
+pub use interface::{InterfaceVersion, uses_wasi_03};
 pub use proof::{Proof, is_pure, proofs};
 
 pub(crate) use component_surface::ComponentSurface;
 pub(crate) use error::{list_names, shown};
-pub(crate) use interface::{CONFIG_STORES, InterfaceName};
+pub(crate) use interface::{CONFIG_STORES, InterfaceName, LOGGING};
 
 use serde::{Deserialize, Serialize};
 use wasmparser::component_types::ComponentEntityType;
 
+use crate::engine::EngineMode;
 use crate::lift::{self, LiftedTools};
 
 /// Maximum size of an inspected file in bytes. Whole language engines have about 40 MB; reading and compiling a file
@@ -49,8 +50,20 @@ pub enum ComponentFamily {
     },
     /// The component exports at least one typed function; each of them is a tool.
     Lifted(LiftedTools),
+    /// The component answers requests: it exports `wasi:http/incoming-handler`, or `wasi:http/handler` of WASI 0.3.
+    HttpHandler(WasiGeneration),
     /// The component is a program: it exports `wasi:cli/run` and nothing else that can be called.
-    Command,
+    Command(WasiGeneration),
+}
+
+/// A generation of WASI, which determines how an entry point is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WasiGeneration {
+    /// WASI 0.2.
+    Preview2,
+    /// WASI 0.3, with async functions.
+    Preview3,
 }
 
 /// Facts about a component that follow from its bytes.
@@ -58,6 +71,8 @@ pub enum ComponentFamily {
 pub struct DetectedComponent {
     /// Calling convention.
     pub family: ComponentFamily,
+    /// The mode of the engine that the component needs.
+    pub mode: EngineMode,
     /// Names of the imported interfaces as written (`wasi:io/streams@0.2.6`), in the component's order. Interfaces with
     /// types only are left out: they give no capability.
     pub imports: Vec<String>,
@@ -82,9 +97,21 @@ pub fn detect(bytes: &[u8]) -> Result<DetectedComponent, FamilyError> {
     };
     Ok(DetectedComponent {
         family,
+        mode: mode(&surface),
         imports,
         exports: surface.exports().map(|(name, _)| name.to_owned()).collect(),
     })
+}
+
+/// Returns the mode of the engine that the component needs. WASI 0.3 is linked for concurrent components only.
+fn mode(surface: &ComponentSurface) -> EngineMode {
+    let names = surface.imports().chain(surface.exports());
+    let mut names = names.filter_map(|(name, _)| InterfaceName::parse(name));
+    if names.any(|name| name.is_wasi_03()) {
+        EngineMode::Concurrent
+    } else {
+        surface.mode()
+    }
 }
 
 /// Returns the toolset family, or `None` if no toolset is exported.
@@ -117,18 +144,50 @@ fn foreign(surface: &ComponentSurface) -> Result<ComponentFamily, FamilyError> {
     if !tools.tools.is_empty() {
         return Ok(ComponentFamily::Lifted(tools));
     }
-    let run = surface
+    let mut entry_points: Vec<_> = surface
         .exports()
         .filter(|(_, ty)| matches!(ty, ComponentEntityType::Instance(_)))
-        .filter_map(|(name, _)| InterfaceName::parse(name))
-        .find(|name| name.matches("wasi:cli", "run"));
-    match run {
-        Some(run) if run.is_wasi_02() => Ok(ComponentFamily::Command),
-        Some(run) => Err(FamilyError::Wasi {
-            found: run.to_string(),
-        }),
-        None => Err(FamilyError::nothing_to_call(&tools.skipped)),
+        .filter_map(|(name, _)| entry_point(&InterfaceName::parse(name)?))
+        .collect();
+    // A server may also be a program, or a server of an unknown version a program of a known one.
+    entry_points.sort_by_key(|family| match family {
+        Ok(ComponentFamily::HttpHandler(_)) => 0,
+        Ok(_) => 1,
+        Err(_) => 2,
+    });
+    if let Some(family) = entry_points.into_iter().next() {
+        return family;
     }
+    Err(FamilyError::nothing_to_call(&tools.skipped))
+}
+
+/// Returns the family of a component that exports the entry point of a server or a program; `None` for any other
+/// interface.
+pub(crate) fn entry_point(
+    name: &InterfaceName<'_>,
+) -> Option<Result<ComponentFamily, FamilyError>> {
+    let generation = if name.is_wasi_02() {
+        Some(WasiGeneration::Preview2)
+    } else if name.is_wasi_03() {
+        Some(WasiGeneration::Preview3)
+    } else {
+        None
+    };
+    Some(match (name.package, name.name, generation) {
+        ("wasi:http", "incoming-handler", Some(WasiGeneration::Preview2)) => {
+            Ok(ComponentFamily::HttpHandler(WasiGeneration::Preview2))
+        }
+        ("wasi:http", "handler", Some(WasiGeneration::Preview3)) => {
+            Ok(ComponentFamily::HttpHandler(WasiGeneration::Preview3))
+        }
+        ("wasi:cli", "run", Some(generation)) => Ok(ComponentFamily::Command(generation)),
+        ("wasi:http", "incoming-handler" | "handler", _) | ("wasi:cli", "run", _) => {
+            Err(FamilyError::Wasi {
+                found: name.to_string(),
+            })
+        }
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

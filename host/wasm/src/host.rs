@@ -11,7 +11,7 @@ use crate::cache::{CacheState, CodeCounts, ComponentCache};
 use crate::compile::{
     CompileEvent, CompileLimits, CompileQueue, ComponentCompiler, InProcessCompiler,
 };
-use crate::engine::{self, MemoryAllocation};
+use crate::engine::{self, EngineMode, MemoryAllocation};
 use crate::error::WasmHostError;
 use crate::linker;
 use crate::store_state::StoreState;
@@ -75,12 +75,13 @@ fn safe_cache_folder(options: &HostOptions) -> Option<PathBuf> {
     Some(cache)
 }
 
-/// Host of all components of a process. The engine is created at the first run, because listing tools needs none.
+/// Host of all components of a process. An engine is created at the first run, because listing tools needs none.
 pub struct WasmHost {
     options: HostOptions,
     cache: ComponentCache,
     compiles: CompileQueue,
-    running: OnceLock<Result<RunningEngine, WasmHostError>>,
+    sequential: OnceLock<Result<RunningEngine, WasmHostError>>,
+    concurrent: OnceLock<Result<RunningEngine, WasmHostError>>,
 }
 
 /// The state that exists once a component runs.
@@ -117,7 +118,8 @@ impl WasmHost {
             cache: ComponentCache::new(safe_cache_folder(&options)),
             options,
             compiles: CompileQueue::new(compiler),
-            running: OnceLock::new(),
+            sequential: OnceLock::new(),
+            concurrent: OnceLock::new(),
         })
     }
 
@@ -135,7 +137,7 @@ impl WasmHost {
     pub fn facts(&self) -> EngineFacts {
         EngineFacts {
             allocation: self
-                .running()
+                .running(EngineMode::Sequential)
                 .map_err(|error| error.to_string())
                 .and_then(|running| match engine::run_sample(&running.engine) {
                     Ok(()) => Ok(running.allocation.clone()),
@@ -158,7 +160,7 @@ impl WasmHost {
 
     /// Returns the engine, for measurements or for linking components of another kind. The first use creates it.
     pub fn engine(&self) -> Result<Engine, WasmHostError> {
-        Ok(self.running()?.engine.clone())
+        Ok(self.running(EngineMode::Sequential)?.engine.clone())
     }
 
     pub(crate) fn cache(&self) -> &ComponentCache {
@@ -175,14 +177,18 @@ impl WasmHost {
         self.options.compile_limits
     }
 
-    /// Returns the engine and the linker. The first use creates both.
-    pub(crate) fn running(&self) -> Result<&RunningEngine, WasmHostError> {
-        let running = self.running.get_or_init(|| {
-            let (engine, allocation) = engine::new_engine(self.options.pooling)?;
+    /// Returns the engine and the linker for components of this mode. The first use creates both.
+    pub(crate) fn running(&self, mode: EngineMode) -> Result<&RunningEngine, WasmHostError> {
+        let running = match mode {
+            EngineMode::Sequential => &self.sequential,
+            EngineMode::Concurrent => &self.concurrent,
+        };
+        let running = running.get_or_init(|| {
+            let (engine, allocation) = engine::new_engine(mode, self.options.pooling)?;
             if let MemoryAllocation::OnDemand { why } = &allocation {
                 tracing::debug!(why, "no memory pool");
             }
-            let linker = linker::linker(&engine)
+            let linker = linker::linker(&engine, mode)
                 .map_err(|error| WasmHostError::Engine(format!("{error:#}")))?;
             Ok(RunningEngine {
                 engine,

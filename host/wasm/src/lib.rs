@@ -27,6 +27,7 @@ pub mod family;
 pub mod fs;
 mod host;
 mod http;
+mod http_handler;
 mod imports;
 pub mod lift;
 mod linker;
@@ -50,7 +51,7 @@ pub use compile::{
 };
 pub use describe::finish_plugin;
 pub use digest::Sha256Digest;
-pub use engine::{MemoryAddressing, MemoryAllocation, WASMTIME_VERSION};
+pub use engine::{EngineMode, MemoryAddressing, MemoryAllocation, WASMTIME_VERSION};
 pub use error::WasmHostError;
 pub use host::{CompileObserver, EngineFacts, HostOptions, WasmHost};
 pub use packed::PackedComponent;

@@ -17,6 +17,7 @@ use crate::compile::{CompileLane, CompileLimits, CompileRequest};
 use crate::componentize::adapt;
 use crate::describe::ComponentKind;
 use crate::digest::Sha256Digest;
+use crate::engine::EngineMode;
 use crate::error::WasmHostError;
 use crate::host::WasmHost;
 use crate::http::HttpClients;
@@ -42,6 +43,7 @@ pub(crate) struct WasmPlugin {
     pub(crate) location: String,
     pub(crate) digest: Sha256Digest,
     pub(crate) kind: ComponentKind,
+    pub(crate) mode: EngineMode,
     /// Special rights and duties of a built-in plugin.
     pub(crate) traits: BuiltinTraits,
     /// HTTP clients of the plugin's tools.
@@ -112,6 +114,7 @@ impl WasmPlugin {
         location: String,
         digest: Sha256Digest,
         kind: ComponentKind,
+        mode: EngineMode,
     ) -> Self {
         Self {
             host,
@@ -119,6 +122,7 @@ impl WasmPlugin {
             location,
             digest,
             kind,
+            mode,
             traits: BuiltinTraits::default(),
             clients: Arc::default(),
             code: OnceCell::new(),
@@ -148,6 +152,7 @@ impl WasmPlugin {
                 ComponentBytes::Bundled(_) => CompileLane::BuiltIn,
                 ComponentBytes::File(_) | ComponentBytes::Memory(_) => CompileLane::Custom,
             },
+            mode: self.mode,
             limits,
         };
         let plugin = Arc::clone(self);
@@ -194,7 +199,7 @@ impl WasmPlugin {
 
     fn link(&self, component: &Component) -> Result<InstancePre<StoreState>, WasmHostError> {
         self.host
-            .running()?
+            .running(self.mode)?
             .linker
             .instantiate_pre(component)
             .map_err(|error| {

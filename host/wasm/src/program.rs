@@ -26,6 +26,7 @@ use crate::backend;
 use crate::call;
 use crate::compile::{CompileLane, CompileRequest, run_blocking};
 use crate::digest::Sha256Digest;
+use crate::engine::EngineMode;
 use crate::error::WasmHostError;
 use crate::fs::{GuardedFs, MountTracking, UndoCopies};
 use crate::host::WasmHost;
@@ -193,6 +194,7 @@ impl ProgramEngine {
             digest,
             name: parts.name.to_owned(),
             lane: CompileLane::BuiltIn,
+            mode: EngineMode::Sequential,
             limits: self.host.compile_limits(),
         };
         let unpack = move || parts.component.unpack();
@@ -437,7 +439,7 @@ fn prepare_engine(
     parts: &ProgramParts,
     component: &Component,
 ) -> Result<ReadyProgram, WasmHostError> {
-    let running = host.running()?;
+    let running = host.running(EngineMode::Sequential)?;
     let engine_error = |error: wasmtime::Error| {
         WasmHostError::Engine(format!("{} is broken: {error:#}", parts.name))
     };

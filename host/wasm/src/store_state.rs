@@ -27,7 +27,7 @@ use crate::store_limiter::StoreLimiter;
 
 /// Maximum number of handles of all kinds in one call (files, streams, pollables): far more than a legitimate guest
 /// has, far less than would burden the host.
-const MAX_HANDLES: usize = 10_000;
+pub(crate) const MAX_HANDLES: usize = 10_000;
 
 /// Maximum number of progress reports passed on from one call. A client redraws at each report.
 const MAX_PROGRESS_REPORTS: u32 = 10_000;
@@ -246,6 +246,11 @@ impl StoreState {
         self.logs.set_observer(Arc::clone(&observer));
         self.observer = observer;
         self.progress_reports_left = MAX_PROGRESS_REPORTS;
+    }
+
+    /// Drops the host's side of all handles, for a guest that will not run again.
+    pub(crate) fn drop_handles(&mut self) {
+        self.table = ResourceTable::new();
     }
 
     /// Flushes the guest's remaining output.

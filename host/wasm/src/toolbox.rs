@@ -16,6 +16,7 @@ use crate::describe::{
     self, ComponentDescription, ComponentKind, DescriptionResult, InspectedComponent,
 };
 use crate::digest::Sha256Digest;
+use crate::engine::EngineMode;
 use crate::error::WasmHostError;
 use crate::family::{is_pure, proofs};
 use crate::host::WasmHost;
@@ -322,7 +323,7 @@ impl Toolbox {
         }
         let has_assessor = matches!(description.kind, ComponentKind::Toolset { assessor: true });
         let declares_needs = matches!(description.kind, ComponentKind::Toolset { .. });
-        let plugin = self.plugin(&component, description.kind);
+        let plugin = self.plugin(&component, description.kind, description.mode);
         current.insert(
             (component.digest, component.location.clone()),
             Arc::clone(&plugin),
@@ -359,7 +360,12 @@ impl Toolbox {
     }
 
     /// Returns the plugin that is already loaded, or a new one.
-    fn plugin(&self, component: &ListedComponent<'_>, kind: ComponentKind) -> Arc<WasmPlugin> {
+    fn plugin(
+        &self,
+        component: &ListedComponent<'_>,
+        kind: ComponentKind,
+        mode: EngineMode,
+    ) -> Arc<WasmPlugin> {
         let plugins = self.plugins.lock();
         if let Some(plugin) = plugins.get(&(component.digest, component.location.clone())) {
             return Arc::clone(plugin);
@@ -370,6 +376,7 @@ impl Toolbox {
             component.location.clone(),
             component.digest,
             kind,
+            mode,
         );
         if let Some(bundled) = component.bundled {
             plugin.traits = BuiltinTraits {
@@ -446,7 +453,8 @@ impl ListedComponent<'_> {
         match &description.kind {
             ComponentKind::Toolset { .. } => Some(std::mem::take(&mut description.tools)),
             ComponentKind::Lifted(lifted) => Some(describe::lifted_definitions(lifted)),
-            ComponentKind::Command => {
+            ComponentKind::HttpHandler(_) => Some(vec![describe::handler_definition()?]),
+            ComponentKind::Command(_) => {
                 Some(vec![describe::program_definition(tool_name(self.stem)?)])
             }
         }

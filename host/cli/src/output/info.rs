@@ -10,7 +10,7 @@ use mimir_core::tool::ToolTrust;
 use mimir_core::{
     Decision, Limits, Needs, Policy, Tool, ToolHints, ToolName, ToolSource, text::visible,
 };
-use mimir_wasm::family::{Proof, proofs};
+use mimir_wasm::family::{Proof, proofs, uses_wasi_03};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -232,6 +232,10 @@ fn print_text(out: &mut dyn Write, tool: &Tool, info: &ToolInfo<'_>) -> io::Resu
             &proofs,
             "nothing: its imports do not rule out any access",
         )?;
+    }
+    if uses_wasi_03(info.imports) {
+        let note = "experimental in wasmtime; folders cannot be granted through it".to_owned();
+        list(out, "WASI 0.3", &[note], "")?;
     }
     if let Some(stored) = info.stored {
         let bytes = mimir_core::text::bytes(stored.size.bytes);

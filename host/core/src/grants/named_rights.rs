@@ -39,12 +39,15 @@ pub fn is_foreign(tool: &Tool) -> bool {
 
 /// Returns true if hosts can be named for a tool: it can send requests, but cannot declare hosts.
 pub fn takes_hosts(tool: &Tool) -> bool {
-    is_foreign_with(tool, "wasi:http/outgoing-handler")
+    is_foreign_with(tool, "wasi:http/outgoing-handler") || is_foreign_with(tool, "wasi:http/client")
 }
 
-/// Returns true if folders can be named for a tool: it can open files, but cannot declare folders.
+/// Returns true if folders can be named for a tool: it can open files, but cannot declare folders. Tools get no folders
+/// through WASI 0.3.
 pub fn takes_files(tool: &Tool) -> bool {
-    is_foreign_with(tool, "wasi:filesystem/")
+    let mut imports = tool.origin.imports.iter();
+    is_foreign(tool)
+        && imports.any(|import| import.starts_with("wasi:filesystem/") && !import.contains("@0.3."))
 }
 
 /// Returns true if variables can be named for a tool: it can read variables, but cannot declare them.

@@ -194,3 +194,40 @@ fn storage_mark_evicts_derived_values() {
     assert_eq!(values.get("plain"), Ok(Some(value("x"))));
     assert!(values.keys("derived/").unwrap().len() < written + 1);
 }
+
+#[test]
+fn storage_updates_by_several_calls_lose_nothing() {
+    let workspace = tempfile::tempdir().unwrap();
+    let values = plugin_values(workspace.path(), "count.wasm");
+    let increment = |old: Option<&[u8]>| {
+        let old: u32 = old.map_or(0, |old| str::from_utf8(old).unwrap().parse().unwrap());
+        Ok((old + 1).to_string().into_bytes())
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..25 {
+                    values.update("n", label("a:b"), increment).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(values.get("n").unwrap().unwrap().bytes, b"100");
+    let refused = values.update("n", label("a:b"), |_| Err(limit("no".to_owned())));
+    assert_eq!(refused.unwrap_err().message, "no");
+    let long = values.update("n", label("a:b"), |_| Ok(vec![0; VALUE_MAX + 1]));
+    assert_eq!(long.unwrap_err().code, ToolErrorCode::LimitExceeded);
+    assert_eq!(values.get("n").unwrap().unwrap().bytes, b"100");
+    // The label of the previous value stays with what was derived from it.
+    values
+        .set(
+            "w",
+            &StoredValue {
+                label: ContentLabel::worst("x"),
+                ..value("1")
+            },
+        )
+        .unwrap();
+    let updated = values.update("w", label("a:b"), increment).unwrap();
+    assert_eq!(updated.label.trust, ContentLabel::worst("x").trust);
+}

@@ -63,6 +63,7 @@ impl ChildCompiler {
         let mut command = Command::new(&self.program);
         command
             .arg(ARGUMENT)
+            .arg(job.mode.as_str())
             .arg(job.addressing.as_str())
             .arg(job.limits.memory.to_string())
             .env_clear()

@@ -7,10 +7,11 @@ use std::process::ExitCode;
 use mimir_core::platform;
 
 use super::compiler::{self, CompileError};
-use crate::engine::MemoryAddressing;
+use crate::engine::{EngineMode, MemoryAddressing};
 use crate::plugin::MAX_FILE_SIZE;
 
-/// The argument that turns the program into a compiler. The addressing mode and the memory limit in bytes follow.
+/// The argument that turns the program into a compiler. The engine's mode, the addressing mode and the memory limit in
+/// bytes follow.
 pub(super) const ARGUMENT: &str = "__compile-component";
 
 /// Maximum number of compiler threads of the process.
@@ -91,9 +92,10 @@ pub fn run_if_child() -> Option<ExitCode> {
 fn serve(mut arguments: impl Iterator<Item = OsString>) -> Result<Vec<u8>, CompileError> {
     let failed = |reason: String| CompileError::Failed(reason);
     let mut next = || arguments.next().and_then(|word| word.into_string().ok());
+    let mode = next().and_then(|word| EngineMode::parse(&word));
     let addressing = next().and_then(|word| MemoryAddressing::parse(&word));
     let memory = next().and_then(|word| word.parse().ok());
-    let (Some(addressing), Some(memory)) = (addressing, memory) else {
+    let (Some(mode), Some(addressing), Some(memory)) = (mode, addressing, memory) else {
         return Err(failed(
             "the process was started with unexpected arguments".to_owned(),
         ));
@@ -103,7 +105,7 @@ fn serve(mut arguments: impl Iterator<Item = OsString>) -> Result<Vec<u8>, Compi
         .map_err(|error| failed(format!("cannot limit the memory: {error}")))?;
     let bytes = read_component().map_err(|error| failed(error.to_string()))?;
     std::thread::spawn(exit_with_host);
-    compiler::compile(addressing, &bytes)
+    compiler::compile(mode, addressing, &bytes)
 }
 
 fn read_component() -> io::Result<Vec<u8>> {

@@ -9,7 +9,7 @@ use tokio::sync::{Semaphore, oneshot};
 use wasmtime::Engine;
 
 use super::CompileLimits;
-use crate::engine::{self, MemoryAddressing};
+use crate::engine::{self, EngineMode, MemoryAddressing};
 
 /// Compiles components to machine code within limits.
 ///
@@ -25,6 +25,8 @@ pub trait ComponentCompiler: Send + Sync {
 pub struct CompileJob {
     /// The component, whose code size is already checked.
     pub bytes: Bytes,
+    /// The mode of the engine that will run the code.
+    pub mode: EngineMode,
     /// The addressing mode of the code.
     pub addressing: MemoryAddressing,
     /// The limits.
@@ -79,7 +81,7 @@ impl ComponentCompiler for InProcessCompiler {
                 let started = thread.spawn(move || {
                     let _permit = permit;
                     // The requester may be gone.
-                    let _ = sender.send(compile(job.addressing, &job.bytes));
+                    let _ = sender.send(compile(job.mode, job.addressing, &job.bytes));
                 });
                 started.map_err(|error| failed(error.to_string()))?;
                 // A compiler that panics drops its sender.
@@ -94,8 +96,12 @@ impl ComponentCompiler for InProcessCompiler {
 }
 
 /// Compiles on this thread and on wasmtime's thread pool.
-pub(super) fn compile(addressing: MemoryAddressing, bytes: &[u8]) -> Result<Vec<u8>, CompileError> {
-    let engine: Engine = engine::compiling_engine(addressing)
+pub(super) fn compile(
+    mode: EngineMode,
+    addressing: MemoryAddressing,
+    bytes: &[u8],
+) -> Result<Vec<u8>, CompileError> {
+    let engine: Engine = engine::compiling_engine(mode, addressing)
         .map_err(|error| CompileError::Failed(error.to_string()))?;
     engine
         .precompile_component(bytes)
@@ -109,6 +115,7 @@ mod tests {
     fn job(bytes: impl Into<Bytes>, time: Duration) -> CompileJob {
         CompileJob {
             bytes: bytes.into(),
+            mode: EngineMode::Sequential,
             addressing: MemoryAddressing::Reserved,
             limits: CompileLimits {
                 time,

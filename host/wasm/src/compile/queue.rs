@@ -18,6 +18,7 @@ use super::compiler::{CompileError, CompileJob, ComponentCompiler};
 use super::{CompileEvent, CompileLimits, code_size};
 use crate::backoff;
 use crate::digest::Sha256Digest;
+use crate::engine::EngineMode;
 use crate::error::WasmHostError;
 use crate::host::WasmHost;
 
@@ -38,6 +39,8 @@ pub(crate) struct CompileRequest {
     /// Display name of the component.
     pub name: String,
     pub lane: CompileLane,
+    /// The mode of the engine that will run the component.
+    pub mode: EngineMode,
     pub limits: CompileLimits,
 }
 
@@ -101,7 +104,7 @@ impl WasmHost {
         request: CompileRequest,
         bytes: impl FnOnce() -> Result<Vec<u8>, WasmHostError> + Send + 'static,
     ) -> CompileResult {
-        let engine = &self.running()?.engine;
+        let engine = &self.running(request.mode)?.engine;
         if let Some(component) = super::cached_component(engine, self.cache(), &request.digest) {
             return Ok(component);
         }
@@ -164,8 +167,9 @@ impl WasmHost {
             }
         })
         .await?;
-        let running = self.running()?;
+        let running = self.running(request.mode)?;
         let job = CompileJob {
+            mode: request.mode,
             addressing: running.allocation().addressing(),
             limits: request.limits,
             bytes,

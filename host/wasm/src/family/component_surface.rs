@@ -5,9 +5,17 @@ use wasmparser::types::{Types, TypesRef};
 use wasmparser::{Parser, Payload, ValidPayload, Validator, WasmFeatures};
 
 use super::{FamilyError, MAX_FILE_BYTES, type_nesting};
+use crate::engine::EngineMode;
 
 /// The custom section for doc comments, if the build tool wrote them into the binary.
 const DOCS_SECTION: &str = "package-docs";
+
+/// The features of the component model's `async`, which a sequential engine does not have.
+const ASYNC_FEATURES: WasmFeatures = WasmFeatures::CM_ASYNC
+    .union(WasmFeatures::CM_ASYNC_STACKFUL)
+    .union(WasmFeatures::CM_MORE_ASYNC_BUILTINS)
+    .union(WasmFeatures::CM_THREADING)
+    .union(WasmFeatures::CM_ERROR_CONTEXT);
 
 /// Documentation above this size is not read, in bytes; the WIT of all of WASI has a tenth of it.
 const MAX_DOCS_BYTES: usize = 1024 * 1024;
@@ -18,12 +26,16 @@ pub(crate) struct ComponentSurface {
     imports: Vec<(String, ComponentEntityType)>,
     exports: Vec<(String, ComponentEntityType)>,
     docs: Vec<u8>,
+    mode: EngineMode,
 }
 
 impl ComponentSurface {
     /// Reads and validates everything but function bodies.
     pub fn read(bytes: &[u8]) -> Result<Self, FamilyError> {
         let mut validator = Validator::new_with_features(WasmFeatures::all());
+        // A component that is valid without `async` runs on the faster engine.
+        let sequential = WasmFeatures::all().difference(ASYNC_FEATURES);
+        let mut sequential = Some(Validator::new_with_features(sequential));
         let (mut imports, mut exports) = (Vec::new(), Vec::new());
         let mut docs = Vec::new();
         let mut depth = 0;
@@ -48,6 +60,8 @@ impl ComponentSurface {
                 }
                 _ => {}
             }
+            sequential = sequential
+                .and_then(|mut validator| validator.payload(&payload).is_ok().then_some(validator));
             if let ValidPayload::End(end) = validator.payload(&payload)? {
                 depth -= 1;
                 if depth == 0 {
@@ -90,12 +104,21 @@ impl ComponentSurface {
             imports,
             exports,
             docs,
+            mode: match sequential {
+                Some(_) => EngineMode::Sequential,
+                None => EngineMode::Concurrent,
+            },
         })
     }
 
     /// Returns the types that the ids in the lists refer to.
     pub fn types(&self) -> TypesRef<'_> {
         self.types.as_ref()
+    }
+
+    /// Returns the mode of the engine that the component needs.
+    pub fn mode(&self) -> EngineMode {
+        self.mode
     }
 
     /// Iterates over the names and types of the imports, in order.

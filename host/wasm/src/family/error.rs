@@ -72,15 +72,17 @@ pub enum FamilyError {
         /// The interface that it imports or exports.
         found: String,
     },
-    /// The component uses a WASI version other than 0.2.
-    #[error("it uses `{found}`, but mimir offers WASI 0.2 only: build it for `wasm32-wasip2`")]
+    /// The component uses a WASI version that this host does not provide.
+    #[error(
+        "it uses `{found}`, but mimir offers WASI 0.2 and 0.3 only, and not this interface in each of them: build it for `wasm32-wasip2`"
+    )]
     Wasi {
         /// The interface.
         found: String,
     },
     /// The component has imports that this host does not provide.
     #[error(
-        "it imports {}, which mimir does not provide: tools get WASI 0.2 (cli, clocks, filesystem, http, io, random, sockets), `wasi:config/store` and `mimir:tool` {CONTRACT}; compose the component with one that provides it (`wac plug`), or build it without",
+        "it imports {}, which mimir does not provide: tools get WASI 0.2 and 0.3 (cli, clocks, filesystem, http, io, random, sockets), `wasi:config`, `wasi:keyvalue`, `wasi:logging` and `mimir:tool` {CONTRACT}; compose the component with one that provides it (`wac plug`), or build it without",
         list_names(missing)
     )]
     Imports {
@@ -89,7 +91,7 @@ pub enum FamilyError {
     },
     /// The component has no callable export.
     #[error(
-        "there is nothing to call: it exports no `mimir:tool/toolset`, no function with plain types and no `wasi:cli/run`{}",
+        "there is nothing to call: it exports no `mimir:tool/toolset`, no function with plain types, no `wasi:http/incoming-handler` and no `wasi:cli/run`{}",
         skipped_reasons(skipped)
     )]
     NothingToCall {

@@ -53,12 +53,50 @@ const WASI_IMPORTS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The linked versions of `wasi:config/store`. As pre-releases they count as different interfaces, although they are
-/// identical.
-pub(crate) const CONFIG_STORES: [&str; 3] = [
+/// The linked interfaces of WASI 0.3, under the same restrictions.
+const WASI_03_IMPORTS: &[(&str, &[&str])] = &[
+    (
+        "wasi:cli",
+        &[
+            "environment",
+            "exit",
+            "stdin",
+            "stdout",
+            "stderr",
+            "terminal-input",
+            "terminal-output",
+            "terminal-stdin",
+            "terminal-stdout",
+            "terminal-stderr",
+        ],
+    ),
+    ("wasi:clocks", &["monotonic-clock", "system-clock"]),
+    ("wasi:filesystem", &["types", "preopens"]),
+    ("wasi:http", &["types", "client"]),
+    ("wasi:random", &["random", "insecure", "insecure-seed"]),
+    ("wasi:sockets", &["types", "ip-name-lookup"]),
+];
+
+/// The linked versions of `wasi:config/store` and its former name. As pre-releases they count as different interfaces,
+/// although they are identical.
+pub(crate) const CONFIG_STORES: [&str; 4] = [
+    "wasi:config/runtime@0.2.0-draft",
     "wasi:config/store@0.2.0-draft",
     "wasi:config/store@0.2.0-rc.1",
     "wasi:config/store@0.2.0",
+];
+
+/// The linked names of `wasi:logging/logging`.
+pub(crate) const LOGGING: [&str; 2] = ["wasi:logging/logging", "wasi:logging/logging@0.1.0-draft"];
+
+/// The linked drafts of `wasi:keyvalue`, which differ in some types.
+const KEYVALUE: [&str; 6] = [
+    "wasi:keyvalue/atomics@0.2.0-draft",
+    "wasi:keyvalue/atomics@0.2.0-draft2",
+    "wasi:keyvalue/batch@0.2.0-draft",
+    "wasi:keyvalue/batch@0.2.0-draft2",
+    "wasi:keyvalue/store@0.2.0-draft",
+    "wasi:keyvalue/store@0.2.0-draft2",
 ];
 
 /// A version of an interface, without pre-release or build identifiers.
@@ -131,10 +169,28 @@ impl<'a> InterfaceName<'a> {
             .is_some_and(|version| (version.major, version.minor) == (0, 2))
     }
 
+    /// Returns true if the version is one of WASI 0.3. All of them can be linked to the host's version.
+    pub fn is_wasi_03(&self) -> bool {
+        self.package.starts_with("wasi:")
+            && self
+                .version
+                .and_then(InterfaceVersion::parse)
+                .is_some_and(|version| (version.major, version.minor) == (0, 3))
+    }
+
     /// Returns true if this host links some version of the interface.
     fn is_known_wasi(&self) -> bool {
-        WASI_IMPORTS
-            .iter()
+        self.is_listed(WASI_IMPORTS) || self.is_listed(WASI_03_IMPORTS)
+    }
+
+    /// Returns true if this host links this version of the interface.
+    fn is_linked(&self) -> bool {
+        (self.is_wasi_02() && self.is_listed(WASI_IMPORTS))
+            || (self.is_wasi_03() && self.is_listed(WASI_03_IMPORTS))
+    }
+
+    fn is_listed(&self, list: &[(&str, &[&str])]) -> bool {
+        list.iter()
             .any(|(package, names)| *package == self.package && names.contains(&self.name))
     }
 }
@@ -188,12 +244,12 @@ pub(super) fn check_imports(surface: &ComponentSurface) -> Result<Vec<String>, F
                 }
             }
             Some(interface) if interface.is_known_wasi() => {
-                if !interface.is_wasi_02() {
+                if !interface.is_linked() {
                     return Err(FamilyError::Wasi { found: shown(name) });
                 }
                 imports.push(name.to_owned());
             }
-            _ if CONFIG_STORES.contains(&name) => imports.push(name.to_owned()),
+            _ if is_linked_draft(name) => imports.push(name.to_owned()),
             _ => missing.push(shown(name)),
         }
     }
@@ -202,6 +258,17 @@ pub(super) fn check_imports(surface: &ComponentSurface) -> Result<Vec<String>, F
     } else {
         Err(FamilyError::Imports { missing })
     }
+}
+
+/// Returns true if this is an interface without a final version that this host provides.
+fn is_linked_draft(name: &str) -> bool {
+    CONFIG_STORES.contains(&name) || LOGGING.contains(&name) || KEYVALUE.contains(&name)
+}
+
+/// Returns true if one of these imports is of WASI 0.3, which wasmtime calls experimental.
+pub fn uses_wasi_03(imports: &[String]) -> bool {
+    let mut names = imports.iter().filter_map(|name| InterfaceName::parse(name));
+    names.any(|name| name.is_wasi_03())
 }
 
 /// Resources of earlier imports.

@@ -88,11 +88,15 @@ fn import_power(import: &str) -> ImportPower {
         return ImportPower::Unknown;
     };
     match (interface.package, interface.name) {
+        // The types alone send no request.
+        ("wasi:http", "types") => ImportPower::Nothing,
         ("wasi:sockets" | "wasi:http", _) => ImportPower::Network,
         ("wasi:filesystem", _) => ImportPower::Files,
-        ("wasi:cli" | "wasi:clocks" | "wasi:config" | "wasi:io" | "wasi:random", _) => {
-            ImportPower::Nothing
-        }
+        (
+            "wasi:cli" | "wasi:clocks" | "wasi:config" | "wasi:io" | "wasi:logging" | "wasi:random",
+            _,
+        ) => ImportPower::Nothing,
+        ("wasi:keyvalue", _) => ImportPower::Storage,
         ("mimir:tool", "types" | "log" | "progress") => ImportPower::Nothing,
         ("mimir:tool", "commands") => ImportPower::Commands,
         ("mimir:tool", "tools") => ImportPower::Tools,

@@ -75,7 +75,7 @@ fn families_are_detected() {
     assert!(matches!(&lifted.family, ComponentFamily::Lifted(tools) if tools.tools.len() == 1));
     assert_eq!(
         detect(&plain(RUN)).unwrap().family,
-        ComponentFamily::Command
+        ComponentFamily::Command(WasiGeneration::Preview2)
     );
 
     let both = detect(&plain(&format!("{RUN} (export \"f\" (func $f))"))).unwrap();
@@ -179,8 +179,14 @@ fn error_nothing_to_call_lists_skipped_exports() {
         error.to_string().contains("`handle` uses a resource"),
         "{error}"
     );
-    let newer = plain(&RUN.replace("0.2.3", "0.3.0"));
-    assert_eq!(code(&newer), "WASI_VERSION");
+    let newer = detect(&plain(&RUN.replace("0.2.3", "0.3.0"))).unwrap();
+    let program = ComponentFamily::Command(WasiGeneration::Preview3);
+    assert_eq!(
+        (newer.family, newer.mode),
+        (program, EngineMode::Concurrent)
+    );
+    let unknown = plain(&RUN.replace("0.2.3", "0.4.0"));
+    assert_eq!(code(&unknown), "WASI_VERSION");
 }
 
 #[test]
@@ -199,13 +205,31 @@ fn imports_must_be_provided() {
         "wasi:sockets/tcp@0.2.99",
         "wasi:http/outgoing-handler@0.2.6",
         "mimir:tool/storage@1.0.3",
+        "wasi:config/runtime@0.2.0-draft",
+        "wasi:keyvalue/store@0.2.0-draft",
+        "wasi:keyvalue/atomics@0.2.0-draft2",
+        "wasi:logging/logging",
     ] {
-        assert_eq!(import(good, function).unwrap().imports, [good]);
+        let detected = import(good, function).unwrap();
+        assert_eq!(detected.imports, [good]);
+        assert_eq!(detected.mode, EngineMode::Sequential, "{good}");
+    }
+    for newer in ["wasi:http/client@0.3.0", "wasi:random/random@0.3.1"] {
+        let detected = import(newer, function).unwrap();
+        assert_eq!(
+            (detected.imports.as_slice(), detected.mode),
+            (&[newer.to_owned()][..], EngineMode::Concurrent)
+        );
     }
     for (bad, expected) in [
         ("wasi:io/streams@0.3.0", "WASI_VERSION"),
         ("wasi:io/streams@0.2.0-rc-2023-11-10", "WASI_VERSION"),
         ("wasi:io/streams", "WASI_VERSION"),
+        ("wasi:http/client@0.2.0", "WASI_VERSION"),
+        ("wasi:clocks/wall-clock@0.3.0", "WASI_VERSION"),
+        ("wasi:http/handler@0.3.0", "IMPORT_NOT_PROVIDED"),
+        ("wasi:keyvalue/store@0.2.0", "IMPORT_NOT_PROVIDED"),
+        ("wasi:keyvalue/watcher@0.2.0-draft2", "IMPORT_NOT_PROVIDED"),
         ("wasi:nn/tensor@0.2.0", "IMPORT_NOT_PROVIDED"),
         ("wasi:http/incoming-handler@0.2.0", "IMPORT_NOT_PROVIDED"),
         ("mimir:tool/toolset@1.0.0", "IMPORT_NOT_PROVIDED"),
@@ -235,6 +259,55 @@ fn imports_must_be_provided() {
         .imports
         .is_empty()
     );
+}
+
+#[test]
+fn mode_is_concurrent_only_for_async_components() {
+    let mode = |more: &str| {
+        detect(&plain(&format!("{more} (export \"f\" (func $f))")))
+            .unwrap()
+            .mode
+    };
+    assert_eq!(mode(""), EngineMode::Sequential);
+    for needed in [
+        "(core func (canon task.cancel))",
+        "(core func (canon backpressure.inc))",
+        "(type $s (stream u8)) (core func (canon stream.new $s))",
+        "(component $inner (core func (canon waitable-set.new)))",
+        "(type $a (func async (result u8)))",
+        "(type $i (instance (type $f (future u8)) (export \"t\" (type (eq $f)))))",
+    ] {
+        assert_eq!(mode(needed), EngineMode::Concurrent, "{needed}");
+    }
+}
+
+#[test]
+fn servers_are_detected() {
+    let handler = |version: &str, name: &str| {
+        detect(&plain(&format!(
+            r#"(instance $h (export "handle" (func $f)))
+            (export "wasi:http/{name}@{version}" (instance $h)) {RUN}"#
+        )))
+    };
+    let family = |detected: Result<DetectedComponent, FamilyError>| detected.unwrap().family;
+    assert_eq!(
+        family(handler("0.2.6", "incoming-handler")),
+        ComponentFamily::HttpHandler(WasiGeneration::Preview2)
+    );
+    assert_eq!(
+        family(handler("0.3.0", "handler")),
+        ComponentFamily::HttpHandler(WasiGeneration::Preview3)
+    );
+    for (version, name) in [
+        ("0.2.0-rc-2023-12-05", "incoming-handler"),
+        ("0.2.6", "handler"),
+    ] {
+        assert_eq!(
+            family(handler(version, name)),
+            ComponentFamily::Command(WasiGeneration::Preview2),
+            "a server of an unknown version is still a program"
+        );
+    }
 }
 
 #[test]

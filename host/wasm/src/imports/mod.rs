@@ -1,8 +1,10 @@
-//! Host implementations of the contract's own imports, one interface per file.
+//! Host implementations of the contract's own imports, and of those of foreign worlds, one interface per file.
 
 mod commands;
 pub(crate) mod config;
+pub(crate) mod keyvalue;
 mod log;
+pub(crate) mod logging;
 mod model;
 mod progress;
 mod storage;

@@ -7,7 +7,8 @@ use crate::bindings::types::Error;
 use crate::store_state::StoreState;
 
 impl StoreState {
-    fn storage(&self) -> Result<mimir_core::pipeline::PluginStorage, ToolError> {
+    /// Returns the storage of the call. Fails outside of a call.
+    pub(super) fn storage(&self) -> Result<mimir_core::pipeline::PluginStorage, ToolError> {
         self.storage.clone().ok_or_else(|| {
             ToolError::new(
                 ToolErrorCode::Unavailable,

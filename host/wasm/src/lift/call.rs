@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 use wasmtime::AsContextMut;
-use wasmtime::component::{ComponentExportIndex, Func, Instance, Type, Val};
+use wasmtime::component::{Func, Instance, Type, Val};
 
 use super::value::{self, LoweredArgument, UnraisableValue, ValueError};
-use super::{LiftedTool, typed_call};
+use super::{LiftedTool, ToolIndex, byte_stream, resource_call, typed_call};
 
 /// The result of a function.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,20 +38,28 @@ pub enum LiftError {
     Trap(wasmtime::Error),
 }
 
-/// Calls the function of `tool` at `index` (from [`ExportPath::resolve`](super::ExportPath::resolve)) with
-/// `arguments`, an object with a property per parameter.
+/// Calls the function of `tool` at `index` (from [`LiftedTool::resolve`]) with `arguments`, an object with a property
+/// per parameter, or with the actions of a resource.
 ///
 /// The store's hostcall fuel (`Store::set_hostcall_fuel`) limits the number of values in a result; more values cause a
 /// trap. A result that would take more than `max_bytes` bytes as JSON fails with [`LiftError::TooLarge`].
 pub async fn call(
-    mut store: impl AsContextMut<Data: Send>,
+    mut store: impl AsContextMut<Data: Send + 'static>,
     instance: &Instance,
     tool: &LiftedTool,
-    index: &ComponentExportIndex,
+    index: &ToolIndex,
     arguments: &Value,
     max_bytes: usize,
 ) -> Result<LiftedOutput, LiftError> {
     let missing = || LiftError::Missing(tool.export.to_string());
+    let index = match index {
+        ToolIndex::Function(index) => index,
+        ToolIndex::Resource(resource) => {
+            let called =
+                resource_call::call_resource(store, instance, tool, resource, arguments, max_bytes);
+            return called.await;
+        }
+    };
     let function = instance.get_func(&mut store, index).ok_or_else(missing)?;
     let ty = function.ty(&store);
     let params: Vec<(&str, Type)> = ty.params().collect();
@@ -75,59 +83,119 @@ pub async fn call(
         .ok_or_else(missing)
 }
 
-/// Calls a function of any type. Every part of an argument or result is a separate [`Val`].
+/// Calls a function of any type. Every part of an argument or result is a separate [`Val`]. Returns `None` if the
+/// function does not have the described type.
 pub(super) async fn call_by_values(
-    mut store: impl AsContextMut<Data: Send>,
+    mut store: impl AsContextMut<Data: Send + 'static>,
     function: Func,
     types: &[Type],
     arguments: Vec<LoweredArgument>,
     max_bytes: usize,
 ) -> Result<Option<LiftedOutput>, LiftError> {
-    let params: Vec<Val> = arguments.into_iter().map(Val::from).collect();
-    let mut results = vec![Val::Bool(false); types.len()];
+    let result = call_function(&mut store, function, Vec::new(), arguments).await?;
+    let finished = finish_result(&mut store, result, types.first(), max_bytes).await?;
+    Ok(finished.map(|result| match result {
+        CallResult::Success(None) => LiftedOutput::Ok(None),
+        CallResult::Success(Some(value)) => LiftedOutput::Ok(Some(wrap(value, types.first()))),
+        CallResult::Failure { message, details } => LiftedOutput::Failure { message, details },
+    }))
+}
+
+/// Calls a function with `first` before its arguments, and returns its result.
+pub(super) async fn call_function(
+    mut store: impl AsContextMut<Data: Send + 'static>,
+    function: Func,
+    first: Vec<Val>,
+    arguments: Vec<LoweredArgument>,
+) -> Result<Option<Val>, LiftError> {
+    let mut params = first;
+    for argument in arguments {
+        params.push(match argument {
+            LoweredArgument::Stream(bytes) => {
+                byte_stream::argument(&mut store, bytes).map_err(LiftError::Trap)?
+            }
+            LoweredArgument::Bytes(bytes) => value::byte_values(bytes),
+            LoweredArgument::Value(value) => value,
+        });
+    }
+    let count = function.ty(&store).results().len();
+    let mut results = vec![Val::Bool(false); count];
     function
         .call_async(&mut store, &params, &mut results)
         .await
         .map_err(LiftError::Trap)?;
-    match (results.as_slice(), types) {
-        ([], []) => Ok(Some(LiftedOutput::Ok(None))),
-        ([result], _) if value::json_size(result) > max_bytes => Err(LiftError::TooLarge),
-        ([result], [ty]) => Ok(output(result, ty).ok()),
-        _ => Ok(None),
+    Ok(results.into_iter().next())
+}
+
+/// The result of a function as JSON.
+pub(super) enum CallResult {
+    /// The value, if the function has one.
+    Success(Option<Value>),
+    /// The error of the function's `result`, as in [`LiftedOutput::Failure`].
+    Failure {
+        message: String,
+        details: Option<Value>,
+    },
+}
+
+/// Converts the result of a function, after reading its stream if it is one. Returns `None` for a value that does not
+/// match the type.
+pub(super) async fn finish_result(
+    mut store: impl AsContextMut<Data: Send + 'static>,
+    result: Option<Val>,
+    ty: Option<&Type>,
+    max_bytes: usize,
+) -> Result<Option<CallResult>, LiftError> {
+    let (Some(result), Some(ty)) = (result, ty) else {
+        return Ok(Some(CallResult::Success(None)));
+    };
+    if let Some(stream) = byte_stream::take_stream(&result) {
+        let bytes = byte_stream::read_to_end(&mut store, stream, max_bytes).await?;
+        return Ok(Some(CallResult::Success(Some(value::base64(bytes)))));
     }
+    if value::json_size(&result) > max_bytes {
+        return Err(LiftError::TooLarge);
+    }
+    Ok(convert(&result, ty).ok())
 }
 
 /// Converts the result. The outermost `result` distinguishes success from failure; any other type is success.
-fn output(result: &Val, ty: &Type) -> Result<LiftedOutput, UnraisableValue> {
+fn convert(result: &Val, ty: &Type) -> Result<CallResult, UnraisableValue> {
     match (result, ty) {
-        (Val::Result(Ok(value)), Type::Result(ty)) => match (value, ty.ok()) {
-            (Some(value), Some(ty)) => success(value, &ty),
-            _ => Ok(LiftedOutput::Ok(None)),
-        },
+        (Val::Result(Ok(value)), Type::Result(ty)) => {
+            Ok(CallResult::Success(match (value, ty.ok()) {
+                (Some(value), Some(ty)) => Some(value::raise(value, &ty)?),
+                _ => None,
+            }))
+        }
         (Val::Result(Err(failure)), Type::Result(ty)) => match (failure, ty.err()) {
             (Some(value), Some(ty)) => Ok(match value::raise(value, &ty)? {
-                Value::String(message) => LiftedOutput::Failure {
+                Value::String(message) => CallResult::Failure {
                     message,
                     details: None,
                 },
-                details => LiftedOutput::Failure {
+                details => CallResult::Failure {
                     message: details.to_string(),
                     details: Some(details),
                 },
             }),
-            _ => Ok(LiftedOutput::Failure {
+            _ => Ok(CallResult::Failure {
                 message: "the function failed without a message".into(),
                 details: None,
             }),
         },
-        (value, ty) => success(value, ty),
+        (value, ty) => Ok(CallResult::Success(Some(value::raise(value, ty)?))),
     }
 }
 
-fn success(value: &Val, ty: &Type) -> Result<LiftedOutput, UnraisableValue> {
-    let json = value::raise(value, ty)?;
-    Ok(LiftedOutput::Ok(Some(match ty {
-        Type::Record(_) => json,
-        _ => json!({ "result": json }),
-    })))
+/// Returns a tool's result: a record as it is, any other value in an object.
+fn wrap(value: Value, ty: Option<&Type>) -> Value {
+    let success = match ty {
+        Some(Type::Result(result)) => result.ok(),
+        ty => ty.cloned(),
+    };
+    match success {
+        Some(Type::Record(_)) => value,
+        _ => json!({ "result": value }),
+    }
 }

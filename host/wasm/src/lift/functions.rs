@@ -5,18 +5,16 @@ use mimir_core::text;
 use wasmparser::component_types::{ComponentEntityType, ComponentFuncTypeId};
 
 use super::docs::PackageDocs;
+use super::resources::{self, DescribedResource, ResourceFunctions};
 use super::schema::{self, TypeCatalogue, Unliftable};
-use super::{ExportPath, LiftedTool, LiftedTools, SkippedExport, names};
-use crate::family::{ComponentSurface, InterfaceName};
+use super::{ExportPath, LiftedTool, LiftedTools, MAX_NAME_CHARS, SkippedExport, names};
+use crate::family::{self, ComponentSurface, InterfaceName};
 
 /// Maximum number of tools of one component. Models choose badly long before this.
 const MAX_TOOLS: usize = 256;
 
 /// Maximum number of skipped exports that are listed individually.
 const MAX_SKIPPED: usize = 32;
-
-/// Maximum length of an export name in a reason, in characters.
-const MAX_NAME_CHARS: usize = 120;
 
 /// The function with which componentize-py starts the interpreter, and its instance.
 const PYTHON_INIT: (&str, &str) = ("exports", "init");
@@ -27,7 +25,13 @@ pub(crate) fn lift(surface: &ComponentSurface) -> LiftedTools {
     let mut catalogue = TypeCatalogue::new(surface, &docs);
     let mut described: Vec<DescribedFunction> = Vec::new();
     let mut skipped = SkippedExports::default();
-    for export in functions(surface, &mut skipped) {
+    let exports = functions(surface, &mut skipped);
+    let sorted = resources::sort_functions(surface, &mut catalogue, &docs, exports);
+    for (path, reason) in &sorted.refused {
+        skipped.add(path, &reason.to_string());
+    }
+    described.extend(sorted.resources.into_iter().map(DescribedFunction::from));
+    for export in sorted.functions {
         if described.len() == MAX_TOOLS {
             skipped.add(
                 &export.path,
@@ -40,29 +44,31 @@ pub(crate) fn lift(surface: &ComponentSurface) -> LiftedTools {
                 path: export.path,
                 input,
                 output,
+                resource: None,
+                description: None,
             }),
             Err(reason) => skipped.add(&export.path, &reason.to_string()),
         }
     }
-    let (paths, schemas): (Vec<_>, Vec<_>) = described
-        .into_iter()
-        .map(|function| (function.path, (function.input, function.output)))
-        .unzip();
+    let paths: Vec<ExportPath> = described.iter().map(|tool| tool.path.clone()).collect();
     let names = names::assign_names(&paths);
     let mut tools = Vec::new();
-    for ((path, (input, output)), name) in paths.into_iter().zip(schemas).zip(names) {
+    for (function, name) in described.into_iter().zip(names) {
+        let path = function.path;
         let Some(name) = name else {
             skipped.add(&path, "has a name without letters and digits");
             continue;
         };
-        let description = docs
-            .function(path.interface.as_deref(), &path.function)
-            .unwrap_or_else(|| default_description(&path));
+        let description = function.description.unwrap_or_else(|| {
+            docs.function(path.interface.as_deref(), &path.function)
+                .unwrap_or_else(|| default_description(&path))
+        });
         tools.push(LiftedTool {
             name,
             description,
-            input_schema: Schema::unchecked(input),
-            output_schema: output.map(Schema::unchecked),
+            input_schema: Schema::unchecked(function.input),
+            output_schema: function.output.map(Schema::unchecked),
+            resource: function.resource,
             export: path,
         });
     }
@@ -72,17 +78,32 @@ pub(crate) fn lift(surface: &ComponentSurface) -> LiftedTools {
     }
 }
 
-/// A callable function, with its schemas as text.
+/// A callable function or resource, with its schemas as text.
 struct DescribedFunction {
     path: ExportPath,
     input: String,
     output: Option<String>,
+    resource: Option<ResourceFunctions>,
+    /// The description, if it is not that of the function.
+    description: Option<String>,
+}
+
+impl From<DescribedResource> for DescribedFunction {
+    fn from(resource: DescribedResource) -> Self {
+        Self {
+            path: resource.path,
+            input: resource.input,
+            output: Some(resource.output),
+            resource: Some(resource.functions),
+            description: Some(resource.description),
+        }
+    }
 }
 
 /// An exported function.
-struct ExportedFunction {
-    path: ExportPath,
-    ty: ComponentFuncTypeId,
+pub(super) struct ExportedFunction {
+    pub path: ExportPath,
+    pub ty: ComponentFuncTypeId,
 }
 
 /// Returns all exported functions, in order. Exports that cannot contain any are skipped.
@@ -100,11 +121,11 @@ fn functions(surface: &ComponentSurface, skipped: &mut SkippedExports) -> Vec<Ex
             }),
             ComponentEntityType::Instance(_)
                 if InterfaceName::parse(name)
-                    .is_some_and(|interface| interface.matches("wasi:cli", "run")) =>
+                    .is_some_and(|interface| family::entry_point(&interface).is_some()) =>
             {
                 skipped.add(
                     &path(None, name),
-                    "is the entry point of a program; the typed functions are the tools",
+                    "is the entry point of a program or a server; the typed functions are the tools",
                 );
             }
             ComponentEntityType::Instance(id) => {
@@ -141,9 +162,6 @@ fn describe(
     ty: ComponentFuncTypeId,
 ) -> Result<(String, Option<String>), Unliftable> {
     let function = surface.types().get(ty).ok_or(Unliftable::Unknown)?;
-    if function.async_ {
-        return Err(Unliftable::Async);
-    }
     let params = function
         .params
         .iter()

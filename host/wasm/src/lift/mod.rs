@@ -6,12 +6,16 @@
 //!
 //! Out of scope: stores, linkers, limits, policy.
 
+mod byte_stream;
 mod call;
 pub mod command;
 mod docs;
 mod functions;
 mod names;
+mod resource_call;
+mod resources;
 pub mod schema;
+mod tool_index;
 mod typed_call;
 mod value;
 
@@ -22,6 +26,8 @@ mod tests;
 
 pub use call::{LiftError, LiftedOutput, call};
 pub use names::tool_name;
+pub use resources::{ResourceFunctions, ResourceMethod};
+pub use tool_index::{ResourceIndex, ToolIndex};
 pub use value::ValueError;
 
 use mimir_core::schema::Schema;
@@ -30,6 +36,9 @@ use serde::{Deserialize, Serialize};
 use wasmtime::component::{Component, ComponentExportIndex};
 
 pub(crate) use functions::lift;
+
+/// Maximum length of an export name in a text, in characters.
+const MAX_NAME_CHARS: usize = 120;
 
 /// The position of a function among the exports of its component.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -66,8 +75,11 @@ impl std::fmt::Display for ExportPath {
 pub struct LiftedTool {
     /// Unique within its component.
     pub name: ToolName,
-    /// The function behind it.
+    /// The function behind it, or the resource.
     pub export: ExportPath,
+    /// The functions of a resource; `None` for a single function.
+    #[serde(default)]
+    pub resource: Option<ResourceFunctions>,
     /// The function's documentation if the file contains it, otherwise a sentence that names it.
     pub description: String,
     /// An object with one property for each parameter.
@@ -81,6 +93,7 @@ impl PartialEq for LiftedTool {
         let text = |schema: &Option<Schema>| schema.as_ref().map(|it| it.as_str().to_owned());
         self.name == other.name
             && self.export == other.export
+            && self.resource == other.resource
             && self.description == other.description
             && self.input_schema.as_str() == other.input_schema.as_str()
             && text(&self.output_schema) == text(&other.output_schema)

@@ -6,8 +6,10 @@
 //! | `s8` … `u64` | an integer in the type's range; 64 bits are exact, written without fraction or exponent |
 //! | `f32`, `f64` | a number, or `"NaN"`, `"Infinity"`, `"-Infinity"`, which JSON has no numbers for |
 //! | `char` | a string of exactly one character |
-//! | `list<u8>` | base64 text |
+//! | `list<u8>`, `stream<u8>` | base64 text; a stream only as a whole argument or result |
 //! | `list<T>`, `list<T, N>`, `tuple<…>` | an array; of any length, of N elements, of one element for each type |
+//! | `map<string, T>` | an object with a property per entry |
+//! | `map<K, T>` | an array of `{"key": …, "value": …}` |
 //! | `record` | an object; fields under their WIT names, `option` fields may be omitted |
 //! | `option<T>` | the value, or null; a present `option` in an `option` is `{"some": …}` |
 //! | `variant`, `result` | `{"tag": "case", "value": …}`; no `value` if the case has none |
@@ -32,16 +34,16 @@ use wasmparser::PrimitiveValType;
 /// The reason why a function cannot be a tool; the end of a sentence that begins with its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unliftable {
-    #[error("is async, which is not supported yet")]
-    Async,
-    #[error("uses a resource, which has no form in JSON")]
+    #[error(
+        "uses a resource, which has no form in JSON; only resources with a constructor and methods over plain types can be called"
+    )]
     Resource,
-    #[error("uses a stream or future, which has no form in JSON")]
+    #[error(
+        "uses a stream or future, which has no form in JSON; only `stream<u8>` as a whole argument or result has one"
+    )]
     Stream,
     #[error("uses an error context, which has no form in JSON")]
     ErrorContext,
-    #[error("uses a map, which is not supported yet")]
-    Map,
     #[error("has types that are too large to describe to a model")]
     TooLarge,
     #[error("has types that are nested too deep to describe to a model")]
@@ -78,7 +80,7 @@ fn primitive(ty: PrimitiveValType) -> Result<Value, Unliftable> {
 }
 
 /// Returns the object passed to `json!`.
-fn object(value: Value) -> Map<String, Value> {
+pub(super) fn object(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(map) => map,
         _ => Map::new(),

@@ -97,7 +97,9 @@ pub struct CompiledFixture {
 impl CompiledFixture {
     pub fn new(bytes: &[u8]) -> Self {
         let mut config = Config::new();
-        config.wasm_component_model_fixed_length_lists(true);
+        config
+            .wasm_component_model_fixed_length_lists(true)
+            .wasm_component_model_map(true);
         let engine = Engine::new(&config).unwrap();
         Self {
             component: Component::new(&engine, bytes).unwrap(),
@@ -140,7 +142,7 @@ impl CompiledFixture {
             .await
             .unwrap();
         let tool = self.tool(name);
-        let index = tool.export.resolve(&self.component).unwrap();
+        let index = tool.resolve(&self.component).unwrap();
         super::call(&mut store, &instance, tool, &index, arguments, usize::MAX).await
     }
 

@@ -46,6 +46,8 @@ const TYPES: &[(&str, &str)] = &[
     ("full-result", "result<point, color>"),
     ("option-result", "result<option<u8>, option<option<u8>>>"),
     ("options", "options"),
+    ("dictionary", "map<string, point>"),
+    ("numbered", "map<u32, list<u8>>"),
 ];
 
 /// A component with a function `echo-…` for each type. Each takes the value and a pad, and returns both.

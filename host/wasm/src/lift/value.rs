@@ -9,8 +9,8 @@ mod raise;
 mod scalars;
 
 pub(super) use json_size::json_size;
-pub(super) use lower::{LoweredArgument, lower_arguments};
-pub(super) use raise::{UnraisableValue, raise};
+pub(super) use lower::{LoweredArgument, byte_values, lower_arguments};
+pub(super) use raise::{UnraisableValue, base64, raise};
 
 use std::fmt::Write as _;
 
@@ -22,6 +22,14 @@ pub struct ValueError {
     pub path: String,
     /// The fault, as a sentence for the model that wrote the value.
     pub message: String,
+}
+
+impl ValueError {
+    /// Returns the error of a value that is part of another one, at `place`.
+    pub(super) fn below(mut self, place: &str) -> Self {
+        self.path = format!("/{place}{}", self.path);
+        self
+    }
 }
 
 /// A path in a JSON document, stored as a pointer.
@@ -56,3 +64,6 @@ const NEGATIVE_INFINITY: &str = "-Infinity";
 const TAG: &str = "tag";
 const VALUE: &str = "value";
 const SOME: &str = "some";
+
+/// The keys of an entry in a map whose keys are not text.
+const KEY: &str = "key";

@@ -16,6 +16,7 @@ use super::script_effects::EffectResult;
 use crate::call;
 use crate::compile::{self, CompileLane, CompileRequest};
 use crate::digest::Sha256Digest;
+use crate::engine::EngineMode;
 use crate::error::WasmHostError;
 use crate::fs::GuardedFs;
 use crate::host::WasmHost;
@@ -49,7 +50,7 @@ pub(super) async fn load_or_snapshot(
     host: &Arc<WasmHost>,
     parts: &EngineParts,
 ) -> Result<WarmEngine, WasmHostError> {
-    let running = host.running()?;
+    let running = host.running(EngineMode::Sequential)?;
     let (digest, limits) = (digest(parts), host.compile_limits());
     let component = match compile::cached_component(&running.engine, host.cache(), &digest) {
         Some(component) => component,
@@ -60,6 +61,7 @@ pub(super) async fn load_or_snapshot(
                 digest,
                 name: parts.name.to_owned(),
                 lane: CompileLane::BuiltIn,
+                mode: EngineMode::Sequential,
                 limits,
             };
             host.component(request, move || Ok(warm)).await?
@@ -114,10 +116,11 @@ pub(super) async fn snapshot(
         digest: Sha256Digest::of_bytes(&instrumented),
         name: name.to_owned(),
         lane: CompileLane::BuiltIn,
+        mode: EngineMode::Sequential,
         limits: host.compile_limits(),
     };
     let component = host.component(request, move || Ok(instrumented)).await?;
-    let running = host.running()?;
+    let running = host.running(EngineMode::Sequential)?;
     let linker = linker(&running.linker).map_err(engine_error)?;
     let pre = linker.instantiate_pre(&component).map_err(engine_error)?;
     let limits = Limits {

@@ -69,6 +69,20 @@ impl PluginStorage {
         self.blocking(move |values| values.set(&key, &value)).await
     }
 
+    /// Replaces the value of a key by the result of `change`, which gets the previous value. No other call changes the
+    /// value in between. An error of `change` leaves the value as it is. Returns the new value.
+    pub async fn update(
+        &self,
+        key: String,
+        change: impl FnOnce(Option<&[u8]>) -> Result<Vec<u8>, ToolError> + Send + 'static,
+    ) -> Result<Vec<u8>, ToolError> {
+        let label = self.0.session.label();
+        let updated = self.blocking(move |values| values.update(&key, label, change));
+        let value = updated.await?;
+        self.record_read(&value.label);
+        Ok(value.bytes)
+    }
+
     /// Removes the value of a key.
     pub async fn delete(&self, key: String) -> Result<(), ToolError> {
         self.blocking(move |values| values.delete(&key)).await

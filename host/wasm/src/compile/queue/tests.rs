@@ -36,7 +36,7 @@ impl ComponentCompiler for GatedCompiler {
             if let Some(gate) = gate {
                 gate.await.unwrap()?;
             }
-            super::super::compiler::compile(job.addressing, &job.bytes)
+            super::super::compiler::compile(job.mode, job.addressing, &job.bytes)
         })
     }
 }
@@ -83,6 +83,7 @@ impl Fixture {
             digest: Sha256Digest::of_bytes(&[number]),
             name: "it".to_owned(),
             lane: CompileLane::Custom,
+            mode: EngineMode::Sequential,
             limits,
         };
         let host = Arc::clone(&self.host);
@@ -163,6 +164,7 @@ async fn queue_does_not_delay_built_in_components() {
         digest: Sha256Digest::of_bytes(b"built in"),
         name: "built-in/it".to_owned(),
         lane: CompileLane::BuiltIn,
+        mode: EngineMode::Sequential,
         limits: CompileLimits::default(),
     };
     let bytes = || Ok(wat::parse_str("(component)").unwrap());
@@ -215,6 +217,7 @@ async fn queue_errors_do_not_name_one_of_the_copies() {
             digest: Sha256Digest::of_bytes(&[number]),
             name: "first.wasm".to_owned(),
             lane: CompileLane::Custom,
+            mode: EngineMode::Sequential,
             limits: CompileLimits::default(),
         };
         fixture.compiler.gate().send(Err(error)).unwrap();

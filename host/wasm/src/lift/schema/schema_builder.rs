@@ -25,6 +25,8 @@ pub(super) struct SchemaBuilder<'c, 'a> {
     shared: HashMap<TypeId, String>,
     defs: Map<String, Value>,
     bytes_left: usize,
+    /// Number of types that the current one is part of.
+    pub nesting: usize,
 }
 
 impl<'c, 'a> SchemaBuilder<'c, 'a> {
@@ -36,6 +38,7 @@ impl<'c, 'a> SchemaBuilder<'c, 'a> {
             shared: HashMap::new(),
             defs: Map::new(),
             bytes_left: MAX_SCHEMA_BYTES,
+            nesting: 0,
         }
     }
 
@@ -144,6 +147,13 @@ impl<'c, 'a> SchemaBuilder<'c, 'a> {
 
     /// Returns the schema of a defined type, written out.
     pub fn body(&mut self, id: TypeId) -> Result<Map<String, Value>, Unliftable> {
+        self.nesting += 1;
+        let body = self.body_parts(id);
+        self.nesting -= 1;
+        body
+    }
+
+    fn body_parts(&mut self, id: TypeId) -> Result<Map<String, Value>, Unliftable> {
         self.reserve_bytes(0)?;
         let types = self.catalogue.surface.types();
         let defined = types.get(id).ok_or(Unliftable::Unknown)?;
@@ -211,7 +221,27 @@ impl<'c, 'a> SchemaBuilder<'c, 'a> {
                 };
                 object(json!({ "anyOf": [some, { "type": "null" }] }))
             }
-            ComponentDefinedType::Map { .. } => return Err(Unliftable::Map),
+            ComponentDefinedType::Map { key, value, .. } => {
+                let is_text = matches!(
+                    self.catalogue.resolve(*key)?,
+                    ResolvedType::Primitive(PrimitiveValType::String)
+                );
+                if is_text {
+                    object(json!({ "type": "object", "additionalProperties": self.value(*value)? }))
+                } else {
+                    let fields = [("key", *key), ("value", *value)];
+                    let entry = self.object(fields.into_iter(), None)?;
+                    object(json!({ "type": "array", "items": entry }))
+                }
+            }
+            ComponentDefinedType::Stream { ty: Some(ty), .. } if self.nesting == 1 => {
+                match self.catalogue.resolve(*ty)? {
+                    ResolvedType::Primitive(PrimitiveValType::U8) => {
+                        object(json!({ "type": "string", "contentEncoding": "base64" }))
+                    }
+                    _ => return Err(Unliftable::Stream),
+                }
+            }
             ComponentDefinedType::Own(_) | ComponentDefinedType::Borrow(_) => {
                 return Err(Unliftable::Resource);
             }
@@ -304,6 +334,7 @@ fn parts(defined: &ComponentDefinedType) -> Vec<ComponentValType> {
         | ComponentDefinedType::FixedLengthList { element, .. } => {
             vec![*element]
         }
+        ComponentDefinedType::Map { key, value, .. } => vec![*key, *value],
         ComponentDefinedType::Option { ty, .. } => vec![*ty],
         ComponentDefinedType::Result { ok, err, .. } => ok.iter().chain(err).copied().collect(),
         _ => Vec::new(),

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use wasmparser::PrimitiveValType;
 use wasmparser::component_types::{
     ComponentAnyTypeId, ComponentDefinedType, ComponentDefinedTypeId, ComponentEntityType,
@@ -13,6 +13,7 @@ use super::Unliftable;
 use super::schema_builder::SchemaBuilder;
 use crate::family::ComponentSurface;
 use crate::lift::docs::PackageDocs;
+use crate::lift::resources::{ACTION, ACTIONS, ARGUMENTS, ActionOutline, MAX_ACTIONS, NEW};
 
 /// Maximum total size of a component's schemas in bytes, estimated.
 const MAX_COMPONENT_SCHEMAS: usize = 4 * 1024 * 1024;
@@ -124,6 +125,58 @@ impl<'a> TypeCatalogue<'a> {
         Ok(builder.finish(root))
     }
 
+    /// Returns the schema of a resource's calls: the arguments of its constructor, then those of its methods.
+    pub fn resource(
+        &mut self,
+        constructor: Vec<(&str, ComponentValType)>,
+        methods: &[ActionOutline<'_>],
+    ) -> Result<Value, Unliftable> {
+        let mut builder = SchemaBuilder::new(self);
+        let params = methods.iter().flat_map(|method| &method.params);
+        for (_, ty) in constructor.iter().chain(params) {
+            builder.count(*ty)?;
+        }
+        let new = builder.object(constructor.into_iter(), None)?;
+        let mut actions = Vec::new();
+        for ActionOutline { name, params, docs } in methods {
+            let arguments = builder.object(params.iter().copied(), None)?;
+            let mut required = vec![ACTION];
+            if is_required(&arguments) {
+                required.push(ARGUMENTS);
+            }
+            let mut action = super::object(json!({
+                "type": "object",
+                "properties": {
+                    ACTION: { "type": "string", "const": name }, ARGUMENTS: arguments
+                },
+                "required": required,
+                "additionalProperties": false
+            }));
+            if let Some(docs) = docs {
+                action.insert("description".into(), docs.as_str().into());
+            }
+            actions.push(Value::Object(action));
+        }
+        let required = if is_required(&new) {
+            vec![NEW, ACTIONS]
+        } else {
+            vec![ACTIONS]
+        };
+        let root = super::object(json!({
+            "type": "object",
+            "properties": {
+                NEW: new,
+                ACTIONS: {
+                    "type": "array", "minItems": 1, "maxItems": MAX_ACTIONS,
+                    "items": { "anyOf": actions }
+                }
+            },
+            "required": required,
+            "additionalProperties": false
+        }));
+        Ok(builder.finish(root))
+    }
+
     /// Returns the schema of a function's result; `None` if success has no value.
     pub fn result(&mut self, ty: ComponentValType) -> Result<Option<Value>, Unliftable> {
         let success = match self.resolve(ty)? {
@@ -131,6 +184,7 @@ impl<'a> TypeCatalogue<'a> {
                 // A failure becomes a message; its type still has to be representable.
                 if let Some(err) = *err {
                     let mut unused = SchemaBuilder::new(self);
+                    unused.nesting = 1;
                     unused.count(err)?;
                     unused.value(err)?;
                 }
@@ -149,6 +203,12 @@ impl<'a> TypeCatalogue<'a> {
         };
         Ok(Some(builder.finish(root)))
     }
+}
+
+/// Returns true if an object has a required property.
+fn is_required(schema: &Map<String, Value>) -> bool {
+    let required = schema.get("required").and_then(Value::as_array);
+    required.is_some_and(|names| !names.is_empty())
 }
 
 /// A type with its aliases resolved.

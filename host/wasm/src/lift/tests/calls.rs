@@ -49,6 +49,15 @@ async fn values_at_the_limits_are_exact() {
         ("access", json!([])),
         ("unit_result", json!({ "tag": "err" })),
         ("full_result", json!({ "tag": "err", "value": "string" })),
+        ("dictionary", json!({})),
+        (
+            "dictionary",
+            json!({ "a": { "x": 1, "y-axis": null }, "": { "x": 2, "y-axis": 0.5 } }),
+        ),
+        (
+            "numbered",
+            json!([{ "key": 7, "value": "AA==" }, { "key": 0, "value": "" }]),
+        ),
     ] {
         assert_eq!(round(&echo, ty, value.clone()).await, value, "{ty}");
     }

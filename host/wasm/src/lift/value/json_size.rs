@@ -19,6 +19,9 @@ pub(in crate::lift) fn json_size(value: &Val) -> usize {
         Val::Record(fields) => sum(fields
             .iter()
             .map(|(name, value)| name.len() + json_size(value))),
+        Val::Map(pairs) => sum(pairs
+            .iter()
+            .map(|(key, value)| json_size(key).saturating_add(json_size(value)))),
         Val::Variant(tag, payload) => tag.len() + inner(payload),
         Val::Result(Ok(payload) | Err(payload)) => inner(payload),
         Val::Option(payload) => inner(payload),

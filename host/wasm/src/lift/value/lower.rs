@@ -7,7 +7,7 @@ use wasmtime::component::{Type, Val};
 use super::scalars::{
     MAX_SHOWN_CHARS, bytes, character, float32, float64, integer, string, type_mismatch,
 };
-use super::{SOME, TAG, VALUE, ValueError, ValuePath};
+use super::{KEY, SOME, TAG, VALUE, ValueError, ValuePath};
 
 type LowerResult = Result<Val, ValueError>;
 
@@ -16,17 +16,10 @@ type LowerResult = Result<Val, ValueError>;
 pub(in crate::lift) enum LoweredArgument {
     /// Of the type `list<u8>`, as bytes instead of values.
     Bytes(Vec<u8>),
+    /// Of the type `stream<u8>`, which is created for the call.
+    Stream(Vec<u8>),
     /// Of another type.
     Value(Val),
-}
-
-impl From<LoweredArgument> for Val {
-    fn from(argument: LoweredArgument) -> Self {
-        match argument {
-            LoweredArgument::Bytes(bytes) => values(bytes),
-            LoweredArgument::Value(value) => value,
-        }
-    }
 }
 
 /// Converts the arguments of a call: one object with a property for each parameter, in the function's order.
@@ -36,6 +29,9 @@ pub(in crate::lift) fn lower_arguments(
 ) -> Result<Vec<LoweredArgument>, ValueError> {
     let lower_argument = |json: &Value, ty: &Type, path: &mut ValuePath| match ty {
         Type::List(list) if list.ty() == Type::U8 => bytes(json, path).map(LoweredArgument::Bytes),
+        Type::Stream(stream) if stream.ty() == Some(Type::U8) => {
+            bytes(json, path).map(LoweredArgument::Stream)
+        }
         ty => lower(json, ty, path).map(LoweredArgument::Value),
     };
     let none = || LoweredArgument::Value(Val::Option(None));
@@ -49,7 +45,8 @@ pub(in crate::lift) fn lower_arguments(
     Ok(fields.into_iter().map(|(_, value)| value).collect())
 }
 
-fn values(bytes: Vec<u8>) -> Val {
+/// Returns a `list<u8>` with a value for each byte.
+pub(in crate::lift) fn byte_values(bytes: Vec<u8>) -> Val {
     Val::List(bytes.into_iter().map(Val::U8).collect())
 }
 
@@ -72,7 +69,7 @@ pub(super) fn lower(json: &Value, ty: &Type, path: &mut ValuePath) -> LowerResul
         Type::Float64 => Val::Float64(float64(json, path)?),
         Type::Char => Val::Char(character(json, path)?),
         Type::String => Val::String(string(json, path)?.to_owned()),
-        Type::List(list) if list.ty() == Type::U8 => values(bytes(json, path)?),
+        Type::List(list) if list.ty() == Type::U8 => byte_values(bytes(json, path)?),
         Type::List(list) => {
             let ty = list.ty();
             let items = array(json, path)?.iter().enumerate();
@@ -132,13 +129,37 @@ pub(super) fn lower(json: &Value, ty: &Type, path: &mut ValuePath) -> LowerResul
             let names: Vec<&str> = flags.names().collect();
             Val::Flags(flag_names(json, &names, path)?)
         }
-        Type::Map(_)
-        | Type::Own(_)
-        | Type::Borrow(_)
-        | Type::Future(_)
-        | Type::Stream(_)
-        | Type::ErrorContext => return Err(path.error("has no form in JSON")),
+        Type::Map(map) => map_entries(json, &map.key(), &map.value(), path)?,
+        Type::Own(_) | Type::Borrow(_) | Type::Future(_) | Type::Stream(_) | Type::ErrorContext => {
+            return Err(path.error("has no form in JSON"));
+        }
     })
+}
+
+/// Returns a map: of an object if the keys are text, otherwise of an array of entries.
+fn map_entries(json: &Value, key: &Type, value: &Type, path: &mut ValuePath) -> LowerResult {
+    let mut pairs = Vec::new();
+    if *key == Type::String {
+        let object = json
+            .as_object()
+            .ok_or_else(|| type_mismatch(json, "an object", path))?;
+        for (name, item) in object {
+            let item = path.within(name, |path| lower(item, value, path))?;
+            pairs.push((Val::String(name.clone()), item));
+        }
+        return Ok(Val::Map(pairs));
+    }
+    let types = [(KEY, key.clone()), (VALUE, value.clone())];
+    for (at, entry) in array(json, path)?.iter().enumerate() {
+        let fields = path.within(at, |path| {
+            fields(entry, &types, lower, || Val::Option(None), path)
+        })?;
+        let mut fields = fields.into_iter().map(|(_, value)| value);
+        if let (Some(key), Some(value)) = (fields.next(), fields.next()) {
+            pairs.push((key, value));
+        }
+    }
+    Ok(Val::Map(pairs))
 }
 
 /// Returns the members of an object, in the order of the type. A missing option is `none`.

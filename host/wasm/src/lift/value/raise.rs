@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Number, Value, json};
 use wasmtime::component::{Type, Val};
 
-use super::{INFINITY, NAN, NEGATIVE_INFINITY, SOME, TAG, VALUE};
+use super::{INFINITY, KEY, NAN, NEGATIVE_INFINITY, SOME, TAG, VALUE};
 
 /// A value whose type has no form in JSON, or that does not match its type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +60,7 @@ pub(in crate::lift) fn raise(value: &Val, ty: &Type) -> Result<Value, Unraisable
             ty @ Type::Option(_) => json!({ SOME: raise(value, &ty)? }),
             ty => raise(value, &ty)?,
         },
+        (Val::Map(pairs), Type::Map(map)) => entries(pairs, &map.key(), &map.value())?,
         (Val::Flags(names), Type::Flags(_)) => json!(names),
         _ => return Err(UnraisableValue),
     })
@@ -70,13 +71,33 @@ fn elements<'v>(items: impl Iterator<Item = (&'v Val, Type)>) -> Result<Value, U
     Ok(Value::Array(items.collect::<Result<_, _>>()?))
 }
 
+/// Converts a map: an object if the keys are text, otherwise an array of entries.
+fn entries(pairs: &[(Val, Val)], key: &Type, value: &Type) -> Result<Value, UnraisableValue> {
+    if *key == Type::String {
+        let pairs = pairs.iter().map(|(name, item)| match name {
+            Val::String(name) => Ok((name.clone(), raise(item, value)?)),
+            _ => Err(UnraisableValue),
+        });
+        return Ok(Value::Object(pairs.collect::<Result<_, _>>()?));
+    }
+    let pairs = pairs
+        .iter()
+        .map(|(name, item)| Ok(json!({ KEY: raise(name, key)?, VALUE: raise(item, value)? })));
+    Ok(Value::Array(pairs.collect::<Result<_, _>>()?))
+}
+
+/// Converts bytes.
+pub(in crate::lift) fn base64(bytes: impl AsRef<[u8]>) -> Value {
+    STANDARD.encode(bytes).into()
+}
+
 fn bytes(items: &[Val]) -> Result<Value, UnraisableValue> {
     let bytes = items.iter().map(|item| match item {
         Val::U8(byte) => Ok(*byte),
         _ => Err(UnraisableValue),
     });
     let bytes = bytes.collect::<Result<Vec<u8>, _>>()?;
-    Ok(STANDARD.encode(bytes).into())
+    Ok(base64(bytes))
 }
 
 fn tagged(tag: &str, payload: Option<&Val>, ty: Option<&Type>) -> Result<Value, UnraisableValue> {

@@ -1,0 +1,1 @@
+//! The guests are in `examples/`; this library is empty.
