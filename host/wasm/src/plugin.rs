@@ -209,3 +209,38 @@ impl WasmPlugin {
             })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::HostOptions;
+
+    const PROGRAM: &str = r#"(module (memory (export "memory") 1) (func (export "_start")))"#;
+
+    #[tokio::test]
+    async fn plugin_in_a_core_module_has_the_digest_of_its_file() {
+        let home = tempfile::tempdir().unwrap();
+        let host = WasmHost::new(HostOptions::new(home.path()));
+        for (name, content) in [
+            ("program.wat", PROGRAM.as_bytes().to_vec()),
+            ("program.wasm", wat::parse_str(PROGRAM).unwrap()),
+        ] {
+            let path = home.path().join(name);
+            std::fs::write(&path, &content).unwrap();
+            let plugin = Arc::new(WasmPlugin::new(
+                Arc::clone(&host),
+                ComponentBytes::File(path.clone()),
+                name.to_owned(),
+                Sha256Digest::of_bytes(&content),
+                ComponentKind::Command,
+            ));
+            let component = plugin.read_verified().unwrap();
+            assert_ne!(component, content, "{name} is converted");
+            let loaded = plugin.load(CompileLimits::default()).await.unwrap();
+            assert!(matches!(**loaded, PreparedComponent::Command(_)));
+            std::fs::write(&path, "(module)").unwrap();
+            let changed = plugin.read_verified().unwrap_err();
+            assert!(matches!(changed, WasmHostError::Changed(_)), "{changed}");
+        }
+    }
+}

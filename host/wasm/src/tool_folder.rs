@@ -420,6 +420,7 @@ mod tests {
         for name in [
             "a.wasm",
             "Tool.WASM",
+            "text.wat",
             "b.Wasm.txt",
             "wasm",
             "a.yml",
@@ -433,9 +434,10 @@ mod tests {
         let names = |files: &BTreeMap<String, ToolFileStamp>| -> Vec<String> {
             files.keys().cloned().collect()
         };
-        assert_eq!(names(&scan.files), ["Tool.WASM", "a.wasm"]);
+        assert_eq!(names(&scan.files), ["Tool.WASM", "a.wasm", "text.wat"]);
         assert_eq!(names(&scan.scripts), ["B.YML", "a.yml", "c.Yaml"]);
         assert_eq!(stem("Tool.WASM"), Some("Tool"));
+        assert_eq!(stem("a.b.wat"), Some("a.b"));
     }
 
     #[test]

@@ -86,6 +86,8 @@ struct SealedComponent {
     shifted: ShiftedInstances,
     next_instance: u32,
     next_component: u32,
+    /// The instances of the stubs so far. The first interface of a stub is imported before that of the next one.
+    stub_instances: Vec<u32>,
     /// The imported and stub instances, by interface.
     interfaces: Vec<(String, u32)>,
     exports: Vec<(String, ComponentExternalKind)>,
@@ -138,8 +140,14 @@ impl SealedComponent {
                             "the import `{name}` is not an interface"
                         )));
                     }
-                    if let Some(stub) = stubs.iter().find(|stub| stub.interface == name) {
-                        self.add_stub(stub)?;
+                    let is_stub =
+                        |stub: &StubComponent| stub.interfaces.iter().any(|it| it == name);
+                    if let Some(at) = stubs.iter().position(is_stub) {
+                        let instance = match self.stub_instances.get(at) {
+                            Some(instance) => *instance,
+                            None => self.add_stub(&stubs[at])?,
+                        };
+                        self.alias_interface(instance, name);
                         continue;
                     }
                     let ty = self.shifted.component_type_ref(import.ty);
@@ -173,29 +181,34 @@ impl SealedComponent {
         Ok(())
     }
 
-    /// Adds a stub in the place of an imported instance.
-    fn add_stub(&mut self, stub: &StubComponent) -> Result<(), ComponentizeError> {
+    /// Adds a stub in the place of its first import, and returns its instance.
+    fn add_stub(&mut self, stub: &StubComponent) -> Result<u32, ComponentizeError> {
         let mut arguments = Vec::new();
         for import in &stub.imports {
             let mut known = self.interfaces.iter();
             let Some((_, index)) = known.find(|(interface, _)| interface == import) else {
                 return Err(ComponentizeError::encode(&format!(
                     "`{}` is imported before `{import}`",
-                    stub.interface
+                    stub.interfaces.join("`, `")
                 )));
             };
             arguments.push((import.as_str(), ComponentExportKind::Instance, *index));
         }
         let instance = self.instantiate(&stub.bytes, arguments);
+        self.stub_instances.push(instance);
+        Ok(instance)
+    }
+
+    /// Adds an interface of a stub in the place of its import.
+    fn alias_interface(&mut self, instance: u32, name: &str) {
         let mut aliases = ComponentAliasSection::new();
         aliases.alias(Alias::InstanceExport {
             instance,
             kind: ComponentExportKind::Instance,
-            name: &stub.interface,
+            name,
         });
         self.component.section(&aliases);
-        self.add_interface(&stub.interface);
-        Ok(())
+        self.add_interface(name);
     }
 
     /// Assigns the next index to an instance that the original component imports.

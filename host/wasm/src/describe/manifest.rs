@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use mimir_core::ToolErrorCode;
+use mimir_core::{Needs, ToolErrorCode};
 
 use super::plugin_manifest::PluginManifest;
 use super::{ComponentKind, DescribedToolset, query_manifest};
@@ -33,18 +33,25 @@ pub async fn finish_plugin(
     component: &[u8],
 ) -> Result<Vec<u8>, WasmHostError> {
     let open = manifest_section::without_manifest(component).map_err(invalid)?;
+    let seal_for = |needs: &[&Needs]| {
+        seal(&open, needs.iter().copied()).unwrap_or_else(|error| {
+            tracing::warn!(%error, "the plugin imports files and sockets, whatever it needs");
+            open.clone()
+        })
+    };
     // Few plugins need files, and compiling may take seconds: the component is asked for its needs without them.
-    let mut sealed = seal(&open, []).map_err(invalid)?;
+    let mut sealed = seal_for(&[]);
     let mut manifest = match query(host, &sealed).await {
         // It may use a file or a socket before it describes itself.
-        Err(WasmHostError::Manifest(..)) if sealed != open => {
+        Err(_) if sealed != open => {
             sealed.clone_from(&open);
-            query(host, &sealed).await?
+            query(host, &open).await?
         }
         manifest => manifest?,
     };
     DescribedToolset::new(manifest.clone())?;
-    let needed = seal(&open, manifest.tools.iter().map(|tool| &tool.needs)).map_err(invalid)?;
+    let needs: Vec<&Needs> = manifest.tools.iter().map(|tool| &tool.needs).collect();
+    let needed = seal_for(&needs);
     if needed != sealed && sealed != open {
         sealed = needed;
         manifest = query(host, &sealed).await?;

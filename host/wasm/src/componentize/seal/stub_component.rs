@@ -1,5 +1,7 @@
 //! Components that export an interface of WASI without giving anything.
 
+use std::collections::HashSet;
+
 use wasm_encoder::{
     CodeSection, ConstExpr, DataSection, ExportKind, ExportSection, Function, FunctionSection,
     MemorySection, MemoryType, Module, TypeSection, ValType,
@@ -16,11 +18,12 @@ use super::{ComponentizeError, encode_failure, top_sections};
 /// Address of a pair of zeros in the memory of a stub: an empty list.
 const EMPTY_LIST: i32 = 8;
 
-/// A component that replaces the import of an interface.
+/// A component that replaces the imports of interfaces. It replaces as many as possible, because each has a memory, and the
+/// memories of a component are limited.
 pub(super) struct StubComponent {
-    /// The interface, as imported.
-    pub interface: String,
-    /// The interfaces that it imports, for their types.
+    /// The interfaces, as imported.
+    pub interfaces: Vec<String>,
+    /// The interfaces that it imports, for their types. All of them are imported before the first of its own.
     pub imports: Vec<String>,
     pub bytes: Vec<u8>,
 }
@@ -31,30 +34,50 @@ pub(super) fn stubs(
     world: WorldId,
     is_sealed: impl Fn(&str) -> bool,
 ) -> Result<Vec<StubComponent>, ComponentizeError> {
+    let keys = resolve.worlds[world].imports.keys();
+    let interfaces: Vec<InterfaceId> = keys
+        .filter_map(|key| match key {
+            WorldKey::Interface(id) => Some(*id),
+            WorldKey::Name(_) => None,
+        })
+        .collect();
+    let must_seal = |id: InterfaceId| is_sealed(&interface_name(resolve, id));
     let mut stubs = Vec::new();
-    for key in resolve.worlds[world].imports.keys() {
-        let WorldKey::Interface(id) = key else {
+    let mut known: HashSet<InterfaceId> = HashSet::new();
+    for (at, id) in interfaces.iter().enumerate() {
+        if !known.insert(*id) || !must_seal(*id) {
             continue;
-        };
-        let interface = resolve.name_world_key(key);
-        if is_sealed(&interface) {
-            stubs.push(stub(resolve, *id, interface)?);
         }
+        let mut group = vec![*id];
+        for later in interfaces.iter().skip(at + 1) {
+            let mut uses = resolve.interface_direct_deps(*later);
+            if must_seal(*later) && uses.all(|used| known.contains(&used)) {
+                known.insert(*later);
+                group.push(*later);
+            }
+        }
+        stubs.push(stub(resolve, &group)?);
     }
     Ok(stubs)
 }
 
-fn stub(
-    resolve: &Resolve,
-    id: InterfaceId,
-    interface: String,
-) -> Result<StubComponent, ComponentizeError> {
+fn interface_name(resolve: &Resolve, id: InterfaceId) -> String {
+    resolve.name_world_key(&WorldKey::Interface(id))
+}
+
+fn stub(resolve: &Resolve, group: &[InterfaceId]) -> Result<StubComponent, ComponentizeError> {
     let mut resolve = resolve.clone();
-    let world = format!("package mimir:sealed;\nworld stub {{ export {interface}; }}\n");
+    let names = group.iter().map(|id| interface_name(&resolve, *id));
+    let interfaces: Vec<String> = names.collect();
+    let exports: String = interfaces
+        .iter()
+        .map(|interface| format!("  export {interface};\n"))
+        .collect();
+    let world = format!("package mimir:sealed;\nworld stub {{\n{exports}}}\n");
     let package = resolve.push_str("sealed.wit", &world);
     let world = resolve.select_world(&[package.map_err(encode_failure)?], Some("stub"));
     let world = world.map_err(encode_failure)?;
-    let mut module = core_module(&resolve, id, &interface);
+    let mut module = core_module(&resolve, group);
     embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)
         .map_err(encode_failure)?;
     let mut encoder = ComponentEncoder::default();
@@ -62,13 +85,13 @@ fn stub(
     let bytes = encoder.encode().map_err(encode_failure)?;
     Ok(StubComponent {
         imports: import_names(&bytes)?,
-        interface,
+        interfaces,
         bytes,
     })
 }
 
-/// Returns a module with a function for each of the interface.
-fn core_module(resolve: &Resolve, id: InterfaceId, interface: &str) -> Vec<u8> {
+/// Returns a module with a function for each of the interfaces.
+fn core_module(resolve: &Resolve, group: &[InterfaceId]) -> Vec<u8> {
     let (mut types, mut functions) = (TypeSection::new(), FunctionSection::new());
     let (mut exports, mut code) = (ExportSection::new(), CodeSection::new());
     let mut add = |name: &str, params: Vec<ValType>, results: Vec<ValType>, body: Function| {
@@ -78,7 +101,12 @@ fn core_module(resolve: &Resolve, id: InterfaceId, interface: &str) -> Vec<u8> {
         exports.export(name, ExportKind::Func, index);
         code.function(&body);
     };
-    for function in resolve.interfaces[id].functions.values() {
+    let functions_of = |id: &InterfaceId| {
+        let interface = interface_name(resolve, *id);
+        let functions = resolve.interfaces[*id].functions.values();
+        functions.map(move |function| (format!("{interface}#{}", function.name), function))
+    };
+    for (name, function) in group.iter().flat_map(functions_of) {
         let signature = resolve.wasm_signature(AbiVariant::GuestExport, function);
         let convert = |types: &[WasmType]| types.iter().map(|ty| val_type(*ty)).collect();
         let mut body = Function::new([]);
@@ -87,7 +115,6 @@ fn core_module(resolve: &Resolve, id: InterfaceId, interface: &str) -> Vec<u8> {
         } else {
             body.instructions().unreachable().end();
         }
-        let name = format!("{interface}#{}", function.name);
         let (params, results) = (convert(&signature.params), convert(&signature.results));
         add(&name, params, results, body);
     }

@@ -135,3 +135,18 @@ fn seal_rejects_other_files() {
         let _ = seal(&whole[..length], []);
     }
 }
+
+/// Every plugin may have a limited number of memories: a stub for each of the ten interfaces would be too many.
+#[test]
+fn seal_adds_one_memory_for_all_stubs() {
+    let memories = |component: &[u8]| {
+        let sections = Parser::new(0).parse_all(component).flatten();
+        let counts = sections.map(|section| match section {
+            Payload::MemorySection(section) => section.count(),
+            _ => 0,
+        });
+        counts.sum::<u32>()
+    };
+    let open = program();
+    assert_eq!(memories(&seal(&open, []).unwrap()), memories(&open) + 1);
+}
