@@ -333,11 +333,12 @@ async fn invoke(
             Ok((result, false))
         }
         PreparedComponent::HttpHandler(pre) => {
-            let called = http_handler::call(store, pre, arguments);
+            // On the heap: the future of a call should not be as large as its rarest kinds.
+            let called = Box::pin(http_handler::call(store, pre, arguments));
             Ok((called.await?, false))
         }
         PreparedComponent::AsyncHttpHandler(pre) => {
-            let called = http_handler::call_async(store, pre, arguments);
+            let called = Box::pin(http_handler::call_async(store, pre, arguments));
             Ok((called.await?, false))
         }
         PreparedComponent::Command(pre) => {
@@ -350,7 +351,7 @@ async fn invoke(
             let run = async |accessor: &Accessor<StoreState>| {
                 command.wasi_cli_run().call_run(accessor).await
             };
-            let run = store.run_concurrent(run).await.flatten();
+            let run = Box::pin(store.run_concurrent(run)).await.flatten();
             command_result(store, run, capture)
         }
     }

@@ -57,7 +57,8 @@ pub async fn call(
         ToolIndex::Resource(resource) => {
             let called =
                 resource_call::call_resource(store, instance, tool, resource, arguments, max_bytes);
-            return called.await;
+            // On the heap: the future of a call should not be as large as its rarest kinds.
+            return Box::pin(called).await;
         }
     };
     let function = instance.get_func(&mut store, index).ok_or_else(missing)?;
@@ -150,7 +151,7 @@ pub(super) async fn finish_result(
         return Ok(Some(CallResult::Success(None)));
     };
     if let Some(stream) = byte_stream::take_stream(&result) {
-        let bytes = byte_stream::read_to_end(&mut store, stream, max_bytes).await?;
+        let bytes = Box::pin(byte_stream::read_to_end(&mut store, stream, max_bytes)).await?;
         return Ok(Some(CallResult::Success(Some(value::base64(bytes)))));
     }
     if value::json_size(&result) > max_bytes {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use mimir_core::ToolErrorCode;
-use mimir_testkit::{Value, json};
+use mimir_testkit::{Testkit, Value, json};
 
 use super::{failure, kit, limited, result};
 
@@ -95,4 +95,52 @@ fn async_calls_do_not_disturb_others() {
         }
         assert!(spinning.await.unwrap().result().is_err());
     });
+}
+
+/// Calls a function of another instance in a loop, without waiting. Each call blocks.
+const TASK_FLOOD: &str = r#"(component
+    (component $inner
+        (core module $memory (memory (export "m") 1))
+        (core instance $memory (instantiate $memory))
+        (core func $new (canon waitable-set.new))
+        (core func $wait (canon waitable-set.wait (memory $memory "m")))
+        (core module $code
+            (import "" "new" (func $new (result i32)))
+            (import "" "wait" (func $wait (param i32 i32) (result i32)))
+            (func (export "block") (drop (call $wait (call $new) (i32.const 0)))))
+        (core instance $code (instantiate $code (with "" (instance
+            (export "new" (func $new)) (export "wait" (func $wait))))))
+        (type $async (func async))
+        (func (export "block") (type $async) (canon lift (core func $code "block"))))
+    (component $outer
+        (type $async (func async))
+        (import "block" (func $block (type $async)))
+        (core func $block (canon lower (func $block) async))
+        (core module $code
+            (import "" "block" (func $block (result i32)))
+            (func (export "flood") (result i32) (local $count i32)
+                (loop $again
+                    (drop (call $block))
+                    (local.set $count (i32.add (local.get $count) (i32.const 1)))
+                    (br_if $again (i32.lt_u (local.get $count) (i32.const 1000000))))
+                (local.get $count)))
+        (core instance $code (instantiate $code (with "" (instance (export "block" (func $block))))))
+        (func (export "flood") (result u32) (canon lift (core func $code "flood"))))
+    (instance $inner (instantiate $inner))
+    (instance $outer (instantiate $outer (with "block" (func $inner "block"))))
+    (export "flood" (func $outer "flood")))"#;
+
+#[test]
+fn async_tasks_are_bounded_and_release_their_stacks() {
+    let flood = wat::parse_str(TASK_FLOOD).unwrap();
+    let kit = Testkit::from_bytes("flood", &flood).unwrap();
+    kit.add(super::guest("async_functions")).unwrap();
+    // More calls than the pool has stacks, if each call left one behind.
+    for _ in 0..40 {
+        let start = Instant::now();
+        let (code, message) = failure(&kit, "flood", json!({}));
+        assert!(start.elapsed() < BOUND, "{:?}", start.elapsed());
+        assert_eq!(code, ToolErrorCode::LimitExceeded, "{message}");
+    }
+    assert_eq!(result(&kit, "shout", json!({ "text": "a" }))["result"], "A");
 }
