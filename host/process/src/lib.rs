@@ -2,6 +2,7 @@
 //!
 //! Out of scope: parsing shell scripts (`mimir-commands`), and the policy on commands (`mimir-core`).
 
+mod build_command;
 mod certificates;
 mod command_proxy;
 mod command_settings;
@@ -18,6 +19,7 @@ pub mod sandbox;
 mod sessions;
 mod toolchain_files;
 
+pub use build_command::{BuildCommand, BuildCommandError, BuildNetwork, LineCallback, run_build};
 pub use launcher::{ProgramLauncher, ProxyFactory};
 pub use run::workspace_guard::wait_for_last_searches;
 pub use runner::SandboxRunner;

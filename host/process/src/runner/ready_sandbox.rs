@@ -59,6 +59,11 @@ impl ReadySandbox {
         &*self.chosen.sandbox
     }
 
+    /// Returns the canonical path of the workspace.
+    pub(crate) fn workspace(&self) -> &Path {
+        &self.workspace
+    }
+
     /// Returns true if bash runs scripts. The content of an image is unknown, so containers count as running `sh`.
     pub(super) fn runs_bash(&self) -> bool {
         let has_bash = || {

@@ -7,6 +7,7 @@
 )]
 
 mod bare;
+mod builds;
 #[path = "../common/mod.rs"]
 mod common;
 mod confined;
