@@ -1,23 +1,42 @@
-//! Lists the files of the SDK and of the contract, so that `mimir tools new` carries them in the binary, and looks up
-//! the facts that `mimir --version` prints.
+//! Lists the files of the SDKs and of the contract, so that `mimir tools new` and `mimir tools build` carry them in the
+//! binary, and looks up the facts that `mimir --version` prints.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs, io};
 
+/// Folders with files that plugins are built from.
+const FOLDERS: [&str; 7] = [
+    "sdk/rust/src",
+    "sdk/python",
+    "sdk/go",
+    "sdk/c",
+    "sdk/zig",
+    "sdk/wit",
+    "wit",
+];
+
+/// Folders in these that no build needs.
+const LEFT_OUT: [&str; 6] = [
+    "__pycache__",
+    "examples",
+    "tests",
+    "target",
+    "zig-cache",
+    "zig-out",
+];
+
 fn main() -> io::Result<()> {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
     let root = here.join("../..");
     let mut files = vec![root.join("sdk/rust/Cargo.toml")];
-    for folder in ["sdk/rust/src", "wit"] {
+    for folder in FOLDERS {
         collect(&root.join(folder), &mut files)?;
+    }
+    for folder in ["sdk", "wit"] {
         println!("cargo::rerun-if-changed={}", root.join(folder).display());
     }
-    println!(
-        "cargo::rerun-if-changed={}",
-        root.join("sdk/rust/Cargo.toml").display()
-    );
     println!("cargo::rerun-if-changed=build.rs");
     let variable = |name| env::var(name).unwrap_or_default();
     println!("cargo::rustc-env=BUILD_TARGET={}", variable("TARGET"));
@@ -75,7 +94,13 @@ fn commit(root: &Path) -> Option<String> {
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
+        let entry = entry?;
+        let (path, name) = (entry.path(), entry.file_name());
+        let name = name.to_string_lossy();
+        // Caches of compilers and tests are not part of an SDK.
+        if name.starts_with('.') || LEFT_OUT.contains(&&*name) || name.ends_with("_test.go") {
+            continue;
+        }
         if path.is_dir() {
             collect(&path, files)?;
         } else {

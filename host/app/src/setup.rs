@@ -109,6 +109,14 @@ impl HostSetup {
         Toolbox::new(host, mimir_builtins::ALL.to_vec(), folder)
     }
 
+    /// Compares the description in a plugin's file, with which its tools are listed, with the answer of the component
+    /// itself (see [`Toolbox::verify_description`]). `location` is that of a tool's origin.
+    pub async fn verify_description(&self, location: &str) -> Result<(), ToolError> {
+        let toolbox = self.toolbox(self.host());
+        toolbox.load().await;
+        Ok(toolbox.verify_description(location).await?)
+    }
+
     /// Returns the loader of the scripts that a toolbox finds in `.mimir/tools`.
     pub fn scripts(&self, host: Arc<WasmHost>) -> ScriptFolder {
         ScriptFolder::new(host, engines(), self.workspace.tools())

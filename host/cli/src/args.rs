@@ -16,6 +16,7 @@ mod command_hints;
 mod config;
 mod mcp;
 mod parse;
+mod plugin_language;
 mod policy;
 mod secrets;
 mod serve;
@@ -28,11 +29,14 @@ pub use call::CallArgs;
 pub use config::ConfigCommand;
 pub use mcp::{AllowedTools, CodingAgent, McpAddArgs, McpCommand, ServerTrust};
 pub use parse::CliParseError;
+pub use plugin_language::PluginLanguage;
 pub use policy::PolicyCommand;
 pub use secrets::SecretsCommand;
 pub use serve::ServeArgs;
 pub use setup::SetupArgs;
-pub use tools::{ToolListCommand, ToolsAddArgs, ToolsCommand, ToolsTrustArgs};
+pub use tools::{
+    ToolListCommand, ToolsAddArgs, ToolsBuildArgs, ToolsCommand, ToolsDevArgs, ToolsTestArgs, ToolsTrustArgs,
+};
 
 /// Runs tools for AI agents, each call in a fresh, bounded sandbox.
 #[derive(Debug, PartialEq, Parser)]
@@ -49,7 +53,7 @@ Examples:
   mimir tools list                     list the tools
   mimir call read_file path=README.md  call a tool
   mimir call file_search '{\"mode\":\"grep\",\"query\":\"fuel\"}'
-  mimir tools new hello --lang ts      write a tool: Rust, TypeScript or YAML
+  mimir tools new hello --lang ts      write a tool in one of eight languages
   mimir help                           list the topics of the manual
 
 Exit codes: 0 ok, 1 the tool failed, 2 usage or invalid input, 3 refused, 4 limit or timeout, \
@@ -350,6 +354,18 @@ pub enum ToolLanguage {
     Rust,
     /// A plugin in TypeScript
     Ts,
+    /// A plugin in JavaScript
+    Js,
+    /// A plugin in Python
+    Python,
+    /// A plugin in Go
+    Go,
+    /// A plugin in C
+    C,
+    /// A plugin in C++
+    Cpp,
+    /// A plugin in Zig
+    Zig,
     /// TypeScript in a YAML file
     YamlTs,
     /// JavaScript in a YAML file
@@ -358,6 +374,23 @@ pub enum ToolLanguage {
     YamlPython,
     /// bash in a YAML file
     YamlBash,
+}
+
+impl ToolLanguage {
+    /// Returns the language of a plugin, or `None` for a tool in a YAML file.
+    pub const fn plugin(self) -> Option<PluginLanguage> {
+        Some(match self {
+            Self::Rust => PluginLanguage::Rust,
+            Self::Ts => PluginLanguage::TypeScript,
+            Self::Js => PluginLanguage::JavaScript,
+            Self::Python => PluginLanguage::Python,
+            Self::Go => PluginLanguage::Go,
+            Self::C => PluginLanguage::C,
+            Self::Cpp => PluginLanguage::Cpp,
+            Self::Zig => PluginLanguage::Zig,
+            Self::YamlTs | Self::YamlJs | Self::YamlPython | Self::YamlBash => return None,
+        })
+    }
 }
 
 /// Client format of printed definitions.

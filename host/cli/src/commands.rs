@@ -26,12 +26,15 @@ mod run;
 mod secrets;
 mod serve;
 mod setup;
+mod toolchains;
 mod tools;
 mod tools_add;
 mod tools_build;
 mod tools_check;
+mod tools_dev;
 mod tools_new;
 mod tools_remove;
+mod tools_test;
 mod tools_trust;
 mod undo;
 

@@ -1,5 +1,5 @@
-//! The Rust SDK that is embedded in this binary. It is written to the user's cache, so that plugins can be built
-//! against it: the SDK is not on crates.io, and the embedded copy matches the host exactly.
+//! The SDKs that are embedded in this binary. They are written to the user's cache, so that plugins can be built against
+//! them: they are in no package registry, and the embedded copy matches the host exactly.
 
 use std::fs;
 use std::io;
@@ -22,17 +22,36 @@ pub const TARGET: &str = "wasm32-wasip2";
 /// Path of the crate below the root of the layout. The WIT contract is where the crate expects it.
 const CRATE: &str = "sdk/rust";
 
+/// Part of the paths of templates for new plugins, which no build reads.
+const TEMPLATES: &str = "/templates/";
+
 /// Size limit of `.cargo/config.toml`.
 const MAX_CONFIG_SIZE: u64 = 1 << 20;
 
-/// Location of the written SDK.
+/// Location of the written SDKs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SdkLayout {
-    /// Folder of the crate.
+    /// Folder of all SDKs and the contract.
+    pub root: PathBuf,
+    /// Folder of the crate for Rust.
     pub package: PathBuf,
 }
 
-/// Writes the SDK into the cache folder, unless it is already there and unchanged.
+impl SdkLayout {
+    /// Returns the folder of an SDK by its name below `sdk`, such as `go`.
+    pub fn folder(&self, name: &str) -> PathBuf {
+        self.root.join("sdk").join(name)
+    }
+}
+
+/// Returns the text of an embedded file, by its path below the root of the source tree.
+pub fn embedded_text(path: &str) -> Option<&'static str> {
+    let mut files = files::FILES.iter();
+    let (_, content) = files.find(|(name, _)| *name == path)?;
+    std::str::from_utf8(content).ok()
+}
+
+/// Writes the SDKs into the cache folder, unless it is already there and unchanged.
 pub fn lay_out(cache: Option<&Path>) -> Result<SdkLayout, ToolError> {
     let Some(cache) = cache else {
         return Err(ToolError::unavailable(
@@ -42,6 +61,9 @@ pub fn lay_out(cache: Option<&Path>) -> Result<SdkLayout, ToolError> {
     let root = cache.join("sdk").join(version());
     make_private(cache).map_err(|e| file_error("create", cache, &e))?;
     for (name, content) in files::FILES {
+        if name.contains(TEMPLATES) {
+            continue;
+        }
         let path = root.join(name);
         // Files that are missing or were modified are written again.
         if fs::read(&path).is_ok_and(|existing| existing == *content) {
@@ -51,16 +73,17 @@ pub fn lay_out(cache: Option<&Path>) -> Result<SdkLayout, ToolError> {
     }
     Ok(SdkLayout {
         package: root.join(CRATE),
+        root,
     })
 }
 
 /// Writes a `.cargo/config.toml` into the plugin's folder `dir`, so that cargo and editors find the SDK. The file is
-/// valid on this machine only. A file that mimir did not write is left unchanged.
-pub fn point_to(dir: &Path, sdk: &SdkLayout) -> Result<(), ToolError> {
+/// valid on this machine only. A file that mimir did not write is left unchanged; returns false in this case.
+pub fn point_to(dir: &Path, sdk: &SdkLayout) -> Result<bool, ToolError> {
     const MARK: &str = "# Written by mimir, for this machine only.";
     let path = dir.join(".cargo/config.toml");
     match read_text(&path, LinkPolicy::Follow, MAX_CONFIG_SIZE) {
-        Ok(text) if !text.starts_with(MARK) => return Ok(()),
+        Ok(text) if !text.starts_with(MARK) => return Ok(false),
         Ok(_) => {}
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
         Err(e) => return Err(file_error("read", &path, &e)),
@@ -72,7 +95,8 @@ pub fn point_to(dir: &Path, sdk: &SdkLayout) -> Result<(), ToolError> {
     // A JSON string is also a valid TOML string.
     let sdk = Value::from(sdk);
     let text = format!("{MARK}\n[patch.crates-io]\nmimir-sdk = {{ path = {sdk} }}\n");
-    write_atomically(&path, text.as_bytes()).map_err(|e| file_error("write", &path, &e))
+    write_atomically(&path, text.as_bytes()).map_err(|e| file_error("write", &path, &e))?;
+    Ok(true)
 }
 
 /// Returns a hash of the SDK's content, so that each version has its own folder.
@@ -128,6 +152,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(".cargo/config.toml");
         let layout = |place: &str| SdkLayout {
+            root: PathBuf::new(),
             package: place.into(),
         };
         point_to(dir.path(), &layout("/a \"b\"")).unwrap();
@@ -139,7 +164,7 @@ mod tests {
         point_to(dir.path(), &layout("/c")).unwrap();
         assert!(fs::read_to_string(&path).unwrap().contains("path = \"/c\""));
         fs::write(&path, "[build]\n").unwrap();
-        point_to(dir.path(), &layout("/d")).unwrap();
+        assert!(!point_to(dir.path(), &layout("/d")).unwrap());
         assert_eq!(fs::read_to_string(&path).unwrap(), "[build]\n");
     }
 }

@@ -9,9 +9,13 @@ use super::parse::one_line_message;
 use super::{DefinitionFormat, ToolLanguage};
 
 mod add;
+mod build;
+mod test;
 mod trust;
 
 pub use add::ToolsAddArgs;
+pub use build::ToolsBuildArgs;
+pub use test::{ToolsDevArgs, ToolsTestArgs};
 pub use trust::ToolsTrustArgs;
 
 /// Commands of `mimir tools`.
@@ -19,7 +23,7 @@ pub use trust::ToolsTrustArgs;
 pub enum ToolsCommand {
     #[command(flatten)]
     ToolList(ToolListCommand),
-    /// Write a new plugin in Rust or TypeScript, or a tool in a YAML file
+    /// Write a new plugin in one of eight languages, or a tool in a YAML file
     New {
         /// Letters, digits, `_` and `-`
         #[arg(value_name = "NAME")]
@@ -42,11 +46,11 @@ pub enum ToolsCommand {
         file: PathBuf,
     },
     /// Compile a plugin and install it into .mimir/tools
-    Build {
-        /// The plugin's folder, or a TypeScript file
-        #[arg(value_name = "DIR", default_value = ".", value_hint = ValueHint::AnyPath)]
-        dir: PathBuf,
-    },
+    Build(ToolsBuildArgs),
+    /// Build a plugin without installing it, run its unit tests, and call it as its cases.yml says
+    Test(ToolsTestArgs),
+    /// Build, install and test a plugin, and again after each change of its sources
+    Dev(ToolsDevArgs),
     /// Install a component into .mimir/tools
     Add(ToolsAddArgs),
     /// Grant a plugin the rights that it needs

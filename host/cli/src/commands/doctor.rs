@@ -9,6 +9,7 @@ use crate::output::doctor::{all_good, print};
 use mimir::settings::MergedSettings;
 use mimir::setup::{self, HostSetup};
 
+mod building;
 mod checks;
 
 pub use checks::unknown_names;
@@ -43,7 +44,7 @@ pub async fn run(globals: &GlobalOptions) -> CommandResult {
     findings.extend(checks::unknown_names(&setup.settings, &registry));
     findings.extend(checks::sandboxes(&setup));
     findings.push(checks::audit(&setup));
-    findings.push(checks::building());
+    findings.extend(building::building());
     print(printer, &findings)?;
     Ok(ExitReason::done_if(all_good(&findings)))
 }

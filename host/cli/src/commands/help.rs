@@ -48,6 +48,7 @@ const TOPICS: &[Topic] = topics![
     "exec",
     "files",
     "git",
+    "languages",
     "limits",
     "mcp",
     "mcp-servers",

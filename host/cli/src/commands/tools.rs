@@ -12,7 +12,7 @@ use mimir::setup::HostSetup;
 
 use super::doctor::unknown_names;
 use super::{
-    editor_support, tools_add, tools_build, tools_check, tools_new, tools_remove, tools_trust,
+    editor_support, tools_add, tools_build, tools_check, tools_dev, tools_new, tools_remove, tools_test, tools_trust,
 };
 
 /// Runs a command of `mimir tools`. Without one, opens the tool browser, or prints the list without a terminal.
@@ -31,7 +31,9 @@ pub async fn run(globals: &GlobalOptions, command: Option<ToolsCommand>) -> Comm
         Some(ToolsCommand::Schema) => editor_support::schema(printer),
         Some(ToolsCommand::Types) => editor_support::types(printer),
         Some(ToolsCommand::Check { file }) => tools_check::run(printer, &file).await,
-        Some(ToolsCommand::Build { dir }) => tools_build::run(globals, &dir).await,
+        Some(ToolsCommand::Build(args)) => tools_build::run(globals, &args).await,
+        Some(ToolsCommand::Test(args)) => tools_test::run(globals, &args).await,
+        Some(ToolsCommand::Dev(args)) => tools_dev::run(globals, &args).await,
         Some(ToolsCommand::Add(args)) => tools_add::run(globals, args).await,
         Some(ToolsCommand::Trust(args)) => tools_trust::trust(globals, args).await,
         Some(ToolsCommand::Remove { name, yes }) => tools_remove::run(globals, &name, yes).await,
@@ -45,6 +47,12 @@ async fn tool_list(globals: &GlobalOptions, command: ToolListCommand) -> Command
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let snapshot = setup.load_snapshot().await?;
     let lists = matches!(command, ToolListCommand::List { .. });
+    if let ToolListCommand::Info { name } = &command
+        && let Some(tool) = snapshot.registry.get(name)
+        && let Err(error) = setup.verify_description(&tool.origin.location).await
+    {
+        warn(error.message);
+    }
     let done = tools::run(&setup, &snapshot, printer, CommandSyntax::Shell, command);
     if lists {
         for unknown in unknown_names(&setup.settings, &snapshot.registry) {

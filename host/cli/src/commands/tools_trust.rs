@@ -86,6 +86,7 @@ async fn grant_rights(
     let Some(tool) = plugin.first() else {
         return Err(CommandFailure::usage("the plugin has no tools"));
     };
+    setup.verify_description(&location).await?;
     match &args.digest {
         Some(digest) if *digest != tool.origin.digest => {
             return Err(refused_trust(format!(

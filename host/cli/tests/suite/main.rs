@@ -9,6 +9,8 @@ mod address_space;
 mod agents;
 // `mimir audit` and the keys of `audit`, in a shell.
 mod audit;
+// `mimir tools build`: hostile builds, and messages that hold for all languages.
+mod builds;
 // `mimir chat` in a real terminal, with a scripted model on a local port.
 mod chat;
 // `run_code` with an interpreter: in the sandbox of commands, or in a container.
@@ -39,6 +41,9 @@ mod gates;
 mod grants;
 // Settings keys that only the whole program enforces. `tests/keys` relies on these tests.
 mod keys;
+// `mimir tools build` for plugins in Python, Go, C, C++ and Zig.
+#[cfg(target_os = "linux")]
+mod languages;
 // `mimir mcp login` and `logout`: access to a server for one person and nobody else.
 mod logins;
 // `mimir mcp`, and third-party servers as processes.
@@ -51,6 +56,8 @@ mod packages;
 mod picker;
 // Files in a checkout that replace mimir's own: pipes on which a reader would block, and links to other places.
 mod planted;
+// `mimir tools test`, `tools build --watch` and `tools dev`.
+mod plugin_tests;
 // `mimir policy`, the advice in refusals, and a person's secrets, in a shell.
 mod policy;
 // The binary in a shell: exit codes, streams, pipes.

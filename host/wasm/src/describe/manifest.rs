@@ -32,6 +32,9 @@ pub async fn finish_plugin(
     host: &Arc<WasmHost>,
     component: &[u8],
 ) -> Result<Vec<u8>, WasmHostError> {
+    if !is_toolset(component)? {
+        return Ok(component.to_vec());
+    }
     let open = manifest_section::without_manifest(component).map_err(invalid)?;
     let seal_for = |needs: &[&Needs]| {
         seal(&open, needs.iter().copied()).unwrap_or_else(|error| {
@@ -61,8 +64,15 @@ pub async fn finish_plugin(
     manifest_section::append(&mut sealed, &content).map_err(invalid)?;
     // A custom section does not change the code.
     let described = Sha256Digest::of_bytes(&sealed);
-    compile::copy_cached(&host.running()?.engine, host.cache(), &plain, &described);
+    let mode = family::detect(&sealed).map_err(invalid)?.mode;
+    let engine = &host.running(mode)?.engine;
+    compile::copy_cached(engine, host.cache(), &plain, &described);
     Ok(sealed)
+}
+
+fn is_toolset(component: &[u8]) -> Result<bool, WasmHostError> {
+    let detected = family::detect(component).map_err(invalid)?;
+    Ok(matches!(detected.family, ComponentFamily::Toolset { .. }))
 }
 
 /// Returns the error for a component that cannot be used.
@@ -80,7 +90,7 @@ async fn query(host: &Arc<WasmHost>, component: &[u8]) -> Result<PluginManifest,
     let kind = ComponentKind::Toolset { assessor };
     let digest = Sha256Digest::of_bytes(component);
     let bytes = ComponentBytes::Memory(Bytes::copy_from_slice(component));
-    query_manifest(host, &bytes, BUILT, digest, kind).await
+    query_manifest(host, &bytes, BUILT, digest, (kind, detected.mode)).await
 }
 
 /// Returns the validated content of a component's manifest section; `None` without a section, or the reason why it cannot

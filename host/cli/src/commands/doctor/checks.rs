@@ -12,9 +12,7 @@ use mimir_core::{Quarantined, Registry, ToolError, text};
 use mimir_process::sandbox::{ChosenSandbox, choose_sandbox, survey_sandboxes};
 use mimir_wasm::{CacheState, EngineFacts, MemoryAllocation, WASMTIME_VERSION as WASMTIME};
 
-use crate::commands::tools_build::default_has_target;
 use crate::output::doctor::DoctorFinding;
-use crate::sdk::TARGET;
 use crate::version::BUILD;
 use mimir::settings::MergedSettings;
 use mimir::setup::HostSetup;
@@ -366,23 +364,6 @@ fn may_write(folder: &Path) -> Result<(), String> {
     let created = platform::create_private_file(&probe).map(drop);
     let _ = std::fs::remove_file(&probe);
     created.map_err(|error| error.to_string())
-}
-
-/// Checks the Rust toolchain that `mimir tools build` needs.
-pub fn building() -> DoctorFinding {
-    match default_has_target() {
-        Some(true) => DoctorFinding::good("building", format!("Rust with {TARGET}")),
-        Some(false) => DoctorFinding::fair(
-            "building",
-            format!("Rust has no target {TARGET}, which `mimir tools build` needs"),
-            format!("rustup target add {TARGET}"),
-        ),
-        None => DoctorFinding::fair(
-            "building",
-            "no Rust, which `mimir tools build` needs",
-            "install it from https://rustup.rs",
-        ),
-    }
 }
 
 /// Checks the configured sandbox, with each guarantee that it does not enforce in full here, and reports the features of

@@ -56,9 +56,9 @@ const FIELDS: [&str; 11] = [
 ];
 
 /// The last part of names with dots that are files or hosts.
-const ENDINGS: [&str; 14] = [
-    "com", "json", "jsonc", "jsonl", "lock", "md", "org", "py", "rs", "token", "toml", "ts",
-    "wasm", "yml",
+const ENDINGS: [&str; 19] = [
+    "c", "com", "cpp", "js", "json", "jsonc", "jsonl", "lock", "md", "mod", "org", "py", "rs",
+    "token", "toml", "ts", "wasm", "yml", "zig",
 ];
 
 /// The built-in tools, without their aliases.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use mimir_core::{ToolError, ToolErrorCode};
 use serde::Serialize;
 
-use super::PluginNames;
+use super::names::PluginNames;
 use crate::args::{GlobalOptions, ToolLanguage};
 use crate::commands::editor_support;
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
@@ -57,7 +57,7 @@ pub fn run(
         ToolLanguage::YamlJs => ("javascript", JAVASCRIPT),
         ToolLanguage::YamlPython => ("python", PYTHON),
         ToolLanguage::YamlBash => ("bash", BASH),
-        ToolLanguage::YamlTs | ToolLanguage::Ts | ToolLanguage::Rust => ("typescript", TYPESCRIPT),
+        _ => ("typescript", TYPESCRIPT),
     };
     let code: String = code.lines().map(|line| format!("  {line}\n")).collect();
     let text = TEMPLATE

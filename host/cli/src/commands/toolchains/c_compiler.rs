@@ -1,0 +1,110 @@
+//! Compilers for C and C++: the one in `MIMIR_CC`, the WASI SDK, clang with wasi-libc, or zig.
+
+use std::path::{Path, PathBuf};
+
+use crate::args::PluginLanguage;
+
+use super::program_search::ProgramSearch;
+use super::{FoundToolchain, MissingToolchain, text, zig_programs, zig_toolchain};
+
+/// Variable with the path of a compiler that has a C library for WASI.
+const COMPILER_VARIABLE: &str = "MIMIR_CC";
+
+/// Variable with the folder of the WASI SDK.
+const SDK_VARIABLE: &str = "WASI_SDK_PATH";
+
+/// Names of clang, newest first.
+const CLANG: [&str; 11] = [
+    "clang", "clang-24", "clang-23", "clang-22", "clang-21", "clang-20", "clang-19", "clang-18",
+    "clang-17", "clang-16", "clang-15",
+];
+
+/// Header of the C library of Debian and Fedora.
+const WASI_LIBC: &str = "/usr/include/wasm32-wasi/stdio.h";
+
+/// Finds a compiler for C or C++.
+pub fn find(
+    language: PluginLanguage,
+    search: &ProgramSearch,
+) -> Result<FoundToolchain, MissingToolchain> {
+    let title = language.title();
+    let clang = named_compiler(search).or_else(|| system_clang(search, Path::new(WASI_LIBC)));
+    if let Some(found) = clang {
+        return Ok(FoundToolchain {
+            version: format!("{title} with {}", found.version),
+            ..found
+        });
+    }
+    let mut zig = zig_programs(search).into_iter();
+    if let Some((program, version)) = zig.next() {
+        let driver = match language {
+            PluginLanguage::Cpp => "c++",
+            _ => "cc",
+        };
+        let mut found = zig_toolchain(&program, &version);
+        found.version = format!("{title} with {}", found.version);
+        found.program.push(driver.to_owned());
+        found.target = ["-target", "wasm32-wasi"].map(str::to_owned).to_vec();
+        return Ok(found);
+    }
+    Err(MissingToolchain {
+        what: format!(
+            "{title} tools need clang with wasi-libc, or zig, and neither is installed"
+        ),
+        command: "pip install ziglang, or: apt install clang-19 lld-19 wasi-libc libclang-rt-19-dev-wasm32"
+            .to_owned(),
+    })
+}
+
+/// Returns the compiler that a variable of the user names.
+fn named_compiler(search: &ProgramSearch) -> Option<FoundToolchain> {
+    let variable = |name: &str| {
+        let value = std::env::var_os(name).filter(|value| !value.is_empty())?;
+        Some(PathBuf::from(value)).filter(|path| path.is_absolute())
+    };
+    let program = variable(COMPILER_VARIABLE)
+        .or_else(|| Some(variable(SDK_VARIABLE)?.join("bin/clang")))
+        .filter(|program| program.is_file())?;
+    let version = version(search, &program)?;
+    // The folder of an SDK: its programs are in `bin`, and its library is next to that.
+    let root = program.parent()?.parent()?.to_owned();
+    Some(FoundToolchain {
+        program: vec![text(&program)],
+        target: vec!["--target=wasm32-wasi".to_owned()],
+        roots: vec![root],
+        version,
+        ..FoundToolchain::default()
+    })
+}
+
+/// Returns the clang of the system, if it has the linker and the C library for WASI.
+fn system_clang(search: &ProgramSearch, library: &Path) -> Option<FoundToolchain> {
+    if !library.is_file() {
+        return None;
+    }
+    let programs = CLANG.iter().filter_map(|name| search.program(name));
+    let has_linker = |program: &PathBuf| {
+        let linker = search.output(&[text(program)], &["--print-prog-name=wasm-ld"]);
+        linker.is_some_and(|linker| Path::new(linker.trim()).is_file())
+    };
+    let program = programs.into_iter().find(has_linker)?;
+    let target = [
+        "--target=wasm32-wasi",
+        "--sysroot=/usr",
+        "-isystem",
+        "/usr/include/wasm32-wasi",
+        "-L/usr/lib/wasm32-wasi",
+    ];
+    Some(FoundToolchain {
+        version: version(search, &program)?,
+        program: vec![text(&program)],
+        target: target.map(str::to_owned).to_vec(),
+        ..FoundToolchain::default()
+    })
+}
+
+/// Returns the first line of `--version`, which has the name too.
+fn version(search: &ProgramSearch, program: &Path) -> Option<String> {
+    let output = search.output(&[text(program)], &["--version"])?;
+    output.lines().next().map(|line| line.trim().to_owned())
+}

@@ -1,0 +1,223 @@
+//! Common parts of the builds of all languages: the SDKs, the caches of compilers, and the steps that run compilers
+//! in the sandbox of commands.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use mimir_core::command::CommandStream;
+use mimir_core::files::{self, LinkPolicy};
+use mimir_core::platform::create_private_folder;
+use mimir_core::redact::{Redactor, Vault as _};
+use mimir_core::{ToolError, ToolErrorCode};
+use mimir_process::{BuildCommand, BuildNetwork, run_build};
+use serde_json::json;
+
+use super::PluginFolder;
+use super::compiler_messages::CompilerMessages;
+use crate::output::ResultPrinter;
+use crate::sdk::{self, SdkLayout};
+use mimir::file_error::file_error;
+use mimir::servers::network_gate::{self, CurrentSettings, DeclaredNetwork};
+use mimir::setup::HostSetup;
+
+/// Time limit of a step.
+const TIMEOUT: Duration = Duration::from_secs(15 * 60);
+
+/// Maximum size of a file that a build makes, in bytes.
+const MAX_OUTPUT_SIZE: u64 = 256 << 20;
+
+/// Maximum number of bytes of a step's standard output to return.
+const MAX_STDOUT_BYTES: usize = 8 << 20;
+
+/// Context of a build, in any language.
+pub struct BuildContext<'a> {
+    /// The workspace, settings and folders of the user.
+    pub setup: &'a HostSetup,
+    /// The SDKs.
+    pub sdk: SdkLayout,
+    printer: ResultPrinter,
+    network: BuildNetwork,
+    redactor: Redactor,
+}
+
+/// A program of a build, such as a compiler.
+#[derive(Debug, Clone, Default)]
+pub struct BuildStep {
+    /// Name for messages, such as `Go`.
+    pub compiler: &'static str,
+    /// Program and arguments. The program has an absolute path.
+    pub args: Vec<String>,
+    /// Folder that is visible, if it is larger than the folder of the plugin.
+    pub visible_folder: Option<PathBuf>,
+    /// Existing folders in the folder of the plugin that the program may change.
+    pub writable: Vec<PathBuf>,
+    /// Toolchains and libraries outside of the folder. The SDKs are visible without being listed.
+    pub read_only: Vec<PathBuf>,
+    /// Caches of the compiler (see [`BuildContext::cache`]).
+    pub caches: Vec<PathBuf>,
+    /// Environment variables.
+    pub environment: Vec<(String, String)>,
+}
+
+impl<'a> BuildContext<'a> {
+    /// Lays out the SDKs. `network` is true if builds may reach the hosts in `network.allowedHosts`.
+    pub fn new(
+        setup: &'a HostSetup,
+        printer: ResultPrinter,
+        network: bool,
+    ) -> Result<Self, ToolError> {
+        let redactor = setup.vault.redactor().map_err(ToolError::unavailable)?;
+        Ok(Self {
+            sdk: sdk::lay_out(setup.user_dirs.cache.as_deref())?,
+            network: if network {
+                BuildNetwork::Proxied(proxy(setup)?)
+            } else {
+                BuildNetwork::Off
+            },
+            setup,
+            printer,
+            redactor,
+        })
+    }
+
+    /// Returns a cache folder of a compiler, and creates it.
+    pub fn cache(&self, name: &str) -> Result<PathBuf, ToolError> {
+        let Some(cache) = &self.setup.user_dirs.cache else {
+            return Err(ToolError::unavailable(
+                "this system has no cache folder: set MIMIR_CACHE_DIR to a folder",
+            ));
+        };
+        let folder = cache.join("build").join(name);
+        create_private_folder(&folder, true)
+            .map_err(|error| file_error("create", &folder, &error))?;
+        Ok(folder)
+    }
+
+    /// Runs a step, which must succeed. Its messages go to stderr as they arrive. Returns the lines of its standard
+    /// output.
+    pub async fn run(
+        &self,
+        folder: &PluginFolder,
+        step: &BuildStep,
+    ) -> Result<Vec<String>, ToolError> {
+        let mut messages = self.messages(folder);
+        let (exit_code, lines) = self.execute(folder, step, Some(&mut messages)).await?;
+        if exit_code == 0 {
+            return Ok(lines);
+        }
+        let compiler = step.compiler;
+        let message = format!("{compiler} could not build the plugin; its messages are above");
+        Err(self.failure(ToolError::execution(message), messages))
+    }
+
+    /// Runs a step that tests the plugin. All of its output goes to stderr as it arrives. Returns true if it succeeds.
+    pub async fn run_tests(
+        &self,
+        folder: &PluginFolder,
+        step: &BuildStep,
+    ) -> Result<bool, ToolError> {
+        let mut messages = self.messages(folder);
+        let (exit_code, lines) = self.execute(folder, step, Some(&mut messages)).await?;
+        lines.iter().for_each(|line| messages.add(line));
+        Ok(exit_code == 0)
+    }
+
+    /// Returns the printer of results.
+    pub fn printer(&self) -> ResultPrinter {
+        self.printer
+    }
+
+    /// Runs a step that asks a compiler about itself. Returns its standard output, or `None` if it fails.
+    pub async fn query(
+        &self,
+        folder: &PluginFolder,
+        step: &BuildStep,
+    ) -> Result<Option<String>, ToolError> {
+        let (exit_code, lines) = self.execute(folder, step, None).await?;
+        Ok((exit_code == 0).then(|| lines.join("\n")))
+    }
+
+    /// Creates the printer of a compiler's messages.
+    pub fn messages(&self, folder: &PluginFolder) -> CompilerMessages<'_> {
+        CompilerMessages::new(&self.redactor, &folder.root)
+    }
+
+    /// Adds the messages of a compiler to the error of a failed build, in JSON mode.
+    pub fn failure(&self, error: ToolError, messages: CompilerMessages<'_>) -> ToolError {
+        if self.printer.is_json() {
+            error.with_details(json!({ "messages": messages.into_last_lines() }))
+        } else {
+            error
+        }
+    }
+
+    /// Reads a file that a build has made. Its code may have put a link there.
+    pub fn read_output(&self, folder: &PluginFolder, file: &Path) -> Result<Vec<u8>, ToolError> {
+        files::reject_links(&folder.root, file)
+            .and_then(|()| files::read(file, LinkPolicy::Refuse, MAX_OUTPUT_SIZE))
+            .map_err(|error| file_error("read", file, &error))
+    }
+
+    async fn execute(
+        &self,
+        folder: &PluginFolder,
+        step: &BuildStep,
+        mut messages: Option<&mut CompilerMessages<'_>>,
+    ) -> Result<(i32, Vec<String>), ToolError> {
+        let mut read_only = step.read_only.clone();
+        read_only.push(self.sdk.root.clone());
+        let visible = step.visible_folder.as_ref().unwrap_or(&folder.root);
+        let command = BuildCommand {
+            args: step.args.clone(),
+            folder: visible.clone(),
+            directory: folder.root.clone(),
+            writable: step.writable.clone(),
+            read_only,
+            caches: step.caches.clone(),
+            environment: step.environment.clone(),
+            network: self.network.clone(),
+            timeout: TIMEOUT,
+        };
+        let mut stdout = Vec::new();
+        let mut stdout_bytes = 0;
+        let settings = &self.setup.settings.config.sandbox;
+        let output = run_build(settings, &command, &mut |stream, line| match stream {
+            CommandStream::Stdout => {
+                stdout_bytes += line.len();
+                if stdout_bytes <= MAX_STDOUT_BYTES {
+                    stdout.push(line.to_owned());
+                }
+            }
+            CommandStream::Stderr => {
+                if let Some(messages) = messages.as_deref_mut() {
+                    messages.add(line);
+                }
+            }
+        })
+        .await?;
+        if stdout_bytes > MAX_STDOUT_BYTES {
+            let message = format!(
+                "{} printed more than {}: a build must not print to its standard output",
+                step.compiler,
+                mimir_core::text::bytes(MAX_STDOUT_BYTES as u64)
+            );
+            return Err(ToolError::new(ToolErrorCode::LimitExceeded, message));
+        }
+        Ok((output.exit_code, stdout))
+    }
+}
+
+/// Creates the proxy of a build with network access.
+fn proxy(setup: &HostSetup) -> Result<mimir_net::Proxy, ToolError> {
+    let declared = DeclaredNetwork {
+        program: "the build".to_owned(),
+        // Those in `network.allowedHosts`.
+        hosts: Vec::new(),
+        registry: false,
+        remedy: "add `{host}` to network.allowedHosts".to_owned(),
+        refused: None,
+    };
+    let current = Arc::new(CurrentSettings::new(&setup.settings));
+    network_gate::proxy(declared, current, setup.workspace.root(), setup.audit())
+}

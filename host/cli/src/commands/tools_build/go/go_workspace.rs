@@ -1,0 +1,67 @@
+//! `go.work` in the folder of a plugin, with which Go and editors find the SDK. The file is valid on this machine only.
+
+use std::io;
+use std::path::Path;
+
+use mimir_core::files::{LinkPolicy, read_text};
+use mimir_core::{ToolError, ToolErrorCode};
+use serde_json::Value;
+
+use super::go_module::{GoModule, SDK_MODULE, SDK_VERSION};
+use mimir::file_error::{file_error, write_atomically};
+
+/// First line of a file that mimir has written.
+const MARK: &str = "// Written by mimir, for this machine only.";
+
+/// Size limit of the file in bytes.
+const MAX_FILE_SIZE: u64 = 1 << 20;
+
+/// Writes the file. A file that mimir did not write is left unchanged; returns false in this case.
+pub fn write(root: &Path, module: &GoModule, sdk: &Path) -> Result<bool, ToolError> {
+    let Some(sdk) = sdk.to_str() else {
+        let message = "the cache folder's path is not Unicode, which Go cannot read; set MIMIR_CACHE_DIR to another one";
+        return Err(ToolError::new(ToolErrorCode::InvalidPath, message));
+    };
+    // A JSON string is also a string of Go.
+    let sdk = Value::from(sdk);
+    let go_version = module.workspace_go_version();
+    // The module asks for a version of the SDK, which Go looks up as soon as the module requires another one.
+    let text = format!(
+        "{MARK}\ngo {go_version}\n\nuse .\n\nuse {sdk}\n\nreplace {SDK_MODULE} {SDK_VERSION} => {sdk}\n"
+    );
+    let path = root.join("go.work");
+    match read_text(&path, LinkPolicy::Refuse, MAX_FILE_SIZE) {
+        Ok(found) if found == text => return Ok(true),
+        Ok(found) if !found.starts_with(MARK) => return Ok(false),
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        // A link, or no text: not by mimir.
+        Err(_) => return Ok(false),
+    }
+    write_atomically(&path, text.as_bytes()).map_err(|e| file_error("write", &path, &e))?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn go_workspace_of_the_author_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("go.work");
+        let read = || std::fs::read_to_string(&path).unwrap();
+        let write = |sdk: &str| write(folder.path(), &GoModule::default(), Path::new(sdk)).unwrap();
+        assert!(write("/a b"));
+        assert!(read().contains("use \"/a b\""), "{}", read());
+        assert!(write("/c"));
+        assert!(
+            read().contains("use \"/c\"") && !read().contains("/a b"),
+            "{}",
+            read()
+        );
+        std::fs::write(&path, "go 1.26\n").unwrap();
+        assert!(!write("/d"));
+        assert_eq!(read(), "go 1.26\n");
+    }
+}

@@ -1,0 +1,159 @@
+//! Installation of a built component into `.mimir/tools`.
+
+use std::sync::Arc;
+
+use mimir_core::registry::Quarantined;
+use mimir_core::{Registry, Tool};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::BuiltComponent;
+use crate::exit::CommandResult;
+use crate::output::tools::quarantined;
+use crate::output::{FAINT, GOOD, ResultPrinter, STRONG, first_line, note, styled};
+use mimir::file_error::file_error;
+use mimir::setup::HostSetup;
+
+/// A plugin in `.mimir/tools`.
+pub struct InstalledPlugin {
+    /// Path of the file in the workspace.
+    file: String,
+    /// Size of the file in bytes.
+    size: u64,
+    tools: Vec<Arc<Tool>>,
+    /// The file, or tools in it, that the host does not accept.
+    left_out: Vec<Quarantined>,
+}
+
+#[derive(Serialize)]
+struct BuildReport<'a> {
+    file: &'a str,
+    bytes: u64,
+    tools: Vec<&'a str>,
+}
+
+/// Installs a component, in place of the previous one of its name, and loads it.
+pub async fn install(
+    setup: &HostSetup,
+    component: &BuiltComponent,
+) -> CommandResult<InstalledPlugin> {
+    component.notes.iter().for_each(note);
+    let target = setup.workspace.tools().join(&component.file_name);
+    setup.workspace.check_no_links(&target)?;
+    let file = setup.workspace.display_path(&target).replace('\\', "/");
+    let previous = if target.exists() {
+        let registry = setup.registry().await.into_registry();
+        tools_of_file(&registry, &file)
+    } else {
+        Vec::new()
+    };
+    mimir::file_error::write_atomically(&target, &component.bytes)
+        .map_err(|e| file_error("write", &target, &e))?;
+    let snapshot = setup.load_snapshot().await?;
+    let tools = tools_of_file(&snapshot.registry, &file);
+    let still_exists = |before: &Arc<Tool>| tools.iter().any(|tool| tool.name() == before.name());
+    if !previous.is_empty() && !previous.iter().any(still_exists) {
+        let lost: Vec<&str> = previous.iter().map(|tool| tool.name().as_str()).collect();
+        let lost = lost.join(", ");
+        note(format_args!(
+            "the previous content of {file} is gone, with its tools: {lost}"
+        ));
+    }
+    let left_out = snapshot.registry.quarantined().iter();
+    let left_out = left_out.filter(|left_out| is_in_file(&left_out.location, &file));
+    Ok(InstalledPlugin {
+        size: component.bytes.len() as u64,
+        left_out: left_out.cloned().collect(),
+        tools,
+        file,
+    })
+}
+
+impl InstalledPlugin {
+    /// Returns true if a tool in it can be called.
+    pub fn has_tools(&self) -> bool {
+        !self.tools.is_empty()
+    }
+
+    /// Returns the file, its size and its tools in one line.
+    pub fn summary(&self) -> String {
+        let size = mimir_core::text::bytes(self.size);
+        let names: Vec<&str> = self.tools.iter().map(|tool| tool.name().as_str()).collect();
+        match names[..] {
+            [] => format!("{} ({size}), no tool in it can be called", self.file),
+            _ => format!("{} ({size}): {}", self.file, names.join(", ")),
+        }
+    }
+
+    /// Returns an example command that calls the first tool with its required arguments.
+    pub fn example(&self) -> Option<String> {
+        let tool = self.tools.first()?;
+        let schema = tool.definition.input_schema.to_value();
+        let mut line = format!("mimir call {}", tool.name());
+        let required = schema["required"].as_array().into_iter().flatten();
+        for key in required.filter_map(Value::as_str) {
+            let value = match schema["properties"][key]["type"].as_str() {
+                Some("integer" | "number") => "1",
+                Some("boolean") => "true",
+                _ => "…",
+            };
+            line.push_str(&format!(" {key}={value}"));
+        }
+        Some(line)
+    }
+
+    /// Prints the tools, and what was left out.
+    pub fn print(&self, printer: ResultPrinter) -> CommandResult<()> {
+        let report = BuildReport {
+            file: &self.file,
+            bytes: self.size,
+            tools: self.tools.iter().map(|tool| tool.name().as_str()).collect(),
+        };
+        printer.print_result(&report, |out| {
+            let size = mimir_core::text::bytes(self.size);
+            writeln!(out, "{} {} ({size})", styled(GOOD, "built"), self.file)?;
+            for tool in &self.tools {
+                let description = first_line(&tool.definition.description, None);
+                writeln!(out, "  {:<25} {description}", tool.name().as_str())?;
+            }
+            match self.example() {
+                Some(example) => writeln!(out, "\nTry:  {}", styled(STRONG, example)),
+                None => writeln!(out, "{}", styled(FAINT, "  no tool in it can be called")),
+            }
+        })?;
+        self.print_left_out();
+        Ok(())
+    }
+
+    /// Prints what was left out.
+    pub fn print_left_out(&self) {
+        self.left_out.iter().for_each(quarantined);
+    }
+}
+
+/// Returns the tools in a file.
+fn tools_of_file(registry: &Registry, file: &str) -> Vec<Arc<Tool>> {
+    let tools = registry.tools().iter();
+    let tools = tools.filter(|tool| is_in_file(&tool.origin.location, file));
+    tools.cloned().collect()
+}
+
+/// Returns true for the location of a file, and of a tool in it.
+fn is_in_file(location: &str, file: &str) -> bool {
+    let rest = location.strip_prefix(file);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(" ("))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn installed_tools_are_those_of_the_file() {
+        let file = ".mimir/tools/hello.wasm";
+        assert!(is_in_file(file, file));
+        assert!(is_in_file(".mimir/tools/hello.wasm (greet)", file));
+        assert!(!is_in_file(".mimir/tools/hello.wasm2", file));
+        assert!(!is_in_file(".mimir/tools/other.wasm", file));
+    }
+}
