@@ -59,6 +59,7 @@ fn c_compile_errors_have_paths_relative_to_the_plugin() {
 fn c_module_without_tools_is_not_installed() {
     // The last argument is the output: an empty module.
     let home = with_compiler("for last; do :; done; printf '\\0asm\\1\\0\\0\\0' > \"$last\"");
+    home.write("hello/tool.c", "int unused;\n");
     let err = failing_build(&home);
     assert!(err.contains("exports no tools"), "{err}");
     assert!(err.contains("MIMIR_EXPORT("), "{err}");

@@ -23,7 +23,7 @@ fn plugin(home: &BuildHome, source: &str) {
 /// A workspace in which a script stands in for Go.
 fn with_go(script: &str) -> BuildHome {
     let script = format!(
-        "case \"$2\" in GOVERSION) echo go1.26.1; echo /nowhere; exit;; GOMODCACHE) exit;; esac\n{script}"
+        "case \"$2\" in GOVERSION) echo go1.26.1; echo \"${{0%/bin/go}}\"; exit;; GOMODCACHE) exit;; esac\n{script}"
     );
     let home = BuildHome::with_programs(&[("go", &script)]);
     plugin(&home, &tool("", "return \"\", nil"));
@@ -78,6 +78,7 @@ fn go_module_without_tools_is_not_installed() {
     let home = with_go(
         "for arg; do case \"$last\" in -o) printf '\\0asm\\1\\0\\0\\0' > \"$arg\";; esac; last=$arg; done",
     );
+    plugin(&home, "package main\n\nfunc main() {}\n");
     let err = home.failing_build();
     assert!(err.contains("exports no tools"), "{err}");
     assert!(err.contains("mimir.Export("), "{err}");
@@ -107,7 +108,7 @@ fn go_compile_errors_name_file_and_line() {
     let home = BuildHome::new();
     plugin(&home, &tool("", "return unknown, nil"));
     let err = home.failing_build();
-    assert!(err.contains("main.go:13:8: undefined: unknown"), "{err}");
+    assert!(err.contains("main.go:12:8: undefined: unknown"), "{err}");
     home.write("hello/deep/deep.go", "package deep\n\nvar X = unknown\n");
     plugin(
         &home,
@@ -125,7 +126,8 @@ fn go_compile_errors_name_file_and_line() {
 fn go_plugin_without_export_names_the_function() {
     let home = BuildHome::new();
     plugin(&home, "package main\n\nfunc main() {}\n");
-    let err = home.failing_build();
+    let (code, _, err) = home.run(&["tools", "build", "hello"]);
+    assert_ne!(code, 0, "{err}");
     assert!(err.contains("mimir.Export"), "{err}");
 }
 
@@ -173,7 +175,7 @@ fn go_packages_in_the_vendor_folder_are_compiled() {
     );
     home.write(
         "hello/vendor/modules.txt",
-        "## workspace\n# example.com/three v1.0.0\n## explicit\nexample.com/three\n# mimir.local/sdk v0.0.0 => /elsewhere\n## explicit; go 1.25\n",
+        "## workspace\n# example.com/three v1.0.0\n## explicit\nexample.com/three\n# mimir.local/sdk v0.0.0 => ./.mimir-build/sdk-module\n## explicit; go 1.25\n",
     );
     home.write(
         "hello/vendor/example.com/three/three.go",

@@ -13,7 +13,8 @@ fn tool(imports: &str, settings: &str, body: &str) -> String {
 
 /// A workspace in which a script stands in for a Python with componentize-py.
 fn with_python(script: &str) -> BuildHome {
-    let facts = r#"{\"executable\": \"$0\", \"prefixes\": [], \"componentizePy\": \"0.25.1\"}"#;
+    let facts =
+        r#"{\"executable\": \"$0\", \"prefixes\": [\"${0%/*}\"], \"componentizePy\": \"0.25.1\"}"#;
     let script = format!("[ \"$1\" = -c ] && {{ echo \"{facts}\"; exit; }}\n{script}");
     let home = BuildHome::with_programs(&[("python3", &script)]);
     home.write("hello/tool.py", "");
@@ -53,7 +54,9 @@ fn assert_proven(home: &BuildHome) {
 fn python_build_without_componentize_py_names_the_command_that_installs_it() {
     let home = BuildHome::with_programs(&[]);
     home.write("hello/tool.py", "");
-    let err = home.failing_build();
+    let mut command = home.command(&["tools", "build", "hello"]);
+    let (code, _, err) = output(command.env("PATH", home.program_folder()));
+    assert_eq!(code, 1, "{err}");
     assert!(err.contains("pip install componentize-py"), "{err}");
 }
 
@@ -151,8 +154,8 @@ fn python_errors_have_file_and_line() {
 fn python_module_that_waits_is_stopped() {
     let home = BuildHome::new();
     home.write("hello/tool.py", "while True:\n    pass\n");
-    let err = home.failing_build();
-    assert!(err.contains("longer than 30 s"), "{err}");
+    let (code, _, err) = home.run(&["tools", "build", "hello"]);
+    assert!(code == 4 && err.contains("longer than 30 s"), "{err}");
 }
 
 #[test]
