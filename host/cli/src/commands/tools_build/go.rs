@@ -19,11 +19,9 @@ use mimir::file_error::{file_error, write_atomically};
 mod doc_comments;
 mod go_module;
 mod go_workspace;
-mod vendor_folder;
 
 use doc_comments::{GoPluginDocs, overlay_source};
 use go_module::GoModule;
-use vendor_folder::VENDOR_LIST;
 
 /// Name of the source file that the build adds.
 const OVERLAY_FILE: &str = "mimir_docs.go";
@@ -39,10 +37,12 @@ pub async fn build(cx: &BuildContext<'_>, folder: &PluginFolder) -> CommandResul
     let module = GoModule::read(&folder.entry)?;
     let sdk = cx.sdk.folder("go");
     let mut notes = Vec::new();
+    go_workspace::write_sdk_module(folder)?;
     if !go_workspace::write(&folder.root, &module, &sdk)? {
         notes.push(format!(
-            "go.work was not written by mimir, and stays as it is: it needs the lines `use {0}` and `replace mimir.local/sdk v0.0.0 => {0}`",
-            sdk.display()
+            "go.work was not written by mimir, and stays as it is: it needs the lines `use {}` and `{}`",
+            sdk.display(),
+            go_workspace::REPLACE_LINE
         ));
     }
     let docs = doc_comments::read_folder(&folder.root)?;
@@ -50,7 +50,7 @@ pub async fn build(cx: &BuildContext<'_>, folder: &PluginFolder) -> CommandResul
         let file = file.strip_prefix(&folder.root).unwrap_or(file).display();
         format!("{file} is too large or not UTF-8: its types have no descriptions")
     }));
-    let overlay = write_overlay(folder, &build_folder, &docs, &sdk)?;
+    let overlay = write_overlay(folder, &build_folder, &docs)?;
     let cache = cx.cache("go")?;
     // Go writes it into a new cache.
     if !cache.join("README").exists() {
@@ -113,7 +113,7 @@ fn module_cache(
 /// Returns the variables of the compiler. Settings of the user's environment do not apply.
 fn environment(root: &Path, cache: &Path, modules: &Path) -> Vec<(String, String)> {
     // The vendor folder of a workspace, which `go work vendor` makes.
-    let has_vendor = root.join(VENDOR_LIST).is_file();
+    let has_vendor = root.join("vendor/modules.txt").is_file();
     let flags = if has_vendor {
         "-mod=vendor"
     } else {
@@ -140,13 +140,12 @@ fn environment(root: &Path, cache: &Path, modules: &Path) -> Vec<(String, String
         .collect()
 }
 
-/// Writes the files that only the compiler sees in the folder of the plugin, and the file that lists them. Returns the path
-/// of the latter, relative to the folder of the plugin.
+/// Writes the source file with the doc comments, and the file that makes the compiler see it. Returns the path of the
+/// latter, relative to the folder of the plugin.
 fn write_overlay(
     folder: &PluginFolder,
     build_folder: &Path,
     docs: &GoPluginDocs,
-    sdk: &Path,
 ) -> Result<String, ToolError> {
     let seen = folder.root.join(OVERLAY_FILE);
     if seen.exists() {
@@ -155,24 +154,15 @@ fn write_overlay(
         );
         return Err(ToolError::invalid_input(message));
     }
-    let mut files = vec![(seen, OVERLAY_FILE, overlay_source(docs, &project(folder)))];
-    if let Some(list) = vendor_folder::list_for_sdk(&folder.root, sdk)? {
-        files.push((folder.root.join(VENDOR_LIST), "vendor_modules.txt", list));
+    let source = build_folder.join(OVERLAY_FILE);
+    let overlay = build_folder.join("overlay.json");
+    let replaced = json!({ "Replace": { seen.to_string_lossy(): source.to_string_lossy() } });
+    for (path, text) in [
+        (&source, overlay_source(docs, &project(folder))),
+        (&overlay, replaced.to_string()),
+    ] {
+        write_atomically(path, text.as_bytes()).map_err(|e| file_error("write", path, &e))?;
     }
-    let write = |path: &Path, text: &str| {
-        write_atomically(path, text.as_bytes()).map_err(|e| file_error("write", path, &e))
-    };
-    let mut replaced = serde_json::Map::new();
-    for (seen, name, text) in files {
-        let path = build_folder.join(name);
-        write(&path, &text)?;
-        replaced.insert(
-            seen.to_string_lossy().into_owned(),
-            json!(path.to_string_lossy()),
-        );
-    }
-    let list = json!({ "Replace": replaced });
-    write(&build_folder.join("overlay.json"), &list.to_string())?;
     Ok(format!("{BUILD_FOLDER}/overlay.json"))
 }
 
@@ -243,7 +233,7 @@ mod tests {
         ]);
         let docs = doc_comments::read_folder(&found.root).unwrap();
         let build_folder = found.build_folder().unwrap();
-        write_overlay(&found, &build_folder, &docs, Path::new("/sdk")).unwrap();
+        write_overlay(&found, &build_folder, &docs).unwrap();
         let source = std::fs::read_to_string(build_folder.join(OVERLAY_FILE)).unwrap();
         assert!(source.contains("counts words"), "{source}");
         assert!(source.contains(r#""name":"words""#), "{source}");
@@ -258,12 +248,7 @@ mod tests {
     fn go_plugin_cannot_have_the_file_of_the_overlay() {
         let (_folder, found) = plugin(&[("go.mod", "module words\n"), (OVERLAY_FILE, "")]);
         let build_folder = found.build_folder().unwrap();
-        let refused = write_overlay(
-            &found,
-            &build_folder,
-            &GoPluginDocs::default(),
-            Path::new("/sdk"),
-        );
+        let refused = write_overlay(&found, &build_folder, &GoPluginDocs::default());
         assert!(refused.unwrap_err().to_string().contains("rename it"));
     }
 

@@ -12,10 +12,7 @@ use mimir::file_error::file_error;
 const SDK_GO: &str = "1.25";
 
 /// The module of the SDK, which is on this machine.
-pub const SDK_MODULE: &str = "mimir.local/sdk";
-
-/// The version of the SDK that the template of plugins requires.
-pub const SDK_VERSION: &str = "v0.0.0";
+const SDK_MODULE: &str = "mimir.local/sdk";
 
 /// Maximum size of a `go.mod` in bytes.
 const MAX_FILE_SIZE: u64 = 1 << 20;

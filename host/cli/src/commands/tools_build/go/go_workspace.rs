@@ -7,14 +7,31 @@ use mimir_core::files::{LinkPolicy, read_text};
 use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::Value;
 
-use super::go_module::{GoModule, SDK_MODULE, SDK_VERSION};
+use super::super::PluginFolder;
+use super::go_module::GoModule;
 use mimir::file_error::{file_error, write_atomically};
 
 /// First line of a file that mimir has written.
 const MARK: &str = "// Written by mimir, for this machine only.";
 
+/// Line for the version of the SDK that `go.mod` requires. Go looks this version up as soon as the plugin requires another
+/// module, although the workspace has the SDK. The path is the same on all machines, because `go work vendor` writes it
+/// into a file that is committed.
+pub const REPLACE_LINE: &str = "replace mimir.local/sdk v0.0.0 => ./.mimir-build/sdk-module";
+
+/// Content of the folder in this line. Go reads nothing else of it.
+const SDK_MODULE: &str = "module mimir.local/sdk\n\ngo 1.25\n";
+
 /// Size limit of the file in bytes.
 const MAX_FILE_SIZE: u64 = 1 << 20;
+
+/// Writes the module that stands for the required version of the SDK.
+pub fn write_sdk_module(folder: &PluginFolder) -> Result<(), ToolError> {
+    let module = folder.build_folder()?.join("sdk-module");
+    folder.create_folder(&module)?;
+    let file = module.join("go.mod");
+    write_atomically(&file, SDK_MODULE.as_bytes()).map_err(|e| file_error("write", &file, &e))
+}
 
 /// Writes the file. A file that mimir did not write is left unchanged; returns false in this case.
 pub fn write(root: &Path, module: &GoModule, sdk: &Path) -> Result<bool, ToolError> {
@@ -25,10 +42,7 @@ pub fn write(root: &Path, module: &GoModule, sdk: &Path) -> Result<bool, ToolErr
     // A JSON string is also a string of Go.
     let sdk = Value::from(sdk);
     let go_version = module.workspace_go_version();
-    // The module asks for a version of the SDK, which Go looks up as soon as the module requires another one.
-    let text = format!(
-        "{MARK}\ngo {go_version}\n\nuse .\n\nuse {sdk}\n\nreplace {SDK_MODULE} {SDK_VERSION} => {sdk}\n"
-    );
+    let text = format!("{MARK}\ngo {go_version}\n\nuse .\n\nuse {sdk}\n\n{REPLACE_LINE}\n");
     let path = root.join("go.work");
     match read_text(&path, LinkPolicy::Refuse, MAX_FILE_SIZE) {
         Ok(found) if found == text => return Ok(true),
