@@ -45,6 +45,7 @@ enum AgentLogLevel {
 #[repr(u8)]
 pub(crate) enum AgentErrorKind {
     #[component(name = "auth-required")]
+    #[expect(dead_code, reason = "only guests create the value")]
     AuthRequired,
     #[component(name = "input")]
     Input,
@@ -92,6 +93,7 @@ impl From<ToolError> for AgentHttpFailure {
             }
             ToolErrorCode::LimitExceeded => AgentErrorKind::OutputTooLarge,
             ToolErrorCode::Network | ToolErrorCode::Timeout => AgentErrorKind::Client,
+            ToolErrorCode::Internal | ToolErrorCode::Unavailable => AgentErrorKind::Executor,
             _ => AgentErrorKind::OperationFailed,
         };
         Self {
