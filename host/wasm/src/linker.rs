@@ -19,8 +19,8 @@ use crate::store_state::StoreState;
 pub(crate) fn linker(engine: &Engine, mode: EngineMode) -> wasmtime::Result<Linker<StoreState>> {
     let mut linker = base(engine)?;
     if mode == EngineMode::Concurrent {
-        // The same contexts as for WASI 0.2 limit these: no address can be reached, no folder is preopened, and every
-        // request goes through the effect gate of the call.
+        // Their contexts are those of WASI 0.2: no address can be reached, no folder is preopened, and every request
+        // goes through the effect gate of the call.
         wasmtime_wasi::p3::add_to_linker(&mut linker)?;
         wasmtime_wasi_http::p3::add_to_linker(&mut linker)?;
     }

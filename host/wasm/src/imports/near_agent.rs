@@ -80,7 +80,7 @@ struct AgentHttpFailure {
     request_sent: bool,
 }
 
-type Guest<'a> = StoreContextMut<'a, StoreState>;
+type ImportStore<'a> = StoreContextMut<'a, StoreState>;
 type ImportFuture<'a, T> = Box<dyn Future<Output = wasmtime::Result<T>> + Send + 'a>;
 type HttpArguments = (String, String, String, Option<Vec<u8>>, Option<u32>);
 
@@ -110,7 +110,7 @@ pub(crate) fn add_to_linker(linker: &mut Linker<StoreState>) -> wasmtime::Result
     let mut host = linker.instance(INTERFACE)?;
     host.func_wrap(
         "log",
-        |guest: Guest<'_>, (level, message): (AgentLogLevel, String)| {
+        |guest: ImportStore<'_>, (level, message): (AgentLogLevel, String)| {
             let level = match level {
                 AgentLogLevel::Trace | AgentLogLevel::Debug => LogLevel::Debug,
                 AgentLogLevel::Info => LogLevel::Info,
@@ -121,18 +121,21 @@ pub(crate) fn add_to_linker(linker: &mut Linker<StoreState>) -> wasmtime::Result
             Ok(())
         },
     )?;
-    host.func_wrap("now-millis", |_: Guest<'_>, (): ()| {
+    host.func_wrap("now-millis", |_: ImportStore<'_>, (): ()| {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let millis = now.map_or(0, |now| now.as_millis());
         Ok((u64::try_from(millis).unwrap_or(u64::MAX),))
     })?;
-    host.func_wrap("secret-exists", |guest: Guest<'_>, (name,): (String,)| {
-        let mut secrets = guest.data().network.placeholders();
-        Ok((secrets.any(|(secret, _)| secret == name),))
-    })?;
+    host.func_wrap(
+        "secret-exists",
+        |guest: ImportStore<'_>, (name,): (String,)| {
+            let mut secrets = guest.data().network.placeholders();
+            Ok((secrets.any(|(secret, _)| secret == name),))
+        },
+    )?;
     host.func_wrap_async(
         "workspace-read",
-        |mut guest: Guest<'_>, (path,): (String,)| {
+        |mut guest: ImportStore<'_>, (path,): (String,)| {
             Box::new(async move {
                 let bytes = script::read_file(guest.data_mut(), path).await;
                 Ok((bytes.and_then(|bytes| String::from_utf8(bytes).ok()),))
@@ -141,14 +144,14 @@ pub(crate) fn add_to_linker(linker: &mut Linker<StoreState>) -> wasmtime::Result
     )?;
     host.func_wrap_async(
         "tool-invoke",
-        |mut guest: Guest<'_>, (name, arguments): (String, String)| {
+        |mut guest: ImportStore<'_>, (name, arguments): (String, String)| {
             Box::new(async move { Ok((invoke_tool(guest.data_mut(), &name, &arguments).await,)) })
                 as ImportFuture<'_, (Result<String, String>,)>
         },
     )?;
     host.func_wrap_async(
         "http-request",
-        |mut guest: Guest<'_>, arguments: HttpArguments| {
+        |mut guest: ImportStore<'_>, arguments: HttpArguments| {
             Box::new(async move {
                 let response = send_request(guest.data_mut(), arguments).await;
                 Ok((response.map_err(AgentHttpFailure::from),))
