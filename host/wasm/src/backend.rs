@@ -35,7 +35,11 @@ const BACKUPS_FOLDER: &str = ".mimir/state/backups";
 const MEMORY_FOLDER: &str = ".mimir/memory";
 
 /// Prefixes of the imports that send requests.
-const HTTP_IMPORTS: [&str; 2] = ["wasi:http/outgoing-handler", "wasi:http/client"];
+const HTTP_IMPORTS: [&str; 3] = [
+    "wasi:http/outgoing-handler",
+    "wasi:http/client",
+    "near:agent/host",
+];
 
 /// Prefixes of the imports that store values.
 const STORAGE_IMPORTS: [&str; 2] = ["mimir:tool/storage", "wasi:keyvalue/"];
@@ -122,6 +126,7 @@ impl WasmBackend {
                 })
             }
             ComponentKind::Toolset { .. }
+            | ComponentKind::AgentTool
             | ComponentKind::Lifted(_)
             | ComponentKind::HttpHandler(_) => None,
         };

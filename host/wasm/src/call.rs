@@ -17,6 +17,7 @@ use mimir_core::outcome::{Content, ToolOutput};
 use mimir_core::tool::ToolSource;
 use mimir_core::{Approved, CallContext, Limits, ToolError, ToolErrorCode, grants};
 
+use crate::agent_tool::AgentTool;
 use crate::backend;
 use crate::bindings::{assessor, toolset, types};
 use crate::convert;
@@ -61,6 +62,7 @@ pub(crate) enum PreparedComponent {
         pre: InstancePre<StoreState>,
         tools: Vec<(LiftedTool, ToolIndex)>,
     },
+    AgentTool(AgentTool),
     HttpHandler(ProxyPre<StoreState>),
     AsyncHttpHandler(ServicePre<StoreState>),
     Command(CommandPre<StoreState>),
@@ -99,6 +101,10 @@ impl PreparedComponent {
                     pre,
                 }
             }
+            ComponentKind::AgentTool => PreparedComponent::AgentTool(
+                AgentTool::new(pre)
+                    .ok_or_else(|| kind_mismatch(wasmtime::format_err!("it exports no tool")))?,
+            ),
             ComponentKind::HttpHandler(WasiGeneration::Preview2) => {
                 PreparedComponent::HttpHandler(ProxyPre::new(pre).map_err(kind_mismatch)?)
             }
@@ -118,6 +124,7 @@ impl PreparedComponent {
     fn pre(&self) -> &InstancePre<StoreState> {
         match self {
             PreparedComponent::Toolset { pre, .. } | PreparedComponent::Lifted { pre, .. } => pre,
+            PreparedComponent::AgentTool(tool) => &tool.pre,
             PreparedComponent::HttpHandler(pre) => pre.instance_pre(),
             PreparedComponent::AsyncHttpHandler(pre) => pre.instance_pre(),
             PreparedComponent::Command(pre) => pre.instance_pre(),
@@ -332,6 +339,7 @@ async fn invoke(
             };
             Ok((result, false))
         }
+        PreparedComponent::AgentTool(tool) => Ok((tool.call(store, arguments).await?, false)),
         PreparedComponent::HttpHandler(pre) => {
             // On the heap: the future of a call should not be as large as its rarest kinds.
             let called = Box::pin(http_handler::call(store, pre, arguments));
@@ -534,8 +542,13 @@ pub(crate) async fn describe(
     store: &mut Store<StoreState>,
     callee: &PreparedComponent,
 ) -> wasmtime::Result<Option<convert::ToolsetManifest>> {
-    let PreparedComponent::Toolset { pre, toolset, .. } = callee else {
-        return Ok(None);
+    let (pre, toolset) = match callee {
+        PreparedComponent::Toolset { pre, toolset, .. } => (pre, toolset),
+        PreparedComponent::AgentTool(tool) => {
+            let described = tool.describe(store).await?;
+            return Ok(Some(convert::agent_manifest(described)));
+        }
+        _ => return Ok(None),
     };
     let instance = pre.instantiate_async(&mut *store).await?;
     let guest = toolset.load(&mut *store, &instance)?;

@@ -9,6 +9,7 @@ use mimir_core::{
     CallContext, Decision, RiskLevel, ToolError, ToolErrorCode, ToolGroup, ToolHints, text,
 };
 
+use crate::agent_tool::AgentDescription;
 use crate::bindings::{assessor, toolset, types};
 
 /// Path of the workspace in a guest: the root, so that relative paths work.
@@ -261,3 +262,35 @@ pub(crate) fn assessment(assessment: assessor::Assessment) -> ToolAssessment {
 
 /// The description of a plugin as received from the guest.
 pub(crate) type ToolsetManifest = toolset::Manifest;
+
+/// Returns the manifest of a tool of the world `near:agent`, with a name that the host replaces.
+pub(crate) fn agent_manifest(described: AgentDescription) -> ToolsetManifest {
+    let definition = types::Definition {
+        name: "execute".to_owned(),
+        title: None,
+        description: described.description,
+        group: types::Group::System,
+        input_schema: described.schema,
+        output_schema: None,
+        approval: types::Approval::Allow,
+        risk: types::Risk::Low,
+        hints: types::Hints::empty(),
+        needs: types::Needs {
+            files: Vec::new(),
+            hosts: Vec::new(),
+            commands: Vec::new(),
+            secrets: Vec::new(),
+            variables: Vec::new(),
+            tools: Vec::new(),
+            model: false,
+        },
+    };
+    ToolsetManifest {
+        name: String::new(),
+        version: String::new(),
+        description: String::new(),
+        license: None,
+        homepage: None,
+        tools: vec![definition],
+    }
+}

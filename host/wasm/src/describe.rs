@@ -43,6 +43,8 @@ pub(crate) enum ComponentKind {
         /// True if the plugin assesses its own calls.
         assessor: bool,
     },
+    /// Through `near:agent/tool`.
+    AgentTool,
     /// Through its own typed exports.
     Lifted(LiftedTools),
     /// As a server of HTTP requests.
@@ -272,6 +274,16 @@ async fn describe(
                 imports,
                 tools,
                 refused,
+            })
+        }
+        ComponentFamily::AgentTool => {
+            let kind = ComponentKind::AgentTool;
+            let manifest = query_manifest(host, bytes, location, digest, (kind.clone(), mode));
+            let (tools, refused) = definitions(manifest.await?.tools)?;
+            Ok(ComponentDescription {
+                tools,
+                refused,
+                ..plain_description(kind, mode, imports)
             })
         }
         ComponentFamily::Lifted(lifted) => Ok(ComponentDescription {

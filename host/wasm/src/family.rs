@@ -48,6 +48,8 @@ pub enum ComponentFamily {
         /// True if the component also exports `mimir:tool/assessor`.
         assessor: bool,
     },
+    /// The component exports `near:agent/tool`, and describes itself.
+    AgentTool,
     /// The component exports at least one typed function; each of them is a tool.
     Lifted(LiftedTools),
     /// The component answers requests: it exports `wasi:http/incoming-handler`, or `wasi:http/handler` of WASI 0.3.
@@ -140,6 +142,12 @@ fn toolset(surface: &ComponentSurface) -> Result<Option<ComponentFamily>, Family
 
 /// Returns the family of a component that was not written for mimir.
 fn foreign(surface: &ComponentSurface) -> Result<ComponentFamily, FamilyError> {
+    let mut names = surface
+        .exports()
+        .filter_map(|(name, _)| InterfaceName::parse(name));
+    if names.any(|name| name.is_agent("tool")) {
+        return Ok(ComponentFamily::AgentTool);
+    }
     let tools = lift::lift(surface);
     if !tools.tools.is_empty() {
         return Ok(ComponentFamily::Lifted(tools));

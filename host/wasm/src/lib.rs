@@ -9,6 +9,7 @@
 //!
 //! Out of scope: permissions of callers, approval prompts, the display of results.
 
+mod agent_tool;
 mod backend;
 mod backoff;
 mod bindings;

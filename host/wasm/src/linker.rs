@@ -12,15 +12,15 @@ use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsView};
 use crate::bindings::{commands, log, model, progress, storage, tools, types};
 use crate::engine::EngineMode;
 use crate::http;
-use crate::imports::{config, keyvalue, logging};
+use crate::imports::{config, keyvalue, logging, near_agent};
 use crate::store_state::StoreState;
 
 /// Creates the linker shared by all components of a mode. Components that run concurrently may also import WASI 0.3.
 pub(crate) fn linker(engine: &Engine, mode: EngineMode) -> wasmtime::Result<Linker<StoreState>> {
     let mut linker = base(engine)?;
     if mode == EngineMode::Concurrent {
-        // The same contexts as for WASI 0.2 limit these: no address can be reached, no folder is preopened, and every
-        // request goes through the effect gate of the call.
+        // Their contexts are those of WASI 0.2: no address can be reached, no folder is preopened, and every request
+        // goes through the effect gate of the call.
         wasmtime_wasi::p3::add_to_linker(&mut linker)?;
         wasmtime_wasi_http::p3::add_to_linker(&mut linker)?;
     }
@@ -70,6 +70,7 @@ fn base(engine: &Engine) -> wasmtime::Result<Linker<StoreState>> {
     config::add_to_linker(l)?;
     keyvalue::add_to_linker(l)?;
     logging::add_to_linker(l)?;
+    near_agent::add_to_linker(l)?;
     types::add_to_linker::<_, HasSelf<_>>(l, |guest| guest)?;
     log::add_to_linker::<_, HasSelf<_>>(l, |guest| guest)?;
     progress::add_to_linker::<_, HasSelf<_>>(l, |guest| guest)?;

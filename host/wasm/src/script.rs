@@ -46,6 +46,7 @@ mod sync_requests;
 mod timers;
 
 pub use js_plugin::{JsPluginParts, PluginImports, build_plugin};
+pub(crate) use script_files::read_file;
 pub use stack_trace::LoadedCode;
 pub use sync_requests::{CompiledScript, LateCode, ScriptCompiler};
 

@@ -452,6 +452,12 @@ impl ListedComponent<'_> {
     ) -> Option<Vec<mimir_core::ToolDefinition>> {
         match &description.kind {
             ComponentKind::Toolset { .. } => Some(std::mem::take(&mut description.tools)),
+            ComponentKind::AgentTool => {
+                let name = tool_name(self.stem)?;
+                let mut tools = std::mem::take(&mut description.tools);
+                tools.iter_mut().for_each(|tool| tool.name = name.clone());
+                Some(tools)
+            }
             ComponentKind::Lifted(lifted) => Some(describe::lifted_definitions(lifted)),
             ComponentKind::HttpHandler(_) => Some(vec![describe::handler_definition()?]),
             ComponentKind::Command(_) => {

@@ -39,7 +39,14 @@ pub fn is_foreign(tool: &Tool) -> bool {
 
 /// Returns true if hosts can be named for a tool: it can send requests, but cannot declare hosts.
 pub fn takes_hosts(tool: &Tool) -> bool {
-    is_foreign_with(tool, "wasi:http/outgoing-handler") || is_foreign_with(tool, "wasi:http/client")
+    let interfaces = [
+        "wasi:http/outgoing-handler",
+        "wasi:http/client",
+        "near:agent/host",
+    ];
+    interfaces
+        .iter()
+        .any(|interface| is_foreign_with(tool, interface))
 }
 
 /// Returns true if folders can be named for a tool: it can open files, but cannot declare folders. Tools get no folders
@@ -47,7 +54,10 @@ pub fn takes_hosts(tool: &Tool) -> bool {
 pub fn takes_files(tool: &Tool) -> bool {
     let mut imports = tool.origin.imports.iter();
     is_foreign(tool)
-        && imports.any(|import| import.starts_with("wasi:filesystem/") && !import.contains("@0.3."))
+        && imports.any(|import| {
+            import.starts_with("near:agent/host")
+                || (import.starts_with("wasi:filesystem/") && !import.contains("@0.3."))
+        })
 }
 
 /// Returns true if variables can be named for a tool: it can read variables, but cannot declare them.

@@ -178,6 +178,13 @@ impl<'a> InterfaceName<'a> {
                 .is_some_and(|version| (version.major, version.minor) == (0, 3))
     }
 
+    /// Returns true if this is an interface of ironclaw's world, in a version that can be linked to the host's.
+    pub fn is_agent(&self, name: &str) -> bool {
+        let version = self.version.and_then(InterfaceVersion::parse);
+        self.matches("near:agent", name)
+            && version.is_some_and(|version| (version.major, version.minor) == (0, 4))
+    }
+
     /// Returns true if this host links some version of the interface.
     fn is_known_wasi(&self) -> bool {
         self.is_listed(WASI_IMPORTS) || self.is_listed(WASI_03_IMPORTS)
@@ -249,6 +256,7 @@ pub(super) fn check_imports(surface: &ComponentSurface) -> Result<Vec<String>, F
                 }
                 imports.push(name.to_owned());
             }
+            Some(interface) if interface.is_agent("host") => imports.push(name.to_owned()),
             _ if is_linked_draft(name) => imports.push(name.to_owned()),
             _ => missing.push(shown(name)),
         }

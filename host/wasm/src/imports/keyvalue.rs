@@ -73,9 +73,9 @@ enum SwapError {
     Failed(SwapHandle),
 }
 
-type Guest<'a> = StoreContextMut<'a, StoreState>;
+type ImportStore<'a> = StoreContextMut<'a, StoreState>;
 type BucketResult<T> = Result<T, BucketError>;
-type Values = Vec<Option<(String, Vec<u8>)>>;
+type ValueList = Vec<Option<(String, Vec<u8>)>>;
 
 /// A host function's result for the guest, or a trap.
 type ImportFuture<'a, T> = Box<dyn Future<Output = wasmtime::Result<T>> + Send + 'a>;
@@ -126,7 +126,7 @@ pub(crate) fn add_to_linker(linker: &mut Linker<StoreState>) -> wasmtime::Result
     let mut atomics = linker.instance("wasi:keyvalue/atomics@0.2.0-draft")?;
     atomics.func_wrap_async(
         "increment",
-        |mut guest: Guest<'_>, (bucket, key, delta): (BucketHandle, String, u64)| {
+        |mut guest: ImportStore<'_>, (bucket, key, delta): (BucketHandle, String, u64)| {
             Box::new(async move {
                 let add = move |old: u64| old.checked_add(delta);
                 Ok((increment(guest.data_mut(), &bucket, &key, add).await?,))
@@ -136,7 +136,7 @@ pub(crate) fn add_to_linker(linker: &mut Linker<StoreState>) -> wasmtime::Result
     let mut atomics = linker.instance("wasi:keyvalue/atomics@0.2.0-draft2")?;
     atomics.func_wrap_async(
         "increment",
-        |mut guest: Guest<'_>, (bucket, key, delta): (BucketHandle, String, i64)| {
+        |mut guest: ImportStore<'_>, (bucket, key, delta): (BucketHandle, String, i64)| {
             Box::new(async move {
                 let add = move |old: i64| old.checked_add(delta);
                 Ok((increment(guest.data_mut(), &bucket, &key, add).await?,))
@@ -158,7 +158,7 @@ fn add_store(store: &mut LinkerInstance<'_, StoreState>) -> wasmtime::Result<()>
     )?;
     store.func_wrap(
         "open",
-        |mut guest: Guest<'_>,
+        |mut guest: ImportStore<'_>,
          (identifier,): (String,)|
          -> wasmtime::Result<(BucketResult<BucketHandle>,)> {
             if identifier.contains(SEPARATOR) {
@@ -174,7 +174,7 @@ fn add_store(store: &mut LinkerInstance<'_, StoreState>) -> wasmtime::Result<()>
     )?;
     store.func_wrap_async(
         "[method]bucket.get",
-        |mut guest: Guest<'_>, (bucket, key): (BucketHandle, String)| {
+        |mut guest: ImportStore<'_>, (bucket, key): (BucketHandle, String)| {
             Box::new(async move {
                 let guest = guest.data_mut();
                 let key = storage_key(guest, &bucket, &key)?;
@@ -187,7 +187,7 @@ fn add_store(store: &mut LinkerInstance<'_, StoreState>) -> wasmtime::Result<()>
     )?;
     store.func_wrap_async(
         "[method]bucket.set",
-        |mut guest: Guest<'_>, (bucket, key, value): (BucketHandle, String, Vec<u8>)| {
+        |mut guest: ImportStore<'_>, (bucket, key, value): (BucketHandle, String, Vec<u8>)| {
             Box::new(async move {
                 let guest = guest.data_mut();
                 let key = storage_key(guest, &bucket, &key)?;
@@ -200,7 +200,7 @@ fn add_store(store: &mut LinkerInstance<'_, StoreState>) -> wasmtime::Result<()>
     )?;
     store.func_wrap_async(
         "[method]bucket.delete",
-        |mut guest: Guest<'_>, (bucket, key): (BucketHandle, String)| {
+        |mut guest: ImportStore<'_>, (bucket, key): (BucketHandle, String)| {
             Box::new(async move {
                 let guest = guest.data_mut();
                 let key = storage_key(guest, &bucket, &key)?;
@@ -213,7 +213,7 @@ fn add_store(store: &mut LinkerInstance<'_, StoreState>) -> wasmtime::Result<()>
     )?;
     store.func_wrap_async(
         "[method]bucket.exists",
-        |mut guest: Guest<'_>, (bucket, key): (BucketHandle, String)| {
+        |mut guest: ImportStore<'_>, (bucket, key): (BucketHandle, String)| {
             Box::new(async move {
                 let guest = guest.data_mut();
                 let key = storage_key(guest, &bucket, &key)?;
@@ -247,7 +247,7 @@ async fn page(
 }
 
 fn list_numbered(
-    mut guest: Guest<'_>,
+    mut guest: ImportStore<'_>,
     (bucket, cursor): (BucketHandle, Option<u64>),
 ) -> ImportFuture<'_, (BucketResult<NumberedPage>,)> {
     Box::new(async move {
@@ -261,7 +261,7 @@ fn list_numbered(
 }
 
 fn list_named(
-    mut guest: Guest<'_>,
+    mut guest: ImportStore<'_>,
     (bucket, cursor): (BucketHandle, Option<String>),
 ) -> ImportFuture<'_, (BucketResult<NamedPage>,)> {
     Box::new(async move {
@@ -278,12 +278,12 @@ fn list_named(
 fn add_batch(batch: &mut LinkerInstance<'_, StoreState>) -> wasmtime::Result<()> {
     batch.func_wrap_async(
         "get-many",
-        |mut guest: Guest<'_>, (bucket, keys): (BucketHandle, Vec<String>)| {
+        |mut guest: ImportStore<'_>, (bucket, keys): (BucketHandle, Vec<String>)| {
             Box::new(async move {
                 let prefix = guest.data_mut().table().get(&bucket)?.prefix.clone();
                 let values = with_storage(guest.data_mut(), |storage| {
                     Box::pin(async move {
-                        let mut values = Values::new();
+                        let mut values = ValueList::new();
                         for key in keys {
                             let value = storage.get(format!("{prefix}{key}")).await?;
                             values.push(value.map(|value| (key, value)));
@@ -292,12 +292,12 @@ fn add_batch(batch: &mut LinkerInstance<'_, StoreState>) -> wasmtime::Result<()>
                     })
                 });
                 Ok((values.await,))
-            }) as ImportFuture<'_, (BucketResult<Values>,)>
+            }) as ImportFuture<'_, (BucketResult<ValueList>,)>
         },
     )?;
     batch.func_wrap_async(
         "set-many",
-        |mut guest: Guest<'_>, (bucket, pairs): (BucketHandle, Vec<(String, Vec<u8>)>)| {
+        |mut guest: ImportStore<'_>, (bucket, pairs): (BucketHandle, Vec<(String, Vec<u8>)>)| {
             Box::new(async move {
                 let prefix = guest.data_mut().table().get(&bucket)?.prefix.clone();
                 let done = with_storage(guest.data_mut(), |storage| {
@@ -314,7 +314,7 @@ fn add_batch(batch: &mut LinkerInstance<'_, StoreState>) -> wasmtime::Result<()>
     )?;
     batch.func_wrap_async(
         "delete-many",
-        |mut guest: Guest<'_>, (bucket, keys): (BucketHandle, Vec<String>)| {
+        |mut guest: ImportStore<'_>, (bucket, keys): (BucketHandle, Vec<String>)| {
             Box::new(async move {
                 let prefix = guest.data_mut().table().get(&bucket)?.prefix.clone();
                 let done = with_storage(guest.data_mut(), |storage| {
@@ -377,7 +377,7 @@ fn add_swap(atomics: &mut LinkerInstance<'_, StoreState>) -> wasmtime::Result<()
     )?;
     atomics.func_wrap_async(
         "[static]cas.new",
-        |mut guest: Guest<'_>, (bucket, key): (BucketHandle, String)| {
+        |mut guest: ImportStore<'_>, (bucket, key): (BucketHandle, String)| {
             Box::new(async move {
                 let key = storage_key(guest.data_mut(), &bucket, &key)?;
                 Ok((begin_swap(guest.data_mut(), key).await?,))
@@ -386,7 +386,7 @@ fn add_swap(atomics: &mut LinkerInstance<'_, StoreState>) -> wasmtime::Result<()
     )?;
     atomics.func_wrap(
         "[method]cas.current",
-        |mut guest: Guest<'_>,
+        |mut guest: ImportStore<'_>,
          (swap,): (SwapHandle,)|
          -> wasmtime::Result<(BucketResult<Option<Vec<u8>>>,)> {
             Ok((Ok(guest.data_mut().table().get(&swap)?.current.clone()),))
@@ -394,7 +394,7 @@ fn add_swap(atomics: &mut LinkerInstance<'_, StoreState>) -> wasmtime::Result<()
     )?;
     atomics.func_wrap_async(
         "swap",
-        |mut guest: Guest<'_>, (swap, value): (SwapHandle, Vec<u8>)| {
+        |mut guest: ImportStore<'_>, (swap, value): (SwapHandle, Vec<u8>)| {
             Box::new(async move { Ok((finish_swap(guest.data_mut(), swap, value).await?,)) })
                 as ImportFuture<'_, (Result<(), SwapError>,)>
         },

@@ -6,6 +6,7 @@ pub(crate) mod keyvalue;
 mod log;
 pub(crate) mod logging;
 mod model;
+pub(crate) mod near_agent;
 mod progress;
 mod storage;
 mod tools;

@@ -106,20 +106,20 @@ pub(super) fn sort_functions(
     sorted
 }
 
-type Parameters<'a> = Vec<(&'a str, ComponentValType)>;
+type NamedParameters<'a> = Vec<(&'a str, ComponentValType)>;
 
 /// A method for the schema of its resource.
 pub(super) struct ActionOutline<'a> {
     pub name: &'a str,
     /// The parameters after the resource itself.
-    pub params: Parameters<'a>,
+    pub params: NamedParameters<'a>,
     pub docs: Option<String>,
 }
 
 fn function<'a>(
     surface: &'a ComponentSurface,
     export: &ExportedFunction,
-) -> Result<(&'a ComponentFuncType, Parameters<'a>), Unliftable> {
+) -> Result<(&'a ComponentFuncType, NamedParameters<'a>), Unliftable> {
     let function = surface.types().get(export.ty).ok_or(Unliftable::Unknown)?;
     let params = function.params.iter();
     let params = params.map(|(name, ty)| (name.as_str(), *ty)).collect();
@@ -130,7 +130,7 @@ fn function<'a>(
 fn method_parameters<'a>(
     surface: &'a ComponentSurface,
     method: &ExportedFunction,
-) -> Result<Parameters<'a>, Unliftable> {
+) -> Result<NamedParameters<'a>, Unliftable> {
     let (_, mut params) = function(surface, method)?;
     if params.is_empty() {
         return Err(Unliftable::Unknown);

@@ -77,6 +77,12 @@ pub(super) async fn perform_sync(
     })
 }
 
+/// Reads a file of the workspace that the call was granted. `None` if there is no such file, or no grant.
+pub(crate) async fn read_file(state: &mut StoreState, path: String) -> Option<Vec<u8>> {
+    let read = perform_sync(state, SyncRequest::Read { path }, Vec::new());
+    Some(read.await.ok()?.1)
+}
+
 /// Returns the errno name of a code.
 fn errno(code: ErrorCode) -> &'static str {
     match code {

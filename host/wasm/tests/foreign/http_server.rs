@@ -41,7 +41,7 @@ fn http_server_answers_a_request() {
 
 #[test]
 fn http_server_without_network_imports_is_harmless() {
-    // Nobody approves anything.
+    // Every approval is denied.
     let kit = kit("http_server").approve(Approve::Never);
     let answer = result(&kit, "request", json!({ "path": "/hello" }));
     assert_eq!(answer["status"], 200);

@@ -10,6 +10,7 @@
 
 mod concurrent;
 mod http_server;
+mod near_agent;
 mod resources;
 mod storage;
 mod table;
