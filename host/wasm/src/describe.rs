@@ -57,8 +57,8 @@ pub(crate) enum ComponentKind {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct ComponentDescription {
     pub kind: ComponentKind,
-    /// The mode of the engine that the component needs.
-    #[serde(default)]
+    /// The mode of the engine that the component needs. Shipped descriptions do not contain the default.
+    #[serde(default, skip_serializing_if = "EngineMode::is_sequential")]
     pub mode: EngineMode,
     /// The plugin's own name; foreign components have none.
     pub name: Option<String>,

@@ -112,6 +112,11 @@ impl EngineMode {
         }
     }
 
+    /// Returns true for the default mode.
+    pub(crate) fn is_sequential(&self) -> bool {
+        *self == EngineMode::Sequential
+    }
+
     /// Parses a name returned by [`as_str`](Self::as_str).
     pub(crate) fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|mode| mode.as_str() == word)
