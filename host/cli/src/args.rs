@@ -35,7 +35,8 @@ pub use secrets::SecretsCommand;
 pub use serve::ServeArgs;
 pub use setup::SetupArgs;
 pub use tools::{
-    ToolListCommand, ToolsAddArgs, ToolsBuildArgs, ToolsCommand, ToolsDevArgs, ToolsTestArgs, ToolsTrustArgs,
+    ToolListCommand, ToolsAddArgs, ToolsBuildArgs, ToolsCommand, ToolsDevArgs, ToolsTestArgs,
+    ToolsTrustArgs,
 };
 
 /// Runs tools for AI agents, each call in a fresh, bounded sandbox.

@@ -12,7 +12,8 @@ use mimir::setup::HostSetup;
 
 use super::doctor::unknown_names;
 use super::{
-    editor_support, tools_add, tools_build, tools_check, tools_dev, tools_new, tools_remove, tools_test, tools_trust,
+    editor_support, tools_add, tools_build, tools_check, tools_dev, tools_new, tools_remove,
+    tools_test, tools_trust,
 };
 
 /// Runs a command of `mimir tools`. Without one, opens the tool browser, or prints the list without a terminal.

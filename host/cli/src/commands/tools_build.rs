@@ -94,7 +94,11 @@ async fn watch(
         let folder = PluginFolder::find(&args.dir, args.lang)?;
         let component = build(cx, &folder).await?;
         let installed = install(cx.setup, &component).await?;
-        note(format_args!("{} {}", styled(GOOD, "built"), installed.summary()));
+        note(format_args!(
+            "{} {}",
+            styled(GOOD, "built"),
+            installed.summary()
+        ));
         installed.print_left_out();
         Ok(())
     };

@@ -15,7 +15,6 @@ use mimir::settings::explain;
 
 mod case_mismatch;
 
-
 /// Name of the file in the folder of a plugin.
 pub const CASES_FILE: &str = "cases.yml";
 
