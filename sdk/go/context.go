@@ -21,7 +21,8 @@ func ContextAt(workspace string) *Context {
 	return &Context{Workspace: workspace, RequestID: "test-request", SessionID: "test-session"}
 }
 
-// Path returns a path below the workspace root.
+// Path joins a path to the workspace root: Path("/a") is Path("a"). It resolves "..", and does not check that the result
+// is below the root: the host refuses files outside of it.
 func (cx *Context) Path(relative string) string {
 	return filepath.Join(cx.Workspace, relative)
 }

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"syscall"
 )
 
-// Code is the stable code of an error: one of the contract, or one of the tool's own.
+// Code is the stable code of an error: one of the contract, or one of the tool's own. Callers see the latter as
+// EXECUTION_ERROR, with the code in details.code.
 type Code string
 
 // The codes of the contract.
@@ -58,6 +60,10 @@ func toError(err error) *Error {
 	}
 	var path *fs.PathError
 	if errors.As(err, &path) {
+		// Go finds no granted folder with the path, and has no better code for that.
+		if path.Err == syscall.EBADF {
+			return Errorf(PermissionDenied, "%s: not in a folder that the tool needs and was granted", path.Path)
+		}
 		return Errorf(code, "%s: %s", path.Path, path.Err)
 	}
 	return Errorf(code, "%s", err)

@@ -2,6 +2,7 @@ package mimir
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"mimir.local/sdk/internal/bindings/export_mimir_tool_toolset"
 	t "mimir.local/sdk/internal/bindings/mimir_tool_types"
@@ -16,6 +17,11 @@ func init() {
 }
 
 func manifest() t.Manifest {
+	defer func() {
+		if fault := recover(); fault != nil {
+			refuseDefinition(fmt.Sprint(fault))
+		}
+	}()
 	read := func(key, otherwise string) string {
 		if value := project[key]; value != "" {
 			return value

@@ -95,7 +95,7 @@ func CallTool(name string, arguments any) (*Output, error) {
 func Complete(prompt string, maxTokens uint32) (string, error) { return complete(prompt, maxTokens) }
 
 // Load returns a stored value, or nil if the key does not exist. Values are private to the plugin and to the workspace: at
-// most 1,000 values, 1 MB each and 16 MB in total.
+// most 1,000 values, 1 MB each and 16 MB in total. In tests, values are in memory, without these limits.
 func Load(key string) ([]byte, error) { return storageGet(key) }
 
 // Store stores a value.

@@ -2,6 +2,8 @@ package mimir
 
 import (
 	"encoding/json"
+	"fmt"
+	"os"
 	"time"
 
 	"mimir.local/sdk/internal/bindings/mimir_tool_commands"
@@ -12,6 +14,16 @@ import (
 	"mimir.local/sdk/internal/bindings/mimir_tool_tools"
 	wit "mimir.local/sdk/internal/wit/types"
 )
+
+// refuseDefinition reports a mistake in the definition of a tool. The host shows the last line on stderr: for a panic, it
+// would be one of the stack.
+func refuseDefinition(problem string) {
+	fmt.Fprintln(os.Stderr, problem)
+	trap()
+}
+
+// trap ends the call. For os.Exit, the host would show only the exit code.
+func trap()
 
 func writeLog(level uint8, message string) { mimir_tool_log.Write(level, message) }
 

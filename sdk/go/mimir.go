@@ -67,17 +67,33 @@ func Export[In, Out any](run func(cx *Context, in In) (Out, error), options ...O
 	}
 	made.name = made.settings.name
 	if made.name == "" {
-		made.name = snakeCase(made.input.Name())
+		made.name = snakeCase(typeName(made.input))
 	}
-	if made.input.Kind() != reflect.Struct {
-		panic(fmt.Sprintf("mimir: the input of a tool is a struct, and %s is not one", made.input))
-	}
-	for _, other := range tools {
-		if other.name == made.name {
-			panic(fmt.Sprintf("mimir: two tools are called %q: give one mimir.Name(…)", made.name))
-		}
+	if problem := made.problem(); problem != "" {
+		refuseDefinition(problem)
 	}
 	tools = append(tools, made)
+}
+
+// problem returns what is wrong with the tool itself; empty if nothing is.
+func (t *tool) problem() string {
+	switch {
+	case t.input.Kind() != reflect.Struct:
+		return fmt.Sprintf("the input of a tool is a struct, and %s is not one", t.input)
+	case t.name == "":
+		return fmt.Sprintf("the input type %s has no name for the tool: declare a type, or pass mimir.Name", t.input)
+	}
+	for _, other := range tools {
+		switch {
+		case other.name != t.name:
+		case t.settings.name == "":
+			return fmt.Sprintf("two tools are called `%s`: Export takes the name from the input type %s; pass mimir.Name",
+				t.name, typeName(t.input))
+		default:
+			return fmt.Sprintf("two tools are called `%s`: give one of them another mimir.Name", t.name)
+		}
+	}
+	return ""
 }
 
 // Call runs a call of an exported tool with arguments as JSON, as the host does. It is for tests.

@@ -108,7 +108,27 @@ func schemaOf(kind reflect.Type) object {
 	case reflect.Struct:
 		return structSchema(kind)
 	}
-	panic(fmt.Sprintf("mimir: the type %s has no JSON Schema", kind))
+	panic(definitionFault(fmt.Sprintf("the type %s has no JSON Schema", kind)))
+}
+
+// definitionFault is the panic value for a mistake in the types of a tool.
+type definitionFault string
+
+// fieldSchema returns the schema of the type of a field. A panic for a type without one names the field.
+func fieldSchema(kind reflect.Type, field reflect.StructField) object {
+	defer func() {
+		switch fault := recover().(type) {
+		case nil:
+		case definitionFault:
+			if kind.Name() != "" {
+				fault = definitionFault(fmt.Sprintf("field %s of %s: %s", field.Name, kind.Name(), fault))
+			}
+			panic(fault)
+		default:
+			panic(fault)
+		}
+	}()
+	return schemaOf(field.Type)
 }
 
 // pending are the structs whose schemas are being made.
@@ -116,7 +136,7 @@ var pending = map[reflect.Type]bool{}
 
 func structSchema(kind reflect.Type) object {
 	if pending[kind] {
-		panic(fmt.Sprintf("mimir: the type %s contains itself, so it has no JSON Schema: use json.RawMessage for the inner one", kind))
+		panic(definitionFault(fmt.Sprintf("the type %s contains itself, so it has no JSON Schema: use json.RawMessage for the inner one", kind)))
 	}
 	pending[kind] = true
 	defer delete(pending, kind)
@@ -129,7 +149,7 @@ func structSchema(kind reflect.Type) object {
 		if name == "" {
 			name = field.Name
 		}
-		schema := schemaOf(field.Type)
+		schema := fieldSchema(kind, field)
 		if text := fieldDoc(kind, field); text != "" {
 			schema = append(schema, entry{"description", text})
 		}
@@ -158,7 +178,13 @@ func fieldDoc(kind reflect.Type, field reflect.StructField) string {
 	if text := field.Tag.Get("desc"); text != "" {
 		return text
 	}
-	return docs[kind.Name()].Fields[field.Name]
+	return docs[typeName(kind)].Fields[field.Name]
+}
+
+// typeName returns the name of a type in its declaration: without type arguments, which the doc comments do not have.
+func typeName(kind reflect.Type) string {
+	name, _, _ := strings.Cut(kind.Name(), "[")
+	return name
 }
 
 // description returns the doc comment of the input type. "WordCount counts …" becomes "Counts …".
@@ -166,8 +192,9 @@ func (t *tool) description() string {
 	if t.settings.description != "" {
 		return t.settings.description
 	}
-	text := docs[t.input.Name()].Doc
-	if rest, ok := strings.CutPrefix(text, t.input.Name()+" "); ok && rest != "" {
+	name := typeName(t.input)
+	text := docs[name].Doc
+	if rest, ok := strings.CutPrefix(text, name+" "); ok && rest != "" {
 		text = strings.ToUpper(rest[:1]) + rest[1:]
 	}
 	return text
@@ -186,7 +213,7 @@ func (t *tool) outputSchema() string {
 	}
 	schema := schemaOf(kind)
 	if name, ok := schema.get("type").(string); ok && name != "object" {
-		panic(fmt.Sprintf("mimir: %s returns %s, and a structured result is an object: return a struct or a map", t.name, kind))
+		panic(definitionFault(fmt.Sprintf("%s returns %s: return a string, a struct or a map", t.name, kind)))
 	}
 	return toJSON(schema)
 }

@@ -3,9 +3,12 @@ package mimir
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -67,6 +70,10 @@ func TestErrorsGetCodes(t *testing.T) {
 	if own := toError(err); own.Code != FileNotFound || !strings.HasPrefix(own.Message, "/no/such/file: ") {
 		t.Error(own)
 	}
+	err = &fs.PathError{Op: "open", Path: "/b.txt", Err: syscall.EBADF}
+	if own := toError(err); own.Code != PermissionDenied || !strings.HasPrefix(own.Message, "/b.txt: not in a folder") {
+		t.Error(own)
+	}
 }
 
 func TestNamesAreSnakeCase(t *testing.T) {
@@ -74,6 +81,22 @@ func TestNamesAreSnakeCase(t *testing.T) {
 		if snakeCase(name) != snake {
 			t.Error(snakeCase(name))
 		}
+	}
+}
+
+type page[T any] struct {
+	Items []T `json:"items"`
+}
+
+func TestGenericTypesHaveTheirDocComments(t *testing.T) {
+	docs["page"] = typeDocs{"page returns a page.", map[string]string{"Items": "Items of the page."}}
+	defer delete(docs, "page")
+	kind := reflect.TypeFor[page[int]]()
+	if text := (&tool{input: kind}).description(); text != "Returns a page." {
+		t.Error(text)
+	}
+	if schema := toJSON(schemaOf(kind)); !strings.Contains(schema, `"description":"Items of the page."`) {
+		t.Error(schema)
 	}
 }
 
@@ -105,12 +128,24 @@ type node struct {
 	Next *node `json:"next"`
 }
 
-func TestTypesWithoutSchemaAreNamed(t *testing.T) {
+type channels struct {
+	Ch chan int
+}
+
+func TestMistakesInDefinitionsAreNamed(t *testing.T) {
 	list := &tool{output: reflect.TypeFor[[]string]()}
 	list.name = "list"
 	for message, describe := range map[string]func(){
-		"node contains itself":  func() { schemaOf(reflect.TypeFor[node]()) },
-		"list returns []string": func() { list.outputSchema() },
+		"field Ch of channels: the type chan int has no JSON Schema": func() { schemaOf(reflect.TypeFor[channels]()) },
+		"two tools are called `measure`: Export takes the name from the input type measure; pass mimir.Name": func() {
+			Export(func(*Context, measure) (string, error) { return "", nil })
+		},
+		"two tools are called `measure`: give one of them another mimir.Name": func() {
+			Export(func(*Context, node) (string, error) { return "", nil }, Name("measure"))
+		},
+		"has no name for the tool": func() { Export(func(*Context, struct{}) (string, error) { return "", nil }) },
+		"node contains itself":     func() { schemaOf(reflect.TypeFor[node]()) },
+		"list returns []string":    func() { list.outputSchema() },
 	} {
 		func() {
 			defer func() {
@@ -120,5 +155,33 @@ func TestTypesWithoutSchemaAreNamed(t *testing.T) {
 			}()
 			describe()
 		}()
+	}
+}
+
+func TestStorageIsInMemory(t *testing.T) {
+	if value, err := Load("a/none"); value != nil || err != nil {
+		t.Error(value, err)
+	}
+	value := []byte("1")
+	for _, err := range []error{Store("a/2", nil), Store("a/1", value), Store("b", value)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	value[0] = '2'
+	if value, err := Load("a/1"); string(value) != "1" || err != nil {
+		t.Error(value, err)
+	}
+	if value, err := Load("a/2"); value == nil || len(value) != 0 || err != nil {
+		t.Error(value, err)
+	}
+	if keys, err := Keys("a/"); !slices.Equal(keys, []string{"a/1", "a/2"}) || err != nil {
+		t.Error(keys, err)
+	}
+	if value, err := Load("b"); Delete("b") != nil || string(value) != "1" || err != nil {
+		t.Error(value, err)
+	}
+	if value, err := Load("b"); value != nil || err != nil {
+		t.Error(value, err)
 	}
 }

@@ -111,6 +111,7 @@ pub struct HostBuilder {
     config: Option<PathBuf>,
     cache: Option<PathBuf>,
     session: Option<String>,
+    settings: Option<MergedSettings>,
     approver: Option<Arc<dyn Approver>>,
 }
 
@@ -146,6 +147,14 @@ impl HostBuilder {
         self
     }
 
+    /// Sets the settings. Defaults to those in the config files of teams, the user and the workspace, and in environment
+    /// variables.
+    #[must_use]
+    pub fn settings(mut self, settings: MergedSettings) -> Self {
+        self.settings = Some(settings);
+        self
+    }
+
     /// Sets the approver of calls. Without one, calls that need approval are refused; the error names the command that
     /// asks for approval.
     #[must_use]
@@ -169,7 +178,10 @@ impl HostBuilder {
         }
         let workspace = WorkspaceFolder::find(self.workspace.as_deref())?;
         setup::check_separation(&workspace, &user_dirs)?;
-        let settings = MergedSettings::read(&user_dirs, &workspace)?;
+        let settings = match self.settings {
+            Some(settings) => settings,
+            None => MergedSettings::read(&user_dirs, &workspace)?,
+        };
         let setup = HostSetup::from_parts(user_dirs, workspace, settings);
         let created = setup.workspace.make_state();
         created.map_err(|error| file_error("create", &setup.workspace.state(), &error))?;

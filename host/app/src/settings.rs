@@ -17,6 +17,7 @@ use crate::secrets::UserSecrets;
 use crate::user_dirs::UserDirs;
 use crate::workspace::WorkspaceFolder;
 
+mod case_settings;
 mod config_location;
 mod config_schema;
 mod defaults;

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use mimir_core::files::{LinkPolicy, read_text};
+use mimir_core::files::{LinkPolicy, read_text, reject_links};
 use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -78,11 +78,13 @@ pub fn lay_out(cache: Option<&Path>) -> Result<SdkLayout, ToolError> {
 }
 
 /// Writes a `.cargo/config.toml` into the plugin's folder `dir`, so that cargo and editors find the SDK. The file is
-/// valid on this machine only. A file that mimir did not write is left unchanged; returns false in this case.
+/// valid on this machine only. A file that mimir did not write is left unchanged; returns false in this case. Fails if
+/// the file or its folder is a link, which could lead out of the folder of the plugin.
 pub fn point_to(dir: &Path, sdk: &SdkLayout) -> Result<bool, ToolError> {
     const MARK: &str = "# Written by mimir, for this machine only.";
     let path = dir.join(".cargo/config.toml");
-    match read_text(&path, LinkPolicy::Follow, MAX_CONFIG_SIZE) {
+    reject_links(dir, &path).map_err(|e| file_error("write", &path, &e))?;
+    match read_text(&path, LinkPolicy::Refuse, MAX_CONFIG_SIZE) {
         Ok(text) if !text.starts_with(MARK) => return Ok(false),
         Ok(_) => {}
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
@@ -166,5 +168,25 @@ mod tests {
         fs::write(&path, "[build]\n").unwrap();
         assert!(!point_to(dir.path(), &layout("/d")).unwrap());
         assert_eq!(fs::read_to_string(&path).unwrap(), "[build]\n");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn sdk_pointer_is_not_written_through_a_link() {
+        let (dir, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let layout = SdkLayout {
+            root: PathBuf::new(),
+            package: "/a".into(),
+        };
+        let folder = dir.path().join(".cargo");
+        std::os::unix::fs::symlink(outside.path(), &folder).unwrap();
+        assert!(point_to(dir.path(), &layout).is_err());
+        assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+        fs::remove_file(&folder).unwrap();
+        fs::create_dir(&folder).unwrap();
+        let target = outside.path().join("new.toml");
+        std::os::unix::fs::symlink(&target, folder.join("config.toml")).unwrap();
+        assert!(point_to(dir.path(), &layout).is_err());
+        assert!(!target.exists());
     }
 }

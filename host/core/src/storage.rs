@@ -23,7 +23,7 @@ use crate::text;
 pub const FOLDER: &str = ".mimir/state/storage";
 
 /// Maximum length of a key in bytes.
-const KEY_MAX: usize = 256;
+pub const KEY_MAX: usize = 256;
 
 /// Maximum size of a value in bytes. The plugin and the host hold a whole value in memory.
 pub const VALUE_MAX: usize = 1 << 20;

@@ -29,6 +29,6 @@ pub mod yaml;
 pub use code_engines::{CodeEngines, LanguageEngineParts};
 pub use compile::CodeFault;
 pub use definition::{CheckedScript, check, check_all, schema};
-pub use plugin::{BuiltPlugin, PluginSource, build};
+pub use plugin::{BuiltPlugin, BundlerCommand, BundlerOutput, BundlerRunner, PluginSource, build};
 pub use run_code::{CodeEngine, CodeResult, CodeSnippet};
 pub use script_folder::ScriptFolder;

@@ -1,7 +1,7 @@
 //! Builds of TypeScript plugins: a module that exports tools becomes a component that any host of the WIT contract can
 //! run.
 //!
-//! mimir compiles the code; the user's own bundler bundles imports. The module first runs on the script engine, without
+//! mimir compiles the code; the user's own bundler bundles imports, started by the caller in a sandbox. The module first runs on the script engine, without
 //! any access, to describe its tools, so that libraries can generate their schemas. The needs of the tools then
 //! determine the imports of the component.
 //!
@@ -18,11 +18,13 @@ use crate::compile::{self, CodeFault, ModuleExport, PluginModule};
 use crate::needs;
 
 mod bundle;
+mod bundler_runner;
 mod declared_needs;
 mod examination;
 mod source_positions;
 
 use bundle::BundledModule;
+pub use bundler_runner::{BundlerCommand, BundlerOutput, BundlerRunner};
 use examination::{ModuleExamination, PluginDescription};
 use source_positions::SourcePositions;
 
@@ -62,11 +64,12 @@ pub struct BuiltPlugin {
     pub bundler: Option<PathBuf>,
 }
 
-/// Builds a plugin from a module. Fails with all faults that can be detected in one pass.
+/// Builds a plugin from a module. `runner` runs the bundler if the module imports anything. Fails with all faults that can be detected in one pass.
 pub async fn build(
     engine: &ScriptEngine,
     parts: JsPluginParts,
     source: &PluginSource,
+    runner: &impl BundlerRunner,
 ) -> Result<BuiltPlugin, Vec<ToolError>> {
     let to_error = |fault: &CodeFault| code_error(&source.place, fault);
     let mut module = compile::compile_module(&source.text, source.typed)
@@ -78,7 +81,8 @@ pub async fn build(
             SourcePositions::from_module(&source.place, &module.map),
         ),
         (_, foreign) => {
-            let bundled = bundle::bundle(&source.path, foreign.as_ref().map(to_error)).await;
+            let bundled =
+                bundle::bundle(&source.path, foreign.as_ref().map(to_error), runner).await;
             let BundledModule {
                 code,
                 positions,

@@ -45,6 +45,13 @@ const OUTPUT_OVERHEAD: usize = 1 << 20;
 /// The exported interface of a toolset. A lookup by this name also finds a later, compatible version.
 const TOOLSET: &str = "mimir:tool/toolset@1.0.0";
 
+/// Fuel that a call uses at most if it does little but wait: that of a hundredth of a second.
+const IDLE_FUEL: u64 = 10_000_000;
+
+/// The end of the message about such a call of a concurrent component.
+const WAITING: &str =
+    ": it was not computing but waiting, for the host or for a stream or function that never ends";
+
 /// Config key of the limit for results, as named in messages.
 pub(crate) const OUTPUT_LIMIT: &str = "limits.outputBytes";
 
@@ -237,13 +244,14 @@ pub(crate) fn resource_usage(store: &Store<StoreState>, limits: &Limits) -> Reso
 
 /// Returns the result of a call that has finished or timed out.
 pub(crate) fn finish_call(
-    store: Store<StoreState>,
+    mut store: Store<StoreState>,
     call: &Approved,
     outcome: Result<wasmtime::Result<GuestCallResult>, DeadlineElapsed>,
 ) -> RawResult {
     let limits = call.limits();
     let tool = call.tool().name().as_str();
     let usage = resource_usage(&store, limits);
+    let is_concurrent = store.concurrent_resource_table().is_some();
     let guest = store.data();
     guest.flush_logs();
     let (result, truncated) = match outcome {
@@ -262,7 +270,11 @@ pub(crate) fn finish_call(
         }
         Err(_) => {
             let millis = limits.wall.as_millis();
-            let message = format!("`{tool}` was stopped after {millis} ms (limits.timeMs)");
+            let mut message = format!("`{tool}` was stopped after {millis} ms (limits.timeMs)");
+            // The engine does not report that all functions of a component wait for one another.
+            if is_concurrent && usage.fuel.is_some_and(|fuel| fuel < IDLE_FUEL) {
+                message.push_str(WAITING);
+            }
             (Err(ToolError::new(ToolErrorCode::Timeout, message)), false)
         }
     };

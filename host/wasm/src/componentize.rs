@@ -21,8 +21,8 @@ mod number_functions;
 mod seal;
 mod wasm_text;
 
-pub(crate) use adapt::ADAPT_VERSION;
 pub use adapt::adapt;
+pub(crate) use adapt::{ADAPT_VERSION, adapt_exports};
 pub use error::ComponentizeError;
 use module_outline::ModuleOutline;
 pub use seal::seal;

@@ -12,7 +12,7 @@ use crate::backoff;
 use crate::cache;
 use crate::call;
 use crate::compile::run_blocking;
-use crate::componentize::adapt;
+use crate::componentize::{ADAPT_VERSION, adapt_exports};
 use crate::digest::Sha256Digest;
 use crate::engine::EngineMode;
 use crate::error::WasmHostError;
@@ -78,12 +78,16 @@ pub(crate) type DescriptionResult = Result<ComponentDescription, (ToolErrorCode,
 /// Increase it when old entries could be parsed but would be wrong: when a field of [`ComponentDescription`] changes
 /// its meaning, when `definitions` checks more or less, or when detection or lifting of components changes. Entries
 /// that cannot be parsed are ignored in any case.
-pub(crate) const FORMAT_VERSION: u32 = 8;
+pub(crate) const FORMAT_VERSION: u32 = 9;
 
 /// Limits for querying a description: enough for a plugin that builds its schemas at run time.
 const TIMEOUT: Duration = Duration::from_secs(5);
 const FUEL: u64 = 5_000_000_000;
 const MAX_BYTES: u64 = 4 << 20;
+
+/// Time limit for reading the types of a component, and for converting a core module. The largest language engines take a
+/// second on a busy machine.
+const OUTLINE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The result of inspecting a component.
 pub(crate) struct InspectedComponent {
@@ -218,7 +222,7 @@ pub(crate) fn inspect_cached(
 }
 
 fn key(digest: &Sha256Digest) -> String {
-    format!("{digest}-{FORMAT_VERSION}")
+    format!("{digest}-{FORMAT_VERSION}-{ADAPT_VERSION}")
 }
 
 fn cached_description(host: &WasmHost, digest: &Sha256Digest) -> Option<DescriptionResult> {
@@ -236,14 +240,27 @@ async fn describe(
     content: Vec<u8>,
 ) -> Result<ComponentDescription, WasmHostError> {
     // Frees the content: several components may wait for a compiler or run at the same time.
-    let (detected, listed) = run_blocking(move || {
+    let outlined = run_blocking(move || {
         let invalid =
             |reason: String| WasmHostError::Component(reason, ToolErrorCode::InvalidInput);
-        let component = adapt(&content).map_err(|error| invalid(error.to_string()))?;
-        let detected = family::detect(&component).map_err(|error| invalid(error.to_string()))?;
-        Ok((detected, manifest::listed_toolset(&component)))
-    })
-    .await?;
+        let adapted = adapt_exports(&content).map_err(|error| invalid(error.to_string()))?;
+        let mut detected =
+            family::detect(&adapted.component).map_err(|error| invalid(error.to_string()))?;
+        if let ComponentFamily::Lifted(tools) = &mut detected.family {
+            tools.skipped.extend(adapted.skipped);
+        }
+        Ok((detected, manifest::listed_toolset(&adapted.component)))
+    });
+    // The thread continues, but the next attempts wait.
+    let (detected, listed) = tokio::time::timeout(OUTLINE_TIMEOUT, outlined)
+        .await
+        .map_err(|_| {
+            let seconds = OUTLINE_TIMEOUT.as_secs();
+            let message = format!(
+                "reading its types took longer than {seconds} s: build it with fewer imports and exports"
+            );
+            WasmHostError::Manifest(message, ToolErrorCode::Timeout)
+        })??;
     let listed = listed.unwrap_or_else(|reason| {
         tracing::warn!(reason, location, "asking the component for its description");
         None

@@ -20,6 +20,7 @@ pub use proof::{Proof, is_pure, proofs};
 pub(crate) use component_surface::ComponentSurface;
 pub(crate) use error::{list_names, shown};
 pub(crate) use interface::{CONFIG_STORES, InterfaceName, LOGGING};
+pub(crate) use type_nesting::check_component as check_nesting;
 
 use serde::{Deserialize, Serialize};
 use wasmparser::component_types::ComponentEntityType;
@@ -82,8 +83,8 @@ pub struct DetectedComponent {
     pub exports: Vec<String>,
 }
 
-/// Detects the kind of a component; convert other files with [`adapt`](crate::componentize::adapt) first. Time and memory are in proportion to the size of the file's outline, whatever counts the
-/// file claims.
+/// Detects the kind of a component; convert other files with [`adapt`](crate::componentize::adapt) first. Time and
+/// memory are in proportion to the size of the file's outline, whatever counts the file claims.
 ///
 /// A toolset takes precedence. A component that exports typed functions *and* `wasi:cli/run` is lifted, and the run
 /// export is listed as skipped.

@@ -6,6 +6,7 @@ use std::convert::Infallible;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use http::header::SET_COOKIE;
 use http::{HeaderName, HeaderValue, Method, Request, Response};
 use http_body_util::combinators::MapErr;
 use http_body_util::{BodyExt as _, Full};
@@ -52,16 +53,18 @@ fn default_method() -> String {
 /// Returns the name, the description and the schemas of the tool.
 pub(crate) fn definition() -> Option<(ToolName, String, Schema, Schema)> {
     let text = |description: &str| json!({ "type": "string", "description": description });
-    let headers = json!({
-        "type": "object", "additionalProperties": { "type": "string" },
-        "description": "The headers by name."
-    });
+    let headers = |description: &str| {
+        json!({
+            "type": "object", "additionalProperties": { "type": "string" },
+            "description": description
+        })
+    };
     let input = json!({
         "type": "object",
         "properties": {
             "method": text("The method, such as GET or POST. The default is GET."),
             "path": text("The path with its query, such as /items?limit=10."),
-            "headers": headers,
+            "headers": headers("The headers by name."),
             "body": text("The body, as text."),
             "bodyBase64": {
                 "type": "string", "contentEncoding": "base64",
@@ -75,7 +78,9 @@ pub(crate) fn definition() -> Option<(ToolName, String, Schema, Schema)> {
         "type": "object",
         "properties": {
             "status": { "type": "integer", "minimum": 100, "maximum": 999 },
-            "headers": headers,
+            "headers": headers(
+                "The headers by name. Several headers of one name are joined with a comma, and cookies (set-cookie) with a line break."
+            ),
             "body": text("The body, if it is text."),
             "bodyBase64": {
                 "type": "string", "contentEncoding": "base64",
@@ -246,7 +251,9 @@ async fn read_response(
         let values: Vec<_> = values
             .map(|value| String::from_utf8_lossy(value.as_bytes()))
             .collect();
-        headers.insert(name.to_string(), values.join(", ").into());
+        // A cookie may contain a comma.
+        let separator = if name == SET_COOKIE { "\n" } else { ", " };
+        headers.insert(name.to_string(), values.join(separator).into());
     }
     let mut structured = json!({ "status": parts.status.as_u16(), "headers": headers });
     let text = match String::from_utf8(bytes) {
@@ -270,6 +277,26 @@ async fn read_response(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn response_keeps_cookies_apart() {
+        let body = full_body(Bytes::new()).boxed_unsync();
+        let response = Response::builder()
+            .header("Set-Cookie", "a=1; Expires=Wed, 21 Oct 2026 07:28:00 GMT")
+            .header("Set-Cookie", "b=2")
+            .header("Vary", "Origin")
+            .header("Vary", "Accept")
+            .body(body)
+            .unwrap();
+        let output = read_response(response, 100).await.unwrap();
+        let headers = &output.structured.unwrap()["headers"];
+        let cookies = headers["set-cookie"].as_str().unwrap();
+        assert_eq!(
+            cookies.lines().collect::<Vec<_>>(),
+            ["a=1; Expires=Wed, 21 Oct 2026 07:28:00 GMT", "b=2"]
+        );
+        assert_eq!(headers["vary"], "Origin, Accept");
+    }
 
     #[test]
     fn request_is_built_from_the_arguments() {

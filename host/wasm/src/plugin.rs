@@ -213,6 +213,7 @@ impl WasmPlugin {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::family::WasiGeneration;
     use crate::host::HostOptions;
 
     const PROGRAM: &str = r#"(module (memory (export "memory") 1) (func (export "_start")))"#;
@@ -232,7 +233,8 @@ mod tests {
                 ComponentBytes::File(path.clone()),
                 name.to_owned(),
                 Sha256Digest::of_bytes(&content),
-                ComponentKind::Command,
+                ComponentKind::Command(WasiGeneration::Preview2),
+                EngineMode::Sequential,
             ));
             let component = plugin.read_verified().unwrap();
             assert_ne!(component, content, "{name} is converted");

@@ -72,6 +72,8 @@ pub(crate) struct StoreState {
     pub(crate) compiler: Option<ScriptCompiler>,
     /// The code that a JavaScript program has loaded.
     pub(crate) loaded: Vec<LoadedCode>,
+    /// Number of bytes that compare-and-swap operations in progress keep.
+    pub(crate) swap_bytes: usize,
     /// A hash in progress.
     pub(crate) hash: Option<ring::digest::Context>,
 }
@@ -211,6 +213,7 @@ impl StoreState {
             console: None,
             compiler: None,
             loaded: Vec::new(),
+            swap_bytes: 0,
             hash: None,
         }
     }

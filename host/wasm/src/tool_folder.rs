@@ -14,7 +14,8 @@ use mimir_core::ToolErrorCode;
 use serde::{Deserialize, Serialize};
 
 use crate::cache::{CacheEntryKind, ComponentCache};
-use crate::describe::DescriptionResult;
+use crate::componentize::ADAPT_VERSION;
+use crate::describe::{DescriptionResult, FORMAT_VERSION};
 use crate::digest::Sha256Digest;
 
 /// Metadata that identifies a version of a file. Listing treats equal stamps as equal content; before a component runs,
@@ -364,11 +365,11 @@ fn parse_entries(mut rest: Bytes) -> Option<BTreeMap<String, FolderIndexEntry>> 
     Some(entries)
 }
 
-/// Returns the cache key of a folder's index: the folder, and the version of the format.
+/// Returns the cache key of a folder's index: the folder, and the versions of the format and of the conversion.
 fn key(folder: &Path) -> String {
     let full = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let hash = Sha256Digest::of_bytes(full.as_os_str().as_encoded_bytes()).to_string();
-    format!("{}-{}", &hash[..32], crate::describe::FORMAT_VERSION)
+    format!("{}-{FORMAT_VERSION}-{ADAPT_VERSION}", &hash[..32])
 }
 
 #[cfg(test)]

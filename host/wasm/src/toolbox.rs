@@ -12,6 +12,7 @@ use mimir_core::tool::{Tool, ToolName, ToolOrigin, ToolSource, ToolTrust};
 use parking_lot::Mutex;
 
 use crate::backend::{BuiltinTraits, WasmBackend};
+use crate::compile::run_blocking;
 use crate::describe::{
     self, ComponentDescription, ComponentKind, DescriptionResult, InspectedComponent,
 };
@@ -407,7 +408,8 @@ impl Toolbox {
         }) else {
             return Ok(());
         };
-        let component = plugin.read_verified()?;
+        // Reads and hashes up to 256 MiB, and may convert them.
+        let component = run_blocking(move || plugin.read_verified()).await?;
         let verified = describe::verify_manifest(&self.host, &component).await;
         verified.map_err(|error| error.at(location))
     }

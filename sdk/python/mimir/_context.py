@@ -27,5 +27,6 @@ class Context:
         return cls(Path(workspace))
 
     def path(self, relative: str) -> Path:
-        """Returns a path below the workspace root."""
+        """Joins a path to the workspace root, as ``pathlib`` does: an absolute path stays as it is, and ``..`` stays in it.
+        The host refuses files outside of the workspace."""
         return self.workspace / relative

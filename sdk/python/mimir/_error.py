@@ -25,7 +25,8 @@ CODES = (
 class Error(Exception):
     """A failed call. Programs read the code; the model and the person read the message.
 
-    ``code`` is one of :data:`CODES`, or a code of the tool's own.
+    ``code`` is one of :data:`CODES`, or a code of the tool's own: callers see that as ``EXECUTION_ERROR``, with the code in
+    ``details.code``.
     """
 
     def __init__(self, code: str, message: str, details: Any = None):
@@ -74,6 +75,10 @@ class Error(Exception):
             reason = error.strerror or str(error)
             return cls(_code_of(error), f"{name}: {reason}" if name else reason)
         return cls("execution", f"{type(error).__name__}: {error}")
+
+
+class DefinitionError(ValueError):
+    """A mistake in the definition of a tool."""
 
 
 def _code_of(error: OSError) -> str:

@@ -46,6 +46,10 @@ io_streams = _module("wasi_io_streams")
 #: True inside of a component.
 IS_COMPONENT = types is not None
 
+#: Values of storage in unit tests, in memory. None while a build describes the module, because a component has no storage
+#: when its module is imported.
+test_storage: dict[str, bytes] | None = {}
+
 
 def call(module: ModuleType | None, name: str, need: str, *arguments: Any) -> Any:
     """Calls a function of the host. An error of the host is raised as :class:`Error`."""

@@ -55,7 +55,7 @@ def schema_of(hint: Any) -> dict[str, Any]:
         return _object(hint, _dataclass_fields(hint))
     if typing.is_typeddict(hint):
         return _object(hint, _typed_dict_fields(hint))
-    raise TypeError(f"the type {_name(hint)} has no JSON Schema: use str, int, float, bool, list, dict, Literal, an Enum, "
+    raise TypeError(f"the type {type_name(hint)} has no JSON Schema: use str, int, float, bool, list, dict, Literal, an Enum, "
                     "a dataclass or a TypedDict")
 
 
@@ -76,7 +76,10 @@ def _object(hint: Any, fields: dict[str, tuple[Any, bool, Any]]) -> dict[str, An
 def _fields_schema(fields: dict[str, tuple[Any, bool, Any]]) -> dict[str, Any]:
     properties, required = {}, []
     for name, (hint, is_required, default) in fields.items():
-        schema = schema_of(hint)
+        try:
+            schema = schema_of(hint)
+        except TypeError as error:
+            raise TypeError(f"`{name}`: {error}") from None
         if is_required:
             required.append(name)
         elif isinstance(default, (str, int, float, bool)):
@@ -159,7 +162,7 @@ def convert(hint: Any, value: Any, path: str) -> Any:
         return hint(**convert_fields(_dataclass_fields(hint), value, path))
     if typing.is_typeddict(hint):
         return convert_fields(_typed_dict_fields(hint), value, path)
-    raise TypeError(f"unsupported type {_name(hint)}")
+    raise TypeError(f"unsupported type {type_name(hint)}")
 
 
 def convert_fields(fields: dict[str, tuple[Any, bool, Any]], value: Any, path: str) -> dict[str, Any]:
@@ -214,9 +217,18 @@ def _refuse(path: str, expected: str, value: Any) -> Any:
     raise Error.invalid_input(f"{path}: expected {expected}, found {kind}", [{"path": path, "message": f"expected {expected}"}])
 
 
+def is_object(hint: Any) -> bool:
+    """Returns true for a type whose values are JSON objects."""
+    if get_origin(hint) is typing.Annotated:
+        hint = get_args(hint)[0]
+    is_dict = hint is dict or get_origin(hint) is dict
+    return is_dict or dataclasses.is_dataclass(hint) or typing.is_typeddict(hint)
+
+
 def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _name(hint: Any) -> str:
+def type_name(hint: Any) -> str:
+    """Returns the name of a type for messages."""
     return getattr(hint, "__name__", str(hint))

@@ -10,7 +10,7 @@ from typing import Any, Callable, TypeVar, get_type_hints, overload
 
 from . import _schema
 from ._context import Context
-from ._error import Error
+from ._error import DefinitionError, Error
 from ._needs import Needs
 from ._output import Json, Output, to_output
 
@@ -33,9 +33,10 @@ class Tool:
         self.needs = needs or Needs()
         self.approval = approval or ("ask" if self.needs else "allow")
         self.group, self.risk, self.hints = group, risk, hints
-        where = f"{function.__name__}() in {function.__code__.co_filename}:{function.__code__.co_firstlineno}"
+        # The report of a build, and a traceback, have the file and the line.
+        where = f"{function.__name__}()"
         if not _NAME.fullmatch(self.name):
-            raise ValueError(f"{where}: `{self.name}` is not a valid name: expected 1 to 64 characters of a-z, 0-9 and _")
+            raise DefinitionError(f"{where}: `{self.name}` is not a valid name: expected 1 to 64 characters of a-z, 0-9 and _")
         for what, value, known in (
             ("approval", self.approval, ("allow", "ask", "deny")),
             ("group", group, ("runtime", "fs", "net", "browser", "memory", "system")),
@@ -43,16 +44,16 @@ class Tool:
             *(("hints", hint, ("read-only", "destructive", "idempotent", "open-world")) for hint in hints),
         ):
             if value not in known:
-                raise ValueError(f"{where}: `{value}` is not valid for {what}: expected one of {', '.join(known)}")
+                raise DefinitionError(f"{where}: `{value}` is not valid for {what}: expected one of {', '.join(known)}")
         doc = inspect.cleandoc(description or function.__doc__ or "")
         if not doc:
-            raise ValueError(f"{where} has no docstring, which is the description that models choose the tool by")
+            raise DefinitionError(f"{where} has no docstring, which is the description that models choose the tool by")
         text, documented = _split_docstring(doc)
         self.description = _schema.unwrap(text)
         try:
             hints_of = get_type_hints(function, include_extras=True)
         except NameError as error:
-            raise ValueError(f"{where}: {error}") from None
+            raise DefinitionError(f"{where}: {error}") from None
         self.parameters: dict[str, tuple[Any, bool, Any]] = {}
         self.context_name: str | None = None
         for parameter in inspect.signature(function).parameters.values():
@@ -61,16 +62,16 @@ class Tool:
                 self.context_name = parameter.name
                 continue
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                raise ValueError(f"{where}: *{parameter.name} is not supported: name each argument")
+                raise DefinitionError(f"{where}: *{parameter.name} is not supported: name each argument")
             if hint is parameter.empty:
-                raise ValueError(f"{where}: the parameter `{parameter.name}` has no type hint")
+                raise DefinitionError(f"{where}: the parameter `{parameter.name}` has no type hint")
             is_required = parameter.default is parameter.empty
             self.parameters[parameter.name] = (hint, is_required, None if is_required else parameter.default)
         try:
             self.input_schema = _schema.parameters_schema(self.parameters)
             self.output_schema = _output_schema(hints_of.get("return"))
         except TypeError as error:
-            raise ValueError(f"{where}: {error}") from None
+            raise DefinitionError(f"{where}: {error}") from None
         for name, text in documented.items():
             if name in self.input_schema["properties"]:
                 self.input_schema["properties"][name].setdefault("description", text)
@@ -110,9 +111,14 @@ def _output_schema(hint: Any) -> dict[str, Any] | None:
         (hint,) = _schema.get_args(hint)
     elif hint in (None, type(None), str, Output, Any, inspect.Signature.empty):
         return None
-    schema = _schema.schema_of(hint)
+    problem = (f"the return type {_schema.type_name(hint)} is not supported: return `str`, a dataclass, a TypedDict or a dict, "
+               "or mimir.Output for images, audio and files")
+    try:
+        schema = _schema.schema_of(hint)
+    except TypeError as error:
+        raise TypeError(f"the result: {error}" if _schema.is_object(hint) else problem) from None
     if schema.get("type") != "object":
-        raise TypeError("the structured result is not an object: return a dataclass, a TypedDict or a dict")
+        raise TypeError(problem)
     return schema
 
 
@@ -151,7 +157,7 @@ def tool(function: Any = None, *, name: str | None = None, title: str | None = N
     def register(function: Any) -> Any:
         made = Tool(function, name, title, description, needs, approval, group, risk, hints)
         if made.name in TOOLS:
-            raise ValueError(f"two tools are called `{made.name}`: give one another `name`")
+            raise DefinitionError(f"two tools are called `{made.name}`: give one another `name`")
         TOOLS[made.name] = made
         # The function stays an ordinary one, for tests and for other code.
         function.__mimir_tool__ = made

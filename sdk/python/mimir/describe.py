@@ -12,6 +12,8 @@ import sys
 import traceback
 from pathlib import Path
 
+from . import _host
+from ._error import DefinitionError, Error
 from ._tool import TOOLS, manifest
 
 #: Modules that cannot work without WASI. Without them, the component is built without it.
@@ -24,6 +26,7 @@ WASI_MODULES = {
 
 def main(name: str) -> int:
     folder = Path.cwd()
+    _host.test_storage = None
     sys.path.insert(0, str(folder))
     try:
         importlib.import_module(name)
@@ -32,7 +35,9 @@ def main(name: str) -> int:
         at = f"{Path(frames[-1].filename).relative_to(folder)}:{frames[-1].lineno}: " if frames else ""
         if isinstance(error, SyntaxError) and error.filename:
             at = f"{Path(error.filename).name}:{error.lineno}: "
-        print(json.dumps({"error": f"{at}{type(error).__name__}: {error}"}))
+        # The class of the SDK's own errors says nothing.
+        kind = "" if isinstance(error, (DefinitionError, Error)) else f"{type(error).__name__}: "
+        print(json.dumps({"error": f"{at}{kind}{error}"}))
         return 1
     if not TOOLS:
         print(json.dumps({"error": f"{name}.py exports no tool: decorate a function with `@mimir.tool`"}))

@@ -88,16 +88,41 @@ class SdkTest(unittest.TestCase):
     def test_faults_of_a_definition_name_the_place(self):
         for bad, message in [
             (lambda x: x, "is not a valid name"),
-            (_no_docstring, "has no docstring"),
+            (_no_docstring, "_no_docstring() has no docstring"),
             (_no_hint, "`x` has no type hint"),
-            (_odd_type, "has no JSON Schema"),
+            (_odd_type, "`x`: the type complex has no JSON Schema"),
+            (_returns_number, "the return type int is not supported: return `str`, a dataclass"),
+            (_returns_bytes, "the return type bytes is not supported: return `str`, a dataclass"),
+            (_returns_odd_fields, "the result: the type bytes has no JSON Schema"),
+            (measure, "two tools are called `measure`"),
         ]:
             with self.assertRaises(ValueError) as caught:
                 mimir.tool(bad)
             self.assertIn(message, str(caught.exception))
 
+    def test_needs_without_a_reason_show_an_example(self):
+        for bad, message in [
+            (lambda: mimir.Needs().host("api.example.com"), 'each of these needs has a reason: expected .host("api.example.com", ["GET"], "why")'),
+            (lambda: mimir.Needs().read("docs"), "missing a required argument: 'reason'"),
+            (lambda: mimir.Needs().tool(), 'expected .tool("read_file")'),
+            (lambda: mimir.Needs().host("api.example.com", "GET", "to ask"), 'expected ["GET"]'),
+        ]:
+            with self.assertRaises(ValueError) as caught:
+                bad()
+            self.assertIn(message, str(caught.exception))
+
+    def test_storage_is_in_memory_in_tests(self):
+        mimir.storage.set("a/2", "two")
+        mimir.storage.set("a/1", b"one")
+        mimir.storage.set("b", "")
+        self.assertEqual(mimir.storage.keys("a/"), ["a/1", "a/2"])
+        self.assertEqual((mimir.storage.get("a/2"), mimir.storage.get("b"), mimir.storage.get("c")), (b"two", b"", None))
+        mimir.storage.delete("a/2")
+        mimir.storage.delete("a/2")
+        self.assertEqual(mimir.storage.keys(), ["a/1", "b"])
+
     def test_host_is_unavailable_in_tests(self):
-        for run in (lambda: mimir.storage.get("a"), lambda: mimir.commands.run("ls"), lambda: mimir.tools.call("a"),
+        for run in (lambda: mimir.commands.run("ls"), lambda: mimir.tools.call("a"),
                     lambda: mimir.model.complete("a"), lambda: mimir.fetch("https://example.com")):
             with self.assertRaises(mimir.Error) as caught:
                 run()
@@ -143,6 +168,18 @@ def _no_hint(x) -> str:
 
 
 def _odd_type(x: complex) -> str:
+    """Says."""
+
+
+def _returns_number(x: int) -> int:
+    """Says."""
+
+
+def _returns_bytes() -> bytes:
+    """Says."""
+
+
+def _returns_odd_fields() -> dict[str, bytes]:
     """Says."""
 
 

@@ -69,9 +69,10 @@
 //! # Needs, approval, hints
 //!
 //! A tool starts without any permissions: no files, no network, no commands. It declares its needs in [`Tool::needs`],
-//! each with a reason, and a person grants or denies them. By default, calls of a tool without needs are allowed and
-//! calls of any other tool need approval; set [`Tool::APPROVAL`] to change this. Policies can use [`Tool::GROUP`],
-//! [`Tool::RISK`] and [`Tool::HINTS`]; hints can only make a decision stricter.
+//! files, hosts, commands and secrets with a reason, and a person grants or denies them. Calls of a tool without needs
+//! are allowed by default. Calls of any other tool ask each time, even after the grant, unless [`Tool::APPROVAL`] or the
+//! settings allow them. Policies can use [`Tool::GROUP`], [`Tool::RISK`] and [`Tool::HINTS`]; hints can only make a
+//! decision stricter.
 //!
 //! ```
 //! use mimir_sdk::prelude::*;

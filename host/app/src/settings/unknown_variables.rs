@@ -15,8 +15,9 @@ use super::environment::{PREFIX, VariableMeaning, as_variable, resolve_variable}
 use crate::interface::warn;
 
 /// Variables of mimir that are not settings. mimir sets the last one for the commands that it starts.
-const OTHER_VARIABLES: [&str; 5] = [
+const OTHER_VARIABLES: [&str; 6] = [
     "MIMIR_CACHE_DIR",
+    "MIMIR_CC",
     "MIMIR_CONFIG_DIR",
     "MIMIR_LOG",
     "MIMIR_TEAM_POLICY",
@@ -179,6 +180,7 @@ mod tests {
             "MIMIR_TOOLS",
             "MIMIR_TOOLS__GIT__ENABLED",
             "MIMIR_LOG",
+            "MIMIR_CC",
             "MIMIR_COMMAND",
             "MIMIR_TEAM_POLICY",
             "MIMIR_TEST_KEY",

@@ -9,6 +9,7 @@
 use std::path::{Path, PathBuf};
 
 use mimir_core::ToolError;
+use mimir_core::text::visible;
 
 use crate::args::PluginLanguage;
 use crate::sdk::TARGET;
@@ -17,7 +18,7 @@ mod c_compiler;
 mod program_search;
 mod python_packages;
 
-pub use program_search::{ProgramSearch, neutral_folder};
+pub use program_search::ProgramSearch;
 
 /// Oldest supported version of Go.
 const OLDEST_GO: [u32; 2] = [1, 25];
@@ -27,6 +28,19 @@ const ZIG: [u32; 2] = [0, 17];
 
 /// The tested version of componentize-py.
 const COMPONENTIZE_PY: [u32; 2] = [0, 25];
+
+/// Programs that have or install a compiler.
+const PROGRAMS: [&str; 9] = [
+    "cargo",
+    "clang",
+    "componentize-py",
+    "go",
+    "pip",
+    "python",
+    "python3",
+    "rustc",
+    "zig",
+];
 
 /// Compiler on this machine, outside of any plugin.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -68,6 +82,22 @@ impl MissingToolchain {
             command: command.into(),
         }
     }
+
+    /// Adds the folder in which the compiler may be, although it is not searched: often that of a virtual environment in
+    /// the folder of the plugin. There, the command would change nothing.
+    fn with_excluded_folder(self, search: &ProgramSearch) -> Self {
+        let Some(folder) = search.excluded_folder(&PROGRAMS) else {
+            return self;
+        };
+        let folder = visible(&folder.display().to_string());
+        Self {
+            what: format!(
+                "{}. {folder} is in the plugin's folder, and programs there are not used: create the environment outside of it, then run",
+                self.what
+            ),
+            ..self
+        }
+    }
 }
 
 /// Finds the compiler of a language.
@@ -75,7 +105,7 @@ pub fn find(
     language: PluginLanguage,
     search: &ProgramSearch,
 ) -> Result<FoundToolchain, MissingToolchain> {
-    match language {
+    let found = match language {
         PluginLanguage::TypeScript | PluginLanguage::JavaScript => Ok(FoundToolchain {
             version: format!("{}, compiled by mimir itself", language.title()),
             ..FoundToolchain::default()
@@ -85,7 +115,8 @@ pub fn find(
         PluginLanguage::Go => find_go(search),
         PluginLanguage::C | PluginLanguage::Cpp => c_compiler::find(language, search),
         PluginLanguage::Zig => find_zig(search),
-    }
+    };
+    found.map_err(|missing| missing.with_excluded_folder(search))
 }
 
 /// Returns the error of a machine without Rust.
@@ -209,8 +240,7 @@ fn zig_toolchain(program: &Path, version: &str) -> FoundToolchain {
         .canonicalize()
         .unwrap_or_else(|_| program.to_owned());
     FoundToolchain {
-        // Its library is next to the program.
-        roots: real.parent().map(Path::to_owned).into_iter().collect(),
+        roots: zig_roots(&real),
         program: vec![text(&real)],
         version: format!("Zig {version}"),
         is_zig: true,
@@ -218,16 +248,41 @@ fn zig_toolchain(program: &Path, version: &str) -> FoundToolchain {
     }
 }
 
-/// Returns the first two numbers of a version. A part that is not a number counts as 0.
-fn numbers(version: &str) -> [u32; 2] {
+/// Returns what zig reads: the folder with the program and its library, or only these two.
+fn zig_roots(program: &Path) -> Vec<PathBuf> {
+    let Some(folder) = program.parent() else {
+        return Vec::new();
+    };
+    if folder.join("lib/std").is_dir() && !contains_home(folder) {
+        return vec![folder.to_owned()];
+    }
+    let libraries = [folder.join("lib"), folder.join("../lib/zig")];
+    let mut roots = vec![program.to_owned()];
+    let library = libraries
+        .iter()
+        .find(|library| library.join("std").is_dir());
+    // Canonical, because the parent folder of a mount may not exist in the sandbox.
+    roots.extend(library.and_then(|library| library.canonicalize().ok()));
+    roots
+}
+
+/// Returns true if the folder is the user's home folder, or above it. Builds must not see it.
+pub fn contains_home(folder: &Path) -> bool {
+    std::env::home_dir().is_some_and(|home| contains_folder(folder, &home))
+}
+
+fn contains_folder(folder: &Path, home: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    !home.as_os_str().is_empty() && real(home).starts_with(real(folder))
+}
+
+/// Returns the first numbers of a version. A part that does not begin with a digit counts as 0.
+pub fn numbers<const COUNT: usize>(version: &str) -> [u32; COUNT] {
     let mut parts = version.split('.').map(|part| {
         let digits = part.split(|c: char| !c.is_ascii_digit()).next();
         digits.unwrap_or_default().parse().unwrap_or_default()
     });
-    [
-        parts.next().unwrap_or_default(),
-        parts.next().unwrap_or_default(),
-    ]
+    std::array::from_fn(|_| parts.next().unwrap_or_default())
 }
 
 fn text(path: &Path) -> String {

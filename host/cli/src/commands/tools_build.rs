@@ -28,10 +28,12 @@ mod watch_loop;
 mod zig;
 
 pub use build_context::{BuildContext, BuildStep};
+pub use go::{GoEnvironment, GoTarget};
 pub use install::install;
 pub use plugin_folder::{BUILD_FOLDER, PluginFolder};
 pub use rust::cargo_step;
 pub use watch_loop::repeat_on_change;
+pub use zig::ZigCache;
 
 /// A component that a build has made, not yet installed.
 pub struct BuiltComponent {
@@ -45,7 +47,7 @@ pub struct BuiltComponent {
 
 /// Builds a plugin. Installs nothing.
 pub async fn build(cx: &BuildContext<'_>, folder: &PluginFolder) -> CommandResult<BuiltComponent> {
-    match folder.language {
+    let built = match folder.language {
         PluginLanguage::Rust => rust::build(cx, folder).await,
         PluginLanguage::TypeScript | PluginLanguage::JavaScript => {
             typescript::build(cx, folder).await
@@ -54,6 +56,18 @@ pub async fn build(cx: &BuildContext<'_>, folder: &PluginFolder) -> CommandResul
         PluginLanguage::Go => go::build(cx, folder).await,
         PluginLanguage::C | PluginLanguage::Cpp => c::build(cx, folder).await,
         PluginLanguage::Zig => zig::build(cx, folder).await,
+    };
+    built.map_err(as_build_failure)
+}
+
+/// Gives a failed build the same exit code for all faults of a plugin: the command line is right.
+fn as_build_failure(failure: CommandFailure) -> CommandFailure {
+    match failure {
+        CommandFailure::Reported {
+            error,
+            exit: ExitReason::Usage,
+        } => CommandFailure::with_exit(error, ExitReason::Failed),
+        other => other,
     }
 }
 
@@ -103,8 +117,26 @@ async fn watch(
         Ok(())
     };
     tokio::select! {
-        ended = repeat_on_change(&folder.root, cx.printer(), cycle) => ended,
+        ended = repeat_on_change(&folder.watched, cx.printer(), cycle) => ended,
         // The usual end.
         _ = wait_for_interrupt() => Ok(ExitReason::Done),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_builds_have_one_exit_code_for_faults_of_the_plugin() {
+        let exit = |error: ToolError| match as_build_failure(error.into()) {
+            CommandFailure::Reported { exit, .. } => exit,
+            CommandFailure::Print(error) => panic!("{error}"),
+        };
+        let no_tools = ToolError::invalid_input("it describes no tools");
+        assert_eq!(exit(no_tools), ExitReason::Failed);
+        assert_eq!(exit(ToolError::execution("exit 1")), ExitReason::Failed);
+        let stopped = ToolError::new(ToolErrorCode::Timeout, "15 min");
+        assert_eq!(exit(stopped), ExitReason::Limit);
     }
 }

@@ -13,7 +13,7 @@ pub async fn run(globals: &GlobalOptions, args: &ToolsDevArgs) -> CommandResult 
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let cx = BuildContext::new(&setup, printer, args.network)?;
-    let root = PluginFolder::find(&args.dir, args.lang)?.root;
+    let watched = PluginFolder::find(&args.dir, args.lang)?.watched;
     let cycle = async || {
         // The name of the plugin may have changed, too.
         let folder = PluginFolder::find(&args.dir, args.lang)?;
@@ -33,7 +33,7 @@ pub async fn run(globals: &GlobalOptions, args: &ToolsDevArgs) -> CommandResult 
         Ok(())
     };
     tokio::select! {
-        ended = tools_build::repeat_on_change(&root, printer, cycle) => ended,
+        ended = tools_build::repeat_on_change(&watched, printer, cycle) => ended,
         // The usual end.
         _ = wait_for_interrupt() => Ok(ExitReason::Done),
     }

@@ -109,7 +109,7 @@ impl TestSelection {
         let runner = CaseRunner {
             component,
             cache: cx.setup.user_dirs.cache.clone(),
-            network: self.network,
+            settings: cx.setup.settings.for_test_cases(self.network)?,
         };
         for case in &self.cases {
             let result = runner.run(case).await?;

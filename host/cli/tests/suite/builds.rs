@@ -6,6 +6,9 @@ use std::path::Path;
 
 use crate::kit::run;
 
+#[cfg(target_os = "linux")]
+mod hostile_plugins;
+
 /// Writes a plugin in Rust without dependencies, whose build script has this body.
 #[cfg(unix)]
 fn plugin(home: &Path, build_script: &str) {

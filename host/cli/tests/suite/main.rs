@@ -9,6 +9,8 @@ mod address_space;
 mod agents;
 // `mimir audit` and the keys of `audit`, in a shell.
 mod audit;
+// `mimir tools build`: what is installed, and what a failed installation leaves in place.
+mod build_install;
 // `mimir tools build`: hostile builds, and messages that hold for all languages.
 mod builds;
 // `mimir chat` in a real terminal, with a scripted model on a local port.

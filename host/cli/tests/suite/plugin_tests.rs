@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::kit::run;
+use crate::kit::{config, mimir, run};
 
 const TOOL: &str = r#"import { defineTool } from "mimir";
 
@@ -63,6 +63,66 @@ fn tools_test_runs_each_case_in_its_own_workspace_and_installs_nothing() {
 }
 
 #[test]
+fn tools_test_calls_no_tool_of_another_source() {
+    let home = workspace(
+        "- {name: runs a command, call: bash, arguments: {command: 'touch ran'}}\n\
+         - {name: reads a file, call: read_file, arguments: {path: a}, files: {a: one}, text: one}\n\
+         - {name: reads a line, call: first_line, arguments: {path: a}, files: {a: one}, text: one}\n",
+    );
+    let (code, out, err) = run(home.path(), &["tools", "test", "words", "--network"]);
+    assert_eq!(code, 1, "{out}{err}");
+    for name in ["bash", "read_file"] {
+        let expected = format!("`{name}` is not a tool of this plugin: expected `first_line`");
+        assert!(out.contains(&expected), "{out}{err}");
+    }
+    assert!(out.contains("PASS reads a line"), "{out}{err}");
+}
+
+#[test]
+fn tools_test_applies_the_rules_of_the_user() {
+    let home = workspace(
+        "- {name: is denied, call: first_line, arguments: {path: a}, files: {a: one}, error: POLICY_DENIED}\n",
+    );
+    let test = |settings: &str| {
+        fs::create_dir_all(config(home.path())).unwrap();
+        fs::write(config(home.path()).join("config.yml"), settings).unwrap();
+        run(home.path(), &["tools", "test", "words"])
+    };
+    let (code, out, err) = test("policy: {deny: [first_line]}\n");
+    assert_eq!(code, 0, "{out}{err}");
+    let (code, out, err) = test("{}\n");
+    assert!(code == 1 && out.contains("FAIL is denied"), "{out}{err}");
+}
+
+#[test]
+fn tools_test_has_no_network_whatever_the_settings_say() {
+    let home = workspace(
+        "- {name: has no network, call: first_line, arguments: {path: http}, error: POLICY_DENIED}\n",
+    );
+    let mut command = mimir(home.path(), &["tools", "test", "words"]);
+    command.env("MIMIR_NETWORK__MODE", "any");
+    command.env("MIMIR_NETWORK__BLOCK_PRIVATE_IPS", "false");
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn plugin_in_the_home_folder_is_neither_built_nor_tested() {
+    let home = workspace("[]");
+    let folder = home.path().join("words");
+    let variable = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
+    for args in [["tools", "build", "tool.ts"], ["tools", "test", "."]] {
+        let mut command = mimir(home.path(), &args);
+        command.current_dir(&folder).env(variable, &folder);
+        let output = command.output().unwrap();
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{err}");
+        assert!(err.contains("put it into a folder of its own"), "{err}");
+    }
+    assert!(!is_installed(home.path()));
+}
+
+#[test]
 fn tools_test_shows_what_differs_and_fails() {
     let home = workspace(
         "- name: is right\n  call: first_line\n  arguments: {path: a}\n  files: {a: one}\n  text: one\n\
@@ -115,7 +175,6 @@ mod watch {
     use std::process::{Child, ChildStderr, Stdio};
 
     use super::*;
-    use crate::kit::mimir;
 
     /// A command that builds after each change, with its messages.
     struct BuildWatch {
@@ -188,6 +247,28 @@ mod watch {
         let renamed = watch.read_cycle();
         assert!(renamed.contains("top_line"), "{renamed}");
         assert_ne!(fs::read(&component).unwrap(), good);
+        assert_eq!(watch.stop(), Some(0));
+    }
+
+    #[test]
+    fn build_watch_of_a_file_ignores_the_files_next_to_it() {
+        let home = workspace("[]");
+        let args = ["tools", "build", "--watch", "words/tool.ts"];
+        let mut watch = BuildWatch::start(home.path(), &args);
+        watch.read_cycle();
+        fs::write(home.path().join("words/notes.txt"), "not a source").unwrap();
+        // Longer than a change needs to be reported.
+        std::thread::sleep(std::time::Duration::from_millis(1_000));
+        fs::write(
+            home.path().join("words/tool.ts"),
+            TOOL.replace("firstLine", "topLine"),
+        )
+        .unwrap();
+        let changed = watch.read_cycle();
+        assert!(
+            changed.contains("changed: tool.ts\n") && changed.contains("top_line"),
+            "{changed}"
+        );
         assert_eq!(watch.stop(), Some(0));
     }
 

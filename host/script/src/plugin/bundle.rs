@@ -1,13 +1,13 @@
 //! Bundling of a module with its imports by the user's own bundler, esbuild or rolldown, from `node_modules` or the
-//! PATH. Like a compiler, the bundler runs with the permissions of the user who builds the plugin.
+//! `PATH`. A [`BundlerRunner`] runs it, because both folders may contain code of the plugin.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
 use mimir_core::{ToolError, ToolErrorCode, text};
-use tokio::process::Command;
 
+use super::bundler_runner::{BundlerCommand, BundlerRunner};
 use super::source_positions::SourcePositions;
 
 /// Source of the module `mimir`, for bundlers.
@@ -27,6 +27,9 @@ enum BundlerKind {
     Esbuild,
     Rolldown,
 }
+
+/// Folder of packages.
+const PACKAGES: &str = "node_modules";
 
 /// Supported bundlers, in order of preference.
 const BUNDLERS: [(BundlerKind, &str); 2] = [
@@ -54,12 +57,14 @@ pub(super) struct BundledModule {
 pub(super) async fn bundle(
     module: &Path,
     import_error: Option<ToolError>,
+    runner: &impl BundlerRunner,
 ) -> Result<BundledModule, ToolError> {
     let module = module.canonicalize().map_err(|error| {
         let message = format!("{} cannot be found: {error}", shown(module));
         ToolError::new(ToolErrorCode::FileNotFound, message)
     })?;
-    let Some((kind, program)) = find_bundler(&module, std::env::var_os("PATH").as_deref()) else {
+    let path = std::env::var_os("PATH");
+    let Some((kind, program)) = find_bundler(&module, path.as_deref()) else {
         let what = import_error.map_or_else(
             || format!("{} imports other modules", shown(&module)),
             |error| error.message,
@@ -69,13 +74,15 @@ pub(super) async fn bundle(
         );
         return Err(ToolError::new(ToolErrorCode::Unavailable, message));
     };
-    let work = tempfile::tempdir().map_err(|error| {
-        let message = format!("cannot create a folder for the bundle: {error}");
-        ToolError::new(ToolErrorCode::Unavailable, message)
-    })?;
-    let folder = work.path().canonicalize();
-    let folder = folder.unwrap_or_else(|_| work.path().to_owned());
-    let (code, map) = run_bundler(kind, &program, &module, &folder).await?;
+    let folder = runner.create_work_folder()?;
+    let command = BundlerCommand {
+        name: bundler_name(kind),
+        args: arguments(kind, &folder),
+        read_only: read_folders(&module, &program, path.as_deref()),
+        work_folder: folder.clone(),
+        program,
+    };
+    let (code, map) = run_bundler(&command, &module, runner).await?;
     let home = module.parent().unwrap_or(&module);
     let positions =
         map.and_then(|map| SourcePositions::from_bundle(&map, LINES_BEFORE_BUNDLE, &folder, home));
@@ -84,29 +91,70 @@ pub(super) async fn bundle(
     Ok(BundledModule {
         code,
         positions: positions.unwrap_or_default(),
-        bundler: program,
+        bundler: command.program,
     })
 }
 
 /// Returns the bundler in the nearest `node_modules` above the module, or on the PATH.
-fn find_bundler(module: &Path, path: Option<&std::ffi::OsStr>) -> Option<(BundlerKind, PathBuf)> {
+fn find_bundler(module: &Path, path: Option<&OsStr>) -> Option<(BundlerKind, PathBuf)> {
     let local = module.ancestors().skip(1);
-    let local = local.map(|folder| folder.join("node_modules/.bin"));
-    let global = path.into_iter().flat_map(std::env::split_paths);
-    for folder in local.chain(global.filter(|folder| folder.is_absolute())) {
+    let local = local.map(|folder| folder.join(PACKAGES).join(".bin"));
+    for folder in local.chain(absolute_folders(path)) {
         for (kind, name) in BUNDLERS {
-            for name in [
-                name.to_owned(),
-                format!("{name}{}", std::env::consts::EXE_SUFFIX),
-            ] {
-                let program = folder.join(name);
-                if program.is_file() {
-                    return Some((kind, program));
-                }
+            if let Some(program) = find_program(&folder, name) {
+                return Some((kind, program));
             }
         }
     }
     None
+}
+
+fn absolute_folders(path: Option<&OsStr>) -> impl Iterator<Item = PathBuf> {
+    let folders = path.into_iter().flat_map(std::env::split_paths);
+    folders.filter(|folder| folder.is_absolute())
+}
+
+fn find_program(folder: &Path, name: &str) -> Option<PathBuf> {
+    let with_suffix = format!("{name}{}", std::env::consts::EXE_SUFFIX);
+    let mut files = [name, &with_suffix]
+        .map(|name| folder.join(name))
+        .into_iter();
+    files.find(|file| file.is_file())
+}
+
+fn bundler_name(kind: BundlerKind) -> &'static str {
+    match kind {
+        BundlerKind::Esbuild => "esbuild",
+        BundlerKind::Rolldown => "rolldown",
+    }
+}
+
+/// Returns the files and folders outside of the module's folder that a bundler reads: the packages of the folders above,
+/// the bundler's own package, and Node if it is not in the folder that the `PATH` names.
+fn read_folders(module: &Path, program: &Path, path: Option<&OsStr>) -> Vec<PathBuf> {
+    // A link could lead to a folder without packages.
+    let is_folder = |path: &PathBuf| path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
+    let above = module.ancestors().skip(2);
+    let packages = above.map(|folder| folder.join(PACKAGES)).filter(is_folder);
+    let mut read: Vec<PathBuf> = packages.collect();
+    let plugin = module.parent().unwrap_or(module);
+    if !program.starts_with(plugin)
+        && let Ok(real) = program.canonicalize()
+    {
+        let is_packages = |folder: &&Path| folder.file_name() == Some(OsStr::new(PACKAGES));
+        let packages = real.ancestors().filter(is_packages).last();
+        read.push(packages.unwrap_or(&real).to_owned());
+    }
+    let node = absolute_folders(path).find_map(|folder| find_program(&folder, "node"));
+    if let Some(node) = node
+        && let Ok(real) = node.canonicalize()
+        && real != node
+    {
+        read.push(real);
+    }
+    read.retain(|path| !path.starts_with(plugin));
+    read.dedup();
+    read
 }
 
 /// Returns the entry module of the bundle: the plugin's exports, and the functions that convert its schemas to JSON
@@ -116,7 +164,7 @@ fn entry_module(module: &Path) -> String {
     let mut entry = format!("export * as module from {};\n", quoted(module));
     let package = |name: &str, file: &str| {
         let folders = module.ancestors().skip(1);
-        let mut files = folders.map(|folder| folder.join("node_modules").join(name));
+        let mut files = folders.map(|folder| folder.join(PACKAGES).join(name));
         files.find(|folder| folder.is_dir()).and_then(|folder| {
             let file = folder.join(file);
             file.is_file().then_some((folder, file))
@@ -140,72 +188,76 @@ fn major_version(folder: &Path) -> Option<u32> {
     package["version"].as_str()?.split('.').next()?.parse().ok()
 }
 
-/// Runs the bundler. Returns the bundle, and its source map if there is one.
-async fn run_bundler(
-    kind: BundlerKind,
-    program: &Path,
-    module: &Path,
-    work: &Path,
-) -> Result<(String, Option<String>), ToolError> {
-    let fault = |what: &str, error: std::io::Error| {
-        ToolError::new(ToolErrorCode::Unavailable, format!("{what}: {error}"))
-    };
-    let (input, own, output) = (
-        work.join("entry.mjs"),
-        work.join("mimir.mjs"),
-        work.join("bundle.js"),
-    );
-    let written = std::fs::write(&input, entry_module(module))
-        .and_then(|()| std::fs::write(&own, MIMIR_MODULE));
-    written.map_err(|error| fault("cannot write the input of the bundler", error))?;
-    let mut command = Command::new(program);
-    command.arg(&input);
+/// Names of the files in the work folder.
+const ENTRY_FILE: &str = "entry.mjs";
+const MIMIR_FILE: &str = "mimir.mjs";
+const BUNDLE_FILE: &str = "bundle.js";
+const MAP_FILE: &str = "bundle.js.map";
+
+/// Returns the arguments of a bundler.
+fn arguments(kind: BundlerKind, work: &Path) -> Vec<String> {
+    let file = |name: &str| work.join(name).to_string_lossy().into_owned();
+    let mut args = vec![file(ENTRY_FILE)];
+    let mut add = |more: &[&str]| args.extend(more.iter().map(|arg| (*arg).to_owned()));
     match kind {
         // Async functions become generators; the engine supports all other syntax.
-        BundlerKind::Esbuild => command
-            .args(["--bundle", "--format=iife", "--platform=browser"])
-            .arg(format!("--global-name={BUNDLE_NAME}"))
-            .args([
-                "--target=es2022",
-                "--define:process.env.NODE_ENV=\"production\"",
-                "--sourcemap=external",
-                "--sources-content=false",
-            ])
-            .args([
-                "--supported:async-await=false",
-                "--supported:async-generator=false",
-            ])
-            .args(["--supported:for-await=false", "--charset=utf8"])
-            .args([
-                "--legal-comments=none",
-                "--log-level=error",
-                "--color=false",
-            ])
-            .arg(format!("--alias:mimir={}", own.display()))
-            .arg(format!("--outfile={}", output.display())),
+        BundlerKind::Esbuild => add(&[
+            "--bundle",
+            "--format=iife",
+            "--platform=browser",
+            &format!("--global-name={BUNDLE_NAME}"),
+            "--target=es2022",
+            "--define:process.env.NODE_ENV=\"production\"",
+            "--sourcemap=external",
+            "--sources-content=false",
+            "--supported:async-await=false",
+            "--supported:async-generator=false",
+            "--supported:for-await=false",
+            "--charset=utf8",
+            "--legal-comments=none",
+            "--log-level=error",
+            "--color=false",
+            &format!("--alias:mimir={}", file(MIMIR_FILE)),
+            &format!("--outfile={}", file(BUNDLE_FILE)),
+        ]),
         // `mimir` stays external; the code defines it under this name.
-        BundlerKind::Rolldown => command
-            .args([
-                "--format",
-                "iife",
-                "--platform",
-                "browser",
-                "--name",
-                BUNDLE_NAME,
-            ])
-            .arg("--sourcemap")
-            .args(["--external", "mimir", "--globals", "mimir:mimir"])
-            .args(["--transform.target", "es2016", "--logLevel", "warn"])
-            .arg("--file")
-            .arg(&output),
-    };
-    let folder = module.parent().unwrap_or(module);
-    command
-        .current_dir(folder)
-        .env("NO_COLOR", "1")
-        .stdin(Stdio::null())
-        .kill_on_drop(true);
-    let finished = tokio::time::timeout(TIMEOUT, command.output()).await;
+        BundlerKind::Rolldown => add(&[
+            "--format",
+            "iife",
+            "--platform",
+            "browser",
+            "--name",
+            BUNDLE_NAME,
+            "--sourcemap",
+            "--external",
+            "mimir",
+            "--globals",
+            "mimir:mimir",
+            "--transform.target",
+            "es2016",
+            "--logLevel",
+            "warn",
+            "--file",
+            &file(BUNDLE_FILE),
+        ]),
+    }
+    args
+}
+
+/// Runs the bundler. Returns the bundle, and its source map if there is one.
+async fn run_bundler(
+    command: &BundlerCommand,
+    module: &Path,
+    runner: &impl BundlerRunner,
+) -> Result<(String, Option<String>), ToolError> {
+    let (work, program) = (&command.work_folder, &command.program);
+    let written = std::fs::write(work.join(ENTRY_FILE), entry_module(module))
+        .and_then(|()| std::fs::write(work.join(MIMIR_FILE), MIMIR_MODULE));
+    written.map_err(|error| {
+        let message = format!("cannot write the input of the bundler: {error}");
+        ToolError::new(ToolErrorCode::Unavailable, message)
+    })?;
+    let finished = tokio::time::timeout(TIMEOUT, runner.run(command)).await;
     let finished = finished.map_err(|_| {
         let message = format!(
             "{} did not finish within {} s",
@@ -213,21 +265,15 @@ async fn run_bundler(
             TIMEOUT.as_secs()
         );
         ToolError::new(ToolErrorCode::Timeout, message)
-    })?;
-    let finished =
-        finished.map_err(|error| fault(&format!("{} cannot be started", shown(program)), error))?;
-    if !finished.status.success() {
-        let output_text = [finished.stderr, finished.stdout].concat();
-        let output_text = String::from_utf8_lossy(&output_text);
+    })??;
+    if !finished.succeeded {
         return Err(ToolError::new(
             ToolErrorCode::InvalidInput,
-            bundler_error(&output_text, program),
+            bundler_error(&finished.text, program),
         ));
     }
-    let code = std::fs::read_to_string(&output)
-        .map_err(|error| fault(&format!("{} wrote no bundle", shown(program)), error))?;
-    let map = std::fs::read_to_string(work.join("bundle.js.map")).ok();
-    Ok((code, map))
+    let code = runner.read(&work.join(BUNDLE_FILE))?;
+    Ok((code, runner.read(&work.join(MAP_FILE)).ok()))
 }
 
 /// Extracts the first error from a bundler's output, prefixed with its position if that is recognized.
@@ -280,6 +326,36 @@ mod tests {
         let bundler = find_bundler(&module, Some(&path)).unwrap();
         assert_eq!(bundler, (BundlerKind::Rolldown, near.join("rolldown")));
         assert_eq!(find_bundler(&module, None), Some(bundler));
+    }
+
+    #[test]
+    fn bundler_reads_the_packages_above_the_module_and_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let (global, above) = (root.join("lib/node_modules"), root.join("w/node_modules"));
+        let own = root.join("w/plugin/node_modules/.bin");
+        for folder in [&global.join("esbuild/bin"), &above, &own] {
+            std::fs::create_dir_all(folder).unwrap();
+        }
+        let program = global.join("esbuild/bin/esbuild");
+        std::fs::write(&program, "").unwrap();
+        let module = root.join("w/plugin/tool.ts");
+        let read = read_folders(&module, &program, None);
+        assert_eq!(read, [above.clone(), global]);
+        assert_eq!(read_folders(&module, &own.join("esbuild"), None), [above]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn bundler_does_not_read_packages_through_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("secret")).unwrap();
+        std::fs::create_dir_all(root.join("w/plugin")).unwrap();
+        std::os::unix::fs::symlink(root.join("secret"), root.join("w/node_modules")).unwrap();
+        let module = root.join("w/plugin/tool.ts");
+        let program = root.join("w/plugin/node_modules/.bin/esbuild");
+        assert!(read_folders(&module, &program, None).is_empty());
     }
 
     #[test]

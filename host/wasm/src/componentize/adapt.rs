@@ -10,10 +10,11 @@ use wasmparser::{Validator, WasmFeatures};
 use super::module_outline::{ModuleOutline, call_export};
 use super::{COMMAND_ADAPTER, ComponentizeError, REACTOR_ADAPTER, WASI_01};
 use super::{encode_component, encode_error, number_functions, wasm_text, with_sdk_world};
+use crate::lift::{SkippedExport, SkippedExports};
 
-/// Version of the conversion, and part of the keys of cached code. Increase it when the same module would become
+/// Version of the conversion, and part of the keys of cached code and descriptions. Increase it when the same module would become
 /// another component.
-pub(crate) const ADAPT_VERSION: u32 = 1;
+pub(crate) const ADAPT_VERSION: u32 = 2;
 
 /// The entry function of a program for WASI 0.1.
 const START: &str = "_start";
@@ -41,23 +42,43 @@ const START: &str = "_start";
 /// # Ok::<(), mimir_wasm::componentize::ComponentizeError>(())
 /// ```
 pub fn adapt(content: &[u8]) -> Result<Cow<'_, [u8]>, ComponentizeError> {
+    adapt_exports(content).map(|adapted| adapted.component)
+}
+
+/// A component, and what it does not have of the file.
+pub(crate) struct AdaptedComponent<'a> {
+    pub component: Cow<'a, [u8]>,
+    /// Functions of a core module that are not exported by the component.
+    pub skipped: Vec<SkippedExport>,
+}
+
+/// Converts the content of a file like [`adapt`], and lists the functions that are left out.
+pub(crate) fn adapt_exports(content: &[u8]) -> Result<AdaptedComponent<'_>, ComponentizeError> {
     let binary = match wasm_text::text(content) {
         Some(text) => Cow::Owned(wasm_text::parse(text)?),
         None => Cow::Borrowed(content),
     };
     // The last two bytes of the header are 0 for modules, and 1 for components.
     if binary.starts_with(b"\0asm") && binary.get(6..8) == Some(&[0, 0]) {
-        return adapt_module(&binary).map(Cow::Owned);
+        let (component, skipped) = adapt_module(&binary)?;
+        return Ok(AdaptedComponent {
+            component: Cow::Owned(component),
+            skipped: skipped.finish(),
+        });
     }
-    Ok(binary)
+    Ok(AdaptedComponent {
+        component: binary,
+        skipped: Vec::new(),
+    })
 }
 
-fn adapt_module(module: &[u8]) -> Result<Vec<u8>, ComponentizeError> {
+fn adapt_module(module: &[u8]) -> Result<(Vec<u8>, SkippedExports), ComponentizeError> {
     // The encoder expects a valid module.
     let mut validator = Validator::new_with_features(WasmFeatures::all());
     let types = validator.validate_all(module)?;
     let outline = ModuleOutline::read(module)?;
     outline.check_imports()?;
+    let mut skipped = SkippedExports::default();
     let has_export = |name: &str| outline.exports.iter().any(|export| export == name);
     let encoded = if has_export(START) {
         encode_component(module, COMMAND_ADAPTER)
@@ -71,18 +92,20 @@ fn adapt_module(module: &[u8]) -> Result<Vec<u8>, ComponentizeError> {
             let names = vec![crate::family::shown(&format!("{module}.{name}"))];
             return Err(ComponentizeError::Imports { names });
         }
-        let module = number_functions::with_types(module, types.as_ref(), &outline)?;
-        encode_component(&module, REACTOR_ADAPTER)
+        let typed = number_functions::with_types(module, types.as_ref(), &outline)?;
+        skipped = typed.1;
+        encode_component(&typed.0, REACTOR_ADAPTER)
     };
-    encoded.map_err(|error| encode_error(module, &error))
+    let component = encoded.map_err(|error| encode_error(module, &error))?;
+    Ok((component, skipped))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::family::{self, ComponentFamily, DetectedComponent};
-    use crate::lift::LiftedOutput;
+    use crate::family::{self, ComponentFamily, DetectedComponent, WasiGeneration};
     use crate::lift::testkit::{CompiledFixture, lifted};
+    use crate::lift::{LiftedOutput, MAX_TOOLS};
 
     fn binary(text: &str) -> Vec<u8> {
         wat::parse_str(text).unwrap()
@@ -112,7 +135,10 @@ mod tests {
             (func (export "_start")))"#;
         for content in [&binary(program)[..], program.as_bytes()] {
             let detected = detected(content);
-            assert_eq!(detected.family, ComponentFamily::Command);
+            assert_eq!(
+                detected.family,
+                ComponentFamily::Command(WasiGeneration::Preview2)
+            );
             assert!(
                 !detected.imports.iter().any(|name| name.contains("sockets")),
                 "{detected:?}"
@@ -120,7 +146,10 @@ mod tests {
         }
         let silent =
             detected(b"(module (memory (export \"memory\") 1) (func (export \"_start\")))");
-        assert_eq!(silent.family, ComponentFamily::Command);
+        assert_eq!(
+            silent.family,
+            ComponentFamily::Command(WasiGeneration::Preview2)
+        );
     }
 
     #[tokio::test]
@@ -151,6 +180,50 @@ mod tests {
             half.await.unwrap(),
             LiftedOutput::Ok(Some(serde_json::json!({"result": 1.5})))
         );
+    }
+
+    #[test]
+    fn adapt_lists_the_functions_that_are_left_out() {
+        let many = "i32 ".repeat(17);
+        let text = format!(
+            r#"(module (func (export "fib_2")) (func (export "fib2")) (func (export "a b"))
+                (func (export "wide") (param {many})) (func (export "host") (param externref))
+                (func (export "two") (result i32 i32) unreachable)
+                (func (export "_private")) (global (export "g") i32 (i32.const 1)))"#
+        );
+        let skipped = adapt_exports(text.as_bytes()).unwrap().skipped;
+        let expected = [
+            ("fib2", "`fib2`"),
+            ("a b", "name"),
+            ("wide", "more than 16"),
+            ("host", "not a number"),
+            ("two", "several results"),
+        ];
+        assert_eq!(skipped.len(), expected.len(), "{skipped:?}");
+        for (skipped, (name, reason)) in skipped.iter().zip(expected) {
+            assert_eq!(skipped.export, name);
+            assert!(skipped.reason.contains(reason), "{skipped:?}");
+        }
+    }
+
+    #[test]
+    fn adapt_bounds_the_number_of_functions() {
+        let text = |count: usize| {
+            let functions = (0..count).map(|at| format!("(func (export \"f{at}\"))"));
+            format!("(module {})", functions.collect::<String>())
+        };
+        let most = text(9_999);
+        let adapted = adapt_exports(most.as_bytes()).unwrap();
+        assert_eq!(lifted(&adapted.component).tools.len(), MAX_TOOLS);
+        let skipped = &adapted.skipped;
+        assert_eq!(skipped[0].export, "f256");
+        assert!(skipped[0].reason.contains("256 tools"), "{skipped:?}");
+        assert!(skipped.len() < 100, "{} are listed", skipped.len());
+        let error = adapt(text(60_000).as_bytes()).unwrap_err();
+        assert_eq!(error.code(), "TOO_MANY_ITEMS", "{error}");
+        let imports = "(import \"wasi_snapshot_preview1\" \"sched_yield\" (func (result i32)))";
+        let error = message(&format!("(module {})", imports.repeat(10_001)));
+        assert!(error.contains("more than 10000 imports"), "{error}");
     }
 
     #[test]

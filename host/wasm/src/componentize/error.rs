@@ -44,6 +44,16 @@ pub enum ComponentizeError {
         /// The imports, as `module.name`.
         names: Vec<String>,
     },
+    /// The module has more imports or exports than can be converted.
+    #[error(
+        "the module has more than {limit} {what}: export only the functions that are called (link it without `--export-all`)"
+    )]
+    TooManyItems {
+        /// The kind of items.
+        what: String,
+        /// The largest number that is converted.
+        limit: usize,
+    },
     /// The module has no component types, and no functions that can be called without them.
     #[error(
         "the module has no WIT, which defines the types of its exports, and {}: build it as a program for `wasm32-wasip1`, with WIT bindings, or with an SDK (`mimir tools new`)",
@@ -86,6 +96,7 @@ impl ComponentizeError {
             ComponentizeError::NoToolset => "NO_TOOLSET",
             ComponentizeError::ContractVersion { .. } => "CONTRACT_UNKNOWN",
             ComponentizeError::Imports { .. } => "IMPORT_NOT_PROVIDED",
+            ComponentizeError::TooManyItems { .. } => "TOO_MANY_ITEMS",
             ComponentizeError::NoTypes { .. } => "NO_TYPES",
             ComponentizeError::Text { .. } => "INVALID_TEXT",
             ComponentizeError::TextTooLarge { .. } => "FILE_TOO_LARGE",

@@ -1,7 +1,7 @@
 //! The description of a plugin's tools as a custom section of its component, so that listing tools compiles nothing.
 //!
 //! The section makes the claims that the plugin's `describe` makes, by the same author, and is validated in the same way.
-//! It gives no rights: imports are read from the component itself, and a call gets only what a person has granted.
+//! No rights follow from it: imports are read from the component itself, and a call gets only what a person has granted.
 //!
 //! Out of scope: the content of the description.
 

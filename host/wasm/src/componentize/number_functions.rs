@@ -4,16 +4,18 @@
 //! only the module's own caller knows. A number needs no more than its own type.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt::Write as _;
 
 use wasm_encoder::{ExportKind, ExportSection, RawSection, SectionId};
 use wasmparser::types::TypesRef;
-use wasmparser::{ExternalKind, KnownCustom, Name, Parser, Payload, ValType};
+use wasmparser::{ExternalKind, FuncType, KnownCustom, Name, Parser, Payload, ValType};
 use wit_component::{StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
 use super::ComponentizeError;
 use super::module_outline::ModuleOutline;
+use crate::lift::{MAX_TOOLS, SkippedExports, over_limit};
 
 /// The functions with which a caller reserves memory of a module, by the names of the usual compilers.
 const ALLOCATORS: [&str; 10] = [
@@ -42,19 +44,20 @@ struct NumberFunction {
     result: Option<ValType>,
 }
 
-/// Returns the module with WIT types for its functions over numbers, under names that are valid in WIT.
+/// Returns the module with WIT types for its functions over numbers, under names that are valid in WIT, and the functions
+/// that are left out.
 pub(super) fn with_types(
     module: &[u8],
     types: TypesRef<'_>,
     outline: &ModuleOutline,
-) -> Result<Vec<u8>, ComponentizeError> {
+) -> Result<(Vec<u8>, SkippedExports), ComponentizeError> {
     let mut allocators = outline.exports.iter();
     if let Some(name) = allocators.find(|name| ALLOCATORS.contains(&name.as_str())) {
         return Err(ComponentizeError::NoTypes {
             allocator: Some(name.clone()),
         });
     }
-    let functions = find_functions(module, types)?;
+    let (functions, skipped) = find_functions(module, types)?;
     if functions.is_empty() {
         return Err(ComponentizeError::NoTypes { allocator: None });
     }
@@ -68,15 +71,17 @@ pub(super) fn with_types(
     let mut renamed = rename_exports(module, &functions)?;
     embed_component_metadata(&mut renamed, &resolve, world, StringEncoding::UTF8)
         .map_err(|error| encode(format!("{error:#}")))?;
-    Ok(renamed)
+    Ok((renamed, skipped))
 }
 
-/// Returns the functions by their names in WIT. Of two exports with the same name in WIT, the first one is used.
+/// Returns the functions by their names in WIT, and those that are left out, with the reasons. Of two exports with the same
+/// name in WIT, the first one is used.
 fn find_functions(
     module: &[u8],
     types: TypesRef<'_>,
-) -> Result<BTreeMap<String, NumberFunction>, ComponentizeError> {
+) -> Result<(BTreeMap<String, NumberFunction>, SkippedExports), ComponentizeError> {
     let mut functions = BTreeMap::new();
+    let mut skipped = SkippedExports::default();
     for payload in Parser::new(0).parse_all(module) {
         let Payload::ExportSection(section) = payload? else {
             continue;
@@ -86,23 +91,52 @@ fn find_functions(
             if export.kind != ExternalKind::Func || export.name.starts_with('_') {
                 continue;
             }
-            let Some(name) = wit_name(export.name) else {
-                continue;
-            };
             let id = types.core_function_at(export.index);
             let ty = types[id].unwrap_func();
-            let is_number = |ty: &ValType| number_type(*ty).is_some();
-            let fits = ty.params().len() <= MAX_PARAMS && ty.results().len() <= 1;
-            if fits && ty.params().iter().chain(ty.results()).all(is_number) {
-                functions.entry(name).or_insert(NumberFunction {
-                    index: export.index,
-                    params: ty.params().to_vec(),
-                    result: ty.results().first().copied(),
-                });
+            let name = match tool_export(export.name, ty) {
+                Ok(name) => name,
+                Err(reason) => {
+                    skipped.add(export.name, &reason);
+                    continue;
+                }
+            };
+            let is_full = functions.len() >= MAX_TOOLS;
+            match functions.entry(name) {
+                Entry::Occupied(entry) => {
+                    let reason = format!(
+                        "has the name of another function in WIT (`{}`)",
+                        entry.key()
+                    );
+                    skipped.add(export.name, &reason);
+                }
+                Entry::Vacant(_) if is_full => skipped.add(export.name, &over_limit()),
+                Entry::Vacant(entry) => {
+                    entry.insert(NumberFunction {
+                        index: export.index,
+                        params: ty.params().to_vec(),
+                        result: ty.results().first().copied(),
+                    });
+                }
             }
         }
     }
-    Ok(functions)
+    Ok((functions, skipped))
+}
+
+/// Returns the name in WIT of an exported function over numbers, or the reason why it is not one, as the end of a sentence.
+fn tool_export(name: &str, ty: &FuncType) -> Result<String, String> {
+    let name = wit_name(name).ok_or("has a name that cannot be converted to WIT")?;
+    if ty.params().len() > MAX_PARAMS {
+        return Err(format!("has more than {MAX_PARAMS} parameters"));
+    }
+    if ty.results().len() > 1 {
+        return Err("has several results".to_owned());
+    }
+    let mut types = ty.params().iter().chain(ty.results());
+    if types.any(|ty| number_type(*ty).is_none()) {
+        return Err("has a parameter or result that is not a number".to_owned());
+    }
+    Ok(name)
 }
 
 fn number_type(ty: ValType) -> Option<&'static str> {

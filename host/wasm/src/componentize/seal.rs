@@ -1,8 +1,9 @@
 //! Replaces imports of a component by stubs, so that its imports prove what its tools cannot do.
 //!
 //! The runtimes of Go and CPython, and the C library, import files and sockets whether a tool uses them or not. A stub is a
-//! component inside of the result, in the place of the import: it has no preopened directory, and any other of its
-//! functions traps. So a tool finds no files, as it would without a grant.
+//! component inside of the result, in the place of the import: it has no preopened directory, and its functions fail with
+//! the error that access is denied, return nothing, or trap if they can do neither. So a tool finds no files, as it would
+//! without a grant.
 //!
 //! Out of scope: components that are used as they are. Only `mimir tools build` seals.
 
@@ -42,6 +43,7 @@ pub fn seal<'a>(
     if component.get(6..8) != Some(&[1, 0]) {
         return Err(ComponentizeError::encode("it is not a component"));
     }
+    crate::family::check_nesting(component, 0).map_err(encode_failure)?;
     let decoded = wit_component::decode(component).map_err(encode_failure)?;
     let DecodedWasm::Component(resolve, world) = decoded else {
         return Err(ComponentizeError::encode(

@@ -149,3 +149,83 @@ fn componentize_survives_damaged_modules() {
         let _ = componentize(&flipped);
     }
 }
+
+fn leb(mut number: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    loop {
+        let low = (number & 0x7f) as u8;
+        number >>= 7;
+        if number == 0 {
+            bytes.push(low);
+            return bytes;
+        }
+        bytes.push(low | 0x80);
+    }
+}
+
+fn section(id: u8, content: &[u8]) -> Vec<u8> {
+    [&[id][..], &leb(content.len()), content].concat()
+}
+
+/// A component whose only type nests instance types this deep.
+fn nested_types(levels: usize) -> Vec<u8> {
+    let types = [&b"\x01"[..], &b"\x42\x01\x01".repeat(levels), b"\x42\x00"].concat();
+    [&b"\0asm\x0d\0\x01\0"[..], &section(7, &types)].concat()
+}
+
+/// A stack overflow ends the process, and cannot be caught.
+#[test]
+fn componentize_bounds_the_nesting_of_component_types() {
+    let deep_types = nested_types(100_000);
+    // Three bytes of the header's older form, before the component.
+    let old_form = [&b"\x03\x00\x01w"[..], &deep_types].concat();
+    let mut deep_components = nested_types(0);
+    for _ in 0..100 {
+        deep_components = [&b"\0asm\x0d\0\x01\0"[..], &section(4, &deep_components)].concat();
+    }
+    for world in [&deep_types, &old_form, &deep_components] {
+        let name = b"component-type:x";
+        let custom = [&leb(name.len()), &name[..], world].concat();
+        let module = [module(PLUGIN), section(0, &custom)].concat();
+        for error in [componentize(&module), adapt(&module).map(Vec::from)] {
+            let error = error.unwrap_err();
+            assert_eq!(error.code(), "CORRUPT", "{error}");
+            assert!(error.to_string().contains("more than 64 deep"), "{error}");
+        }
+    }
+    let error = seal(&deep_types, []).unwrap_err().to_string();
+    assert!(error.contains("more than 64 deep"), "{error}");
+}
+
+#[test]
+fn componentize_bounds_the_size_of_component_types() {
+    let name = b"component-type:x";
+    let custom = [&leb(name.len()), &name[..], &vec![0; 2 << 20]].concat();
+    let error = componentize(&[module(PLUGIN), section(0, &custom)].concat()).unwrap_err();
+    assert!(error.to_string().contains("component types"), "{error}");
+}
+
+/// The encoder supplies the functions for a module's own resources and tasks, for all interfaces.
+#[test]
+fn componentize_accepts_handles_of_the_modules_own_interfaces() {
+    let core = r#"
+        (import "[export]test:guest/bank" "[resource-new]account" (func $new (param i32) (result i32)))
+        (memory (export "memory") 1)
+        (func (export "test:guest/bank#[constructor]account") (result i32) (call $new (i32.const 1)))"#;
+    let wit = "package test:guest;
+        interface bank { resource account { constructor(); } }
+        world guest { export bank; }";
+    let mut typed = module(core);
+    let mut resolve = Resolve::default();
+    let package = resolve.push_str("guest.wit", wit).unwrap();
+    let world = resolve.select_world(&[package], None).unwrap();
+    embed_component_metadata(&mut typed, &resolve, world, StringEncoding::UTF8).unwrap();
+    let component = adapt(&typed).unwrap();
+    let mut validator = Validator::new_with_features(WasmFeatures::all());
+    validator.validate_all(&component).unwrap();
+
+    let newer =
+        r#"(import "[export]mimir:tool/toolset@2.0.0" "[task-return]call" (func (param i32)))"#;
+    let error = message(&format!("{newer} {PLUGIN}"));
+    assert!(error.contains("`mimir:tool/toolset@2.0.0`"), "{error}");
+}

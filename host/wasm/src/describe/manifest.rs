@@ -27,7 +27,8 @@ const BUILT: &str = "the built component";
 ///
 /// # Errors
 ///
-/// A component that does not export `mimir:tool/toolset`, or whose description is not valid.
+/// A file that is not a component of a known kind, or a plugin whose description is not valid. A component that does not
+/// export `mimir:tool/toolset` is returned as it is.
 pub async fn finish_plugin(
     host: &Arc<WasmHost>,
     component: &[u8],

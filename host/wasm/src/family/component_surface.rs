@@ -17,6 +17,20 @@ const ASYNC_FEATURES: WasmFeatures = WasmFeatures::CM_ASYNC
     .union(WasmFeatures::CM_THREADING)
     .union(WasmFeatures::CM_ERROR_CONTEXT);
 
+/// The features among them that no engine of this host has, with what a component uses of them.
+const UNFINISHED_FEATURES: [(WasmFeatures, &str); 4] = [
+    (
+        WasmFeatures::CM_ASYNC_STACKFUL,
+        "async functions without a callback",
+    ),
+    (WasmFeatures::CM_THREADING, "threads (`thread.*`)"),
+    (
+        WasmFeatures::CM_MORE_ASYNC_BUILTINS,
+        "further built-in functions for async",
+    ),
+    (WasmFeatures::CM_ERROR_CONTEXT, "`error-context`"),
+];
+
 /// Documentation above this size is not read, in bytes; the WIT of all of WASI has a tenth of it.
 const MAX_DOCS_BYTES: usize = 1024 * 1024;
 
@@ -45,13 +59,7 @@ impl ComponentSurface {
             match &payload {
                 Payload::Version { range, .. } => {
                     depth += 1;
-                    if depth > type_nesting::MAX_DEPTH {
-                        let what = format_args!(
-                            "components are nested more than {} deep",
-                            type_nesting::MAX_DEPTH
-                        );
-                        return Err(FamilyError::corrupt(range.start, what));
-                    }
+                    type_nesting::check_depth(depth, range.start)?;
                 }
                 Payload::ComponentTypeSection(section) => {
                     let range = section.range();
@@ -92,6 +100,9 @@ impl ComponentSurface {
         let Some(types) = types else {
             return Err(FamilyError::corrupt(bytes.len(), "the file ends too early"));
         };
+        if sequential.is_none() {
+            check_async_features(bytes)?;
+        }
         let known = types.as_ref();
         let imports = with_types(imports, |name| {
             Some(known.component_item_for_import(name)?.ty)
@@ -135,6 +146,30 @@ impl ComponentSurface {
     pub fn docs(&self) -> &[u8] {
         &self.docs
     }
+}
+
+/// Fails for a valid component that uses `async` in a way that the concurrent engine does not support.
+fn check_async_features(bytes: &[u8]) -> Result<(), FamilyError> {
+    let is_valid = |without: WasmFeatures| {
+        let features = WasmFeatures::all().difference(without);
+        // Function bodies do not depend on these features.
+        let mut validator = Validator::new_with_features(features);
+        let mut payloads = Parser::new(0).parse_all(bytes);
+        payloads.all(|payload| payload.is_ok_and(|payload| validator.payload(&payload).is_ok()))
+    };
+    let unfinished = UNFINISHED_FEATURES
+        .iter()
+        .fold(WasmFeatures::empty(), |all, (feature, _)| all | *feature);
+    if is_valid(unfinished) {
+        return Ok(());
+    }
+    let mut used = UNFINISHED_FEATURES
+        .iter()
+        .filter(|(feature, _)| !is_valid(*feature));
+    let names: Vec<&str> = used.map(|(_, name)| *name).collect();
+    Err(FamilyError::AsyncFeatures {
+        found: names.join(", "),
+    })
 }
 
 fn with_types(

@@ -74,10 +74,18 @@ pub enum FamilyError {
     },
     /// The component uses a WASI version that this host does not provide.
     #[error(
-        "it uses `{found}`, but mimir offers WASI 0.2 and 0.3 only, and not this interface in each of them: build it for `wasm32-wasip2`"
+        "`{found}` is not provided: expected an interface of WASI 0.2, or of the final 0.3; build it with current tools, or for `wasm32-wasip2`"
     )]
     Wasi {
         /// The interface.
+        found: String,
+    },
+    /// The component uses parts of the component model's `async` that this host does not support.
+    #[error(
+        "it uses {found}, which mimir does not support: expected async functions with a callback, and streams and futures; build it with callbacks (the default of wit-bindgen), or without async"
+    )]
+    AsyncFeatures {
+        /// What it uses, as a list.
         found: String,
     },
     /// The component has imports that this host does not provide.
@@ -91,7 +99,7 @@ pub enum FamilyError {
     },
     /// The component has no callable export.
     #[error(
-        "there is nothing to call: it exports no `mimir:tool/toolset`, no function with plain types, no `wasi:http/incoming-handler` and no `wasi:cli/run`{}",
+        "there is nothing to call: it exports no `mimir:tool/toolset`, no function with plain types, no `wasi:http/incoming-handler`, no `wasi:http/handler` and no `wasi:cli/run`{}",
         skipped_reasons(skipped)
     )]
     NothingToCall {
@@ -112,6 +120,7 @@ impl FamilyError {
             FamilyError::ContractNewer { .. } => "CONTRACT_NEWER",
             FamilyError::ContractUnknown { .. } => "CONTRACT_UNKNOWN",
             FamilyError::Wasi { .. } => "WASI_VERSION",
+            FamilyError::AsyncFeatures { .. } => "ASYNC_NOT_PROVIDED",
             FamilyError::Imports { .. } => "IMPORT_NOT_PROVIDED",
             FamilyError::NothingToCall { .. } => "NOTHING_TO_CALL",
         }

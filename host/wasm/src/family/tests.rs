@@ -469,3 +469,64 @@ fn config_store_imports_support_each_draft() {
         assert!(is_pure(&imports), "it only reads the user's settings");
     }
 }
+
+/// Components that use parts of `async` which the concurrent engine does not have.
+const UNFINISHED_ASYNC: [(&str, &str); 3] = [
+    (
+        r#"(component
+            (core module $lib (memory (export "m") 1))
+            (core instance $lib (instantiate $lib))
+            (core func $new (canon error-context.new (memory $lib "m")))
+            (core module $m (import "" "new" (func (param i32 i32) (result i32)))
+                (func (export "f") (result i32) i32.const 1))
+            (core instance $i (instantiate $m (with "" (instance (export "new" (func $new))))))
+            (func $f (result u32) (canon lift (core func $i "f")))
+            (export "f" (func $f)))"#,
+        "`error-context`",
+    ),
+    (
+        r#"(component
+            (core func $ret (canon task.return (result u32)))
+            (core module $m (import "" "ret" (func $ret (param i32)))
+                (func (export "f") (call $ret (i32.const 4))))
+            (core instance $i (instantiate $m (with "" (instance (export "ret" (func $ret))))))
+            (func $f async (result u32) (canon lift (core func $i "f") async))
+            (export "f" (func $f)))"#,
+        "without a callback",
+    ),
+    (
+        r#"(component
+            (core func $index (canon thread.index))
+            (core module $m (import "" "index" (func (result i32)))
+                (func (export "f") (result i32) i32.const 1))
+            (core instance $i (instantiate $m (with "" (instance (export "index" (func $index))))))
+            (func $f (result u32) (canon lift (core func $i "f")))
+            (export "f" (func $f)))"#,
+        "threads",
+    ),
+];
+
+#[test]
+fn async_features_are_those_of_the_concurrent_engine() {
+    use crate::engine::{MemoryAddressing, compiling_engine};
+
+    let engine = compiling_engine(EngineMode::Concurrent, MemoryAddressing::Checked).unwrap();
+    let compiles = |bytes: &[u8]| wasmtime::component::Component::new(&engine, bytes).is_ok();
+    for (text, feature) in UNFINISHED_ASYNC {
+        let component = wat(text);
+        assert!(!compiles(&component), "the engine has {feature}");
+        let error = detect(&component).unwrap_err();
+        assert_eq!(error.code(), "ASYNC_NOT_PROVIDED", "{error}");
+        assert!(error.to_string().contains(feature), "{error}");
+    }
+    let stream = wat(r#"(component
+            (type $s (stream u8))
+            (core func $new (canon stream.new $s))
+            (core module $m (import "" "new" (func $new (result i64)))
+                (func (export "f") (result i32) (i32.wrap_i64 (call $new))))
+            (core instance $i (instantiate $m (with "" (instance (export "new" (func $new))))))
+            (func $f (result $s) (canon lift (core func $i "f")))
+            (export "f" (func $f)))"#);
+    assert!(compiles(&stream));
+    assert_eq!(detect(&stream).unwrap().mode, EngineMode::Concurrent);
+}

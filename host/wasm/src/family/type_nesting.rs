@@ -4,12 +4,14 @@
 //! recursion: a small file could end the whole process with a stack overflow, which cannot be caught. This walk has an
 //! explicit stack.
 
-use wasmparser::{BinaryReader, ComponentImport, ComponentType, InstanceTypeDeclaration};
+use wasmparser::{
+    BinaryReader, ComponentImport, ComponentType, InstanceTypeDeclaration, Parser, Payload,
+};
 
 use super::FamilyError;
 
 /// Limit for components in components, and types in types. Tools nest three or four deep.
-pub(super) const MAX_DEPTH: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 /// The kind of a list of declarations.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -20,6 +22,37 @@ enum DeclarationList {
     Instance,
     /// The declarations of a component type, which may import.
     Component,
+}
+
+/// Checks all type sections of a component that is part of a file, from byte `start` of that file. Use it before a
+/// parser that checks no nesting of its own.
+pub(crate) fn check_component(component: &[u8], start: usize) -> Result<(), FamilyError> {
+    let mut depth = 0;
+    for payload in Parser::new(start as u64).parse_all(component) {
+        match payload? {
+            Payload::Version { range, .. } => {
+                depth += 1;
+                check_depth(depth, range.start)?;
+            }
+            Payload::End(_) => depth -= 1,
+            Payload::ComponentTypeSection(section) => {
+                let range = section.range();
+                let content = component.get(range.start - start..range.end - start);
+                check(content.unwrap_or_default(), range.start)?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Checks the number of components around the current one, which begins at byte `start`.
+pub(super) fn check_depth(depth: usize, start: usize) -> Result<(), FamilyError> {
+    if depth > MAX_DEPTH {
+        let what = format_args!("components are nested more than {MAX_DEPTH} deep");
+        return Err(FamilyError::corrupt(start, what));
+    }
+    Ok(())
 }
 
 /// Checks one component type section, whose contents begin at byte `start` of the file.

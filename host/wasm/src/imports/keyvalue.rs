@@ -4,6 +4,7 @@
 //! differ in the cursors of a listing and in the types of the atomic operations.
 
 use mimir_core::pipeline::PluginStorage;
+use mimir_core::storage::{KEY_MAX, VALUE_MAX};
 use mimir_core::{BoxFuture, ToolError, ToolErrorCode};
 use wasmtime::StoreContextMut;
 use wasmtime::component::{
@@ -11,6 +12,7 @@ use wasmtime::component::{
 };
 use wasmtime_wasi_io::IoView as _;
 
+use crate::call::OUTPUT_LIMIT;
 use crate::store_state::StoreState;
 
 /// The prefixes of the interface names and the drafts that this host provides.
@@ -19,6 +21,9 @@ const SECOND_DRAFT: &str = "0.2.0-draft2";
 
 /// Number of keys that one listing returns.
 const KEYS_PER_PAGE: usize = 100;
+
+/// Maximum number of bytes that the compare-and-swap operations of a call keep: those of sixteen of the largest values.
+const MAX_SWAP_BYTES: usize = 16 * VALUE_MAX;
 
 /// Separator of the bucket's name and the key. No bucket may contain it, so no two buckets share a key.
 const SEPARATOR: char = '\u{1f}';
@@ -32,6 +37,13 @@ pub(crate) struct KeyValueBucket {
 pub(crate) struct CompareAndSwap {
     key: String,
     current: Option<Vec<u8>>,
+}
+
+impl CompareAndSwap {
+    /// Returns the number of bytes that the operation keeps.
+    fn size(&self) -> usize {
+        self.key.len() + self.current.as_ref().map_or(0, Vec::len)
+    }
 }
 
 type BucketHandle = Resource<KeyValueBucket>;
@@ -165,6 +177,14 @@ fn add_store(store: &mut LinkerInstance<'_, StoreState>) -> wasmtime::Result<()>
                 let message = "the name of a bucket cannot contain the character U+001F".to_owned();
                 return Ok((Err(BucketError::Other(message)),));
             }
+            // The handles keep the names, which are part of every key.
+            if identifier.len() >= KEY_MAX {
+                let message = format!(
+                    "the name of a bucket must have less than {KEY_MAX} bytes, this one has {}",
+                    identifier.len()
+                );
+                return Ok((Err(BucketError::Other(message)),));
+            }
             let prefix = format!("{identifier}{SEPARATOR}");
             Ok((Ok(guest
                 .data_mut()
@@ -275,17 +295,33 @@ fn list_named(
     })
 }
 
+/// Returns the error for values that exceed the limit for results.
+fn values_too_large(max_bytes: usize) -> ToolError {
+    let limit = mimir_core::text::bytes(max_bytes as u64);
+    let message = format!(
+        "the values together are larger than {limit} ({OUTPUT_LIMIT}): ask for fewer keys at once"
+    );
+    ToolError::new(ToolErrorCode::LimitExceeded, message)
+}
+
 fn add_batch(batch: &mut LinkerInstance<'_, StoreState>) -> wasmtime::Result<()> {
     batch.func_wrap_async(
         "get-many",
         |mut guest: ImportStore<'_>, (bucket, keys): (BucketHandle, Vec<String>)| {
             Box::new(async move {
                 let prefix = guest.data_mut().table().get(&bucket)?.prefix.clone();
+                let max_bytes = guest.data().max_output;
                 let values = with_storage(guest.data_mut(), |storage| {
                     Box::pin(async move {
                         let mut values = ValueList::new();
+                        let mut left = max_bytes;
                         for key in keys {
                             let value = storage.get(format!("{prefix}{key}")).await?;
+                            // A key may be asked for many times.
+                            let size = key.len() + value.as_ref().map_or(0, Vec::len);
+                            left = left
+                                .checked_sub(size)
+                                .ok_or_else(|| values_too_large(max_bytes))?;
                             values.push(value.map(|value| (key, value)));
                         }
                         Ok(values)
@@ -370,8 +406,7 @@ fn add_swap(atomics: &mut LinkerInstance<'_, StoreState>) -> wasmtime::Result<()
         "cas",
         ResourceType::host::<CompareAndSwap>(),
         |mut guest, rep| {
-            let handle = Resource::<CompareAndSwap>::new_own(rep);
-            guest.data_mut().table().delete(handle)?;
+            end_swap(guest.data_mut(), Resource::new_own(rep))?;
             Ok(())
         },
     )?;
@@ -409,10 +444,28 @@ async fn begin_swap(
     let current = with_storage(guest, |storage| {
         Box::pin(async move { storage.get(read).await })
     });
-    Ok(match current.await {
-        Ok(current) => Ok(guest.table().push(CompareAndSwap { key, current })?),
-        Err(error) => Err(error),
-    })
+    let swap = match current.await {
+        Ok(current) => CompareAndSwap { key, current },
+        Err(error) => return Ok(Err(error)),
+    };
+    let kept = guest.swap_bytes + swap.size();
+    if kept > MAX_SWAP_BYTES {
+        let limit = mimir_core::text::bytes(MAX_SWAP_BYTES as u64);
+        let message = format!(
+            "the compare-and-swap operations in progress keep more than {limit}: finish or drop some of them first"
+        );
+        return Ok(Err(BucketError::Other(message)));
+    }
+    let handle = guest.table().push(swap)?;
+    guest.swap_bytes = kept;
+    Ok(Ok(handle))
+}
+
+/// Takes an operation out of the guest's handles.
+fn end_swap(guest: &mut StoreState, handle: SwapHandle) -> wasmtime::Result<CompareAndSwap> {
+    let swap = guest.table().delete(handle)?;
+    guest.swap_bytes = guest.swap_bytes.saturating_sub(swap.size());
+    Ok(swap)
 }
 
 /// Stores the value if the stored one is still the one that the operation began with.
@@ -422,7 +475,7 @@ async fn finish_swap(
     value: Vec<u8>,
 ) -> wasmtime::Result<Result<(), SwapError>> {
     const CHANGED: &str = "the value has changed";
-    let CompareAndSwap { key, current } = guest.table().delete(swap)?;
+    let CompareAndSwap { key, current } = end_swap(guest, swap)?;
     let changed_key = key.clone();
     let change = move |old: Option<&[u8]>| {
         if old == current.as_deref() {

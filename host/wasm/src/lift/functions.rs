@@ -1,5 +1,7 @@
 //! Conversion of a component's exports into tools.
 
+use std::fmt;
+
 use mimir_core::schema::Schema;
 use mimir_core::text;
 use wasmparser::component_types::{ComponentEntityType, ComponentFuncTypeId};
@@ -11,7 +13,7 @@ use super::{ExportPath, LiftedTool, LiftedTools, MAX_NAME_CHARS, SkippedExport, 
 use crate::family::{self, ComponentSurface, InterfaceName};
 
 /// Maximum number of tools of one component. Models choose badly long before this.
-const MAX_TOOLS: usize = 256;
+pub(crate) const MAX_TOOLS: usize = 256;
 
 /// Maximum number of skipped exports that are listed individually.
 const MAX_SKIPPED: usize = 32;
@@ -30,13 +32,16 @@ pub(crate) fn lift(surface: &ComponentSurface) -> LiftedTools {
     for (path, reason) in &sorted.refused {
         skipped.add(path, &reason.to_string());
     }
-    described.extend(sorted.resources.into_iter().map(DescribedFunction::from));
+    for resource in sorted.resources {
+        if described.len() >= MAX_TOOLS {
+            skipped.add(&resource.path, &over_limit());
+            continue;
+        }
+        described.push(DescribedFunction::from(resource));
+    }
     for export in sorted.functions {
-        if described.len() == MAX_TOOLS {
-            skipped.add(
-                &export.path,
-                &format!("exceeds the limit of {MAX_TOOLS} tools per component"),
-            );
+        if described.len() >= MAX_TOOLS {
+            skipped.add(&export.path, &over_limit());
             continue;
         }
         match describe(surface, &mut catalogue, export.ty) {
@@ -185,27 +190,34 @@ fn default_description(path: &ExportPath) -> String {
     }
 }
 
+/// Returns the reason for which a function beyond [`MAX_TOOLS`] is skipped, as the end of a sentence.
+pub(crate) fn over_limit() -> String {
+    format!("exceeds the limit of {MAX_TOOLS} tools per component")
+}
+
 /// The skipped exports, of which only the first ones are named.
-#[derive(Default)]
-struct SkippedExports {
+#[derive(Debug, Default)]
+pub(crate) struct SkippedExports {
     listed: Vec<SkippedExport>,
     /// Number of further skipped exports.
     unlisted: usize,
 }
 
 impl SkippedExports {
-    fn add(&mut self, path: &ExportPath, reason: &str) {
+    /// Adds an export, with the reason as the end of a sentence.
+    pub(crate) fn add(&mut self, export: &(impl fmt::Display + ?Sized), reason: &str) {
         if self.listed.len() == MAX_SKIPPED {
             self.unlisted += 1;
             return;
         }
         self.listed.push(SkippedExport {
-            export: text::visible(text::prefix(&path.to_string(), MAX_NAME_CHARS)),
+            export: text::visible(text::prefix(&export.to_string(), MAX_NAME_CHARS)),
             reason: reason.to_owned(),
         });
     }
 
-    fn finish(mut self) -> Vec<SkippedExport> {
+    /// Returns the list, which ends with the number of exports that are not named.
+    pub(crate) fn finish(mut self) -> Vec<SkippedExport> {
         if self.unlisted > 0 {
             self.listed.push(SkippedExport {
                 export: format!("{} more exports", self.unlisted),

@@ -35,7 +35,7 @@ use mimir_core::tool::ToolName;
 use serde::{Deserialize, Serialize};
 use wasmtime::component::{Component, ComponentExportIndex};
 
-pub(crate) use functions::lift;
+pub(crate) use functions::{MAX_TOOLS, SkippedExports, lift, over_limit};
 
 /// Maximum length of an export name in a text, in characters.
 const MAX_NAME_CHARS: usize = 120;

@@ -3,6 +3,8 @@
 //! A handle has no form in JSON and would outlive its instance, so a resource never leaves its call. A resource without
 //! a constructor, and functions that take or return one, are not tools.
 
+use std::collections::HashMap;
+
 use mimir_core::text;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -72,17 +74,29 @@ pub(super) fn sort_functions(
         functions: Vec::new(),
         refused: Vec::new(),
     };
-    let (constructors, mut others): (Vec<_>, Vec<_>) = exports
+    let (constructors, others): (Vec<_>, Vec<_>) = exports
         .into_iter()
-        .partition(|export| export.path.function.starts_with("[constructor]"));
+        .partition(|export| export.path.function.starts_with(CONSTRUCTOR));
+    let resource_of = |constructor: &ExportPath| ResourcePath {
+        interface: constructor.interface.clone(),
+        name: constructor.function.replacen(CONSTRUCTOR, "", 1),
+    };
+    // One pass over all exports, however many resources there are.
+    let mut methods_of: HashMap<ResourcePath, Vec<ExportedFunction>> = constructors
+        .iter()
+        .map(|constructor| (resource_of(&constructor.path), Vec::new()))
+        .collect();
+    for export in others {
+        let methods = ResourcePath::of_method(&export.path);
+        match methods.and_then(|resource| methods_of.get_mut(&resource)) {
+            Some(methods) => methods.push(export),
+            None => sorted.functions.push(export),
+        }
+    }
     for constructor in constructors {
-        let name = constructor.path.function.replacen("[constructor]", "", 1);
-        let prefix = format!("[method]{name}.");
-        let (methods, rest): (Vec<_>, Vec<_>) = others.into_iter().partition(|export| {
-            export.path.interface == constructor.path.interface
-                && export.path.function.starts_with(&prefix)
-        });
-        others = rest;
+        let resource = resource_of(&constructor.path);
+        let methods = methods_of.remove(&resource).unwrap_or_default();
+        let name = resource.name;
         let methods: Vec<_> = methods
             .into_iter()
             .filter_map(|method| match check_method(surface, catalogue, &method) {
@@ -102,8 +116,28 @@ pub(super) fn sort_functions(
             }
         }
     }
-    sorted.functions = others;
     sorted
+}
+
+/// Prefix of the name of a constructor.
+const CONSTRUCTOR: &str = "[constructor]";
+
+/// The position of a resource among the exports of its component.
+#[derive(PartialEq, Eq, Hash)]
+struct ResourcePath {
+    interface: Option<String>,
+    name: String,
+}
+
+impl ResourcePath {
+    /// Returns the resource of a method; `None` for another function.
+    fn of_method(path: &ExportPath) -> Option<Self> {
+        let (name, _) = path.function.strip_prefix("[method]")?.split_once('.')?;
+        Some(Self {
+            interface: path.interface.clone(),
+            name: name.to_owned(),
+        })
+    }
 }
 
 type NamedParameters<'a> = Vec<(&'a str, ComponentValType)>;

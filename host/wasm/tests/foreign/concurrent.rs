@@ -144,3 +144,28 @@ fn async_tasks_are_bounded_and_release_their_stacks() {
     }
     assert_eq!(result(&kit, "shout", json!({ "text": "a" }))["result"], "A");
 }
+
+/// A component that returns a stream, whose other end it keeps and never writes to.
+const ENDLESS_STREAM: &str = r#"(component
+  (type $s (stream u8))
+  (core func $new (canon stream.new $s))
+  (core module $m (import "" "new" (func $new (result i64)))
+    (func (export "f") (result i32) (i32.wrap_i64 (call $new))))
+  (core instance $i (instantiate $m (with "" (instance (export "new" (func $new))))))
+  (func $f (result $s) (canon lift (core func $i "f")))
+  (export "hang" (func $f)))"#;
+
+#[test]
+fn async_call_that_waits_for_itself_is_explained() {
+    let component = wat::parse_str(ENDLESS_STREAM).unwrap();
+    let kit = Testkit::from_bytes("hang", &component).unwrap();
+    let kit = kit
+        .settings(json!({ "limits": { "timeMs": 300 } }))
+        .unwrap();
+    let (code, message) = failure(&kit, "hang", json!({}));
+    assert_eq!(code, ToolErrorCode::Timeout, "{message}");
+    assert!(
+        message.contains("stream or function that never ends"),
+        "{message}"
+    );
+}

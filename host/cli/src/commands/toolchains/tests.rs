@@ -144,3 +144,54 @@ fn program_search_ignores_relative_folders_and_the_plugin() {
     let other = excluded.program("sh");
     assert_ne!(other, Some(shell));
 }
+
+#[test]
+fn toolchain_in_the_plugin_is_named_if_no_other_exists() {
+    let plugin = FakePrograms::new(&[("python3", "exit 1")]);
+    let excluded = ProgramSearch::outside_in(Some(plugin.0.path()), [plugin.0.path().to_owned()]);
+    let missing = find(PluginLanguage::Python, &excluded).unwrap_err();
+    let folder = plugin.path("").trim_end_matches('/').to_owned();
+    let expected = format!("{folder} is in the plugin's folder");
+    assert!(missing.what.contains(&expected), "{missing}");
+    assert!(
+        missing.what.contains("environment outside of it"),
+        "{missing}"
+    );
+    let other = find(PluginLanguage::Python, &ProgramSearch::in_folders([]));
+    assert!(!other.unwrap_err().what.contains("the plugin's folder"));
+}
+
+#[test]
+fn zig_shows_builds_its_own_folder_only_if_the_library_is_there() {
+    let zig = FakePrograms::new(&[("zig", "")]);
+    let root = zig.0.path().canonicalize().unwrap();
+    let program = root.join("zig");
+    assert_eq!(zig_roots(&program), [program.clone()]);
+    std::fs::create_dir_all(root.join("lib/std")).unwrap();
+    assert_eq!(zig_roots(&program), [root.clone()]);
+    std::fs::create_dir(root.join("bin")).unwrap();
+    std::fs::create_dir_all(root.join("lib/zig/std")).unwrap();
+    let installed = root.join("bin/zig");
+    assert_eq!(
+        zig_roots(&installed),
+        [installed.clone(), root.join("lib/zig")]
+    );
+}
+
+#[test]
+fn home_folder_and_those_above_it_are_recognized() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    std::fs::create_dir_all(home.join("tools")).unwrap();
+    assert!(contains_folder(&home, &home));
+    assert!(contains_folder(folder.path(), &home));
+    assert!(!contains_folder(&home.join("tools"), &home));
+    assert!(!contains_folder(&home, Path::new("")));
+}
+
+#[test]
+fn version_numbers_end_at_the_first_other_sign() {
+    assert_eq!(numbers("1.26rc1"), [1, 26]);
+    assert_eq!(numbers("1.25.3-dev.7"), [1, 25, 3]);
+    assert_eq!(numbers("x.7"), [0, 7, 0]);
+}

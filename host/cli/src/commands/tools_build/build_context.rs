@@ -30,6 +30,9 @@ const MAX_OUTPUT_SIZE: u64 = 256 << 20;
 /// Maximum number of bytes of a step's standard output to return.
 const MAX_STDOUT_BYTES: usize = 8 << 20;
 
+/// Maximum number of bytes to capture of a step that prints nothing.
+const MAX_CAPTURED_BYTES: usize = 64 << 10;
+
 /// Context of a build, in any language.
 pub struct BuildContext<'a> {
     /// The workspace, settings and folders of the user.
@@ -50,6 +53,8 @@ pub struct BuildStep {
     pub args: Vec<String>,
     /// Folder that is visible, if it is larger than the folder of the plugin.
     pub visible_folder: Option<PathBuf>,
+    /// Working folder, if it is not the folder of the plugin but one in it.
+    pub directory: Option<PathBuf>,
     /// Existing folders in the folder of the plugin that the program may change.
     pub writable: Vec<PathBuf>,
     /// Toolchains and libraries outside of the folder. The SDKs are visible without being listed.
@@ -102,7 +107,9 @@ impl<'a> BuildContext<'a> {
         step: &BuildStep,
     ) -> Result<Vec<String>, ToolError> {
         let mut messages = self.messages(folder);
-        let (exit_code, lines) = self.execute(folder, step, Some(&mut messages)).await?;
+        let (exit_code, lines) = self
+            .execute(folder, step, &mut |line| messages.add(line))
+            .await?;
         if exit_code == 0 {
             return Ok(lines);
         }
@@ -118,9 +125,16 @@ impl<'a> BuildContext<'a> {
         step: &BuildStep,
     ) -> Result<bool, ToolError> {
         let mut messages = self.messages(folder);
-        let (exit_code, lines) = self.execute(folder, step, Some(&mut messages)).await?;
+        let (exit_code, lines) = self
+            .execute(folder, step, &mut |line| messages.add(line))
+            .await?;
         lines.iter().for_each(|line| messages.add(line));
         Ok(exit_code == 0)
+    }
+
+    /// Returns true if the user has asked for the network.
+    pub fn has_network(&self) -> bool {
+        matches!(self.network, BuildNetwork::Proxied(_))
     }
 
     /// Returns the printer of results.
@@ -134,8 +148,23 @@ impl<'a> BuildContext<'a> {
         folder: &PluginFolder,
         step: &BuildStep,
     ) -> Result<Option<String>, ToolError> {
-        let (exit_code, lines) = self.execute(folder, step, None).await?;
+        let (exit_code, lines) = self.execute(folder, step, &mut |_| {}).await?;
         Ok((exit_code == 0).then(|| lines.join("\n")))
+    }
+
+    /// Runs a step without printing anything. Returns its exit code, and the beginning of its output with secrets masked.
+    pub async fn capture(
+        &self,
+        folder: &PluginFolder,
+        step: &BuildStep,
+    ) -> Result<(i32, String), ToolError> {
+        let mut text = String::new();
+        let (exit_code, lines) = self
+            .execute(folder, step, &mut |line| add_line(&mut text, line))
+            .await?;
+        lines.iter().for_each(|line| add_line(&mut text, line));
+        self.redactor.mask_text(&mut text);
+        Ok((exit_code, text))
     }
 
     /// Creates the printer of a compiler's messages.
@@ -163,7 +192,7 @@ impl<'a> BuildContext<'a> {
         &self,
         folder: &PluginFolder,
         step: &BuildStep,
-        mut messages: Option<&mut CompilerMessages<'_>>,
+        on_message: &mut (dyn FnMut(&str) + Send),
     ) -> Result<(i32, Vec<String>), ToolError> {
         let mut read_only = step.read_only.clone();
         read_only.push(self.sdk.root.clone());
@@ -171,7 +200,7 @@ impl<'a> BuildContext<'a> {
         let command = BuildCommand {
             args: step.args.clone(),
             folder: visible.clone(),
-            directory: folder.root.clone(),
+            directory: step.directory.as_ref().unwrap_or(&folder.root).clone(),
             writable: step.writable.clone(),
             read_only,
             caches: step.caches.clone(),
@@ -189,11 +218,7 @@ impl<'a> BuildContext<'a> {
                     stdout.push(line.to_owned());
                 }
             }
-            CommandStream::Stderr => {
-                if let Some(messages) = messages.as_deref_mut() {
-                    messages.add(line);
-                }
-            }
+            CommandStream::Stderr => on_message(line),
         })
         .await?;
         if stdout_bytes > MAX_STDOUT_BYTES {
@@ -205,6 +230,14 @@ impl<'a> BuildContext<'a> {
             return Err(ToolError::new(ToolErrorCode::LimitExceeded, message));
         }
         Ok((output.exit_code, stdout))
+    }
+}
+
+/// Adds a line to a text of limited length.
+fn add_line(text: &mut String, line: &str) {
+    if text.len() + line.len() < MAX_CAPTURED_BYTES {
+        text.push_str(line);
+        text.push('\n');
     }
 }
 

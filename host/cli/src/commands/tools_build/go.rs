@@ -4,21 +4,23 @@
 //! sees in the folder of the plugin, without being there.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use mimir_core::ToolError;
 use serde_json::json;
 
 use super::core_module::{add_remedies, export_remedy, finish_module, is_mentioned};
 use super::{BUILD_FOLDER, BuildContext, BuildStep, BuiltComponent, PluginFolder};
-use crate::commands::toolchains::{self, FoundToolchain, ProgramSearch};
 use crate::exit::CommandResult;
 use crate::output::note;
 use mimir::file_error::{file_error, write_atomically};
 
 mod doc_comments;
+mod go_environment;
 mod go_module;
 mod go_workspace;
+
+pub use go_environment::{GoEnvironment, GoTarget};
 
 use doc_comments::{GoPluginDocs, overlay_source};
 use go_module::GoModule;
@@ -31,8 +33,7 @@ const EXPORT_LINE: &str = "func init() { mimir.Export(tool) }";
 
 /// Builds a plugin.
 pub async fn build(cx: &BuildContext<'_>, folder: &PluginFolder) -> CommandResult<BuiltComponent> {
-    let search = ProgramSearch::outside(Some(&folder.root));
-    let toolchain = toolchains::find(folder.language, &search).map_err(ToolError::from)?;
+    let go = GoEnvironment::find(cx, folder)?;
     let build_folder = folder.build_folder()?;
     let module = GoModule::read(&folder.entry)?;
     let sdk = cx.sdk.folder("go");
@@ -51,93 +52,36 @@ pub async fn build(cx: &BuildContext<'_>, folder: &PluginFolder) -> CommandResul
         format!("{file} is too large or not UTF-8: its types have no descriptions")
     }));
     let overlay = write_overlay(folder, &build_folder, &docs)?;
-    let cache = cx.cache("go")?;
-    // Go writes it into a new cache.
-    if !cache.join("README").exists() {
+    if go.has_new_cache() {
         note(
             "Go compiles its standard library for WebAssembly once, which takes about half a minute …",
         );
     }
-    let modules = module_cache(&toolchain, &search, &cache)?;
-    let mut args = toolchain.program;
-    args.extend(["build", "-overlay", &overlay].map(str::to_owned));
-    args.extend(
-        [
-            "-trimpath",
-            "-buildmode=c-shared",
-            // The SDK takes memory from Go's runtime.
-            "-ldflags=-checklinkname=0 -s -w",
-            "-o",
-        ]
-        .map(str::to_owned),
-    );
-    args.extend([format!("{BUILD_FOLDER}/core.wasm"), ".".to_owned()]);
-    let mut read_only = toolchain.roots;
-    read_only.push(modules.clone());
+    let output = format!("{BUILD_FOLDER}/core.wasm");
+    let args = [
+        "build",
+        "-overlay",
+        &overlay,
+        "-trimpath",
+        "-buildmode=c-shared",
+        // The SDK takes memory from Go's runtime.
+        "-ldflags=-checklinkname=0 -s -w",
+        "-o",
+        &output,
+        ".",
+    ];
     let step = BuildStep {
-        compiler: "Go",
-        args,
         writable: vec![build_folder.clone()],
-        read_only,
-        caches: vec![cache.clone()],
-        environment: environment(&folder.root, &cache, &modules),
-        ..BuildStep::default()
+        ..go.step(GoTarget::Component, &args)
     };
     let compiled = cx.run(folder, &step).await;
-    compiled.map_err(|error| add_remedies(error, remedies(folder, &module, &modules)))?;
+    compiled.map_err(|error| add_remedies(error, remedies(folder, &module, go.modules())))?;
     let sources = source_names(folder);
     let is_exported = is_mentioned(folder, &sources, "mimir.Export");
     let missing_export = (!is_exported).then(|| export_remedy(EXPORT_LINE));
     let file = build_folder.join("core.wasm");
     let built = finish_module(cx, folder, &file, missing_export).await?;
     Ok(BuiltComponent { notes, ..built })
-}
-
-/// Returns the folder of modules that `go mod download` has written, or an empty one.
-fn module_cache(
-    toolchain: &FoundToolchain,
-    search: &ProgramSearch,
-    cache: &Path,
-) -> Result<PathBuf, ToolError> {
-    let answer = search.output(&toolchain.program, &["env", "GOMODCACHE"]);
-    let folder = answer.map(|answer| PathBuf::from(answer.trim()));
-    if let Some(folder) = folder.filter(|folder| folder.is_absolute() && folder.is_dir()) {
-        return Ok(folder);
-    }
-    let empty = cache.with_file_name("go-modules");
-    mimir_core::platform::create_private_folder(&empty, true)
-        .map_err(|error| file_error("create", &empty, &error))?;
-    Ok(empty)
-}
-
-/// Returns the variables of the compiler. Settings of the user's environment do not apply.
-fn environment(root: &Path, cache: &Path, modules: &Path) -> Vec<(String, String)> {
-    // The vendor folder of a workspace, which `go work vendor` makes.
-    let has_vendor = root.join("vendor/modules.txt").is_file();
-    let flags = if has_vendor {
-        "-mod=vendor"
-    } else {
-        "-mod=readonly"
-    };
-    let text = |path: &Path| path.to_string_lossy().into_owned();
-    let variables: [(&str, String); 12] = [
-        ("GOOS", "wasip1".to_owned()),
-        ("GOARCH", "wasm".to_owned()),
-        ("CGO_ENABLED", "0".to_owned()),
-        ("GOENV", "off".to_owned()),
-        ("GOFLAGS", flags.to_owned()),
-        ("GOPROXY", "off".to_owned()),
-        ("GOTOOLCHAIN", "local".to_owned()),
-        ("GOTELEMETRY", "off".to_owned()),
-        ("GOCACHE", text(cache)),
-        ("GOPATH", text(&cache.join("path"))),
-        ("GOMODCACHE", text(modules)),
-        ("GOWORK", text(&root.join("go.work"))),
-    ];
-    let variables = variables.into_iter();
-    variables
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect()
 }
 
 /// Writes the source file with the doc comments, and the file that makes the compiler see it. Returns the path of the
@@ -265,23 +209,5 @@ mod tests {
         let remedies = remedies(&found, &module, &found.root);
         assert!(remedies[0].contains("example.com/Missing v1.2.3"));
         assert!(remedies[1].contains("cgo"));
-    }
-
-    #[test]
-    fn go_builds_without_network_and_with_the_vendor_folder() {
-        let (folder, found) = plugin(&[("go.mod", "module words\n")]);
-        let flags = |root: &Path| {
-            let variables = environment(root, Path::new("/c"), Path::new("/m"));
-            let value = |name: &str| {
-                let mut variables = variables.iter();
-                variables.find(|(key, _)| key == name).unwrap().1.clone()
-            };
-            assert_eq!(value("GOPROXY"), "off");
-            value("GOFLAGS")
-        };
-        assert_eq!(flags(&found.root), "-mod=readonly");
-        std::fs::create_dir(folder.path().join("vendor")).unwrap();
-        std::fs::write(folder.path().join("vendor/modules.txt"), "").unwrap();
-        assert_eq!(flags(&found.root), "-mod=vendor");
     }
 }

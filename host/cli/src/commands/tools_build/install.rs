@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use mimir_core::registry::Quarantined;
-use mimir_core::{Registry, Tool};
+use mimir_core::{Registry, Tool, ToolError, ToolErrorCode, ToolSource};
+use mimir_wasm::Toolbox;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::BuiltComponent;
-use crate::exit::CommandResult;
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::tools::quarantined;
 use crate::output::{FAINT, GOOD, ResultPrinter, STRONG, first_line, note, styled};
-use mimir::file_error::file_error;
+use mimir::file_error::{file_error, write_atomically};
 use mimir::setup::HostSetup;
 
 /// A plugin in `.mimir/tools`.
@@ -32,7 +33,8 @@ struct BuildReport<'a> {
     tools: Vec<&'a str>,
 }
 
-/// Installs a component, in place of the previous one of its name, and loads it.
+/// Installs a component, in place of the previous one of its name, and loads it. A component without a tool that can be
+/// called, or with the name of another tool, is not installed.
 pub async fn install(
     setup: &HostSetup,
     component: &BuiltComponent,
@@ -41,14 +43,18 @@ pub async fn install(
     let target = setup.workspace.tools().join(&component.file_name);
     setup.workspace.check_no_links(&target)?;
     let file = setup.workspace.display_path(&target).replace('\\', "/");
+    let refused = |error| CommandFailure::with_exit(error, ExitReason::Failed);
+    let built = load_alone(setup, component).await.map_err(refused)?;
+    let existing = setup.toolbox(setup.host()).load().await;
+    let existing = Registry::new(existing.tools, existing.quarantined);
+    check_names(&built, &existing, &file).map_err(refused)?;
     let previous = if target.exists() {
         let registry = setup.registry().await.into_registry();
         tools_of_file(&registry, &file)
     } else {
         Vec::new()
     };
-    mimir::file_error::write_atomically(&target, &component.bytes)
-        .map_err(|e| file_error("write", &target, &e))?;
+    write_atomically(&target, &component.bytes).map_err(|e| file_error("write", &target, &e))?;
     let snapshot = setup.load_snapshot().await?;
     let tools = tools_of_file(&snapshot.registry, &file);
     let still_exists = |before: &Arc<Tool>| tools.iter().any(|tool| tool.name() == before.name());
@@ -67,6 +73,51 @@ pub async fn install(
         tools,
         file,
     })
+}
+
+/// Loads a component from a folder of its own, and returns its tools. Fails if none of them can be called.
+async fn load_alone(setup: &HostSetup, component: &BuiltComponent) -> Result<Vec<Tool>, ToolError> {
+    let temporary = std::env::temp_dir();
+    let folder = tempfile::tempdir()
+        .map_err(|error| file_error("create a folder in", &temporary, &error))?;
+    let path = folder.path().join(&component.file_name);
+    write_atomically(&path, &component.bytes).map_err(|e| file_error("write", &path, &e))?;
+    let toolbox = Toolbox::new(setup.host(), Vec::new(), Some(folder.path().to_owned()));
+    let loaded = toolbox.load().await;
+    if !loaded.tools.is_empty() {
+        return Ok(loaded.tools);
+    }
+    Err(match loaded.quarantined.first() {
+        Some(refused) => ToolError::new(refused.code, refused.reason.clone()),
+        None => ToolError::execution("the component has no tool that can be called"),
+    })
+}
+
+/// Fails if a tool has the name of a tool that is in another file or built in.
+fn check_names(built: &[Tool], registry: &Registry, file: &str) -> Result<(), ToolError> {
+    for tool in built {
+        let name = tool.name();
+        let Some(other) = registry.get(name.as_str()) else {
+            continue;
+        };
+        let location = &other.origin.location;
+        if other.name() != name || is_in_file(location, file) {
+            continue;
+        }
+        let (place, remedy) = if other.source == ToolSource::BuiltIn {
+            (
+                "built in".to_owned(),
+                "give the tool another name".to_owned(),
+            )
+        } else {
+            let remedy = format!("give the tool another name, or run `mimir tools remove {name}`");
+            (format!("in {location}"), remedy)
+        };
+        let message =
+            format!("`{name}` is the name of a tool that is {place}; nothing was installed");
+        return Err(ToolError::new(ToolErrorCode::AlreadyExists, message).with_remedies([remedy]));
+    }
+    Ok(())
 }
 
 impl InstalledPlugin {

@@ -8,6 +8,7 @@ use mimir_core::text::visible;
 use mimir_core::{ToolError, ToolErrorCode};
 
 use crate::args::PluginLanguage;
+use crate::commands::toolchains::contains_home;
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use mimir::file_error::file_error;
 
@@ -26,6 +27,8 @@ pub struct PluginFolder {
     pub entry: PathBuf,
     /// Path of `entry` for messages: as the user wrote it.
     pub shown: PathBuf,
+    /// What is watched for changes: the file that the user named, or else the folder.
+    pub watched: PathBuf,
     /// Name, version and other facts.
     pub package: PackageFacts,
 }
@@ -71,8 +74,17 @@ impl PluginFolder {
             return Err(usage(not_plugin(path, requested)));
         }
         let root = entry.parent().unwrap_or(&real).to_owned();
+        if contains_home(&root) {
+            return Err(usage(not_separate(path, &root)));
+        }
+        let is_manifest = matches!(language, PluginLanguage::Rust | PluginLanguage::Go);
         Ok(Self {
             package: PackageFacts::read(language, &root, &entry)?,
+            watched: if real.is_dir() || is_manifest {
+                root.clone()
+            } else {
+                entry.clone()
+            },
             shown: match entry.file_name().filter(|_| real.is_dir()) {
                 Some(name) => path.join(name),
                 None => path.to_owned(),
@@ -150,6 +162,16 @@ fn language_of_file(file: &Path) -> Option<PluginLanguage> {
         "zig" => PluginLanguage::Zig,
         _ => return None,
     })
+}
+
+/// Returns the error for a plugin in the home folder, all files of which its build could read.
+fn not_separate(path: &Path, root: &Path) -> ToolError {
+    let shown = |path: &Path| visible(&path.display().to_string());
+    let (path, root) = (shown(path), shown(root));
+    let message = format!(
+        "{path} is in {root}, and a build can read the folder of its plugin, here your home folder: expected a folder with the files of the plugin only; put it into a folder of its own"
+    );
+    ToolError::new(ToolErrorCode::InvalidPath, message)
 }
 
 fn not_plugin(path: &Path, requested: Option<PluginLanguage>) -> ToolError {
@@ -236,6 +258,28 @@ mod tests {
         let error = find("notes.txt").unwrap_err().to_string();
         assert!(error.contains("expected Cargo.toml"), "{error}");
         assert!(find("nothing.py").is_err());
+    }
+
+    #[test]
+    fn plugin_in_the_home_folder_is_refused() {
+        let home = std::env::home_dir().unwrap();
+        let above = home.ancestors().last().unwrap().to_owned();
+        for root in [home, above] {
+            assert!(contains_home(&root), "{root:?}");
+            let message = not_separate(Path::new("fib.py"), &root).message;
+            assert!(message.contains("a folder of its own"), "{message}");
+        }
+    }
+
+    #[test]
+    fn plugin_that_is_one_file_is_watched_alone() {
+        let folder = folder(&["fib.py", "tool.ts", "go.mod"]);
+        let root = folder.path().canonicalize().unwrap();
+        let watched = |path: &Path, language| PluginFolder::find(path, language).unwrap().watched;
+        assert_eq!(watched(&root.join("fib.py"), None), root.join("fib.py"));
+        assert_eq!(watched(&root.join("go.mod"), None), root);
+        let language = Some(PluginLanguage::TypeScript);
+        assert_eq!(watched(&root, language), root);
     }
 
     #[cfg(unix)]

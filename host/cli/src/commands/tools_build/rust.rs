@@ -3,11 +3,11 @@
 //! Crates are fetched outside of the sandbox, which needs the network but runs no code of the plugin: cargo starts in a
 //! folder of its own, so that no settings of the plugin's folder apply. Everything else runs in the sandbox.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::process::Stdio;
 
 use mimir_core::ToolError;
-use mimir_core::files::reject_links;
+use mimir_core::files::{LinkPolicy, read_text};
 use serde_json::Value;
 use tokio::process::Command;
 
@@ -18,19 +18,33 @@ use crate::output::note;
 use crate::sdk::{self, TARGET};
 use mimir::file_error::file_error;
 
+mod cargo_command;
 mod cargo_packages;
+mod package_sources;
 
-use cargo_packages::CargoPackages;
+use cargo_command::CargoCommand;
+use cargo_packages::CargoWorkspace;
 
 /// Name of cargo's target folder in the folder of the plugin. Not that of its workspace, where packages of the same name
 /// would overwrite each other.
 const TARGET_FOLDER: &str = "target";
 
+/// Files that select a toolchain, for rustup.
+const TOOLCHAIN_FILES: [&str; 2] = ["rust-toolchain", "rust-toolchain.toml"];
+
+/// Maximum size of Cargo.toml in bytes.
+const MAX_MANIFEST_SIZE: u64 = 1 << 20;
+
+/// Maximum length of a file name in characters.
+const MAX_NAME_LENGTH: usize = 64;
+
 /// Builds a plugin.
 pub async fn build(cx: &BuildContext<'_>, folder: &PluginFolder) -> CommandResult<BuiltComponent> {
     let root = &folder.root;
-    let (_, rustc) = programs(folder)?;
-    add_target(cx, folder, &rustc).await?;
+    let file_name = component_name(folder)?;
+    let search = ProgramSearch::outside(Some(root));
+    let (_, rustc) = programs(&search)?;
+    add_target(cx, folder, &search, &rustc).await?;
     let args = [
         "build",
         "--release",
@@ -49,7 +63,7 @@ pub async fn build(cx: &BuildContext<'_>, folder: &PluginFolder) -> CommandResul
             "the build produced no component: Cargo.toml needs `[lib] crate-type = [\"cdylib\"]`",
         )
     })?;
-    if !component.starts_with(root.join(TARGET_FOLDER)) {
+    if !is_below(&component, &root.join(TARGET_FOLDER)) {
         let message = "the build named a component outside of its target folder";
         return Err(ToolError::execution(message).into());
     }
@@ -57,7 +71,7 @@ pub async fn build(cx: &BuildContext<'_>, folder: &PluginFolder) -> CommandResul
     let finished = mimir_wasm::finish_plugin(&cx.setup.host(), &built).await;
     Ok(BuiltComponent {
         bytes: finished.map_err(ToolError::from)?,
-        file_name: component.file_name().map(PathBuf::from).unwrap_or_default(),
+        file_name,
         notes: Vec::new(),
     })
 }
@@ -69,35 +83,77 @@ pub async fn cargo_step(
     folder: &PluginFolder,
     args: &[&str],
 ) -> CommandResult<BuildStep> {
-    let (cargo, _) = programs(folder)?;
     let root = &folder.root;
-    // Cargo follows a link when it writes this file.
-    let lock = root.join("Cargo.lock");
-    reject_links(root, &lock).map_err(|error| file_error("write", &lock, &error))?;
+    let search = ProgramSearch::outside(Some(root));
+    let (cargo, _) = programs(&search)?;
     let target_folder = root.join(TARGET_FOLDER);
     folder.create_folder(&target_folder)?;
-    let has_own_config = sdk::point_to(root, &cx.sdk)?;
-    let packages = if has_own_config {
-        CargoPackages::fetch(cx, folder, &cargo).await?
-    } else {
-        note("its crates are not fetched, because .cargo/config.toml was not written by mimir");
-        CargoPackages::default()
-    };
+    let is_config_written = sdk::point_to(root, &cx.sdk)?;
+    let command = CargoCommand::new(cx, folder, &search, &cargo);
+    let workspace = CargoWorkspace::find(&command, root).await?;
+    if let Some(workspace) = &workspace {
+        if is_config_written {
+            workspace.fetch_packages(cx, folder, &command).await?;
+        } else {
+            check_own_config(cx, workspace)?;
+        }
+    }
     Ok(BuildStep {
         compiler: "cargo",
         args: command_line(&cargo, args),
-        visible_folder: packages.workspace(root),
+        visible_folder: workspace.and_then(|workspace| workspace.root_above(root)),
         writable: vec![target_folder],
-        read_only: packages.folders_outside(root),
         ..BuildStep::default()
     })
 }
 
+/// Tells the user what a plugin with settings of its own for cargo needs. Fails if `Cargo.lock` is missing, which the
+/// build cannot write.
+fn check_own_config(cx: &BuildContext<'_>, workspace: &CargoWorkspace) -> Result<(), ToolError> {
+    if !workspace.lock_file().exists() {
+        return Err(ToolError::invalid_input(
+            "Cargo.lock is missing, and mimir does not write it for a plugin with a .cargo/config.toml of its own: run \
+             `cargo generate-lockfile` in the plugin's folder first",
+        ));
+    }
+    // A JSON string is also a valid TOML string.
+    let sdk = Value::from(cx.sdk.package.to_string_lossy().into_owned());
+    note(format_args!(
+        "its crates are not fetched, because .cargo/config.toml was not written by mimir: run `cargo fetch` in the \
+         plugin's folder. The SDK needs this line in [patch.crates-io] of that file: mimir-sdk = {{ path = {sdk} }}"
+    ));
+    Ok(())
+}
+
 /// Returns cargo and rustc.
-fn programs(folder: &PluginFolder) -> Result<(PathBuf, PathBuf), ToolError> {
-    let search = ProgramSearch::outside(Some(&folder.root));
+fn programs(search: &ProgramSearch) -> Result<(PathBuf, PathBuf), ToolError> {
     let programs = search.program("cargo").zip(search.program("rustc"));
     programs.ok_or_else(|| missing_rust().into())
+}
+
+/// Returns the name of the component's file: that of the library in Cargo.toml, as cargo writes it. The messages of the
+/// build do not decide it, because macros of the plugin can print some too.
+fn component_name(folder: &PluginFolder) -> Result<PathBuf, ToolError> {
+    let path = folder.root.join("Cargo.toml");
+    let text = read_text(&path, LinkPolicy::Refuse, MAX_MANIFEST_SIZE)
+        .map_err(|error| file_error("read", &path, &error))?;
+    // The build reports a manifest that is not valid.
+    let manifest: toml::Table = text.parse().unwrap_or_default();
+    let name = |table: &str| manifest.get(table)?.get("name")?.as_str();
+    let name = name("lib").or_else(|| name("package"));
+    let name = name
+        .filter(|name| !name.is_empty())
+        .unwrap_or(&folder.package.name);
+    let is_valid = |c: &char| c.is_ascii_alphanumeric();
+    let name = name.chars().take(MAX_NAME_LENGTH);
+    let name: String = name.map(|c| if is_valid(&c) { c } else { '_' }).collect();
+    Ok(PathBuf::from(format!("{name}.wasm")))
+}
+
+/// Returns true if a path is below a folder, without `..`.
+fn is_below(path: &Path, folder: &Path) -> bool {
+    let mut parts = path.components();
+    path.starts_with(folder) && !parts.any(|part| part == Component::ParentDir)
 }
 
 fn command_line(program: &Path, args: &[&str]) -> Vec<String> {
@@ -106,31 +162,43 @@ fn command_line(program: &Path, args: &[&str]) -> Vec<String> {
     line
 }
 
-/// Installs the compilation target with rustup if it is missing.
+/// Installs the compilation target with rustup if it is missing. A file of the plugin that selects a toolchain has no
+/// effect on rustup, so the target is not installed for such a plugin.
 async fn add_target(
     cx: &BuildContext<'_>,
     folder: &PluginFolder,
+    search: &ProgramSearch,
     rustc: &Path,
 ) -> Result<(), ToolError> {
     if has_target(cx, folder, rustc).await? {
         return Ok(());
     }
-    note(format_args!("adding the target {TARGET} …"));
-    // It reads the toolchain file of the folder, but runs no toolchain that a path in this file names.
-    let added = Command::new("rustup")
-        .args(["target", "add", TARGET])
-        .current_dir(&folder.root)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .kill_on_drop(true)
-        .status()
-        .await;
-    if added.is_ok_and(|status| status.success()) && has_target(cx, folder, rustc).await? {
-        return Ok(());
+    let rustup = search.program("rustup");
+    if let Some(rustup) = rustup.filter(|_| !selects_toolchain(&folder.root)) {
+        note(format_args!("adding the target {TARGET} …"));
+        let added = Command::from(search.command(&rustup))
+            .args(["target", "add", TARGET])
+            .stdout(Stdio::null())
+            .kill_on_drop(true)
+            .status()
+            .await;
+        if added.is_ok_and(|status| status.success()) && has_target(cx, folder, rustc).await? {
+            return Ok(());
+        }
     }
     Err(ToolError::unavailable(format!(
-        "the compilation target {TARGET} is not installed; add it with: rustup target add {TARGET}"
+        "the compilation target {TARGET} is not installed; in the plugin's folder, add it with: rustup target add {TARGET}"
     )))
+}
+
+/// Returns true if a file in the folder of the plugin or above selects a toolchain.
+fn selects_toolchain(root: &Path) -> bool {
+    let mut folders = root.ancestors();
+    folders.any(|folder| {
+        TOOLCHAIN_FILES
+            .iter()
+            .any(|name| folder.join(name).symlink_metadata().is_ok())
+    })
 }
 
 /// Returns true if the Rust compiler of the folder has the target. A file in the folder may name a compiler, which runs
@@ -198,5 +266,31 @@ mod tests {
             Some("/x/hello.wasm".into())
         );
         assert_eq!(find_component(&[], &manifest), None);
+    }
+
+    #[test]
+    fn component_is_named_by_the_manifest() {
+        let dir = tempfile::tempdir().unwrap();
+        let name = |manifest: &str| {
+            std::fs::write(dir.path().join("Cargo.toml"), manifest).unwrap();
+            let folder = PluginFolder::find(dir.path(), None).unwrap();
+            component_name(&folder).unwrap().display().to_string()
+        };
+        assert_eq!(
+            name("[package]\nname = \"word-count\"\n"),
+            "word_count.wasm"
+        );
+        let library = "[package]\nname = \"a\"\n[lib]\nname = \"B_c\"\n";
+        assert_eq!(name(library), "B_c.wasm");
+        assert_eq!(name("[package]\nname = \"../\\u001b]x\"\n"), "_____x.wasm");
+    }
+
+    #[test]
+    fn component_must_be_below_the_target_folder() {
+        let target = Path::new("/p/target");
+        assert!(is_below(Path::new("/p/target/release/x.wasm"), target));
+        for path in ["/p/x.wasm", "/p/target/../../x.wasm", "/p/targets/x.wasm"] {
+            assert!(!is_below(Path::new(path), target), "{path}");
+        }
     }
 }

@@ -1,10 +1,13 @@
-//! Builds of plugins in TypeScript and JavaScript, by mimir itself: no compiler runs.
+//! Builds of plugins in TypeScript and JavaScript, by mimir itself: no compiler runs. A bundler, for plugins that import
+//! other modules, runs in the sandbox of commands.
+
+use std::path::{Path, PathBuf};
 
 use mimir_core::files::{self, LinkPolicy};
 use mimir_core::{ToolError, text};
-use mimir_script::PluginSource;
+use mimir_script::{BundlerCommand, BundlerOutput, BundlerRunner, PluginSource};
 
-use super::{BuildContext, BuiltComponent, PluginFolder};
+use super::{BuildContext, BuildStep, BuiltComponent, PluginFolder};
 use crate::args::PluginLanguage;
 use crate::commands::tools_check::faults_failure;
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
@@ -13,11 +16,16 @@ use mimir::file_error::file_error;
 /// Maximum size of a source file in bytes.
 const MAX_FILE_SIZE: u64 = 1 << 20;
 
+/// Folder of the bundler in the build folder.
+const BUNDLE_FOLDER: &str = "bundle";
+
 /// Builds a plugin.
 pub async fn build(cx: &BuildContext<'_>, folder: &PluginFolder) -> CommandResult<BuiltComponent> {
     let source = source(folder)?;
     let scripts = cx.setup.scripts(cx.setup.host());
-    let built = mimir_script::build(scripts.engine(), mimir_builtins::PLUGIN, &source).await;
+    let runner = SandboxedBundler { cx, folder };
+    let engine = scripts.engine();
+    let built = mimir_script::build(engine, mimir_builtins::PLUGIN, &source, &runner).await;
     let built = built.map_err(faults_failure)?;
     let mut notes = Vec::new();
     if let Some(bundler) = &built.bundler {
@@ -34,6 +42,50 @@ pub async fn build(cx: &BuildContext<'_>, folder: &PluginFolder) -> CommandResul
         bytes: built.component,
         notes,
     })
+}
+
+/// Runs bundlers in the sandbox of commands.
+struct SandboxedBundler<'a> {
+    cx: &'a BuildContext<'a>,
+    folder: &'a PluginFolder,
+}
+
+impl BundlerRunner for SandboxedBundler<'_> {
+    fn create_work_folder(&self) -> Result<PathBuf, ToolError> {
+        let work = self.folder.build_folder()?.join(BUNDLE_FOLDER);
+        // The bundler of the last build may have put links there.
+        let removed = match work.symlink_metadata() {
+            Ok(metadata) if metadata.is_dir() => std::fs::remove_dir_all(&work),
+            Ok(_) => std::fs::remove_file(&work),
+            Err(_) => Ok(()),
+        };
+        removed.map_err(|error| file_error("remove", &work, &error))?;
+        self.folder.create_folder(&work)?;
+        Ok(work)
+    }
+
+    async fn run(&self, command: &BundlerCommand) -> Result<BundlerOutput, ToolError> {
+        let mut args = vec![command.program.to_string_lossy().into_owned()];
+        args.extend(command.args.iter().cloned());
+        let step = BuildStep {
+            compiler: command.name,
+            args,
+            writable: vec![command.work_folder.clone()],
+            read_only: command.read_only.clone(),
+            environment: vec![("NO_COLOR".to_owned(), "1".to_owned())],
+            ..BuildStep::default()
+        };
+        let (exit_code, text) = self.cx.capture(self.folder, &step).await?;
+        Ok(BundlerOutput {
+            succeeded: exit_code == 0,
+            text,
+        })
+    }
+
+    fn read(&self, file: &Path) -> Result<String, ToolError> {
+        let bytes = self.cx.read_output(self.folder, file)?;
+        files::text(bytes).map_err(|error| file_error("read", file, &error))
+    }
 }
 
 fn source(folder: &PluginFolder) -> CommandResult<PluginSource> {

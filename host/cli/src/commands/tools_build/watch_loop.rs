@@ -11,15 +11,15 @@ use crate::output::{FAINT, ResultPrinter, note, styled};
 /// Maximum number of changed files in a message.
 const SHOWN_FILES: usize = 3;
 
-/// Runs `cycle`, and again after each change of a file in the folder. A cycle that fails prints its error. Returns only
-/// if the folder can no longer be watched.
+/// Runs `cycle`, and again after each change of the file, or of a file in the folder. A cycle that fails prints its error. Returns only
+/// if it can no longer be watched.
 pub async fn repeat_on_change(
-    folder: &Path,
+    watched: &Path,
     printer: ResultPrinter,
     cycle: impl AsyncFn() -> CommandResult<()>,
 ) -> CommandResult {
     // Before the first cycle, so that a change during it counts.
-    let mut watch = SourceWatch::start(folder)?;
+    let mut watch = SourceWatch::start(watched)?;
     loop {
         match cycle().await {
             Ok(()) => {}

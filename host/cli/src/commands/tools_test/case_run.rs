@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mimir_core::approval::{ApprovalAnswer, Approver, Card};
+use mimir_core::ToolError;
 use mimir_core::text::visible;
-use mimir_core::{BoxFuture, ToolError};
+use mimir_core::tool::ToolSource;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -15,6 +15,11 @@ use crate::commands::tools_build::BuiltComponent;
 use mimir::Host;
 use mimir::file_error::{file_error, write_atomically};
 use mimir::private_files::{self, FileReaders};
+use mimir::settings::MergedSettings;
+
+mod case_approver;
+
+use case_approver::CaseApprover;
 
 /// Result of one case.
 #[derive(Debug, Serialize)]
@@ -38,8 +43,8 @@ pub struct CaseRunner<'a> {
     /// Cache of compiled components: that of the user, because compiling a plugin can take seconds. It has no results of
     /// calls, so cases cannot influence each other through it.
     pub cache: Option<PathBuf>,
-    /// True if calls may reach the hosts that the plugin needs.
-    pub network: bool,
+    /// Settings of the calls (see [`MergedSettings::for_test_cases`]).
+    pub settings: MergedSettings,
 }
 
 impl CaseRunner<'_> {
@@ -61,19 +66,27 @@ impl CaseRunner<'_> {
             folder.path().join("config"),
         );
         self.write_workspace(case, &workspace)?;
-        self.write_config(case, &config)?;
-        let approver = CaseApprover {
-            approves: case.approve,
-        };
+        write_secrets(case, &config)?;
+        let approver = Arc::new(CaseApprover::new(case.approve));
         let mut builder = Host::builder()
             .workspace(&workspace)
             .config_dir(&config)
-            .approver(Arc::new(approver));
+            .settings(self.settings.clone())
+            .approver(Arc::clone(&approver) as _);
         if let Some(cache) = &self.cache {
             builder = builder.cache_dir(cache);
         }
         let host = builder.build().await?;
         self.check_loaded(&host)?;
+        if let Some(problem) = foreign_tool(&host, &case.call) {
+            return Ok(CaseReport {
+                name: case.name.clone(),
+                passed: false,
+                duration_ms: 0.0,
+                difference: Some(problem),
+            });
+        }
+        approver.set_plugin(&host.pipeline().snapshot().registry);
         let arguments = Value::Object(case.arguments.clone());
         let outcome = host.run(host.request(&case.call, arguments)).await;
         let difference = case.mismatch(outcome.result());
@@ -96,27 +109,6 @@ impl CaseRunner<'_> {
         Ok(())
     }
 
-    /// Writes the settings and secrets of the person who makes the call.
-    fn write_config(&self, case: &PluginCase, config: &Path) -> Result<(), ToolError> {
-        let settings = if self.network {
-            "{}\n"
-        } else {
-            "network:\n  mode: none\n"
-        };
-        write_file(&config.join("config.yml"), settings.as_bytes())?;
-        if case.secrets.is_empty() {
-            return Ok(());
-        }
-        let values = case.secrets.iter();
-        let values: serde_json::Map<String, Value> = values
-            .map(|(name, value)| (name.clone(), json!({ "value": value })))
-            .collect();
-        let text = json!({ "secrets": values }).to_string();
-        let path = config.join("secrets.json");
-        private_files::replace(&path, text.as_bytes(), FileReaders::Owner)
-            .map_err(|e| file_error("write", &path, &e))
-    }
-
     /// Fails if the plugin, or a tool in it, was left out.
     fn check_loaded(&self, host: &Host) -> Result<(), ToolError> {
         let name = self.component.file_name.to_string_lossy();
@@ -133,24 +125,41 @@ impl CaseRunner<'_> {
     }
 }
 
+/// Writes the secrets of the person who makes the call, next to the settings.
+fn write_secrets(case: &PluginCase, config: &Path) -> Result<(), ToolError> {
+    private_files::private_folder(config).map_err(|e| file_error("create", config, &e))?;
+    if case.secrets.is_empty() {
+        return Ok(());
+    }
+    let values = case.secrets.iter();
+    let values: serde_json::Map<String, Value> = values
+        .map(|(name, value)| (name.clone(), json!({ "value": value })))
+        .collect();
+    let text = json!({ "secrets": values }).to_string();
+    let path = config.join("secrets.json");
+    private_files::replace(&path, text.as_bytes(), FileReaders::Owner)
+        .map_err(|e| file_error("write", &path, &e))
+}
+
+/// Returns the problem if `name` is a tool of another source: cases test the plugin, and their questions are answered
+/// without a person.
+fn foreign_tool(host: &Host, name: &str) -> Option<String> {
+    let snapshot = host.pipeline().snapshot();
+    let tool = snapshot.registry.get(name)?;
+    if tool.source == ToolSource::Custom {
+        return None;
+    }
+    let own = snapshot.registry.tools().iter();
+    let own = own.filter(|tool| tool.source == ToolSource::Custom);
+    let own: Vec<String> = own.map(|tool| format!("`{}`", tool.name())).collect();
+    let (name, own) = (visible(name), own.join(", "));
+    Some(format!(
+        "`call`: `{name}` is not a tool of this plugin: expected {own}"
+    ))
+}
+
 fn write_file(path: &Path, content: &[u8]) -> Result<(), ToolError> {
     write_atomically(path, content).map_err(|e| file_error("write", path, &e))
-}
-
-/// Approver that gives the same answer to every question.
-struct CaseApprover {
-    approves: bool,
-}
-
-impl Approver for CaseApprover {
-    fn ask<'a>(&'a self, _card: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
-        let answer = if self.approves {
-            ApprovalAnswer::Once
-        } else {
-            ApprovalAnswer::No
-        };
-        Box::pin(std::future::ready(answer))
-    }
 }
 
 impl CaseReport {

@@ -1,6 +1,6 @@
 //! The unit tests of a plugin, run natively by the tools of its language, in the sandbox of commands.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use mimir_core::ToolError;
@@ -8,12 +8,18 @@ use serde::Serialize;
 
 use crate::args::PluginLanguage;
 use crate::commands::toolchains::{self, FoundToolchain, ProgramSearch};
-use crate::commands::tools_build::{self, BuildContext, BuildStep, PluginFolder};
+use crate::commands::tools_build::{self, BuildContext, BuildStep, PluginFolder, ZigCache};
 use crate::exit::CommandResult;
 
+mod c_tests;
+mod go_tests;
 mod source_files;
+mod zig_tests;
 
 use source_files::{has_file, has_text};
+
+/// Folder for the compiled tests, in the build folder of the plugin.
+const TEST_FOLDER: &str = "tests";
 
 /// Result of the unit tests.
 #[derive(Debug, Serialize)]
@@ -27,6 +33,18 @@ pub struct UnitTestReport {
     pub duration_ms: f64,
 }
 
+/// Steps of the unit tests. Compilers have caches, which plugins share; tests run code of the plugin, and could change what
+/// later builds of other plugins compile, so they have none.
+#[derive(Default)]
+struct TestPlan {
+    /// Steps that compile. If one fails, the tests have failed.
+    compile: Vec<BuildStep>,
+    /// Steps that run tests, without caches. All of them run.
+    run: Vec<BuildStep>,
+    /// zig's cache, if the compilation uses it.
+    zig_cache: Option<ZigCache>,
+}
+
 /// Runs the unit tests after the plugin was built. Returns `None` if it has none.
 ///
 /// # Errors
@@ -37,28 +55,48 @@ pub async fn run(
     folder: &PluginFolder,
 ) -> CommandResult<Option<UnitTestReport>> {
     let start = Instant::now();
-    let steps = match folder.language {
+    let plan = match folder.language {
         // The engine of these languages is in mimir; their tests are the cases.
         PluginLanguage::TypeScript | PluginLanguage::JavaScript => return Ok(None),
-        PluginLanguage::Rust => rust_steps(cx, folder).await?,
-        PluginLanguage::Python => python_steps(cx, folder)?,
-        PluginLanguage::Go => go_steps(cx, folder)?,
-        PluginLanguage::C | PluginLanguage::Cpp => c_steps(cx, folder)?,
-        PluginLanguage::Zig => zig_steps(cx, folder)?,
+        PluginLanguage::Rust => rust_plan(cx, folder).await?,
+        PluginLanguage::Python => python_plan(cx, folder)?,
+        PluginLanguage::Go => go_tests::plan(cx, folder).await?,
+        PluginLanguage::C | PluginLanguage::Cpp => c_tests::plan(cx, folder).await?,
+        PluginLanguage::Zig => zig_tests::plan(cx, folder).await?,
     };
-    let Some(last) = steps.last() else {
+    let Some(last) = plan.run.last() else {
         return Ok(None);
     };
     let runner = last.compiler.to_owned();
-    let mut passed = true;
-    for step in &steps {
-        passed = passed && cx.run_tests(folder, step).await?;
-    }
+    let passed = plan.execute(cx, folder).await?;
     Ok(Some(UnitTestReport {
         runner,
         passed,
         duration_ms: start.elapsed().as_secs_f64() * 1_000.0,
     }))
+}
+
+impl TestPlan {
+    /// Compiles and runs the tests. Returns true if all of them passed.
+    async fn execute(
+        self,
+        cx: &BuildContext<'_>,
+        folder: &PluginFolder,
+    ) -> Result<bool, ToolError> {
+        debug_assert!(self.run.iter().all(|step| step.caches.is_empty()));
+        for step in &self.compile {
+            if !cx.run_tests(folder, step).await? {
+                return Ok(false);
+            }
+        }
+        // Other builds may use zig while the tests run.
+        drop(self.zig_cache);
+        let mut passed = true;
+        for step in &self.run {
+            passed &= cx.run_tests(folder, step).await?;
+        }
+        Ok(passed)
+    }
 }
 
 impl UnitTestReport {
@@ -73,24 +111,29 @@ fn toolchain(folder: &PluginFolder) -> Result<FoundToolchain, ToolError> {
     toolchains::find(folder.language, &search).map_err(ToolError::from)
 }
 
-async fn rust_steps(cx: &BuildContext<'_>, folder: &PluginFolder) -> CommandResult<Vec<BuildStep>> {
+async fn rust_plan(cx: &BuildContext<'_>, folder: &PluginFolder) -> CommandResult<TestPlan> {
     let is_source = |name: &str| name.ends_with(".rs");
     if !has_text(folder, is_source, "#[test]")? {
-        return Ok(Vec::new());
+        return Ok(TestPlan::default());
     }
     let args = ["test", "--offline", "--target-dir", "target"];
     let step = tools_build::cargo_step(cx, folder, &args).await?;
-    Ok(vec![BuildStep {
+    // Cargo writes into the folder of the plugin only.
+    let run = vec![BuildStep {
         compiler: "cargo test",
         ..step
-    }])
+    }];
+    Ok(TestPlan {
+        run,
+        ..TestPlan::default()
+    })
 }
 
-fn python_steps(cx: &BuildContext<'_>, folder: &PluginFolder) -> Result<Vec<BuildStep>, ToolError> {
+fn python_plan(cx: &BuildContext<'_>, folder: &PluginFolder) -> Result<TestPlan, ToolError> {
     if !has_file(folder, |name| {
         name.starts_with("test") && name.ends_with(".py")
     })? {
-        return Ok(Vec::new());
+        return Ok(TestPlan::default());
     }
     let toolchain = toolchain(folder)?;
     let mut args = toolchain.program;
@@ -102,7 +145,7 @@ fn python_steps(cx: &BuildContext<'_>, folder: &PluginFolder) -> Result<Vec<Buil
         )
     })?;
     let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    Ok(vec![BuildStep {
+    let run = vec![BuildStep {
         compiler: "unittest",
         args,
         read_only: toolchain.roots,
@@ -111,150 +154,18 @@ fn python_steps(cx: &BuildContext<'_>, folder: &PluginFolder) -> Result<Vec<Buil
             variable("PYTHONDONTWRITEBYTECODE", "1"),
         ],
         ..BuildStep::default()
-    }])
+    }];
+    Ok(TestPlan {
+        run,
+        ..TestPlan::default()
+    })
 }
 
-fn go_steps(cx: &BuildContext<'_>, folder: &PluginFolder) -> Result<Vec<BuildStep>, ToolError> {
-    if !has_file(folder, |name| name.ends_with("_test.go"))? {
-        return Ok(Vec::new());
-    }
-    let toolchain = toolchain(folder)?;
-    let mut args = toolchain.program;
-    // The checks of `go vet` would compile it first.
-    args.extend(["test", "-vet=off", "./..."].map(str::to_owned));
-    let cache = cx.cache("go")?;
-    // The same cache as that of the build.
-    let cache_text = cache.to_string_lossy().into_owned();
-    let fixed = [
-        ("GOPROXY", "off"),
-        ("GOTOOLCHAIN", "local"),
-        ("GOFLAGS", "-mod=readonly"),
-        ("GOTELEMETRY", "off"),
-        ("CGO_ENABLED", "0"),
-    ];
-    let mut environment: Vec<(String, String)> = fixed
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .into();
-    environment.push(("GOCACHE".to_owned(), cache_text));
-    Ok(vec![BuildStep {
-        compiler: "go test",
-        args,
-        read_only: toolchain.roots,
-        caches: vec![cache],
-        environment,
-        ..BuildStep::default()
-    }])
-}
-
-/// Compiles `test.c` or `test.cpp`, which includes the source of the plugin, and runs the program.
-fn c_steps(cx: &BuildContext<'_>, folder: &PluginFolder) -> Result<Vec<BuildStep>, ToolError> {
-    let tests = [
-        ("test.c", PluginLanguage::C),
-        ("test.cpp", PluginLanguage::Cpp),
-        ("test.cc", PluginLanguage::Cpp),
-        ("test.cxx", PluginLanguage::Cpp),
-    ];
-    let is_present = |(name, _): &(&str, _)| folder.root.join(name).is_file();
-    let Some((source, language)) = tests.into_iter().find(is_present) else {
-        return Ok(Vec::new());
-    };
-    let build_folder = folder.build_folder()?;
-    let library = text(&build_folder.join("sdk_native.o"));
-    let program = text(&build_folder.join("test"));
-    let sdk = cx.sdk.folder("c");
-    // The SDK is C in either language.
-    let mut compile_sdk = native_compile_step(cx, folder, PluginLanguage::C)?;
-    compile_sdk.args.push("-r".to_owned());
-    compile_sdk.args.extend(native_sources(&sdk));
-    compile_sdk.args.extend(["-o".to_owned(), library.clone()]);
-    let mut compile_test = native_compile_step(cx, folder, language)?;
-    let linked = [source, &library, "-lm", "-o", &program].map(str::to_owned);
-    compile_test.args.extend(linked);
-    let run = BuildStep {
-        compiler: source,
-        args: vec![program],
-        ..BuildStep::default()
-    };
-    Ok(vec![compile_sdk, compile_test, run])
-}
-
-/// Returns the start of a step that compiles for this machine: with the compiler of the system, else with zig.
-fn native_compile_step(
-    cx: &BuildContext<'_>,
-    folder: &PluginFolder,
-    language: PluginLanguage,
-) -> Result<BuildStep, ToolError> {
-    let search = ProgramSearch::outside(Some(&folder.root));
-    let (names, standard) = match language {
-        PluginLanguage::C => (["cc", "gcc", "clang"], "-std=gnu17"),
-        _ => (["c++", "g++", "clang++"], "-std=c++20"),
-    };
-    let compiler = match names.iter().find_map(|name| search.program(name)) {
-        Some(program) => FoundToolchain {
-            program: vec![text(&program)],
-            ..FoundToolchain::default()
-        },
-        None => toolchains::find(language, &search)
-            .ok()
-            .filter(|found| found.is_zig)
-            .ok_or_else(|| {
-                ToolError::unavailable(
-                    "unit tests in C and C++ need a compiler for this machine: install gcc or clang, or zig \
-                     (pip install ziglang)",
-                )
-            })?,
-    };
-    let include = text(&cx.sdk.folder("c").join("include"));
-    let mut args = compiler.program;
-    args.extend([standard.to_owned(), format!("-I{include}")]);
-    let mut step = BuildStep {
-        compiler: "the C compiler",
-        args,
-        writable: vec![folder.build_folder()?],
-        read_only: compiler.roots,
-        ..BuildStep::default()
-    };
-    if compiler.is_zig {
-        add_zig_cache(cx, &mut step)?;
-    }
-    Ok(step)
-}
-
-fn zig_steps(cx: &BuildContext<'_>, folder: &PluginFolder) -> Result<Vec<BuildStep>, ToolError> {
-    if !has_text(folder, |name| name.ends_with(".zig"), "\ntest ")? {
-        return Ok(Vec::new());
-    }
-    let toolchain = toolchain(folder)?;
-    let mut args = toolchain.program;
-    let sdk = cx.sdk.folder("c");
-    args.extend(["test", "--dep", "mimir"].map(str::to_owned));
-    args.push(format!("-Mroot={}", text(&folder.entry)));
-    args.push(format!("-I{}", text(&sdk.join("include"))));
-    args.push("-lc".to_owned());
-    args.extend(native_sources(&sdk));
-    args.push(format!(
-        "-Mmimir={}",
-        text(&cx.sdk.folder("zig").join("mimir.zig"))
-    ));
-    let mut step = BuildStep {
-        compiler: "zig test",
-        args,
-        writable: vec![folder.build_folder()?],
-        read_only: toolchain.roots,
-        ..BuildStep::default()
-    };
-    add_zig_cache(cx, &mut step)?;
-    Ok(vec![step])
-}
-
-/// Lets zig write its caches, which are in the folder of the plugin by default.
-fn add_zig_cache(cx: &BuildContext<'_>, step: &mut BuildStep) -> Result<(), ToolError> {
-    let cache = cx.cache("zig")?;
-    for name in ["ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"] {
-        step.environment.push((name.to_owned(), text(&cache)));
-    }
-    step.caches.push(cache);
-    Ok(())
+/// Returns the folder for the compiled tests, and creates it.
+fn test_folder(folder: &PluginFolder) -> Result<PathBuf, ToolError> {
+    let tests = folder.build_folder()?.join(TEST_FOLDER);
+    folder.create_folder(&tests)?;
+    Ok(tests)
 }
 
 /// Returns the sources of the SDK for C that work outside of a component.

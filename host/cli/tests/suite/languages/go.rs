@@ -3,6 +3,7 @@
 use std::fs;
 
 use super::{BuildHome, check_template};
+use crate::kit::target_folder;
 
 const GO_MOD: &str = "module example.com/hello\n\ngo 1.25\n\nrequire mimir.local/sdk v0.0.0\n";
 
@@ -185,4 +186,30 @@ fn go_packages_in_the_vendor_folder_are_compiled() {
     assert_eq!(code, 0, "{err}");
     let (_, out, err) = home.run(&["call", "hello"]);
     assert!(out.contains("three"), "{out}{err}");
+}
+
+#[test]
+#[ignore = "needs Go"]
+fn go_tests_of_all_packages_run_in_their_folders_without_the_cache() {
+    let home = BuildHome::new();
+    plugin(&home, &tool("", "return \"\", nil"));
+    let planted = target_folder("cache").join("build/go/planted");
+    home.write("hello/words/words.go", "package words\n");
+    home.write("hello/words/data.txt", "text");
+    let test = format!(
+        "package words\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nfunc TestFolder(t *testing.T) {{\n\
+         \tos.WriteFile({planted:?}, nil, 0o600)\n\
+         \tif _, err := os.ReadFile(\"data.txt\"); err != nil {{\n\t\tt.Fatal(err)\n\t}}\n}}\n"
+    );
+    home.write("hello/words/words_test.go", &test);
+    let (code, out, err) = home.run(&["tools", "test", "hello"]);
+    assert!(code == 0 && out.contains("PASS go test"), "{out}{err}");
+    assert!(planted.parent().unwrap().is_dir() && !planted.exists());
+    home.write(
+        "hello/main_test.go",
+        "package main\n\nimport \"testing\"\n\nfunc TestFails(t *testing.T) { t.Fatal(\"as it must\") }\n",
+    );
+    let (code, out, err) = home.run(&["tools", "test", "hello"]);
+    assert!(code == 1 && out.contains("FAIL go test"), "{out}{err}");
+    assert!(err.contains("as it must"), "{err}");
 }

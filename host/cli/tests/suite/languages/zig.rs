@@ -1,8 +1,10 @@
 //! Plugins in Zig.
 
+use std::io::{BufRead as _, BufReader};
 use std::time::{Duration, Instant};
 
 use super::{BuildHome, check_template};
+use crate::kit::target_folder;
 
 /// A plugin whose tool has this body.
 fn tool(body: &str) -> String {
@@ -54,8 +56,11 @@ fn zig_module_without_tools_is_not_installed() {
 
 #[test]
 fn zig_cache_is_locked_for_one_build() {
-    let home =
-        with_zig("[ -e .mimir-build/first ] || { : > .mimir-build/first; sleep 2; }; exit 1");
+    // The first build runs until the file `end` exists, or for 100 s.
+    let home = with_zig(
+        "[ -e .mimir-build/first ] && exit 1; : > .mimir-build/first; n=0; \
+         while [ ! -e .mimir-build/end ] && [ $n -lt 1000 ]; do sleep 0.1; n=$((n + 1)); done; exit 1",
+    );
     let spawn = || {
         let mut command = home.command(&["tools", "build", "hello"]);
         command
@@ -69,9 +74,14 @@ fn zig_cache_is_locked_for_one_build() {
         assert!(Instant::now() < end, "the first build does not start");
         std::thread::sleep(Duration::from_millis(10));
     }
-    let second = spawn().wait_with_output().unwrap();
-    let err = String::from_utf8(second.stderr).unwrap();
-    assert!(err.contains("waiting for another build"), "{err}");
+    let mut second = spawn();
+    let lines = BufReader::new(second.stderr.take().unwrap()).lines();
+    let waits = lines
+        .map_while(Result::ok)
+        .any(|line| line.contains("waiting for another build"));
+    std::fs::write(home.path().join("hello/.mimir-build/end"), "").unwrap();
+    second.wait().unwrap();
+    assert!(waits, "both builds use the cache at the same time");
     let first = first.wait_with_output().unwrap();
     assert_eq!(first.status.code(), Some(1));
 }
@@ -128,4 +138,26 @@ fn zig_plugin_without_export_names_the_function() {
     home.write("hello/tool.zig", "pub const unused = 1;\n");
     let err = home.failing_build();
     assert!(err.contains("mimir.exportPlugin("), "{err}");
+}
+
+#[test]
+#[ignore = "needs zig"]
+fn zig_tests_run_without_the_cache() {
+    let home = BuildHome::new();
+    let planted = target_folder("cache").join("build/zig/planted");
+    let source = |expected: u8| {
+        let plugin = tool("return mimir.text(\"x\", .{});");
+        format!(
+            "{plugin}\nextern \"c\" fn creat(path: [*:0]const u8, mode: c_uint) c_int;\n\n\
+             test \"plants a file\" {{\n    _ = creat({planted:?}, 0o600);\n\
+             \x20   try @import(\"std\").testing.expectEqual({expected}, 1 + 1);\n}}\n"
+        )
+    };
+    home.write("hello/tool.zig", &source(2));
+    let (code, out, err) = home.run(&["tools", "test", "hello"]);
+    assert!(code == 0 && out.contains("PASS zig test"), "{out}{err}");
+    assert!(planted.parent().unwrap().is_dir() && !planted.exists());
+    home.write("hello/tool.zig", &source(3));
+    let (code, out, err) = home.run(&["tools", "test", "hello"]);
+    assert!(code == 1 && out.contains("FAIL zig test"), "{out}{err}");
 }

@@ -10,13 +10,20 @@ use wasmparser::Payload;
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::abi::{AbiVariant, WasmType};
 use wit_parser::{
-    Function as WitFunction, InterfaceId, Resolve, Type, TypeDefKind, WorldId, WorldKey,
+    Function as WitFunction, Int, InterfaceId, Resolve, SizeAlign, Type, TypeDefKind, WorldId,
+    WorldKey,
 };
 
 use super::{ComponentizeError, encode_failure, top_sections};
 
-/// Address of a pair of zeros in the memory of a stub: an empty list.
-const EMPTY_LIST: i32 = 8;
+/// Size of a stub's memory in bytes, which holds the results of its functions.
+const MEMORY_BYTES: usize = 1 << 16;
+
+/// Alignment of each result in bytes: that of any type.
+const RESULT_ALIGNMENT: usize = 16;
+
+/// Names of the error with which a function of WASI refuses access.
+const REFUSALS: [&str; 3] = ["access-denied", "access", "not-permitted"];
 
 /// A component that replaces the imports of interfaces. It replaces as many as possible, because each has a memory, and the
 /// memories of a component are limited.
@@ -101,6 +108,10 @@ fn core_module(resolve: &Resolve, group: &[InterfaceId]) -> Vec<u8> {
         exports.export(name, ExportKind::Func, index);
         code.function(&body);
     };
+    let mut sizes = SizeAlign::default();
+    sizes.fill(resolve);
+    // The first address is not 0, which some libraries take for a missing result.
+    let mut memory = vec![0; RESULT_ALIGNMENT];
     let functions_of = |id: &InterfaceId| {
         let interface = interface_name(resolve, *id);
         let functions = resolve.interfaces[*id].functions.values();
@@ -110,11 +121,11 @@ fn core_module(resolve: &Resolve, group: &[InterfaceId]) -> Vec<u8> {
         let signature = resolve.wasm_signature(AbiVariant::GuestExport, function);
         let convert = |types: &[WasmType]| types.iter().map(|ty| val_type(*ty)).collect();
         let mut body = Function::new([]);
-        if returns_list(resolve, function) {
-            body.instructions().i32_const(EMPTY_LIST).end();
-        } else {
-            body.instructions().unreachable().end();
-        }
+        let refusal = refusal(resolve, &sizes, function).filter(|_| signature.retptr);
+        match refusal.and_then(|bytes| store_result(&mut memory, &bytes)) {
+            Some(address) => body.instructions().i32_const(address).end(),
+            None => body.instructions().unreachable().end(),
+        };
         let (params, results) = (convert(&signature.params), convert(&signature.results));
         add(&name, params, results, body);
     }
@@ -136,7 +147,7 @@ fn core_module(resolve: &Resolve, group: &[InterfaceId]) -> Vec<u8> {
     });
     exports.export("memory", ExportKind::Memory, 0);
     let mut data = DataSection::new();
-    data.active(0, &ConstExpr::i32_const(EMPTY_LIST), [0; 8]);
+    data.active(0, &ConstExpr::i32_const(0), memory);
     let mut module = Module::new();
     module
         .section(&types)
@@ -157,11 +168,67 @@ fn val_type(ty: WasmType) -> ValType {
     }
 }
 
-fn returns_list(resolve: &Resolve, function: &WitFunction) -> bool {
-    let Some(Type::Id(id)) = function.result else {
-        return false;
+/// Appends a function's result to the memory of the stub, and returns its address; `None` if the memory is full.
+fn store_result(memory: &mut Vec<u8>, result: &[u8]) -> Option<i32> {
+    let address = memory.len();
+    let end = (address + result.len()).next_multiple_of(RESULT_ALIGNMENT);
+    if end > MEMORY_BYTES {
+        return None;
+    }
+    memory.extend_from_slice(result);
+    memory.resize(end, 0);
+    i32::try_from(address).ok()
+}
+
+/// Returns the result that gives nothing, as it is in memory: an empty list, no value, or the error that access is denied.
+/// `None` if the function has no such result.
+fn refusal(resolve: &Resolve, sizes: &SizeAlign, function: &WitFunction) -> Option<Vec<u8>> {
+    let ty = function.result?;
+    let mut bytes = vec![0; sizes.size(&ty).size_wasm32()];
+    match kind(resolve, ty)? {
+        TypeDefKind::List(_) | TypeDefKind::Option(_) => {}
+        TypeDefKind::Result(result) => {
+            let error = error_case(resolve, result.err?)?;
+            let cases = [result.ok.as_ref(), result.err.as_ref()];
+            let payload = sizes.payload_offset(Int::U8, cases).size_wasm32();
+            *bytes.get_mut(0)? = 1;
+            *bytes.get_mut(payload)? = error;
+        }
+        _ => return None,
+    }
+    Some(bytes)
+}
+
+/// Returns the number of the case of an error that denies access.
+fn error_case(resolve: &Resolve, error: Type) -> Option<u8> {
+    let cases: Vec<&str> = match kind(resolve, error)? {
+        TypeDefKind::Enum(ty) => ty.cases.iter().map(|case| case.name.as_str()).collect(),
+        // A case with a value is none of the refusals, but counts.
+        TypeDefKind::Variant(ty) => {
+            let cases = ty.cases.iter();
+            let names = cases.map(|case| match case.ty {
+                None => case.name.as_str(),
+                Some(_) => "",
+            });
+            names.collect()
+        }
+        _ => return None,
     };
-    matches!(resolve.types[id].kind, TypeDefKind::List(_))
+    let mut cases_of = REFUSALS
+        .iter()
+        .filter_map(|refusal| cases.iter().position(|case| case == refusal));
+    u8::try_from(cases_of.next()?).ok()
+}
+
+/// Returns the kind of a type, behind its other names; `None` for a number or text.
+fn kind(resolve: &Resolve, mut ty: Type) -> Option<&TypeDefKind> {
+    while let Type::Id(id) = ty {
+        match &resolve.types[id].kind {
+            TypeDefKind::Type(other) => ty = *other,
+            kind => return Some(kind),
+        }
+    }
+    None
 }
 
 /// Returns the names of a component's imports.

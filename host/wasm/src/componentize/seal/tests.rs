@@ -8,6 +8,7 @@ use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use super::*;
 use crate::componentize::{COMMAND_ADAPTER, adapt};
 use crate::family::{self, Proof, proofs};
+use crate::lift::testkit::build;
 
 /// A program that lists its directories, opens a socket that it does not have, and prints the result of both.
 const PROGRAM: &str = r#"(module
@@ -149,4 +150,46 @@ fn seal_adds_one_memory_for_all_stubs() {
     };
     let open = program();
     assert_eq!(memories(&seal(&open, []).unwrap()), memories(&open) + 1);
+}
+
+/// A tool may try a socket, and continue without it.
+#[tokio::test]
+async fn seal_refuses_access_instead_of_trapping() {
+    const WIT: &str = "package wasi:sockets@0.2.0;
+        interface network { enum error-code { unknown, access-denied } }
+        interface tcp {
+            use network.{error-code};
+            resource socket;
+            create: func(is-new: bool) -> result<socket, error-code>;
+            timeout: func() -> option<u64>;
+            check: func() -> result<_, error-code>;
+        }
+        world tool { import tcp; export run: func() -> u32; }";
+    const CORE: &str = r#"
+        (import "wasi:sockets/tcp@0.2.0" "create" (func $create (param i32 i32)))
+        (import "wasi:sockets/tcp@0.2.0" "timeout" (func $timeout (param i32)))
+        (import "wasi:sockets/tcp@0.2.0" "check" (func $check (param i32)))
+        (memory (export "memory") 1)
+        (func (export "run") (result i32)
+            (i64.store (i32.const 32) (i64.const -1))
+            (call $create (i32.const 1) (i32.const 16))
+            (call $timeout (i32.const 32))
+            (call $check (i32.const 48))
+            ;; One digit each: tag and case of `create`, tag of `timeout`, case of `check`.
+            (i32.mul (i32.load8_u (i32.const 16)) (i32.const 1000))
+            (i32.mul (i32.load8_u (i32.const 20)) (i32.const 100))
+            (i32.mul (i32.load8_u (i32.const 32)) (i32.const 10))
+            (i32.load8_u (i32.const 49))
+            i32.add i32.add i32.add)"#;
+    let sealed = seal(&build(WIT, CORE), []).unwrap();
+    assert_eq!(imports(&sealed), [""; 0]);
+    let engine = Engine::default();
+    let component = CompiledComponent::new(&engine, &sealed).unwrap();
+    let mut store = Store::new(&engine, ());
+    let linker = Linker::new(&engine);
+    let instance = linker.instantiate(&mut store, &component).unwrap();
+    let run = instance
+        .get_typed_func::<(), (u32,)>(&mut store, "run")
+        .unwrap();
+    assert_eq!(run.call(&mut store, ()).unwrap(), (1101,));
 }

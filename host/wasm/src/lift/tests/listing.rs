@@ -353,3 +353,33 @@ fn schemas_of_listed_tools_can_be_parsed_again() {
     }
     assert_eq!(nested("option<", 60).tools.len(), 1);
 }
+
+#[test]
+fn tools_are_limited_together_with_resources() {
+    let count = 300;
+    let resources =
+        (0..count).map(|at| format!("resource r{at} {{ constructor(); get: func() -> u32; }}\n"));
+    let wit = format!(
+        "package test:many; interface all {{ {} last: func() -> u32; }} world w {{ export all; }}",
+        resources.collect::<String>()
+    );
+    let functions = (0..count).map(|at| {
+        format!(
+            "(func (export \"test:many/all#[constructor]r{at}\") (result i32) i32.const 1)
+            (func (export \"test:many/all#[method]r{at}.get\") (param i32) (result i32) i32.const 1)"
+        )
+    });
+    let core = format!(
+        "{} (func (export \"test:many/all#last\") (result i32) i32.const 1)",
+        functions.collect::<String>()
+    );
+    let tools = lifted(&build(&wit, &core));
+    assert_eq!(tools.tools.len(), 256);
+    let resource = &tools.tools[0];
+    assert_eq!(resource.resource.as_ref().unwrap().methods[0].action, "get");
+    assert_eq!(tools.skipped[0].export, "test:many/all#r256");
+    let reason = &tools.skipped[0].reason;
+    assert!(reason.contains("limit of 256 tools"), "{reason}");
+    let unnamed = &tools.skipped.last().unwrap().export;
+    assert_eq!(unnamed, "13 more exports", "{:?}", tools.skipped);
+}

@@ -80,7 +80,7 @@ pub fn read_folder(root: &Path) -> Result<GoPluginDocs, ToolError> {
     let mut budget = DocBudget::new();
     let mut packages: BTreeMap<PathBuf, BTreeMap<String, GoTypeDocs>> = BTreeMap::new();
     for file in source_files(root)? {
-        let source = match files::read_text(&file, LinkPolicy::Follow, MAX_SOURCE) {
+        let source = match files::read_text(&file, LinkPolicy::Refuse, MAX_SOURCE) {
             Ok(source) => source,
             Err(error) if is_unusable(&error) => {
                 docs.skipped_files.push(file);
@@ -132,7 +132,8 @@ fn source_files(root: &Path) -> Result<Vec<PathBuf>, ToolError> {
                 .map_err(|e| file_error("read", &entry.path(), &e))?;
             let path = entry.path();
             let is_source = path.extension().is_some_and(|extension| extension == "go");
-            // Go does not follow links to folders.
+            // Comments become a part of the component, so they must not come from files outside of the plugin. Go does not
+            // follow links to folders.
             if kind.is_dir() {
                 let name = entry.file_name();
                 let name = name.to_string_lossy();
@@ -142,7 +143,7 @@ fn source_files(root: &Path) -> Result<Vec<PathBuf>, ToolError> {
                     folders.push(path);
                     folder_count += 1;
                 }
-            } else if is_source && path.is_file() {
+            } else if is_source && kind.is_file() {
                 sources.push(path);
             }
         }

@@ -6,6 +6,7 @@ use std::path::Path;
 use mimir_core::ToolError;
 use mimir_core::files::{LinkPolicy, read_text};
 
+use crate::commands::toolchains::numbers;
 use mimir::file_error::file_error;
 
 /// Oldest version of Go in which the SDK is written.
@@ -29,7 +30,7 @@ pub struct GoModule {
 impl GoModule {
     /// Reads a `go.mod`.
     pub fn read(file: &Path) -> Result<Self, ToolError> {
-        let text = read_text(file, LinkPolicy::Follow, MAX_FILE_SIZE);
+        let text = read_text(file, LinkPolicy::Refuse, MAX_FILE_SIZE);
         Ok(Self::parse(
             &text.map_err(|error| file_error("read", file, &error))?,
         ))
@@ -77,12 +78,9 @@ impl GoModule {
 
     /// Returns the version of Go for a workspace of the module and the SDK: the newer one of both.
     pub fn workspace_go_version(&self) -> &str {
-        let numbers = |version: &str| -> Vec<u32> {
-            let parts = version.split('.');
-            parts.map(|part| part.parse().unwrap_or_default()).collect()
-        };
         let own = self.go_version.as_deref();
-        own.filter(|version| numbers(version) > numbers(SDK_GO))
+        // With the same numbers, the own one is newer: Go sorts `1.25` before `1.25rc1` and `1.25.0`.
+        own.filter(|version| numbers::<3>(version) >= numbers(SDK_GO))
             .unwrap_or(SDK_GO)
     }
 
@@ -142,6 +140,9 @@ mod tests {
             ("module a\n", "1.25"),
             ("module a\ngo 1.9\n", "1.25"),
             ("go 1.25.3\n", "1.25.3"),
+            ("go 1.25rc2\n", "1.25rc2"),
+            ("go 1.26rc1\n", "1.26rc1"),
+            ("go 1.24rc1\n", "1.25"),
         ] {
             assert_eq!(
                 GoModule::parse(text).workspace_go_version(),

@@ -112,9 +112,9 @@ fn file_name(name: &str) -> String {
     }
 }
 
-/// Reads a manifest. Returns `None` if it does not exist.
+/// Reads a manifest. Returns `None` if it does not exist. A link is an error: messages about the manifest quote its text.
 fn read_manifest(path: &Path) -> Result<Option<String>, ToolError> {
-    match read_text(path, LinkPolicy::Follow, MAX_FILE_SIZE) {
+    match read_text(path, LinkPolicy::Refuse, MAX_FILE_SIZE) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(file_error("read", path, &error)),
@@ -239,6 +239,23 @@ mod tests {
         assert!(
             error.message.contains("pyproject.toml is not valid"),
             "{error:?}"
+        );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn package_manifest_that_is_a_link_is_refused_without_its_text() {
+        let folder = tempfile::tempdir().unwrap();
+        let secret = folder.path().join("secret");
+        std::fs::write(&secret, "[token = 123").unwrap();
+        let root = folder.path().join("plugin");
+        std::fs::create_dir(&root).unwrap();
+        std::os::unix::fs::symlink(&secret, root.join("pyproject.toml")).unwrap();
+        let found = PackageFacts::read(PluginLanguage::Python, &root, &root.join("tool.py"));
+        let message = found.unwrap_err().message;
+        assert!(
+            !message.contains("123") && message.contains("link"),
+            "{message}"
         );
     }
 

@@ -336,3 +336,18 @@ fn overlay_source_has_no_backquotes_within_its_literals() {
     let project: serde_json::Value = serde_json::from_str(project).unwrap();
     assert_eq!(project["name"], "a`b");
 }
+
+#[cfg(unix)]
+#[test]
+fn doc_comments_of_linked_files_are_not_read() {
+    let outside = tempfile::tempdir().unwrap();
+    let text = "package main\n\n// Secret is outside.\ntype Secret struct{}\n";
+    let file = outside.path().join("secret.go");
+    std::fs::write(&file, text).unwrap();
+    let plugin = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(&file, plugin.path().join("linked.go")).unwrap();
+    assert_eq!(read_folder(plugin.path()).unwrap(), GoPluginDocs::default());
+    std::fs::copy(&file, plugin.path().join("own.go")).unwrap();
+    let docs = read_folder(plugin.path()).unwrap();
+    assert_eq!(doc(&docs.types, "Secret"), "Secret is outside.");
+}
