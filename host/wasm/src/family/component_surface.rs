@@ -163,7 +163,7 @@ fn check_async_features(bytes: &[u8]) -> Result<(), FamilyError> {
     if is_valid(unfinished) {
         return Ok(());
     }
-    let mut used = UNFINISHED_FEATURES
+    let used = UNFINISHED_FEATURES
         .iter()
         .filter(|(feature, _)| !is_valid(*feature));
     let names: Vec<&str> = used.map(|(_, name)| *name).collect();

@@ -147,7 +147,7 @@ mod tests {
         std::fs::create_dir_all(sdk.join("bin")).unwrap();
         let program = sdk.join("bin/clang");
         std::fs::write(&program, "").unwrap();
-        assert_eq!(compiler_roots(&program), [program.clone()]);
+        assert_eq!(compiler_roots(&program), std::slice::from_ref(&program));
         std::fs::create_dir_all(sdk.join("share/wasi-sysroot")).unwrap();
         assert_eq!(compiler_roots(&program), [sdk]);
     }

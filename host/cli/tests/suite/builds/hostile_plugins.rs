@@ -58,7 +58,12 @@ impl HostilePlugin {
         let path = std::env::var_os("PATH").unwrap();
         let folders = folders.iter().map(|folder| folder.to_path_buf());
         let folders = folders.chain(std::env::split_paths(&path));
-        let output = mimir(self.path(), &["tools", "build", "."])
+        let mut command = mimir(self.path(), &["tools", "build", "."]);
+        if self.path().join("hostile/rust-toolchain.toml").exists() {
+            // Cargo sets it for tests, and rustup prefers it to the file.
+            command.env_remove("RUSTUP_TOOLCHAIN");
+        }
+        let output = command
             .current_dir(self.path().join("hostile"))
             .env("PATH", std::env::join_paths(folders).unwrap())
             .envs(variables.iter().copied())
