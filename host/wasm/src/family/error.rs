@@ -85,7 +85,7 @@ pub enum FamilyError {
         "it uses {found}, which mimir does not support: expected async functions with a callback, and streams and futures; build it with callbacks (the default of wit-bindgen), or without async"
     )]
     AsyncFeatures {
-        /// What it uses, as a list.
+        /// The features it uses, as a list.
         found: String,
     },
     /// The component has imports that this host does not provide.

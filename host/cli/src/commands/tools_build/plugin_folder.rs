@@ -27,7 +27,7 @@ pub struct PluginFolder {
     pub entry: PathBuf,
     /// Path of `entry` for messages: as the user wrote it.
     pub shown: PathBuf,
-    /// What is watched for changes: the file that the user named, or else the folder.
+    /// The path watched for changes: the file that the user named, or else the folder.
     pub watched: PathBuf,
     /// Name, version and other facts.
     pub package: PackageFacts,

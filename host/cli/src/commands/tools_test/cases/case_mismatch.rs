@@ -227,7 +227,7 @@ impl fmt::Display for CaseMismatch {
             Self::Unstructured { text } => {
                 write!(
                     f,
-                    "there is no structured result; the text is\n{}",
+                    "expected a structured result, found only the text:\n{}",
                     show(text)
                 )
             }

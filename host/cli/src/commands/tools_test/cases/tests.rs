@@ -264,7 +264,7 @@ fn case_structured_result_is_compared_by_value() {
     }
     assert_eq!(
         shown_mismatch(yaml, &output("two words", None)),
-        "there is no structured result; the text is\ntwo words"
+        "expected a structured result, found only the text:\ntwo words"
     );
 }
 
