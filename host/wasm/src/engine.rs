@@ -31,9 +31,6 @@ const DENSE_IMAGE: u64 = 64 << 20;
 /// Number of concurrent calls in the pool: every slot of the pipeline, as many assessments, and space for nested calls.
 const POOL_INSTANCES: u32 = 4 * Limits::CONCURRENT_TOTAL as u32;
 
-/// Stacks for each concurrent call: every instance of a component that is blocked keeps one.
-const STACKS_PER_CONCURRENT_CALL: u32 = 4;
-
 /// Limits for the memories and tables of one component: more than legitimate components need. Adapters and fused
 /// modules need up to a dozen.
 const MEMORIES_PER_COMPONENT: u32 = 8;
@@ -145,7 +142,7 @@ pub(crate) fn new_engine(
 ) -> Result<(Engine, MemoryAllocation), WasmHostError> {
     let why = if pooling {
         let mut config = config(mode);
-        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(mode)));
+        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool()));
         match Engine::new(&config) {
             Ok(engine) => return Ok((engine, MemoryAllocation::Pooled)),
             Err(error) => format!("the pool cannot be reserved: {error:#}"),
@@ -208,17 +205,13 @@ pub(crate) fn run_sample(engine: &Engine) -> wasmtime::Result<()> {
     Ok(())
 }
 
-fn pool(mode: EngineMode) -> PoolingAllocationConfig {
-    let stacks = match mode {
-        EngineMode::Sequential => POOL_INSTANCES,
-        EngineMode::Concurrent => POOL_INSTANCES * STACKS_PER_CONCURRENT_CALL,
-    };
+fn pool() -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(POOL_INSTANCES)
         .total_core_instances(POOL_INSTANCES * 4)
         .total_memories(POOL_INSTANCES * 2)
         .total_tables(POOL_INSTANCES * 4)
-        .total_stacks(stacks)
+        .total_stacks(POOL_INSTANCES)
         .max_core_instances_per_component(Limits::INSTANCES_MAX)
         .max_memories_per_component(MEMORIES_PER_COMPONENT)
         .max_tables_per_component(TABLES_PER_COMPONENT)
