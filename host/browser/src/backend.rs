@@ -1,0 +1,372 @@
+//! The tools as the pipeline sees them.
+
+use std::sync::Arc;
+
+use mimir_core::backend::{Backend, BoxFuture, RawResult, ToolAssessment};
+use mimir_core::needs::{ANY_HOST, HostNeed};
+use mimir_core::outcome::ToolOutput;
+use mimir_core::pipeline::Checked;
+use mimir_core::tool::{InvalidToolName, ToolOrigin, ToolSource, ToolTrust};
+use mimir_core::{
+    Approved, Decision, Needs, RiskLevel, Schema, Tool, ToolDefinition, ToolError, ToolGroup,
+    ToolHints, ToolName,
+};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::page_view::{CurrentPage, PageView};
+use crate::secret_entry::could_split_secret;
+use crate::session::{BrowserSessions, call_name};
+use crate::tools::{ACTIONS, ActionKind, ActionTool, PageAction, split_combined, tool_schemas};
+
+/// The name of the plugin, and the prefix of the tools' names.
+const PLUGIN: &str = "browser";
+
+/// Methods of the requests that pages may send.
+const METHODS: [&str; 8] = [
+    "CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT",
+];
+
+/// Backend of one tool, or of the tool with all actions.
+struct BrowserTool {
+    sessions: Arc<BrowserSessions>,
+    /// `None` for the tool with all actions.
+    tool: Option<&'static ActionTool>,
+}
+
+impl BrowserSessions {
+    /// Creates the tools: `browser_navigate` and its like, and `browser` with all actions.
+    ///
+    /// # Errors
+    ///
+    /// Does not fail in practice: the names are constants.
+    pub fn tools(self: &Arc<Self>) -> Result<Vec<Tool>, InvalidToolName> {
+        let mut tools = Vec::new();
+        let schemas = tool_schemas();
+        for (at, tool) in ACTIONS.iter().enumerate() {
+            let definition = ToolDefinition {
+                name: ToolName::new(&format!("{PLUGIN}_{}", tool.action))?,
+                title: Some(tool.title.to_owned()),
+                description: tool.description.to_owned(),
+                input_schema: Schema::unchecked(schemas.of_actions[at].to_string()),
+                approval: tool.approval(),
+                hints: ToolHints {
+                    read_only: tool.kind == ActionKind::Read,
+                    open_world: true,
+                    ..ToolHints::default()
+                },
+                ..template(ToolName::new(PLUGIN)?)
+            };
+            tools.push(self.tool(definition, Some(tool)));
+        }
+        let all = ToolDefinition {
+            title: Some("Browser".to_owned()),
+            description: "Controls a web browser: `action` names what to do, and the other arguments are those of the \
+                          tool browser_ACTION"
+                .to_owned(),
+            input_schema: Schema::unchecked(schemas.combined.to_string()),
+            approval: Decision::Ask,
+            ..template(ToolName::new(PLUGIN)?)
+        };
+        tools.push(self.tool(all, None));
+        Ok(tools)
+    }
+
+    fn tool(
+        self: &Arc<Self>,
+        definition: ToolDefinition,
+        tool: Option<&'static ActionTool>,
+    ) -> Tool {
+        let identity = format!(
+            "{} {} {} {}",
+            env!("CARGO_PKG_VERSION"),
+            definition.name,
+            definition.description,
+            definition.input_schema.as_str()
+        );
+        let origin = ToolOrigin {
+            plugin: PLUGIN.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            location: format!("built-in/{PLUGIN}"),
+            digest: format!("{:x}", Sha256::digest(identity)),
+            declares_needs: true,
+            ..ToolOrigin::default()
+        };
+        let backend = BrowserTool {
+            sessions: Arc::clone(self),
+            tool,
+        };
+        let mut tool = Tool::new(
+            definition,
+            ToolSource::BuiltIn,
+            Arc::new(origin),
+            ToolTrust::Trusted,
+            Arc::new(backend),
+        );
+        tool.assessed = true;
+        tool
+    }
+}
+
+fn template(name: ToolName) -> ToolDefinition {
+    ToolDefinition {
+        name,
+        title: None,
+        description: String::new(),
+        group: ToolGroup::Browser,
+        input_schema: Schema::unchecked(String::new()),
+        output_schema: None,
+        silent: false,
+        approval: Decision::Ask,
+        risk: RiskLevel::Medium,
+        hints: ToolHints {
+            open_world: true,
+            ..ToolHints::default()
+        },
+        needs: Needs {
+            hosts: vec![HostNeed {
+                host: ANY_HOST.to_owned(),
+                methods: METHODS.map(str::to_owned).into(),
+                reason: "to load pages".to_owned(),
+            }],
+            ..Needs::default()
+        },
+    }
+}
+
+impl BrowserTool {
+    /// Returns the tool for the action of a call, and the arguments of the action.
+    fn resolve(&self, arguments: &Value) -> Result<(&'static ActionTool, PageAction), ToolError> {
+        let (tool, arguments) = match self.tool {
+            Some(tool) => (tool, arguments.clone()),
+            None => split_combined(arguments.clone())?,
+        };
+        Ok((tool, tool.parse(arguments)?))
+    }
+
+    async fn attempt(&self, call: &Approved) -> Result<ToolOutput, ToolError> {
+        let (_, action) = self.resolve(call.arguments())?;
+        Ok(ToolOutput {
+            content: self.sessions.run(call, action).await?,
+            ..ToolOutput::default()
+        })
+    }
+}
+
+impl Backend for BrowserTool {
+    fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
+        Box::pin(async move { self.attempt(&call).await.into() })
+    }
+
+    /// Allows actions on pages of hosts that the settings list, and asks about those on others.
+    fn assess<'a>(
+        &'a self,
+        call: &'a Checked,
+    ) -> BoxFuture<'a, Result<Option<ToolAssessment>, ToolError>> {
+        let assessed = self.resolve(call.arguments()).map(|(tool, action)| {
+            let name = call_name(call.context(), call.arguments());
+            let session = &call.context().session_id;
+            let view = if action.depends_on_page() {
+                self.sessions.assess_page(session, name)
+            } else {
+                self.sessions.current_page(session)
+            };
+            Some(assess_action(
+                tool,
+                &action,
+                &view,
+                self.sessions.has_secrets(),
+            ))
+        });
+        Box::pin(std::future::ready(assessed))
+    }
+}
+
+/// Assesses an action on a page. `has_secrets` is true if a secret may be entered into pages of some host.
+fn assess_action(
+    tool: &ActionTool,
+    action: &PageAction,
+    view: &PageView,
+    has_secrets: bool,
+) -> ToolAssessment {
+    let page = view.shown();
+    let is_upload = matches!(action, PageAction::FileUpload(args) if !args.paths.is_empty());
+    // A call that fails for this reason needs no answer. It does not run if the page is another one by then.
+    let is_futile = action.depends_on_page()
+        && (matches!(view, PageView::Closed | PageView::Failed)
+            || (is_upload && page.is_some_and(|page| !page.has_file_chooser)));
+    let has_secret = page.is_some_and(|page| page.has_secret);
+    let mut risks = Vec::new();
+    if is_upload {
+        risks.push("the content of the files leaves this machine");
+    }
+    // Its masking cannot be relied on: code can change the form of a text, and a picture is not masked.
+    let is_revealing = matches!(
+        action,
+        PageAction::Evaluate(_) | PageAction::Screenshot(_) | PageAction::PdfSave
+    );
+    if has_secret && is_revealing {
+        risks.push("a secret was entered into a page, and the result may show it");
+    } else if has_secret && could_split_secret(action) {
+        risks.push(
+            "a secret was entered into a page, and this may split it, so that its parts are not masked",
+        );
+    } else if has_secrets && runs_where_secrets_go(action, page) {
+        risks.push("the code can read secrets that are entered into pages of this host");
+    }
+    let each_time = !risks.is_empty();
+    let is_listed = page.is_some_and(|page| page.is_listed);
+    let needs_approval = each_time || (tool.kind == ActionKind::Act && !is_listed);
+    let place = page.map_or_else(String::new, |page| format!(" on {}", page.origin));
+    ToolAssessment {
+        approval: if needs_approval && !is_futile {
+            Decision::Ask
+        } else {
+            Decision::Allow
+        },
+        risk: if each_time {
+            RiskLevel::High
+        } else {
+            RiskLevel::Medium
+        },
+        summary: mimir_core::text::visible(&format!("{}{place}", summary(tool, action))),
+        risks: risks.into_iter().map(str::to_owned).collect(),
+        scope: page.map(|page| page.origin.clone()),
+        each_time,
+    }
+}
+
+/// Returns true for code of the model that runs in a page into which a secret may be entered, or may come there: in a
+/// frame, or in a page without a host, which may be controlled by another one.
+fn runs_where_secrets_go(action: &PageAction, page: Option<&CurrentPage>) -> bool {
+    let PageAction::Evaluate(args) = action else {
+        return false;
+    };
+    let is_in_frame = args
+        .target
+        .as_ref()
+        .is_some_and(|target| target.starts_with('f'));
+    is_in_frame || page.is_none_or(|page| page.takes_secret)
+}
+
+/// Describes an action for the person who is asked about it.
+fn summary(tool: &ActionTool, action: &PageAction) -> String {
+    let named = |element: &Option<String>, target: &str| match element {
+        Some(element) => format!("\"{element}\" ({target})"),
+        None => target.to_owned(),
+    };
+    match action {
+        PageAction::Click(args) => format!("click {}", named(&args.element, &args.target)),
+        PageAction::Hover(args) => format!("hover over {}", named(&args.element, &args.target)),
+        PageAction::Type(args) => {
+            let what = match &args.secret {
+                Some(secret) => format!("the secret {secret}"),
+                None => "text".to_owned(),
+            };
+            format!("type {what} into {}", named(&args.element, &args.target))
+        }
+        PageAction::FillForm(args) => format!("fill in {} fields", args.fields.len()),
+        PageAction::PressKey(args) => format!("press {}", args.key),
+        PageAction::FileUpload(args) => format!("upload {}", args.paths.join(", ")),
+        PageAction::HandleDialog(args) => {
+            format!(
+                "{} a dialog",
+                if args.accept { "accept" } else { "dismiss" }
+            )
+        }
+        _ => tool.title.to_lowercase(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn assessed(action: &str, arguments: Value, view: &PageView) -> (Decision, bool) {
+        let tool = ActionTool::find(action).unwrap();
+        let action = tool.parse(arguments).unwrap();
+        let assessment = assess_action(tool, &action, view, true);
+        (assessment.approval, assessment.each_time)
+    }
+
+    fn listed_page() -> CurrentPage {
+        CurrentPage {
+            origin: "https://shop.example".to_owned(),
+            is_listed: true,
+            has_secret: false,
+            takes_secret: false,
+            has_file_chooser: false,
+        }
+    }
+
+    #[test]
+    fn code_is_asked_about_each_time_where_a_secret_may_be_entered() {
+        let code = || json!({"function": "() => 1"});
+        let other = PageView::Shown(listed_page());
+        assert_eq!(
+            assessed("evaluate", code(), &other),
+            (Decision::Allow, false)
+        );
+        let in_frame = json!({"function": "e => 1", "target": "f1e2"});
+        assert_eq!(
+            assessed("evaluate", in_frame, &other),
+            (Decision::Ask, true)
+        );
+        let shop = PageView::Shown(CurrentPage {
+            takes_secret: true,
+            ..listed_page()
+        });
+        for view in [&shop, &PageView::Unknown] {
+            assert_eq!(assessed("evaluate", code(), view), (Decision::Ask, true));
+        }
+        let click = json!({"target": "e1"});
+        assert_eq!(assessed("click", click, &shop), (Decision::Allow, false));
+    }
+
+    #[test]
+    fn actions_after_a_secret_are_asked_about_if_they_could_show_it() {
+        let view = PageView::Shown(CurrentPage {
+            has_secret: true,
+            ..listed_page()
+        });
+        for (action, arguments) in [
+            ("take_screenshot", json!({})),
+            ("pdf_save", json!({})),
+            ("evaluate", json!({"function": "1"})),
+            ("press_key", json!({"key": "Backspace"})),
+            ("click", json!({"target": "e1", "doubleClick": true})),
+        ] {
+            let result = assessed(action, arguments, &view);
+            assert_eq!(result, (Decision::Ask, true), "{action}");
+        }
+        for (action, arguments) in [
+            ("press_key", json!({"key": "Enter"})),
+            ("click", json!({"target": "e1"})),
+            ("snapshot", json!({})),
+        ] {
+            let result = assessed(action, arguments, &view);
+            assert_eq!(result, (Decision::Allow, false), "{action}");
+        }
+    }
+
+    #[test]
+    fn calls_that_cannot_succeed_are_not_asked_about() {
+        let click = || json!({"target": "e1"});
+        for (view, expected) in [
+            (PageView::Closed, Decision::Allow),
+            (PageView::Failed, Decision::Allow),
+            (PageView::Unknown, Decision::Ask),
+        ] {
+            assert_eq!(assessed("click", click(), &view).0, expected, "{view:?}");
+        }
+        let upload = || json!({"paths": ["a.txt"]});
+        let mut page = listed_page();
+        let view = PageView::Shown(page.clone());
+        assert_eq!(assessed("file_upload", upload(), &view).0, Decision::Allow);
+        page.has_file_chooser = true;
+        let view = PageView::Shown(page);
+        assert_eq!(assessed("file_upload", upload(), &view).0, Decision::Ask);
+    }
+}
