@@ -133,7 +133,7 @@ fn report_started(job: u32, ports: &[u16]) -> Worded<Ran> {
         format!("started as job {job}; `exec_output` shows its output, `exec_stop` ends it");
     for port in ports {
         text.push_str(&format!(
-            "\n`web_fetch` reaches what listens on port {port} at http://localhost:{port}/"
+            "\n`web_fetch` and `browser_navigate` reach what listens on port {port} at http://localhost:{port}/"
         ));
     }
     Json(Ran {

@@ -14,23 +14,55 @@ const MAX_ATTEMPTS: u32 = 100;
 
 /// Writes `content` to `location`, with the permissions of the replaced file if the system allows it.
 pub fn write(location: &WorkspacePath, content: &[u8], replaced: Option<&Metadata>) -> Result<()> {
-    let (unfinished, mut file) = create(location)?;
-    let done = file
-        .write_all(content)
-        .and_then(|()| file.flush())
-        .and_then(|()| {
-            drop(file);
-            if let Some(old) = replaced {
-                // This has an effect in native builds only: WASI has no permissions.
-                let _ = fs::set_permissions(unfinished.absolute(), old.permissions());
-            }
-            fs::rename(unfinished.absolute(), location.absolute())
-        })
-        .map_err(|error| location.io_error(&error));
-    if done.is_err() {
-        let _ = fs::remove_file(unfinished.absolute());
+    StagedFile::write(location, content, replaced)?.replace_target()
+}
+
+/// New content of a file in a temporary file next to it. The temporary file is removed if it does not replace the file.
+pub struct StagedFile {
+    target: WorkspacePath,
+    unfinished: Option<WorkspacePath>,
+}
+
+impl StagedFile {
+    /// Writes the content to a temporary file, with the permissions of the replaced file if the system allows it.
+    pub fn write(
+        target: &WorkspacePath,
+        content: &[u8],
+        replaced: Option<&Metadata>,
+    ) -> Result<Self> {
+        let (unfinished, mut file) = create(target)?;
+        let staged = Self {
+            target: target.clone(),
+            unfinished: Some(unfinished.clone()),
+        };
+        file.write_all(content)
+            .and_then(|()| file.flush())
+            .map_err(|error| target.io_error(&error))?;
+        drop(file);
+        if let Some(old) = replaced {
+            // This has an effect in native builds only: WASI has no permissions.
+            let _ = fs::set_permissions(unfinished.absolute(), old.permissions());
+        }
+        Ok(staged)
     }
-    done
+
+    /// Renames the temporary file to the file.
+    pub fn replace_target(mut self) -> Result<()> {
+        if let Some(unfinished) = &self.unfinished {
+            fs::rename(unfinished.absolute(), self.target.absolute())
+                .map_err(|error| self.target.io_error(&error))?;
+        }
+        self.unfinished = None;
+        Ok(())
+    }
+}
+
+impl Drop for StagedFile {
+    fn drop(&mut self) {
+        if let Some(unfinished) = &self.unfinished {
+            let _ = fs::remove_file(unfinished.absolute());
+        }
+    }
 }
 
 /// Creates a file with a unique name next to `location`. The file is hidden, unless a policy rule forbids hidden files.

@@ -1,5 +1,5 @@
 //! The file tools: `read_file`, `write_file`, `edit_file`, `list_directory`, `delete_file`,
-//! `move_file`, `file_info`, and `file_operations`, the compact form of them.
+//! `move_file`, `apply_patch`, `file_info`, and `file_operations`, the compact form of them.
 //!
 //! Each tool is one module with its arguments, its behaviour and its result. `workspace_path` resolves a caller's path
 //! inside the workspace, and `atomic` writes content atomically.
@@ -12,9 +12,11 @@ mod delete;
 mod diff;
 mod edit;
 mod formatting;
+mod image;
 mod info;
 mod list;
 mod operations;
+mod patch;
 mod read;
 mod relocate;
 mod walk;
@@ -26,15 +28,16 @@ pub use diff::{Diff, Hunk};
 pub use edit::{EditFile, Edited};
 pub use info::{FileInfo, Info};
 pub use list::{Entry, ListDirectory, Listing};
-pub use operations::{FileOperations, Operated, Operation, OperationResult};
-pub use read::{Encoding, FileContent, ReadFile};
+pub use operations::{FileOperations, Operated, Operation, OperationOutput, OperationResult};
+pub use patch::{ApplyPatch, InexactHunk, PatchAction, Patched, PatchedFile};
+pub use read::{Encoding, FileContent, ImageInfo, ReadFile, ReadResult};
 pub use relocate::{MoveFile, Moved};
 pub use walk::Kind;
 pub use write::{WriteFile, Written};
 
 mimir_sdk::export!(
     ReadFile, ListDirectory, FileInfo;
-    assessed WriteFile, EditFile, DeleteFile, MoveFile, FileOperations
+    assessed WriteFile, EditFile, DeleteFile, MoveFile, ApplyPatch, FileOperations
 );
 
 /// Default of the argument `backup`: backups are made.

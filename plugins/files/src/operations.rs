@@ -168,8 +168,31 @@ impl FileOperations {
     }
 }
 
+/// Result of an operation, with the data of an image that was read.
+#[derive(Debug)]
+pub struct OperationOutput {
+    /// The result with its text.
+    pub operated: Worded<Operated>,
+    /// MIME type and bytes of an image.
+    pub image: Option<(String, Vec<u8>)>,
+}
+
+impl IntoOutput for OperationOutput {
+    fn schema() -> Option<serde_json::Value> {
+        <Worded<Operated>>::schema()
+    }
+
+    fn into_output(self) -> Result<Output> {
+        let output = self.operated.into_output()?;
+        Ok(match self.image {
+            Some((mime_type, data)) => output.image(mime_type, data),
+            None => output,
+        })
+    }
+}
+
 impl Tool for FileOperations {
-    type Output = Worded<Operated>;
+    type Output = OperationOutput;
     const GROUP: Group = Group::Fs;
     const TITLE: Option<&'static str> = Some("File operations");
     const RISK: Risk = Risk::High;
@@ -184,15 +207,24 @@ impl Tool for FileOperations {
 
     fn run(self, cx: &Context) -> Result<Self::Output> {
         let operation = self.operation;
+        let mut image = None;
         let (result, text) = match self.into_tool_call()? {
-            ToolCall::Read(tool) => split_result(tool.run(cx)?, OperationResult::Read),
+            ToolCall::Read(tool) => {
+                let read = tool.run(cx)?;
+                let facts = read.content.value.image.as_ref();
+                image = facts.map(|facts| facts.mime_type.clone()).zip(read.image);
+                split_result(read.content, OperationResult::Read)
+            }
             ToolCall::Write(tool) => split_result(tool.run(cx)?, OperationResult::Write),
             ToolCall::Edit(tool) => split_result(tool.run(cx)?, OperationResult::Edit),
             ToolCall::List(tool) => split_result(tool.run(cx)?, OperationResult::List),
             ToolCall::Delete(tool) => split_result(tool.run(cx)?, OperationResult::Delete),
             ToolCall::Exists(tool) => split_result(tool.run(cx)?, OperationResult::Exists),
         };
-        Ok(Json(Operated { operation, result }).worded(text))
+        Ok(OperationOutput {
+            operated: Json(Operated { operation, result }).worded(text),
+            image,
+        })
     }
 }
 
@@ -242,8 +274,8 @@ mod tests {
         let run = |arguments: Value| {
             let operated = tool(arguments).run(&workspace.cx()).unwrap();
             (
-                serde_json::to_value(operated.value.result).unwrap(),
-                operated.text,
+                serde_json::to_value(operated.operated.value.result).unwrap(),
+                operated.operated.text,
             )
         };
         assert_eq!(

@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use mimir_sdk::prelude::*;
 
 use crate::formatting;
+use crate::image::ImageFormat;
 use crate::walk::Kind;
 use crate::workspace_path::WorkspacePath;
 
@@ -18,11 +19,14 @@ const MAX_BYTES: u64 = 4 << 20;
 /// Maximum number of lines that an error suggests to read at once: line numbers make short lines several times as long.
 const MAX_SUGGESTED_LINES: usize = 100_000;
 
+/// Maximum number of bytes of an image: the limit of model providers is 5 MiB in base64.
+const MAX_IMAGE_BYTES: u64 = (5 << 20) / 4 * 3;
+
 /// Number of bytes per read: few host calls, and little memory even for the largest file.
 const CHUNK: usize = 1 << 20;
 
 /// Reads a file. With `startLine` or `endLine`, reads only these lines and numbers them; a large file can only be read
-/// this way.
+/// this way. Shows images; reads PDF and office documents as Markdown.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReadFile {
@@ -88,6 +92,46 @@ pub struct FileContent {
     /// Number of lines in the file, if lines were requested and the file was read to its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_lines: Option<u64>,
+    /// For an image, which is a content part of its own: `content` describes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<ImageInfo>,
+}
+
+/// Facts about an image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ImageInfo {
+    /// Its MIME type.
+    pub mime_type: String,
+    /// Width in pixels.
+    pub width: u32,
+    /// Height in pixels.
+    pub height: u32,
+}
+
+/// Result of a read: the content, and the data of an image.
+#[derive(Debug)]
+pub struct ReadResult {
+    /// The content with its text.
+    pub content: Worded<FileContent>,
+    /// The bytes of an image.
+    pub image: Option<Vec<u8>>,
+}
+
+impl IntoOutput for ReadResult {
+    fn schema() -> Option<serde_json::Value> {
+        <Worded<FileContent>>::schema()
+    }
+
+    fn into_output(self) -> Result<Output> {
+        let mime_type = self.content.value.image.as_ref();
+        let mime_type = mime_type.map(|image| image.mime_type.clone());
+        let output = self.content.into_output()?;
+        Ok(match mime_type.zip(self.image) {
+            Some((mime_type, data)) => output.image(mime_type, data),
+            None => output,
+        })
+    }
 }
 
 impl FileContent {
@@ -105,7 +149,7 @@ impl FileContent {
 }
 
 impl Tool for ReadFile {
-    type Output = Worded<FileContent>;
+    type Output = ReadResult;
     const GROUP: Group = Group::Fs;
     const TITLE: Option<&'static str> = Some("Read file");
     const APPROVAL: Option<Approval> = Some(Approval::Allow);
@@ -131,19 +175,26 @@ impl Tool for ReadFile {
                 )));
             }
         }
-        let content = if self.start_line.is_some() || self.end_line.is_some() {
-            self.read_lines(&location, &metadata)?
+        let (content, image) = if self.start_line.is_some() || self.end_line.is_some() {
+            (self.read_lines(&location, &metadata)?, None)
         } else {
             self.read_whole(&location, &metadata)?
         };
         let text = content.text();
-        Ok(Json(content).worded(text))
+        Ok(ReadResult {
+            content: Json(content).worded(text),
+            image,
+        })
     }
 }
 
 impl ReadFile {
-    /// Reads the whole file.
-    fn read_whole(&self, location: &WorkspacePath, metadata: &Metadata) -> Result<FileContent> {
+    /// Reads the whole file. Returns the bytes of an image separately.
+    fn read_whole(
+        &self,
+        location: &WorkspacePath,
+        metadata: &Metadata,
+    ) -> Result<(FileContent, Option<Vec<u8>>)> {
         let failed = |error| location.io_error(&error);
         let size = metadata.len().min(MAX_BYTES);
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
@@ -153,6 +204,11 @@ impl ReadFile {
             .take(MAX_BYTES + 1)
             .read_to_end(&mut bytes)
             .map_err(failed)?;
+        let format = ImageFormat::detect(&bytes).filter(|_| self.encoding == Encoding::Utf8);
+        if let Some(format) = format {
+            let content = self.describe_image(location, metadata, format, &bytes)?;
+            return Ok((content, Some(bytes)));
+        }
         if bytes.len() as u64 > MAX_BYTES {
             bytes.pop();
             return Err(too_large(location, metadata, &bytes, 1));
@@ -161,7 +217,37 @@ impl ReadFile {
             Encoding::Utf8 => text(bytes, location, metadata)?,
             Encoding::Base64 => BASE64.encode(bytes),
         };
-        Ok(self.build_content(location, metadata, content))
+        Ok((self.build_content(location, metadata, content), None))
+    }
+
+    /// Describes an image. Fails if it is damaged or too large to be shown.
+    fn describe_image(
+        &self,
+        location: &WorkspacePath,
+        metadata: &Metadata,
+        format: ImageFormat,
+        bytes: &[u8],
+    ) -> Result<FileContent> {
+        let (mime_type, size) = (format.mime_type(), formatting::bytes(metadata.len()));
+        let Some((width, height)) = format.dimensions(bytes) else {
+            return Err(Error::invalid_input(format_args!(
+                "`{location}` ({size}) begins like {mime_type}, but is damaged; `encoding: base64` reads its bytes"
+            )));
+        };
+        if metadata.len().max(bytes.len() as u64) > MAX_IMAGE_BYTES {
+            return Err(Error::limit_exceeded(format_args!(
+                "`{location}` is an image of {width}×{height} pixels and {size}, and at most {} are shown; make it smaller first",
+                formatting::bytes(MAX_IMAGE_BYTES)
+            )));
+        }
+        let description = format!("{mime_type}, {width}×{height} pixels, {size}");
+        let mut content = self.build_content(location, metadata, description);
+        content.image = Some(ImageInfo {
+            mime_type: mime_type.to_owned(),
+            width,
+            height,
+        });
+        Ok(content)
     }
 
     /// Reads the requested lines. Skips earlier lines in chunks. Lines of a private key are masked.
@@ -249,6 +335,7 @@ impl ReadFile {
             start_line: None,
             end_line: None,
             total_lines: None,
+            image: None,
         }
     }
 }

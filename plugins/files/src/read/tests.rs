@@ -17,6 +17,7 @@ fn read(
         end_line,
     }
     .run(&workspace.cx())
+    .map(|result| result.content)
 }
 
 #[test]
@@ -172,7 +173,10 @@ fn read_of_binary_data_suggests_base64() {
         encoding: Encoding::Base64,
         ..ReadFile::default()
     };
-    assert_eq!(tool.run(&workspace.cx()).unwrap().value.content, "//4A");
+    assert_eq!(
+        tool.run(&workspace.cx()).unwrap().content.value.content,
+        "//4A"
+    );
 }
 
 #[test]
@@ -190,5 +194,72 @@ fn read_failures_have_their_error_code() {
             code,
             "{path}"
         );
+    }
+}
+
+/// The images of the workspace's tests, made by real programs.
+const IMAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/files/documents");
+
+#[test]
+fn read_shows_images_with_their_size() {
+    for (name, mime_type) in [
+        ("dot.png", "image/png"),
+        ("dot.jpg", "image/jpeg"),
+        ("dot.gif", "image/gif"),
+        ("dot.webp", "image/webp"),
+        ("lossless.webp", "image/webp"),
+    ] {
+        let bytes = std::fs::read(format!("{IMAGES}/{name}")).unwrap();
+        let workspace = Workspace::new();
+        workspace.put(name, &bytes);
+        let tool = ReadFile {
+            path: name.into(),
+            ..ReadFile::default()
+        };
+        let result = tool.run(&workspace.cx()).unwrap();
+        let image = result.content.value.image.as_ref().unwrap();
+        assert_eq!(
+            (image.mime_type.as_str(), image.width, image.height),
+            (mime_type, 13, 7),
+            "{name}"
+        );
+        assert!(
+            result.content.text.contains("13×7 pixels"),
+            "{}",
+            result.content.text
+        );
+        assert_eq!(result.image.as_deref(), Some(&bytes[..]));
+        let output = serde_json::to_value(&result.content.value).unwrap();
+        assert!(
+            output["content"].as_str().unwrap().starts_with("image/"),
+            "{output}"
+        );
+    }
+}
+
+#[test]
+fn read_refuses_damaged_and_large_images() {
+    let png = std::fs::read(format!("{IMAGES}/dot.png")).unwrap();
+    let workspace = Workspace::new();
+    workspace.put("cut.png", &png[..20]);
+    let error = read(&workspace, "cut.png", None).unwrap_err();
+    assert_eq!(*error.code(), Code::InvalidInput);
+    let mut large = png;
+    large.resize(5 << 20, 0);
+    workspace.put("large.png", &large);
+    let error = read(&workspace, "large.png", None).unwrap_err();
+    assert_eq!(*error.code(), Code::LimitExceeded);
+    assert!(error.message().contains("13×7"), "{error}");
+}
+
+#[test]
+fn image_dimensions_never_panic_on_damaged_files() {
+    for name in ["dot.png", "dot.jpg", "dot.gif", "dot.webp", "lossless.webp"] {
+        let bytes = std::fs::read(format!("{IMAGES}/{name}")).unwrap();
+        for end in 0..bytes.len() {
+            if let Some(format) = ImageFormat::detect(&bytes[..end]) {
+                let _ = format.dimensions(&bytes[..end]);
+            }
+        }
     }
 }
