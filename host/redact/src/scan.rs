@@ -259,7 +259,7 @@ impl SecretScanner {
 }
 
 /// Returns the offset of a private key without an end.
-fn open_private_key(text: &[u8]) -> Option<usize> {
+pub(super) fn open_private_key(text: &[u8]) -> Option<usize> {
     let find_last = |word: &[u8]| {
         text.windows(word.len())
             .rposition(|window| window.eq_ignore_ascii_case(word))
