@@ -12,6 +12,7 @@ mod card_sections;
 mod chain;
 mod fingerprint;
 mod pattern;
+mod readable_arguments;
 mod stored_approval;
 mod workspace_binding;
 

@@ -21,6 +21,12 @@ pub trait Backend: Send + Sync {
     /// Runs the call. Dropping the future stops the call at once and frees its resources.
     fn run(&self, call: Approved) -> BoxFuture<'_, RawResult>;
 
+    /// Fails if the tool cannot run at this time. Called before a person is asked, so that nobody answers a question about
+    /// a call that fails in any case.
+    fn check_available(&self) -> Result<(), ToolError> {
+        Ok(())
+    }
+
     /// Asks the tool's assessor, if any, to assess a call. Assessors have read-only access to files, and no access to
     /// network and commands.
     fn assess<'a>(
@@ -53,6 +59,13 @@ pub trait Backend: Send + Sync {
         None
     }
 
+    /// Returns an id of the state of all files below these folders of the workspace: equal ids mean that no file has
+    /// changed. `None` if the state cannot be determined. Called only for tools whose results are reused.
+    fn files_state(&self, folders: Vec<String>) -> BoxFuture<'_, Option<String>> {
+        let _ = folders;
+        Box::pin(std::future::ready(None))
+    }
+
     /// Reads a text file of the workspace; `path` is relative to the root. `None` if the file is missing, not text, or
     /// hidden by `rules`. Called only to restore masked values that a call writes to the file.
     fn read_text(&self, path: &str, rules: &PathRules) -> Option<String> {
@@ -83,6 +96,11 @@ pub struct ToolAssessment {
     pub summary: String,
     /// The possible consequences.
     pub risks: Vec<String>,
+    /// The object of the call that its arguments do not name, such as the site that a browser shows. An approval covers
+    /// later calls only on the same object.
+    pub scope: Option<String>,
+    /// True if an approval covers only this call, and is never stored.
+    pub each_time: bool,
 }
 
 /// The result of a backend: within the limits, but neither sanitized nor labelled.
@@ -103,6 +121,18 @@ pub struct ResourceUsage {
     pub fuel: Option<u64>,
     /// Peak linear memory in bytes.
     pub peak_memory: Option<u64>,
+}
+
+impl ResourceUsage {
+    /// Adds the usage of another run. The peak memory is the higher of both.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let fuel = [self.fuel, other.fuel].into_iter().flatten();
+        Self {
+            fuel: fuel.reduce(u64::saturating_add),
+            peak_memory: self.peak_memory.max(other.peak_memory),
+        }
+    }
 }
 
 impl RawResult {

@@ -1,7 +1,7 @@
 //! Calls as front ends submit them, before any check.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::approval::Approver;
 use crate::clock::{Deadline, Stopwatch};
+use crate::command::CommandStream;
 use crate::outcome::Outcome;
 use crate::paths::PathRules;
 use crate::pipeline::TaintFloor;
@@ -124,6 +125,11 @@ pub struct CallProgress {
 pub trait CallObserver: Send + Sync {
     /// Receives a progress report.
     fn progress(&self, progress: CallProgress);
+    /// Receives a progress report whose message is a piece of the output of a program. An observer that forwards
+    /// reports forwards the stream, too: the pieces of each stream are masked as one text.
+    fn output(&self, _: CommandStream, progress: CallProgress) {
+        self.progress(progress);
+    }
     /// Receives a line that the tool logged, or wrote to stdout or stderr.
     fn log(&self, line: LogLine);
     /// Returns the approver for this call and its effects, such as the client's user. `None` uses the pipeline's.
@@ -241,6 +247,8 @@ pub struct ParentCall {
     pub paths: PathRules,
     /// The worst label of the nested calls' results. The outer call's result gets at least this label.
     pub taint_floor: Arc<TaintFloor>,
+    /// Set when a person is asked while the outermost call runs.
+    pub asked: Arc<AtomicBool>,
 }
 
 impl ParentCall {

@@ -120,6 +120,18 @@ impl Deadline {
         .await
     }
 
+    /// Returns true if this deadline or an outer one expires until `at`, unless it is paused.
+    pub(crate) fn is_over_at(&self, at: Instant) -> bool {
+        let now = self.clock.instant();
+        let is_paused = self.state.lock().pauses > 0;
+        let is_over = !is_paused && self.next_check(now) <= at;
+        is_over
+            || self
+                .outer
+                .as_ref()
+                .is_some_and(|outer| outer.is_over_at(at))
+    }
+
     /// Returns the expiry, or the time of the next check during a pause.
     fn next_check(&self, now: Instant) -> Instant {
         let state = self.state.lock();
@@ -198,11 +210,14 @@ impl Drop for DeadlinePause {
 pub struct DeadlineElapsed;
 
 #[cfg(test)]
+pub(crate) use tests::ManualClock;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
     /// A clock that a test moves by hand.
-    struct ManualClock(Mutex<Instant>);
+    pub(crate) struct ManualClock(pub(crate) Mutex<Instant>);
 
     impl Clock for ManualClock {
         fn now(&self) -> SystemTime {

@@ -11,6 +11,7 @@ use crate::code_language::CodeLanguage;
 use crate::error::{ToolError, ToolErrorCode};
 use crate::pipeline::PermittedCommand;
 
+mod container_image;
 mod pattern;
 mod verdict;
 
@@ -20,6 +21,7 @@ pub use mimir_commands::{
     CommandProgram, ParsedCommand, ParsedProgram, ShellRedirection, ShellWord,
 };
 
+pub use container_image::{ContainerImageId, InvalidImageId};
 pub use pattern::CommandPattern;
 pub use verdict::CommandVerdict;
 
@@ -50,6 +52,8 @@ pub enum CommandTarget {
     HostPrograms,
     /// A container of the image that the settings name for code of this language.
     Container(CodeLanguage),
+    /// A container of this image, without network and without the mounts of the settings.
+    Image(ContainerImageId),
 }
 
 /// The output stream of a chunk.
@@ -70,7 +74,7 @@ pub struct CommandOutput {
     pub stdout: CapturedOutput,
     /// Standard error.
     pub stderr: CapturedOutput,
-    /// Both streams in the order of arrival.
+    /// Both streams line by line, in the order in which the lines ended.
     pub combined: CapturedOutput,
     /// The running time.
     pub duration: Duration,

@@ -12,25 +12,32 @@ use crate::tool::ToolGroup;
 
 mod agent;
 mod approval;
+mod browser;
+mod cache;
 mod commands;
 mod embeddings;
+mod execution;
 mod files;
 mod labels;
 mod limits;
 mod mcp;
 mod model;
 mod network;
+mod retries;
 mod rules;
 mod sandbox;
 mod team;
 mod weakening;
 mod web_search;
 
-pub use agent::{AgentBudget, AgentSettings};
+pub use agent::{AgentBudget, AgentSettings, CompactionMode};
 pub use approval::{ApprovalBlock, ApprovalConditions, ApprovalDefaults, ToolApproval};
+pub use browser::BrowserSettings;
+pub use cache::CacheSettings;
 pub use commands::{AddedBy, ExecApproval, ExecApprovals, ExecMode};
 pub(crate) use embeddings::uses_embeddings;
 pub use embeddings::{EMBEDDINGS_VARIABLE, EmbeddingsEndpoint, EmbeddingsSettings};
+pub use execution::{DeniedNetwork, ExecutionSettings, RequiredSandbox};
 pub use files::FileSettings;
 pub use labels::{LabelSettings, RedactionSettings, ToolAuditSettings};
 pub use limits::{LimitSettings, OutOfRangeError};
@@ -40,6 +47,7 @@ pub use mcp::{
 };
 pub use model::{ChosenModel, ProviderApi, ProviderSettings, TokenPrice};
 pub use network::{FixedHosts, NetworkSettings};
+pub use retries::{RetriedError, RetryBlock, ToolRetries};
 pub use rules::{MatcherSettings, RuleSettings};
 pub use sandbox::{
     BindMount, BindMountError, DEFAULT_MEMORY_MB, DEFAULT_PROCESSES, SandboxMode, SandboxSettings,
@@ -84,6 +92,8 @@ pub struct Config {
     pub web_search: Option<WebSearchSettings>,
     /// The embeddings endpoint, with which `memory_search` also finds memories by meaning.
     pub embeddings: Option<EmbeddingsSettings>,
+    /// The browser of the browser tools.
+    pub browser: Option<BrowserSettings>,
     /// Third-party MCP servers. Those of a project are started after a person has accepted the project's file.
     pub mcp: McpSettings,
     /// The model for `mimir run`, `mimir chat` and tools that were granted a model: PROVIDER/MODEL.
@@ -248,6 +258,9 @@ pub struct ToolSettings {
     pub enabled: Option<bool>,
     /// The decision for calls of the tool, which overrides the tool's own default.
     pub approval: ToolApproval,
+    /// The MCP server that the tool belongs to: `approval: allow` and milder `labels` of this block do not apply to a
+    /// tool of this name from another source. `mimir mcp trust` writes this key.
+    pub server: Option<String>,
     /// Rules for calls of the tool with certain arguments.
     pub rules: Vec<RuleSettings>,
     /// Globs of workspace paths that the tool cannot access.
@@ -264,6 +277,12 @@ pub struct ToolSettings {
     pub network: NetworkSettings,
     /// Limits of calls of the tool.
     pub limits: LimitSettings,
+    /// Restrictions of how the tool runs.
+    pub execution: ExecutionSettings,
+    /// Retries of failed calls, if the tool only reads or is idempotent.
+    pub retries: ToolRetries,
+    /// Reuse of results, if the tool only reads.
+    pub cache: Option<CacheSettings>,
 }
 
 /// The source of a secret.
@@ -393,6 +412,13 @@ impl Config {
         limits::check_time("tools.maxExecutionTime", self.tools.max_execution_time)?;
         for (tool, settings) in &self.tools.each {
             settings.limits.check(&format!("tools.{tool}.limits"))?;
+            settings
+                .execution
+                .check(&format!("tools.{tool}.execution"))?;
+            settings.retries.check(&format!("tools.{tool}.retries"))?;
+            if let Some(cache) = settings.cache {
+                cache.check(&format!("tools.{tool}.cache"))?;
+            }
         }
         Ok(())
     }

@@ -107,6 +107,37 @@ pub fn reject_links(root: &Path, path: &Path) -> io::Result<()> {
     }
 }
 
+/// Reads a regular file below `root`, in a folder to which another program can write: no link is followed, whatever that
+/// program does meanwhile. `path` is relative. Fails if the file is longer than `max` bytes.
+pub fn read_below(root: &Path, path: &[&str], max: u64) -> io::Result<Vec<u8>> {
+    let (name, folders) = parts_below(path)?;
+    let file = platform::open_below(root, folders, name)?;
+    if !file.metadata()?.is_file() {
+        return Err(path_error(Path::new(name), "is not a regular file"));
+    }
+    read_open(&file, max)
+}
+
+/// Writes a file below `root` with the folders on the way, in a folder to which another program can write. An existing
+/// file is replaced; no link is followed.
+pub fn write_below(root: &Path, path: &[&str], bytes: &[u8]) -> io::Result<()> {
+    let (name, folders) = parts_below(path)?;
+    platform::create_below(root, folders, name)?.write_all(bytes)
+}
+
+/// Splits a relative path into its name and its folders. Fails if a part is not a plain name.
+fn parts_below<'a>(path: &'a [&'a str]) -> io::Result<(&'a str, &'a [&'a str])> {
+    let is_plain =
+        |part: &&str| !matches!(*part, "" | "." | "..") && !part.contains(['/', '\\', '\0']);
+    match path.split_last() {
+        Some((name, folders)) if path.iter().all(is_plain) => Ok((name, folders)),
+        _ => Err(Error::new(
+            ErrorKind::InvalidInput,
+            "the path has a part that is not a plain name",
+        )),
+    }
+}
+
 /// Creates the state folder of a workspace and excludes it from git.
 pub fn make_state(workspace: &Path) -> io::Result<()> {
     let folder = workspace.join(STATE);
@@ -227,6 +258,40 @@ mod tests {
         );
         assert!(!at("made").exists(), "a file was created through a link");
         assert!(open_with(&at("new"), LinkPolicy::Refuse, &mut create).is_ok());
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn file_access_below_a_folder_follows_no_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("root");
+        let outside = folder.path().join("outside");
+        std::fs::create_dir_all(root.join("in")).unwrap();
+        std::fs::create_dir(&outside).unwrap();
+        std::fs::write(outside.join("file"), "secret").unwrap();
+        let link = |target: &Path, at: &str| {
+            std::os::unix::fs::symlink(target, root.join(at)).unwrap();
+        };
+        link(&outside, "out");
+        link(&outside.join("file"), "in/link");
+        for path in [
+            &["out", "file"][..],
+            &["in", "link"],
+            &["in", ".."],
+            &["in"],
+        ] {
+            assert!(read_below(&root, path, 100).is_err(), "{path:?}");
+        }
+        write_below(&root, &["in", "new", "a"], b"text").unwrap();
+        write_below(&root, &["in", "new", "a"], b"te").unwrap();
+        assert_eq!(read_below(&root, &["in", "new", "a"], 2).unwrap(), b"te");
+        assert!(read_below(&root, &["in", "new", "a"], 1).is_err());
+        assert!(write_below(&root, &["out", "new"], b"").is_err());
+        // A link at the end is replaced.
+        write_below(&root, &["in", "link"], b"own").unwrap();
+        assert_eq!(read_below(&root, &["in", "link"], 100).unwrap(), b"own");
+        assert_eq!(std::fs::read(outside.join("file")).unwrap(), b"secret");
+        assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 1);
     }
 
     #[test]

@@ -35,6 +35,9 @@ pub struct LaunchSpec {
     /// Writable folders outside the workspace that only this program uses, such as its home. Path rules do not apply
     /// there.
     pub private: Vec<std::path::PathBuf>,
+    /// True if the program builds a sandbox of its own for parts of itself, as browsers do: it may create namespaces of
+    /// users, processes and networks, and change its root. It still may not mount anything.
+    pub nested_sandbox: bool,
 }
 
 /// A workspace folder that a program can access.

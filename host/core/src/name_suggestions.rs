@@ -9,6 +9,9 @@ const MAX_SIMILARITY_GAP: f64 = 0.25;
 /// Maximum number of suggestions in a message.
 const MAX_SUGGESTIONS: usize = 3;
 
+/// Maximum number of names in a list of all known ones.
+const MAX_LISTED: usize = 30;
+
 /// Returns the known names most similar to `requested`, at most three, the best first.
 pub fn nearest<'a>(requested: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let requested = requested.to_lowercase();
@@ -91,6 +94,27 @@ pub fn did_you_mean<'a>(requested: &str, known: impl IntoIterator<Item = &'a str
     }
 }
 
+/// Returns the known names in backticks, such as `` `a`, `b` and `c` ``; the first ones and the number of the others if
+/// there are many, and `None` if there are none. Control characters are replaced.
+pub fn list_known<'a>(known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    let all: Vec<String> = known
+        .into_iter()
+        .map(|name| format!("`{}`", crate::text::visible(name)))
+        .collect();
+    match all.as_slice() {
+        [] => None,
+        [one] => Some(one.clone()),
+        names if names.len() > MAX_LISTED => {
+            let rest = names.len() - MAX_LISTED;
+            Some(format!(
+                "{} and {rest} more",
+                names[..MAX_LISTED].join(", ")
+            ))
+        }
+        [rest @ .., last] => Some(format!("{} and {last}", rest.join(", "))),
+    }
+}
+
 /// Adds a suggestion to a serde error about an unknown field or variant. Such an error lists the known names in
 /// backticks.
 pub fn with_nearest_name(message: &str) -> String {
@@ -157,6 +181,16 @@ mod tests {
         assert_eq!(nearest("search", known).first(), Some(&"file_search"));
         assert!(nearest("zzzzzz", known).is_empty());
         assert_eq!(did_you_mean("gti", ["git"]), " Did you mean `git`?");
+    }
+
+    #[test]
+    fn name_list_is_short_and_visible() {
+        assert_eq!(list_known([]), None);
+        assert_eq!(list_known(["a"]).unwrap(), "`a`");
+        assert_eq!(list_known(["a", "b\n", "c"]).unwrap(), "`a`, `b ` and `c`");
+        let many: Vec<String> = (0..40).map(|number| format!("n{number}")).collect();
+        let list = list_known(many.iter().map(String::as_str)).unwrap();
+        assert!(list.ends_with("`n29` and 10 more"), "{list}");
     }
 
     #[test]

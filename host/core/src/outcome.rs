@@ -207,6 +207,12 @@ pub struct Receipt {
     /// Estimated number of tokens of the result or the error for a model, after limits and masking; see
     /// [`crate::token_estimate::estimate_tokens`].
     pub tokens: u64,
+    /// Number of attempts, if the call was retried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u32>,
+    /// True if this is the result of an earlier call with the same arguments, and the tool did not run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cached: bool,
 }
 
 /// The outcome of a call. Only the pipeline creates outcomes.

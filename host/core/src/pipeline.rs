@@ -60,6 +60,7 @@ mod label;
 mod mask;
 mod network;
 mod restore;
+mod result_cache;
 mod run;
 mod sanitize;
 mod session;
@@ -68,8 +69,8 @@ mod validate;
 pub use approve::{Approved, NestedCaller};
 pub use decide::Ruled;
 pub use effect::{
-    CommandEgress, EffectGate, EgressPermission, NetworkAccess, OutgoingRequest, PermittedCommand,
-    PluginStorage, UploadScanner,
+    CommandEgress, CommandQuestion, ConfirmedCommand, EffectGate, EgressPermission, NetworkAccess,
+    OutgoingRequest, PermittedCommand, PluginStorage, UploadScanner,
 };
 pub use label::{Labeled, TaintFloor};
 pub use network::RequestPreview;
@@ -80,6 +81,8 @@ pub use validate::Checked;
 use active_calls::InFlightGuard;
 use approve::{ApproveStep, RememberedAnswer};
 use call_recorder::CallRecorder;
+use result_cache::ResultCache;
+pub(crate) use result_cache::refusal as cache_refusal;
 use run::CallSlots;
 pub(crate) use session::ContentSource;
 use session::PipelineSessions;
@@ -142,6 +145,7 @@ struct Inner {
     ports: PipelinePorts,
     slots: Arc<CallSlots>,
     sessions: Arc<PipelineSessions>,
+    results: Arc<ResultCache>,
     approval_queue: Arc<ApprovalQueue>,
     active_calls: Arc<AtomicUsize>,
 }
@@ -165,8 +169,9 @@ type SnapshotFilter = dyn Fn(&PipelineSnapshot) -> PipelineSnapshot + Send + Syn
 /// The context of a call: the snapshot at the start of the call, and the state that all calls share.
 struct StageContext<'a> {
     pipeline: &'a Pipeline,
-    snapshot: &'a PipelineSnapshot,
+    snapshot: &'a Arc<PipelineSnapshot>,
     slots: &'a CallSlots,
+    results: &'a ResultCache,
     sessions: &'a PipelineSessions,
     ports: &'a PipelinePorts,
 }
@@ -183,6 +188,7 @@ impl Pipeline {
             ports,
             slots: Arc::default(),
             sessions: Arc::default(),
+            results: Arc::default(),
             approval_queue: Arc::default(),
             active_calls: Arc::default(),
         }))
@@ -206,6 +212,7 @@ impl Pipeline {
             ports: self.0.ports.clone(),
             slots: Arc::clone(&self.0.slots),
             sessions: Arc::clone(&self.0.sessions),
+            results: Arc::clone(&self.0.results),
             approval_queue: Arc::clone(&self.0.approval_queue),
             active_calls: Arc::clone(&self.0.active_calls),
         }))
@@ -246,6 +253,7 @@ impl Pipeline {
             SnapshotSource::Restricted { outer, .. } => return outer.replace(snapshot),
         }
         self.0.sessions.clear_granted();
+        self.0.results.clear();
     }
 
     /// Sets the hook that updates the tools and rules before each call. Only the first call has an effect.
@@ -273,6 +281,7 @@ impl Pipeline {
         if self.0.sessions.end(id) {
             self.0.ports.approval_store.end_session(id);
         }
+        self.0.results.end_session(id);
         self.0.ports.runner.end_session(id);
     }
 
@@ -328,11 +337,12 @@ impl Pipeline {
             })
     }
 
-    fn stage_context<'a>(&'a self, snapshot: &'a PipelineSnapshot) -> StageContext<'a> {
+    fn stage_context<'a>(&'a self, snapshot: &'a Arc<PipelineSnapshot>) -> StageContext<'a> {
         StageContext {
             pipeline: self,
             snapshot,
             slots: &self.0.slots,
+            results: &self.0.results,
             sessions: &self.0.sessions,
             ports: &self.0.ports,
         }
@@ -374,7 +384,7 @@ impl StageContext<'_> {
                     if let Some(redactor) = restore::restore(&mut approved)? {
                         recorder.mask_with(redactor);
                     }
-                    return run::run(self.slots, *approved).await;
+                    return run::run(self, *approved, recorder).await;
                 }
                 ApproveStep::Edited(edited) => call = *edited,
             }

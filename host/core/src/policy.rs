@@ -15,6 +15,7 @@ use crate::limits::Limits;
 use crate::paths::PathRules;
 use crate::tool::Tool;
 
+mod argument_forms;
 mod argument_path;
 mod commands;
 mod compiled_rules;
@@ -24,6 +25,7 @@ mod error;
 mod evaluate;
 mod link_resolver;
 mod network;
+mod patch_effects;
 mod path_arguments;
 mod policy_file;
 mod regex_budget;
@@ -37,11 +39,14 @@ mod tool_lists;
 mod tool_settings;
 mod unused_rules;
 
+pub use argument_forms::schema_argument;
 pub(crate) use link_resolver::LinkResolver;
+pub(crate) use patch_effects::{is_patch_tool, patch_effects};
 pub(crate) use path_arguments::evaluate_path_arguments;
 pub(crate) use remedies::{NOT_GRANTED, remedies, widening_remedies};
 pub(crate) use tool_default::{evaluate_tool_default, evaluate_trust};
-pub(crate) use tool_forms::{equivalent_tool_name, resolve_called_tool};
+pub use tool_forms::BROWSER_TOOLS;
+pub(crate) use tool_forms::{equivalent_tool_name, is_inner_form, resolve_called_tool};
 
 pub use commands::WorkerCommandRules;
 pub use error::PolicyError;
@@ -67,6 +72,8 @@ pub struct Policy {
     web_search: Option<WebSearchEndpoint>,
     embeddings: Option<EmbeddingsEndpoint>,
     profile: ToolProfile,
+    /// True if the browser tools are listed instead of being found by search.
+    lists_browser: bool,
     discovery: (ToolDiscovery, Option<u64>),
     untrusted_marking: UntrustedMarking,
     lease_days: u32,
@@ -100,6 +107,10 @@ impl Policy {
             web_search: merged.web_search(),
             embeddings: merged.embeddings(),
             profile: merged.profile,
+            lists_browser: merged
+                .browser
+                .as_ref()
+                .is_some_and(|browser| browser.list_tools),
             discovery: (merged.tool_discovery, merged.tool_discovery_tokens),
             untrusted_marking: merged.mcp.marks,
             lease_days: merged.approvals.lease_days,
@@ -116,6 +127,11 @@ impl Policy {
         restricted
     }
 
+    /// Returns true if the rules of a worker were added.
+    pub fn is_restricted_by_worker(&self) -> bool {
+        self.files.iter().any(PolicyFile::is_worker)
+    }
+
     /// Returns the files that can allow calls.
     fn accepted_files(&self) -> impl Iterator<Item = &PolicyFile> {
         self.files.iter().filter(|file| file.permissions_apply())
@@ -129,7 +145,9 @@ impl Policy {
     /// Returns true if the tool may be listed and called at all.
     pub fn is_enabled(&self, tool: &Tool) -> bool {
         let disables = |file: &PolicyFile| {
-            let mut settings = file.settings.of_tool(tool);
+            let compact = file.settings.of_compact_form(tool);
+            let compact = compact.map(|(_, settings)| settings);
+            let mut settings = file.settings.of_tool(tool).chain(compact);
             settings.any(|settings| settings.enabled == Some(false))
         };
         !self.files.iter().any(disables) && !self.is_off_by_default(tool)
@@ -162,6 +180,11 @@ impl Policy {
     /// Returns true if models see the tool: it can be called, the profile shows this form of it, and a person has seen
     /// its description if that comes from a server.
     pub fn is_listed(&self, tool: &Tool) -> bool {
+        self.is_offered(tool) && !self.is_only_searched(tool)
+    }
+
+    /// Returns true if models see the tool in the list, or find it by search.
+    pub fn is_offered(&self, tool: &Tool) -> bool {
         self.is_shown(tool) && self.refusal(tool).is_none() && !tool_default::is_unseen(tool)
     }
 
@@ -178,6 +201,11 @@ impl Policy {
             (ToolDiscovery::On, _) => Some(0),
             (ToolDiscovery::Auto, tokens) => Some(tokens.unwrap_or(DISCOVERY_TOKENS)),
         }
+    }
+
+    /// Returns true if models find the tool only by search: few need the browser tools, and their definitions are long.
+    pub fn is_only_searched(&self, tool: &Tool) -> bool {
+        tool_forms::is_browser_tool(tool) && !self.lists_browser
     }
 
     /// Returns the kinds of untrusted content that are marked for MCP clients.

@@ -1,13 +1,13 @@
 //! The set of callable tools, by name and alias.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::Serialize;
 
 use crate::error::{ToolError, ToolErrorCode};
 use crate::name_suggestions::did_you_mean;
-use crate::tool::{Tool, ToolSource, ToolTrust};
+use crate::tool::{Tool, ToolGroup, ToolSource, ToolTrust};
 
 mod reserved;
 
@@ -34,18 +34,48 @@ pub struct Registry {
     left_out: Vec<Arc<Tool>>,
 }
 
+/// Built-in tools that were added when users already had tools of these names, which they keep.
+const YIELDING: [&str; 6] = [
+    "apply_patch",
+    "format_code",
+    "install_package",
+    "read_document",
+    "run_tests",
+    "search_code",
+];
+
+/// Removes the newer built-in tools whose names other tools have. The browser tools are removed all together, since some
+/// of one browser would be useless with some of another.
+fn remove_yielding(tools: &mut Vec<Tool>) {
+    let is_built_in = |tool: &Tool| tool.source == ToolSource::BuiltIn;
+    let is_browser = |tool: &Tool| is_built_in(tool) && tool.definition.group == ToolGroup::Browser;
+    let taken: HashSet<String> = tools
+        .iter()
+        .filter(|tool| !is_built_in(tool))
+        .map(|tool| tool.name().to_string())
+        .collect();
+    let is_taken = |tool: &Tool| taken.contains(tool.name().as_str());
+    let has_other_browser = tools.iter().any(|tool| is_browser(tool) && is_taken(tool));
+    tools.retain(|tool| {
+        let yields = YIELDING.contains(&tool.name().as_str()) && is_taken(tool);
+        let is_removed = is_built_in(tool) && yields || is_browser(tool) && has_other_browser;
+        !is_removed
+    });
+}
+
 impl Registry {
     /// Creates a registry from tools in order of precedence. A tool is quarantined if an earlier tool has its name as a
     /// name or alias. If several sources have a tool with the same name and exactly one is granted, the granted tool
     /// wins even if it comes later. If one of these sources is a server and not exactly one tool is granted, all are
-    /// quarantined: mimir cannot tell for which of them the rules about the name were written. A built-in tool always
-    /// keeps its name.
+    /// quarantined: mimir cannot tell for which of them the rules about the name were written. A built-in tool keeps
+    /// its name, except for the newer ones (`YIELDING`).
     pub fn new(tools: impl IntoIterator<Item = Tool>, quarantined: Vec<Quarantined>) -> Self {
         let mut registry = Self {
             quarantined,
             ..Self::default()
         };
-        let tools: Vec<Tool> = tools.into_iter().collect();
+        let mut tools: Vec<Tool> = tools.into_iter().collect();
+        remove_yielding(&mut tools);
         let contested = contested(&tools);
         for tool in tools {
             match contested.get(tool.name().as_str()) {
@@ -204,6 +234,32 @@ impl Registry {
             reserved: ReservedNames::default(),
             left_out,
         }
+    }
+
+    /// Returns a registry with more tools. A tool whose name or alias is taken is not added.
+    #[must_use]
+    pub fn with_added(mut self, added: Vec<Arc<Tool>>) -> Self {
+        let targets: Vec<(String, String)> = self
+            .names
+            .iter()
+            .map(|(name, &at)| (name.clone(), self.tools[at].name().to_string()))
+            .collect();
+        for tool in added {
+            if self.get(tool.name().as_str()).is_none() {
+                self.tools.push(tool);
+            }
+        }
+        self.tools.sort_by(|a, b| a.name().cmp(b.name()));
+        let positions = self.tools.iter().enumerate();
+        self.names = positions
+            .map(|(at, tool)| (tool.name().to_string(), at))
+            .collect();
+        for (name, target) in targets {
+            if let Some(&at) = self.names.get(&target) {
+                self.names.insert(name, at);
+            }
+        }
+        self
     }
 
     /// Returns all tools, sorted by name.

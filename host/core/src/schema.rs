@@ -14,6 +14,7 @@ use crate::error::{ToolError, ToolErrorCode};
 mod cost;
 mod failures;
 mod model_schema;
+mod open_api;
 mod shape;
 
 pub use model_schema::{children, for_models};

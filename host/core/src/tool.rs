@@ -276,6 +276,9 @@ pub enum ToolTrust {
     Untrusted,
 }
 
+/// End of the name of a file with the operations of an HTTP API.
+pub const API_FILE_SUFFIX: &str = ".openapi.yml";
+
 /// A tool that can be called.
 #[derive(Clone)]
 pub struct Tool {
@@ -389,6 +392,11 @@ impl Tool {
         let withheld = self.changes.iter().flat_map(|changes| &changes.withheld);
         withheld.for_each(|kind| needs.clear(*kind));
         needs
+    }
+
+    /// Returns true for an operation of an HTTP API, whose file has many tools.
+    pub fn is_api_operation(&self) -> bool {
+        self.source == ToolSource::Custom && self.origin.location.ends_with(API_FILE_SUFFIX)
     }
 
     /// Returns true for the built-in tool `run_code`.

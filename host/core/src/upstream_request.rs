@@ -1,5 +1,5 @@
-//! Requests of an upstream MCP server to the client that made the call: to fill in a form, to complete a text with the
-//! client's model, or to list the client's folders.
+//! Requests of an upstream MCP server to the client that made the call: to fill in a form, to open a web page, to complete
+//! a text with the client's model, or to list the client's folders.
 //!
 //! During an approved call, the backend records each request with
 //! [`record_upstream_request`](crate::pipeline::EffectGate::record_upstream_request) and then sends it through
@@ -17,6 +17,8 @@ use crate::error::ToolError;
 pub enum UpstreamRequestKind {
     /// Asks the user to fill in a form.
     Form,
+    /// Asks the user to open a web page.
+    Page,
     /// Asks the client's model to complete a text.
     Model,
     /// Asks for the folders that the client works in.
@@ -27,7 +29,7 @@ impl UpstreamRequestKind {
     /// Returns the MCP method name, which the audit log uses, too.
     pub const fn method(self) -> &'static str {
         match self {
-            UpstreamRequestKind::Form => "elicitation/create",
+            UpstreamRequestKind::Form | UpstreamRequestKind::Page => "elicitation/create",
             UpstreamRequestKind::Model => "sampling/createMessage",
             UpstreamRequestKind::Roots => "roots/list",
         }

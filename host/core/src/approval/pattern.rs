@@ -65,6 +65,24 @@ const PAYLOAD: &[(&str, &[&str])] = &[
     ("write_file", &["content", "encoding"]),
     ("edit_file", &["pattern", "replacement", "regex", "all"]),
     ("web_fetch", &["format", "offset", "maxLength", "timeout"]),
+    // Their approvals are about the site that the browser shows.
+    (
+        "browser_click",
+        &["target", "element", "doubleClick", "button", "modifiers"],
+    ),
+    ("browser_hover", &["target", "element"]),
+    (
+        "browser_drag",
+        &["startTarget", "startElement", "endTarget", "endElement"],
+    ),
+    (
+        "browser_type",
+        &["target", "element", "text", "submit", "slowly"],
+    ),
+    ("browser_fill_form", &["fields"]),
+    ("browser_select_option", &["target", "element", "values"]),
+    ("browser_press_key", &["key"]),
+    ("browser_handle_dialog", &["accept", "promptText"]),
 ];
 
 /// Arguments of built-in tools that may have any value if a rule asked only about the origin: the headers are checked
@@ -72,8 +90,8 @@ const PAYLOAD: &[(&str, &[&str])] = &[
 const SENT_WITH_REQUEST: &[(&str, &[&str])] = &[("web_fetch", &["headers"])];
 
 /// Built-in tools that ask for each call, because the same arguments affect different data each time: an approval to
-/// delete a file does not cover the next file with that name.
-const EACH_TIME: &[&str] = &["delete_file"];
+/// delete a file does not cover the next file with that name, and one to install a package not its next version.
+const EACH_TIME: &[&str] = &["browser_file_upload", "delete_file", "install_package"];
 
 /// Returns true if an approval for this tool never covers another call and is never stored.
 pub(crate) fn is_asked_each_time(tool: &Tool) -> bool {

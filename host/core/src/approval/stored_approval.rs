@@ -31,6 +31,9 @@ pub struct StoredApproval {
     pub callers: Vec<CallingTool>,
     /// The calls that the approval covers.
     pub pattern: ApprovalPattern,
+    /// The object that it is limited to, such as the site that a browser shows. The reasons contain it, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
     /// The state of the workspace that the approval is bound to.
     #[serde(default, skip_serializing_if = "WorkspaceBinding::is_empty")]
     pub scene: WorkspaceBinding,
@@ -94,6 +97,7 @@ impl StoredApproval {
             digest: digest.clone(),
             callers: callers.to_vec(),
             pattern: ApprovalPattern::for_call(tool, arguments, evaluation),
+            scope: None,
             scene: WorkspaceBinding::capture(lookup),
             reasons: question_reasons(evaluation),
             added_by: "user".to_owned(),

@@ -97,6 +97,12 @@ pub struct AuditEvent {
     /// True if the result was truncated.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
+    /// For a call that was retried: number of attempts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u32>,
+    /// True if the result of an earlier call was returned, and the tool did not run.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub cached: bool,
 }
 
 /// Maximum length of a recorded tool name, in characters. A model can request any name.
@@ -137,6 +143,8 @@ impl AuditEvent {
             tokens: None,
             secrets_found: None,
             truncated: false,
+            attempts: None,
+            cached: false,
         }
     }
 
@@ -209,6 +217,8 @@ impl AuditEvent {
         let found = u64::from(outcome.redactions());
         self.secrets_found = (found > 0).then_some(found);
         self.truncated = outcome.truncated();
+        self.attempts = receipt.attempts;
+        self.cached = receipt.cached;
     }
 }
 

@@ -10,6 +10,8 @@ use serde::Serialize;
 pub enum EventKind {
     /// A tool was called, or its call was refused.
     Call,
+    /// An attempt of a call failed, and the call is retried.
+    Attempt,
     /// A person's answer was stored, or a person edited the arguments of a call.
     Approval,
     /// A person granted the needs of a tool.
@@ -36,8 +38,9 @@ pub enum EventKind {
 
 impl EventKind {
     /// Every kind, in the order of the documentation.
-    pub const ALL: [EventKind; 12] = [
+    pub const ALL: [EventKind; 13] = [
         EventKind::Call,
+        EventKind::Attempt,
         EventKind::Approval,
         EventKind::Grant,
         EventKind::Revoke,
@@ -60,6 +63,7 @@ impl EventKind {
     pub const fn as_str(self) -> &'static str {
         match self {
             EventKind::Call => "call",
+            EventKind::Attempt => "attempt",
             EventKind::Approval => "approval",
             EventKind::Grant => "grant",
             EventKind::Revoke => "revoke",

@@ -26,10 +26,23 @@ pub struct AgentSettings {
     pub max_time_ms: Option<u64>,
     /// Maximum number of tokens of one answer.
     pub max_answer_tokens: Option<u64>,
-    /// Approximate maximum number of tokens per request. Older messages are left out.
+    /// Approximate maximum number of tokens per request. Older messages are summarised or left out.
     pub context_tokens: Option<u64>,
+    /// How a conversation that nears `contextTokens` is shortened. Default: `summary`.
+    pub compaction: Option<CompactionMode>,
     /// Maximum number of retries of a request if the provider is busy or the connection breaks.
     pub retries: Option<u64>,
+}
+
+/// How a long conversation is shortened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CompactionMode {
+    /// The model summarises the older part, at the cost of a request. If that fails, the oldest messages are left out.
+    #[default]
+    Summary,
+    /// The oldest messages are left out.
+    Trim,
 }
 
 /// The limits of one task.
@@ -49,6 +62,8 @@ pub struct AgentBudget {
     pub answer_tokens: u64,
     /// Approximate maximum number of tokens per request.
     pub context_tokens: u64,
+    /// How a conversation that nears `context_tokens` is shortened.
+    pub compaction: CompactionMode,
     /// Maximum number of retries per request.
     pub retries: u64,
 }
@@ -63,6 +78,7 @@ impl AgentBudget {
         time: Duration::ZERO,
         answer_tokens: 0,
         context_tokens: 0,
+        compaction: CompactionMode::Summary,
         retries: 0,
     };
 }
@@ -82,6 +98,8 @@ impl Default for AgentBudget {
             answer_tokens: 8_192,
             // Fits into the context of nearly every model, with space for the answer.
             context_tokens: 100_000,
+            // A long task would otherwise forget what was decided at its beginning.
+            compaction: CompactionMode::Summary,
             // With the waits in between, about half a minute.
             retries: 4,
         }
@@ -140,6 +158,7 @@ impl AgentSettings {
             time: self.max_time_ms.map_or(base.time, Duration::from_millis),
             answer_tokens: self.max_answer_tokens.unwrap_or(base.answer_tokens),
             context_tokens: self.context_tokens.unwrap_or(base.context_tokens),
+            compaction: self.compaction.unwrap_or(base.compaction),
             retries: self.retries.unwrap_or(base.retries),
         }
     }
@@ -181,6 +200,7 @@ impl AgentSettings {
             *own = smaller_limit(*own, cap);
         }
         self.max_cost = smaller_cost(self.max_cost, team.max_cost);
+        self.compaction = team.compaction.or(self.compaction);
     }
 }
 
@@ -195,6 +215,7 @@ impl From<AgentBudget> for AgentSettings {
             max_time_ms: Some(u64::try_from(budget.time.as_millis()).unwrap_or(u64::MAX)),
             max_answer_tokens: Some(budget.answer_tokens),
             context_tokens: Some(budget.context_tokens),
+            compaction: Some(budget.compaction),
             retries: Some(budget.retries),
         }
     }
@@ -209,7 +230,7 @@ fn smaller_cost(one: Option<f64>, other: Option<f64>) -> Option<f64> {
 }
 
 impl AgentBudget {
-    /// Returns the tighter of each pair of limits.
+    /// Returns the tighter of each pair of limits. The mode of compaction is that of `self`.
     #[must_use]
     pub fn tightest(self, other: Self) -> Self {
         Self {
@@ -220,6 +241,7 @@ impl AgentBudget {
             time: self.time.min(other.time),
             answer_tokens: self.answer_tokens.min(other.answer_tokens),
             context_tokens: self.context_tokens.min(other.context_tokens),
+            compaction: self.compaction,
             retries: self.retries.min(other.retries),
         }
     }

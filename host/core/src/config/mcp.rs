@@ -22,6 +22,10 @@ pub use package::{McpPackage, PackageRegistry};
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct McpSettings {
+    /// `false` disables all servers.
+    pub enabled: Option<bool>,
+    /// URL of the registry for `mimir mcp add --registry`. Default: the official registry.
+    pub registry: Option<String>,
     /// The servers, by name.
     pub servers: BTreeMap<String, McpServerSettings>,
     /// The untrusted content to mark for clients of `mimir serve`.
@@ -175,8 +179,26 @@ impl McpServerSettings {
 }
 
 impl McpSettings {
-    /// Collects the servers that differ from those of the weaker files, and `marks` if it removes marks.
+    /// Returns true unless `enabled` disables all servers.
+    pub fn is_enabled(&self) -> bool {
+        self.enabled != Some(false)
+    }
+
+    /// Returns the enabled servers, by name.
+    pub fn enabled_servers(&self) -> impl Iterator<Item = (&String, &McpServerSettings)> {
+        let servers = self.servers.iter().filter(|_| self.is_enabled());
+        servers.filter(|(_, server)| server.is_enabled())
+    }
+
+    /// Collects the servers that differ from those of the weaker files, `enabled` if it enables servers that a weaker
+    /// file disables, and `marks` if it removes marks.
     pub(super) fn collect_weakening_keys(&self, below: &Self, keys: &mut Vec<String>) {
+        if self.enabled == Some(true) && !below.is_enabled() {
+            keys.push("mcp.enabled: true".to_owned());
+        }
+        if self.registry.is_some() && self.registry != below.registry {
+            keys.push("mcp.registry".to_owned());
+        }
         if self.marks == UntrustedMarking::Minimal && below.marks != UntrustedMarking::Minimal {
             keys.push("mcp.marks: minimal".to_owned());
         }
@@ -201,6 +223,10 @@ impl McpSettings {
 
     /// Replaces the servers by those of the weaker files. Servers that are disabled here stay disabled.
     pub(super) fn clamp_to(&mut self, below: &Self) {
+        if !below.is_enabled() {
+            self.enabled = Some(false);
+        }
+        self.registry.clone_from(&below.registry);
         if self.marks == UntrustedMarking::Minimal {
             self.marks = below.marks;
         }
@@ -373,6 +399,31 @@ mod tests {
         above.clamp_to(&below);
         assert_eq!(above.servers.len(), 1);
         assert!(!above.servers["mine"].is_enabled());
+    }
+
+    #[test]
+    fn mcp_servers_are_enabled_only_by_a_trusted_file() {
+        let mcp = |enabled: Option<bool>| -> McpSettings {
+            serde_json::from_value(
+                json!({ "enabled": enabled, "servers": {"a": {"command": "x"}} }),
+            )
+            .unwrap()
+        };
+        for (above, below, key, within) in [
+            (Some(true), Some(false), true, false),
+            (None, Some(false), false, false),
+            (Some(false), None, false, false),
+            (Some(true), None, false, true),
+            (None, None, false, true),
+        ] {
+            let (mut above, below) = (mcp(above), mcp(below));
+            let mut keys = Vec::new();
+            above.collect_weakening_keys(&below, &mut keys);
+            assert_eq!(keys == ["mcp.enabled: true"], key, "{keys:?}");
+            above.clamp_to(&below);
+            assert_eq!(above.is_enabled(), within);
+            assert_eq!(above.enabled_servers().count(), usize::from(within));
+        }
     }
 
     #[test]

@@ -25,6 +25,9 @@ pub struct ProviderSettings {
     pub key: Option<String>,
     /// Prices by model name. `*` applies to all other models.
     pub prices: BTreeMap<String, TokenPrice>,
+    /// Models that read images, by model name: true or false. `*` applies to all other models. Default: known by the
+    /// model's name; images are not sent to unknown models.
+    pub vision: BTreeMap<String, bool>,
 }
 
 /// The API of a provider.
@@ -45,7 +48,7 @@ pub enum ProviderApi {
 
 /// The price of a million tokens, in dollars or any other currency. Use the same currency for all prices and limits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct TokenPrice {
     /// Price of input tokens.
     #[schemars(range(min = 0))]
@@ -53,6 +56,36 @@ pub struct TokenPrice {
     /// Price of output tokens.
     #[schemars(range(min = 0))]
     pub output: f64,
+    /// Price of input tokens that the provider reads from its cache. Default: the price of input tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub cache_read: Option<f64>,
+    /// Price of input tokens that the provider writes to its cache. Default: 1.25 times the price of input tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub cache_write: Option<f64>,
+}
+
+impl TokenPrice {
+    /// Creates a price without own prices of cached tokens.
+    pub const fn new(input: f64, output: f64) -> Self {
+        Self {
+            input,
+            output,
+            cache_read: None,
+            cache_write: None,
+        }
+    }
+
+    /// Returns the price of a million tokens read from the provider's cache.
+    pub fn cache_read(&self) -> f64 {
+        self.cache_read.unwrap_or(self.input)
+    }
+
+    /// Returns the price of a million tokens written to the provider's cache.
+    pub fn cache_write(&self) -> f64 {
+        self.cache_write.unwrap_or(self.input * CACHE_WRITE_FACTOR)
+    }
 }
 
 /// A model chosen from the settings.
@@ -70,6 +103,8 @@ pub struct ChosenModel {
     pub key: Option<String>,
     /// The price, if known.
     pub price: Option<TokenPrice>,
+    /// True if the model reads images; `None` if the settings do not say so.
+    pub vision: Option<bool>,
 }
 
 /// Maximum length of a provider's name.
@@ -77,6 +112,9 @@ const NAME_MAX: usize = 40;
 
 /// Maximum price of a million tokens.
 const PRICE_MAX: f64 = 1e6;
+
+/// Usual price of tokens that are written to a cache, relative to other input tokens.
+const CACHE_WRITE_FACTOR: f64 = 1.25;
 
 impl ProviderApi {
     /// All APIs.
@@ -137,6 +175,10 @@ impl ProviderSettings {
             merged
                 .prices
                 .extend(prices.map(|(model, price)| (model.clone(), *price)));
+            let vision = block.vision.iter();
+            merged
+                .vision
+                .extend(vision.map(|(model, reads)| (model.clone(), *reads)));
         }
         merged
     }
@@ -160,7 +202,13 @@ impl ProviderSettings {
         }
         for (model, price) in &self.prices {
             let is_valid = |number: f64| (0.0..=PRICE_MAX).contains(&number);
-            if !is_valid(price.input) || !is_valid(price.output) {
+            let all = [
+                price.input,
+                price.output,
+                price.cache_read(),
+                price.cache_write(),
+            ];
+            if !all.into_iter().all(is_valid) {
                 let model = visible(prefix(model, NAME_MAX));
                 return Err(format!(
                     "{key_path}.prices.{model}: a price must be a number from 0 to {PRICE_MAX}, for a million tokens"
@@ -252,6 +300,7 @@ impl Config {
         };
         let (api, url, key) = settings.resolve_endpoint(provider)?;
         let price = settings.prices.get(model).or(settings.prices.get("*"));
+        let vision = settings.vision.get(model).or(settings.vision.get("*"));
         Ok(ChosenModel {
             provider: provider.to_owned(),
             model: model.to_owned(),
@@ -259,6 +308,7 @@ impl Config {
             url,
             key,
             price: price.copied(),
+            vision: vision.copied(),
         })
     }
 
@@ -378,13 +428,7 @@ mod tests {
                 "prices": {"m": {"input": 1, "output": 2}, "*": {"input": 9, "output": 9}}}},
         }));
         let chosen = config.chosen_model(None).unwrap();
-        assert_eq!(
-            chosen.price,
-            Some(TokenPrice {
-                input: 1.0,
-                output: 2.0
-            })
-        );
+        assert_eq!(chosen.price, Some(TokenPrice::new(1.0, 2.0)));
         let other = config.chosen_model(Some("local/other")).unwrap();
         assert_eq!(other.price.map(|price| price.input), Some(9.0));
     }

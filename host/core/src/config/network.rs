@@ -145,6 +145,7 @@ impl NetworkSettings {
             hosts: self.hosts.0.clone(),
             as_resolved: Vec::new(),
             served_ports: base.served_ports,
+            denied_by: base.denied_by,
         }
     }
 

@@ -77,6 +77,9 @@ impl Config {
         if sets("embeddings") {
             self.embeddings.clone_from(&team.embeddings);
         }
+        if sets("browser") {
+            self.browser.clone_from(&team.browser);
+        }
         if sets("model") {
             self.model.clone_from(&team.model);
         }
@@ -85,6 +88,13 @@ impl Config {
             .extend(providers.map(|(name, provider)| (name.clone(), provider.clone())));
         self.agent.under_team(&team.agent);
         self.sandbox.under_team(&team.sandbox);
+        // A user may disable the servers that a team enables.
+        if !team.mcp.is_enabled() {
+            self.mcp.enabled = Some(false);
+        }
+        if sets("mcp.registry") {
+            self.mcp.registry.clone_from(&team.mcp.registry);
+        }
         if sets("mcp.marks") {
             self.mcp.marks = team.mcp.marks;
         }
@@ -170,7 +180,7 @@ mod tests {
             "audit": {"durability": "fsync", "logArgs": false, "onFailure": "refuse", "maxBytes": 9_000, "keep": 9},
             "secrets": {"TWO": {"env": "C"}, "THREE": {"env": "D"}},
             "webSearch": {"provider": "tavily", "key": "TEAM"},
-            "mcp": {"marks": "text"},
+            "mcp": {"marks": "text", "enabled": false},
         });
         let settings = user_under_team(&team, &user);
         assert_eq!(settings.profile, ToolProfile::Fine);
@@ -187,6 +197,7 @@ mod tests {
         assert_eq!((audit.max_bytes, audit.keep), (9_000, 9));
         assert_eq!(settings.web_search, config(&team).web_search);
         assert_eq!(settings.mcp.marks, UntrustedMarking::Text);
+        assert!(!settings.mcp.is_enabled());
         let secrets: Vec<_> = settings
             .secrets
             .values()

@@ -24,6 +24,14 @@ impl Config {
             let key = format!("tools.{name}.network");
             let base = below.tool_network(name);
             tool.network.collect_weakening_keys(&key, &base, &mut keys);
+            let base = below.tools.each.get(name);
+            // A project must neither multiply requests to other systems, nor show old results as new ones.
+            if tool.retries.weakens(base.map(|base| &base.retries)) {
+                keys.push(format!("tools.{name}.retries"));
+            }
+            if tool.cache.is_some() && tool.cache != base.and_then(|base| base.cache) {
+                keys.push(format!("tools.{name}.cache"));
+            }
         }
         let allowed = self.approval.tools.iter();
         let allowed = allowed.filter(|(_, decision)| **decision == Decision::Allow);
@@ -42,11 +50,22 @@ impl Config {
         if self.limits.raises(base) {
             keys.push("limits".to_owned());
         }
+        let longest = below.tools.max_execution_time.unwrap_or(u64::MAX);
+        if self
+            .tools
+            .max_execution_time
+            .is_some_and(|own| own > longest)
+        {
+            keys.push("tools.maxExecutionTime".to_owned());
+        }
         if self.web_search.is_some() && self.web_search != below.web_search {
             keys.push("webSearch".to_owned());
         }
         if self.embeddings.is_some() && self.embeddings != below.embeddings {
             keys.push("embeddings".to_owned());
+        }
+        if self.browser.is_some() && self.browser != below.browser {
+            keys.push("browser".to_owned());
         }
         self.mcp.collect_weakening_keys(&below.mcp, &mut keys);
         self.collect_model_weakening_keys(below, &mut keys);
@@ -86,6 +105,11 @@ impl Config {
             let limits = tool.limits.over(self.limits.over(base));
             tool.limits = LimitSettings::from(limits.tightest(below.tool_limits(name)));
             tool.network.clamp_to(below.tool_network(name));
+            let base = below.tools.each.get(name);
+            if tool.retries.weakens(base.map(|base| &base.retries)) {
+                tool.retries = base.map(|base| base.retries.clone()).unwrap_or_default();
+            }
+            tool.cache = base.and_then(|base| base.cache);
         }
         self.limits = LimitSettings::from(self.limits.over(base).tightest(base));
         self.network.clamp_to(below.network.clone());
@@ -110,6 +134,8 @@ impl Config {
         // accepted.
         self.web_search.clone_from(&below.web_search);
         self.embeddings.clone_from(&below.embeddings);
+        // The program, the logins of a profile and the use of secrets are for a person to decide.
+        self.browser.clone_from(&below.browser);
         self.model.clone_from(&below.model);
         self.providers.clone_from(&below.providers);
         self.agent.clamp_to(&below.agent);
@@ -272,8 +298,13 @@ mod tests {
 
     #[test]
     fn config_keys_that_weaken_the_policy_are_listed() {
-        let below = config(json!({"limits": {"timeMs": 1000}}));
+        let below =
+            config(json!({"limits": {"timeMs": 1000}, "tools": {"maxExecutionTime": 1000}}));
         for (file, key) in [
+            (
+                json!({"tools": {"maxExecutionTime": 1001}}),
+                "tools.maxExecutionTime",
+            ),
             (
                 json!({"tools": {"a": {"approval": "auto"}}}),
                 "tools.a.approval: allow",
@@ -332,6 +363,11 @@ mod tests {
                 json!({"tools": {"a": {"limits": {"timeMs": 2000}}}}),
                 "tools.a.limits",
             ),
+            (json!({"tools": {"a": {"retries": 1}}}), "tools.a.retries"),
+            (
+                json!({"tools": {"a": {"cache": {"ttlMs": 1000}}}}),
+                "tools.a.cache",
+            ),
             (
                 json!({"tools": {"a": {"rules": [{"decision": "allow"}]}}}),
                 "tools.a.rules[0]: allow",
@@ -371,6 +407,7 @@ mod tests {
                 json!({"embeddings": {"url": "https://e.example/v1", "model": "m"}}),
                 "embeddings",
             ),
+            (json!({"browser": {"profile": "work"}}), "browser"),
             (json!({"model": "openai/x"}), "model: openai/x"),
             (
                 json!({"providers": {"mine": {"url": "https://m.example"}}}),

@@ -21,6 +21,8 @@ pub(crate) struct RuleBasis {
     pub(crate) offer: Option<Arc<ApprovalOffer>>,
     /// True if the rule depends only on the origin and method of a request, so that an approval covers all its URLs.
     pub(crate) per_origin: bool,
+    /// True if an approval covers only this call, and is never stored.
+    pub(crate) each_time: bool,
 }
 
 /// A set of commands that a person can approve at once.

@@ -49,15 +49,12 @@ pub fn takes_hosts(tool: &Tool) -> bool {
         .any(|interface| is_foreign_with(tool, interface))
 }
 
-/// Returns true if folders can be named for a tool: it can open files, but cannot declare folders. Tools get no folders
-/// through WASI 0.3.
+/// Returns true if folders can be named for a tool: it can open files, but cannot declare folders.
 pub fn takes_files(tool: &Tool) -> bool {
-    let mut imports = tool.origin.imports.iter();
-    is_foreign(tool)
-        && imports.any(|import| {
-            import.starts_with("near:agent/host")
-                || (import.starts_with("wasi:filesystem/") && !import.contains("@0.3."))
-        })
+    let interfaces = ["wasi:filesystem/", "near:agent/host"];
+    interfaces
+        .iter()
+        .any(|interface| is_foreign_with(tool, interface))
 }
 
 /// Returns true if variables can be named for a tool: it can read variables, but cannot declare them.

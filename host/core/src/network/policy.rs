@@ -52,6 +52,8 @@ pub struct NetworkRules {
     pub as_resolved: Vec<HostPattern>,
     /// Ports of `localhost` with servers of the session. Not a setting.
     pub served_ports: Vec<u16>,
+    /// The key of another setting that denies all requests, such as `tools.web_fetch.execution.network`.
+    pub denied_by: Option<String>,
 }
 
 /// An entry of `allowedHosts`.
@@ -84,6 +86,7 @@ impl Default for NetworkRules {
             hosts: BTreeMap::new(),
             as_resolved: Vec::new(),
             served_ports: Vec::new(),
+            denied_by: None,
         }
     }
 }
@@ -297,6 +300,16 @@ impl NetworkRules {
     }
 
     fn judge(&self, target: &RequestTarget, method: &str) -> NetworkVerdict<'_> {
+        if let Some(key) = &self.denied_by {
+            return NetworkVerdict::Refused(NetworkRefusal {
+                rule: format!("{key}: none"),
+                reason: format!(
+                    "`{}` cannot be reached: the tool may send no requests",
+                    target.host()
+                ),
+                remedy: format!("remove `{key}`"),
+            });
+        }
         if self.mode == NetworkMode::None {
             let reason = format!(
                 "`{}` cannot be reached: network access is off",
@@ -374,11 +387,14 @@ impl NetworkRules {
                 let remedy = match target.host() {
                     NetworkHost::Name(name) if !target.host().is_localhost() => {
                         format!(
-                            "to allow it, set `{}.hosts: {{{name}: {address}}}`",
+                            "set `{}.hosts: {{{name}: {address}}}` to allow requests to it",
                             self.key
                         )
                     }
-                    host => format!("to allow it, add `{host}` to `{}.allowedHosts`", self.key),
+                    host => format!(
+                        "add `{host}` to `{}.allowedHosts` to allow requests to it",
+                        self.key
+                    ),
                 };
                 let reason = format!(
                     "{} is not an address of the internet ({name}, {source})",
@@ -412,7 +428,7 @@ impl NetworkRules {
     fn metadata_refusal(&self, host: &str, service: &str) -> NetworkRefusal {
         let reason = format!("`{host}` is {service}, which provides credentials");
         let remedy = format!(
-            "to allow it, set `{}.blockMetadataEndpoints: false`",
+            "set `{}.blockMetadataEndpoints: false` to allow requests to it",
             self.key
         );
         self.refusal("blockMetadataEndpoints", reason, remedy)

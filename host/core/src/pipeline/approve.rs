@@ -1,6 +1,7 @@
 //! Third stage: asks a person if a rule requires it, and determines the rights of the call.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
@@ -42,6 +43,8 @@ pub struct Approved {
     answered: Vec<String>,
     variables: Vec<(String, String)>,
     redactor: Redactor,
+    /// True if a person was asked while the outermost call ran.
+    asked: Arc<AtomicBool>,
 }
 
 impl Approved {
@@ -145,7 +148,27 @@ impl Approved {
             stopwatch: self.checked.stopwatch.clone(),
             paths: self.paths().clone(),
             taint_floor: self.taint_floor(),
+            asked: Arc::clone(&self.asked),
         }
+    }
+
+    /// Returns the same call for another attempt. The approval of the call covers all of its attempts.
+    pub(super) fn for_next_attempt(&self) -> Self {
+        Self {
+            checked: self.checked.clone(),
+            rights: self.rights.clone(),
+            deadline: self.deadline.clone(),
+            pipeline: self.pipeline.clone(),
+            answered: self.answered.clone(),
+            variables: self.variables.clone(),
+            redactor: self.redactor.clone(),
+            asked: Arc::clone(&self.asked),
+        }
+    }
+
+    /// Returns true if a person was asked about an effect or a nested call while the call ran.
+    pub(super) fn has_asked_person(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
     }
 
     /// Returns the command in the arguments, if there is one.
@@ -263,14 +286,15 @@ pub(super) async fn approve(
     ruled: Ruled,
     recorder: &mut CallRecorder,
 ) -> Result<ApproveStep, ToolError> {
-    if ruled.evaluation.decision() == Decision::Ask
+    if ruled.evaluation.decision() == Decision::Ask {
+        ruled.checked.tool.backend.check_available()?;
         // On the heap: most calls are not asked about, and should not reserve stack space for it.
-        && let Some(arguments) = Box::pin(ask(stage, &ruled, recorder)).await?
-    {
-        recorder.record_edit(&arguments);
-        return Ok(ApproveStep::Edited(Box::new(
-            ruled.checked.with_arguments(arguments),
-        )));
+        if let Some(arguments) = Box::pin(ask(stage, &ruled, recorder)).await? {
+            recorder.record_edit(&arguments);
+            return Ok(ApproveStep::Edited(Box::new(
+                ruled.checked.with_arguments(arguments),
+            )));
+        }
     }
     let Ruled {
         checked,
@@ -293,6 +317,11 @@ pub(super) async fn approve(
         pipeline: stage.pipeline.clone(),
         redactor: recorder.redactor(),
         answered: evaluation.asking().map(question_key).collect(),
+        asked: checked
+            .parent
+            .as_ref()
+            .map(|parent| Arc::clone(&parent.asked))
+            .unwrap_or_default(),
         checked,
     })))
 }
@@ -318,6 +347,9 @@ pub(super) async fn ask(
     let card = card::build_card(ruled, &plugin);
     // Waiting for a person counts neither as run time of this call nor of its callers.
     let parent = checked.parent.as_ref();
+    if let Some(parent) = parent {
+        parent.asked.store(true, Ordering::Relaxed);
+    }
     let paused = (
         checked.stopwatch.pause(),
         parent.map(|parent| parent.deadline.pause()),

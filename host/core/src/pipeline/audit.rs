@@ -22,6 +22,8 @@ pub(super) async fn audit(labeled: Labeled, recorder: Box<CallRecorder>, alone: 
             bytes_in: recorder.bytes_in(),
             bytes_out: clean.bytes_out,
             tokens: Outcome::tokens(&clean.result),
+            attempts: clean.attempts,
+            cached: clean.cached,
         },
         result: clean.result,
         label,

@@ -1,7 +1,7 @@
 //! Collects the audit record of a call while it runs. A call that is dropped before its end is recorded as cancelled.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::approval::ApprovalAnswer;
 use crate::audit::{self, AuditError, AuditEvent, AuditSink, EventKind};
@@ -198,6 +198,25 @@ impl CallRecorder {
             return Ok(());
         };
         sink.record(event).map_err(|error| unrecorded_call(&error))
+    }
+
+    /// Records an attempt of the call that failed. `detail` says which one it was.
+    pub(super) fn record_attempt(
+        &self,
+        time: SystemTime,
+        code: ToolErrorCode,
+        detail: &str,
+    ) -> Result<(), ToolError> {
+        let mut event = AuditEvent::new(EventKind::Attempt, time)
+            .with_detail(detail)
+            .refused(code);
+        event.id.clone_from(&self.event.id);
+        event.session.clone_from(&self.event.session);
+        event.user.clone_from(&self.event.user);
+        event.tool.clone_from(&self.event.tool);
+        event.source = self.event.source;
+        event.digest.clone_from(&self.event.digest);
+        self.record(&event)
     }
 
     /// Returns the redactor for everything that the call returns.

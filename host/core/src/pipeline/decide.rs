@@ -1,5 +1,7 @@
 //! Second stage: evaluates every rule; the strictest decision wins.
 
+use std::sync::Arc;
+
 use crate::backend::ToolAssessment;
 use crate::decision::{Decision, DecisionReason, PolicyEvaluation, PolicyLayer};
 use crate::error::{ToolError, ToolErrorCode};
@@ -82,8 +84,12 @@ fn evaluate_rules(
 ) -> bool {
     let policy = &stage.snapshot.policy;
     let links = policy::LinkResolver::for_tool(&checked.tool);
-    let mut is_set_by_person =
-        policy.evaluate(&checked.tool, checked.arguments(), &links, evaluation);
+    // A tool that is only reached through another one has no rules of its own.
+    let judged = match &checked.equivalent_tool {
+        Some(equivalent) if policy::is_inner_form(&checked.tool) => equivalent,
+        _ => &checked.tool,
+    };
+    let mut is_set_by_person = policy.evaluate(judged, checked.arguments(), &links, evaluation);
     is_set_by_person |= evaluate_command(stage, checked, &links, evaluation);
     let equivalent = checked.equivalent_tool.as_deref();
     let (arguments, paths) = (checked.arguments(), checked.paths());
@@ -95,9 +101,30 @@ fn evaluate_rules(
         &links,
         evaluation,
     );
+    for effect in policy::patch_effects(&checked.tool, arguments) {
+        let Some(other) = stage.snapshot.registry.get(effect.tool) else {
+            continue;
+        };
+        let arguments = &effect.arguments;
+        let mut reasons = PolicyEvaluation::default();
+        policy.evaluate(other, arguments, &links, &mut reasons);
+        policy::evaluate_path_arguments(
+            &checked.tool,
+            Some(other),
+            arguments,
+            paths,
+            &links,
+            &mut reasons,
+        );
+        evaluation.append_new(reasons);
+    }
     // A denial of one form of a tool also applies to the other form; a permission applies only to its own form.
-    if let Some(equivalent) = &checked.equivalent_tool {
-        policy.evaluate(equivalent, checked.arguments(), &links, evaluation);
+    if let Some(equivalent) = &checked.equivalent_tool
+        && !Arc::ptr_eq(equivalent, judged)
+    {
+        let mut reasons = PolicyEvaluation::default();
+        policy.evaluate(equivalent, checked.arguments(), &links, &mut reasons);
+        evaluation.append_new(reasons);
     }
     is_set_by_person
 }
@@ -253,8 +280,7 @@ async fn evaluate_after_rules(
         }
     }
     if !is_set_by_person {
-        let assessed = assessment.as_ref().map(|assessment| assessment.approval);
-        policy::evaluate_tool_default(tool, assessed, evaluation);
+        policy::evaluate_tool_default(tool, assessment.as_ref(), evaluation);
     }
     evaluation.append(late);
     assessment

@@ -10,7 +10,6 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::audit::{AuditEvent, EventKind};
-use crate::backend::ToolAssessment;
 use crate::call::{CallContext, CallObserver, ParentCall};
 use crate::command::SessionConnection;
 use crate::decision::{Decision, PolicyEvaluation};
@@ -19,7 +18,7 @@ use crate::limits::Limits;
 use crate::needs::Needs;
 use crate::network::{NetworkPolicy, RequestTarget};
 use crate::redact::Redactor;
-use crate::tool::{RiskLevel, Tool};
+use crate::tool::Tool;
 use crate::upstream_request::UpstreamRequestKind;
 
 use super::approve::Approved;
@@ -31,20 +30,25 @@ use super::{Pipeline, PipelineSnapshot, StageContext, approve, network};
 
 mod command;
 mod command_egress;
+mod confirmed_command;
+mod delayed_observer;
 mod judge;
 pub(super) mod leak;
 mod model;
+mod request_card;
 mod secret;
 mod storage;
 
 pub use command::PermittedCommand;
 pub use command_egress::CommandEgress;
+pub use confirmed_command::{CommandQuestion, ConfirmedCommand};
 pub(super) use judge::question_key;
 pub use leak::UploadScanner;
 pub use storage::PluginStorage;
 
 use command_egress::RequestSender;
 use model::CompletionCounter;
+use request_card::summarize_request;
 use secret::SecretPlaceholder;
 
 /// A request that is about to be sent.
@@ -58,6 +62,18 @@ pub struct OutgoingRequest<'a> {
     pub headers: &'a [&'a [u8]],
     /// True if the request has a body. For `CONNECT`: true if more than 16 KiB were sent through the tunnel.
     pub body: bool,
+}
+
+/// The treatment of a request that needs approval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Consent {
+    /// A person is asked.
+    Ask,
+    /// The request is refused.
+    Refuse,
+    /// A person has approved the host before. If there is another reason to ask, a person is asked, or the request is
+    /// refused.
+    Host { may_ask: bool },
 }
 
 /// The permission to send a request.
@@ -197,7 +213,54 @@ impl EffectGate {
         egress: OutgoingRequest<'_>,
     ) -> Result<EgressPermission, ToolError> {
         // On the heap: the future contains a card and an answer, and few calls get here.
-        Box::pin(self.0.request(egress, RequestSender::Call)).await
+        Box::pin(
+            self.0
+                .request(egress, RequestSender::Call, Consent::Ask, None),
+        )
+        .await
+    }
+
+    /// Checks a request of a page like [`Self::request`], and shows its body on the card.
+    pub async fn request_with_body(
+        &self,
+        egress: OutgoingRequest<'_>,
+        body: &str,
+    ) -> Result<EgressPermission, ToolError> {
+        Box::pin(
+            self.0
+                .request(egress, RequestSender::Call, Consent::Ask, Some(body)),
+        )
+        .await
+    }
+
+    /// Returns the redactor of everything that the call returns. Patterns from a model must be matched against masked
+    /// text only: the result of a match would reveal a masked value.
+    pub fn output_redactor(&self) -> &Redactor {
+        &self.0.redactor
+    }
+
+    /// Checks a request like [`Self::request`], but refuses it if a person would have to approve it. For requests that
+    /// nobody waits for, such as the images of a page.
+    pub async fn request_without_asking(
+        &self,
+        egress: OutgoingRequest<'_>,
+    ) -> Result<EgressPermission, ToolError> {
+        Box::pin(
+            self.0
+                .request(egress, RequestSender::Call, Consent::Refuse, None),
+        )
+        .await
+    }
+
+    /// Checks a request to a host that a person has approved for the same page: that the host is not listed needs no
+    /// further approval. If there is another reason to ask, a person is asked, or without `may_ask`, it is refused.
+    pub async fn request_to_approved_host(
+        &self,
+        egress: OutgoingRequest<'_>,
+        may_ask: bool,
+    ) -> Result<EgressPermission, ToolError> {
+        let consent = Consent::Host { may_ask };
+        Box::pin(self.0.request(egress, RequestSender::Call, consent, None)).await
     }
 
     /// Records a request of the tool's server to the client, before the client receives it. `refused` is the error if
@@ -318,6 +381,8 @@ impl Inner {
         &self,
         egress: OutgoingRequest<'_>,
         sender: RequestSender<'_>,
+        consent: Consent,
+        body: Option<&str>,
     ) -> Result<EgressPermission, ToolError> {
         let snapshot = self.pipeline.snapshot();
         let stage = self.pipeline.stage_context(&snapshot);
@@ -334,8 +399,19 @@ impl Inner {
             if judgement.evaluation.decision() == Decision::Deny {
                 return Err(judgement.denied_error(&checked, egress));
             }
+            if judgement.evaluation.decision() == Decision::Ask {
+                match consent {
+                    Consent::Host { .. } if judgement.asks_only_about_host() => {
+                        return Ok(EgressPermission::Unlisted);
+                    }
+                    Consent::Ask | Consent::Host { may_ask: true } => {}
+                    Consent::Refuse | Consent::Host { may_ask: false } => {
+                        return Err(judgement.unasked_error(&snapshot, &checked, egress));
+                    }
+                }
+            }
             let ruled = Ruled {
-                assessment: Some(summarize_request(egress)),
+                assessment: Some(summarize_request(egress, body, &self.redactor)),
                 evaluation: judgement.evaluation,
                 checked,
             };
@@ -418,14 +494,4 @@ pub(super) fn request_as_arguments(egress: OutgoingRequest<'_>) -> Value {
         "url": egress.target.to_string(),
         "host": egress.target.host().to_string(),
     })
-}
-
-/// Returns the summary for the card.
-fn summarize_request(egress: OutgoingRequest<'_>) -> ToolAssessment {
-    ToolAssessment {
-        approval: Decision::Ask,
-        risk: RiskLevel::Low,
-        summary: format!("send {} {}", egress.method, egress.target),
-        risks: Vec::new(),
-    }
 }

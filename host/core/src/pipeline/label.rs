@@ -66,6 +66,18 @@ impl TaintFloor {
         });
     }
 
+    /// Adds everything that another floor contains.
+    pub(super) fn add_floor(&self, other: &TaintFloor) {
+        if let Some(worst) = other.worst() {
+            let label = ContentLabel {
+                trust: worst.trust,
+                data_class: worst.data_class,
+                origin: String::new(),
+            };
+            self.add_label_from(&label, worst.source);
+        }
+    }
+
     fn worst(&self) -> Option<WorstLabel> {
         self.0.lock().clone()
     }

@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::approval::Approver;
 use crate::backend::BoxFuture;
 use crate::call::{CallObserver, CallProgress, LogLevel, LogLine};
+use crate::command::CommandStream;
 use crate::error::{ToolError, ToolErrorCode};
 use crate::outcome::{Content, ToolOutput};
 use crate::redact::{LineMasker, MaskSummary, Redactor};
@@ -18,8 +19,31 @@ pub(super) struct MaskingObserver {
     inner: Arc<dyn CallObserver>,
     redactor: Redactor,
     lines: Mutex<Option<LineMasker<LogLevel>>>,
-    reports: Mutex<Option<LineMasker<CallProgress>>>,
+    reports: Mutex<ReportMaskers>,
     masks: Mutex<MaskSummary>,
+}
+
+/// The maskers of progress reports. Each stream has its own, because output of the other one may arrive between two
+/// pieces of a secret.
+#[derive(Default)]
+struct ReportMaskers {
+    stdout: Option<LineMasker<CallProgress>>,
+    stderr: Option<LineMasker<CallProgress>>,
+    /// For reports that are not output of a program.
+    other: Option<LineMasker<CallProgress>>,
+}
+
+impl ReportMaskers {
+    fn of_stream(
+        &mut self,
+        stream: Option<CommandStream>,
+    ) -> &mut Option<LineMasker<CallProgress>> {
+        match stream {
+            Some(CommandStream::Stdout) => &mut self.stdout,
+            Some(CommandStream::Stderr) => &mut self.stderr,
+            None => &mut self.other,
+        }
+    }
 }
 
 impl MaskingObserver {
@@ -39,9 +63,15 @@ impl MaskingObserver {
         if let Some(lines) = lines {
             self.show(lines.finish());
         }
-        let reports = self.reports.lock().take();
-        if let Some(reports) = reports {
-            self.report(reports.finish());
+        let mut reports = std::mem::take(&mut *self.reports.lock());
+        for stream in [
+            Some(CommandStream::Stdout),
+            Some(CommandStream::Stderr),
+            None,
+        ] {
+            if let Some(masker) = reports.of_stream(stream).take() {
+                self.report(stream, masker.finish());
+            }
         }
         std::mem::take(&mut *self.masks.lock())
     }
@@ -57,30 +87,48 @@ impl MaskingObserver {
         }
     }
 
-    fn report(&self, (reports, masks): (Vec<(CallProgress, String)>, MaskSummary)) {
+    fn report(
+        &self,
+        stream: Option<CommandStream>,
+        (reports, masks): (Vec<(CallProgress, String)>, MaskSummary),
+    ) {
         self.count(masks);
         for (report, text) in reports {
-            self.inner.progress(CallProgress {
+            let report = CallProgress {
                 message: Some(text),
                 ..report
-            });
+            };
+            match stream {
+                Some(stream) => self.inner.output(stream, report),
+                None => self.inner.progress(report),
+            }
+        }
+    }
+
+    fn add_report(&self, stream: Option<CommandStream>, mut report: CallProgress) {
+        // A message is held back only while it may end with the beginning of a secret that the next one continues.
+        match report.message.take() {
+            Some(message) => {
+                let mut reports = self.reports.lock();
+                let complete = reports
+                    .of_stream(stream)
+                    .get_or_insert_with(|| self.redactor.line_masker())
+                    .push(report, message);
+                // Forwarded under the lock, so that reports stay in order.
+                self.report(stream, complete);
+            }
+            None => self.inner.progress(report),
         }
     }
 }
 
 impl CallObserver for MaskingObserver {
-    fn progress(&self, mut progress: CallProgress) {
-        // A message is held back only while it may end with the beginning of a secret that the next one continues.
-        match progress.message.take() {
-            Some(message) => {
-                let mut reports = self.reports.lock();
-                let complete = reports
-                    .get_or_insert_with(|| self.redactor.line_masker())
-                    .push(progress, message);
-                self.report(complete);
-            }
-            None => self.inner.progress(progress),
-        }
+    fn progress(&self, progress: CallProgress) {
+        self.add_report(None, progress);
+    }
+
+    fn output(&self, stream: CommandStream, progress: CallProgress) {
+        self.add_report(Some(stream), progress);
     }
 
     fn log(&self, line: LogLine) {

@@ -127,6 +127,11 @@ pub(super) fn judge(
             remedy,
         }) => {
             findings.remedy = remedy;
+            let hint = server_hint(tool, target).filter(|_| rule.ends_with(PRIVATE_RULE));
+            let reason = match hint {
+                Some(hint) => format!("{reason}; {hint}"),
+                None => reason,
+            };
             push(PolicyLayer::Network, Decision::Deny, &rule, reason);
         }
     }
@@ -145,6 +150,21 @@ pub(super) fn judge(
             || snapshot.policy.names_host(tool, target, method)
             || granted_policy(&specific).allows_by_lists(target, method));
     findings
+}
+
+/// The setting that refuses addresses of this machine, as the last part of a rule's name.
+const PRIVATE_RULE: &str = ".blockPrivateIPs";
+
+/// Returns the way to reach a server of the session, for a built-in tool that was called for this machine. The model
+/// can follow it, and a setting would not help.
+fn server_hint(tool: &Tool, target: &RequestTarget) -> Option<String> {
+    let is_ours = tool.source == crate::tool::ToolSource::BuiltIn;
+    (is_ours && target.host().is_this_machine()).then(|| {
+        format!(
+            "a server in a background command of this session is reachable if the call of `exec` that starts it has `ports: [{}]`",
+            target.port()
+        )
+    })
 }
 
 /// Returns true if a person has approved the unlisted host of a request: before the call ran (`answered` has the key),

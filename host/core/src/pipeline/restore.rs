@@ -26,6 +26,8 @@ use super::effect::leak;
 use super::session::PipelineSession;
 use super::validate::Checked;
 
+mod patch;
+
 /// The content that a call writes to a file.
 enum FileWrite {
     /// The whole file, from the argument `content`.
@@ -101,12 +103,18 @@ fn only_reads(stage: &StageContext<'_>, command: &CallCommand) -> bool {
 fn restores_marks(tool: &Tool) -> bool {
     tool.source == ToolSource::BuiltIn
         && tool.definition.group == ToolGroup::Fs
-        && matches!(tool.name().as_str(), "write_file" | "edit_file")
+        && matches!(
+            tool.name().as_str(),
+            "write_file" | "edit_file" | "apply_patch"
+        )
 }
 
 /// Replaces marks in the arguments of a call by their values. Returns a redactor that masks these values, too. `None`
 /// if there are no marks to restore.
 pub(super) fn restore(call: &mut Approved) -> Result<Option<Redactor>, ToolError> {
+    if policy::is_patch_tool(&call.checked.tool) {
+        return patch::restore_patch(call);
+    }
     let Some((path, write)) = marked_write(&call.checked) else {
         return Ok(None);
     };

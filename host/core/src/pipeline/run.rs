@@ -8,10 +8,15 @@ use crate::error::{ToolError, ToolErrorCode};
 use crate::limits::Limits;
 use crate::tool::Tool;
 
+use super::StageContext;
 use super::approve::Approved;
+use super::call_recorder::CallRecorder;
+use super::result_cache::CacheLookup;
 
+mod attempts;
 mod slots;
 
+use attempts::CallAttempts;
 pub(super) use slots::CallSlots;
 
 /// A call that ran or was refused.
@@ -19,6 +24,10 @@ pub struct CompletedRun {
     pub(super) raw: RawResult,
     pub(super) tool: Option<Arc<Tool>>,
     pub(super) limits: Limits,
+    /// Number of attempts, if the call was retried.
+    pub(super) attempts: Option<u32>,
+    /// True if the result is that of an earlier call.
+    pub(super) cached: bool,
 }
 
 impl CompletedRun {
@@ -28,22 +37,42 @@ impl CompletedRun {
             raw: RawResult::failed(error),
             tool: None,
             limits: Limits::default(),
+            attempts: None,
+            cached: false,
         }
     }
 }
 
-/// Runs the call in its slot, until its deadline. Fails only if the tool has reached its limit of calls per minute; all
-/// other failures become the result.
-pub(super) async fn run(slots: &CallSlots, call: Approved) -> Result<CompletedRun, ToolError> {
+/// Runs the call in its slot, with its retries, until its deadline, or takes a stored result. Fails only if the tool has
+/// reached its limit of calls per minute; all other failures become the result.
+pub(super) async fn run(
+    stage: &StageContext<'_>,
+    call: Approved,
+    recorder: &CallRecorder,
+) -> Result<CompletedRun, ToolError> {
     let limits = *call.limits();
     let tool = Arc::clone(call.tool());
-    slots.count_call(&call, call.clock().instant())?;
-    let deadline = call.deadline().clone();
-    let result = {
-        let work = pin!(async {
-            let _slots = slots.take(&call).await?;
-            Ok(tool.backend.run(call).await)
+    let lookup = match stage.snapshot.policy.cache(&tool) {
+        // On the heap: few tools have this setting.
+        Some(settings) => Box::pin(CacheLookup::new(stage, &call, settings)).await,
+        None => None,
+    };
+    if let Some(raw) = lookup.as_ref().and_then(|lookup| lookup.find(&call)) {
+        return Ok(CompletedRun {
+            raw,
+            tool: Some(tool),
+            limits,
+            attempts: None,
+            cached: true,
         });
+    }
+    stage.slots.count_call(&call, call.clock().instant())?;
+    let _change = stage.results.watch_changes(&tool);
+    let deadline = call.deadline().clone();
+    let stored = lookup.map(|lookup| (lookup, call.for_next_attempt()));
+    let mut attempts = CallAttempts::new(stage, recorder, &call);
+    let result = {
+        let work = pin!(attempts.run(call));
         deadline.run_until(work).await
     };
     let raw = match result {
@@ -58,10 +87,16 @@ pub(super) async fn run(slots: &CallSlots, call: Approved) -> Result<CompletedRu
             ),
         )),
     };
+    let raw = check_output_schema(raw, &tool);
+    if let Some((lookup, call)) = stored {
+        Box::pin(lookup.store(&raw, &call)).await;
+    }
     Ok(CompletedRun {
-        raw: check_output_schema(raw, &tool),
+        raw,
         tool: Some(tool),
         limits,
+        attempts: Some(attempts.count).filter(|count| *count > 1),
+        cached: false,
     })
 }
 

@@ -23,6 +23,8 @@ pub struct Clean {
     pub(super) masks: MaskSummary,
     pub(super) bytes_out: u64,
     pub(super) ran: bool,
+    pub(super) attempts: Option<u32>,
+    pub(super) cached: bool,
 }
 
 /// Maximum length of an error message, in characters.
@@ -32,7 +34,13 @@ const MESSAGE_MAX: usize = 2_000;
 pub(super) fn sanitize(completed: CompletedRun, recorder: &CallRecorder) -> Clean {
     let redactor = recorder.redactor();
     let mut masks = recorder.finish_observer();
-    let CompletedRun { raw, tool, limits } = completed;
+    let CompletedRun {
+        raw,
+        tool,
+        limits,
+        attempts,
+        cached,
+    } = completed;
     let mut truncated = raw.truncated;
     let mut bytes_out = 0;
     let result = match raw.result {
@@ -79,6 +87,8 @@ pub(super) fn sanitize(completed: CompletedRun, recorder: &CallRecorder) -> Clea
         masks,
         bytes_out,
         ran: tool.is_some(),
+        attempts,
+        cached,
     }
 }
 

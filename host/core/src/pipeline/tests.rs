@@ -10,6 +10,7 @@ mod leaks;
 mod masks;
 mod model;
 mod reach;
+mod repeated;
 mod restore;
 mod storage;
 mod taint;
@@ -39,12 +40,21 @@ mod slots;
 struct Fake {
     output: ToolOutput,
     assess: Option<Decision>,
+    assess_each_time: bool,
     hang: bool,
     nested: Option<&'static str>,
+    unavailable: bool,
     calls: AtomicUsize,
 }
 
 impl Backend for Fake {
+    fn check_available(&self) -> Result<(), ToolError> {
+        match self.unavailable {
+            true => Err(ToolError::unavailable("its server has failed")),
+            false => Ok(()),
+        }
+    }
+
     fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         self.calls.fetch_add(1, Ordering::SeqCst);
         Box::pin(async move {
@@ -73,6 +83,8 @@ impl Backend for Fake {
             risk: RiskLevel::High,
             summary: "does \u{1b}[31mthings".into(),
             risks: vec![],
+            scope: Some("https://a.example".into()),
+            each_time: self.assess_each_time,
         });
         Box::pin(std::future::ready(Ok(assessment)))
     }
@@ -268,6 +280,21 @@ async fn call_refusals_are_outcomes_and_are_audited() {
             .iter()
             .all(|event| event["ok"] == false && event["code"].is_string())
     );
+}
+
+#[tokio::test]
+async fn unavailable_tool_fails_without_a_question() {
+    let backend = Fake {
+        unavailable: true,
+        ..Fake::default()
+    };
+    let mut asking = with("asking", backend);
+    asking.definition.approval = Decision::Ask;
+    let bench = bench(vec![asking], json!({}), ApprovalAnswer::Once);
+    let outcome = bench.pipeline.call(call("asking", json!({}))).await;
+    assert_eq!(code(&outcome), Some(ToolErrorCode::Unavailable));
+    assert_eq!(bench.approver.1.load(Ordering::SeqCst), 0);
+    assert_eq!(bench.audit.events.lock().len(), 1);
 }
 
 #[tokio::test]

@@ -21,6 +21,7 @@ use super::label::TaintFloor;
 use super::restore;
 
 /// A call whose tool exists and whose arguments match the schema.
+#[derive(Clone)]
 pub struct Checked {
     pub(super) tool: Arc<Tool>,
     pub(super) arguments: Value,
@@ -132,7 +133,9 @@ pub(super) fn validate(
 ) -> Result<Box<Checked>, ToolError> {
     let snapshot = stage.snapshot;
     let depth = call.depth();
-    let tool = policy::resolve_called_tool(&snapshot.registry, &call.tool, &mut call.arguments)?;
+    let root = stage.ports.runner.root();
+    let tool =
+        policy::resolve_called_tool(&snapshot.registry, &call.tool, root, &mut call.arguments)?;
     let equivalent = policy::equivalent_tool_name(&tool, &call.arguments);
     let equivalent = equivalent.and_then(|name| snapshot.registry.get(name).cloned());
     let logs_arguments = snapshot.policy.logs_arguments(&tool, equivalent.as_deref());
@@ -163,7 +166,11 @@ pub(super) fn validate(
     restore::check_arguments(stage, forms, &call.context, (&call.arguments, &command))?;
     let mut paths = snapshot.policy.paths(&tool);
     let mut limits = snapshot.policy.limits(&tool);
-    if let Some(equivalent) = &equivalent {
+    let effects = policy::patch_effects(&tool, &call.arguments);
+    let effect_tools = effects
+        .iter()
+        .filter_map(|effect| snapshot.registry.get(effect.tool));
+    for equivalent in equivalent.iter().chain(effect_tools) {
         paths = paths.combined_with(&snapshot.policy.paths(equivalent));
         limits = limits.tightest(snapshot.policy.limits(equivalent));
     }

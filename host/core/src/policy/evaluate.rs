@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::tool_settings::is_for_source;
 use super::{LinkResolver, Policy, PolicyFile};
 use crate::decision::{
     Decision, DecisionReason, PolicyEvaluation, PolicyLayer, RuleArguments, WithheldCause,
@@ -106,7 +107,10 @@ impl PolicyFile {
             format!("the config sets `{}` to {}", tool.name(), decision.as_str())
         };
         for (name, settings) in self.settings.named(tool) {
-            if let Some(decision) = settings.approval.level() {
+            let level = settings.approval.level();
+            let applies =
+                |decision: &Decision| *decision != Decision::Allow || is_for_source(settings, tool);
+            if let Some(decision) = level.filter(applies) {
                 replaces_default = true;
                 push(
                     format!("tools.{name}.approval"),
@@ -114,6 +118,17 @@ impl PolicyFile {
                     text_for(decision),
                 );
             }
+        }
+        // A compact tool that is asked about or denied restricts its operations. A permission is only its own.
+        if let Some((name, settings)) = self.settings.of_compact_form(tool)
+            && let Some(decision) = settings.approval.level()
+            && decision > Decision::Allow
+        {
+            push(
+                format!("tools.{name}.approval"),
+                decision,
+                format!("the config sets `{name}` to {}", decision.as_str()),
+            );
         }
         if self.approval.is_empty() {
             return replaces_default;
@@ -139,7 +154,8 @@ impl PolicyFile {
     }
 
     fn evaluate_enabled(&self, tool: &Tool, evaluation: &mut PolicyEvaluation) {
-        for (name, settings) in self.settings.named(tool) {
+        let compact = self.settings.of_compact_form(tool);
+        for (name, settings) in self.settings.named(tool).chain(compact) {
             if settings.enabled == Some(false) {
                 let key = format!("tools.{name}.enabled");
                 evaluation.push(DecisionReason {
@@ -147,7 +163,7 @@ impl PolicyFile {
                     decision: Decision::Deny,
                     source: self.source.at(&key),
                     rule: format!("{key}: false"),
-                    text: format!("`{}` is switched off in the config", tool.name()),
+                    text: format!("`{name}` is switched off in the config"),
                 });
             }
         }

@@ -3,11 +3,12 @@
 use serde_json::Value;
 
 use crate::config::{
-    EMBEDDINGS_VARIABLE, NetworkSettings, SEARCH_VARIABLE, uses_embeddings, uses_web_search,
+    DeniedNetwork, EMBEDDINGS_VARIABLE, NetworkSettings, SEARCH_VARIABLE, uses_embeddings,
+    uses_web_search,
 };
 use crate::decision::PolicyEvaluation;
 use crate::needs::HostNeed;
-use crate::network::{AllowedHost, NetworkPolicy, RequestTarget};
+use crate::network::{AllowedHost, NetworkPolicy, NetworkRules, RequestTarget};
 use crate::tool::Tool;
 
 use super::{Policy, REQUEST};
@@ -25,6 +26,12 @@ impl Policy {
         if uses_web_search(tool) || uses_embeddings(tool) {
             // A person has named the host in the settings of the search provider or the embeddings endpoint.
             policy = policy.with_allowed(granted);
+        }
+        if self.execution(tool).network == Some(DeniedNetwork::None) {
+            policy = policy.capped_by(NetworkPolicy::new(NetworkRules {
+                denied_by: Some(format!("tools.{}.execution.network", tool.name())),
+                ..NetworkRules::default()
+            }));
         }
         self.team_networks(Some(tool))
             .fold(policy, NetworkPolicy::capped_by)

@@ -84,6 +84,11 @@ impl PolicyFile {
             location: source.at("embeddings"),
             text,
         })?;
+        let browser = config.browser.as_ref().map(|block| block.check());
+        browser.transpose().map_err(|text| PolicyError::Rule {
+            location: source.at("browser"),
+            text,
+        })?;
         let mut budget = RegexBudget::default();
         let mut danger = BTreeMap::new();
         for name in config.approval.tools.keys() {

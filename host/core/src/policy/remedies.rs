@@ -122,6 +122,13 @@ fn reason_remedy(reason: &DecisionReason, tool: &Tool) -> String {
         PolicyLayer::Danger if reason.source == commands::BUILT_IN_SOURCE => {
             ONLY_BY_APPROVAL.to_owned()
         }
+        // A new session would read the page again.
+        PolicyLayer::Taint
+            if reason.rule.ends_with("untrusted content")
+                && tool.definition.group == crate::tool::ToolGroup::Browser =>
+        {
+            format!("for all pages, `tools.{name}.labels.acceptsUntrusted: true` {IN_CONFIG}")
+        }
         PolicyLayer::Taint if reason.rule.ends_with("untrusted content") => format!(
             "start a new session, which has read no untrusted content; for every session, `tools.{name}.labels.acceptsUntrusted: true` {IN_CONFIG}"
         ),

@@ -177,6 +177,76 @@ fn denied_paths_are_not_lifted_by_another_file() {
 }
 
 #[test]
+fn equivalent_tool_name_is_known_for_every_browser_action() {
+    let mut compact = tool("browser");
+    compact.source = ToolSource::BuiltIn;
+    for name in BROWSER_TOOLS {
+        let action = name.trim_start_matches("browser_");
+        assert_eq!(
+            equivalent_tool_name(&compact, &json!({ "action": action })),
+            Some(name)
+        );
+    }
+    assert_eq!(
+        equivalent_tool_name(&compact, &json!({"action": "fly"})),
+        None
+    );
+}
+
+#[test]
+fn compact_tools_stand_for_their_operations_in_lists_and_settings() {
+    let built_in = |name: &str| {
+        let mut tool = tool(name);
+        tool.source = ToolSource::BuiltIn;
+        tool
+    };
+    for (compact, operation) in [
+        ("file_operations", "delete_file"),
+        ("browser", "browser_click"),
+    ] {
+        for (config, expected) in [
+            (json!({}), Decision::Allow),
+            (json!({"policy": {"deny": [compact]}}), Decision::Deny),
+            (json!({"policy": {"allow": [compact]}}), Decision::Allow),
+            (json!({"policy": {"allow": ["git"]}}), Decision::Deny),
+            (
+                json!({"tools": {compact: {"enabled": false}}}),
+                Decision::Deny,
+            ),
+            (
+                json!({"tools": {compact: {"approval": "deny"}}}),
+                Decision::Deny,
+            ),
+            (
+                json!({"tools": {compact: {"approval": "ask"}}}),
+                Decision::Ask,
+            ),
+        ] {
+            let policy = policy(config.clone());
+            assert_eq!(
+                decision(&policy, &built_in(operation)),
+                expected,
+                "{config}"
+            );
+            let is_on = !config.to_string().contains("enabled");
+            assert_eq!(policy.is_enabled(&built_in(operation)), is_on, "{config}");
+            // A tool of another source with that name is not an operation.
+            let other = tool(operation);
+            let expected = if config["policy"]["allow"].is_array() {
+                Decision::Deny
+            } else {
+                Decision::Allow
+            };
+            assert_eq!(decision(&policy, &other), expected, "{config}");
+        }
+    }
+    let allowing = policy(json!({"tools": {"file_operations": {"approval": "allow"}}}));
+    let mut asking = built_in("delete_file");
+    asking.definition.approval = Decision::Ask;
+    assert_eq!(decision(&allowing, &asking), Decision::Ask);
+}
+
+#[test]
 fn equivalent_tool_name_is_known_for_built_in_operations() {
     let mut compact = tool("file_operations");
     compact.source = crate::tool::ToolSource::BuiltIn;

@@ -1,5 +1,6 @@
 //! Evaluates the tool's own default, and the grant of its plugin.
 
+use crate::backend::ToolAssessment;
 use crate::decision::{
     Decision, DecisionReason, PolicyEvaluation, PolicyLayer, RuleArguments, RuleBasis,
 };
@@ -10,16 +11,29 @@ use crate::tool::{RiskLevel, Tool, ToolSource, ToolTrust};
 /// declares a high risk. Callers must not call it if a person's setting replaces the default.
 pub(crate) fn evaluate_tool_default(
     tool: &Tool,
-    assessed: Option<Decision>,
+    assessment: Option<&ToolAssessment>,
     evaluation: &mut PolicyEvaluation,
 ) {
     let source = tool.origin.location.as_str();
-    let (layer, decision, text) = match assessed {
-        Some(decision) => (
-            PolicyLayer::Assessor,
-            decision,
-            "the tool's own assessment of this call",
-        ),
+    // The text is part of what a stored approval covers.
+    let of_scope;
+    let (layer, decision, text) = match assessment {
+        Some(assessment) => {
+            of_scope = match &assessment.scope {
+                Some(scope) => {
+                    format!(
+                        "the tool's own assessment of calls on {}",
+                        text::visible(scope)
+                    )
+                }
+                None => "the tool's own assessment of this call".to_owned(),
+            };
+            (
+                PolicyLayer::Assessor,
+                assessment.approval,
+                of_scope.as_str(),
+            )
+        }
         None if is_too_risky(tool) => (
             PolicyLayer::ToolDefault,
             Decision::Ask,
@@ -40,7 +54,11 @@ pub(crate) fn evaluate_tool_default(
     };
     // The reason reads no arguments, so that an approval can cover other payloads. This is used only for built-in tools
     // whose decision depends on the affected file, and not on its content.
-    evaluation.push_with_basis(reason, RuleArguments::none().into());
+    let basis = RuleBasis {
+        each_time: assessment.is_some_and(|assessment| assessment.each_time),
+        ..RuleArguments::none().into()
+    };
+    evaluation.push_with_basis(reason, basis);
 }
 
 /// Returns true if the tool allows its calls by default although it declares a high risk.

@@ -1,5 +1,6 @@
 //! The two forms of the built-in file tools: the compact form is one tool with several operations, the fine-grained
-//! form is one tool per operation. Rules for a fine-grained tool also apply to the operation of the compact tool.
+//! form is one tool per operation. Rules for a fine-grained tool also apply to the operation of the compact tool. A
+//! compact tool that is denied, switched off or asked about also denies, switches off or asks about its operations.
 //!
 //! The operations of `git` also have names, such as `git_status`, but only for calls. Rules cannot use these names: a
 //! rule for `git_status` would apply to all of `git`, and allow more than intended.
@@ -11,7 +12,9 @@ use serde_json::Value;
 use crate::config::ToolProfile;
 use crate::error::{ToolError, ToolErrorCode};
 use crate::registry::Registry;
-use crate::tool::{Tool, ToolSource};
+use crate::tool::{Tool, ToolGroup, ToolSource};
+
+use super::argument_forms;
 
 /// The compact tool.
 const COMPACT: &str = "file_operations";
@@ -26,20 +29,94 @@ const OPERATIONS: [(&str, &str); 6] = [
     ("exists", "file_info"),
 ];
 
+/// The compact form of the browser tools, each of which is an action of it.
+const COMPACT_BROWSER: &str = "browser";
+
+/// The browser tools, whose rules also apply to the actions of the compact form.
+pub const BROWSER_TOOLS: [&str; 24] = [
+    "browser_navigate",
+    "browser_navigate_back",
+    "browser_snapshot",
+    "browser_find",
+    "browser_click",
+    "browser_hover",
+    "browser_drag",
+    "browser_type",
+    "browser_fill_form",
+    "browser_select_option",
+    "browser_press_key",
+    "browser_wait_for",
+    "browser_handle_dialog",
+    "browser_file_upload",
+    "browser_downloads",
+    "browser_tabs",
+    "browser_evaluate",
+    "browser_take_screenshot",
+    "browser_pdf_save",
+    "browser_console_messages",
+    "browser_network_requests",
+    "browser_network_request",
+    "browser_resize",
+    "browser_close",
+];
+
+/// The compact tools. They stand for all of their operations in the lists of allowed and denied tools.
+pub(super) const COMPACT_TOOLS: [&str; 2] = [COMPACT, COMPACT_BROWSER];
+
+/// Returns true if the tool is an operation of the compact tool of this name.
+pub(super) fn is_operation_of(tool: &Tool, compact: &str) -> bool {
+    let name = tool.name().as_str();
+    let is_operation = match compact {
+        COMPACT => OPERATIONS.iter().any(|(_, fine)| *fine == name),
+        COMPACT_BROWSER => BROWSER_TOOLS.contains(&name),
+        _ => false,
+    };
+    is_operation && tool.source == ToolSource::BuiltIn
+}
+
+/// The part of these names before the action.
+const BROWSER_PREFIX: &str = "browser_";
+
+/// Returns true if the tool is a built-in tool for the browser.
+pub(super) fn is_browser_tool(tool: &Tool) -> bool {
+    tool.source == ToolSource::BuiltIn && tool.definition.group == ToolGroup::Browser
+}
+
+/// Returns true for the reader of documents, which is reached by calls of `read_file` and obeys the rules for that.
+pub(crate) fn is_inner_form(tool: &Tool) -> bool {
+    tool.source == ToolSource::BuiltIn && tool.name().as_str() == argument_forms::READ_DOCUMENT
+}
+
 /// Returns true if models see this form of the tool under the profile.
 pub(super) fn is_shown(tool: &Tool, profile: ToolProfile) -> bool {
     let name = tool.name().as_str();
+    if is_inner_form(tool) {
+        return false;
+    }
     let hidden = match profile {
-        ToolProfile::Fine => name == COMPACT,
-        ToolProfile::Compact => OPERATIONS.iter().any(|(_, fine)| *fine == name),
+        ToolProfile::Fine => name == COMPACT || name == COMPACT_BROWSER,
+        ToolProfile::Compact => {
+            OPERATIONS.iter().any(|(_, fine)| *fine == name)
+                || (is_browser_tool(tool) && name != COMPACT_BROWSER)
+        }
     };
     tool.source != ToolSource::BuiltIn || !hidden
 }
 
 /// Returns the name of the fine-grained tool with the same effect as a call, if it is a call of the compact tool.
 pub(crate) fn equivalent_tool_name(tool: &Tool, arguments: &Value) -> Option<&'static str> {
-    if tool.source != ToolSource::BuiltIn || tool.name().as_str() != COMPACT {
+    if tool.source != ToolSource::BuiltIn {
         return None;
+    }
+    match tool.name().as_str() {
+        COMPACT => {}
+        argument_forms::READ_DOCUMENT => return Some(argument_forms::READ_FILE),
+        COMPACT_BROWSER => {
+            let action = arguments["action"].as_str()?;
+            let mut tools = BROWSER_TOOLS.iter().copied();
+            return tools.find(|name| name.strip_prefix(BROWSER_PREFIX) == Some(action));
+        }
+        _ => return None,
     }
     let operation = arguments["operation"].as_str()?;
     let entry = OPERATIONS.iter().find(|(name, _)| *name == operation);
@@ -49,8 +126,22 @@ pub(crate) fn equivalent_tool_name(tool: &Tool, arguments: &Value) -> Option<&'s
 /// The tool whose operations can be called by name, such as `git_status`.
 const GIT: &str = "git";
 
-/// Finds the called tool. If `name` is the name of an operation, the operation is added to the arguments.
+/// Finds the called tool, and converts its arguments to the form of its schema. `read_file` of a document becomes a
+/// call of the reader of documents. `root` is the absolute path of the workspace for commands, if known.
 pub(crate) fn resolve_called_tool(
+    registry: &Registry,
+    name: &str,
+    root: Option<&str>,
+    arguments: &mut Value,
+) -> Result<Arc<Tool>, ToolError> {
+    let tool = resolve_operation(registry, name, arguments)?;
+    argument_forms::convert(&tool, name, root, arguments);
+    let reader = argument_forms::document_reader(registry, &tool, arguments);
+    Ok(reader.map_or(tool, Arc::clone))
+}
+
+/// Finds the called tool. If `name` is the name of an operation, the operation is added to the arguments.
+fn resolve_operation(
     registry: &Registry,
     name: &str,
     arguments: &mut Value,
@@ -112,24 +203,28 @@ mod tests {
     fn tool_form_operation_name_resolves_to_the_compact_tool() {
         let registry = registry(ToolSource::BuiltIn);
         let mut arguments = json!({"args": ["--short"]});
-        let tool = resolve_called_tool(&registry, "git_status", &mut arguments).unwrap();
+        let tool = resolve_called_tool(&registry, "git_status", None, &mut arguments).unwrap();
         assert_eq!(tool.name().as_str(), GIT);
         assert_eq!(
             arguments,
             json!({"args": ["--short"], "operation": "status"})
         );
         for name in ["git_push", "git_", "status", "github"] {
-            let error = resolve_called_tool(&registry, name, &mut json!({})).unwrap_err();
+            let error = resolve_called_tool(&registry, name, None, &mut json!({})).unwrap_err();
             assert_eq!(error.code, ToolErrorCode::NotFound, "{name}");
         }
-        let other =
-            resolve_called_tool(&registry, "git_status", &mut json!({"operation": "commit"}));
+        let other = resolve_called_tool(
+            &registry,
+            "git_status",
+            None,
+            &mut json!({"operation": "commit"}),
+        );
         assert_eq!(other.unwrap_err().code, ToolErrorCode::InvalidInput);
     }
 
     #[test]
     fn tool_form_operation_names_need_a_built_in_tool() {
         let registry = registry(ToolSource::Custom);
-        assert!(resolve_called_tool(&registry, "git_status", &mut json!({})).is_err());
+        assert!(resolve_called_tool(&registry, "git_status", None, &mut json!({})).is_err());
     }
 }

@@ -10,6 +10,7 @@ use crate::tool::{Tool, ToolGroup, ToolName};
 use super::error::PolicyError;
 use super::regex_budget::shorten;
 use super::source::RuleSource;
+use super::tool_forms::is_operation_of;
 
 /// The tool lists of one file.
 #[derive(Debug, Default)]
@@ -157,7 +158,10 @@ impl ToolNamePatterns {
 
     fn entry_matches(&self, at: usize, tool: &Tool) -> bool {
         match &self.globs[at] {
-            None => tool.answers_to(&self.written[at]),
+            None => {
+                let name = &self.written[at];
+                tool.answers_to(name) || is_operation_of(tool, name)
+            }
             Some(glob) => {
                 let mut names = std::iter::once(tool.name()).chain(&tool.aliases);
                 names.any(|name| glob.is_match(name.as_str()))

@@ -3,12 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::config::{Config, LabelSettings, LimitSettings, NetworkSettings, ToolSettings};
+use crate::config::{
+    CacheSettings, Config, ExecutionSettings, LabelSettings, LimitSettings, NetworkSettings,
+    RetryBlock, ToolSettings,
+};
 use crate::limits::Limits;
 use crate::paths::PathRules;
+use crate::pipeline::cache_refusal;
 use crate::redact::Redactor;
 use crate::tool::{Tool, ToolSource};
 
+use super::tool_forms::{COMPACT_TOOLS, is_operation_of};
 use super::{Policy, PolicyFile};
 
 /// The settings of one file, or the merged settings of all files: for each tool, and for all tools. Settings for a tool
@@ -48,6 +53,14 @@ impl SettingsByTool {
         names.filter_map(|name| Some((name.as_str(), self.tools.get(name.as_str())?)))
     }
 
+    /// Returns the settings of the compact tool that has this tool as an operation, with its name, if there are any.
+    pub(super) fn of_compact_form(&self, tool: &Tool) -> Option<(&str, &ToolSettings)> {
+        let mut names = COMPACT_TOOLS.iter();
+        let name = names.find(|name| is_operation_of(tool, name))?;
+        let (name, settings) = self.tools.get_key_value(*name)?;
+        Some((name.as_str(), settings))
+    }
+
     /// Returns the network settings of a tool, merged over those for all tools, and the key of the block that applies.
     pub(super) fn network(&self, tool: Option<&Tool>) -> (String, NetworkSettings) {
         let base = ("network".to_owned(), self.network.clone());
@@ -76,6 +89,19 @@ impl SettingsByTool {
             .min(self.max_execution_time.unwrap_or(Duration::MAX));
         cap
     }
+}
+
+/// Returns true if the permissions of a block apply to the tool: if the block names a server, only to tools of the server.
+pub(super) fn is_for_source(settings: &ToolSettings, tool: &Tool) -> bool {
+    settings.server.as_deref().is_none_or(|server| {
+        tool.source == ToolSource::Mcp && tool.origin.location.strip_prefix("mcp:") == Some(server)
+    })
+}
+
+/// Returns true if a second call with the same arguments has no further effect, as the tool states.
+pub(super) fn is_repeatable(tool: &Tool) -> bool {
+    let hints = tool.definition.hints;
+    hints.read_only || hints.idempotent
 }
 
 impl Policy {
@@ -157,12 +183,11 @@ impl Policy {
         let mut strictest = LabelSettings::default();
         let labels = self.files.iter().flat_map(|file| {
             let each = file.settings.of_tool(tool);
-            let each = each.map(|settings| settings.labels);
-            each.map(|labels| {
-                if file.permissions_apply() {
-                    labels
+            each.map(|settings| {
+                if file.permissions_apply() && is_for_source(settings, tool) {
+                    settings.labels
                 } else {
-                    labels.strict()
+                    settings.labels.strict()
                 }
             })
         });
@@ -183,6 +208,41 @@ impl Policy {
         self.settings.of_tool(tool)
     }
 
+    /// Returns the restrictions of how a tool runs: the strictest of all files.
+    pub fn execution(&self, tool: &Tool) -> ExecutionSettings {
+        let each = self
+            .files
+            .iter()
+            .flat_map(|file| file.settings.of_tool(tool));
+        each.map(|settings| settings.execution)
+            .fold(ExecutionSettings::default(), ExecutionSettings::strictest)
+    }
+
+    /// Returns the retries of calls of a tool. `None` if they are not set, or if repeating a call could have a further
+    /// effect. A team's number of retries is a maximum.
+    pub fn retries(&self, tool: &Tool) -> Option<RetryBlock> {
+        if !is_repeatable(tool) {
+            return None;
+        }
+        let mut retries = self
+            .settings(tool)
+            .find_map(|settings| settings.retries.block())?;
+        for team in self.team_files() {
+            let mut blocks = team.settings.of_tool(tool);
+            if let Some(block) = blocks.find_map(|settings| settings.retries.block()) {
+                retries.max = retries.max.min(block.max);
+            }
+        }
+        (retries.max > 0).then_some(retries)
+    }
+
+    /// Returns the settings for reusing results of a tool. `None` if they are not set, or if results of the tool are
+    /// never reused.
+    pub fn cache(&self, tool: &Tool) -> Option<CacheSettings> {
+        let cache = self.settings(tool).find_map(|settings| settings.cache)?;
+        cache_refusal(tool).is_none().then_some(cache)
+    }
+
     /// Returns the limits for a call of a tool: the configured limits, capped by a team's limits.
     pub fn limits(&self, tool: &Tool) -> Limits {
         let mut limits = self.limits;
@@ -194,7 +254,8 @@ impl Policy {
         }
         limits.wall = limits
             .wall
-            .min(self.settings.max_execution_time.unwrap_or(Duration::MAX));
+            .min(self.settings.max_execution_time.unwrap_or(Duration::MAX))
+            .min(self.execution(tool).wall());
         let mut own = self.settings(tool).map(|settings| settings.limits.fuel);
         if self.settings.limits.fuel.is_none() && !own.any(|fuel| fuel.is_some()) {
             limits.fuel = Limits::fuel_for_wall_time(limits.wall);

@@ -3,9 +3,11 @@
 use crate::config::{ExecMode, ToolSettings};
 use crate::decision::Decision;
 use crate::name_suggestions::did_you_mean;
+use crate::pipeline::cache_refusal;
 use crate::tool::Tool;
 
 use super::rules::is_every_text;
+use super::tool_settings::is_repeatable;
 use super::{Policy, PolicyFile};
 
 /// Characters of shell syntax. A pattern of words with one of them never matches a command.
@@ -63,6 +65,9 @@ impl PolicyFile {
         unused: &mut Vec<String>,
     ) {
         self.check_tool_name(&format!("tools.{name}"), name, tools, unused);
+        if let Some(tool) = tools.iter().find(|tool| tool.answers_to(name)) {
+            self.check_repeated_calls(name, settings, tool, unused);
+        }
         let Some(block) = settings.approval.block() else {
             return;
         };
@@ -95,6 +100,30 @@ impl PolicyFile {
             unused.push(format!(
                 "{location}: {key}.conditions change nothing: {why}."
             ));
+        }
+    }
+
+    /// Reports retries and reuse of results that a tool does not allow.
+    fn check_repeated_calls(
+        &self,
+        name: &str,
+        settings: &ToolSettings,
+        tool: &Tool,
+        unused: &mut Vec<String>,
+    ) {
+        let mut report = |key: &str, why: &str| {
+            let key = format!("tools.{name}.{key}");
+            let location = self.source.at(&key);
+            unused.push(format!("{location}: {key} changes nothing: {why}."));
+        };
+        if settings.retries.max() > 0 && !is_repeatable(tool) {
+            report(
+                "retries",
+                "the tool declares neither that it only reads nor that it is idempotent",
+            );
+        }
+        if let Some(why) = cache_refusal(tool).filter(|_| settings.cache.is_some()) {
+            report("cache", why);
         }
     }
 

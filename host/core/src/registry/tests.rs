@@ -223,3 +223,52 @@ fn registry_prefix_resolves_a_name_collision() {
     assert_eq!(names, ["fs_sample", "sample"]);
     assert_eq!(registry.get("fs_sample").unwrap().own_name(), "sample");
 }
+
+#[test]
+fn registry_newer_built_in_tools_yield_their_names() {
+    let of_user = from("run_tests.wasm", ToolSource::Custom, "run_tests");
+    let built_in = |name: &str| from("built-in/x", ToolSource::BuiltIn, name);
+    let browser = |name: &str| {
+        let mut tool = built_in(name);
+        tool.definition.group = ToolGroup::Browser;
+        tool
+    };
+    let of_server = from("mcp:playwright", ToolSource::Mcp, "browser_click");
+    let registry = Registry::new(
+        [
+            built_in("run_tests"),
+            built_in("format_code"),
+            browser("browser_click"),
+            browser("browser_downloads"),
+            of_user,
+            of_server,
+        ],
+        vec![],
+    );
+    let location = |name: &str| registry.get(name).map(|tool| tool.origin.location.as_str());
+    assert_eq!(location("run_tests"), Some("run_tests.wasm"));
+    assert_eq!(location("format_code"), Some("built-in/x"));
+    assert_eq!(location("browser_click"), Some("mcp:playwright"));
+    assert_eq!(location("browser_downloads"), None);
+    assert!(registry.quarantined().is_empty());
+}
+
+#[test]
+fn registry_adds_tools_whose_names_are_free() {
+    let mut first = tool("read_file");
+    first.aliases = vec![alias("read")];
+    let registry = Registry::new([first, tool("zip")], vec![]);
+    let added =
+        ["read", "append", "zip"].map(|name| Arc::new(from("b.wasm", ToolSource::Custom, name)));
+    let registry = registry.with_added(added.into());
+    let names: Vec<&str> = registry
+        .tools()
+        .iter()
+        .map(|tool| tool.name().as_str())
+        .collect();
+    assert_eq!(names, ["append", "read_file", "zip"]);
+    for (name, found) in [("read", "read_file"), ("append", "append"), ("zip", "zip")] {
+        assert_eq!(registry.get(name).unwrap().name().as_str(), found);
+    }
+    assert_ne!(registry.get("zip").unwrap().origin.location, "b.wasm");
+}

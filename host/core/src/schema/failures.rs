@@ -5,10 +5,10 @@ use std::cmp::Reverse;
 use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::error::{ToolError, ToolErrorCode};
-use crate::name_suggestions::nearest;
+use crate::name_suggestions::{did_you_mean, list_known, nearest};
 use crate::text;
 
 use super::QUOTED_MAX;
@@ -49,15 +49,16 @@ pub(super) fn mismatch_error<'i>(
             message: format!("and {more} more"),
         });
     }
-    let mut message = format!("{what} must match the schema:");
-    for failure in &failures {
-        let path = match failure.path.as_str() {
-            "" => "/",
-            path => path,
-        };
-        message.push_str(&format!(" {path}: {};", failure.message));
-    }
-    message.pop();
+    let lines = failures.iter().enumerate().map(|(at, failure)| {
+        let is_count = more > 0 && at + 1 == failures.len();
+        match failure.path.as_str() {
+            "" if is_count => failure.message.clone(),
+            "" => format!("{what}: {}", failure.message),
+            path => format!("{path}: {}", failure.message),
+        }
+    });
+    let lines: Vec<String> = lines.collect();
+    let message = format!("{what} must match the schema: {}", lines.join("; "));
     ToolError::new(ToolErrorCode::InvalidInput, message)
         .with_details(json!({ "failures": failures }))
 }
@@ -107,6 +108,27 @@ fn explain(error: &ValidationError<'_>, schema: &Value, failures: &mut Vec<Schem
             let values = options.as_array().map_or(&[][..], Vec::as_slice);
             report(choice_message(&values.iter().collect::<Vec<_>>()));
         }
+        Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
+            let known = known_properties(error, schema);
+            let list = known.and_then(|known| list_known(known.keys().map(String::as_str)));
+            let mut list = match (known, list) {
+                (_, Some(list)) => format!(" Known: {list}"),
+                (Some(_), None) => " No names are allowed here".to_owned(),
+                (None, None) => String::new(),
+            };
+            for name in unexpected.iter().take(FAILURES_MAX) {
+                let names = known.into_iter().flatten().map(|(name, _)| name.as_str());
+                let near = did_you_mean(name, names);
+                let shown = text::visible(text::prefix(name, QUOTED_MAX));
+                // The list is the same for all of them.
+                let list = std::mem::take(&mut list);
+                report(format!("`{shown}` is unknown.{near}{list}"));
+            }
+            let rest = unexpected.len().saturating_sub(FAILURES_MAX);
+            if rest > 0 {
+                report(format!("{rest} more names are unknown"));
+            }
+        }
         Kind::Required { property } => {
             let mut message = text::prefix(&error.to_string(), QUOTED_MAX).to_owned();
             if let Some(typo) = property
@@ -122,11 +144,19 @@ fn explain(error: &ValidationError<'_>, schema: &Value, failures: &mut Vec<Schem
     }
 }
 
+/// Returns the properties that the schema of an object names, beside the keyword that the object violates.
+fn known_properties<'s>(
+    error: &ValidationError<'_>,
+    schema: &'s Value,
+) -> Option<&'s Map<String, Value>> {
+    let (object, _) = error.schema_path().as_str().rsplit_once('/')?;
+    schema.pointer(object)?.get("properties")?.as_object()
+}
+
 /// Returns the unknown property that is most similar to a missing one. Where unknown properties are allowed, nothing
 /// else reports it.
 fn misspelt<'e>(error: &'e ValidationError<'_>, schema: &Value, missing: &str) -> Option<&'e str> {
-    let (object, _) = error.schema_path().as_str().rsplit_once('/')?;
-    let known = schema.pointer(object)?.get("properties")?.as_object()?;
+    let known = known_properties(error, schema)?;
     let given = error.instance().as_object()?.keys();
     let unknown = given.filter(|name| !known.contains_key(name.as_str()));
     // A name that is nearer to another known property is a misspelling of that one.

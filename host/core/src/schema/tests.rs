@@ -336,3 +336,40 @@ fn schema_failure_names_a_misspelt_property() {
         assert!(!message.contains("did you mean"), "{message}");
     }
 }
+
+#[test]
+fn schema_failure_of_an_unknown_property_lists_the_known_ones() {
+    let item = json!({"type": "object", "properties": {}, "additionalProperties": false});
+    let schema = json!({"type": "object", "additionalProperties": false, "properties": {
+        "items": {"type": "array", "items": item}, "max": {"type": "integer"}, "text": {"type": "string"},
+    }});
+    let schema = Schema::parse(&schema.to_string()).unwrap();
+    let failure = |value: Value| {
+        schema
+            .validate("the arguments", &value)
+            .unwrap_err()
+            .message
+    };
+    assert_eq!(
+        failure(json!({"txt": "a", "zzz": 1})),
+        "the arguments must match the schema: the arguments: `txt` is unknown. Did you mean `text`? Known: `items`, \
+         `max` and `text`; the arguments: `zzz` is unknown."
+    );
+    assert_eq!(
+        failure(json!({"items": [{"a": 1}]})),
+        "the arguments must match the schema: /items/0: `a` is unknown. No names are allowed here"
+    );
+    let many: serde_json::Map<_, _> = (0..57).map(|n| (format!("k{n}"), json!(n))).collect();
+    let message = failure(Value::Object(many));
+    assert!(message.ends_with("and 1 more"), "{message}");
+}
+
+#[test]
+fn schema_failure_at_the_root_names_the_value() {
+    let error = schema().validate("the result", &json!({})).unwrap_err();
+    assert_eq!(
+        error.message,
+        "the result must match the schema: the result: \"n\" is a required property"
+    );
+    assert_eq!(error.details.unwrap()["failures"][0]["path"], "");
+}

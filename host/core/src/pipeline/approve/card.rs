@@ -86,7 +86,7 @@ pub(super) fn build_card(ruled: &Ruled, plugin: &[Arc<Tool>]) -> Card {
             Vec::new()
         },
         reasons: ruled.evaluation.reasons().cloned().collect(),
-        always: (!super::remembered_answer::is_asked_each_time(checked))
+        always: (!super::remembered_answer::is_asked_each_time(checked, &ruled.evaluation))
             .then(|| always_coverage(ruled, plugin)),
         remedies: policy::widening_remedies(&ruled.evaluation, tool),
         editable: !checked.is_effect,
@@ -118,6 +118,13 @@ fn always_coverage(ruled: &Ruled, plugin: &[Arc<Tool>]) -> AlwaysCoverage {
     let mut asking = ruled.evaluation.asking_reasons_with_basis();
     if asking.any(|(_, basis)| basis.offer.as_ref().is_some_and(|offer| offer.builds)) {
         text.push_str("; it then runs the current code of the workspace");
+    }
+    let scope = ruled
+        .assessment
+        .as_ref()
+        .and_then(|one| one.scope.as_deref());
+    if let Some(scope) = scope {
+        text.push_str(&format!(", on {}", short_line(scope)));
     }
     if let Some(parent) = &ruled.checked.parent {
         text.push_str(&format!(", called by `{}` as here", parent.tool));

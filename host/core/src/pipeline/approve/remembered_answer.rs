@@ -7,6 +7,7 @@ use crate::approval::{
 use crate::decision::PolicyEvaluation;
 use crate::pipeline::StageContext;
 use crate::pipeline::validate::Checked;
+use crate::policy;
 
 /// Returns the stored approval that covers the call, for the session or permanently.
 pub(in crate::pipeline) fn find_remembered_answer(
@@ -14,7 +15,7 @@ pub(in crate::pipeline) fn find_remembered_answer(
     checked: &Checked,
     evaluation: &PolicyEvaluation,
 ) -> Option<RememberedAnswer> {
-    if is_asked_each_time(checked) {
+    if is_asked_each_time(checked, evaluation) {
         return None;
     }
     let now = timestamp(stage.ports.clock.now());
@@ -93,9 +94,18 @@ pub(super) fn approval_lookup<'a>(
 }
 
 /// Returns true if an approval of this call never covers another call.
-pub(super) fn is_asked_each_time(checked: &Checked) -> bool {
+pub(super) fn is_asked_each_time(checked: &Checked, evaluation: &PolicyEvaluation) -> bool {
     let forms = std::iter::once(&checked.tool).chain(&checked.equivalent_tool);
+    let deletes = || {
+        policy::patch_effects(&checked.tool, &checked.arguments)
+            .iter()
+            .any(|effect| effect.tool == "delete_file")
+    };
     forms
         .into_iter()
         .any(|tool| approval::is_asked_each_time(tool))
+        || deletes()
+        || evaluation
+            .asking_reasons_with_basis()
+            .any(|(_, basis)| basis.each_time)
 }

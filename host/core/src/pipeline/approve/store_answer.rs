@@ -44,10 +44,14 @@ pub(super) fn store_answer(
     }
     let lookup = approval_lookup(checked, &ruled.evaluation);
     let now_stamp = timestamp(now);
+    let scope = ruled.assessment.as_ref().and_then(|one| one.scope.clone());
     let (stored, detail) = match answer {
         ApprovalAnswer::Session => {
             let session = stage.sessions.get(&checked.context.session_id);
-            let approval = StoredApproval::new(&lookup, now_stamp, None);
+            let approval = StoredApproval {
+                scope,
+                ..StoredApproval::new(&lookup, now_stamp, None)
+            };
             let listed = ports
                 .approval_store
                 .list_for_session(&checked.context.session_id, &approval);
@@ -62,9 +66,11 @@ pub(super) fn store_answer(
                 .checked_add(stage.snapshot.policy.approval_lifetime())
                 .ok();
             let detail = expires_at.map_or("for good".to_owned(), |end| format!("until {end:.0}"));
-            let stored = ports
-                .approval_store
-                .store(StoredApproval::new(&lookup, now_stamp, expires_at));
+            let approval = StoredApproval {
+                scope,
+                ..StoredApproval::new(&lookup, now_stamp, expires_at)
+            };
+            let stored = ports.approval_store.store(approval);
             (stored, detail)
         }
     };

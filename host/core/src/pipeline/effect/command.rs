@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::backend::ToolAssessment;
-use crate::call::{CallObserver, NoObserver};
+use crate::call::CallObserver;
 use crate::command::{
     CommandOutput, CommandPattern, CommandProgram, CommandRequest, CommandRunner, CommandTarget,
     JobId, JobOwner, JobStatus, OutputChunk, ParsedProgram, display_line,
@@ -25,8 +25,12 @@ use crate::policy::{self, CommandCheck};
 use crate::redact::AROUND;
 use crate::tool::{RiskLevel, Tool};
 
+use super::delayed_observer::DelayedObserver;
 use super::judge::question_key;
-use super::{CommandEgress, EffectGate, Inner, denied_error, finish_effect, leak, require_consent};
+use super::{
+    CommandEgress, CommandQuestion, EffectGate, Inner, denied_error, finish_effect, leak,
+    require_consent,
+};
 
 /// A command that passed every stage. Only the effect gate can create it.
 #[derive(Debug)]
@@ -110,18 +114,20 @@ impl EffectGate {
     ) -> Result<PermittedCommand, ToolError> {
         // On the heap: the future contains a card and an answer, and few calls get here.
         let egress = CommandEgress::new(self);
-        Box::pin(self.0.permit_command(command, egress)).await
+        Box::pin(self.0.permit_command(command, egress, None)).await
     }
 
     /// Runs a command to its end, if it is allowed. Dropping the future kills the command.
     pub async fn run(&self, command: CommandRequest) -> Result<CommandOutput, ToolError> {
-        // The output of a helper command is not shown, because the tool itself reports the result.
-        let observer: Arc<dyn CallObserver> = if self.0.is_own(&command) {
-            Arc::clone(&self.0.observer)
-        } else {
-            Arc::new(NoObserver)
-        };
-        self.run_watched(command, observer).await
+        let observer = Arc::clone(&self.0.observer);
+        if self.0.is_own(&command) {
+            return self.run_watched(command, observer).await;
+        }
+        // The tool itself reports the result of a helper command, which is shown only if it takes long.
+        let clock = Arc::clone(&self.0.pipeline.0.ports.clock);
+        let delayed = Arc::new(DelayedObserver::new(observer, clock));
+        let running = self.run_watched(command, Arc::clone(&delayed) as Arc<dyn CallObserver>);
+        delayed.show_while(running).await
     }
 
     /// Runs a command, and records the created or changed files that agents or build tools use automatically.
@@ -197,7 +203,7 @@ impl EffectGate {
 }
 
 impl Inner {
-    fn runner(&self) -> &dyn CommandRunner {
+    pub(super) fn runner(&self) -> &dyn CommandRunner {
         &*self.pipeline.0.ports.runner
     }
 
@@ -237,10 +243,12 @@ impl Inner {
         }
     }
 
-    async fn permit_command(
+    /// Checks a command. With a question, a person is asked it, whatever the rules allow.
+    pub(super) async fn permit_command(
         &self,
         command: CommandRequest,
         egress: CommandEgress,
+        question: Option<CommandQuestion>,
     ) -> Result<PermittedCommand, ToolError> {
         let snapshot = self.pipeline.snapshot();
         let stage = self.pipeline.stage_context(&snapshot);
@@ -256,8 +264,20 @@ impl Inner {
             let checked = self.wrap_effect(tool, command_as_arguments(&command));
             leak::check_command(&self.redactor, checked.arguments())?;
             let patterns = granted_patterns(&script, checked.tool(), &rights)?;
-            let evaluation =
-                self.evaluate_command(&stage, &checked, (&command, &*script), &patterns);
+            let evaluation = match &question {
+                None => self.evaluate_command(&stage, &checked, (&command, &*script), &patterns),
+                Some(question) => {
+                    // The question covers the variables, which the host itself sets.
+                    let judged = CommandRequest {
+                        environment: Vec::new(),
+                        ..command.clone()
+                    };
+                    let judged = (&judged, &*script);
+                    let mut evaluation = self.evaluate_command(&stage, &checked, judged, &patterns);
+                    question.add_reason(&mut evaluation);
+                    evaluation
+                }
+            };
             recorder.record_decision(&evaluation);
             if evaluation.decision() == Decision::Deny {
                 let remedies = policy::remedies(&evaluation, checked.tool());
@@ -267,8 +287,12 @@ impl Inner {
                     remedies,
                 ));
             }
+            check_execution(&stage, checked.tool(), &command).await?;
             let ruled = Ruled {
-                assessment: Some(summarize_command(&command, &evaluation)),
+                assessment: Some(match question {
+                    Some(question) => question.into_assessment(),
+                    None => summarize_command(&command, &evaluation),
+                }),
                 evaluation,
                 checked,
             };
@@ -346,6 +370,47 @@ impl Inner {
         });
         evaluation
     }
+}
+
+/// Program that every sandbox has.
+const ANY_PROGRAM: &str = "sh";
+
+/// Fails if the sandbox of commands does not enforce `tools.NAME.execution`.
+async fn check_execution(
+    stage: &StageContext<'_>,
+    tool: &Tool,
+    command: &CommandRequest,
+) -> Result<(), ToolError> {
+    let execution = stage.snapshot.policy.execution(tool);
+    let runner = &stage.ports.runner;
+    let refused = |why: String, remedy: &str| {
+        let message = format!("the command was not run: {why}");
+        let error = ToolError::new(ToolErrorCode::PolicyDenied, message);
+        Err(error.with_remedies([remedy.to_owned()]))
+    };
+    if execution.network.is_some() && !runner.confines_network() {
+        let why = format!(
+            "`tools.{}.execution.network` denies the network, which the sandbox `none` cannot block",
+            tool.name()
+        );
+        return refused(why, "set `sandbox: auto` in the settings");
+    }
+    let Some(required) = execution.sandbox else {
+        return Ok(());
+    };
+    let sandbox = runner.sandbox_name(command.target, ANY_PROGRAM).await?;
+    if required.is_met_by(sandbox) {
+        return Ok(());
+    }
+    let why = format!(
+        "`tools.{}.execution.sandbox` requires `{}`, but commands run in the sandbox `{sandbox}`",
+        tool.name(),
+        required.as_str()
+    );
+    refused(
+        why,
+        &format!("set `sandbox: {}` in the settings", required.as_str()),
+    )
 }
 
 /// Returns the ports in the arguments of a call, which the card of the call has shown.
@@ -467,5 +532,7 @@ fn summarize_command(command: &CommandRequest, evaluation: &PolicyEvaluation) ->
         },
         summary: format!("run `{}`", command.program.text()),
         risks: Vec::new(),
+        scope: None,
+        each_time: false,
     }
 }

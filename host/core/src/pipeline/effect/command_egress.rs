@@ -17,8 +17,8 @@ use crate::outcome::{ContentLabel, DataClass, TrustLevel};
 use crate::pipeline::session::{CommandId, ContentSource, PipelineSession};
 
 use super::{
-    CachedNetworkAccess, EffectGate, EgressPermission, Inner, NetworkAccess, OutgoingRequest,
-    question_key,
+    CachedNetworkAccess, Consent, EffectGate, EgressPermission, Inner, NetworkAccess,
+    OutgoingRequest, question_key,
 };
 
 /// Gate for the network requests of one command. It outlives the call if the command does.
@@ -35,16 +35,19 @@ pub(super) struct CommandRequestState {
     id: CommandId,
     /// Keys of the approved `ask` reasons about tunnels, each with the origin of the tunnel.
     tunnels: Mutex<HashSet<String>>,
+    /// The only hosts that the command may reach. `None` for all hosts that the settings allow.
+    hosts: Option<Vec<HostNeed>>,
 }
 
 /// The id of the next command.
 static NEXT_COMMAND: AtomicU64 = AtomicU64::new(0);
 
 impl CommandRequestState {
-    fn new() -> Self {
+    fn new(hosts: Option<Vec<HostNeed>>) -> Self {
         Self {
             id: NEXT_COMMAND.fetch_add(1, Ordering::Relaxed),
             tunnels: Mutex::default(),
+            hosts,
         }
     }
 
@@ -84,11 +87,25 @@ impl fmt::Debug for CommandEgress {
 
 impl CommandEgress {
     pub(super) fn new(effects: &EffectGate) -> Self {
+        Self::with_hosts(effects, None)
+    }
+
+    /// Creates a gate that allows these hosts only, within the settings.
+    pub(super) fn limited_to(effects: &EffectGate, hosts: Vec<HostNeed>) -> Self {
+        Self::with_hosts(effects, Some(hosts))
+    }
+
+    fn with_hosts(effects: &EffectGate, hosts: Option<Vec<HostNeed>>) -> Self {
         Self {
             effects: effects.clone(),
             cached_access: Arc::default(),
-            command: Arc::new(CommandRequestState::new()),
+            command: Arc::new(CommandRequestState::new(hosts)),
         }
+    }
+
+    /// Returns true if the command has network access of its own, whatever the settings say about other commands.
+    pub fn is_limited(&self) -> bool {
+        self.command.hosts.is_some()
     }
 
     /// Returns the current network access of the command. The `Arc` is the same as in the last lookup if nothing has
@@ -105,7 +122,13 @@ impl CommandEgress {
         egress: OutgoingRequest<'_>,
     ) -> Result<EgressPermission, ToolError> {
         let sender = RequestSender::Command(&self.command);
-        let permission = Box::pin(self.effects.0.request(egress, sender)).await?;
+        // The user has configured the hosts of a limited command, or the question about it has shown them.
+        let consent = if sender.is_limited() {
+            Consent::Host { may_ask: true }
+        } else {
+            Consent::Ask
+        };
+        let permission = Box::pin(self.effects.0.request(egress, sender, consent, None)).await?;
         self.effects.0.taint_from_response(egress, self.command.id);
         Ok(permission)
     }
@@ -174,8 +197,14 @@ impl RequestSender<'_> {
     }
 
     /// Returns the hosts that the sender may request, within the settings: the granted hosts, and for a command, any
-    /// host.
+    /// host, unless it is limited to certain hosts.
     pub(super) fn hosts(self, rights: Needs) -> Vec<HostNeed> {
+        if let Self::Command(CommandRequestState {
+            hosts: Some(hosts), ..
+        }) = self
+        {
+            return hosts.clone();
+        }
         let mut hosts = rights.hosts;
         if let Self::Command(_) = self {
             hosts.push(HostNeed {
@@ -185,6 +214,11 @@ impl RequestSender<'_> {
             });
         }
         hosts
+    }
+
+    /// Returns true if the sender is limited to certain hosts, which need no approval.
+    pub(super) fn is_limited(self) -> bool {
+        matches!(self, Self::Command(command) if command.hosts.is_some())
     }
 
     /// Returns the name of the sender's requests, for the beginning of a message.

@@ -2,16 +2,17 @@
 
 use serde_json::Value;
 
-use crate::decision::{Decision, DecisionReason, PolicyEvaluation, PolicyLayer};
+use crate::decision::{Decision, DecisionReason, PolicyEvaluation, PolicyLayer, RuleBasis};
 use crate::error::ToolError;
 use crate::needs::HostNeed;
 use crate::network::RequestTarget;
-use crate::pipeline::StageContext;
 use crate::pipeline::decide::accepts_untrusted;
 use crate::pipeline::network::{self, NetworkFindings};
 use crate::pipeline::session::EgressPath;
 use crate::pipeline::validate::Checked;
+use crate::pipeline::{PipelineSnapshot, StageContext};
 use crate::policy;
+use crate::tool::{Tool, ToolGroup, ToolSource};
 
 use super::{Inner, OutgoingRequest, RequestSender, denied_error, leak};
 
@@ -34,6 +35,17 @@ pub(super) fn judge_request(
     let (snapshot, tool) = (stage.snapshot, checked.tool());
     let mut evaluation = PolicyEvaluation::default();
     let findings = network::judge(snapshot, tool, (hosts, served), egress, &mut evaluation);
+    let is_listed_for_sender = sender.is_limited()
+        && network::granted_policy(hosts).allows_by_lists(egress.target, egress.method);
+    if sender.is_limited() && !is_listed_for_sender {
+        evaluation.push_with_basis(
+            other_host(hosts, tool, egress),
+            RuleBasis {
+                remedy: Some("run a command that needs other hosts yourself".into()),
+                ..RuleBasis::default()
+            },
+        );
+    }
     snapshot
         .policy
         .evaluate_request(tool, checked.arguments(), &mut evaluation);
@@ -58,7 +70,7 @@ pub(super) fn judge_request(
     let has_consent = network::has_consent(stage, checked, answered, &evaluation);
     let egress_path = EgressPath::Request {
         egress: without_placeholders,
-        listed: findings.listed || has_consent,
+        listed: findings.listed || has_consent || is_listed_for_sender,
         command: sender.content_source(),
         remedy: &remedy,
     };
@@ -67,12 +79,7 @@ pub(super) fn judge_request(
     session.evaluate_taint(accepts_untrusted_content, &egress_path, &mut evaluation);
     leak::ask_about_request_secrets(&effects.redactor, without_placeholders, &mut evaluation);
     let is_own_request = is_own(&effects.arguments, egress);
-    if let Some(reason) = ask_about_redirect(
-        &effects.arguments,
-        is_own_request,
-        tool.name().as_str(),
-        egress,
-    ) {
+    if let Some(reason) = ask_about_redirect(&effects.arguments, is_own_request, tool, egress) {
         evaluation.push(reason);
     }
     // A reason that a person approved before the call ran is not asked about again, if it concerned this request.
@@ -106,6 +113,22 @@ pub(super) fn judge_request(
     }
 }
 
+/// Returns the reason to refuse a request of a command that is limited to certain hosts.
+fn other_host(hosts: &[HostNeed], tool: &Tool, egress: OutgoingRequest<'_>) -> DecisionReason {
+    let hosts: Vec<&str> = hosts.iter().map(|need| need.host.as_str()).collect();
+    let (name, method, target) = (tool.name(), egress.method, egress.target.origin());
+    DecisionReason {
+        layer: PolicyLayer::Network,
+        decision: Decision::Deny,
+        rule: policy::NOT_GRANTED.to_owned(),
+        source: String::new(),
+        text: format!(
+            "this command of `{name}` may only read from {}, not send {method} to {target}",
+            hosts.join(", ")
+        ),
+    }
+}
+
 /// Methods that change nothing on the server (RFC 9110 section 9.2.1).
 const SAFE: [&str; 3] = ["GET", "HEAD", "OPTIONS"];
 
@@ -114,14 +137,14 @@ const SAFE: [&str; 3] = ["GET", "HEAD", "OPTIONS"];
 fn ask_about_redirect(
     arguments: &Value,
     is_own_request: bool,
-    name: &str,
+    tool: &Tool,
     egress: OutgoingRequest<'_>,
 ) -> Option<DecisionReason> {
     let named = arguments["url"].as_str()?;
-    if is_own_request || SAFE.contains(&egress.method) {
+    if is_own_request || SAFE.contains(&egress.method) || is_page_request(tool) {
         return None;
     }
-    let (method, target) = (egress.method, egress.target);
+    let (name, method, target) = (tool.name(), egress.method, egress.target);
     let named = crate::text::visible(crate::text::prefix(named, URL_MAX));
     Some(DecisionReason {
         layer: PolicyLayer::Network,
@@ -130,6 +153,12 @@ fn ask_about_redirect(
         source: String::new(),
         text: format!("`{name}` was called for {named}, but this request is {method} {target}"),
     })
+}
+
+/// Returns true if the requests of the tool are those of web pages, which send requests of any method on their own: the
+/// URL in the arguments is the page, not the request. Other rules still apply to them.
+fn is_page_request(tool: &Tool) -> bool {
+    tool.source == ToolSource::BuiltIn && tool.definition.group == ToolGroup::Browser
 }
 
 /// Maximum length of a URL in a reason, in characters.
@@ -157,6 +186,27 @@ impl RequestJudgement {
         let origin = egress.target.origin();
         let what = format!("{} to `{origin}` was not sent", egress.method);
         denied_error(&what, &self.evaluation, self.remedies(checked))
+    }
+
+    /// Returns true if the only reason to ask is that the host is not listed.
+    pub(super) fn asks_only_about_host(&self) -> bool {
+        let about_host = self.evaluation.unlisted_host_questions();
+        self.evaluation.asking().count() == about_host.asking().count()
+    }
+
+    /// Creates the error for a request that needs approval, where no person is asked.
+    pub(super) fn unasked_error(
+        &self,
+        snapshot: &PipelineSnapshot,
+        checked: &Checked,
+        egress: OutgoingRequest<'_>,
+    ) -> ToolError {
+        let origin = egress.target.origin();
+        let what = format!("{} to `{origin}` was not sent", egress.method);
+        let remedy = snapshot
+            .policy
+            .request_remedy(checked.tool(), egress.target, egress.method);
+        denied_error(&what, &self.evaluation, vec![remedy])
     }
 
     fn remedies(&self, checked: &Checked) -> Vec<String> {

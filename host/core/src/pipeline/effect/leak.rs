@@ -122,6 +122,8 @@ impl Inner {
                     risk: RiskLevel::High,
                     summary: format!("send the body of {} {}", egress.method, egress.target),
                     risks: Vec::new(),
+                    scope: None,
+                    each_time: false,
                 }),
                 evaluation,
                 checked: self.wrap_effect(Arc::clone(&tool), request_as_arguments(egress)),

@@ -78,6 +78,8 @@ impl Inner {
                     risk: RiskLevel::Low,
                     summary: format!("ask {subject}"),
                     risks: Vec::new(),
+                    scope: None,
+                    each_time: false,
                 }),
                 evaluation,
                 checked,

@@ -67,6 +67,24 @@ impl EffectGate {
         placeholders.map(|placeholder| (placeholder.name.as_str(), placeholder.text.as_str()))
     }
 
+    /// Returns the headers in which secrets are sent to `target`, each with its placeholder, for tools whose host adds
+    /// them.
+    pub fn declared_headers(&self, target: &RequestTarget) -> Vec<(String, String)> {
+        let inner = &*self.0;
+        let Ok((_, rights)) = inner.current_rights(&inner.pipeline.snapshot()) else {
+            return Vec::new();
+        };
+        let placeholder = |need: &SecretNeed| {
+            let mut known = inner.placeholders.iter();
+            known.find(|placeholder| placeholder.name == need.name)
+        };
+        let needs = rights.secrets.iter();
+        needs
+            .filter(|need| is_declared_for(need, &need.header, target))
+            .filter_map(|need| Some((need.header.clone(), placeholder(need)?.text.clone())))
+            .collect()
+    }
+
     /// Returns the redactor that masks the call's secrets in responses before the tool reads them: a server that echoes
     /// a header must not reveal the secret. `None` if the call has no secrets.
     pub fn response_redactor(&self) -> Option<&Redactor> {
@@ -100,12 +118,38 @@ impl EffectGate {
             if let Some(need) = needs
                 .find(|need| need.name == placeholder.name && is_declared_for(need, header, target))
             {
-                let secret = inner.secret_value(need, target)?;
+                let secret = inner.secret_value(&need.name, target)?;
                 let text = inserted.as_deref().unwrap_or(value);
                 inserted = Some(text.replace(&placeholder.text, &secret));
             }
         }
         Ok(inserted)
+    }
+}
+
+impl EffectGate {
+    /// Returns the value of a secret that the host enters into a page of `target` on behalf of the tool, which does not
+    /// see the value. `hosts` are the hosts for which the settings allow that. Records the use.
+    ///
+    /// # Errors
+    ///
+    /// Returns `POLICY_DENIED` for another host, or without encryption, and `UNAVAILABLE` if the secret is not set.
+    pub fn secret_for_page(
+        &self,
+        name: &str,
+        hosts: &[HostPattern],
+        target: &RequestTarget,
+    ) -> Result<String, ToolError> {
+        let inner = &*self.0;
+        inner.current_rights(&inner.pipeline.snapshot())?;
+        if !hosts.iter().any(|host| host.matches(target)) {
+            let message = format!(
+                "the secret `{name}` may not be entered at `{}`",
+                target.origin()
+            );
+            return Err(ToolError::new(ToolErrorCode::PolicyDenied, message));
+        }
+        inner.secret_value(name, target)
     }
 }
 
@@ -140,9 +184,9 @@ impl Inner {
     }
 
     /// Returns the value of a secret that is about to be sent to `target`, and records the use.
-    fn secret_value(&self, need: &SecretNeed, target: &RequestTarget) -> Result<String, ToolError> {
+    fn secret_value(&self, name: &str, target: &RequestTarget) -> Result<String, ToolError> {
         let ports = &self.pipeline.0.ports;
-        let (name, origin) = (&need.name, target.origin());
+        let origin = target.origin();
         let unavailable = |why: String| ToolError::new(ToolErrorCode::Unavailable, why);
         if !is_private(target) {
             let message = format!(

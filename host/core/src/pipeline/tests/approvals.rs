@@ -7,6 +7,7 @@ use crate::approval::{ApprovalStoreError, Fingerprint, StoredApproval};
 use crate::needs::{DirectoryAccess, FileNeed, NeedKind};
 
 pub(super) mod commands;
+mod confirmed;
 mod effects;
 mod grants;
 mod reach;

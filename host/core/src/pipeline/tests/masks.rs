@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::call::{CallObserver, CallProgress, LogLevel, LogLine};
+use crate::command::CommandStream;
 use crate::outcome::DataClass;
+use crate::output_lines::{OutputLines, PARTIAL_LINE_DELAY};
 
 /// A made-up token in the format of a real one.
 const TOKEN: &str = "ghp_0123456789abcdefABCDEF0123456789abcd";
@@ -312,6 +314,62 @@ async fn mask_covers_a_secret_split_across_messages() {
     assert!(bare(&heard) && heard.ends_with("|well"), "{heard}");
     let said = serde_json::to_string(outcome.result().unwrap_err()).unwrap();
     assert!(bare(&said), "{said}");
+}
+
+/// Writes a secret as the output of a slow program, in pieces of this length.
+struct SlowOutput(usize);
+
+impl Backend for SlowOutput {
+    fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
+        let mut lines = OutputLines::new(Arc::clone(call.observer()));
+        let mut now = Instant::now();
+        for piece in format!("token {TOKEN} is my-own-hoard\nwell")
+            .as_bytes()
+            .chunks(self.0)
+        {
+            lines.add(CommandStream::Stdout, piece, now);
+            now += PARTIAL_LINE_DELAY;
+            lines.flush_partial_lines(now);
+            // Output of the other stream arrives between the pieces.
+            lines.add(CommandStream::Stderr, b"!\n", now);
+        }
+        lines.finish(now);
+        Box::pin(std::future::ready(RawResult::from(Ok(
+            ToolOutput::default(),
+        ))))
+    }
+}
+
+#[tokio::test]
+async fn mask_covers_a_secret_in_pieces_of_output() {
+    for length in [1, 2, 3, 5, 8, 13, 21, 34] {
+        let mut slow = tool("slow");
+        slow.backend = Arc::new(SlowOutput(length));
+        let mut bench = bench(vec![slow], json!({}), ApprovalAnswer::No);
+        let ports = PipelinePorts {
+            vault: Arc::new(Redactor::new().with_values([("HOARD", "my-own-hoard")])),
+            ..bench.pipeline.0.ports.clone()
+        };
+        let snapshot = PipelineSnapshot {
+            registry: bench.pipeline.snapshot().registry.only(|_| true),
+            policy: Policy::default(),
+        };
+        bench.pipeline = Pipeline::new(snapshot, ports);
+        let ears = Arc::new(Ears::default());
+        let mut call = call("slow", json!({}));
+        call.observer = Arc::clone(&ears) as Arc<_>;
+        assert!(bench.pipeline.call(call).await.is_ok());
+        let heard = ears.0.lock().concat().replace('!', "");
+        for secret in [TOKEN, "my-own-hoard"] {
+            let parts = secret.as_bytes().windows(6);
+            let mut shown = parts.filter(|part| heard.contains(str::from_utf8(part).unwrap()));
+            assert_eq!(shown.next(), None, "{length}: {heard}");
+        }
+        assert!(
+            heard.starts_with("token ") && heard.ends_with("well"),
+            "{heard}"
+        );
+    }
 }
 
 #[tokio::test]

@@ -87,3 +87,47 @@ fn base64_content_is_judged_decoded() {
         );
     }
 }
+
+#[test]
+fn policy_permissions_for_a_server_apply_to_its_tool_only() {
+    let policy = policy(json!({"tools": {"read_file": {
+        "server": "files", "approval": "allow",
+        "labels": {"outputTrust": "verified", "acceptsUntrusted": true}
+    }}}));
+    let mut read = tool("read_file");
+    read.definition.approval = Decision::Ask;
+    for (source, location, applies) in [
+        (ToolSource::Mcp, "mcp:files", true),
+        (ToolSource::Mcp, "mcp:files2", false),
+        (ToolSource::BuiltIn, "built-in", false),
+        (ToolSource::Custom, "mcp:files", false),
+    ] {
+        read.source = source;
+        Arc::make_mut(&mut read.origin).location = location.to_owned();
+        // The name may also be an alias of a tool from another source.
+        for name in ["read_file", "reader"] {
+            read.definition.name = crate::tool::ToolName::new(name).unwrap();
+            read.aliases = vec![crate::tool::ToolName::new("read_file").unwrap()];
+            let expected = if applies {
+                Decision::Allow
+            } else {
+                Decision::Ask
+            };
+            assert_eq!(decision(&policy, &read), expected, "{location} {name}");
+            let labels = policy.labels(&read);
+            assert_eq!(labels.output_trust.is_some(), applies, "{location}");
+            assert_eq!(labels.accepts_untrusted.is_some(), applies, "{location}");
+        }
+    }
+}
+
+#[test]
+fn policy_restrictions_beside_a_server_apply_to_every_tool() {
+    let denied = policy(json!({"tools": {"read_file": {
+        "server": "files", "approval": "deny", "labels": {"outputTrust": "untrusted"}
+    }}}));
+    let read = tool("read_file");
+    assert_eq!(decision(&denied, &read), Decision::Deny);
+    let trust = denied.labels(&read).output_trust;
+    assert_eq!(trust, Some(crate::outcome::TrustLevel::Untrusted));
+}

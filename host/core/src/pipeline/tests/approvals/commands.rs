@@ -53,6 +53,14 @@ impl CommandRunner for Words {
     fn root(&self) -> Option<&str> {
         Some("/work")
     }
+    fn sandbox_name<'a>(
+        &'a self,
+        _: CommandTarget,
+        program: &'a str,
+    ) -> BoxFuture<'a, Result<&'static str, ToolError>> {
+        assert_eq!(program, "sh");
+        Box::pin(std::future::ready(Ok("process")))
+    }
 }
 
 /// Runs this command, or else the command in its arguments, and returns the result.
@@ -105,6 +113,11 @@ fn runner(patterns: &[&str], runs: Option<&'static str>) -> Tool {
     tool
 }
 
+/// Creates a tool that was granted commands with these patterns, and whose backend a test replaces.
+pub(super) fn installer(patterns: &[&str]) -> Tool {
+    runner(patterns, None)
+}
+
 /// Creates the built-in tool, which may run any command that the settings allow.
 fn exec() -> Tool {
     let mut tool = runner(&["*"], None);
@@ -133,6 +146,23 @@ async fn exec_read_only_command_runs_unasked_and_is_audited() {
         (&effect["ok"], &effect["decision"]),
         (&json!(true), &json!("allow"))
     );
+}
+
+#[tokio::test]
+async fn exec_needs_the_sandbox_that_its_tool_requires() {
+    let runs = async |execution: Value| {
+        let settings = json!({"tools": {"sample": {
+            "labels": {"acceptsUntrusted": true},
+            "execution": execution,
+        }}});
+        let room = room(vec![exec()], settings, vec![]);
+        room.ok(json!({"command": "ls -l"})).await
+    };
+    assert!(runs(json!({"sandbox": "process"})).await);
+    assert!(!runs(json!({"sandbox": "container"})).await);
+    // This runner does not confine the network.
+    assert!(!runs(json!({"network": "none"})).await);
+    assert!(runs(json!({"timeout": 5_000})).await);
 }
 
 #[tokio::test]

@@ -66,6 +66,32 @@ async fn approval_of_built_in_delete_is_asked_each_time() {
 }
 
 #[tokio::test]
+async fn approval_of_an_assessment_names_its_scope_or_covers_one_call() {
+    for (each_time, expected) in [(false, 1), (true, 3)] {
+        let judging = Fake {
+            assess: Some(Decision::Ask),
+            assess_each_time: each_time,
+            ..Fake::default()
+        };
+        let mut judging = with("sample", judging);
+        judging.assessed = true;
+        let answers = vec![ApprovalAnswer::Always; 3];
+        let room = room(vec![judging], json!({}), answers);
+        for _ in 0..3 {
+            assert!(room.ok(json!({})).await);
+        }
+        assert_eq!(room.asked(), expected, "each time: {each_time}");
+        let cards = room.script.cards.lock();
+        let always = cards[0].always.as_ref();
+        assert_eq!(always.is_none(), each_time);
+        assert!(
+            always.is_none_or(|always| always.text.contains(", on https://a.example")),
+            "{always:?}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn approval_is_bound_to_the_rule_that_asked() {
     let asked = |value: i64| {
         let rules = json!([{"when": {"n": {"max": value}}, "decision": "ask"}]);
