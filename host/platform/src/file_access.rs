@@ -119,6 +119,18 @@ pub fn refuse_links_and_waiting(options: &mut OpenOptions) {
     system::refuse_links_and_waiting(options);
 }
 
+/// Opens a file below `root` for reading, without following a link on the way or at its end, and without waiting for the
+/// other end of a pipe. On Windows, something may take the place of a folder between the check and the opening.
+pub fn open_below(root: &Path, folders: &[&str], name: &str) -> io::Result<File> {
+    system::open_below(root, folders, name)
+}
+
+/// Creates a file below `root` for writing, with the folders on the way, and replaces an existing one. Follows links as
+/// little as [`open_below`] does.
+pub fn create_below(root: &Path, folders: &[&str], name: &str) -> io::Result<File> {
+    system::create_below(root, folders, name)
+}
+
 /// Gives a new file the owner, the group and the permissions of the file at `old`, as far as this user may. The new file
 /// is never accessible to more users than the old one. Unix changes the open file; Windows needs its path, because the
 /// handle of a file that was opened for writing does not include the right to change its access list.

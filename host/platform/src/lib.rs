@@ -22,8 +22,9 @@ use unix as system;
 use windows as system;
 
 pub use file_access::{
-    AccessFault, FileAccessRule, OwnerOnly, TrustedOwner, copy_access, create_private_file,
-    create_private_folder, privacy_command, refuse_links_and_waiting, restrict_to_owner,
+    AccessFault, FileAccessRule, OwnerOnly, TrustedOwner, copy_access, create_below,
+    create_private_file, create_private_folder, open_below, privacy_command,
+    refuse_links_and_waiting, restrict_to_owner,
 };
 pub use guarantee::{Enforcement, PlatformGuarantee};
 pub use system::PlatformFileId;

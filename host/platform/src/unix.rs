@@ -2,10 +2,14 @@
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{
     DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown,
 };
 use std::path::Path;
+
+use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, open, openat, unlinkat};
+use rustix::io::Errno;
 
 use super::Enforcement;
 use super::file_access::{AccessFault, FileAccessRule, OwnerOnly, TrustedOwner};
@@ -92,6 +96,38 @@ pub(super) fn privacy_command(shown: &str, is_folder: bool) -> String {
 pub(super) fn refuse_links_and_waiting(options: &mut OpenOptions) {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     options.custom_flags(flags.bits().cast_signed());
+}
+
+pub(super) fn open_below(root: &Path, folders: &[&str], name: &str) -> io::Result<File> {
+    let folder = folder_below(root, folders, false)?;
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    Ok(File::from(openat(folder, name, flags, Mode::empty())?))
+}
+
+pub(super) fn create_below(root: &Path, folders: &[&str], name: &str) -> io::Result<File> {
+    let folder = folder_below(root, folders, true)?;
+    match unlinkat(&folder, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    Ok(File::from(openat(&folder, name, flags, 0o666.into())?))
+}
+
+/// Opens the innermost of these folders, each relative to the one before, so that no link is followed.
+fn folder_below(root: &Path, folders: &[&str], create: bool) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut folder = open(root, flags, Mode::empty())?;
+    for name in folders {
+        if create {
+            match mkdirat(&folder, *name, 0o777.into()) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        folder = openat(&folder, *name, flags | OFlags::NOFOLLOW, Mode::empty())?;
+    }
+    Ok(folder)
 }
 
 pub(super) fn copy_access(old: &Path, file: &File, _: &Path) -> io::Result<()> {

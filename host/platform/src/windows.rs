@@ -114,6 +114,31 @@ pub(super) fn privacy_command(shown: &str, is_folder: bool) -> String {
 
 pub(super) fn refuse_links_and_waiting(_: &mut OpenOptions) {}
 
+pub(super) fn open_below(root: &Path, folders: &[&str], name: &str) -> io::Result<File> {
+    File::open(path_below(root, folders, name)?)
+}
+
+pub(super) fn create_below(root: &Path, folders: &[&str], name: &str) -> io::Result<File> {
+    let path = path_below(root, folders, name)?;
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    File::create(path)
+}
+
+/// Returns the path. Fails if one of its parts is a link now.
+fn path_below(root: &Path, folders: &[&str], name: &str) -> io::Result<std::path::PathBuf> {
+    let mut path = root.to_owned();
+    for part in folders.iter().chain([&name]) {
+        path.push(part);
+        if path.is_symlink() {
+            let message = "a link is in the way";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+    }
+    Ok(path)
+}
+
 pub(super) fn copy_access(old: &Path, _: &File, new: &Path) -> io::Result<()> {
     let flags = FILE_FLAG_BACKUP_SEMANTICS | FILE_FLAG_OPEN_REPARSE_POINT;
     let old = SecurityDescriptor::of_file(&open(old, READ_CONTROL, flags)?)?;

@@ -17,7 +17,7 @@ use crate::convert;
 use crate::describe::ComponentKind;
 use crate::fs::{
     GuardedFs, GuestMount, MountQuota, MountTracking, TOOL_WITHOUT_UNDO, UndoCopies, UndoRecorder,
-    UndoScope, UndoTarget, content_digest, read_text, real_path,
+    UndoScope, UndoTarget, content_digest, read_files_state, read_text, real_path,
 };
 use crate::host::WasmHost;
 use crate::http::GuestNetwork;
@@ -455,6 +455,11 @@ impl Backend for WasmBackend {
 
     fn content_id(&self, path: &str) -> Option<String> {
         content_digest(self.0.host.workspace(), path)
+    }
+
+    fn files_state(&self, folders: Vec<String>) -> BoxFuture<'_, Option<String>> {
+        let root = self.0.host.workspace().to_owned();
+        Box::pin(read_files_state(root, folders))
     }
 
     fn read_text(&self, path: &str, rules: &PathRules) -> Option<String> {

@@ -29,7 +29,7 @@ use crate::http_handler;
 use crate::lift::{self, LiftError, LiftedOutput, LiftedTool, ToolIndex};
 use crate::output_pipes::StdoutCapture;
 use crate::store_state::{StoreOptions, StoreState};
-use crate::trap_errors::trap_error;
+use crate::trap_errors::{TOO_MANY_FILES, trap_error};
 use crate::yielding::YieldHook;
 
 /// Fuel between two yields: about a millisecond of computing. Each yield costs about a microsecond, a thousandth of
@@ -219,6 +219,7 @@ pub(crate) async fn run_call(
         ));
         call.deadline().run_until(work).await
     };
+    store.data().fs.changes_ended().await;
     finish_call(store, call, outcome)
 }
 
@@ -432,12 +433,41 @@ fn command_output(guest: &StoreState, stdout: Vec<u8>, code: i32) -> Result<Tool
     Err(ToolError::new(ToolErrorCode::ExecutionError, message).with_details(details))
 }
 
+/// Messages of several standard libraries about a refused operation.
+const REFUSAL_PHRASES: [&str; 5] = [
+    "not permitted",
+    "not-permitted",
+    "notpermitted",
+    "permission denied",
+    "eperm",
+];
+
+/// Messages of several standard libraries about a missing file where no folder is preopened.
+const MISSING_FILE_PHRASES: [&str; 8] = [
+    "os error 44",
+    "os error 76",
+    "no such file",
+    "enoent",
+    "capabilities insufficient",
+    "pre-opened",
+    "preopen",
+    "not-permitted",
+];
+
+/// Returns true if an error has one of these phrases, in lower case, in its message or details.
+fn mentions(error: &ToolError, phrases: &[&str]) -> bool {
+    let details = error.details.as_ref().map(Value::to_string);
+    let text = format!("{} {}", error.message, details.unwrap_or_default()).to_lowercase();
+    phrases.iter().any(|phrase| text.contains(phrase))
+}
+
 /// Adds facts known to the host to a tool's own failure: the rule behind a refusal, the cause of a failed request or
 /// command, a response timeout, and a write that failed for lack of space.
 fn explain_failure(mut error: ToolError, guest: &StoreState, limits: &Limits) -> ToolError {
-    if error.code == ToolErrorCode::PermissionDenied
-        && let Some(refusal) = guest.fs.refusals().last()
-    {
+    // A component that was not written for mimir has no code for it.
+    let is_refusal = error.code == ToolErrorCode::PermissionDenied
+        || (error.code == ToolErrorCode::ExecutionError && mentions(&error, &REFUSAL_PHRASES));
+    if is_refusal && let Some(refusal) = guest.fs.refusals().last() {
         error.message = format!("{} ({refusal})", error.message);
         // Code that a model wrote keeps the error of its own language's file functions.
         if let RefusalCause::NotRecorded { code, .. } = refusal.cause
@@ -479,7 +509,10 @@ fn explain_failure(mut error: ToolError, guest: &StoreState, limits: &Limits) ->
             | ToolErrorCode::LimitExceeded
             | ToolErrorCode::PermissionDenied
     );
-    if may_be_full && guest.fs.was_quota_exceeded() {
+    if error.code == ToolErrorCode::ExecutionError && guest.fs.limit_hit() {
+        error.code = ToolErrorCode::LimitExceeded;
+        error.message = format!("{TOO_MANY_FILES} ({})", error.message);
+    } else if may_be_full && guest.fs.was_quota_exceeded() {
         let reason = backend::new_files_limit_message(limits.new_file_bytes, limits.new_files);
         error.code = ToolErrorCode::LimitExceeded;
         error.message = format!("{} ({reason})", error.message);
@@ -499,23 +532,7 @@ fn add_files_hint(mut error: ToolError, call: &Approved) -> ToolError {
     {
         return error;
     }
-    // Messages of several standard libraries about a missing file where no folder is preopened.
-    const MISSING_FILE_PHRASES: [&str; 8] = [
-        "os error 44",
-        "os error 76",
-        "no such file",
-        "enoent",
-        "capabilities insufficient",
-        "pre-opened",
-        "preopen",
-        "not-permitted",
-    ];
-    let details = error.details.as_ref().map(Value::to_string);
-    let text = format!("{} {}", error.message, details.unwrap_or_default()).to_lowercase();
-    if MISSING_FILE_PHRASES
-        .iter()
-        .any(|phrase| text.contains(phrase))
-    {
+    if mentions(&error, &MISSING_FILE_PHRASES) {
         let remedy = grants::files_remedy(call.tool());
         error.message = format!("{}: {remedy}", error.message);
     }

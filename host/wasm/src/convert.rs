@@ -257,6 +257,8 @@ pub(crate) fn assessment(assessment: assessor::Assessment) -> ToolAssessment {
         risk: risk(assessment.risk),
         summary: assessment.summary,
         risks: assessment.risks,
+        scope: None,
+        each_time: false,
     }
 }
 

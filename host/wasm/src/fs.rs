@@ -12,16 +12,20 @@
 //! Out of scope: the choice of a call's mounts, and approval prompts.
 
 mod change;
+mod change_turns;
 mod content;
 mod descriptor;
 mod dir_listing;
 mod disk_status;
 mod empty_check;
+mod files_state;
 mod link_check;
 mod lookup;
 mod node;
+mod operations;
 mod overlay;
 mod path_arguments;
+mod preview3;
 mod quota;
 mod real_path;
 mod refusal;
@@ -41,10 +45,12 @@ pub use undo::{
     CODE_WITHOUT_UNDO, TOOL_WITHOUT_UNDO, UndoCopies, UndoRecorder, UndoScope, UndoTarget,
 };
 
-pub use content::{content_digest, read_text};
+pub use content::{content_digest, read_bytes, read_text};
+pub use files_state::read_files_state;
 pub use real_path::real_path;
 
 use bytes::Bytes;
+use change_turns::ChangeTurns;
 use disk_status::DiskStatus;
 use mimir_core::DirectoryAccess;
 use mimir_core::paths::PathRules;
@@ -52,7 +58,7 @@ use node::{FsNode, HandleSlots};
 use overlay::{FsEntry, OverlayNode, OverlayTree};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use wasmtime::component::{HasData, Linker, Resource, ResourceTable};
+use wasmtime::component::{HasData, Linker, Resource, ResourceTable, ResourceTableError};
 use wasmtime_wasi::p2::bindings::filesystem::{preopens, types};
 use wasmtime_wasi::p2::{FsError, FsResult};
 use yield_timer::YieldTimer;
@@ -122,6 +128,8 @@ pub struct GuardedFs {
     refusals: Vec<PathRefusal>,
     limit_hit: bool,
     disk: DiskStatus,
+    /// The turns of operations that change something.
+    turns: ChangeTurns,
 }
 
 impl GuardedFs {
@@ -166,6 +174,7 @@ impl GuardedFs {
             refusals: Vec::new(),
             limit_hit: false,
             disk: DiskStatus::default(),
+            turns: ChangeTurns::default(),
         })
     }
 
@@ -196,7 +205,13 @@ impl GuardedFs {
             refusals: Vec::new(),
             limit_hit: false,
             disk: DiskStatus::default(),
+            turns: ChangeTurns::default(),
         }
+    }
+
+    /// Returns a future that waits for a change in progress, which a cancelled call does not end.
+    pub(crate) fn changes_ended(&self) -> impl Future<Output = ()> + use<> {
+        self.turns.ended()
     }
 
     /// Returns true if an operation ever failed because the guest had too many files open.
@@ -320,13 +335,16 @@ pub fn add_to_linker<T: FsView + 'static>(linker: &mut Linker<T>) -> wasmtime::R
     path_arguments::add_to_linker(linker)
 }
 
+/// Links `wasi:filesystem` 0.3 with the same files.
+pub(crate) fn add_preview3_to_linker<T: FsView + 'static>(
+    linker: &mut Linker<T>,
+) -> wasmtime::Result<()> {
+    preview3::add_to_linker(linker)
+}
+
 impl preopens::Host for FsCtxView<'_> {
     fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<types::Descriptor>, String)>> {
-        let mut directories = Vec::with_capacity(self.fs.roots.len());
-        for (root, guest) in self.fs.roots.clone() {
-            directories.push((descriptor::to_guest_handle(self.table.push(root)?), guest));
-        }
-        Ok(directories)
+        self.open_roots()
     }
 }
 
@@ -354,16 +372,38 @@ impl FsCtxView<'_> {
     }
 
     fn fail(&mut self, fault: refusal::FsFault) -> FsError {
+        self.code(fault).into()
+    }
+
+    /// Returns the code of a fault for the guest, and stores the reason for the user.
+    fn code(&mut self, fault: refusal::FsFault) -> types::ErrorCode {
         match fault {
-            refusal::FsFault::Code(code) => code.into(),
+            refusal::FsFault::Code(code) => code,
             refusal::FsFault::Refused(refusal) => {
                 self.fs.store_refusal(*refusal);
-                types::ErrorCode::NotPermitted.into()
+                types::ErrorCode::NotPermitted
             }
             refusal::FsFault::TooManyOpen => {
                 self.fs.limit_hit = true;
-                types::ErrorCode::InsufficientMemory.into()
+                types::ErrorCode::InsufficientMemory
             }
         }
+    }
+
+    /// Returns a handle of an entry. `Guest` is the type of the resource in wasmtime's bindings.
+    fn push<Guest: 'static>(
+        &mut self,
+        entry: FsEntry,
+    ) -> Result<Resource<Guest>, ResourceTableError> {
+        Ok(descriptor::to_guest_handle(self.table.push(entry)?))
+    }
+
+    /// Returns a handle and the path in the guest of each mount.
+    fn open_roots<Guest: 'static>(&mut self) -> wasmtime::Result<Vec<(Resource<Guest>, String)>> {
+        let roots = self.fs.roots.clone();
+        roots
+            .into_iter()
+            .map(|(root, guest)| Ok((self.push(root)?, guest)))
+            .collect()
     }
 }

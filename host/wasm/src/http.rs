@@ -135,6 +135,14 @@ impl GuestNetwork {
         effects.flat_map(EffectGate::placeholders)
     }
 
+    /// Returns the headers in which secrets are sent to a URL, each with its placeholder.
+    pub(crate) fn declared_headers(&self, url: &str) -> Vec<(String, String)> {
+        match (&self.0, RequestTarget::parse(url)) {
+            (Some(transport), Ok(target)) => transport.effects.declared_headers(&target),
+            _ => Vec::new(),
+        }
+    }
+
     /// Performs a request including its redirects, for a guest that does not use `wasi:http`.
     pub(crate) async fn fetch(
         &self,

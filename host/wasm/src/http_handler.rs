@@ -178,7 +178,7 @@ pub(crate) async fn call(
     let read = async {
         match receiver.await {
             Ok(Ok(response)) => read_response(response, max_bytes).await,
-            Ok(Err(code)) => Err(failed(format!("the component reports the error {code:?}"))),
+            Ok(Err(code)) => Err(failed(reported_error(&code))),
             Err(_) => Err(failed("the component ended without a response")),
         }
     };
@@ -193,10 +193,42 @@ pub(crate) async fn call(
             return Ok(read.await);
         }
     };
-    if result.is_ok() {
+    let is_too_large = matches!(&result, Err(error) if error.code == ToolErrorCode::LimitExceeded);
+    // A body ends early for a reason of the component, such as a panic, that only the end of its function tells.
+    if !is_too_large {
         handle.await?;
     }
     Ok(result)
+}
+
+/// Returns the message for an error code of `wasi:http`, of either version, as WIT writes it: `internal-error: reason`.
+fn reported_error(code: &impl std::fmt::Debug) -> String {
+    let debug = format!("{code:?}");
+    let case = debug
+        .split_once("ErrorCode::")
+        .map_or(&*debug, |(_, case)| case);
+    let (name, detail) = match case.split_once('(') {
+        Some((name, detail)) => (name, detail.strip_suffix(')').unwrap_or(detail)),
+        None => (case, ""),
+    };
+    let mut kebab = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !kebab.is_empty() {
+            kebab.push('-');
+        }
+        kebab.extend(letter.to_lowercase());
+    }
+    let detail = detail
+        .strip_prefix("Some(")
+        .map_or(detail, |detail| detail.strip_suffix(')').unwrap_or(detail));
+    // One pair of quotes only: an escaped quote may be next to them.
+    let unquoted = detail
+        .strip_prefix('"')
+        .and_then(|detail| detail.strip_suffix('"'));
+    match unquoted.unwrap_or(detail) {
+        "" | "None" => format!("the component reports the error {kebab}"),
+        detail => format!("the component reports the error {kebab}: {detail}"),
+    }
 }
 
 /// Calls a component of WASI 0.3.
@@ -216,8 +248,7 @@ pub(crate) async fn call_async(
         let response = match service.handle(accessor, request).await? {
             Ok(response) => response,
             Err(code) => {
-                let message = format!("the component reports the error {code:?}");
-                return Ok(Err(failed(message)));
+                return Ok(Err(failed(reported_error(&code))));
             }
         };
         let response =
@@ -277,6 +308,22 @@ async fn read_response(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn http_errors_are_named_as_in_wit() {
+        use wasmtime_wasi_http::p2::bindings::http::types::ErrorCode;
+        for (code, expected) in [
+            (
+                ErrorCode::InternalError(Some("no \"disk\"".to_owned())),
+                "internal-error: no \\\"disk\\\"",
+            ),
+            (ErrorCode::InternalError(None), "internal-error"),
+            (ErrorCode::ConnectionRefused, "connection-refused"),
+        ] {
+            let message = format!("the component reports the error {expected}");
+            assert_eq!(reported_error(&code), message);
+        }
+    }
 
     #[tokio::test]
     async fn response_keeps_cookies_apart() {

@@ -10,6 +10,7 @@
 //! Out of scope: permissions of callers, approval prompts, the display of results.
 
 mod agent_tool;
+mod api_call;
 mod backend;
 mod backoff;
 mod bindings;
@@ -44,6 +45,7 @@ mod toolbox;
 mod trap_errors;
 mod yielding;
 
+pub use api_call::{ApiRequest, ApiResponse};
 pub use cache::{CacheState, CodeCounts};
 pub use clock::SystemClock;
 pub use compile::{

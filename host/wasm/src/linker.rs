@@ -19,9 +19,13 @@ use crate::store_state::StoreState;
 pub(crate) fn linker(engine: &Engine, mode: EngineMode) -> wasmtime::Result<Linker<StoreState>> {
     let mut linker = base(engine)?;
     if mode == EngineMode::Concurrent {
-        // Their contexts are those of WASI 0.2: no address can be reached, no folder is preopened, and every request
-        // goes through the effect gate of the call.
-        wasmtime_wasi::p3::add_to_linker(&mut linker)?;
+        // Their contexts are those of WASI 0.2: no address can be reached, and every request goes through the effect
+        // gate of the call.
+        wasmtime_wasi::p3::cli::add_to_linker(&mut linker)?;
+        wasmtime_wasi::p3::clocks::add_to_linker(&mut linker)?;
+        wasmtime_wasi::p3::random::add_to_linker(&mut linker)?;
+        wasmtime_wasi::p3::sockets::add_to_linker(&mut linker)?;
+        crate::fs::add_preview3_to_linker(&mut linker)?;
         wasmtime_wasi_http::p3::add_to_linker(&mut linker)?;
     }
     Ok(linker)

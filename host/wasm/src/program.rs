@@ -251,7 +251,7 @@ impl ProgramEngine {
         let mut store = ready.store(guest)?;
         let outcome = {
             let work = pin!(ready.run_to_end(&mut store));
-            deadline.run_until(work).await
+            sink.show_while(deadline.run_until(work)).await
         };
         let usage = call::resource_usage(&store, &limits);
         if tmp.quota().was_full() {

@@ -200,7 +200,7 @@ impl ScriptEngine {
             input["base"] = base.into();
             let input = input.to_string();
             let work = pin!(run_turns(&mut store, ready, call, script, &input, &effects));
-            deadline.run_until(work).await
+            sink.show_while(deadline.run_until(work)).await
         };
         let timed_out = outcome.is_err();
         let loaded = std::mem::take(&mut store.data_mut().loaded);

@@ -1,7 +1,7 @@
 //! Contents of a tools folder, and the cached index of the folder.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::{DirEntry, Metadata};
 use std::io;
 use std::num::NonZero;
@@ -114,6 +114,15 @@ fn list_names(folder: &Path) -> io::Result<FolderNames> {
             names.non_unicode.push(name);
         }
     }
+    let components: HashSet<String> = names
+        .entries
+        .iter()
+        .filter_map(|(name, _)| stem(name).map(str::to_owned))
+        .collect();
+    // A policy file is no script: `mimir tools trust NAME --policy FILE` reads it.
+    names.entries.retain(|(name, _)| {
+        policy_of(name).is_none_or(|component| !components.contains(component))
+    });
     Ok(names)
 }
 
@@ -135,6 +144,11 @@ fn has_extension(name: &str, extensions: &[&str]) -> bool {
 /// Returns true if a file of this name is a script.
 fn is_script(name: &str) -> bool {
     has_extension(name, &["yml", "yaml"])
+}
+
+/// Returns the name of the component whose policy file for wassette this would be: `fetch` for `fetch.policy.yaml`.
+fn policy_of(name: &str) -> Option<&str> {
+    name.strip_suffix(".policy.yaml")
 }
 
 /// Result of looking up a file by name.
@@ -428,6 +442,8 @@ mod tests {
             "B.YML",
             "c.Yaml",
             "yml",
+            "a.policy.yaml",
+            "other.policy.yaml",
         ] {
             std::fs::write(folder.path().join(name), "x").unwrap();
         }
@@ -436,7 +452,10 @@ mod tests {
             files.keys().cloned().collect()
         };
         assert_eq!(names(&scan.files), ["Tool.WASM", "a.wasm", "text.wat"]);
-        assert_eq!(names(&scan.scripts), ["B.YML", "a.yml", "c.Yaml"]);
+        assert_eq!(
+            names(&scan.scripts),
+            ["B.YML", "a.yml", "c.Yaml", "other.policy.yaml"]
+        );
         assert_eq!(stem("Tool.WASM"), Some("Tool"));
         assert_eq!(stem("a.b.wat"), Some("a.b"));
     }

@@ -178,6 +178,31 @@ impl Toolbox {
         loaded
     }
 
+    /// Loads a component that is not in the folder, such as the build of a worker's module. Other loaded components stay
+    /// loaded. `location` becomes the location of its tools.
+    pub async fn load_component(&self, file: &std::path::Path, location: &str) -> LoadedTools {
+        let bytes = ComponentBytes::File(file.to_owned());
+        let inspection = describe::inspect(&self.host, &bytes, location, None, self.retries);
+        let InspectedComponent {
+            digest, described, ..
+        } = inspection.await;
+        let stem = file.file_stem().and_then(|stem| stem.to_str());
+        let component = ListedComponent {
+            stem: stem.unwrap_or_default(),
+            source: ToolSource::Custom,
+            bundled: None,
+            location: location.to_owned(),
+            bytes,
+            digest,
+        };
+        let mut loaded = LoadedTools::default();
+        let mut current = self.plugins.lock().clone();
+        current.retain(|(_, other), _| other != location);
+        self.add(component, described, &mut loaded, &mut current);
+        *self.plugins.lock() = current;
+        loaded
+    }
+
     async fn load_folder(
         &self,
         path: &std::path::Path,

@@ -25,6 +25,10 @@ const TOO_MANY_OBJECTS: &str = "resource limit exceeded: ";
 /// wasmtime's message for a guest that holds more handles than its resource table allows.
 const TOO_MANY_HANDLES: &str = "resource table has no free keys";
 
+/// The message for a guest that had too many files open.
+pub(crate) const TOO_MANY_FILES: &str =
+    "the tool opened more files at the same time than limits.openFiles allows";
+
 /// The system's message for a lack of memory or addresses, whose error type depends on the platform.
 const NO_MEMORY: &str = if cfg!(windows) {
     "(os error 1455)"
@@ -38,9 +42,7 @@ pub(crate) fn trap_error(error: &wasmtime::Error, guest: &StoreState) -> ToolErr
         return exceeded(format!("the tool needed more than {limit} allows"));
     }
     if guest.fs.limit_hit() {
-        return exceeded(
-            "the tool opened more files at the same time than limits.openFiles allows".to_owned(),
-        );
+        return exceeded(TOO_MANY_FILES.to_owned());
     }
     if let Some(I32Exit(code)) = error.downcast_ref::<I32Exit>() {
         return ToolError::new(
@@ -124,16 +126,104 @@ fn exceeded(message: String) -> ToolError {
     ToolError::new(ToolErrorCode::LimitExceeded, message)
 }
 
-/// Returns the message of a panic, or else the last line of stderr.
+/// Returns the message of the last panic or uncaught exception in stderr, or else its last line.
 fn last_message(tail: &str) -> Option<String> {
-    let mut lines = tail
+    let lines: Vec<&str> = tail
         .lines()
-        .filter(|line| !line.trim().is_empty() && !line.starts_with("note: run with"));
-    let last = lines.next_back()?;
-    // Rust prints “thread … panicked at file:line:” and the message on the next line.
-    let before = lines.next_back();
-    Some(match before {
-        Some(before) if before.contains("panicked at") => format!("{} {last}", before.trim_start()),
-        _ => last.to_owned(),
-    })
+        .filter(|line| !line.trim().is_empty() && !line.starts_with("note: run with"))
+        .collect();
+    let found = (0..lines.len()).rev();
+    let mut found = found.filter_map(|at| message_at(lines[at], &lines[at + 1..]));
+    found
+        .next()
+        .or_else(|| lines.last().map(|&line| line.to_owned()))
+}
+
+/// Returns the message of a panic or an exception that begins in this line. `rest` are the lines below it.
+fn message_at(line: &str, rest: &[&str]) -> Option<String> {
+    // Rust: “thread … panicked at file:line:”, and the message in the next line.
+    if line.contains("panicked at ") {
+        let message = rest.first().unwrap_or(&"");
+        return Some(format!("{} {message}", line.trim()).trim_end().to_owned());
+    }
+    // Go: the message, and the stacks of goroutines below it.
+    if line.starts_with("panic: ") || line.starts_with("fatal error: ") {
+        let has_stack = rest.iter().any(|line| line.starts_with("goroutine "));
+        return (has_stack || rest.is_empty()).then(|| line.to_owned());
+    }
+    // Python: indented frames, and the exception below them.
+    if line.starts_with("Traceback (most recent call last)") {
+        let mut rest = rest.iter();
+        let exception = rest.find(|line| !line.starts_with(char::is_whitespace));
+        return exception.map(|&line| line.to_owned());
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(tail: &str) -> String {
+        last_message(tail).unwrap()
+    }
+
+    #[test]
+    fn go_panic_is_shown_without_its_stack() {
+        let tail = "greeting\npanic: no such place: Atlantis\n\ngoroutine 1 [running]:\nmain.wordCount(0x1)\n\t\
+                    ./main.go:18 +0x2\nmimir.local/sdk.call()\n\t./call.go:80 +0x9\n";
+        assert_eq!(message(tail), "panic: no such place: Atlantis");
+        let init = "panic: runtime error: index out of range [3] with length 0\n\ngoroutine 1 [running]:\nmain.init.0()\n\t\
+                    ./main.go:5 +0x1\nexit status 2\n";
+        assert_eq!(
+            message(init),
+            "panic: runtime error: index out of range [3] with length 0"
+        );
+        let twice =
+            "panic: first [recovered]\n\tpanic: second\n\ngoroutine 6 [running]:\nmain.f()\n";
+        assert_eq!(message(twice), "panic: first [recovered]");
+        let deadlock = "fatal error: all goroutines are asleep - deadlock!\n\ngoroutine 1 [chan receive]:\nmain.f()\n";
+        assert_eq!(
+            message(deadlock),
+            "fatal error: all goroutines are asleep - deadlock!"
+        );
+        assert_eq!(
+            message("panic: x\nAssertion failed: y"),
+            "Assertion failed: y"
+        );
+    }
+
+    #[test]
+    fn rust_panic_is_shown_with_its_position() {
+        let tail = "thread '<unnamed>' (1) panicked at src/lib.rs:14:9:\nassertion `left == right` failed\n  left: 1\n \
+                    right: 2\nnote: run with `RUST_BACKTRACE=1` environment variable to display a backtrace\n";
+        assert_eq!(
+            message(tail),
+            "thread '<unnamed>' (1) panicked at src/lib.rs:14:9: assertion `left == right` failed"
+        );
+        assert_eq!(
+            message("thread 'main' panicked at a.rs:1:1:\n"),
+            "thread 'main' panicked at a.rs:1:1:"
+        );
+    }
+
+    #[test]
+    fn python_exception_is_shown_without_its_traceback() {
+        let tail = "Traceback (most recent call last):\n  File \"/0/tool.py\", line 3, in <module>\n    f()\n    ~^^\n\
+                    ValueError: first line\nsecond line\n";
+        assert_eq!(message(tail), "ValueError: first line");
+        let chained = "Traceback (most recent call last):\n  File \"a\"\nKeyError: 1\n\nDuring handling of the above \
+                       exception, another exception occurred:\n\nTraceback (most recent call last):\n  File \"b\"\n\
+                       TypeError: second\n";
+        assert_eq!(message(chained), "TypeError: second");
+    }
+
+    #[test]
+    fn other_crash_is_shown_with_the_last_line() {
+        assert_eq!(
+            message("one\nAssertion failed: x > 0 (tool.c: run: 5)\n\n"),
+            "Assertion failed: x > 0 (tool.c: run: 5)"
+        );
+        assert_eq!(last_message("\n"), None);
+    }
 }

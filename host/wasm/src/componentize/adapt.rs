@@ -12,9 +12,9 @@ use super::{COMMAND_ADAPTER, ComponentizeError, REACTOR_ADAPTER, WASI_01};
 use super::{encode_component, encode_error, number_functions, wasm_text, with_sdk_world};
 use crate::lift::{SkippedExport, SkippedExports};
 
-/// Version of the conversion, and part of the keys of cached code and descriptions. Increase it when the same module would become
-/// another component.
-pub(crate) const ADAPT_VERSION: u32 = 2;
+/// Version of the conversion, and part of the keys of cached code and descriptions. Increase it when the same module would
+/// become another component.
+pub(crate) const ADAPT_VERSION: u32 = 3;
 
 /// The entry function of a program for WASI 0.1.
 const START: &str = "_start";
@@ -236,6 +236,11 @@ mod tests {
             allocates.contains("`malloc`") && allocates.contains("wasm32-wasip1"),
             "{allocates}"
         );
+        let by_word = message(
+            r#"(module (memory (export "memory") 1) (func (export "image_free") (param i32))
+                (func (export "image_alloc") (param i32) (result i32) unreachable))"#,
+        );
+        assert!(by_word.contains("`image_alloc`"), "{by_word}");
         let nothing = message(r#"(module (func (export "f") (param externref)))"#);
         assert!(nothing.contains("no function over numbers"), "{nothing}");
         let foreign = message(r#"(module (import "env" "abort" (func)) (func (export "f")))"#);

@@ -129,7 +129,7 @@ fn missing_types(allocator: Option<&str>) -> String {
 /// Returns a hint about the tools that generate such imports, as the end of the message.
 fn hint(names: &[String]) -> &'static str {
     /// Imports by prefix, with the hints.
-    const HINTS: [(&str, &str); 8] = [
+    const HINTS: [(&str, &str); 9] = [
         (
             "wbg.",
             "; wasm-bindgen modules need a JavaScript host: build for `wasm32-wasip1` or `wasm32-wasip2` without wasm-bindgen",
@@ -141,6 +141,10 @@ fn hint(names: &[String]) -> &'static str {
         (
             "env.emscripten_",
             "; Emscripten's runtime needs a JavaScript host: link with `-sSTANDALONE_WASM`, or build with wasi-sdk",
+        ),
+        (
+            "a.a",
+            "; these short names are those of Emscripten, whose runtime needs a JavaScript host: link with `-sSTANDALONE_WASM`, or build with wasi-sdk",
         ),
         (
             "env.__syscall",

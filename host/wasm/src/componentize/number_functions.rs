@@ -51,10 +51,9 @@ pub(super) fn with_types(
     types: TypesRef<'_>,
     outline: &ModuleOutline,
 ) -> Result<(Vec<u8>, SkippedExports), ComponentizeError> {
-    let mut allocators = outline.exports.iter();
-    if let Some(name) = allocators.find(|name| ALLOCATORS.contains(&name.as_str())) {
+    if let Some(name) = find_allocator(&outline.exports) {
         return Err(ComponentizeError::NoTypes {
-            allocator: Some(name.clone()),
+            allocator: Some(name.to_owned()),
         });
     }
     let (functions, skipped) = find_functions(module, types)?;
@@ -72,6 +71,24 @@ pub(super) fn with_types(
     embed_component_metadata(&mut renamed, &resolve, world, StringEncoding::UTF8)
         .map_err(|error| encode(format!("{error:#}")))?;
     Ok((renamed, skipped))
+}
+
+/// Returns the export that reserves memory: by its full name, or by its last word if another one releases memory, such as
+/// `image_alloc` and `image_free`.
+fn find_allocator(exports: &[String]) -> Option<&str> {
+    let is_known = |name: &&String| ALLOCATORS.contains(&name.as_str());
+    let has_release = exports.iter().any(|name| {
+        let mut words = name.split('_');
+        words.any(|word| ["free", "dealloc", "deallocate"].contains(&word))
+    });
+    let reserves = |name: &&String| {
+        let word = name.rsplit('_').next().unwrap_or_default();
+        has_release && ["alloc", "malloc", "allocate"].contains(&word)
+    };
+    let found = exports.iter().find(is_known);
+    found
+        .or_else(|| exports.iter().find(reserves))
+        .map(String::as_str)
 }
 
 /// Returns the functions by their names in WIT, and those that are left out, with the reasons. Of two exports with the same
@@ -125,7 +142,8 @@ fn find_functions(
 
 /// Returns the name in WIT of an exported function over numbers, or the reason why it is not one, as the end of a sentence.
 fn tool_export(name: &str, ty: &FuncType) -> Result<String, String> {
-    let name = wit_name(name).ok_or("has a name that cannot be converted to WIT")?;
+    let name = wit_name(name)
+        .ok_or("has a name that cannot be converted to WIT: expected letters, digits and `-`")?;
     if ty.params().len() > MAX_PARAMS {
         return Err(format!("has more than {MAX_PARAMS} parameters"));
     }

@@ -6,6 +6,7 @@ use std::path::{Component, Path};
 use mimir_core::backend::RealPath;
 use mimir_core::files::{self, LinkPolicy};
 use mimir_core::paths::PathRules;
+use mimir_core::{ToolError, ToolErrorCode};
 use sha2::{Digest, Sha256};
 
 use super::real_path::real_path;
@@ -57,6 +58,42 @@ pub fn read_text(root: &Path, path: &str, rules: &PathRules) -> Option<String> {
         return None;
     }
     files::read_text(&root.join(real), LinkPolicy::Refuse, MAX_TEXT).ok()
+}
+
+/// Reads the file at a path below `root`, following links that stay inside.
+///
+/// # Errors
+///
+/// Returns `INVALID_PATH` for a path outside of `root`, `PERMISSION_DENIED` for one that is hidden by a rule,
+/// `FILE_NOT_FOUND` for a missing file, and `LIMIT_EXCEEDED` for one with more than `max` bytes.
+pub fn read_bytes(
+    root: &Path,
+    path: &str,
+    rules: &PathRules,
+    max: u64,
+) -> Result<Vec<u8>, ToolError> {
+    let shown = mimir_core::text::visible(path);
+    let outside = || {
+        let message = format!("`{shown}` is outside of the workspace");
+        ToolError::new(ToolErrorCode::InvalidPath, message)
+    };
+    let real = match real_path(root, path) {
+        RealPath::AsWritten => normalize_path(path).ok_or_else(outside)?,
+        RealPath::Other(path) => path,
+        RealPath::Outside => return Err(outside()),
+    };
+    if rules.check(&real).against_reading().is_some() {
+        let message = format!("no tool may read `{shown}`");
+        return Err(ToolError::permission_denied(message));
+    }
+    files::read(&root.join(real), LinkPolicy::Refuse, max).map_err(|error| {
+        let code = match error.kind() {
+            ErrorKind::NotFound => ToolErrorCode::FileNotFound,
+            ErrorKind::FileTooLarge => ToolErrorCode::LimitExceeded,
+            _ => ToolErrorCode::ExecutionError,
+        };
+        ToolError::new(code, format!("cannot read `{shown}`: {error}"))
+    })
 }
 
 /// Removes `.` and `..` from a path. `None` if the path is not valid or leads out of the root.

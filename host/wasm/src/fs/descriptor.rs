@@ -1,21 +1,18 @@
-//! The methods of the WASI resource `descriptor`: they look up handles and call the operations of this module.
+//! The methods of the resource `descriptor` of WASI 0.2: they look up handles and call the operations.
 
 use super::dir_listing::DirListing;
-use super::node::{FsNode, NodeObject};
-use super::overlay::{FsEntry, OverlayTarget};
+use super::overlay::FsEntry;
 use super::quota::WriteEnd;
-use super::refusal::FsFault;
 use super::stream::{FileReader, FileWriter, MAX_READ};
-use super::{FsCtxView, change, lookup, sys, wasi_types};
+use super::{FsCtxView, sys, wasi_types};
 use std::fs::File;
 use wasmtime::component::Resource;
 use wasmtime_wasi::p2::bindings::filesystem::types::{
     self, Advice, Descriptor, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry,
-    DirectoryEntryStream, ErrorCode, Filesize, MetadataHashValue, NewTimestamp, OpenFlags,
-    PathFlags,
+    DirectoryEntryStream, Filesize, MetadataHashValue, NewTimestamp, OpenFlags, PathFlags,
 };
 use wasmtime_wasi::p2::pipe::MemoryInputPipe;
-use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsResult};
+use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult};
 
 /// Converts a handle to the type of wasmtime's bindings. Only the handle's number matters: the table has this module's
 /// own object under that number.
@@ -36,67 +33,44 @@ fn follows_links(flags: PathFlags) -> bool {
 
 impl FsCtxView<'_> {
     /// Returns the entry of a handle. An unknown handle is a fault of the engine and traps.
-    fn entry(&self, handle: &Resource<Descriptor>) -> FsResult<FsEntry> {
+    pub(super) fn entry(&self, handle: &Resource<Descriptor>) -> wasmtime::Result<FsEntry> {
         Ok(self
             .table
             .get(&to_host_handle::<_, FsEntry>(handle))?
             .clone())
     }
 
-    /// Returns the host object of a handle. An overlay entry has none, so the operation fails as read-only.
-    fn node(&self, handle: &Resource<Descriptor>) -> FsResult<FsNode> {
-        match self.entry(handle)? {
-            FsEntry::Real(node) => Ok(node),
-            FsEntry::Overlay(_) => Err(ErrorCode::ReadOnly.into()),
-        }
+    /// Removes the entry of a handle.
+    pub(super) fn drop_entry(&mut self, handle: &Resource<Descriptor>) -> wasmtime::Result<()> {
+        self.table
+            .delete(Resource::<FsEntry>::new_own(handle.rep()))?;
+        Ok(())
     }
 
-    /// Resolves `path` from a handle.
-    fn resolve(&mut self, handle: &Resource<Descriptor>, path: String) -> FsResult<OverlayTarget> {
-        match self.entry(handle)? {
-            FsEntry::Real(node) => Ok(OverlayTarget::Mount(node, path)),
-            FsEntry::Overlay(overlay) => overlay.find(&path).map_err(|fault| self.fail(fault)),
-        }
+    fn find(&self, handle: &Resource<Descriptor>) -> FsResult<FsEntry> {
+        self.entry(handle).map_err(FsError::trap)
     }
 
-    /// Resolves `path` for an operation that changes something: an overlay is read-only.
-    fn resolve_for_change(
+    /// Returns the entry of a handle for a change. Fails while a change through WASI 0.3 runs: it relies on its checks.
+    fn find_for_change(&mut self, handle: &Resource<Descriptor>) -> FsResult<FsEntry> {
+        let free = self.fs.turns.check_free();
+        free.map_err(|fault| self.fail(fault))?;
+        self.find(handle)
+    }
+
+    /// Opens a stream that writes from an offset on; `None` appends.
+    fn writer(
         &mut self,
         handle: &Resource<Descriptor>,
-        path: String,
-    ) -> FsResult<(FsNode, String)> {
-        let target = match self.entry(handle)? {
-            FsEntry::Real(node) => return Ok((node, path)),
-            FsEntry::Overlay(overlay) => overlay.find(&path),
-        };
-        match target {
-            Ok(OverlayTarget::Mount(node, path)) => Ok((node, path)),
-            Ok(OverlayTarget::Overlay(_)) | Err(FsFault::Code(ErrorCode::NoEntry)) => {
-                Err(ErrorCode::ReadOnly.into())
-            }
-            Err(fault) => Err(self.fail(fault)),
-        }
-    }
-
-    /// Flushes pending writes to the disk, on a thread for blocking work.
-    async fn flush(&mut self, handle: Resource<Descriptor>, data_only: bool) -> FsResult<()> {
-        let node = self.node(&handle)?;
-        let work = tokio::task::spawn_blocking(move || match node.object() {
-            NodeObject::File(file) if data_only => file.sync_data(),
-            NodeObject::File(file) => file.sync_all(),
-            NodeObject::Dir(dir) => sys::sync_dir(dir),
-        });
-        let done = match work.await {
-            // Windows flushes only files opened for writing; without a write, no data is lost.
-            Ok(Err(error))
-                if cfg!(windows) && error.kind() == std::io::ErrorKind::PermissionDenied =>
-            {
-                Ok(())
-            }
-            Ok(done) => done.map_err(FsFault::from),
-            Err(_) => Err(ErrorCode::Io.into()),
-        };
-        self.finish(done).await
+        offset: Option<Filesize>,
+    ) -> FsResult<Resource<DynOutputStream>> {
+        let entry = self.find_for_change(handle)?;
+        let disk = self.fs.disk.clone();
+        let writer = entry
+            .node()
+            .and_then(|node| FileWriter::new(node.clone(), offset, disk));
+        let stream: DynOutputStream = Box::new(writer.map_err(|fault| self.fail(fault))?);
+        Ok(self.table.push(stream)?)
     }
 }
 
@@ -106,7 +80,7 @@ impl types::HostDescriptor for FsCtxView<'_> {
         fd: Resource<Descriptor>,
         offset: Filesize,
     ) -> FsResult<Resource<DynInputStream>> {
-        let stream: DynInputStream = match self.entry(&fd)? {
+        let stream: DynInputStream = match self.find(&fd)? {
             FsEntry::Real(node) => {
                 let reader = FileReader::new(node, offset).map_err(|fault| self.fail(fault))?;
                 Box::new(reader)
@@ -126,20 +100,14 @@ impl types::HostDescriptor for FsCtxView<'_> {
         fd: Resource<Descriptor>,
         offset: Filesize,
     ) -> FsResult<Resource<DynOutputStream>> {
-        let writer = FileWriter::new(self.node(&fd)?, Some(offset), self.fs.disk.clone())
-            .map_err(|fault| self.fail(fault))?;
-        let stream: DynOutputStream = Box::new(writer);
-        Ok(self.table.push(stream)?)
+        self.writer(&fd, Some(offset))
     }
 
     fn append_via_stream(
         &mut self,
         fd: Resource<Descriptor>,
     ) -> FsResult<Resource<DynOutputStream>> {
-        let writer = FileWriter::new(self.node(&fd)?, None, self.fs.disk.clone())
-            .map_err(|fault| self.fail(fault))?;
-        let stream: DynOutputStream = Box::new(writer);
-        Ok(self.table.push(stream)?)
+        self.writer(&fd, None)
     }
 
     async fn advise(
@@ -149,59 +117,30 @@ impl types::HostDescriptor for FsCtxView<'_> {
         len: Filesize,
         advice: Advice,
     ) -> FsResult<()> {
-        let node = self.node(&fd)?;
-        let done = node
-            .file()
-            .and_then(|file| Ok(sys::advise(file, offset, len, advice)?));
+        let done = self.find(&fd)?.advise(offset, len, advice);
         self.finish(done).await
     }
 
     async fn sync_data(&mut self, fd: Resource<Descriptor>) -> FsResult<()> {
-        self.flush(fd, true).await
+        let done = self.find(&fd)?.flush(true).await;
+        self.finish(done).await
     }
 
     async fn sync(&mut self, fd: Resource<Descriptor>) -> FsResult<()> {
-        self.flush(fd, false).await
+        let done = self.find(&fd)?.flush(false).await;
+        self.finish(done).await
     }
 
     async fn get_flags(&mut self, fd: Resource<Descriptor>) -> FsResult<DescriptorFlags> {
-        let node = match self.entry(&fd)? {
-            FsEntry::Real(node) => node,
-            FsEntry::Overlay(_) => return Ok(DescriptorFlags::READ),
-        };
-        let (read, write) = node.mode();
-        let mut flags = DescriptorFlags::empty();
-        if read {
-            flags |= DescriptorFlags::READ;
-        }
-        if write {
-            flags |= DescriptorFlags::WRITE;
-        }
-        if node.dir().is_ok() && node.shared().writable {
-            flags |= DescriptorFlags::MUTATE_DIRECTORY;
-        }
-        Ok(flags)
+        Ok(self.find(&fd)?.flags())
     }
 
     async fn get_type(&mut self, fd: Resource<Descriptor>) -> FsResult<DescriptorType> {
-        // A handle of another kind is never opened.
-        Ok(match self.entry(&fd)? {
-            FsEntry::Real(node) => match node.object() {
-                NodeObject::File(_) => DescriptorType::RegularFile,
-                NodeObject::Dir(_) => DescriptorType::Directory,
-            },
-            FsEntry::Overlay(overlay) => overlay.kind(),
-        })
+        Ok(self.find(&fd)?.kind())
     }
 
     async fn set_size(&mut self, fd: Resource<Descriptor>, size: Filesize) -> FsResult<()> {
-        let node = self.node(&fd)?;
-        let done = async {
-            node.writable()?;
-            node.record().await?;
-            Ok(node.change(WriteEnd::At(size), |file| file.set_len(size))?)
-        };
-        let done = done.await;
+        let done = self.find_for_change(&fd)?.set_size(size).await;
         self.finish(done).await
     }
 
@@ -211,18 +150,9 @@ impl types::HostDescriptor for FsCtxView<'_> {
         accessed: NewTimestamp,
         modified: NewTimestamp,
     ) -> FsResult<()> {
-        let node = self.node(&fd)?;
-        let (accessed, modified) = (
-            wasi_types::time_update(accessed)?,
-            wasi_types::time_update(modified)?,
-        );
-        let done = node.shared().check_writable(node.path()).and_then(|()| {
-            match node.object() {
-                NodeObject::File(file) => sys::set_times(file, accessed, modified)?,
-                NodeObject::Dir(dir) => sys::set_times(dir, accessed, modified)?,
-            }
-            Ok(())
-        });
+        let accessed = wasi_types::time_update(accessed)?;
+        let modified = wasi_types::time_update(modified)?;
+        let done = self.find_for_change(&fd)?.set_times(accessed, modified);
         self.finish(done).await
     }
 
@@ -233,7 +163,7 @@ impl types::HostDescriptor for FsCtxView<'_> {
         offset: Filesize,
     ) -> FsResult<(Vec<u8>, bool)> {
         let len = usize::try_from(len).unwrap_or(usize::MAX).min(MAX_READ);
-        let done = match self.entry(&fd)? {
+        let done = match self.find(&fd)? {
             FsEntry::Real(node) => node
                 .readable()
                 .and_then(|file| Ok(sys::read_at(file, len, offset)?)),
@@ -254,8 +184,9 @@ impl types::HostDescriptor for FsCtxView<'_> {
         bytes: Vec<u8>,
         offset: Filesize,
     ) -> FsResult<Filesize> {
-        let node = self.node(&fd)?;
+        let entry = self.find_for_change(&fd)?;
         let done = async {
+            let node = entry.node()?;
             node.writable()?;
             node.record().await?;
             let end = WriteEnd::At(offset.saturating_add(bytes.len() as u64));
@@ -270,10 +201,7 @@ impl types::HostDescriptor for FsCtxView<'_> {
         &mut self,
         fd: Resource<Descriptor>,
     ) -> FsResult<Resource<DirectoryEntryStream>> {
-        let done = match self.entry(&fd)? {
-            FsEntry::Real(node) => DirListing::open(&node, &self.fs.slots),
-            FsEntry::Overlay(overlay) => overlay.list().map(DirListing::from_entries),
-        };
+        let done = self.find(&fd)?.list(&self.fs.slots);
         let listing = self.finish(done).await?;
         Ok(to_guest_handle(self.table.push(listing)?))
     }
@@ -283,18 +211,14 @@ impl types::HostDescriptor for FsCtxView<'_> {
         fd: Resource<Descriptor>,
         path: String,
     ) -> FsResult<()> {
-        let (node, path) = self.resolve_for_change(&fd, path)?;
-        let done = change::make_dir(&node, &path).await;
+        let done = self.find_for_change(&fd)?.create_directory_at(path).await;
         self.finish(done).await
     }
 
     async fn stat(&mut self, fd: Resource<Descriptor>) -> FsResult<DescriptorStat> {
-        let done = match self.entry(&fd)? {
-            FsEntry::Real(node) => node.stat(),
-            FsEntry::Overlay(overlay) => Ok(overlay.stat()),
-        };
-        let done = done.map(|stat| wasi_types::descriptor_stat(&stat));
-        self.finish(done).await
+        let done = self.find(&fd)?.stat();
+        let stat = self.finish(done).await?;
+        Ok(wasi_types::descriptor_stat(&stat))
     }
 
     async fn stat_at(
@@ -303,12 +227,9 @@ impl types::HostDescriptor for FsCtxView<'_> {
         flags: PathFlags,
         path: String,
     ) -> FsResult<DescriptorStat> {
-        let done = match self.resolve(&fd, path)? {
-            OverlayTarget::Mount(node, path) => lookup::stat_at(&node, follows_links(flags), &path),
-            OverlayTarget::Overlay(overlay) => Ok(overlay.stat()),
-        };
-        let done = done.map(|stat| wasi_types::descriptor_stat(&stat));
-        self.finish(done).await
+        let done = self.find(&fd)?.stat_at(follows_links(flags), path);
+        let stat = self.finish(done).await?;
+        Ok(wasi_types::descriptor_stat(&stat))
     }
 
     async fn set_times_at(
@@ -319,12 +240,10 @@ impl types::HostDescriptor for FsCtxView<'_> {
         accessed: NewTimestamp,
         modified: NewTimestamp,
     ) -> FsResult<()> {
-        let (accessed, modified) = (
-            wasi_types::time_update(accessed)?,
-            wasi_types::time_update(modified)?,
-        );
-        let (node, path) = self.resolve_for_change(&fd, path)?;
-        let done = change::set_times_at(&node, follows_links(flags), &path, accessed, modified);
+        let accessed = wasi_types::time_update(accessed)?;
+        let modified = wasi_types::time_update(modified)?;
+        let entry = self.find_for_change(&fd)?;
+        let done = entry.set_times_at(follows_links(flags), path, accessed, modified);
         self.finish(done).await
     }
 
@@ -336,12 +255,10 @@ impl types::HostDescriptor for FsCtxView<'_> {
         new_fd: Resource<Descriptor>,
         new_path: String,
     ) -> FsResult<()> {
-        if follows_links(flags) {
-            return Err(ErrorCode::Invalid.into());
-        }
-        let (old, path) = self.resolve_for_change(&fd, path)?;
-        let (new, new_path) = self.resolve_for_change(&new_fd, new_path)?;
-        let done = change::hard_link(&old, &path, &new, &new_path).await;
+        let (old, new) = (self.find_for_change(&fd)?, self.find(&new_fd)?);
+        let done = old
+            .link_at(follows_links(flags), path, &new, new_path)
+            .await;
         self.finish(done).await
     }
 
@@ -353,38 +270,17 @@ impl types::HostDescriptor for FsCtxView<'_> {
         open_flags: OpenFlags,
         mode: DescriptorFlags,
     ) -> FsResult<Resource<Descriptor>> {
-        let target = match self.entry(&fd)? {
-            FsEntry::Real(node) => OverlayTarget::Mount(node, path),
-            FsEntry::Overlay(overlay) => match overlay.find(&path) {
-                // An overlay allows no new entries.
-                Err(FsFault::Code(ErrorCode::NoEntry))
-                    if open_flags.contains(OpenFlags::CREATE) =>
-                {
-                    return Err(ErrorCode::ReadOnly.into());
-                }
-                result => result.map_err(|fault| self.fail(fault))?,
-            },
-        };
-        let done = match target {
-            OverlayTarget::Mount(node, path) => {
-                let slots = &self.fs.slots;
-                let opened =
-                    lookup::open(&node, follows_links(flags), &path, open_flags, mode, slots).await;
-                opened.map(FsEntry::Real)
-            }
-            OverlayTarget::Overlay(overlay) => {
-                overlay.open_with(open_flags, mode).map(FsEntry::Overlay)
-            }
-        };
-        let entry = self.finish(done).await?;
-        Ok(to_guest_handle(self.table.push(entry)?))
+        let entry = self.find_for_change(&fd)?;
+        let slots = &self.fs.slots;
+        let done = entry
+            .open_at(follows_links(flags), path, open_flags, mode, slots)
+            .await;
+        let opened = self.finish(done).await?;
+        Ok(self.push(opened)?)
     }
 
     async fn readlink_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<String> {
-        let done = match self.resolve(&fd, path)? {
-            OverlayTarget::Mount(node, path) => lookup::read_link(&node, &path),
-            OverlayTarget::Overlay(_) => Err(ErrorCode::Invalid.into()),
-        };
+        let done = self.find(&fd)?.readlink_at(path);
         self.finish(done).await
     }
 
@@ -393,8 +289,10 @@ impl types::HostDescriptor for FsCtxView<'_> {
         fd: Resource<Descriptor>,
         path: String,
     ) -> FsResult<()> {
-        let (node, path) = self.resolve_for_change(&fd, path)?;
-        let done = change::remove_dir(&node, &path, &mut self.fs.yield_timer).await;
+        let entry = self.find_for_change(&fd)?;
+        let done = entry
+            .remove_directory_at(path, &mut self.fs.yield_timer)
+            .await;
         self.finish(done).await
     }
 
@@ -405,9 +303,10 @@ impl types::HostDescriptor for FsCtxView<'_> {
         new_fd: Resource<Descriptor>,
         new_path: String,
     ) -> FsResult<()> {
-        let (old, path) = self.resolve_for_change(&fd, path)?;
-        let (new, new_path) = self.resolve_for_change(&new_fd, new_path)?;
-        let done = change::rename(&old, &path, &new, &new_path, &mut self.fs.yield_timer).await;
+        let (old, new) = (self.find_for_change(&fd)?, self.find(&new_fd)?);
+        let done = old
+            .rename_at(path, &new, new_path, &mut self.fs.yield_timer)
+            .await;
         self.finish(done).await
     }
 
@@ -417,14 +316,15 @@ impl types::HostDescriptor for FsCtxView<'_> {
         link_text: String,
         path: String,
     ) -> FsResult<()> {
-        let (node, path) = self.resolve_for_change(&fd, path)?;
-        let done = change::soft_link(&node, &link_text, &path).await;
+        let done = self
+            .find_for_change(&fd)?
+            .symlink_at(&link_text, path)
+            .await;
         self.finish(done).await
     }
 
     async fn unlink_file_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<()> {
-        let (node, path) = self.resolve_for_change(&fd, path)?;
-        let done = change::remove_file(&node, &path).await;
+        let done = self.find_for_change(&fd)?.unlink_file_at(path).await;
         self.finish(done).await
     }
 
@@ -433,24 +333,11 @@ impl types::HostDescriptor for FsCtxView<'_> {
         a: Resource<Descriptor>,
         b: Resource<Descriptor>,
     ) -> wasmtime::Result<bool> {
-        let identity = |handle| -> wasmtime::Result<_> {
-            Ok(
-                match self.table.get(&to_host_handle::<_, FsEntry>(&handle))? {
-                    FsEntry::Real(node) => node.stat().ok().map(|stat| stat.id),
-                    FsEntry::Overlay(overlay) => Some(overlay.stat().id),
-                },
-            )
-        };
-        let (a, b) = (identity(a)?, identity(b)?);
-        Ok(a.is_some() && a == b)
+        Ok(self.entry(&a)?.is_same(&self.entry(&b)?))
     }
 
     async fn metadata_hash(&mut self, fd: Resource<Descriptor>) -> FsResult<MetadataHashValue> {
-        let done = match self.entry(&fd)? {
-            FsEntry::Real(node) => node.stat(),
-            FsEntry::Overlay(overlay) => Ok(overlay.stat()),
-        };
-        let done = done.map(|stat| wasi_types::metadata_hash(&stat));
+        let done = self.find(&fd)?.metadata_hash();
         self.finish(done).await
     }
 
@@ -460,16 +347,12 @@ impl types::HostDescriptor for FsCtxView<'_> {
         flags: PathFlags,
         path: String,
     ) -> FsResult<MetadataHashValue> {
-        let done = match self.resolve(&fd, path)? {
-            OverlayTarget::Mount(node, path) => lookup::hash_at(&node, follows_links(flags), &path),
-            OverlayTarget::Overlay(overlay) => Ok(wasi_types::metadata_hash(&overlay.stat())),
-        };
+        let done = self.find(&fd)?.metadata_hash_at(follows_links(flags), path);
         self.finish(done).await
     }
 
     fn drop(&mut self, fd: Resource<Descriptor>) -> wasmtime::Result<()> {
-        self.table.delete(Resource::<FsEntry>::new_own(fd.rep()))?;
-        Ok(())
+        self.drop_entry(&fd)
     }
 }
 

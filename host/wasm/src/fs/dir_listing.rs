@@ -21,6 +21,16 @@ pub(super) enum DirListing {
     Overlay(std::vec::IntoIter<DirectoryEntry>),
 }
 
+/// One step of a listing.
+pub(super) enum ListingStep {
+    /// An entry that the guest may see.
+    Entry(DirectoryEntry),
+    /// An entry that the guest may not see, or that is gone.
+    Hidden,
+    /// No further entry.
+    End,
+}
+
 /// A position in the listing of a host directory.
 pub(super) struct HostListing {
     entries: sys::DirEntries,
@@ -53,51 +63,52 @@ impl DirListing {
         &mut self,
         yield_timer: &mut YieldTimer,
     ) -> Result<Option<DirectoryEntry>, FsFault> {
+        loop {
+            yield_timer.yield_if_due().await;
+            match self.step()? {
+                ListingStep::Entry(entry) => return Ok(Some(entry)),
+                ListingStep::Hidden => {}
+                ListingStep::End => return Ok(None),
+            }
+        }
+    }
+
+    /// Reads one entry.
+    pub(super) fn step(&mut self) -> Result<ListingStep, FsFault> {
         match self {
-            Self::Real(listing) => listing.next(yield_timer).await,
-            Self::Overlay(entries) => Ok(entries.next()),
+            Self::Real(listing) => listing.step(),
+            Self::Overlay(entries) => {
+                Ok(entries.next().map_or(ListingStep::End, ListingStep::Entry))
+            }
         }
     }
 }
 
 impl HostListing {
-    async fn next(
-        &mut self,
-        yield_timer: &mut YieldTimer,
-    ) -> Result<Option<DirectoryEntry>, FsFault> {
-        loop {
-            yield_timer.yield_if_due().await;
-            let Some(entry) = self.entries.next() else {
-                return Ok(None);
-            };
-            let (name, mut kind) = entry?;
-            let is_unicode = name.is_ok();
-            let name = name.unwrap_or_else(|raw| raw.to_string_lossy().into_owned());
-            if self
-                .node
-                .shared()
-                .rules
-                .check_in(&self.scope, &name)
-                .against_reading()
-                .is_some()
-            {
-                continue;
-            }
-            if !is_unicode {
-                let type_ = DescriptorType::Unknown;
-                return Ok(Some(DirectoryEntry { type_, name }));
-            }
-            // Some file systems report the kind only on request; an entry that is gone by then is skipped.
-            if kind == FileKind::Other {
-                match sys::stat_at(self.node.dir()?, &name) {
-                    Ok(stat) => kind = stat.kind,
-                    Err(_) => continue,
-                }
-            }
-            return Ok(Some(DirectoryEntry {
-                type_: wasi_types::descriptor_type(kind),
-                name,
-            }));
+    fn step(&mut self) -> Result<ListingStep, FsFault> {
+        let Some(entry) = self.entries.next() else {
+            return Ok(ListingStep::End);
+        };
+        let (name, mut kind) = entry?;
+        let is_unicode = name.is_ok();
+        let name = name.unwrap_or_else(|raw| raw.to_string_lossy().into_owned());
+        let rules = &self.node.shared().rules;
+        let refusal = rules.check_in(&self.scope, &name).against_reading();
+        if refusal.is_some() {
+            return Ok(ListingStep::Hidden);
         }
+        if !is_unicode {
+            let type_ = DescriptorType::Unknown;
+            return Ok(ListingStep::Entry(DirectoryEntry { type_, name }));
+        }
+        // Some file systems report the kind only on request; an entry that is gone by then is skipped.
+        if kind == FileKind::Other {
+            match sys::stat_at(self.node.dir()?, &name) {
+                Ok(stat) => kind = stat.kind,
+                Err(_) => return Ok(ListingStep::Hidden),
+            }
+        }
+        let type_ = wasi_types::descriptor_type(kind);
+        Ok(ListingStep::Entry(DirectoryEntry { type_, name }))
     }
 }

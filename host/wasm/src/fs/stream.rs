@@ -7,6 +7,7 @@ use super::refusal::FsFault;
 use super::sys;
 use super::yield_timer::YieldTimer;
 use bytes::Bytes;
+use mimir_core::BoxFuture;
 use std::fs::File;
 use std::io;
 use wasmtime_wasi::p2::{InputStream, OutputStream, Pollable, StreamError, StreamResult};
@@ -126,7 +127,17 @@ impl FileWriter {
         }
     }
 
-    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+    /// Returns the recording of the file's content, which must be finished before the first [`put`](Self::put).
+    pub(super) fn recording(&self) -> Option<BoxFuture<'static, Result<(), FsFault>>> {
+        if self.node.is_recorded() {
+            return None;
+        }
+        let node = self.node.clone();
+        Some(Box::pin(async move { node.record().await }))
+    }
+
+    /// Writes all bytes at the current position.
+    pub(super) fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
         let result = self.put_all(bytes);
         self.disk.note_write(&result);
         result

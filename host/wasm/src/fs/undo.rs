@@ -403,7 +403,7 @@ impl UndoRecording {
         meta: &fs::Metadata,
         path: &str,
     ) -> Result<BackupCopy, Unrecordable> {
-        let bytes_left = MAX_BYTES - self.bytes;
+        let bytes_left = MAX_BYTES.saturating_sub(self.bytes);
         if self.target.copies == UndoCopies::Declined || meta.len() > bytes_left {
             return Err(too_large());
         }

@@ -17,9 +17,18 @@ impl YieldTimer {
 
     /// Yields to other tasks if the guest has not yielded for [`MAX_TIME_WITHOUT_YIELD`].
     pub(super) async fn yield_if_due(&mut self) {
-        if self.0.elapsed() >= MAX_TIME_WITHOUT_YIELD {
+        if self.take_due() {
             tokio::task::yield_now().await;
             self.0 = Instant::now();
         }
+    }
+
+    /// Returns true if it is time to yield, and expects the caller to do so.
+    pub(super) fn take_due(&mut self) -> bool {
+        let is_due = self.0.elapsed() >= MAX_TIME_WITHOUT_YIELD;
+        if is_due {
+            self.0 = Instant::now();
+        }
+        is_due
     }
 }

@@ -123,6 +123,14 @@ async fn with_storage<T>(
     done.map_err(BucketError::from)
 }
 
+/// Returns the value of a storage key.
+async fn stored_value(guest: &mut StoreState, key: String) -> BucketResult<Option<Vec<u8>>> {
+    with_storage(guest, |storage| {
+        Box::pin(async move { storage.get(key).await })
+    })
+    .await
+}
+
 /// Links both drafts.
 pub(crate) fn add_to_linker(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
     for draft in [FIRST_DRAFT, SECOND_DRAFT] {
@@ -196,12 +204,8 @@ fn add_store(store: &mut LinkerInstance<'_, StoreState>) -> wasmtime::Result<()>
         "[method]bucket.get",
         |mut guest: ImportStore<'_>, (bucket, key): (BucketHandle, String)| {
             Box::new(async move {
-                let guest = guest.data_mut();
-                let key = storage_key(guest, &bucket, &key)?;
-                let got = with_storage(guest, |storage| {
-                    Box::pin(async move { storage.get(key).await })
-                });
-                Ok((got.await,))
+                let key = storage_key(guest.data_mut(), &bucket, &key)?;
+                Ok((stored_value(guest.data_mut(), key).await,))
             }) as ImportFuture<'_, (BucketResult<Option<Vec<u8>>>,)>
         },
     )?;
@@ -235,18 +239,15 @@ fn add_store(store: &mut LinkerInstance<'_, StoreState>) -> wasmtime::Result<()>
         "[method]bucket.exists",
         |mut guest: ImportStore<'_>, (bucket, key): (BucketHandle, String)| {
             Box::new(async move {
-                let guest = guest.data_mut();
-                let key = storage_key(guest, &bucket, &key)?;
-                let got = with_storage(guest, |storage| {
-                    Box::pin(async move { storage.get(key).await })
-                });
-                Ok((got.await.map(|value| value.is_some()),))
+                let key = storage_key(guest.data_mut(), &bucket, &key)?;
+                let value = stored_value(guest.data_mut(), key).await;
+                Ok((value.map(|value| value.is_some()),))
             }) as ImportFuture<'_, (BucketResult<bool>,)>
         },
     )
 }
 
-/// Returns the keys of a bucket after `after`, one page of them, and true if there are more.
+/// Returns one page of a bucket's keys, after those that `skip` selects by position and key, and true if there are more.
 async fn page(
     guest: &mut StoreState,
     bucket: &BucketHandle,
@@ -440,11 +441,7 @@ async fn begin_swap(
     guest: &mut StoreState,
     key: String,
 ) -> wasmtime::Result<BucketResult<SwapHandle>> {
-    let read = key.clone();
-    let current = with_storage(guest, |storage| {
-        Box::pin(async move { storage.get(read).await })
-    });
-    let swap = match current.await {
+    let swap = match stored_value(guest, key.clone()).await {
         Ok(current) => CompareAndSwap { key, current },
         Err(error) => return Ok(Err(error)),
     };

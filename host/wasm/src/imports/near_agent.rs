@@ -1,7 +1,7 @@
 //! `near:agent/host`: the host interface of ironclaw's tools, mapped to the rights of the tool: network, folders, other
 //! tools and the log.
 //!
-//! Credentials are not added to requests: the interface does not say where they belong.
+//! The host adds the granted secrets to requests, because the interface gives no secrets to tools.
 
 use std::time::{Duration, SystemTime};
 
@@ -183,6 +183,15 @@ async fn invoke_tool(
     }
 }
 
+/// Returns the value of a header with a secret. Tools of ironclaw use bearer tokens.
+fn credential(header: &str, placeholder: String) -> String {
+    if header.eq_ignore_ascii_case("authorization") {
+        format!("Bearer {placeholder}")
+    } else {
+        placeholder
+    }
+}
+
 async fn send_request(
     guest: &mut StoreState,
     (method, url, headers, body, timeout): HttpArguments,
@@ -192,7 +201,7 @@ async fn send_request(
         .map_err(|error| invalid(error.to_string()))?;
     let mut request = Request::builder()
         .method(method)
-        .uri(url)
+        .uri(&url)
         .body(Bytes::from(body.unwrap_or_default()))
         .map_err(|error| invalid(error.to_string()))?;
     let headers = if headers.trim().is_empty() {
@@ -209,6 +218,13 @@ async fn send_request(
         let name = name.map_err(|error| invalid(error.to_string()))?;
         let value = HeaderValue::from_str(&value).map_err(|error| invalid(error.to_string()))?;
         request.headers_mut().append(name, value);
+    }
+    for (header, placeholder) in guest.network.declared_headers(&url) {
+        let value = credential(&header, placeholder);
+        let name = HeaderName::from_bytes(header.as_bytes());
+        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(&value)) {
+            request.headers_mut().entry(name).or_insert(value);
+        }
     }
     let timeout = timeout.map_or(DEFAULT_TIMEOUT, |millis| {
         Duration::from_millis(u64::from(millis))

@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 use wasmtime::AsContextMut;
 use wasmtime::component::{Func, Instance, Type, Val};
 
+use super::async_value::{self, AsyncResult};
 use super::value::{self, LoweredArgument, UnraisableValue, ValueError};
-use super::{LiftedTool, ToolIndex, byte_stream, resource_call, typed_call};
+use super::{LiftedTool, ToolIndex, resource_call, typed_call};
 
 /// The result of a function.
 #[derive(Debug, Clone, PartialEq)]
@@ -112,8 +113,16 @@ pub(super) async fn call_function(
     let mut params = first;
     for argument in arguments {
         params.push(match argument {
-            LoweredArgument::Stream(bytes) => {
-                byte_stream::argument(&mut store, bytes).map_err(LiftError::Trap)?
+            LoweredArgument::ByteStream(bytes) => {
+                async_value::byte_stream(&mut store, bytes).map_err(LiftError::Trap)?
+            }
+            LoweredArgument::Stream(item, values) => {
+                async_value::stream(store.as_context_mut(), &item, values)
+                    .map_err(LiftError::Trap)?
+            }
+            LoweredArgument::Future(payload, value) => {
+                async_value::future(store.as_context_mut(), &payload, value)
+                    .map_err(LiftError::Trap)?
             }
             LoweredArgument::Bytes(bytes) => value::byte_values(bytes),
             LoweredArgument::Value(value) => value,
@@ -139,7 +148,7 @@ pub(super) enum CallResult {
     },
 }
 
-/// Converts the result of a function, after reading its stream if it is one. Returns `None` for a value that does not
+/// Converts the result of a function, after reading its stream or future if it is one. Returns `None` for a value that does not
 /// match the type.
 pub(super) async fn finish_result(
     mut store: impl AsContextMut<Data: Send + 'static>,
@@ -150,9 +159,9 @@ pub(super) async fn finish_result(
     let (Some(result), Some(ty)) = (result, ty) else {
         return Ok(Some(CallResult::Success(None)));
     };
-    if let Some(stream) = byte_stream::take_stream(&result) {
-        let bytes = Box::pin(byte_stream::read_to_end(&mut store, stream, max_bytes)).await?;
-        return Ok(Some(CallResult::Success(Some(value::base64(bytes)))));
+    if let Some(pending) = AsyncResult::take(&result, ty) {
+        let read = Box::pin(pending.read(store.as_context_mut(), max_bytes)).await?;
+        return Ok(Some(read));
     }
     if value::json_size(&result) > max_bytes {
         return Err(LiftError::TooLarge);

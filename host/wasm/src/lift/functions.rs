@@ -21,6 +21,9 @@ const MAX_SKIPPED: usize = 32;
 /// The function with which componentize-py starts the interpreter, and its instance.
 const PYTHON_INIT: (&str, &str) = ("exports", "init");
 
+/// The function with which componentize-qjs loads the script, and its first parameters.
+const QUICKJS_INIT: (&str, [&str; 2]) = ("init", ["shim", "script"]);
+
 /// Returns the tools of a component that was not written for mimir.
 pub(crate) fn lift(surface: &ComponentSurface) -> LiftedTools {
     let docs = PackageDocs::parse(surface.docs());
@@ -120,6 +123,8 @@ fn functions(surface: &ComponentSurface, skipped: &mut SkippedExports) -> Vec<Ex
             function: function.to_owned(),
         };
         match ty {
+            // Called at build time, and left in each component.
+            ComponentEntityType::Func(ty) if is_quickjs_init(surface, name, ty) => {}
             ComponentEntityType::Func(ty) => exports.push(ExportedFunction {
                 path: path(None, name),
                 ty,
@@ -158,6 +163,16 @@ fn functions(surface: &ComponentSurface, skipped: &mut SkippedExports) -> Vec<Ex
         }
     }
     exports
+}
+
+fn is_quickjs_init(surface: &ComponentSurface, name: &str, ty: ComponentFuncTypeId) -> bool {
+    let (init, params) = QUICKJS_INIT;
+    let function = surface.types().get(ty);
+    name == init
+        && function.is_some_and(|function| {
+            let names = function.params.iter().map(|(name, _)| name.as_str());
+            names.take(params.len()).eq(params)
+        })
 }
 
 /// Returns the schemas of a function, as text.

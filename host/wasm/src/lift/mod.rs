@@ -6,12 +6,13 @@
 //!
 //! Out of scope: stores, linkers, limits, policy.
 
-mod byte_stream;
+mod async_value;
 mod call;
 pub mod command;
 mod docs;
 mod functions;
 mod names;
+mod plain_value;
 mod resource_call;
 mod resources;
 pub mod schema;

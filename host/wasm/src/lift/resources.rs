@@ -1,14 +1,17 @@
 //! Resources as tools: one call creates a resource, calls its methods in order, and drops it.
 //!
-//! A handle has no form in JSON and would outlive its instance, so a resource never leaves its call. A resource without
-//! a constructor, and functions that take or return one, are not tools.
+//! A handle has no form in JSON and would outlive its instance, so a resource never leaves its call. Without a
+//! constructor, the first static function that returns the resource takes its place. A resource without either, and
+//! functions that take or return one, are not tools.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use mimir_core::text;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use wasmparser::component_types::{ComponentDefinedType, ComponentFuncType, ComponentValType};
+use wasmparser::component_types::{
+    AliasableResourceId, ComponentDefinedType, ComponentFuncType, ComponentValType,
+};
 
 use super::docs::PackageDocs;
 use super::functions::ExportedFunction;
@@ -74,27 +77,20 @@ pub(super) fn sort_functions(
         functions: Vec::new(),
         refused: Vec::new(),
     };
-    let (constructors, others): (Vec<_>, Vec<_>) = exports
-        .into_iter()
-        .partition(|export| export.path.function.starts_with(CONSTRUCTOR));
-    let resource_of = |constructor: &ExportPath| ResourcePath {
-        interface: constructor.interface.clone(),
-        name: constructor.function.replacen(CONSTRUCTOR, "", 1),
-    };
+    let (constructors, others) = split_constructors(surface, exports);
     // One pass over all exports, however many resources there are.
     let mut methods_of: HashMap<ResourcePath, Vec<ExportedFunction>> = constructors
         .iter()
-        .map(|constructor| (resource_of(&constructor.path), Vec::new()))
+        .map(|(resource, _)| (resource.clone(), Vec::new()))
         .collect();
     for export in others {
-        let methods = ResourcePath::of_method(&export.path);
+        let methods = ResourcePath::of(&export.path, "[method]");
         match methods.and_then(|resource| methods_of.get_mut(&resource)) {
             Some(methods) => methods.push(export),
             None => sorted.functions.push(export),
         }
     }
-    for constructor in constructors {
-        let resource = resource_of(&constructor.path);
+    for (resource, constructor) in constructors {
         let methods = methods_of.remove(&resource).unwrap_or_default();
         let name = resource.name;
         let methods: Vec<_> = methods
@@ -119,23 +115,59 @@ pub(super) fn sort_functions(
     sorted
 }
 
-/// Prefix of the name of a constructor.
-const CONSTRUCTOR: &str = "[constructor]";
+/// Splits the exports into one constructor for each resource that has one, and all others.
+fn split_constructors(
+    surface: &ComponentSurface,
+    exports: Vec<ExportedFunction>,
+) -> (Vec<(ResourcePath, ExportedFunction)>, Vec<ExportedFunction>) {
+    let mut constructed: HashSet<ResourcePath> = exports
+        .iter()
+        .filter_map(|export| ResourcePath::of(&export.path, "[constructor]"))
+        .collect();
+    let own: HashMap<ResourcePath, AliasableResourceId> = exports
+        .iter()
+        .filter_map(|export| {
+            let resource = ResourcePath::of(&export.path, "[method]")?;
+            Some((resource, self_resource(surface, export)?))
+        })
+        .collect();
+    let (mut constructors, mut others) = (Vec::new(), Vec::new());
+    for export in exports {
+        if let Some(resource) = ResourcePath::of(&export.path, "[constructor]") {
+            constructors.push((resource, export));
+            continue;
+        }
+        let returned = || {
+            let ty = surface.types().get(export.ty)?;
+            returned_resource(surface, ty.result)
+        };
+        match ResourcePath::of(&export.path, "[static]") {
+            Some(resource)
+                if returned().is_some_and(|id| own.get(&resource) == Some(&id))
+                    && constructed.insert(resource.clone()) =>
+            {
+                constructors.push((resource, export));
+            }
+            _ => others.push(export),
+        }
+    }
+    (constructors, others)
+}
 
 /// The position of a resource among the exports of its component.
-#[derive(PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 struct ResourcePath {
     interface: Option<String>,
     name: String,
 }
 
 impl ResourcePath {
-    /// Returns the resource of a method; `None` for another function.
-    fn of_method(path: &ExportPath) -> Option<Self> {
-        let (name, _) = path.function.strip_prefix("[method]")?.split_once('.')?;
+    /// Returns the resource of a function of this kind, such as `[method]`; `None` for another function.
+    fn of(path: &ExportPath, kind: &str) -> Option<Self> {
+        let rest = path.function.strip_prefix(kind)?;
         Some(Self {
             interface: path.interface.clone(),
-            name: name.to_owned(),
+            name: rest.split('.').next().unwrap_or_default().to_owned(),
         })
     }
 }
@@ -187,22 +219,38 @@ fn check_method(
     }
 }
 
-/// Checks that a constructor returns the resource itself, or a `result` with it.
-fn check_constructor(
+/// Returns the resource that a constructor returns, itself or in a `result`.
+fn returned_resource(
     surface: &ComponentSurface,
     result: Option<ComponentValType>,
-) -> Result<(), Unliftable> {
-    let defined = |ty: Option<ComponentValType>| match ty {
-        Some(ComponentValType::Type(id)) => surface.types().get(id),
-        _ => None,
-    };
-    match defined(result) {
-        Some(ComponentDefinedType::Own(_)) => Ok(()),
-        Some(ComponentDefinedType::Result { ok, .. }) => match defined(*ok) {
-            Some(ComponentDefinedType::Own(_)) => Ok(()),
-            _ => Err(Unliftable::Resource),
+) -> Option<AliasableResourceId> {
+    match defined(surface, result?)? {
+        ComponentDefinedType::Own(resource) => Some(*resource),
+        ComponentDefinedType::Result { ok: Some(ok), .. } => match defined(surface, *ok)? {
+            ComponentDefinedType::Own(resource) => Some(*resource),
+            _ => None,
         },
-        _ => Err(Unliftable::Resource),
+        _ => None,
+    }
+}
+
+/// Returns the resource that a method borrows.
+fn self_resource(
+    surface: &ComponentSurface,
+    method: &ExportedFunction,
+) -> Option<AliasableResourceId> {
+    let function = surface.types().get(method.ty)?;
+    let (_, ty) = function.params.first()?;
+    match defined(surface, *ty)? {
+        ComponentDefinedType::Borrow(resource) => Some(*resource),
+        _ => None,
+    }
+}
+
+fn defined(surface: &ComponentSurface, ty: ComponentValType) -> Option<&ComponentDefinedType> {
+    match ty {
+        ComponentValType::Type(id) => surface.types().get(id),
+        ComponentValType::Primitive(_) => None,
     }
 }
 
@@ -218,7 +266,9 @@ fn describe(
         return Err(Unliftable::Resource);
     }
     let (ty, params) = function(surface, constructor)?;
-    check_constructor(surface, ty.result)?;
+    if returned_resource(surface, ty.result).is_none() {
+        return Err(Unliftable::Resource);
+    }
     let interface = constructor.path.interface.as_deref();
     let mut actions = Vec::new();
     for method in methods {

@@ -6,7 +6,7 @@
 //! | `s8` … `u64` | an integer in the type's range; 64 bits are exact, written without fraction or exponent |
 //! | `f32`, `f64` | a number, or `"NaN"`, `"Infinity"`, `"-Infinity"`, which JSON has no numbers for |
 //! | `char` | a string of exactly one character |
-//! | `list<u8>`, `stream<u8>` | base64 text; a stream only as a whole argument or result |
+//! | `list<u8>`, `stream<u8>` | base64 text |
 //! | `list<T>`, `list<T, N>`, `tuple<…>` | an array; of any length, of N elements, of one element for each type |
 //! | `map<string, T>` | an object with a property per entry |
 //! | `map<K, T>` | an array of `{"key": …, "value": …}` |
@@ -15,13 +15,16 @@
 //! | `variant`, `result` | `{"tag": "case", "value": …}`; no `value` if the case has none |
 //! | `enum` | its name |
 //! | `flags` | an array of the names that are set |
+//! | `stream<T>` | an array; T is a scalar, text or bytes |
+//! | `future<T>` | the value; T as for streams, or in a result a `result<T, string>` |
 //!
 //! A variant is an object with a tag, not one key per case: models fill a discriminator more reliably, all cases have
 //! the same form, and the error for a wrong tag can name it. Branches are in `anyOf`, which more model providers accept
 //! than `oneOf`; the tags distinguish them.
 //!
 //! Arguments are one object with a property per parameter. A result that is not a record is wrapped in `result`. The
-//! outermost `result<T, E>` is not part of the value: T is the result and E the failure of the tool.
+//! outermost `result<T, E>` is not part of the value: T is the result and E the failure of the tool. Streams and futures
+//! are whole arguments or results only.
 
 mod schema_builder;
 mod type_catalogue;
@@ -35,11 +38,11 @@ use wasmparser::PrimitiveValType;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unliftable {
     #[error(
-        "uses a resource, which has no form in JSON; only resources with a constructor and methods over plain types can be called"
+        "uses a resource, which has no form in JSON; only resources with a constructor, or a static function that returns them, and methods over plain types can be called"
     )]
     Resource,
     #[error(
-        "uses a stream or future, which has no form in JSON; only `stream<u8>` as a whole argument or result has one"
+        "uses a stream or future inside another type, or of values other than scalars, text and bytes; expected a whole argument or result"
     )]
     Stream,
     #[error("uses an error context, which has no form in JSON")]

@@ -4,17 +4,14 @@
 //! whole vectors if types are known when mimir is compiled, so the usual signatures of functions over bytes are listed
 //! here. Other functions, including those with bytes deeper inside a type, are called by values, with the same result.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use mimir_core::BoxFuture;
-use serde_json::{Value, json};
+use serde_json::json;
 use wasmtime::component::{ComponentNamedList, Func, Lift, Lower, Type, Val};
 use wasmtime::{AsContextMut, StoreContextMut};
 
 use super::call::{LiftError, LiftedOutput};
+use super::plain_value::{ByteList, PlainValue};
 use super::value::LoweredArgument;
-
-type ByteList = Vec<u8>;
 
 /// The result of a call, or `None` if the function does not have the expected type.
 type DirectResult = Result<Option<LiftedOutput>, LiftError>;
@@ -174,46 +171,6 @@ impl<A: TypedArgument, B: TypedArgument> TypedArguments for (A, B) {
     }
 }
 
-/// A result that has a form in JSON.
-trait RaiseJson {
-    /// Returns its approximate size in bytes as JSON.
-    fn size(&self) -> usize;
-    fn raise(self) -> Value;
-}
-
-impl RaiseJson for ByteList {
-    fn size(&self) -> usize {
-        self.len().div_ceil(3).saturating_mul(4)
-    }
-    fn raise(self) -> Value {
-        STANDARD.encode(self).into()
-    }
-}
-
-impl RaiseJson for String {
-    fn size(&self) -> usize {
-        self.len()
-    }
-    fn raise(self) -> Value {
-        self.into()
-    }
-}
-
-macro_rules! raise_scalars {
-    ($($ty:ty)+) => {$(
-        impl RaiseJson for $ty {
-            fn size(&self) -> usize {
-                0
-            }
-            fn raise(self) -> Value {
-                self.into()
-            }
-        }
-    )+};
-}
-
-raise_scalars!(u32 u64 bool);
-
 /// The result of a call.
 trait TypedResult {
     /// Returns its approximate size in bytes as JSON.
@@ -230,7 +187,7 @@ impl TypedResult for () {
     }
 }
 
-impl<R: RaiseJson> TypedResult for (R,) {
+impl<R: PlainValue> TypedResult for (R,) {
     fn json_size(&self) -> usize {
         self.0.size()
     }
@@ -239,7 +196,7 @@ impl<R: RaiseJson> TypedResult for (R,) {
     }
 }
 
-impl<R: RaiseJson> TypedResult for (Result<R, String>,) {
+impl<R: PlainValue> TypedResult for (Result<R, String>,) {
     fn json_size(&self) -> usize {
         match &self.0 {
             Ok(value) => value.size(),

@@ -1,22 +1,19 @@
 //! stdout and stderr of a program, stored within limits and passed to the observer line by line.
 
 use std::collections::VecDeque;
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mimir_core::Limits;
-use mimir_core::call::{CallObserver, CallProgress};
+use mimir_core::call::CallObserver;
 use mimir_core::command::{CapturedOutput, CommandOutput, CommandStream};
-use mimir_core::text::{escape, prefix};
+use mimir_core::merged_lines::MergedLines;
+use mimir_core::output_lines::{OutputLines, PARTIAL_LINE_DELAY};
 use parking_lot::{Mutex, MutexGuard};
+use tokio::time::MissedTickBehavior;
 
 use crate::output_pipes::OutputTarget;
-
-/// Maximum number of lines of one program passed to the observer. Further lines are in the output only.
-const MAX_LINES: usize = 1_000;
-
-/// Maximum length of such a line in bytes.
-const MAX_LINE: usize = 4_096;
 
 /// Divisor of the result size limit for each stream: a result contains two streams, and both once more, combined.
 const STREAM_SHARE: u64 = 4;
@@ -26,13 +23,12 @@ const STREAM_SHARE: u64 = 4;
 pub(crate) struct ProgramOutput(Arc<Mutex<OutputStreams>>);
 
 struct OutputStreams {
-    observer: Option<Arc<dyn CallObserver>>,
-    reported_lines: u64,
+    /// Reports the output to the observer, if there is one.
+    lines: Option<OutputLines>,
     stdout: StreamBuffer,
     stderr: StreamBuffer,
     combined: StreamBuffer,
-    /// Lines without an end yet.
-    lines: [Vec<u8>; 2],
+    merged: MergedLines,
 }
 
 /// One stream of a program.
@@ -56,21 +52,19 @@ impl ProgramOutput {
     fn new_with(observer: Option<Arc<dyn CallObserver>>, limits: &Limits) -> Self {
         let max_bytes = usize::try_from(limits.output_bytes / STREAM_SHARE).unwrap_or(usize::MAX);
         Self(Arc::new(Mutex::new(OutputStreams {
-            observer,
-            reported_lines: 0,
+            lines: observer.map(OutputLines::new),
             stdout: StreamBuffer::new(max_bytes),
             stderr: StreamBuffer::new(max_bytes),
             combined: StreamBuffer::new(max_bytes),
-            lines: [Vec::new(), Vec::new()],
+            merged: MergedLines::default(),
         })))
     }
 
     /// Clears the output and replaces the observer.
     pub(crate) fn reset(&self, observer: Arc<dyn CallObserver>) {
         let mut streams = self.lock();
-        streams.observer = Some(observer);
-        streams.reported_lines = 0;
-        streams.lines = [Vec::new(), Vec::new()];
+        streams.lines = Some(OutputLines::new(observer));
+        streams.merged = MergedLines::default();
         let OutputStreams {
             stdout,
             stderr,
@@ -86,7 +80,7 @@ impl ProgramOutput {
 
     /// Detaches the observer.
     pub(crate) fn clear_observer(&self) {
-        self.lock().observer = None;
+        self.lock().lines = None;
     }
 
     pub(crate) fn stream(&self, stream: CommandStream) -> StreamHalf {
@@ -100,19 +94,38 @@ impl ProgramOutput {
         self.0.lock()
     }
 
+    /// Runs the program, and meanwhile passes on unfinished lines that are older than [`PARTIAL_LINE_DELAY`].
+    pub(crate) async fn show_while<T>(&self, program: impl Future<Output = T>) -> T {
+        let mut program = pin!(program);
+        let mut flush = tokio::time::interval(PARTIAL_LINE_DELAY);
+        flush.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut program => return done,
+                _ = flush.tick() => {
+                    if let Some(lines) = &mut self.lock().lines {
+                        lines.flush_partial_lines(Instant::now());
+                    }
+                }
+            }
+        }
+    }
+
     /// Passes on incomplete lines at the end of the program.
     pub(crate) fn flush_lines(&self) {
-        let mut streams = self.lock();
-        for at in 0..streams.lines.len() {
-            if !streams.lines[at].is_empty() {
-                streams.report_line(at);
-            }
+        if let Some(lines) = &mut self.lock().lines {
+            lines.finish(Instant::now());
         }
     }
 
     /// Returns the output so far, with this exit code.
     pub(crate) fn finish(&self, exit_code: i32, duration: Duration) -> CommandOutput {
-        let streams = self.lock();
+        let mut streams = self.lock();
+        let OutputStreams {
+            merged, combined, ..
+        } = &mut *streams;
+        merged.finish(|bytes| combined.add(bytes));
         CommandOutput {
             exit_code,
             stdout: streams.stdout.captured(),
@@ -124,52 +137,19 @@ impl ProgramOutput {
     }
 }
 
-impl OutputStreams {
-    /// Passes a line on to the observer, up to the limit.
-    fn report_line(&mut self, at: usize) {
-        let line = std::mem::take(&mut self.lines[at]);
-        let Some(observer) = &self.observer else {
-            return;
-        };
-        if self.reported_lines >= MAX_LINES as u64 {
-            return;
-        }
-        self.reported_lines += 1;
-        let text = String::from_utf8_lossy(&line);
-        let text = escape(prefix(text.trim_end_matches('\r'), MAX_LINE).to_owned());
-        observer.progress(CallProgress {
-            done: self.reported_lines,
-            total: None,
-            message: Some(text),
-        });
-    }
-}
-
 impl OutputTarget for StreamHalf {
     fn take(&self, bytes: &[u8]) {
         let mut streams = self.sink.lock();
-        streams.combined.add(bytes);
-        let at = match self.stream {
-            CommandStream::Stdout => 0,
-            CommandStream::Stderr => 1,
-        };
+        let OutputStreams {
+            merged, combined, ..
+        } = &mut *streams;
+        merged.add(self.stream, bytes, |bytes| combined.add(bytes));
         match self.stream {
             CommandStream::Stdout => streams.stdout.add(bytes),
             CommandStream::Stderr => streams.stderr.add(bytes),
         }
-        if streams.observer.is_none() || streams.reported_lines >= MAX_LINES as u64 {
-            return;
-        }
-        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let (text, is_complete) = match line.strip_suffix(b"\n") {
-                Some(text) => (text, true),
-                None => (line, false),
-            };
-            let room = MAX_LINE.saturating_sub(streams.lines[at].len());
-            streams.lines[at].extend_from_slice(&text[..text.len().min(room)]);
-            if is_complete {
-                streams.report_line(at);
-            }
+        if let Some(lines) = &mut streams.lines {
+            lines.add(self.stream, bytes, Instant::now());
         }
     }
 }

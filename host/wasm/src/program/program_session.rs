@@ -261,7 +261,7 @@ impl ProgramEngine {
             jobs.send(job).await.ok();
             receiver.await
         });
-        let outcome = deadline.run_until(work).await;
+        let outcome = sink.show_while(deadline.run_until(work)).await;
         let mut usage = mimir_core::backend::ResourceUsage::default();
         let result = match outcome {
             Ok(Ok(outcome)) => {

@@ -40,6 +40,52 @@ fn async_functions_and_streams_are_tools() {
 }
 
 #[test]
+fn async_streams_of_values_are_arrays() {
+    let kit = kit("async_functions");
+    let counted = result(&kit, "count", json!({ "to": 10_000 }));
+    let counted = counted["result"].as_array().unwrap();
+    assert_eq!((counted.len(), &counted[9_999]), (10_000, &json!(9_999)));
+    let empty = result(&kit, "count", json!({ "to": 0 }));
+    assert_eq!(empty["result"], json!([]));
+    let words = result(&kit, "split", json!({ "text": "a ü z" }));
+    assert_eq!(words["result"], json!(["a", "ü", "z"]));
+    let (_, message) = failure(&kit, "split", json!({ "text": "" }));
+    assert_eq!(message, "nothing to split");
+    let numbers = json!({ "numbers": [1, 2, u32::MAX] });
+    assert_eq!(result(&kit, "sum", numbers)["result"], 4_294_967_298_u64);
+    let (code, message) = failure(&kit, "sum", json!({ "numbers": [1, -1] }));
+    assert_eq!(code, ToolErrorCode::InvalidInput, "{message}");
+    assert!(message.contains("/numbers/1"), "{message}");
+    let skipped = kit.quarantined();
+    let records = skipped.iter().find(|it| it.location.contains("records"));
+    assert!(records.is_some_and(|it| it.reason.contains("scalars")));
+}
+
+#[test]
+fn async_futures_are_awaited() {
+    let kit = kit("async_functions");
+    let later = result(&kit, "later", json!({ "text": "Grüße" }));
+    assert_eq!(later["result"], "Grüße");
+    let received = result(&kit, "receive", json!({ "text": "ready" }));
+    assert_eq!(received["result"], "ready");
+    // A result in a future is the result of the tool.
+    let later = result(&kit, "later_or_not", json!({ "text": "a" }));
+    assert_eq!(later["result"], "a");
+    let (_, message) = failure(&kit, "later_or_not", json!({ "text": "" }));
+    assert_eq!(message, "no text");
+    assert!(kit.call("later_done", json!({ "works": true })).is_ok());
+    let (code, message) = failure(&kit, "later_done", json!({ "works": false }));
+    assert_eq!(code, ToolErrorCode::ExecutionError);
+    assert_eq!(message, "as asked");
+    let (code, message) = failure(&kit, "never", json!({}));
+    assert_eq!(code, ToolErrorCode::Timeout, "{message}");
+    let limited = limited("async_functions", json!({ "outputBytes": 1_000 }));
+    let long = json!({ "text": "x".repeat(5_000) });
+    let (code, message) = failure(&limited, "later", long);
+    assert_eq!(code, ToolErrorCode::LimitExceeded, "{message}");
+}
+
+#[test]
 fn async_functions_without_end_are_stopped() {
     let kit = kit("async_functions");
     for tool in ["spin", "yield_forever", "wait_forever"] {
@@ -68,6 +114,7 @@ fn async_memory_output_and_handles_are_bounded() {
     let kit = limited("async_functions", limits);
     for (tool, expected) in [
         ("endless", "limits.outputBytes"),
+        ("endless_count", "limits.outputBytes"),
         ("grow", "limits.memoryMb"),
         ("streams", "more handles"),
     ] {

@@ -70,7 +70,7 @@ fn http_server_failures_are_clear() {
     let kit = kit("http_server");
     for (path, expected) in [
         ("/panic", "on purpose"),
-        ("/error", "ConfigurationError"),
+        ("/error", "configuration-error"),
         ("/silent", "without a response"),
     ] {
         let (code, message) = failure(&kit, "request", json!({ "path": path }));

@@ -11,6 +11,7 @@
 mod concurrent;
 mod http_server;
 mod near_agent;
+mod preview3_files;
 mod resources;
 mod storage;
 mod table;
@@ -19,6 +20,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use mimir_core::grants::{self, Grant, ToolsLock};
+use mimir_core::needs::Needs;
+use mimir_core::pipeline::PipelineSnapshot;
+use mimir_core::{Registry, Tool};
 use mimir_testkit::{Testkit, Value, json};
 
 /// Returns the path of a guest in `tests/guests/examples`. The first use builds all of them.
@@ -55,6 +60,19 @@ fn limited(name: &str, limits: Value) -> Testkit {
     let kit = Testkit::empty().unwrap();
     kit.add(guest(name)).unwrap();
     kit.settings(json!({ "limits": limits })).unwrap()
+}
+
+/// Grants these rights to the only component of a kit, as `mimir tools trust` does.
+fn grant(kit: &Testkit, named: Needs) {
+    let mut tools: Vec<Tool> = kit.tools().iter().map(|tool| Tool::clone(tool)).collect();
+    let grant = Grant::new(&kit.tools(), vec![]).unwrap().with_named(named);
+    let mut lock = ToolsLock::default();
+    lock.plugins.insert(tools[0].origin.location.clone(), grant);
+    assert!(grants::apply(&lock, &mut tools, |_, _| true).is_empty());
+    let policy = kit.pipeline().snapshot().policy.clone();
+    let registry = Registry::new(tools, Vec::new());
+    kit.pipeline()
+        .replace(PipelineSnapshot { registry, policy });
 }
 
 /// Calls a tool that must succeed, and returns its structured result.

@@ -13,7 +13,11 @@ fn resource_is_one_tool_with_actions() {
         .iter()
         .map(|tool| tool.name().to_string())
         .collect();
-    assert_eq!(names, ["account", "static_account_bank_name"], "{names:?}");
+    assert_eq!(
+        names,
+        ["account", "safe", "static_account_bank_name"],
+        "{names:?}"
+    );
     let answer = result(
         &kit,
         "account",
@@ -51,7 +55,13 @@ fn resource_functions_that_cannot_be_called_are_named() {
         .iter()
         .map(|skipped| format!("{} {}", skipped.location, skipped.reason))
         .collect();
-    for name in ["[method]account.merge", "#inspect", "[method]vault.open"] {
+    for name in [
+        "[method]account.merge",
+        "#inspect",
+        "[method]vault.open",
+        "[static]safe.empty",
+        "[static]safe.again",
+    ] {
         assert!(
             reasons
                 .iter()
@@ -59,6 +69,19 @@ fn resource_functions_that_cannot_be_called_are_named() {
             "{name}: {reasons:?}"
         );
     }
+}
+
+#[test]
+fn resource_is_created_by_a_static_function_that_returns_it() {
+    let kit = kit("bank_account");
+    let safe = |code: &str| json!({ "new": { "code": code }, "actions": [{ "action": "code" }] });
+    assert_eq!(
+        result(&kit, "safe", safe("1234"))["results"],
+        json!(["1234"])
+    );
+    let (code, message) = failure(&kit, "safe", safe(""));
+    assert_eq!(code, ToolErrorCode::ExecutionError, "{message}");
+    assert_eq!(message, "a safe needs a code");
 }
 
 #[test]

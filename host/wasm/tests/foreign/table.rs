@@ -1,25 +1,33 @@
-//! The table of components of other projects: which file, from which project, built with which tool, and one call.
+//! The table of components of other projects: which file, which tool, and the result of one call.
 //!
-//! `build.sh` beside this file builds them from packages of npm and of the crate registry, and those of wassette from a
-//! checkout of it. The folder with the results is named by the variable [`FOLDER`]. `.ci/foreign-components` does both.
+//! `build.sh` beside this file builds them from packages, and `README.md` names their sources and versions. The folder
+//! with the results is named by the variable [`FOLDER`]. `.ci/foreign-components` does both.
 
-use std::path::Path;
+mod rows;
 
-use mimir_testkit::{Testkit, Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use mimir_core::grants::named_folder;
+use mimir_core::needs::{DirectoryAccess, Needs};
+use mimir_testkit::{Outcome, Testkit, Value, json};
+
+use super::grant;
+use ExpectedOutcome::{Failure, Printed, Refused, Text};
+use rows::TABLE;
 
 /// The environment variable with the folder of the components.
 const FOLDER: &str = "MIMIR_FOREIGN_COMPONENTS";
 
-/// Prefix of the components that need a checkout of wassette. All others must exist.
-const OPTIONAL: &str = "wassette_";
-
-/// A component of another project.
-struct ForeignComponent {
-    /// The file, named after the project.
+/// A call of a component of another project.
+struct ForeignCall {
+    /// The file without `.wasm`, named after the project.
     file: &'static str,
     tool: &'static str,
     arguments: fn() -> Value,
     expected: ExpectedOutcome,
+    /// The rights that a person grants before the call.
+    needs: fn() -> Needs,
 }
 
 /// The outcome of a call.
@@ -28,114 +36,99 @@ enum ExpectedOutcome {
     Text(&'static str),
     /// A failure, with this part of its message.
     Failure(&'static str),
+    /// An exit code other than 0 as the result of a program, after it has printed this.
+    Printed(&'static str),
+    /// No tool, for a reason with this part.
+    Refused(&'static str),
 }
 
-use ExpectedOutcome::{Failure, Text};
-
-fn nothing() -> Value {
-    json!({})
+/// Returns the folder that `build.sh` made.
+fn folder() -> PathBuf {
+    let folder = std::env::var_os(FOLDER);
+    folder.map_or_else(
+        || panic!("{FOLDER} is not set: expected the folder that build.sh made"),
+        PathBuf::from,
+    )
 }
 
-/// The components that `build.sh` builds. The sources of `toolset.js` and `p3_http` are ours; the worlds and the tools
-/// that build them are not. All other sources are unchanged.
-const TABLE: &[ForeignComponent] = &[
-    // componentize-qjs 0.4.5 (Bytecode Alliance): its runtime cancels tasks, even for synchronous functions.
-    ForeignComponent {
-        file: "qjs_toolset.wasm",
-        tool: "hello_js",
-        arguments: || json!({ "name": "Ada" }),
-        expected: Text("Hello, Ada!"),
-    },
-    // wassette (Microsoft), `examples/time-server-js`, by componentize-js 0.23.0 (StarlingMonkey).
-    ForeignComponent {
-        file: "wassette_time.wasm",
-        tool: "get_current_time",
-        arguments: nothing,
-        expected: Text("Z"),
-    },
-    // wassette, `examples/get-weather-js`: `wasi:config` and `wasi:http`. No key is set, and no host is granted.
-    ForeignComponent {
-        file: "wassette_weather.wasm",
-        tool: "get_weather",
-        arguments: || json!({ "city": "Oslo" }),
-        expected: Failure("OPENWEATHER_API_KEY is not set"),
-    },
-    // wassette, `examples/eval-py`, by componentize-py 0.17.2.
-    ForeignComponent {
-        file: "wassette_eval.wasm",
-        tool: "eval",
-        arguments: || json!({ "expression": "sum(range(101))" }),
-        expected: Text("5050"),
-    },
-    // wassette, `examples/filesystem-rs`: without a grant it sees no file.
-    ForeignComponent {
-        file: "wassette_filesystem.wasm",
-        tool: "read_file",
-        arguments: || json!({ "path": "/etc/passwd" }),
-        expected: Failure("was granted no files"),
-    },
-    // The examples of the crate wasip2 (Bytecode Alliance).
-    ForeignComponent {
-        file: "wasip2_hello_world.wasm",
-        tool: "wasip2_hello_world",
-        arguments: nothing,
-        expected: Text("Hello, world!"),
-    },
-    ForeignComponent {
-        file: "wasip2_cli_command.wasm",
-        tool: "wasip2_cli_command",
-        arguments: nothing,
-        expected: Text("Hello, WASI!"),
-    },
-    ForeignComponent {
-        file: "wasip2_http_proxy.wasm",
-        tool: "request",
-        arguments: || json!({ "path": "/" }),
-        expected: Text("Hello, WASI!"),
-    },
-    // `wasi:http` 0.3: a streamed body; a request that nothing was granted for; a body without end.
-    ForeignComponent {
-        file: "p3_http.wasm",
-        tool: "request",
-        arguments: || json!({ "path": "/hello" }),
-        expected: Text("/hello 4"),
-    },
-    ForeignComponent {
-        file: "p3_http.wasm",
-        tool: "request",
-        arguments: || json!({ "path": "/fetch" }),
-        expected: Failure("was not granted `127.0.0.1`"),
-    },
-    ForeignComponent {
-        file: "p3_http.wasm",
-        tool: "request",
-        arguments: || json!({ "path": "/endless" }),
-        expected: Failure("limits.outputBytes"),
-    },
-];
+/// Returns a kit with a component, which may be refused.
+fn kit(folder: &Path, file: &str) -> Testkit {
+    let kit = Testkit::empty().unwrap();
+    let added = kit.add(folder.join(file).with_extension("wasm"));
+    added.unwrap_or_else(|error| panic!("{file}: {error}"));
+    let limits = json!({ "limits": { "timeMs": 30_000 } });
+    kit.settings(limits).unwrap()
+}
+
+/// Returns what a program printed before it ended with an exit code other than 0.
+fn printed(outcome: &Outcome) -> Option<String> {
+    let details = outcome.result().err()?.details.as_ref()?;
+    Some(details["stdout"].as_str()?.to_owned())
+}
+
+/// Returns whether the outcome is the expected one, and the text of the outcome.
+fn check(kit: &Testkit, row: &ForeignCall) -> (bool, String) {
+    if let Refused(part) = row.expected {
+        let reasons: Vec<String> = kit
+            .quarantined()
+            .iter()
+            .map(|it| it.reason.clone())
+            .collect();
+        let reasons = reasons.join("\n");
+        return (kit.tools().is_empty() && reasons.contains(part), reasons);
+    }
+    let outcome = kit.call(row.tool, (row.arguments)());
+    let text = printed(&outcome).unwrap_or_else(|| outcome.text());
+    let is_expected = match row.expected {
+        Text(part) => outcome.is_ok() && text.contains(part),
+        Failure(part) => !outcome.is_ok() && outcome.text().contains(part),
+        Printed(part) => !outcome.is_ok() && text.contains(part),
+        Refused(_) => false,
+    };
+    (is_expected, text)
+}
 
 #[test]
 #[ignore = "needs MIMIR_FOREIGN_COMPONENTS, made by host/wasm/tests/foreign/build.sh"]
 fn foreign_components_of_the_table_run() {
-    let folder = std::env::var_os(FOLDER)
-        .unwrap_or_else(|| panic!("{FOLDER} is not set: expected the folder that build.sh made"));
-    for component in TABLE {
-        let file = component.file;
-        if file.starts_with(OPTIONAL) && !Path::new(&folder).join(file).exists() {
-            eprintln!("{file}: not built, so not tested");
-            continue;
+    let folder = folder();
+    let mut failures = Vec::new();
+    // A component is compiled once for all of its calls.
+    for rows in TABLE.chunk_by(|a, b| a.file == b.file) {
+        let kit = kit(&folder, rows[0].file);
+        for row in rows {
+            let needs = (row.needs)();
+            if needs != Needs::default() {
+                grant(&kit, needs);
+            }
+            let (is_expected, text) = check(&kit, row);
+            eprintln!("{}: {text:.100}", row.file);
+            if !is_expected {
+                failures.push(format!("{}: {text}", row.file));
+            }
         }
-        let kit = Testkit::new(Path::new(&folder).join(file));
-        let kit = kit.unwrap_or_else(|error| panic!("{file}: {error}"));
-        let limits = json!({ "limits": { "timeMs": 30_000 } });
-        let kit = kit.settings(limits).unwrap();
-        let outcome = kit.call(component.tool, (component.arguments)());
-        let text = outcome.text();
-        let (is_expected, part) = match component.expected {
-            Text(part) => (outcome.is_ok(), part),
-            Failure(part) => (!outcome.is_ok(), part),
-        };
-        assert!(is_expected && text.contains(part), "{file}: {text}");
-        eprintln!("{file}: {text:.100}");
     }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+#[ignore = "needs MIMIR_FOREIGN_COMPONENTS, made by host/wasm/tests/foreign/build.sh"]
+fn foreign_programs_use_the_folders_of_a_grant() {
+    let kit = kit(&folder(), "resvg_resvg");
+    let image = r#"<svg xmlns="http://www.w3.org/2000/svg" width="4" height="4">
+        <rect width="4" height="4" fill="red"/></svg>"#;
+    fs::create_dir(kit.path().join("work")).unwrap();
+    fs::write(kit.path().join("work/in.svg"), image).unwrap();
+    let arguments = json!({ "args": ["work/in.svg", "work/out.png"] });
+    assert!(!kit.call("resvg_resvg", arguments.clone()).is_ok());
+    let access = DirectoryAccess::ReadWrite;
+    let needs = Needs {
+        files: vec![named_folder("work", access)],
+        ..Needs::default()
+    };
+    grant(&kit, needs);
+    let outcome = kit.call("resvg_resvg", arguments);
+    assert!(outcome.is_ok(), "{}", outcome.text());
+    let written = fs::read(kit.path().join("work/out.png")).unwrap();
+    assert!(written.starts_with(b"\x89PNG"), "{written:?}");
 }

@@ -239,8 +239,11 @@ impl<'c, 'a> SchemaBuilder<'c, 'a> {
                     ResolvedType::Primitive(PrimitiveValType::U8) => {
                         object(json!({ "type": "string", "contentEncoding": "base64" }))
                     }
-                    _ => return Err(Unliftable::Stream),
+                    _ => object(json!({ "type": "array", "items": self.plain(*ty)? })),
                 }
+            }
+            ComponentDefinedType::Future { ty: Some(ty), .. } if self.nesting == 1 => {
+                object(self.plain(*ty)?)
             }
             ComponentDefinedType::Own(_) | ComponentDefinedType::Borrow(_) => {
                 return Err(Unliftable::Resource);
@@ -254,6 +257,15 @@ impl<'c, 'a> SchemaBuilder<'c, 'a> {
             schema.insert("description".into(), description.into());
         }
         Ok(schema)
+    }
+
+    /// Returns the schema of a value in a stream or future: a scalar, text or bytes.
+    fn plain(&mut self, ty: ComponentValType) -> Result<Value, Unliftable> {
+        if self.catalogue.is_plain(ty)? {
+            self.value(ty)
+        } else {
+            Err(Unliftable::Stream)
+        }
     }
 
     /// Returns an object with a property per field; options may be omitted.

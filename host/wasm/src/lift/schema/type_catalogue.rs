@@ -112,6 +112,55 @@ impl<'a> TypeCatalogue<'a> {
         }
     }
 
+    /// Returns true for a scalar, text or bytes: the values that a stream or future may have.
+    pub(super) fn is_plain(&mut self, ty: ComponentValType) -> Result<bool, Unliftable> {
+        Ok(match self.resolve(ty)? {
+            ResolvedType::Primitive(primitive) => primitive != PrimitiveValType::ErrorContext,
+            ResolvedType::Defined(_, ComponentDefinedType::List { element, .. }) => matches!(
+                self.resolve(*element)?,
+                ResolvedType::Primitive(PrimitiveValType::U8)
+            ),
+            ResolvedType::Defined(..) => false,
+        })
+    }
+
+    /// Returns the success type of a result that a future yields, or `None` for a future of any other type.
+    fn future_result(
+        &mut self,
+        ty: ComponentValType,
+    ) -> Result<Option<Option<ComponentValType>>, Unliftable> {
+        let ResolvedType::Defined(
+            _,
+            ComponentDefinedType::Future {
+                ty: Some(payload), ..
+            },
+        ) = self.resolve(ty)?
+        else {
+            return Ok(None);
+        };
+        let ResolvedType::Defined(_, ComponentDefinedType::Result { ok, err, .. }) =
+            self.resolve(*payload)?
+        else {
+            return Ok(None);
+        };
+        let fails_with_text = match err {
+            Some(err) => matches!(
+                self.resolve(*err)?,
+                ResolvedType::Primitive(PrimitiveValType::String)
+            ),
+            None => false,
+        };
+        let is_plain = match ok {
+            Some(ok) => self.is_plain(*ok)?,
+            None => true,
+        };
+        if fails_with_text && is_plain {
+            Ok(Some(*ok))
+        } else {
+            Err(Unliftable::Stream)
+        }
+    }
+
     /// Returns the schema of a function's arguments.
     pub fn arguments<'p>(
         &mut self,
@@ -180,6 +229,9 @@ impl<'a> TypeCatalogue<'a> {
     /// Returns the schema of a function's result; `None` if success has no value.
     pub fn result(&mut self, ty: ComponentValType) -> Result<Option<Value>, Unliftable> {
         let success = match self.resolve(ty)? {
+            ResolvedType::Defined(_, ComponentDefinedType::Future { .. }) => {
+                self.future_result(ty)?.unwrap_or(Some(ty))
+            }
             ResolvedType::Defined(_, ComponentDefinedType::Result { ok, err, .. }) => {
                 // A failure becomes a message; its type still has to be representable.
                 if let Some(err) = *err {

@@ -199,7 +199,9 @@ fn value_of(argument: LoweredArgument) -> Val {
     match argument {
         LoweredArgument::Bytes(bytes) => byte_values(bytes),
         LoweredArgument::Value(value) => value,
-        LoweredArgument::Stream(_) => panic!("no parameter is a stream"),
+        LoweredArgument::ByteStream(_)
+        | LoweredArgument::Stream(..)
+        | LoweredArgument::Future(..) => panic!("no parameter is a stream or future"),
     }
 }
 

@@ -17,7 +17,11 @@ pub(in crate::lift) enum LoweredArgument {
     /// Of the type `list<u8>`, as bytes instead of values.
     Bytes(Vec<u8>),
     /// Of the type `stream<u8>`, which is created for the call.
-    Stream(Vec<u8>),
+    ByteStream(Vec<u8>),
+    /// A stream of values of this type, which is created for the call.
+    Stream(Type, Vec<Val>),
+    /// A future with a value of this type, which is created for the call.
+    Future(Type, Val),
     /// Of another type.
     Value(Val),
 }
@@ -30,7 +34,17 @@ pub(in crate::lift) fn lower_arguments(
     let lower_argument = |json: &Value, ty: &Type, path: &mut ValuePath| match ty {
         Type::List(list) if list.ty() == Type::U8 => bytes(json, path).map(LoweredArgument::Bytes),
         Type::Stream(stream) if stream.ty() == Some(Type::U8) => {
-            bytes(json, path).map(LoweredArgument::Stream)
+            bytes(json, path).map(LoweredArgument::ByteStream)
+        }
+        Type::Stream(stream) if let Some(ty) = stream.ty() => {
+            let items = array(json, path)?.iter().enumerate();
+            let items = items.map(|(at, item)| path.within(at, |path| lower(item, &ty, path)));
+            let items = items.collect::<Result<_, _>>()?;
+            Ok(LoweredArgument::Stream(ty, items))
+        }
+        Type::Future(future) if let Some(ty) = future.ty() => {
+            let value = lower(json, &ty, path)?;
+            Ok(LoweredArgument::Future(ty, value))
         }
         ty => lower(json, ty, path).map(LoweredArgument::Value),
     };

@@ -17,6 +17,16 @@ wit_bindgen::generate!({
             streams: async func() -> u32;
             tasks: async func() -> u32;
             pair: async func() -> tuple<stream<u8>, u32>;
+            count: async func(to: u32) -> stream<u32>;
+            split: async func(text: string) -> result<stream<string>, string>;
+            sum: async func(numbers: stream<u32>) -> u64;
+            endless-count: async func() -> stream<u32>;
+            later: async func(text: string) -> future<string>;
+            later-or-not: async func(text: string) -> future<result<string, string>>;
+            later-done: async func(works: bool) -> future<result<_, string>>;
+            never: async func() -> future<string>;
+            receive: async func(text: future<string>) -> string;
+            records: async func() -> stream<tuple<u32, u32>>;
         }
 
         world guest {
@@ -27,7 +37,7 @@ wit_bindgen::generate!({
 });
 
 use exports::test::guest::words::Guest;
-use wit_bindgen::StreamReader;
+use wit_bindgen::{FutureReader, StreamReader};
 
 struct Component;
 
@@ -117,6 +127,90 @@ impl Guest for Component {
 
     async fn pair() -> (StreamReader<u8>, u32) {
         (Self::lines(1).await, 1)
+    }
+
+    async fn count(to: u32) -> StreamReader<u32> {
+        let (mut writer, reader) = wit_stream::new();
+        wit_bindgen::spawn_local(async move {
+            for number in 0..to {
+                writer.write_all(vec![number]).await;
+            }
+        });
+        reader
+    }
+
+    async fn split(text: String) -> Result<StreamReader<String>, String> {
+        if text.is_empty() {
+            return Err("nothing to split".to_owned());
+        }
+        let (mut writer, reader) = wit_stream::new();
+        wit_bindgen::spawn_local(async move {
+            let words = text.split(' ').map(str::to_owned).collect();
+            writer.write_all(words).await;
+        });
+        Ok(reader)
+    }
+
+    async fn sum(numbers: StreamReader<u32>) -> u64 {
+        let numbers = numbers.collect().await;
+        numbers.into_iter().map(u64::from).sum()
+    }
+
+    async fn endless_count() -> StreamReader<u32> {
+        let (mut writer, reader) = wit_stream::new();
+        wit_bindgen::spawn_local(async move {
+            while writer.write_all(vec![7; 4096]).await.is_empty() {}
+        });
+        reader
+    }
+
+    async fn later(text: String) -> FutureReader<String> {
+        let (writer, reader) = wit_future::new(String::new);
+        wit_bindgen::spawn_local(async move {
+            wit_bindgen::yield_async().await;
+            writer.write(text).await.unwrap();
+        });
+        reader
+    }
+
+    async fn later_or_not(text: String) -> FutureReader<Result<String, String>> {
+        let (writer, reader) = wit_future::new(|| Ok(String::new()));
+        wit_bindgen::spawn_local(async move {
+            let result = if text.is_empty() {
+                Err("no text".to_owned())
+            } else {
+                Ok(text)
+            };
+            writer.write(result).await.unwrap();
+        });
+        reader
+    }
+
+    async fn later_done(works: bool) -> FutureReader<Result<(), String>> {
+        let (writer, reader) = wit_future::new(|| Ok(()));
+        wit_bindgen::spawn_local(async move {
+            let result = if works {
+                Ok(())
+            } else {
+                Err("as asked".to_owned())
+            };
+            writer.write(result).await.unwrap();
+        });
+        reader
+    }
+
+    async fn never() -> FutureReader<String> {
+        let (writer, reader) = wit_future::new(String::new);
+        std::mem::forget(writer);
+        reader
+    }
+
+    async fn receive(text: FutureReader<String>) -> String {
+        text.await
+    }
+
+    async fn records() -> StreamReader<(u32, u32)> {
+        wit_stream::new().1
     }
 }
 

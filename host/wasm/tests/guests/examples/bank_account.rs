@@ -19,6 +19,12 @@ wit_bindgen::generate!({
             resource vault {
                 open: func() -> u32;
             }
+            resource safe {
+                empty: static func() -> account;
+                from-code: static func(code: string) -> result<safe, string>;
+                again: static func() -> safe;
+                code: func() -> string;
+            }
             inspect: func(account: borrow<account>) -> string;
         }
 
@@ -31,7 +37,9 @@ wit_bindgen::generate!({
 
 use std::cell::{Cell, RefCell};
 
-use exports::test::guest::bank::{Account, AccountBorrow, Entry, Guest, GuestAccount, GuestVault};
+use exports::test::guest::bank::{
+    Account, AccountBorrow, Entry, Guest, GuestAccount, GuestSafe, GuestVault, Safe,
+};
 
 struct Component;
 
@@ -42,6 +50,33 @@ struct Book {
 }
 
 struct Vault;
+
+struct Code(String);
+
+impl GuestSafe for Code {
+    fn empty() -> Account {
+        Account::new(Book {
+            owner: String::new(),
+            balance: Cell::new(0),
+            entries: RefCell::default(),
+        })
+    }
+
+    fn from_code(code: String) -> Result<Safe, String> {
+        if code.is_empty() {
+            return Err("a safe needs a code".to_owned());
+        }
+        Ok(Safe::new(Code(code)))
+    }
+
+    fn again() -> Safe {
+        Safe::new(Code("again".to_owned()))
+    }
+
+    fn code(&self) -> String {
+        self.0.clone()
+    }
+}
 
 impl Book {
     fn add(&self, label: &str, amount: i64) -> i64 {
@@ -111,6 +146,7 @@ impl GuestVault for Vault {
 impl Guest for Component {
     type Account = Book;
     type Vault = Vault;
+    type Safe = Code;
 
     fn inspect(account: AccountBorrow<'_>) -> String {
         account.get::<Book>().owner.clone()

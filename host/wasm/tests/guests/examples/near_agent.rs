@@ -68,6 +68,19 @@ impl Guest for Tool {
                     ),
                 }
             }
+            "authorized" => {
+                let url = request.params.split('"').nth(7).unwrap_or_default();
+                match host::http_request("get", url, "", None, None) {
+                    Ok(response) => Response::Success(format!(
+                        "{} {}",
+                        host::secret_exists("AGENT_TOKEN"),
+                        String::from_utf8_lossy(&response.body)
+                    )),
+                    Err(error) => {
+                        failure(ErrorKind::NetworkDenied, error.message.unwrap_or_default())
+                    }
+                }
+            }
             "invoke" => match host::tool_invoke("other", "{}") {
                 Ok(text) => Response::Success(text),
                 Err(error) => failure(ErrorKind::Executor, error),
@@ -78,7 +91,7 @@ impl Guest for Tool {
     }
 
     fn schema() -> String {
-        r#"{"type":"object","properties":{"action":{"type":"string"}},"required":["action"],"additionalProperties":false}"#.to_owned()
+        r#"{"type":"object","properties":{"action":{"type":"string"},"url":{"type":"string"}},"required":["action"],"additionalProperties":false}"#.to_owned()
     }
 
     fn description() -> String {
