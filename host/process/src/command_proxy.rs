@@ -63,7 +63,7 @@ impl Refusals {
     /// ignored.
     pub(crate) fn add(&self, host: String, why: &str, remedy: &str) {
         let mut notes = self.0.lock();
-        let note = format!("`{host}` was not reached: {why}; to allow it: {remedy}");
+        let note = format!("`{host}` was not reached: {why}. To allow it, {remedy}");
         notes.entry(host).or_insert(note);
     }
 

@@ -16,6 +16,15 @@ pub(crate) fn settings_for_target(
         CommandTarget::Default => return Ok(general.clone()),
         CommandTarget::HostPrograms => return settings_for_host_programs(general),
         CommandTarget::Container(language) => language,
+        CommandTarget::Image(id) => {
+            return Ok(SandboxSettings {
+                mode: Some(SandboxMode::Container),
+                image: Some(id.to_string()),
+                bind_mounts: Vec::new(),
+                network_access: Some(false),
+                ..general.clone()
+            });
+        }
     };
     let image = general.images.get(&language).or(general.image.as_ref());
     let image = image.ok_or(SandboxError::NoContainerImage(language))?;
@@ -70,6 +79,19 @@ mod tests {
         let error = mimir_core::ToolError::from(fault);
         assert!(error.remedies[0].contains("sandbox.images"), "{error:?}");
         assert!(error.remedies[0].contains("python"), "{error:?}");
+    }
+
+    #[test]
+    fn container_of_a_named_image_has_no_network_and_no_mounts() {
+        let id = format!("sha256:{}", "ab".repeat(32));
+        let general = json!({"mode": "process", "image": "debian", "bindMounts": ["/data"], "networkAccess": true, "maxProcesses": 10});
+        let target = CommandTarget::Image(id.parse().unwrap());
+        let settings = settings_for(general, target).unwrap();
+        assert_eq!(settings.mode, Some(SandboxMode::Container));
+        assert_eq!(settings.image, Some(id));
+        assert_eq!(settings.network_access, Some(false));
+        assert!(settings.bind_mounts.is_empty());
+        assert_eq!(settings.max_processes, Some(10));
     }
 
     #[test]

@@ -107,6 +107,7 @@ impl ProgramLauncher {
             WorkspaceGuard::disabled()
         };
         spec.stdin = CommandStdin::Pipe;
+        spec.nested_sandbox = launch.nested_sandbox;
         let child = sandbox.start(&spec).await?;
         guard.watch(child.masked);
         Ok(LaunchedProgram {

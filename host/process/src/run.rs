@@ -2,7 +2,6 @@
 //!
 //! When [`run`] returns or its future is dropped, all processes of the command are killed.
 
-mod line_forwarder;
 mod output_buffer;
 mod output_notes;
 mod output_tail;
@@ -13,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mimir_core::command::{CommandOutput, CommandStream};
+use mimir_core::merged_lines::MergedLines;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -20,7 +20,6 @@ use tokio::time::{Instant, sleep_until};
 use crate::sandbox::{
     CommandExit, CommandSpec, CommandStdin, Sandbox, SandboxChild, SandboxError, StoppedCommand,
 };
-pub(crate) use line_forwarder::LineForwarder;
 use output_buffer::OutputBuffer;
 use output_notes::OutputNotes;
 pub(crate) use output_tail::OutputTail;
@@ -64,6 +63,7 @@ struct CommandOutputs {
     stdout: OutputBuffer,
     stderr: OutputBuffer,
     combined: OutputBuffer,
+    merged: MergedLines,
     /// True if the combined output ends with a line break.
     at_line_start: bool,
 }
@@ -74,6 +74,7 @@ impl CommandOutputs {
             stdout: OutputBuffer::new(limit),
             stderr: OutputBuffer::new(limit),
             combined: OutputBuffer::new(limit),
+            merged: MergedLines::default(),
             at_line_start: true,
         }
     }
@@ -83,13 +84,40 @@ impl CommandOutputs {
             CommandStream::Stdout => self.stdout.add(bytes),
             CommandStream::Stderr => self.stderr.add(bytes),
         }
-        self.combined.add(bytes);
-        if let Some(last) = bytes.last() {
-            self.at_line_start = *last == b'\n';
-        }
+        self.merged.add(stream, bytes, |bytes| {
+            self.combined.add(bytes);
+            self.at_line_start = bytes
+                .last()
+                .map_or(self.at_line_start, |last| *last == b'\n');
+        });
     }
 
-    fn into_output(self, exit_code: i32, duration: Duration, obeyed: Vec<String>) -> CommandOutput {
+    /// Adds a note of the host on a line of its own, and returns its text.
+    fn add_note(&mut self, note: &str) -> String {
+        self.finish_lines();
+        let end = if self.at_line_start { "" } else { "\n" };
+        let note = format!("{end}[{note}]\n");
+        self.stderr.add(note.as_bytes());
+        self.combined.add(note.as_bytes());
+        self.at_line_start = true;
+        note
+    }
+
+    /// Adds the unfinished lines to the combined output.
+    fn finish_lines(&mut self) {
+        self.merged.finish(|bytes| {
+            self.combined.add(bytes);
+            self.at_line_start &= bytes.is_empty();
+        });
+    }
+
+    fn into_output(
+        mut self,
+        exit_code: i32,
+        duration: Duration,
+        obeyed: Vec<String>,
+    ) -> CommandOutput {
+        self.finish_lines();
         CommandOutput {
             exit_code,
             stdout: self.stdout.into_captured(),
@@ -206,9 +234,7 @@ impl RunningCommand {
         self.obeyed = self.guard.take_obeyed();
         let unattributed = self.guard.take_unattributed();
         for note in self.notes.finish(&self.obeyed, &unattributed) {
-            let end = if self.outputs.at_line_start { "" } else { "\n" };
-            let note = format!("{end}[{note}]\n");
-            self.outputs.add(CommandStream::Stderr, note.as_bytes());
+            let note = self.outputs.add_note(&note);
             on_output(CommandStream::Stderr, note.as_bytes());
         }
         self.into_result(exit)

@@ -1,6 +1,7 @@
 //! [`CommandRunner`] for sandboxes: runs permitted commands in the foreground or in the background.
 
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -13,15 +14,17 @@ use mimir_core::command::{
     OutputChunk, ParsedProgram, SessionConnection,
 };
 use mimir_core::config::{SandboxMode, SandboxSettings};
+use mimir_core::output_lines::{OutputLines, PARTIAL_LINE_DELAY};
 use mimir_core::pipeline::PermittedCommand;
 use parking_lot::Mutex;
+use tokio::time::MissedTickBehavior;
 
 use crate::certificates::CertificateTrust;
 use crate::command_settings;
 use crate::jobs::BackgroundJobs;
 use crate::missing_program;
-use crate::run::{LineForwarder, run};
-use crate::sandbox::{CommandSpec, SandboxError};
+use crate::run::run;
+use crate::sandbox::{CommandSpec, Sandbox, SandboxError};
 use crate::sessions::CommandSessions;
 use crate::toolchain_files::selecting_file;
 
@@ -81,7 +84,10 @@ impl SandboxRunner {
         timeout: Option<Duration>,
     ) -> Result<CommandSpec, SandboxError> {
         let mut spec = ready.spec(permitted, timeout)?;
-        spec.session = Some(self.sessions.session(permitted.owner()));
+        // Other commands of the session could use the proxy of a command that has network access of its own.
+        if !permitted.network().is_limited() {
+            spec.session = Some(self.sessions.session(permitted.owner()));
+        }
         let roots = &permitted.network().reach().roots;
         if let Some(bundle) = self.trust.bundle_for(&ready.workspace, roots)? {
             bundle.add_to_spec(&mut spec, ready.sandbox().enforces_path_rules());
@@ -155,6 +161,28 @@ fn every_sandbox_has_bash() -> bool {
     })
 }
 
+/// Runs a command to its end, and reports its output to the observer while it runs.
+async fn run_shown(
+    sandbox: &dyn Sandbox,
+    spec: &CommandSpec,
+    observer: Arc<dyn CallObserver>,
+) -> Result<CommandOutput, SandboxError> {
+    let lines = Mutex::new(OutputLines::new(observer));
+    let mut show = |stream, bytes: &[u8]| lines.lock().add(stream, bytes, Instant::now());
+    let mut work = pin!(run(sandbox, spec, &mut show));
+    let mut flush = tokio::time::interval(PARTIAL_LINE_DELAY);
+    flush.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let finished = loop {
+        tokio::select! {
+            biased;
+            finished = &mut work => break finished,
+            _ = flush.tick() => lines.lock().flush_partial_lines(Instant::now()),
+        }
+    };
+    lines.lock().finish(Instant::now());
+    finished
+}
+
 impl CommandRunner for SandboxRunner {
     fn parse_program(&self, program: &CommandProgram) -> Result<ParsedProgram, ToolError> {
         Ok(shell::read_script_for(program, self.shell())?)
@@ -197,12 +225,7 @@ impl CommandRunner for SandboxRunner {
         Box::pin(async move {
             let ready = self.ready_sandbox(command.command().target).await?;
             let spec = self.spec(&ready, &command, Some(command.timeout()))?;
-            let mut lines = LineForwarder::new(observer);
-            let finished = run(ready.sandbox(), &spec, &mut |stream, bytes| {
-                lines.add(stream, bytes);
-            })
-            .await;
-            lines.end();
+            let finished = run_shown(ready.sandbox(), &spec, observer).await;
             Ok(missing_program::explain_missing_program(
                 ready.sandbox(),
                 (&spec, command.script()),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use mimir_core::command::CommandRequest;
+use mimir_core::command::{CommandProgram, CommandRequest};
 use mimir_core::config::SandboxSettings;
 use mimir_core::needs::DirectoryAccess;
 use mimir_core::pipeline::PermittedCommand;
@@ -87,6 +87,11 @@ impl ReadySandbox {
             writable: need.access == DirectoryAccess::ReadWrite,
         });
         let refusals = Refusals::default();
+        let network = if permitted.network().is_limited() {
+            self.limited_network()?
+        } else {
+            self.chosen.network
+        };
         let output_bytes = permitted.limits().output_bytes.min(MAX_OUTPUT_BYTES);
         Ok(CommandSpec {
             visible_parts: parts.collect(),
@@ -94,11 +99,35 @@ impl ReadySandbox {
             tool: permitted.tool().name().to_string(),
             output_limit: usize::try_from(output_bytes).unwrap_or(usize::MAX),
             timeout,
-            proxy: (self.chosen.network == CommandNetwork::Proxy)
+            network,
+            proxy: (network == CommandNetwork::Proxy)
                 .then(|| command_proxy::proxy_for_command(permitted, &self.workspace, &refusals)),
             refusals,
             ..self.spec_of_command(permitted.command())?
         })
+    }
+
+    /// Returns the network of a command that may reach certain hosts only. Fails if the sandbox has no proxy, or if the
+    /// settings deny the network. Without a sandbox, the command has the network of this machine.
+    fn limited_network(&self) -> Result<CommandNetwork, SandboxError> {
+        if self.chosen.network == CommandNetwork::Host {
+            return Ok(CommandNetwork::Host);
+        }
+        if self.chosen.denies_network {
+            return Err(SandboxError::unsupported(
+                self.sandbox().name(),
+                "a command with network access",
+                "the settings set `sandbox.networkAccess: false`",
+            ));
+        }
+        let program = CommandProgram::Vector(Vec::new());
+        self.sandbox().check_support(&CommandSpec {
+            bounds: self.chosen.bounds,
+            mounts: self.chosen.mounts.clone(),
+            network: CommandNetwork::Proxy,
+            ..CommandSpec::new(program, self.workspace.clone())
+        })?;
+        Ok(CommandNetwork::Proxy)
     }
 
     pub(crate) fn spec_of_command(
@@ -139,7 +168,7 @@ fn resolve_folder(workspace: &Path, directory: &str) -> Result<PathBuf, SandboxE
 mod tests {
     use super::*;
     use mimir_core::ToolErrorCode;
-    use mimir_core::command::{CommandProgram, CommandTarget};
+    use mimir_core::command::CommandTarget;
     use mimir_core::config::SandboxMode;
 
     fn ready(workspace: &Path) -> Result<ReadySandbox, SandboxError> {

@@ -20,6 +20,8 @@ pub struct ChosenSandbox {
     pub mounts: Vec<HostMount>,
     /// Network access of commands.
     pub network: CommandNetwork,
+    /// True if the settings deny commands the network, also those that have network access of their own.
+    pub denies_network: bool,
 }
 
 /// Paths that the sandbox creates for each command. Nothing can be mounted there.
@@ -95,6 +97,7 @@ fn choose_with(
             .map(mount)
             .collect::<Result<_, _>>()?,
         network,
+        denies_network: settings.network_access == Some(false),
         sandbox,
     };
     chosen.sandbox.available()?;

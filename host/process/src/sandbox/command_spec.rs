@@ -51,6 +51,8 @@ pub struct CommandSpec {
     pub refusals: Refusals,
     /// The session whose resources the command shares, if the sandbox supports that.
     pub session: Option<Arc<CommandSession>>,
+    /// True if the program builds a sandbox of its own for parts of itself.
+    pub nested_sandbox: bool,
     /// The resource limits.
     pub bounds: ResourceBounds,
     /// The time limit.
@@ -116,6 +118,7 @@ impl CommandSpec {
             proxy: None,
             refusals: Refusals::default(),
             session: None,
+            nested_sandbox: false,
             bounds: ResourceBounds::default(),
             timeout: None,
             // The largest output that a call may return.

@@ -60,6 +60,8 @@ pub struct ProcessSandbox {
     /// Memory of this process's command line.
     argv: Option<sys::ArgvMemory>,
     filter: Result<BpfProgram, String>,
+    /// The filter of programs with a sandbox of their own, built on first use.
+    nested_filter: OnceLock<Result<BpfProgram, String>>,
     /// True if bubblewrap must build the sandbox, even if this process could.
     force_bubblewrap: bool,
     /// Result of the first test command, which shows if commands can run.
@@ -101,6 +103,7 @@ impl ProcessSandbox {
             landlock: landlock::abi(),
             argv: sys::ArgvMemory::of_this_process(),
             filter: syscall_filter::filter().map_err(|error| error.to_string()),
+            nested_filter: OnceLock::new(),
             force_bubblewrap: false,
             trial: OnceLock::new(),
         }
@@ -141,6 +144,21 @@ impl ProcessSandbox {
         trial
             .clone()
             .map_err(|why| SandboxError::Unavailable { sandbox: NAME, why })
+    }
+
+    /// Returns the system call filter of a command.
+    fn filter_for(&self, spec: &CommandSpec) -> Result<&BpfProgram, SandboxError> {
+        let filter = if spec.nested_sandbox {
+            self.nested_filter.get_or_init(|| {
+                syscall_filter::filter_for_nested_sandbox().map_err(|error| error.to_string())
+            })
+        } else {
+            &self.filter
+        };
+        filter.as_ref().map_err(|why| SandboxError::Unavailable {
+            sandbox: NAME,
+            why: why.clone(),
+        })
     }
 
     /// Returns the memory limit in bytes for each process of a command if no control group limits their total: the
@@ -341,6 +359,15 @@ impl Sandbox for ProcessSandbox {
         }
         if self.is_last_resort() {
             Self::check_confined_support(spec)?;
+        }
+        if spec.nested_sandbox {
+            let trial = self.trial_result()?;
+            if trial.maker != SandboxMaker::Native || !trial.proc {
+                return unsupported(
+                    "a program with a sandbox of its own, such as a browser",
+                    "this machine does not allow mimir to create the namespaces that it needs",
+                );
+            }
         }
         if spec.bounds.memory.is_requested() && !self.groups.can_limit_memory() {
             return unsupported("a memory limit", no_group);

@@ -20,7 +20,7 @@ mod here {
     use mimir_core::platform::PlatformGuarantee;
     use tokio::process::Command;
 
-    use super::profile::{self, SeatbeltProfile};
+    use super::profile::SeatbeltProfile;
     use crate::sandbox::environment::{AmbientEnvironment, PROXY};
     use crate::sandbox::mount_mask::{find_masks, find_outside_masks};
     use crate::sandbox::{

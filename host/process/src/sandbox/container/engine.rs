@@ -128,8 +128,14 @@ impl ContainerEngine {
         } else {
             "docker"
         };
+        // The name of an image with this ID is not known here.
+        let name = if image.starts_with("sha256:") {
+            "NAME"
+        } else {
+            image
+        };
         SandboxError::NoImage {
-            pull: format!("{program} pull {image}"),
+            pull: format!("{program} pull {name}"),
             image: image.to_owned(),
         }
     }

@@ -129,11 +129,7 @@ impl ProcessSandbox {
         trial: TrialResult,
         more: Vec<(&'static str, OwnedFd)>,
     ) -> Result<BubblewrapCommand, SandboxError> {
-        let filter = self.filter.as_ref();
-        let filter = filter.map_err(|why| SandboxError::Unavailable {
-            sandbox: NAME,
-            why: why.clone(),
-        })?;
+        let filter = self.filter_for(spec)?;
         let program =
             program_lookup::resolve_program(&spec.program, &self.view.path, &spec.directory)?;
         let variables = self.variables(spec, PROXY)?;

@@ -64,7 +64,8 @@ impl RootPlan {
             folders: BTreeSet::new(),
         };
         root.void()?;
-        root.system(view, trial, temporary)?;
+        root.system(view, temporary)?;
+        root.proc(trial, spec.nested_sandbox)?;
         root.settings(view)?;
         // Parents are mounted before their children, so that no mount hides another.
         let mut mounts: Vec<(&Path, &Path, MountAttributes)> = Vec::new();
@@ -167,7 +168,6 @@ impl RootPlan {
     fn system(
         &mut self,
         view: &MachineView,
-        trial: TrialResult,
         temporary: Option<OwnedFd>,
     ) -> Result<(), SandboxError> {
         let tmp = Path::new("/tmp");
@@ -209,15 +209,35 @@ impl RootPlan {
         let options = [("ptmxmode", "0666"), ("mode", "0620")];
         self.fresh("devpts", pts, &options, MountAttributes::DEVICE)?;
         self.link(Path::new("/dev/ptmx"), Path::new("pts/ptmx"))?;
+        Ok(())
+    }
+
+    /// Adds `/proc`, read-only. For a program that builds a sandbox of its own, the files of its processes are writable,
+    /// since it sets the ids of its namespaces there; everything about the machine stays read-only.
+    fn proc(&mut self, trial: TrialResult, nested_sandbox: bool) -> Result<(), SandboxError> {
         let proc = Path::new("/proc");
         self.folder(proc, 0o555)?;
-        if trial.proc {
-            self.fresh(
-                "proc",
-                proc,
-                &[("hidepid", "invisible")],
-                MountAttributes::NOTHING,
-            )?;
+        if !trial.proc {
+            return Ok(());
+        }
+        let attributes = if nested_sandbox {
+            MountAttributes::DEVICE
+        } else {
+            MountAttributes::NOTHING
+        };
+        self.fresh("proc", proc, &[("hidepid", "invisible")], attributes)?;
+        if nested_sandbox {
+            let unreadable = SandboxError::io_error("cannot list /proc");
+            for entry in std::fs::read_dir(proc).map_err(unreadable)? {
+                let entry = entry.map_err(SandboxError::io_error("cannot list /proc"))?;
+                let name = entry.file_name();
+                let is_process = name.as_encoded_bytes().iter().all(u8::is_ascii_digit);
+                let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+                if !is_process && !is_link {
+                    self.cover(&proc.join(name), MountMask::ReadOnly, None)?;
+                }
+            }
+            self.writable.push(proc.to_owned());
         }
         Ok(())
     }

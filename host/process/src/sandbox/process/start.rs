@@ -20,9 +20,7 @@ use super::forked_handle::ForkedHandle;
 use super::landlock::LandlockRules;
 use super::root_plan::{RootPlan, SandboxIdentity};
 use super::session_namespaces::{ListenerGuard, SessionNamespaces};
-use super::{
-    NAME, ProcessSandbox, SETUP_TIMEOUT, SandboxMaker, TrialResult, bubblewrap, child_process,
-};
+use super::{ProcessSandbox, SETUP_TIMEOUT, SandboxMaker, TrialResult, bubblewrap, child_process};
 use crate::sandbox::environment::{PROXY, VariableMap};
 use crate::sandbox::sys::{self, CStringArray};
 use crate::sandbox::{
@@ -86,10 +84,7 @@ impl ProcessSandbox {
 
     /// Prepares the plan and forks.
     fn fork(&self, spec: &CommandSpec, trial: TrialResult) -> Result<ForkedCommand, SandboxError> {
-        let filter = self
-            .filter
-            .clone()
-            .map_err(|why| SandboxError::Unavailable { sandbox: NAME, why })?;
+        let filter = self.filter_for(spec)?.clone();
         let program =
             program_lookup::resolve_program(&spec.program, &self.view.path, &spec.directory)?;
         let session_error =

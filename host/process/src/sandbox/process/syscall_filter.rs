@@ -120,11 +120,33 @@ const ALLOWED_FAMILIES: [i32; 3] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6
 /// On installation, the kernel compiles a filter and evaluates it once for each system call number. So the filter finds
 /// numbers by binary search, and then checks arguments for the few calls that need it.
 pub(super) fn filter() -> Result<BpfProgram, BackendError> {
+    build(REFUSED, &NAMESPACES)
+}
+
+/// Namespaces and calls that a program with a sandbox of its own may use. The namespace of mounts is not one of them, and
+/// all calls on mounts stay refused.
+const NESTED_NAMESPACES: [i32; 3] = [libc::CLONE_NEWUSER, libc::CLONE_NEWPID, libc::CLONE_NEWNET];
+const NESTED_CALLS: [i64; 1] = [libc::SYS_chroot];
+
+/// Builds the filter for programs that build a sandbox of their own.
+pub(super) fn filter_for_nested_sandbox() -> Result<BpfProgram, BackendError> {
+    let refused = REFUSED.iter().filter(|call| !NESTED_CALLS.contains(call));
+    let namespaces = NAMESPACES
+        .iter()
+        .filter(|flag| !NESTED_NAMESPACES.contains(flag));
+    build(
+        &refused.copied().collect::<Vec<_>>(),
+        &namespaces.copied().collect::<Vec<_>>(),
+    )
+}
+
+/// Builds a filter that refuses these calls, and `clone` and `unshare` with these flags.
+fn build(refused: &[i64], namespaces: &[i32]) -> Result<BpfProgram, BackendError> {
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
-    let argument_rules = argument_rules()?;
+    let argument_rules = argument_rules(namespaces)?;
     let mut calls = BTreeMap::new();
     for (numbers, action) in [
-        (REFUSED, SyscallAction::Refused),
+        (refused, SyscallAction::Refused),
         (MISSING, SyscallAction::Missing),
     ] {
         for number in numbers {
@@ -243,9 +265,9 @@ fn binary_search(calls: &[(u32, SyscallAction)]) -> Result<BpfProgram, BackendEr
 }
 
 /// Returns the calls that are refused only with certain arguments.
-fn argument_rules() -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
+fn argument_rules(namespaces: &[i32]) -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
-    for flag in NAMESPACES.map(u64::from_flag) {
+    for flag in namespaces.iter().copied().map(u64::from_flag) {
         let condition = || argument_condition(0, SeccompCmpOp::MaskedEq(flag), flag);
         rules
             .entry(libc::SYS_clone)
@@ -444,6 +466,33 @@ mod tests {
         }
         let route = [libc::AF_NETLINK, 0, libc::NETLINK_ROUTE];
         assert_eq!(verdict_of(libc::SYS_socket, &route), ALLOWED);
+    }
+
+    #[test]
+    fn syscall_filter_for_nested_sandboxes_allows_namespaces_but_no_mounts() {
+        let program = filter_for_nested_sandbox().unwrap();
+        let verdict_of =
+            |number, arguments: &[i32]| verdict(&program, &Call::of(number, arguments));
+        let refused = errno(libc::EPERM);
+        let nested = libc::CLONE_NEWUSER | libc::CLONE_NEWPID | libc::CLONE_NEWNET;
+        assert_eq!(verdict_of(libc::SYS_clone, &[nested]), ALLOWED);
+        assert_eq!(
+            verdict_of(libc::SYS_unshare, &[libc::CLONE_NEWUSER]),
+            ALLOWED
+        );
+        assert_eq!(verdict_of(libc::SYS_chroot, &[]), ALLOWED);
+        for flag in NAMESPACES
+            .iter()
+            .filter(|flag| !NESTED_NAMESPACES.contains(flag))
+        {
+            assert_eq!(
+                verdict_of(libc::SYS_unshare, &[*flag | libc::CLONE_NEWUSER]),
+                refused
+            );
+        }
+        for call in REFUSED.iter().filter(|call| !NESTED_CALLS.contains(call)) {
+            assert_eq!(verdict_of(*call, &[]), refused, "{call}");
+        }
     }
 
     #[test]
