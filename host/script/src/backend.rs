@@ -28,6 +28,9 @@ impl Backend for ScriptBackend {
                 ScriptBody::Python => return tool::run_python(self, &call).await,
                 ScriptBody::Bash => return tool::run_bash(self, &call).await,
                 ScriptBody::Node => return tool::run_node(self, &call).await,
+                ScriptBody::Container(container) => {
+                    return tool::run_in_container(self, container, &call).await;
+                }
             };
             let engine = self.engines.scripts();
             let mut raw = engine.run(&call, &compiled.code, &self.state).await;
@@ -44,6 +47,11 @@ impl Backend for ScriptBackend {
 
     fn content_id(&self, path: &str) -> Option<String> {
         mimir_wasm::fs::content_digest(self.engines.scripts().host().workspace(), path)
+    }
+
+    fn files_state(&self, folders: Vec<String>) -> BoxFuture<'_, Option<String>> {
+        let root = self.engines.scripts().host().workspace().to_owned();
+        Box::pin(mimir_wasm::fs::read_files_state(root, folders))
     }
 }
 

@@ -7,10 +7,12 @@ use mimir_core::{Decision, Schema, ToolError, ToolErrorCode, text};
 use crate::compile::{self, CodeMentions, CompiledCode};
 use crate::{needs, word_scan, yaml};
 
+mod docker_platform;
 mod file_errors;
 mod file_positions;
 mod yaml_file;
 
+pub(crate) use docker_platform::{ContainerInterpreter, ToolContainer};
 use file_positions::FilePositions;
 pub use yaml_file::schema;
 use yaml_file::{ScriptRuntime, YamlToolFile};
@@ -25,7 +27,7 @@ const MAX_PATTERNS: usize = 100;
 const MAX_TOKENS: u32 = 1_000_000;
 
 /// Error for an allowlist that would not be enforced.
-const ALLOWLIST_WITHOUT_EFFECT: &str = "`allowlist` has no effect with `runtime: node`: commands that node starts are not checked. Leave it out, and \
+const ALLOWLIST_WITHOUT_EFFECT: &str = "`allowlist` has no effect with `runtime: node` or `platform`: commands that the code starts are not checked. Leave it out, and \
     the command sandbox restricts node; or use `runtime: typescript`, which checks each command";
 
 /// The runtime of a tool, with the compiled code of a script.
@@ -35,6 +37,7 @@ pub(crate) enum ScriptBody {
     Python,
     Bash,
     Node,
+    Container(ToolContainer),
 }
 
 impl ScriptBody {
@@ -120,14 +123,24 @@ pub fn check_all(file_name: &str, content: &str) -> Result<CheckedScript, Vec<To
         add_fault("schema", message.clone());
     }
     let permissions = file.permissions;
-    let patterns = match (file.runtime, &permissions.allowlist) {
-        (ScriptRuntime::Node, Some(_)) => Err(ALLOWLIST_WITHOUT_EFFECT.to_owned()),
-        (_, allowlist) => command_patterns(allowlist.as_deref()),
+    let platform = file.platform.as_ref();
+    let container = platform.map(|platform| ToolContainer::new(platform, file.runtime));
+    let container = container.transpose().unwrap_or_else(|(key, message)| {
+        add_fault(key, message);
+        None
+    });
+    let runs_as_command = file.runtime == ScriptRuntime::Node || container.is_some();
+    let patterns = match &permissions.allowlist {
+        Some(_) if runs_as_command => Err(ALLOWLIST_WITHOUT_EFFECT.to_owned()),
+        allowlist => command_patterns(allowlist.as_deref()),
     };
     if let Err(message) = &patterns {
         add_fault("permissions.allowlist", message.clone());
     }
     let compiled_body = match file.runtime {
+        ScriptRuntime::Python if container.is_some() => {
+            Ok((ScriptBody::Python, CodeMentions::default()))
+        }
         ScriptRuntime::Typescript => compile::compile(&file.code, true).map(ScriptBody::script),
         ScriptRuntime::Javascript => compile::compile(&file.code, false).map(ScriptBody::script),
         ScriptRuntime::Python => Ok((ScriptBody::Python, word_scan::python_mentions(&file.code))),
@@ -151,8 +164,10 @@ pub fn check_all(file_name: &str, content: &str) -> Result<CheckedScript, Vec<To
     ) else {
         return Err(faults);
     };
-    let needs = match body {
+    let body = container.map_or(body, ScriptBody::Container);
+    let needs = match &body {
         ScriptBody::Node => needs::node_needs(),
+        ScriptBody::Container(container) => container.needs(),
         _ => needs::script_needs(&mentions, patterns.as_deref()),
     };
     let approval = match permissions.auto_accept {

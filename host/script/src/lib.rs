@@ -5,6 +5,8 @@
 //! its code, and the user has to grant them. Every command, request and file access passes the same policy checks as
 //! those of plugins.
 //!
+//! The tools of an HTTP API are in one file, which is made from an OpenAPI document: see [`openapi`].
+//!
 //! [`build`] builds a component from a TypeScript module that exports tools.
 //!
 //! The tool `run_code` runs code written by a model, on an engine or with an interpreter installed on this machine.
@@ -16,6 +18,7 @@ mod code_engines;
 mod compile;
 mod definition;
 mod needs;
+pub mod openapi;
 mod plugin;
 mod run_code;
 mod script_folder;

@@ -60,6 +60,8 @@ pub struct BuiltPlugin {
     pub component: Vec<u8>,
     /// Tools of the plugin: the names in calls, and the names in the module.
     pub tools: Vec<(String, String)>,
+    /// Names in calls of the tools that do not set their approval.
+    pub silent: Vec<String>,
     /// The bundler that was used, if the module imports anything.
     pub bundler: Option<PathBuf>,
 }
@@ -118,6 +120,7 @@ pub async fn build(
     let component = component.map_err(|error| vec![ToolError::from(error)])?;
     Ok(BuiltPlugin {
         component,
+        silent: plugin_description.silent.clone(),
         tools: plugin_description.names(),
         bundler,
     })

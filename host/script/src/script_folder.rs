@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use crate::backend::ScriptBackend;
 use crate::code_engines::{CodeEngines, LanguageEngineParts};
 use crate::definition::{self, CheckedScript};
+use crate::openapi;
 use crate::run_code::{CodeEngine, run_code};
 
 /// Maximum size of a tool file in bytes.
@@ -30,11 +31,11 @@ pub struct ScriptFolder {
     engines: Arc<CodeEngines>,
     folder: PathBuf,
     /// The tools of unchanged files.
-    cached: Mutex<HashMap<(String, Sha256Digest), CachedTool>>,
+    cached: Mutex<HashMap<(String, Sha256Digest), CachedTools>>,
 }
 
-/// The tool of an unchanged file, or the error for that file.
-type CachedTool = Arc<Result<Tool, ToolError>>;
+/// The tools of an unchanged file, or the error for that file.
+type CachedTools = Arc<Result<Vec<Tool>, ToolError>>;
 
 impl ScriptFolder {
     /// Creates a finder for the scripts in `folder`.
@@ -85,29 +86,34 @@ impl ScriptFolder {
             let cached = self.cached.lock();
             let existing = cached.get(&key).cloned();
             drop(cached);
-            let tool =
-                existing.unwrap_or_else(|| Arc::new(self.load_tool(&location, &content, key.1)));
-            match &*tool {
-                Ok(tool) => loaded.tools.push(tool.clone()),
+            let tools =
+                existing.unwrap_or_else(|| Arc::new(self.load_tools(&location, &content, key.1)));
+            match &*tools {
+                Ok(tools) => loaded.tools.extend(tools.iter().cloned()),
                 Err(error) => loaded.quarantined.push(quarantine(error.clone())),
             }
-            current.insert(key, tool);
+            current.insert(key, tools);
         }
         *self.cached.lock() = current;
     }
 
-    fn load_tool(
+    fn load_tools(
         &self,
         location: &str,
         content: &[u8],
         digest: Sha256Digest,
-    ) -> Result<Tool, ToolError> {
+    ) -> Result<Vec<Tool>, ToolError> {
         let text = std::str::from_utf8(content).map_err(|_| {
             let message = format!("{location} is not UTF-8");
             ToolError::new(ToolErrorCode::InvalidInput, message)
         });
-        let checked = text.and_then(|text| definition::check(location, text));
-        checked.map(|checked| self.build_tool(location, checked, digest))
+        let text = text?;
+        if openapi::is_api_file(location) {
+            let host = self.engines.scripts().host();
+            return openapi::api_tools(host, location, text, digest);
+        }
+        let checked = definition::check(location, text)?;
+        Ok(vec![self.build_tool(location, checked, digest)])
     }
 
     fn build_tool(&self, location: &str, checked: CheckedScript, digest: Sha256Digest) -> Tool {
@@ -144,10 +150,15 @@ impl ScriptFolder {
     /// folder may come from a checkout, and everyone who lists the tools sees errors about the file.
     fn read(&self, root: &Path, name: &str) -> Result<Option<Vec<u8>>, ToolError> {
         let path = self.folder.join(name);
+        let limit = if openapi::is_api_file(name) {
+            openapi::MAX_FILE_BYTES
+        } else {
+            MAX_FILE_SIZE
+        };
         let read = path.canonicalize().and_then(|real| {
             if real.starts_with(root) {
                 // Not a race worth closing: a process that can swap a folder for a link now can write the file, too.
-                files::read(&real, LinkPolicy::Refuse, MAX_FILE_SIZE)
+                files::read(&real, LinkPolicy::Refuse, limit)
             } else {
                 Err(io::Error::new(
                     io::ErrorKind::PermissionDenied,
@@ -164,8 +175,8 @@ impl ScriptFolder {
             }
             Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
                 let message = format!(
-                    "the file is larger than {} KiB, the limit for scripts",
-                    MAX_FILE_SIZE >> 10
+                    "the file is larger than {} KiB, the limit for such files",
+                    limit >> 10
                 );
                 Err(ToolError::new(ToolErrorCode::LimitExceeded, message))
             }

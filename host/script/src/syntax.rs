@@ -33,7 +33,8 @@ pub async fn faults(
     let fault = match checked.body {
         ScriptBody::Python => check_python(engines, &checked.code).await?,
         ScriptBody::Bash => check_bash(engines, &checked.code).await?,
-        ScriptBody::Script(_) | ScriptBody::Node => None,
+        // The container may have another version of Python.
+        ScriptBody::Script(_) | ScriptBody::Node | ScriptBody::Container(_) => None,
     };
     let faults = fault.map(|fault| {
         let at = checked.positions.code_position(fault.line, fault.column);

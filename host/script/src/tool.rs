@@ -12,6 +12,7 @@ use mimir_wasm::script::call_input;
 use serde_json::{Value, json};
 
 use crate::backend::ScriptBackend;
+use crate::definition::{ContainerInterpreter, ToolContainer};
 
 /// Names of a Python tool's code file, and of the file with the arguments.
 const CODE_FILE: &str = "tool.py";
@@ -20,6 +21,12 @@ const INPUT_FILE: &str = "input.json";
 /// Code before and after the code of a `node` tool.
 const NODE_BEFORE: &str = include_str!("tool/before.mjs");
 const NODE_AFTER: &str = include_str!("tool/after.mjs");
+
+/// Command line of node, which reads a module from its standard input.
+const NODE_COMMAND: &[&str] = &["node", "--input-type=module", "-"];
+
+/// Code before the call of a Python tool in a container.
+const PYTHON_RUNNER: &str = include_str!("tool/container.py");
 
 /// Codes that a tool cannot choose, because callers and exit codes rely on them.
 const HOST_CODES: [ToolErrorCode; 5] = [
@@ -152,17 +159,44 @@ pub(crate) async fn run_node(tool: &ScriptBackend, call: &Approved) -> RawResult
 
 async fn attempt_node(tool: &ScriptBackend, call: &Approved) -> Result<ToolOutput, ToolError> {
     let program = node_program(&call_input(call, call.arguments()), &tool.checked.code);
+    run_interpreter(call, NODE_COMMAND, program, CommandTarget::HostPrograms).await
+}
+
+/// Runs a call of a tool whose code runs in a container, as a command with the same policy checks as any other.
+pub(crate) async fn run_in_container(
+    tool: &ScriptBackend,
+    container: &ToolContainer,
+    call: &Approved,
+) -> RawResult {
+    let (input, code) = (call_input(call, call.arguments()), &tool.checked.code);
+    let (command, program) = match container.interpreter {
+        ContainerInterpreter::Node => (NODE_COMMAND, node_program(&input, code)),
+        ContainerInterpreter::Python => (&["python3", "-"][..], python_program(&input, code)),
+    };
+    let target = CommandTarget::Image(container.id);
+    let result = run_interpreter(call, command, program, target).await;
+    RawResult::from(result.map_err(|mut error| {
+        if error.code == ToolErrorCode::Unavailable {
+            error.message = format!("the container of {container} cannot run: {}", error.message);
+        }
+        error
+    }))
+}
+
+/// Runs a program that gets its code on the standard input, and parses its result.
+async fn run_interpreter(
+    call: &Approved,
+    command: &[&str],
+    program: String,
+    target: CommandTarget,
+) -> Result<ToolOutput, ToolError> {
     let command = CommandRequest {
-        program: CommandProgram::Vector(
-            ["node", "--input-type=module", "-"]
-                .map(str::to_owned)
-                .into(),
-        ),
+        program: CommandProgram::Vector(command.iter().map(|word| (*word).to_owned()).collect()),
         directory: None,
         environment: Vec::new(),
         stdin: program.into_bytes(),
         timeout: None,
-        target: CommandTarget::HostPrograms,
+        target,
     };
     let finished = call.effects().run(command).await?;
     let reply = parse_node_reply(&finished)?;
@@ -198,6 +232,12 @@ fn parse_node_reply(finished: &CommandOutput) -> Result<Value, ToolError> {
 fn node_program(input: &Value, code: &str) -> String {
     let (input, code) = (json!(input.to_string()), json!(code));
     format!("{NODE_BEFORE}\nconst given = JSON.parse({input});\nconst code = {code};\n{NODE_AFTER}")
+}
+
+/// Returns the Python program that calls the tool. A JSON string is a Python string, too.
+fn python_program(input: &Value, code: &str) -> String {
+    let (input, code) = (json!(input.to_string()), json!(code));
+    format!("{PYTHON_RUNNER}run(json.loads({input}), {code})\n")
 }
 
 fn output(text: String) -> ToolOutput {

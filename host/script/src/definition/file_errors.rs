@@ -78,7 +78,11 @@ fn yaml_reader_error(file_name: &str, error: &serde_yaml::Error) -> ToolError {
 /// Removes content of the file from a message of the YAML deserializer. An unknown key is quoted only if it resembles a
 /// known one.
 fn redact_yaml_message(message: &str) -> String {
-    if message.starts_with("missing field ") || message.starts_with("duplicate field ") {
+    // A path of keys may come first.
+    let fault = message.strip_prefix("platform").unwrap_or(message);
+    let fault = fault.strip_prefix(".docker").unwrap_or(fault);
+    let fault = fault.strip_prefix(": ").unwrap_or(fault);
+    if fault.starts_with("missing field ") || fault.starts_with("duplicate field ") {
         return message.to_owned();
     }
     // The part after `expected` does not come from the file.

@@ -6,14 +6,17 @@ use schemars::{JsonSchema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::docker_platform::ScriptPlatform;
+
 /// Keys of a file.
-pub(super) const KEYS: [&str; 8] = [
+pub(super) const KEYS: [&str; 9] = [
     "name",
     "description",
     "enabled",
     "tokenCost",
     "schema",
     "runtime",
+    "platform",
     "permissions",
     "code",
 ];
@@ -44,6 +47,8 @@ pub(super) struct YamlToolFile {
     /// Runtime of the code.
     #[serde(default)]
     pub(super) runtime: ScriptRuntime,
+    /// Environment of the code, in place of mimir's engines or the sandbox of commands.
+    pub(super) platform: Option<ScriptPlatform>,
     /// Permissions and approval settings.
     #[serde(default)]
     pub(super) permissions: ScriptPermissions,

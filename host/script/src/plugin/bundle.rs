@@ -13,6 +13,10 @@ use super::source_positions::SourcePositions;
 /// Source of the module `mimir`, for bundlers.
 const MIMIR_MODULE: &str = "export const defineTool = (tool) => tool;\n";
 
+/// Source of the module `ai`, for esbuild: the functions of the AI SDK that define tools. The package itself needs
+/// streams of browsers as soon as it is loaded, and its other functions query models, which plugins do by `context.llm`.
+const AI_MODULE: &str = "export const tool = (tool) => tool;\nexport const dynamicTool = tool;\nexport const jsonSchema = (schema) => ({ jsonSchema: typeof schema === \"function\" ? schema() : schema });\n";
+
 /// Name of the bundle inside the function that the engine evaluates.
 const BUNDLE_NAME: &str = "__module";
 
@@ -191,6 +195,7 @@ fn major_version(folder: &Path) -> Option<u32> {
 /// Names of the files in the work folder.
 const ENTRY_FILE: &str = "entry.mjs";
 const MIMIR_FILE: &str = "mimir.mjs";
+const AI_FILE: &str = "ai.mjs";
 const BUNDLE_FILE: &str = "bundle.js";
 const MAP_FILE: &str = "bundle.js.map";
 
@@ -218,6 +223,7 @@ fn arguments(kind: BundlerKind, work: &Path) -> Vec<String> {
             "--log-level=error",
             "--color=false",
             &format!("--alias:mimir={}", file(MIMIR_FILE)),
+            &format!("--alias:ai={}", file(AI_FILE)),
             &format!("--outfile={}", file(BUNDLE_FILE)),
         ]),
         // `mimir` stays external; the code defines it under this name.
@@ -252,7 +258,8 @@ async fn run_bundler(
 ) -> Result<(String, Option<String>), ToolError> {
     let (work, program) = (&command.work_folder, &command.program);
     let written = std::fs::write(work.join(ENTRY_FILE), entry_module(module))
-        .and_then(|()| std::fs::write(work.join(MIMIR_FILE), MIMIR_MODULE));
+        .and_then(|()| std::fs::write(work.join(MIMIR_FILE), MIMIR_MODULE))
+        .and_then(|()| std::fs::write(work.join(AI_FILE), AI_MODULE));
     written.map_err(|error| {
         let message = format!("cannot write the input of the bundler: {error}");
         ToolError::new(ToolErrorCode::Unavailable, message)

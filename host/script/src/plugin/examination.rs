@@ -42,6 +42,7 @@ struct ExaminedTool {
     input_schema: Option<String>,
     output_schema: Option<String>,
     approval: Option<String>,
+    silent: bool,
     judges: bool,
     needs: Option<Value>,
     risk: Option<Value>,
@@ -56,6 +57,8 @@ pub(super) struct PluginDescription {
     tools: Vec<Value>,
     /// Names of the tools in calls, and in the module.
     names: Vec<(String, String)>,
+    /// Names in calls of the tools that do not set their approval.
+    pub(super) silent: Vec<String>,
     pub(super) imports: PluginImports,
 }
 
@@ -79,6 +82,7 @@ impl PluginDescription {
             manifest: Value::Null,
             tools: Vec::new(),
             names: Vec::new(),
+            silent: Vec::new(),
             imports: PluginImports {
                 storage: module.mentions.words.contains("storage"),
                 ..PluginImports::default()
@@ -96,9 +100,13 @@ impl PluginDescription {
                 faults.push(fault_at(&export, &message));
                 continue;
             }
+            let is_silent = tool.silent;
             match description.add_tool(&name, tool, &mentioned) {
                 Ok(definition) => {
                     definitions.push(definition);
+                    if is_silent {
+                        description.silent.push(name.clone());
+                    }
                     description.names.push((name, given_name));
                 }
                 Err(messages) => {

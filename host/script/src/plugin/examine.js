@@ -75,6 +75,7 @@ function examine(make, docs) {
       inputSchema: given === undefined ? undefined : ofObject(name, "`inputSchema`", given, "input"),
       outputSchema: tool.outputSchema === undefined ? null : ofObject(name, "`outputSchema`", tool.outputSchema, "output"),
       approval: word,
+      silent: approval === undefined,
       judges,
       needs: tool.needs,
       risk: tool.risk,
@@ -101,7 +102,7 @@ function examine(make, docs) {
       const inputSchema = ofObject(schema, `\`${schema}\``, module[schema], "input");
       tools.push({
         export: name, path: [name], name, title: null, description: docs[name] ?? `Custom tool: ${name}`,
-        inputSchema, outputSchema: null, approval: "ask", judges: false,
+        inputSchema, outputSchema: null, approval: "ask", silent: true, judges: false,
       });
     } else if (isObject(value) && ("inputSchema" in value || "needsApproval" in value)) {
       fault(name, `\`${name}\` looks like a tool but has no function \`execute\``);

@@ -64,7 +64,7 @@ fn name(target: CommandTarget) -> &'static str {
     match target {
         CommandTarget::Default => "usual",
         CommandTarget::HostPrograms => "process",
-        CommandTarget::Container(_) => "container",
+        CommandTarget::Container(_) | CommandTarget::Image(_) => "container",
     }
 }
 
