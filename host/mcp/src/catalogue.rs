@@ -47,16 +47,26 @@ impl ToolCatalogue {
     pub(crate) fn build(snapshot: Arc<PipelineSnapshot>, servers: Option<&McpServers>) -> Self {
         let readers = servers.map(McpServers::readers).unwrap_or_default();
         let listed = snapshot.registry.tools().iter();
-        let listed = listed.filter(|tool| snapshot.policy.is_listed(tool));
+        let listed = listed.filter(|tool| snapshot.policy.is_offered(tool));
         // Resources are for the client and prompts for its user: models do not see the tools that read them.
         let listed = listed.filter(|tool| {
             tool.source != ToolSource::Mcp
                 || !readers.iter().any(|name| name == tool.name().as_str())
         });
         let marks = snapshot.policy.untrusted_marking();
-        let listed = listed.map(|tool| (server_of(tool), definition_with_marks(tool, marks)));
+        let budget = snapshot.policy.discovery_budget();
+        let (only_searched, listed): (Vec<_>, Vec<_>) =
+            listed.partition(|tool| snapshot.policy.is_only_searched(tool));
+        // Without search, they are not offered at all.
+        let only_searched = only_searched.iter().filter(|_| budget.is_some());
+        let only_searched: Vec<Tool> = only_searched
+            .map(|tool| definition_with_marks(tool, marks))
+            .collect();
+        let listed = listed
+            .iter()
+            .map(|tool| (server_of(tool), definition_with_marks(tool, marks)));
         let listed: Vec<(Option<&str>, Tool)> = listed.collect();
-        let searched = choose_searched_servers(&listed, snapshot.policy.discovery_budget());
+        let searched = choose_searched_servers(&listed, budget);
         let names = searched.iter().flatten().map(|name| (*name).to_owned());
         let names: Vec<String> = names.collect();
         let (searchable, tools): (Vec<_>, Vec<_>) = listed
@@ -64,8 +74,20 @@ impl ToolCatalogue {
             .partition(|(server, _)| searched.contains(server));
         let without_server =
             |tools: Vec<(_, Tool)>| tools.into_iter().map(|(_, tool)| tool).collect();
-        let (searchable, mut tools): (Vec<Tool>, Vec<Tool>) =
+        let (mut searchable, mut tools): (Vec<Tool>, Vec<Tool>) =
             (without_server(searchable), without_server(tools));
+        searchable.extend(only_searched);
+        // Added after the choice above: models do not read icons.
+        if let Some(servers) = servers {
+            let mut icons = servers.tool_icons();
+            for tool in &mut tools {
+                // A tool of mimir or of the workspace may have the name of a server's tool.
+                let server = snapshot.registry.get(&tool.name);
+                let server = server.and_then(|tool| server_of(tool));
+                tool.icons = server
+                    .and_then(|server| icons.remove(&(server.to_owned(), tool.name.to_string())));
+            }
+        }
         if !searchable.is_empty() {
             tools.extend(discovery::discovery_tools(searchable.len(), &names));
             tools.sort_by(|one, other| one.name.cmp(&other.name));
@@ -137,9 +159,10 @@ impl ToolCatalogue {
     }
 }
 
-/// Returns the server of a tool, or `None` for mimir's own tools and those of the workspace.
+/// Returns the server or the HTTP API of a tool, or `None` for mimir's own tools and the others of the workspace.
 fn server_of(tool: &mimir_core::Tool) -> Option<&str> {
-    (tool.source == ToolSource::Mcp).then_some(tool.origin.plugin.as_str())
+    let has_server = tool.source == ToolSource::Mcp || tool.is_api_operation();
+    has_server.then_some(tool.origin.plugin.as_str())
 }
 
 /// Chooses the servers whose tools are found by search instead of being listed: the largest ones, until the rest fits

@@ -10,12 +10,14 @@
 
 mod backend;
 mod call_result;
+mod circuit_breaker;
 mod close_reason;
 mod connection;
 mod description;
 mod flags;
 mod handshake;
 mod http_transport;
+mod icons;
 mod input_broker;
 mod invalid_request;
 mod lenient_messages;
@@ -35,10 +37,12 @@ mod sandbox_hint;
 mod server;
 mod servers;
 mod spec;
+mod status;
 mod stdio_transport;
 mod subscription;
 
 pub use description::{DescriptionStore, ServerAbilities, ServerDescription};
+pub use flags::find_flags;
 pub use input_broker::AllowedRequests;
 pub(crate) use listener::ResourceUpdate;
 pub(crate) use lookup::RemoteEntry;
@@ -53,5 +57,6 @@ pub(crate) use reader_tools::restore_output;
 pub use refused_hosts::RefusedHosts;
 pub(crate) use resource_library::ResourceLibrary;
 pub use server::{HttpClientFactory, ServerDeps};
-pub use servers::{FAULT_RETRY_INTERVAL, McpServers, ServerTestReport, ServerTools};
+pub use servers::{FAULT_RETRY_INTERVAL, McpServers, RunRequests, ServerTestReport, ServerTools};
 pub use spec::{ServerSpec, ServerTransport};
+pub use status::{ServerFault, ServerObserver, ServerState, ServerStatus};

@@ -36,6 +36,12 @@ pub(crate) fn can_ask(capabilities: Option<&ClientCapabilities>) -> bool {
         .is_some_and(|modes| modes.form.is_some() || modes.url.is_none())
 }
 
+/// Returns true if a client can ask its user to open a web page.
+fn can_show_pages(capabilities: Option<&ClientCapabilities>) -> bool {
+    let modes = capabilities.and_then(|capabilities| capabilities.elicitation.as_ref());
+    modes.is_some_and(|modes| modes.url.is_some())
+}
+
 /// Returns the requests of servers that a client can answer.
 pub(crate) fn supported_requests(
     capabilities: Option<&ClientCapabilities>,
@@ -45,6 +51,7 @@ pub(crate) fn supported_requests(
     };
     let kinds = [
         (UpstreamRequestKind::Form, can_ask(capabilities)),
+        (UpstreamRequestKind::Page, can_show_pages(capabilities)),
         (UpstreamRequestKind::Model, all.sampling.is_some()),
         (UpstreamRequestKind::Roots, all.roots.is_some()),
     ];
@@ -56,7 +63,9 @@ pub(crate) fn supported_requests(
 pub(crate) fn is_answer(kind: UpstreamRequestKind, answer: &Value) -> bool {
     let answer = answer.clone();
     match kind {
-        UpstreamRequestKind::Form => serde_json::from_value::<ElicitResult>(answer).is_ok(),
+        UpstreamRequestKind::Form | UpstreamRequestKind::Page => {
+            serde_json::from_value::<ElicitResult>(answer).is_ok()
+        }
         UpstreamRequestKind::Model => serde_json::from_value::<CreateMessageResult>(answer).is_ok(),
         UpstreamRequestKind::Roots => serde_json::from_value::<ListRootsResult>(answer).is_ok(),
     }
@@ -107,7 +116,7 @@ fn form_message(card: &Card, note: Option<&str>) -> String {
     }
     lines.push(format!("risk: {}", card.risk.as_str()));
     lines.push("arguments:".to_owned());
-    push_quoted(&card.arguments, &mut lines);
+    push_quoted(&card.readable_arguments(), &mut lines);
     for section in card.sections() {
         lines.push(format!("{}:", section.title));
         section

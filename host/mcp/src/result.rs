@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use mimir_core::config::UntrustedMarking;
 use mimir_core::outcome::{ToolOutput, TrustLevel};
 use mimir_core::untrusted_mark::UntrustedMark;
-use mimir_core::{Content, Outcome, Schema, ToolError};
+use mimir_core::{Content, Outcome, Schema, ToolError, ToolErrorCode};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, ResourceContents};
 use serde_json::{Value, json};
 
@@ -155,7 +155,12 @@ fn failure_result(error: &ToolError, mark: Option<&UntrustedMark>) -> CallToolRe
     let mut message = error.to_string();
     if !error.remedies.is_empty() {
         // The remedy itself is withheld from the model, which could talk the user into it.
-        message.push_str(". The mimir log tells the user how to allow it.");
+        message.push_str(match error.code {
+            ToolErrorCode::ApprovalDenied
+            | ToolErrorCode::PolicyDenied
+            | ToolErrorCode::PermissionDenied => ". The mimir log tells the user how to allow it.",
+            _ => ". The mimir log tells the user what can be done.",
+        });
     }
     push_text(&message, mark, &mut content);
     if let Some(details) = &error.details {

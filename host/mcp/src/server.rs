@@ -14,11 +14,14 @@ use crate::client_observer::ClientApprover;
 use crate::elicitation::PendingCalls;
 use crate::metrics::{MetricFamily, ServerMetrics};
 
+use tasks::TaskTable;
+
 mod handler;
 mod param_errors;
 mod resource_requests;
 mod session;
 mod subscriptions;
+mod tasks;
 mod tool_call;
 mod tool_lookup;
 
@@ -49,6 +52,7 @@ struct ToolServerState {
     approval: ApprovalOptions,
     on_refusal: OnRefusal,
     pending_calls: PendingCalls,
+    tasks: TaskTable,
     catalogue: Mutex<Arc<ToolCatalogue>>,
     /// Number of changes of each list of the catalogue.
     revision: watch::Sender<ListRevision>,
@@ -85,6 +89,7 @@ impl ToolServer {
             approval,
             on_refusal,
             pending_calls: PendingCalls::default(),
+            tasks: TaskTable::default(),
             catalogue,
             revision: watch::Sender::default(),
             replaced: watch::Sender::default(),

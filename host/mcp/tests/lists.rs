@@ -18,6 +18,8 @@ async fn handshake_supports_every_version() {
         let hello = wire.handshake(version, json!({})).await;
         assert_eq!(hello["protocolVersion"], version);
         assert_eq!(hello["serverInfo"]["name"], "mimir");
+        let icon = hello["serverInfo"]["icons"][0]["src"].as_str().unwrap();
+        assert!(icon.starts_with("data:image/svg+xml,%3Csvg") && !icon.contains(' '));
         assert_eq!(hello["capabilities"]["tools"]["listChanged"], true);
         assert!(
             hello["instructions"]

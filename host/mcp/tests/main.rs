@@ -16,5 +16,6 @@ mod logins;
 mod marks;
 mod modern;
 mod results;
+mod tasks;
 mod upstream;
 mod web;

@@ -11,7 +11,7 @@ use crate::kit::{TestServer, Wire, fake, text_result, tool};
 const VERSION: &str = "2026-07-28";
 
 /// Returns the params of a request that declares this protocol version.
-fn modern(mut params: Value, capabilities: Value) -> Value {
+pub fn modern(mut params: Value, capabilities: Value) -> Value {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": VERSION,
         "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},

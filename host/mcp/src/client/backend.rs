@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use mimir_core::ToolError;
 use mimir_core::backend::{Backend, BoxFuture, RawResult};
 use mimir_core::pipeline::Approved;
 use serde_json::Value;
@@ -22,6 +23,10 @@ pub(super) struct ServerTool {
 }
 
 impl Backend for ServerTool {
+    fn check_available(&self) -> Result<(), ToolError> {
+        self.server.check_available()
+    }
+
     fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         Box::pin(async move {
             let call = Arc::new(call);
@@ -53,6 +58,10 @@ pub(super) struct EntryReader {
 }
 
 impl Backend for EntryReader {
+    fn check_available(&self) -> Result<(), ToolError> {
+        self.server.check_available()
+    }
+
     fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         Box::pin(async move {
             let call = Arc::new(call);

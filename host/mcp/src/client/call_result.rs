@@ -14,7 +14,7 @@ pub(super) fn call_result(result: ServerResult, limits: &Limits) -> RawResult {
     match result {
         ServerResult::CallToolResult(result) => convert_tool_result(result, limits),
         ServerResult::CreateTaskResult(_) => {
-            failure("the server returned a task, which mimir did not request")
+            failure("the server returned a task, without declaring that it supports tasks")
         }
         // A result with neither text nor structured content.
         ServerResult::EmptyResult(_) | ServerResult::TaskAckResult(_) => {

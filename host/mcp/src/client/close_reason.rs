@@ -11,6 +11,7 @@ use mimir_core::text::{self, prefix, visible};
 use parking_lot::Mutex;
 
 use super::sandbox_hint;
+use super::status::ServerObserver;
 
 /// Number of stderr lines that are stored for the error about the end of the server.
 const STDERR_LINES: usize = 3;
@@ -22,9 +23,9 @@ const NOT_FOUND_LINES: usize = 5;
 pub(super) const MAX_SERVER_TEXT_CHARS: usize = 500;
 
 /// The reason why a connection ended, as far as known.
-#[derive(Default)]
 pub(super) struct CloseReason {
     pub(super) server: String,
+    observer: Arc<dyn ServerObserver>,
     /// Masks secrets in the server's other output, which goes to logs, messages and the disk.
     pub(super) redactor: Redactor,
     why: Mutex<Option<ToolError>>,
@@ -36,12 +37,29 @@ pub(super) struct CloseReason {
 }
 
 impl CloseReason {
-    pub(super) fn new(server: &str, redactor: Redactor) -> Arc<Self> {
+    /// Creates an unknown reason. `observer` receives the lines of the server's stderr.
+    pub(super) fn new(
+        server: &str,
+        redactor: Redactor,
+        observer: Arc<dyn ServerObserver>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             server: server.to_owned(),
+            observer,
             redactor,
-            ..Self::default()
+            why: Mutex::default(),
+            stderr_lines: Mutex::default(),
+            not_found: Mutex::default(),
+            invalid_line_logged: AtomicBool::default(),
+            flood: AtomicBool::default(),
         })
+    }
+
+    /// Returns the reason with the server's last output, if it is known.
+    pub(super) fn known_error(&self) -> Option<ToolError> {
+        let mut error = self.why.lock().clone()?;
+        self.append_stderr(&mut error);
+        Some(error)
     }
 
     /// Returns a server's text for display. Secrets are masked before the text is cut to `max_chars` characters.
@@ -106,6 +124,7 @@ impl CloseReason {
     /// Records a line of stderr, masked.
     pub(super) fn record_stderr_line(&self, line: &str) {
         tracing::info!(server = self.server, "{line}");
+        self.observer.log_line(&self.server, line);
         if sandbox_hint::is_not_found_line(line) {
             let mut not_found = self.not_found.lock();
             if not_found.len() < NOT_FOUND_LINES {

@@ -8,9 +8,9 @@ use std::time::Duration;
 use mimir_core::{ToolError, ToolErrorCode};
 use parking_lot::Mutex;
 use rmcp::model::{
-    CancelledNotification, CancelledNotificationParam, ClientRequest, ErrorCode,
+    CancelledNotification, CancelledNotificationParam, ClientRequest, ErrorCode, JsonObject,
     PaginatedRequestParams, ProtocolVersion, RequestId, RequestMetaObject, ServerCapabilities,
-    ServerResult,
+    ServerResult, TASKS_EXTENSION_ID,
 };
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, PeerRequestOptions, RunningService,
@@ -30,6 +30,8 @@ use super::listener::{ServerListener, ServerMessageHandler};
 use super::operation::{OperationRound, ServerListKind, ServerOperation, watch_request};
 use super::ordered_transport::OrderedTransport;
 use super::subscription::{self, SubscriptionTopic};
+
+mod remote_task;
 
 pub(super) use super::close_reason::CloseReason;
 
@@ -279,8 +281,12 @@ impl ServerConnection {
             let result = self
                 .send_round(operation.build_request(round), broker, time_limit)
                 .await?;
-            let ServerResult::InputRequiredResult(input_required) = result else {
-                return Ok(result);
+            let input_required = match result {
+                ServerResult::InputRequiredResult(input_required) => input_required,
+                ServerResult::CreateTaskResult(created) if self.capabilities().supports_tasks() => {
+                    return self.await_task(created.task, broker, time_limit).await;
+                }
+                result => return Ok(result),
             };
             let requests = input_required.input_requests.unwrap_or_default();
             round = OperationRound {
@@ -303,12 +309,7 @@ impl ServerConnection {
             Some(time_limit) => PeerRequestOptions::with_timeout(time_limit),
             None => PeerRequestOptions::no_options(),
         };
-        if self.generation == ProtocolGeneration::Discovery {
-            // Each request declares its capabilities, because they depend on the client.
-            let mut meta = RequestMetaObject::new();
-            meta.set_client_capabilities(broker.declared_capabilities());
-            options.meta = Some(meta);
-        }
+        options.meta = self.request_meta(broker);
         let registered = self.listener.register_call(Arc::clone(broker));
         let pending = self.peer.send_request_with_option(request, options).await;
         let pending = pending.map_err(|error| self.service_error(error))?;
@@ -321,6 +322,22 @@ impl ServerConnection {
         // The call has a response, or rmcp has cancelled it already.
         waiting.id = None;
         result.map_err(|error| self.service_error(error))
+    }
+
+    /// Returns the metadata of a request of a call. Each request declares its capabilities, because they depend on the
+    /// client.
+    fn request_meta(&self, broker: &InputRequestBroker) -> Option<RequestMetaObject> {
+        if self.generation != ProtocolGeneration::Discovery {
+            return None;
+        }
+        let mut capabilities = broker.declared_capabilities();
+        if self.capabilities().supports_tasks() {
+            let extensions = capabilities.extensions.get_or_insert_default();
+            extensions.insert(TASKS_EXTENSION_ID.to_owned(), JsonObject::new());
+        }
+        let mut meta = RequestMetaObject::new();
+        meta.set_client_capabilities(capabilities);
+        Some(meta)
     }
 
     /// Sends a request that is not a tool call.

@@ -118,7 +118,7 @@ struct LocatedText<'a> {
 }
 
 /// Returns the warnings about a tool's description, as the server sent it. `own` are the names of the server's tools.
-pub(super) fn find_flags(tool: &Value, own: &[&str]) -> Vec<String> {
+pub fn find_flags(tool: &Value, own: &[&str]) -> Vec<String> {
     let mut texts = Vec::new();
     for (key, location) in [
         ("name", "its name"),

@@ -6,16 +6,19 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
 
 use mimir_core::ToolError;
 use mimir_core::call::CallObserver;
+use mimir_core::network::{AddressScope, NetworkHost, RequestTarget, UrlScheme, classify};
 use mimir_core::pipeline::Approved;
 use mimir_core::text::{prefix, visible};
 use mimir_core::upstream_request::{UpstreamRequest, UpstreamRequestKind};
 use rmcp::model::{
-    ClientCapabilities, ElicitationCapability, FormElicitationCapability, InputRequest,
-    InputRequests, InputResponses, RootsCapabilities, SamplingCapability,
+    ClientCapabilities, ElicitRequestParams, ElicitationCapability, FormElicitationCapability,
+    InputRequest, InputRequests, InputResponses, RootsCapabilities, SamplingCapability,
+    UrlElicitationCapability,
 };
 use serde_json::{Value, json};
 
@@ -29,6 +32,12 @@ const MAX_REQUESTS: u32 = 16;
 /// untrusted server.
 const MAX_REQUEST_SIZE: usize = 64 << 10;
 
+/// Maximum length in bytes of the address of a page, which users cannot check if it is longer.
+const MAX_PAGE_URL_LENGTH: usize = 2_048;
+
+/// Maximum length in bytes of the ID of a page.
+const MAX_ID_LENGTH: usize = 128;
+
 /// Maximum number of tokens that a model generates for a server.
 const MAX_TOKENS: u64 = 4_096;
 
@@ -38,7 +47,7 @@ const GUTTER: &str = "  │ ";
 /// Requests that a server's settings allow.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllowedRequests {
-    /// Allows forms for the user.
+    /// Allows forms for the user, and requests to open a web page.
     pub form: bool,
     /// Allows completions by the client's model.
     pub model: bool,
@@ -50,7 +59,7 @@ impl AllowedRequests {
     /// Returns true if the settings allow requests of this kind.
     pub(super) fn allows(&self, kind: UpstreamRequestKind) -> bool {
         match kind {
-            UpstreamRequestKind::Form => self.form,
+            UpstreamRequestKind::Form | UpstreamRequestKind::Page => self.form,
             UpstreamRequestKind::Model => self.model,
             UpstreamRequestKind::Roots => self.roots,
         }
@@ -64,8 +73,15 @@ impl AllowedRequests {
     ) -> ClientCapabilities {
         let mut capabilities = ClientCapabilities::default();
         let is_declared = |kind| self.allows(kind) && is_supported(kind);
-        capabilities.elicitation = is_declared(UpstreamRequestKind::Form)
-            .then(|| ElicitationCapability::new().with_form(FormElicitationCapability::default()));
+        let (form, page) = (UpstreamRequestKind::Form, UpstreamRequestKind::Page);
+        let mut elicitation = ElicitationCapability::new();
+        if is_declared(form) {
+            elicitation = elicitation.with_form(FormElicitationCapability::default());
+        }
+        if is_declared(page) {
+            elicitation = elicitation.with_url(UrlElicitationCapability::default());
+        }
+        capabilities.elicitation = (is_declared(form) || is_declared(page)).then_some(elicitation);
         capabilities.sampling =
             is_declared(UpstreamRequestKind::Model).then(SamplingCapability::default);
         capabilities.roots =
@@ -81,6 +97,8 @@ pub(super) struct InputRequestBroker {
     root: Arc<Path>,
     call: Arc<Approved>,
     request_count: AtomicU32,
+    /// True from the arrival of requests in a response to a call until all of them are answered.
+    awaits_client: AtomicBool,
 }
 
 impl InputRequestBroker {
@@ -91,12 +109,24 @@ impl InputRequestBroker {
             root,
             call,
             request_count: AtomicU32::new(0),
+            awaits_client: AtomicBool::new(false),
         })
+    }
+
+    /// Returns true if the server has answered the call with requests that are not answered yet, or that could not be
+    /// answered.
+    pub(super) fn awaits_client(&self) -> bool {
+        self.awaits_client.load(Ordering::Acquire)
     }
 
     /// Returns the observer of the call.
     pub(super) fn observer(&self) -> &Arc<dyn CallObserver> {
         self.call.observer()
+    }
+
+    /// Returns the time limit of the call in the pipeline.
+    pub(super) fn call_time(&self) -> Duration {
+        self.call.limits().wall
     }
 
     /// Returns the session of the call.
@@ -136,12 +166,22 @@ impl InputRequestBroker {
         &self,
         requests: InputRequests,
     ) -> Result<InputResponses, ToolError> {
+        self.awaits_client.store(true, Ordering::Release);
+        let responses = self.collect_responses(requests).await?;
+        self.awaits_client.store(false, Ordering::Release);
+        Ok(responses)
+    }
+
+    async fn collect_responses(
+        &self,
+        requests: InputRequests,
+    ) -> Result<InputResponses, ToolError> {
         let mut upstream_requests = Vec::new();
         let mut responses = InputResponses::new();
         for (name, request) in requests {
             let (kind, params) = match request {
                 InputRequest::Elicitation(request) => {
-                    (UpstreamRequestKind::Form, to_value(&request.params))
+                    (elicitation_kind(&request.params), to_value(&request.params))
                 }
                 InputRequest::CreateMessage(request) => {
                     (UpstreamRequestKind::Model, to_value(&request.params))
@@ -149,8 +189,9 @@ impl InputRequestBroker {
                 InputRequest::ListRoots(_) => (UpstreamRequestKind::Roots, json!({})),
                 _ => return Err(unknown_request(&self.server)),
             };
-            // A form that cannot be shown is cancelled, which the protocol allows, so that the call can continue.
-            if kind == UpstreamRequestKind::Form
+            // A form or page that cannot be shown is cancelled, which the protocol allows, so that the call can
+            // continue.
+            if matches!(kind, UpstreamRequestKind::Form | UpstreamRequestKind::Page)
                 && !(self.allowed.form && self.client_supports(kind))
             {
                 // A failure to record is irrelevant, because the request is denied anyway.
@@ -224,6 +265,10 @@ impl InputRequestBroker {
                     upstream,
                     answer.ok_or_else(|| unanswered_error(&self.server))?,
                 ),
+                UpstreamRequestKind::Page => {
+                    let answer = answer.ok_or_else(|| unanswered_error(&self.server))?;
+                    json!({ "action": answer["action"] })
+                }
                 UpstreamRequestKind::Model => {
                     answer.ok_or_else(|| unanswered_error(&self.server))?
                 }
@@ -248,8 +293,12 @@ impl InputRequestBroker {
         if upstream.params.to_string().len() > MAX_REQUEST_SIZE {
             return refuse("sends a request that is too long");
         }
-        if upstream.kind == UpstreamRequestKind::Form && upstream.params["url"].is_string() {
-            return refuse("refers the user to a web page, which mimir does not support");
+        if upstream.kind == UpstreamRequestKind::Page
+            && let Err(why) = check_page(upstream.params["url"].as_str().unwrap_or_default())
+        {
+            return Err(ToolError::policy_denied(format!(
+                "the server `{server}` asks the user to open a web page that is not allowed: {why}"
+            )));
         }
         Ok(())
     }
@@ -258,6 +307,7 @@ impl InputRequestBroker {
         let server = &self.server;
         let (what, key) = match kind {
             UpstreamRequestKind::Form => ("input from the user (a form)", "elicitation"),
+            UpstreamRequestKind::Page => ("the user to open a web page", "elicitation"),
             UpstreamRequestKind::Model => ("a completion by the client's model", "sampling"),
             UpstreamRequestKind::Roots => ("the path of the workspace", "roots"),
         };
@@ -294,6 +344,23 @@ impl InputRequestBroker {
                     lines.join("\n")
                 )
                 .into();
+            }
+            UpstreamRequestKind::Page => {
+                let url = params["url"].as_str().unwrap_or_default().to_owned();
+                let host =
+                    check_page(&url).map_or_else(|_| String::new(), |page| page.host().to_string());
+                let text = escape_invisible(params["message"].as_str().unwrap_or_default());
+                let lines = text.lines().map(|line| format!("{GUTTER}{line}"));
+                let lines: Vec<String> = lines.collect();
+                let message = format!(
+                    "The server `{server}` asks you to open a page of {host} in your browser. The page is not from mimir, and opening it approves nothing. Check the address before you enter anything there.\n{}",
+                    lines.join("\n")
+                );
+                let id = params["elicitationId"].as_str().unwrap_or_default();
+                params = json!({
+                    "mode": "url", "message": message, "url": url,
+                    "elicitationId": visible(prefix(id, MAX_ID_LENGTH)),
+                });
             }
             UpstreamRequestKind::Model => {
                 let text = escape_invisible(params["systemPrompt"].as_str().unwrap_or_default());
@@ -342,6 +409,40 @@ impl InputRequestBroker {
         });
         json!({"roots": roots.collect::<Vec<_>>()})
     }
+}
+
+/// Returns the kind of a request to the user.
+pub(super) fn elicitation_kind(params: &ElicitRequestParams) -> UpstreamRequestKind {
+    match params {
+        ElicitRequestParams::UrlElicitationParams { .. } => UpstreamRequestKind::Page,
+        _ => UpstreamRequestKind::Form,
+    }
+}
+
+/// Checks the address of a page. It must use https and be on the internet: a page on this machine or in a private network
+/// could act on what runs there. The error is the reason.
+fn check_page(url: &str) -> Result<RequestTarget, String> {
+    if url.len() > MAX_PAGE_URL_LENGTH {
+        return Err(format!(
+            "its address is longer than {MAX_PAGE_URL_LENGTH} bytes"
+        ));
+    }
+    let is_visible = |c: char| c.is_ascii_graphic();
+    if !url.chars().all(is_visible) {
+        return Err("its address contains unusual characters".to_owned());
+    }
+    let page = RequestTarget::parse(url).map_err(|error| error.to_string())?;
+    if page.scheme() != UrlScheme::Https {
+        return Err("its address does not use https".to_owned());
+    }
+    let is_private = match page.host() {
+        NetworkHost::Ip(address) => classify(*address).scope != AddressScope::Public,
+        host @ NetworkHost::Name(_) => host.is_localhost(),
+    };
+    if is_private {
+        return Err("it is on this machine or in a private network".to_owned());
+    }
+    Ok(page)
 }
 
 /// Removes fields from an answer that the server's form does not contain.

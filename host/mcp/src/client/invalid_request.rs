@@ -20,7 +20,7 @@ const MAX_VALUE_CHARS: usize = 200;
 pub(super) fn invalid_request(kind: UpstreamRequestKind, params: Option<Value>) -> ErrorData {
     let params = params.unwrap_or_default();
     let why = match kind {
-        UpstreamRequestKind::Form => {
+        UpstreamRequestKind::Form | UpstreamRequestKind::Page => {
             describe_invalid_field(&params).or_else(|| parse_error::<ElicitRequestParams>(params))
         }
         UpstreamRequestKind::Model => parse_error::<CreateMessageRequestParams>(params),

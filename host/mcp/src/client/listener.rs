@@ -26,6 +26,7 @@ use rmcp::{ClientHandler, RoleClient};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, broadcast};
 
+use super::input_broker::elicitation_kind;
 use super::input_broker::{AllowedRequests, InputRequestBroker};
 use super::invalid_request::invalid_request;
 use super::rate_limit::{self, MessageRateLimiter};
@@ -325,7 +326,7 @@ impl ClientHandler for ServerMessageHandler {
     ) -> Result<ElicitResult, ErrorData> {
         from_value(
             self.0
-                .handle_request(UpstreamRequestKind::Form, to_value(&params))
+                .handle_request(elicitation_kind(&params), to_value(&params))
                 .await?,
         )
     }

@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::connection::{CloseReason, ConnectError, ProtocolGeneration, ServerConnection};
 use super::listener::ServerListener;
 use super::package_runner;
+use super::rate_limit;
 use super::sandbox_hint;
 use super::server::ServerDeps;
 use super::spec::fill_secrets_in_pairs;
@@ -35,9 +36,7 @@ static ALIVE: AtomicUsize = AtomicUsize::new(0);
 /// True while this process shuts down.
 static SHUTTING_DOWN: LazyLock<watch::Sender<bool>> = LazyLock::new(|| watch::Sender::new(false));
 
-/// Maximum number of queued stderr lines, and bytes of each. The rest is read and dropped, so that a full pipe does not
-/// block the server.
-const MAX_QUEUED_LINES: usize = 1_000;
+/// Maximum size of a stderr line in bytes. The rest of a line is read and dropped.
 const MAX_LINE_BYTES: usize = 4_096;
 
 /// Number of bytes of a line that are scanned: a secret that begins before the limit may end after it.
@@ -220,14 +219,14 @@ impl Drop for LiveProgramGuard {
     }
 }
 
-/// Reads a server's stderr.
+/// Reads a server's stderr. Lines above the rate limit are dropped, so that a full pipe does not block the server.
 async fn read_stderr(
     stderr: Box<dyn AsyncRead + Send + Sync + Unpin>,
     close_reason: Arc<CloseReason>,
 ) {
     let mut reader = BufReader::new(stderr);
     let mut line: Vec<u8> = Vec::new();
-    let mut queued_lines = 0;
+    let mut rate_limit = rate_limit::log_limit();
     // A secret may continue on the next line, as keys do.
     let mut masked = close_reason.redactor.line_masker();
     loop {
@@ -243,14 +242,13 @@ async fn read_stderr(
         line.extend(bytes[..taken].iter().take(capacity));
         reader.consume(taken);
         if whole {
-            if queued_lines < MAX_QUEUED_LINES {
+            if rate_limit.try_take() {
                 mask_line(&mut masked, &line, &close_reason);
-                queued_lines += 1;
             }
             line.clear();
         }
     }
-    if queued_lines < MAX_QUEUED_LINES {
+    if rate_limit.try_take() {
         mask_line(&mut masked, &line, &close_reason);
     }
     record_lines(masked.finish().0, &close_reason);

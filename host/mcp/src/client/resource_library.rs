@@ -16,6 +16,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::description::ServerDescription;
 use super::flags::escape_invisible_in_value;
+use super::icons;
 use super::reader_tools::EntryKind;
 use super::spec::ServerSpec;
 
@@ -48,7 +49,7 @@ impl ResourceLibrary {
                 &described.resources,
                 &seen_entries,
                 |one: &mut Resource| {
-                    (one.icons, one.meta) = (None, None);
+                    (one.icons, one.meta) = (icons::check_icons(one.icons.take()), None);
                     to_client_uri(&mut one.uri);
                 },
             ));
@@ -57,7 +58,7 @@ impl ResourceLibrary {
                 &described.templates,
                 &seen_entries,
                 |one: &mut ResourceTemplate| {
-                    (one.icons, one.meta) = (None, None);
+                    (one.icons, one.meta) = (icons::check_icons(one.icons.take()), None);
                     to_client_uri(&mut one.uri_template);
                 },
             ));
@@ -70,7 +71,7 @@ impl ResourceLibrary {
                 &described.prompts,
                 &seen_entries,
                 |one: &mut Prompt| {
-                    (one.icons, one.meta) = (None, None);
+                    (one.icons, one.meta) = (icons::check_icons(one.icons.take()), None);
                     one.name = format!("{}{}", spec.prefix, one.name);
                 },
             ));

@@ -66,6 +66,52 @@ pub(super) fn add_sandbox_hint(
     error.with_remedies(earlier.into_iter().chain(remedies))
 }
 
+/// Adds a hint to the error of a failed start if the program itself is in a folder that the sandbox hides.
+pub(super) fn add_program_hint(
+    mut error: ToolError,
+    launch: &LaunchSpec,
+    root: &Path,
+) -> ToolError {
+    let program = launch.args.first().map(Path::new);
+    let hidden = program.filter(|program| {
+        launch.package.is_none()
+            && launch.sandbox.mode != Some(SandboxMode::None)
+            && program.is_absolute()
+            && !is_shown(program, launch, root)
+            && program.exists()
+    });
+    let Some(program) = hidden else {
+        return error;
+    };
+    // The program of a virtual environment needs the folder above `bin`, too.
+    let folder = match program.parent() {
+        Some(folder) if folder.ends_with("bin") => folder.parent().unwrap_or(folder),
+        Some(folder) => folder,
+        None => program,
+    };
+    let [program, folder] = [program, folder].map(|path| visible(&path.display().to_string()));
+    error.message.push_str(&format!(
+        "; `{program}` exists, but the sandbox hides your home and other folders"
+    ));
+    let server = visible(&launch.name);
+    let remedies = [
+        "use a program in the workspace, such as one in a virtual environment there".to_owned(),
+        format!(
+            "add the server with `--no-start`, then `mimir config set mcp.servers.{server}.bindMounts '[{folder}]'` lets it read that folder"
+        ),
+    ];
+    let earlier = error.remedies.to_vec();
+    error.with_remedies(remedies.into_iter().chain(earlier))
+}
+
+/// Returns true if the sandbox of a server shows this path.
+fn is_shown(path: &Path, launch: &LaunchSpec, root: &Path) -> bool {
+    let mounts = &launch.sandbox.bind_mounts;
+    path.starts_with(root)
+        || VISIBLE_FOLDERS.iter().any(|shown| path.starts_with(shown))
+        || mounts.iter().any(|mount| path.starts_with(&mount.from))
+}
+
 /// Returns the path in the command line that the server did not find although it exists.
 fn find_hidden_path(
     launch: &LaunchSpec,
@@ -79,16 +125,11 @@ fn find_hidden_path(
         Some((_, path)) if word.starts_with('-') => path,
         _ => word.as_str(),
     });
-    let is_shown = |path: &Path| {
-        let mounts = &launch.sandbox.bind_mounts;
-        path.starts_with(root)
-            || VISIBLE_FOLDERS.iter().any(|shown| path.starts_with(shown))
-            || mounts.iter().any(|mount| path.starts_with(&mount.from))
-    };
     let is_reported = |path: &str| not_found_lines.iter().any(|line| line.contains(path));
     let mut paths = paths.filter(|path| path.len() > 1 && is_reported(path));
     paths.find_map(|path| {
         let path = Path::new(path);
-        (path.is_absolute() && !is_shown(path) && path.exists()).then(|| path.to_owned())
+        (path.is_absolute() && !is_shown(path, launch, root) && path.exists())
+            .then(|| path.to_owned())
     })
 }

@@ -6,15 +6,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use mimir_core::ToolError;
 use mimir_core::launch::ProcessLauncher;
 use mimir_core::redact::Vault;
+use mimir_core::{ToolError, ToolErrorCode};
 use mimir_net::HttpClient;
 use parking_lot::Mutex as Lock;
 use rmcp::model::ServerResult;
 use tokio::sync::{Mutex, Notify};
 use tokio::time::{Instant, sleep, timeout};
 
+use super::circuit_breaker::{self, CallAdmission, CircuitBreaker};
 use super::connection::{CloseReason, ConnectError, ProtocolGeneration, ServerConnection};
 use super::description::{DescriptionStore, ServerDescription};
 use super::input_broker::InputRequestBroker;
@@ -22,8 +23,10 @@ use super::listener::{ResourceUpdates, ServerListener};
 use super::oauth::{self, BearerAuth, LoginStore};
 use super::operation::ServerOperation;
 use super::refused_hosts::RefusedHosts;
+use super::servers::RunRequests;
 use super::spec::{ServerSpec, ServerTransport};
-use super::{http_transport, program};
+use super::status::{ServerFault, ServerObserver, ServerState, StatusEntry, unix_seconds_after};
+use super::{http_transport, program, sandbox_hint};
 
 mod listing;
 mod resource_watches;
@@ -46,6 +49,8 @@ pub struct ServerDeps {
     pub root: Arc<Path>,
     /// The hosts that were refused to the programs of servers.
     pub refused: RefusedHosts,
+    /// Receives the states and the output of the servers.
+    pub observer: Arc<dyn ServerObserver>,
 }
 
 /// Creates an HTTP client that reaches only the given URL. Fails if the URL is not allowed.
@@ -82,6 +87,10 @@ pub(super) struct RemoteServer {
     updates: ResourceUpdates,
     /// Number of watchers of each resource: a watched server does not become idle.
     watched: Lock<HashMap<String, usize>>,
+    /// Numbers of starts and restarts that the user has requested; a change restarts the server.
+    pub(super) restarts: RunRequests,
+    breaker: Lock<CircuitBreaker>,
+    status: StatusEntry,
 }
 
 #[derive(Clone)]
@@ -106,6 +115,8 @@ impl RemoteServer {
         deps: ServerDeps,
         (changes, tools_changed): (Arc<AtomicUsize>, Arc<Notify>),
         updates: ResourceUpdates,
+        restarts: RunRequests,
+        status: StatusEntry,
     ) -> Arc<Self> {
         Arc::new(Self {
             spec,
@@ -120,7 +131,24 @@ impl RemoteServer {
             tools_changed,
             updates,
             watched: Lock::default(),
+            restarts,
+            breaker: Lock::default(),
+            status,
         })
+    }
+
+    /// Returns true if the server is running, or is being started.
+    pub(super) fn is_running(&self) -> bool {
+        let Ok(state) = self.state.try_lock() else {
+            return true;
+        };
+        let connection = state.connection.as_ref();
+        connection.is_some_and(|(connection, _)| !connection.is_closed())
+    }
+
+    /// Takes over the watched resources of an earlier server of the same name.
+    pub(super) fn take_watched(&self, earlier: &Self) {
+        *self.watched.lock() = earlier.watched.lock().clone();
     }
 
     /// Returns the dependencies that the host provides.
@@ -181,12 +209,51 @@ impl RemoteServer {
         broker: &Arc<InputRequestBroker>,
     ) -> Result<ServerResult, ToolError> {
         let _call = ServerCallGuard::begin(self);
+        let admitted = AdmittedCall::begin(self, broker)?;
         let connection = self.connect().await?;
         self.relist_if_changed(&connection).await?;
         if let (ServerOperation::Tool { name, .. }, Some(approved)) = (operation, approved) {
             self.check_unchanged(name, approved)?;
         }
-        connection.call(operation, broker, self.spec.call).await
+        let result = connection.call(operation, broker, self.spec.call).await;
+        admitted.finish(result.as_ref().err());
+        result
+    }
+
+    /// Records the result of a call in the circuit breaker, and publishes it.
+    fn record_call(&self, record: impl FnOnce(&mut CircuitBreaker), error: Option<&ToolError>) {
+        let (failures, retry_at) = {
+            let mut breaker = self.breaker.lock();
+            record(&mut breaker);
+            (breaker.failures(), breaker.retry_at())
+        };
+        let pause = retry_at.map(|at| at.saturating_duration_since(Instant::now()));
+        if let Some(error) = error {
+            self.status
+                .log(&format!("a call failed: {}", error.message));
+        }
+        self.status.update(|status| {
+            status.failed_calls = failures;
+            status.paused_until = pause.map(unix_seconds_after);
+            if let Some(error) = error {
+                status.last_error = Some(ServerFault::new(error));
+            }
+        });
+    }
+
+    /// Records that the connection has ended, and why.
+    fn record_end(&self, connection: &ServerConnection) {
+        let error = connection.close_reason.known_error();
+        self.status.log(&match &error {
+            Some(error) => error.message.clone(),
+            None => "the connection has ended".to_owned(),
+        });
+        self.status.update(|status| {
+            status.set_state(ServerState::Failed);
+            if let Some(error) = &error {
+                status.last_error = Some(ServerFault::new(error));
+            }
+        });
     }
 
     /// Checks that a tool is unchanged since its approval.
@@ -202,8 +269,11 @@ impl RemoteServer {
                     "the server `{}` has changed its description of this tool: the tool cannot be called until the user has reviewed the difference",
                     self.spec.name
                 );
-                let remedy = "run `mimir tools list` to see the current tools, and `mimir tools trust NAME` to review the difference";
-                Err(ToolError::permission_denied(message).with_remedies([remedy.to_owned()]))
+                let remedy = format!(
+                    "`mimir mcp trust {}` shows the new texts and asks about them",
+                    self.spec.name
+                );
+                Err(ToolError::permission_denied(message).with_remedies([remedy]))
             }
             None => {
                 let message = format!("the server `{}` no longer has this tool", self.spec.name);
@@ -212,14 +282,27 @@ impl RemoteServer {
         }
     }
 
-    /// Returns the connection to the server. Starts the server, or connects to it, if needed.
-    async fn connect(self: &Arc<Self>) -> Result<Arc<ServerConnection>, ToolError> {
-        let mut state = self.state.lock().await;
+    /// Fails if the server is not running and will not be started at this time.
+    pub(super) fn check_available(&self) -> Result<(), ToolError> {
+        match self.state.try_lock() {
+            Ok(mut state) => self.open_connection(&mut state).map(|_| ()),
+            // It is being started.
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Returns the open connection. `None` if the server can be started. Fails while it must not be started again after
+    /// failures.
+    fn open_connection(
+        &self,
+        state: &mut ServerRunState,
+    ) -> Result<Option<Arc<ServerConnection>>, ToolError> {
         if let Some((connection, since)) = &state.connection {
             if !connection.is_closed() {
-                return Ok(Arc::clone(connection));
+                return Ok(Some(Arc::clone(connection)));
             }
             let failed_early = since.elapsed() < MIN_UPTIME;
+            self.record_end(connection);
             state.connection = None;
             if failed_early {
                 state.record_failure();
@@ -249,19 +332,36 @@ impl RemoteServer {
             );
             return Err(self.unavailable_error(message));
         }
+        Ok(None)
+    }
+
+    /// Returns the connection to the server. Starts the server, or connects to it, if needed.
+    async fn connect(self: &Arc<Self>) -> Result<Arc<ServerConnection>, ToolError> {
+        let mut state = self.state.lock().await;
+        if let Some(connection) = self.open_connection(&mut state)? {
+            return Ok(connection);
+        }
         state.login_required = None;
         let started = match timeout(self.spec.start, self.start(&mut state)).await {
             Ok(started) => started,
             Err(_) => Err(self.start_timeout_error()),
         };
-        let started =
-            started.map_err(|error| self.deps.refused.add_to_error(&self.spec.name, error));
+        let started = started.map_err(|error| {
+            let error = match &self.spec.transport {
+                ServerTransport::Program(launch) => {
+                    sandbox_hint::add_program_hint(error, launch, &self.deps.root)
+                }
+                ServerTransport::Http { .. } => error,
+            };
+            self.deps.refused.add_to_error(&self.spec.name, error)
+        });
         match started {
             Ok(connection) => {
                 let connection = Arc::new(connection);
                 state.connection = Some((Arc::clone(&connection), Instant::now()));
                 state.retry_at = None;
                 self.clear_fault();
+                self.publish_start(&connection);
                 drop(state);
                 *self.last_used.lock() = Instant::now();
                 tokio::spawn(watch(Arc::downgrade(self), Arc::downgrade(&connection)));
@@ -273,10 +373,33 @@ impl RemoteServer {
                     // The current version: renewing a token has changed it, although that was not a login.
                     state.login_required = Some((self.deps.logins.version(), error.clone()));
                 }
+                self.status
+                    .log(&format!("the start failed: {}", error.message));
+                self.status.update(|status| {
+                    status.set_state(ServerState::Failed);
+                    status.starts = status.starts.saturating_add(1);
+                    status.last_error = Some(ServerFault::new(&error));
+                });
                 self.record_fault(&error).await;
                 Err(error)
             }
         }
+    }
+
+    /// Publishes that the server is running.
+    fn publish_start(&self, connection: &ServerConnection) {
+        let (name, version) = connection.server_info();
+        self.status.log(&format!("started: {name} {version}"));
+        let tools = self
+            .listed
+            .lock()
+            .as_ref()
+            .map(|listed| listed.digests.len());
+        self.status.update(|status| {
+            status.set_state(ServerState::Running);
+            status.starts = status.starts.saturating_add(1);
+            status.tools = tools;
+        });
     }
 
     /// Starts the server, or connects to it, and lists its tools.
@@ -334,7 +457,8 @@ impl RemoteServer {
             .redactor()
             .map_err(|error| ConnectError::Failed(ToolError::unavailable(error)))?;
         let listener = ServerListener::new(&self.spec, &self.updates, redactor.clone());
-        let close_reason = CloseReason::new(&self.spec.name, redactor);
+        let observer = Arc::clone(&self.deps.observer);
+        let close_reason = CloseReason::new(&self.spec.name, redactor, observer);
         *self.last_close_reason.lock() = Some(Arc::clone(&close_reason));
         match &self.spec.transport {
             ServerTransport::Program(launch) => {
@@ -383,11 +507,28 @@ impl RemoteServer {
             .is_some_and(|(connection, _)| !connection.is_closed())
     }
 
+    /// Forgets a connection that has ended, unless a call has noticed that already.
+    async fn note_end(&self, ended: &Arc<ServerConnection>) {
+        let mut state = self.state.lock().await;
+        let is_current =
+            |(connection, _): &(Arc<ServerConnection>, Instant)| Arc::ptr_eq(connection, ended);
+        if let Some((_, since)) = state.connection.take_if(|current| is_current(current)) {
+            self.record_end(ended);
+            if since.elapsed() < MIN_UPTIME {
+                state.record_failure();
+            } else {
+                state.failures = 0;
+            }
+        }
+    }
+
     /// Stops the server, unless a call is in progress.
     async fn stop_if_idle(&self) {
         let mut state = self.state.lock().await;
-        if self.is_idle() {
-            state.connection = None;
+        if self.is_idle() && state.connection.take().is_some() {
+            self.status.log("stopped, because it was idle");
+            self.status
+                .update(|status| status.set_state(ServerState::Idle));
         }
     }
 
@@ -410,6 +551,71 @@ impl ServerRunState {
         let doubled = MIN_BACKOFF.saturating_mul(1 << self.failures.min(16));
         self.failures = self.failures.saturating_add(1);
         self.retry_at = Some(Instant::now() + doubled.min(MAX_BACKOFF));
+    }
+}
+
+/// A call that the circuit breaker has admitted. Dropping it without a result counts as a failure if the call's time is
+/// over, because the pipeline drops a call at its time limit.
+struct AdmittedCall<'a> {
+    server: &'a RemoteServer,
+    broker: &'a InputRequestBroker,
+    admission: CallAdmission,
+    deadline: Instant,
+    is_finished: bool,
+}
+
+/// Time by which the pipeline's clock may be ahead of a call's.
+const CLOCK_TOLERANCE: Duration = Duration::from_millis(50);
+
+impl<'a> AdmittedCall<'a> {
+    /// Admits the call of this broker, or returns the error of the open circuit breaker.
+    fn begin(server: &'a RemoteServer, broker: &'a InputRequestBroker) -> Result<Self, ToolError> {
+        let now = Instant::now();
+        let admitted = server.breaker.lock().admit(now);
+        let admission = admitted.map_err(|open| open.error(&server.spec.name))?;
+        Ok(Self {
+            server,
+            broker,
+            admission,
+            deadline: now + broker.call_time().saturating_sub(CLOCK_TOLERANCE),
+            is_finished: false,
+        })
+    }
+
+    fn finish(mut self, error: Option<&ToolError>) {
+        self.is_finished = true;
+        let admission = self.admission;
+        // A call that ended because the client did not answer a request of the server tells nothing against the server.
+        let error = error.filter(|_| !self.broker.awaits_client());
+        match error.filter(|error| circuit_breaker::is_server_failure(error)) {
+            Some(error) => self.server.record_call(
+                |breaker| breaker.record_failure(admission, &error.message, Instant::now()),
+                Some(error),
+            ),
+            None => self
+                .server
+                .record_call(|breaker| breaker.record_answer(admission), None),
+        }
+    }
+}
+
+impl Drop for AdmittedCall<'_> {
+    fn drop(&mut self) {
+        if self.is_finished {
+            return;
+        }
+        let admission = self.admission;
+        if Instant::now() < self.deadline || self.broker.awaits_client() {
+            return self.server.breaker.lock().record_cancelled(admission);
+        }
+        let name = &self.server.spec.name;
+        let message =
+            format!("the server `{name}` did not answer within the time limit of the call");
+        let error = ToolError::new(ToolErrorCode::Timeout, message);
+        self.server.record_call(
+            |breaker| breaker.record_failure(admission, &error.message, Instant::now()),
+            Some(&error),
+        );
     }
 }
 
@@ -462,6 +668,7 @@ async fn watch(server: Weak<RemoteServer>, connection: Weak<ServerConnection>) {
             return;
         };
         if connection.is_closed() {
+            server.note_end(&connection).await;
             return;
         }
         if changed {

@@ -1,6 +1,6 @@
 //! All configured MCP servers and their tools.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -21,6 +21,16 @@ use super::oauth::{self, LoginPlan, LoginSummary};
 use super::reader_tools::EntryKind;
 use super::server::{RemoteServer, ServerDeps};
 use super::spec::ServerSpec;
+use super::status::StatusBoard;
+
+/// Numbers of requests of the user to start and to restart a server. A server is restarted when they change.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RunRequests {
+    /// Requests to start it, also if it is not running.
+    pub starts: u64,
+    /// Requests to restart it if it is running.
+    pub restarts: u64,
+}
 
 /// The configured servers. Servers with unchanged settings keep running when the settings change.
 pub struct McpServers {
@@ -30,6 +40,11 @@ pub struct McpServers {
     /// Notified when the tools of a server have changed.
     tools_changed: Arc<Notify>,
     updates: ResourceUpdates,
+    board: Arc<StatusBoard>,
+    /// Prefixes of the tools of disabled servers, with the error of their calls.
+    disabled: Mutex<Vec<(String, ToolError)>>,
+    /// Numbers of starts and restarts in the last settings.
+    restarts: Mutex<Option<BTreeMap<String, RunRequests>>>,
 }
 
 /// Capacity of the channel for resource updates. A slow client loses the oldest updates.
@@ -66,35 +81,98 @@ pub struct ServerTestReport {
 impl McpServers {
     /// Creates an empty set of servers.
     pub fn new(deps: ServerDeps) -> Self {
+        let board = StatusBoard::new(Arc::clone(&deps.observer));
         Self {
             deps,
             servers: Mutex::default(),
             changes: Arc::default(),
             tools_changed: Arc::default(),
             updates: ResourceUpdates::new(UPDATE_CAPACITY),
+            board,
+            disabled: Mutex::default(),
+            restarts: Mutex::default(),
         }
     }
 
     /// Applies new settings. Removed and changed servers stop after their last call.
     pub fn set(&self, config: &Config) {
+        self.set_with_restarts(config, &BTreeMap::new());
+    }
+
+    /// Applies new settings. A server whose numbers in `restarts` have changed is restarted; its calls in progress finish
+    /// first. Returns the names of the servers that should run now and do not yet: those that were running, and those
+    /// that the user has started.
+    pub fn set_with_restarts(
+        &self,
+        config: &Config,
+        restarts: &BTreeMap<String, RunRequests>,
+    ) -> Vec<String> {
+        let before = self.restarts.lock().replace(restarts.clone());
         let mut all = self.servers.lock();
-        let mut next = HashMap::new();
-        for (name, settings) in &config.mcp.servers {
+        let (mut next, mut restarted) = (HashMap::new(), Vec::new());
+        for (name, settings) in config.mcp.enabled_servers() {
             let Some(spec) = ServerSpec::new(name, settings, &config.sandbox) else {
                 continue;
             };
-            let server = match all.remove(name) {
-                Some(server) if server.spec == spec => server,
+            let number = restarts.get(name).copied().unwrap_or_default();
+            let earlier = all.remove(name);
+            let server = match &earlier {
+                Some(server) if server.spec == spec && server.restarts == number => {
+                    Arc::clone(server)
+                }
                 _ => RemoteServer::new(
                     spec,
                     self.deps.clone(),
                     (Arc::clone(&self.changes), Arc::clone(&self.tools_changed)),
                     self.updates.clone(),
+                    number,
+                    self.board.entry(name),
                 ),
             };
+            // The first settings restart nothing. A stopped server that is started again has no earlier one.
+            let previous = before
+                .as_ref()
+                .map(|before| before.get(name).copied().unwrap_or_default());
+            if let Some(previous) = previous.filter(|previous| *previous != number) {
+                let is_started = previous.starts != number.starts;
+                // A server that failed is started again, too.
+                let is_idle =
+                    |server: &Arc<RemoteServer>| !server.is_running() && server.fault().is_none();
+                let was_running = !earlier.as_ref().is_some_and(is_idle);
+                if let Some(earlier) = &earlier {
+                    server.take_watched(earlier);
+                }
+                server.forget_fault();
+                if is_started || was_running {
+                    restarted.push(name.clone());
+                }
+            }
             next.insert(name.clone(), server);
         }
-        *all = next;
+        let servers = config.mcp.servers.iter();
+        let disabled = servers.filter(|(name, _)| !next.contains_key(*name));
+        *self.disabled.lock() = disabled
+            .map(|(name, server)| (ServerSpec::prefix(name, server), disabled_error(name)))
+            .collect();
+        let previous = std::mem::replace(&mut *all, next);
+        drop(all);
+        // Dropped without the lock: that publishes their states.
+        drop(previous);
+        restarted
+    }
+
+    /// Starts a server, or connects to it, if it is not running. Errors are stored with the server.
+    pub async fn start(&self, name: &str) {
+        if let Some(server) = self.get(name)
+            && let Err(error) = server.describe().await
+        {
+            tracing::info!(server = name, %error, "the server was not started");
+        }
+    }
+
+    /// Returns the error of the last start of a server in this process or, if its tools are not known, in another.
+    pub fn last_error(&self, name: &str) -> Option<ToolError> {
+        self.get(name)?.fault()
     }
 
     /// Returns the name prefixes reserved for the servers' tools.
@@ -104,8 +182,9 @@ impl McpServers {
         let faults = all
             .iter()
             .filter_map(|server| Some((server.spec.prefix.clone(), server.fault()?)));
+        let disabled = self.disabled.lock().clone();
         ReservedNames::new(specs.map(|spec| (spec.location(), spec.prefix.clone())))
-            .with_faults(faults)
+            .with_faults(faults.chain(disabled))
     }
 
     /// Returns true if no servers are configured.
@@ -297,6 +376,12 @@ impl McpServers {
         all.sort_by(|one, other| one.spec.name.cmp(&other.spec.name));
         all
     }
+}
+
+/// Returns the error of a call of a tool of a disabled server.
+fn disabled_error(name: &str) -> ToolError {
+    ToolError::unavailable(format!("the server `{name}` is switched off or stopped"))
+        .with_remedies([format!("`mimir mcp status {name}` shows why")])
 }
 
 /// The reason for listing a server's tools.

@@ -102,6 +102,7 @@ impl ServerSpec {
                     .as_ref()
                     .map(|_| settings.launch_folders().unwrap_or_default()),
                 private: Vec::new(),
+                nested_sandbox: false,
             }),
             (false, Some(url)) => ServerTransport::Http {
                 url: url.clone(),
@@ -113,10 +114,7 @@ impl ServerSpec {
         let time = |millis: Option<u64>| millis.map(Duration::from_millis);
         Some(Self {
             name: name.to_owned(),
-            prefix: match &settings.prefix {
-                Some(prefix) => prefix.clone(),
-                None => format!("mcp_{}_", mcp_snake(name)),
-            },
+            prefix: Self::prefix(name, settings),
             transport,
             generation: settings.protocol.map(|protocol| match protocol {
                 McpProtocol::Handshake => ProtocolGeneration::Handshake,
@@ -133,6 +131,14 @@ impl ServerSpec {
                 roots: settings.roots == Some(true),
             },
         })
+    }
+
+    /// Returns the prefix of the names of a server's tools.
+    pub(super) fn prefix(name: &str, settings: &McpServerSettings) -> String {
+        match &settings.prefix {
+            Some(prefix) => prefix.clone(),
+            None => format!("mcp_{}_", mcp_snake(name)),
+        }
     }
 
     /// Returns the source location of the server's tools.

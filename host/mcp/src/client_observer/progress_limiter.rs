@@ -44,9 +44,14 @@ impl ProgressLimiter {
     /// Sends a value with `send`, which returns false on failure, or holds the value back as the latest one.
     pub(super) fn report(
         &mut self,
-        progress: CallProgress,
+        mut progress: CallProgress,
         send: impl FnOnce(CallProgress) -> bool,
     ) {
+        // Each program of a call counts its own output from one. Without a total, only the text matters.
+        if progress.total.is_none() && progress.message.is_some() {
+            let next = self.newest.map_or(0, |newest| newest.saturating_add(1));
+            progress.done = progress.done.max(next);
+        }
         if self.newest.is_some_and(|newest| progress.done <= newest) {
             return;
         }
@@ -126,7 +131,13 @@ mod tests {
         );
         let held = latest.take().map(|one| one.done);
         assert!(held == Some(9_999) || sent.last() == Some(&9_999));
-        // A value that is not greater is neither sent nor held back.
+        // A value that is not greater is neither sent nor held back, unless it is a line of output.
+        let line = CallProgress {
+            message: Some("line".to_owned()),
+            ..progress(1)
+        };
+        limiter.report(line, |_| false);
+        assert_eq!(latest.take().map(|one| one.done), Some(10_000));
         limiter.report(progress(5), |_| panic!("it is older"));
         assert!(latest.take().is_none());
     }

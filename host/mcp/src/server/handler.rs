@@ -7,15 +7,15 @@
 use std::collections::BTreeSet;
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CompleteRequestMethod, CompleteRequestParams,
-    CompleteResult, ConstString, CustomRequest, CustomResult, ErrorCode, ErrorData,
-    GetPromptRequestMethod, GetPromptRequestParams, GetPromptResponse, Implementation,
-    ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
-    ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
-    PaginatedRequestParams, ReadResourceRequestMethod, ReadResourceRequestParams,
-    ReadResourceResponse, ServerCapabilities, ServerConfig, SetLevelRequestParams,
-    SubscribeRequestMethod, SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestMethod,
-    UnsubscribeRequestParams,
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestMethod,
+    CompleteRequestParams, CompleteResult, ConstString, CustomRequest, CustomResult, ErrorCode,
+    ErrorData, GetPromptRequestMethod, GetPromptRequestParams, GetPromptResponse, GetTaskParams,
+    GetTaskResult, Icon, Implementation, ListPromptsRequestMethod, ListPromptsResult,
+    ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, ListResourcesRequestMethod,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestMethod,
+    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
+    SetLevelRequestParams, SubscribeRequestMethod, SubscribeRequestParams, SubscriptionFilter,
+    UnsubscribeRequestMethod, UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
@@ -45,6 +45,7 @@ impl ServerHandler for ClientSession {
             .enable_logging()
             .enable_tools()
             .enable_tool_list_changed()
+            .enable_tasks()
             .build();
         if self.serves_entries() {
             let entry_capabilities = ServerCapabilities::builder()
@@ -61,6 +62,7 @@ impl ServerHandler for ClientSession {
         }
         let mut implementation = Implementation::new("mimir", env!("CARGO_PKG_VERSION"));
         implementation.title = Some("mimir".to_owned());
+        implementation.icons = Some(vec![own_icon()]);
         ServerConfig::new(capabilities)
             .with_server_info(implementation)
             .with_instructions(self.instructions())
@@ -85,6 +87,31 @@ impl ServerHandler for ClientSession {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         self.call(request, context).await
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        self.task_state(&request.task_id, &context)
+            .map(GetTaskResult::new)
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.answer_task(&request.task_id, request.input_responses, &context)
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.stop_task(&request.task_id, &context)
     }
 
     async fn set_level(
@@ -255,4 +282,19 @@ impl ClientSession {
 
 fn cursor(request: &Option<PaginatedRequestParams>) -> Option<&str> {
     request.as_ref()?.cursor.as_deref()
+}
+
+/// The icon of mimir, for the windows of clients: the letter M in a rounded square.
+const ICON: &str = concat!(
+    "data:image/svg+xml,",
+    "%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'%3E",
+    "%3Crect width='24' height='24' rx='5' fill='%23224466'/%3E",
+    "%3Cpath d='M6 18V6l6 7 6-7v12' fill='none' stroke='%23fff' stroke-width='2.5' ",
+    "stroke-linecap='round' stroke-linejoin='round'/%3E%3C/svg%3E"
+);
+
+fn own_icon() -> Icon {
+    Icon::new(ICON.replace(' ', "%20"))
+        .with_mime_type("image/svg+xml")
+        .with_sizes(vec!["any".to_owned()])
 }

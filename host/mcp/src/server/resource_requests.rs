@@ -64,7 +64,7 @@ impl ClientSession {
             state: request.request_state,
             responses: request.input_responses,
         };
-        let outcome = self.run(&entry.tool, entry.read_arguments(), answers, &context);
+        let outcome = self.run(&entry.tool, entry.read_arguments(), answers, None, &context);
         match outcome.await? {
             RequestOutcome::Outcome(outcome) => {
                 let read = parse_outcome(&outcome);
@@ -91,7 +91,8 @@ impl ClientSession {
                 Ok(read.into())
             }
             RequestOutcome::InputRequired(input_required) => Ok((*input_required).into()),
-            RequestOutcome::Stopped => Err(cancelled_error()),
+            // Only calls of tools become tasks.
+            RequestOutcome::Stopped | RequestOutcome::Task(_) => Err(cancelled_error()),
         }
     }
 
@@ -112,7 +113,7 @@ impl ClientSession {
             responses: request.input_responses,
         };
         let arguments = entry.prompt_arguments(request.arguments.map(Value::Object));
-        let outcome = self.run(&entry.tool, arguments, answers, &context);
+        let outcome = self.run(&entry.tool, arguments, answers, None, &context);
         match outcome.await? {
             RequestOutcome::Outcome(outcome) => {
                 let mut prompt: GetPromptResult = parse_outcome(&outcome)?;
@@ -127,7 +128,8 @@ impl ClientSession {
                 Ok(prompt.into())
             }
             RequestOutcome::InputRequired(input_required) => Ok((*input_required).into()),
-            RequestOutcome::Stopped => Err(cancelled_error()),
+            // Only calls of tools become tasks.
+            RequestOutcome::Stopped | RequestOutcome::Task(_) => Err(cancelled_error()),
         }
     }
 
@@ -173,12 +175,13 @@ impl ClientSession {
         context: &RequestContext<RoleServer>,
     ) -> Result<Outcome, ErrorData> {
         let answers = ClientAnswers::default();
-        match self.run(tool, arguments, answers, context).await? {
+        match self.run(tool, arguments, answers, None, context).await? {
             RequestOutcome::Outcome(outcome) => Ok(*outcome),
             RequestOutcome::InputRequired(_) => Err(protocol_error(&ToolError::approval_denied(
                 format!("`{tool}` needs approval, which this request cannot ask for"),
             ))),
-            RequestOutcome::Stopped => Err(cancelled_error()),
+            // Only calls of tools become tasks.
+            RequestOutcome::Stopped | RequestOutcome::Task(_) => Err(cancelled_error()),
         }
     }
 

@@ -159,6 +159,7 @@ impl Drop for ClientSession {
         }
         let shared = &self.server.0;
         shared.pending_calls.stop_calls_of(&self.id);
+        shared.tasks.stop_tasks_of(&self.id);
         shared.pipeline.end_session(&self.id);
     }
 }

@@ -9,7 +9,7 @@ use mimir_core::{Call, CallContext, Outcome, RequestId, ToolError, ToolErrorCode
 use rmcp::RoleServer;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ContentBlock,
-    ErrorCode, ErrorData, InputRequiredResult, InputResponses, RequestMetaObject,
+    CreateTaskResult, ErrorCode, ErrorData, InputRequiredResult, InputResponses, RequestMetaObject,
 };
 use rmcp::service::RequestContext;
 use serde_json::{Value, json};
@@ -21,10 +21,11 @@ use crate::elicitation::{self, PendingCall, PendingCallKey};
 use crate::logs;
 use crate::result::{self, StructuredFormat};
 
-use super::ClientSession;
 use super::session::is_modern;
+use super::tasks::TASK_DELAY;
+use super::{ClientSession, ToolServer};
 
-mod approval_prompt;
+pub(super) mod approval_prompt;
 mod input_requests;
 mod notifications;
 
@@ -32,16 +33,18 @@ mod notifications;
 const NOTIFY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A call in progress, from this request or an earlier one.
-struct RunningCall {
-    key: PendingCallKey,
-    task: CallTask,
-    receivers: CallReceivers,
+pub(super) struct RunningCall {
+    pub(super) key: PendingCallKey,
+    pub(super) task: CallTask,
+    pub(super) receivers: CallReceivers,
 }
 
 /// A step of a call within one request.
 enum CallStep {
-    Done(Outcome),
+    Done(Box<Outcome>),
     Question(CallTask, ClientQuestion),
+    /// The call takes longer than a request is to take.
+    Slow(CallTask),
     Stopped,
     Broken,
 }
@@ -52,6 +55,8 @@ pub(super) enum RequestOutcome {
     Outcome(Box<Outcome>),
     /// The call waits for an answer from the client.
     InputRequired(Box<InputRequiredResult>),
+    /// The call goes on as a task.
+    Task(Box<CreateTaskResult>),
     /// The request was cancelled, so the client expects no response.
     Stopped,
 }
@@ -90,11 +95,17 @@ impl ClientSession {
             state: request.request_state,
             responses: request.input_responses,
         };
-        match self.run(&tool, arguments, answers, &context).await? {
+        let becomes_task = is_modern(&context)
+            && context
+                .client_capabilities()
+                .is_some_and(|capabilities| capabilities.supports_tasks());
+        let delay = becomes_task.then_some(TASK_DELAY);
+        match self.run(&tool, arguments, answers, delay, &context).await? {
             RequestOutcome::Outcome(outcome) => {
-                self.convert_outcome(&tool, &outcome, &context).await
+                convert_outcome(&self.server, &tool, &outcome, is_modern(&context)).map(Into::into)
             }
             RequestOutcome::InputRequired(input_required) => Ok((*input_required).into()),
+            RequestOutcome::Task(task) => Ok(CallToolResponse::Task(*task)),
             RequestOutcome::Stopped => {
                 let text = ContentBlock::text(ToolErrorCode::Cancelled.as_str());
                 Ok(CallToolResult::error(vec![text]).into())
@@ -102,12 +113,13 @@ impl ClientSession {
         }
     }
 
-    /// Drives a call as far as one request can.
+    /// Drives a call as far as one request can. A call that takes longer than `task_delay` becomes a task.
     pub(super) async fn run(
         &self,
         tool: &str,
         arguments: Value,
         answers: ClientAnswers,
+        task_delay: Option<Duration>,
         context: &RequestContext<RoleServer>,
     ) -> Result<RequestOutcome, ErrorData> {
         let key = PendingCallKey {
@@ -126,6 +138,7 @@ impl ClientSession {
             }
             _ => Ok(self.start_call(key, InputResponses::new(), context)),
         };
+        let mut task_delay = task_delay;
         loop {
             let RunningCall {
                 key,
@@ -135,10 +148,27 @@ impl ClientSession {
                 Ok(running) => running,
                 Err(input_required) => return Ok(RequestOutcome::InputRequired(input_required)),
             };
-            next = match self.drive_call(task, &mut receivers, tool, context).await {
+            let step = self
+                .drive_call(task, &mut receivers, tool, task_delay, context)
+                .await;
+            next = match step {
+                CallStep::Slow(task) => {
+                    let running = RunningCall {
+                        key,
+                        task,
+                        receivers,
+                    };
+                    match self.make_task(running) {
+                        Ok(created) => return Ok(RequestOutcome::Task(Box::new(created))),
+                        Err(running) => {
+                            task_delay = None;
+                            Ok(*running)
+                        }
+                    }
+                }
                 CallStep::Done(outcome) => {
                     self.count_outcome(tool, &outcome, context).await;
-                    return Ok(RequestOutcome::Outcome(Box::new(outcome)));
+                    return Ok(RequestOutcome::Outcome(outcome));
                 }
                 CallStep::Question(task, question) => {
                     let pending = PendingCall {
@@ -218,6 +248,7 @@ impl ClientSession {
         mut task: CallTask,
         receivers: &mut CallReceivers,
         tool: &str,
+        task_delay: Option<Duration>,
         context: &RequestContext<RoleServer>,
     ) -> CallStep {
         let metrics = &self.server.0.metrics;
@@ -232,6 +263,7 @@ impl ClientSession {
             context,
             metrics
         ));
+        let mut delay = pin!(tokio::time::sleep(task_delay.unwrap_or_default()));
         let (mut sends_updates, mut may_ask) = (true, true);
         let step = loop {
             tokio::select! {
@@ -239,12 +271,13 @@ impl ClientSession {
                 () = context.ct.cancelled() => break CallStep::Stopped,
                 () = self.closed() => break CallStep::Stopped,
                 () = Self::http_session_closed(context) => break CallStep::Stopped,
-                outcome = task.outcome() => break outcome.map_or(CallStep::Broken, CallStep::Done),
+                outcome = task.outcome() => break outcome.map_or(CallStep::Broken, |outcome| CallStep::Done(Box::new(outcome))),
                 () = &mut send_updates, if sends_updates => sends_updates = false,
                 question = &mut next_question, if may_ask => match question {
                     Some(question) => return CallStep::Question(task, question),
                     None => may_ask = false,
                 },
+                () = &mut delay, if task_delay.is_some() => return CallStep::Slow(task),
             }
         };
         // Dropping the task also drops everything that could still send a message or wait for an answer.
@@ -268,17 +301,9 @@ impl ClientSession {
         outcome: &Outcome,
         context: &RequestContext<RoleServer>,
     ) {
-        let shared = &self.server.0;
-        let snapshot = shared.pipeline.snapshot();
-        let tool = snapshot.registry.get(name);
-        shared
-            .metrics
-            .count_call(tool.map(|tool| tool.name().as_str()), outcome);
-        let Err(error) = outcome.result() else { return };
-        if error.remedies.is_empty() || (error.code == ToolErrorCode::NotFound && tool.is_none()) {
+        let Some(error) = self.server.record_outcome(name, outcome) else {
             return;
-        }
-        (shared.on_refusal)(name, error);
+        };
         // Clients show logs to the user, but pass the result to the model.
         let level = LogLevel::Warn;
         if self
@@ -294,31 +319,53 @@ impl ClientSession {
             logs::send(&context.peer, "mimir", level, report).await;
         }
     }
+}
 
-    /// Converts an outcome to the result for the client.
-    async fn convert_outcome(
+impl ToolServer {
+    /// Counts the outcome of a call. Returns the error of a denial, with remedies, after it was reported to the user.
+    pub(super) fn record_outcome<'a>(
         &self,
         name: &str,
-        outcome: &Outcome,
-        context: &RequestContext<RoleServer>,
-    ) -> Result<CallToolResponse, ErrorData> {
-        let snapshot = self.server.0.pipeline.snapshot();
+        outcome: &'a Outcome,
+    ) -> Option<&'a ToolError> {
+        let shared = &self.0;
+        let snapshot = shared.pipeline.snapshot();
         let tool = snapshot.registry.get(name);
-        if let Err(error) = outcome.result() {
-            if error.code == ToolErrorCode::NotFound && tool.is_none() {
-                let data = json!({ "code": error.code });
-                return Err(ErrorData::invalid_params(error.message.clone(), Some(data)));
-            }
-            if let Some(error) = missing_capability_error(error).filter(|_| is_modern(context)) {
-                return Err(error);
-            }
+        shared
+            .metrics
+            .count_call(tool.map(|tool| tool.name().as_str()), outcome);
+        let error = outcome.result().err()?;
+        if error.remedies.is_empty() || (error.code == ToolErrorCode::NotFound && tool.is_none()) {
+            return None;
         }
-        let structure = StructuredFormat {
-            schema: tool.and_then(|tool| tool.definition.output_schema.as_ref()),
-            marks: snapshot.policy.untrusted_marking(),
-        };
-        Ok(result::to_tool_result(outcome, structure).into())
+        (shared.on_refusal)(name, error);
+        Some(error)
     }
+}
+
+/// Converts an outcome to the result for the client.
+pub(super) fn convert_outcome(
+    server: &ToolServer,
+    name: &str,
+    outcome: &Outcome,
+    is_modern: bool,
+) -> Result<CallToolResult, ErrorData> {
+    let snapshot = server.0.pipeline.snapshot();
+    let tool = snapshot.registry.get(name);
+    if let Err(error) = outcome.result() {
+        if error.code == ToolErrorCode::NotFound && tool.is_none() {
+            let data = json!({ "code": error.code });
+            return Err(ErrorData::invalid_params(error.message.clone(), Some(data)));
+        }
+        if let Some(error) = missing_capability_error(error).filter(|_| is_modern) {
+            return Err(error);
+        }
+    }
+    let structure = StructuredFormat {
+        schema: tool.and_then(|tool| tool.definition.output_schema.as_ref()),
+        marks: snapshot.policy.untrusted_marking(),
+    };
+    Ok(result::to_tool_result(outcome, structure))
 }
 
 /// Returns the trace context of a request if it is valid: version, trace id, span id and flags in hex.

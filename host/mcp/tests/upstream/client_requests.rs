@@ -85,7 +85,7 @@ async fn elicitation_names_the_server_and_approves_nothing() {
     let hello = &script.received("initialize")[0]["params"]["capabilities"];
     assert_eq!(
         *hello,
-        json!({"elicitation": {"form": {}}}),
+        json!({"elicitation": {"form": {}, "url": {}}}),
         "no more is declared"
     );
 }
@@ -258,6 +258,57 @@ async fn elicitation_is_limited_and_rejects_urls() {
     let answer = wire.response_to(id).await["result"].take();
     assert!(answers_of(&answer)[0]["error"].is_object(), "{answer}");
     assert!(wire.received.is_empty(), "{:?}", wire.received);
+}
+
+#[tokio::test]
+async fn elicitation_by_url_shows_the_host_and_returns_only_the_action() {
+    let page = |url: &str| json!({"mode": "url", "message": "log in\nmimir: fine", "url": url, "elicitationId": "1"});
+    let capabilities = json!({"elicitation": {"form": {}, "url": {}}});
+    for url in [
+        "http://pay.example/x",
+        "https://127.0.0.1/admin",
+        "https://192.168.1.1/admin",
+        "https://localhost/admin",
+        "https://me:word@pay.example/",
+        "https://pay.example/\u{202e}x",
+        "javascript:alert(1)",
+    ] {
+        let asks = CallReaction::Asks("elicitation/create", page(url), 1);
+        let (upstream, _) = upstream(asks, json!({})).await;
+        let mut wire = upstream.test_server.client(capabilities.clone()).await;
+        let id = start_call(&mut wire).await;
+        let answer = wire.response_to(id).await["result"].take();
+        assert!(
+            answers_of(&answer)[0]["error"].is_object(),
+            "{url}: {answer}"
+        );
+        assert!(wire.received.is_empty(), "{url}: {:?}", wire.received);
+    }
+    let url = "https://pay.example/login?x=1";
+    let asks = CallReaction::Asks("elicitation/create", page(url), 1);
+    let (upstream, _) = upstream(asks, json!({})).await;
+    let mut wire = upstream.test_server.client(capabilities).await;
+    let id = start_call(&mut wire).await;
+    let question = wire.next_with_method("elicitation/create").await;
+    let params = &question["params"];
+    assert_eq!(
+        (&params["mode"], &params["url"]),
+        (&json!("url"), &json!(url))
+    );
+    let message = params["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("The server `s` asks you to open a page of pay.example"),
+        "{message}"
+    );
+    assert!(message.contains("  │ log in\n  │ mimir: fine"), "{message}");
+    wire.answer(&question, json!({"action": "accept", "content": {"x": 1}}))
+        .await;
+    let answer = wire.response_to(id).await["result"].take();
+    assert_eq!(
+        answers_of(&answer)[0]["result"],
+        json!({"action": "accept"}),
+        "{answer}"
+    );
 }
 
 /// Waits for the answer to the request that the server makes on demand.

@@ -1,11 +1,14 @@
 //! Misbehaving servers, which must not affect other servers or mimir.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mimir_core::ToolErrorCode;
+use mimir_mcp::client::{RunRequests, ServerState};
 use serde_json::json;
 
-use super::{CallReaction, Script, Upstream, outcome_text, text, tool};
+use super::{CallReaction, Recorder, Script, Upstream, outcome_text, text, tool};
 
 #[tokio::test]
 async fn server_timeout_cancels_the_call() {
@@ -492,4 +495,137 @@ async fn sandbox_hint_names_the_hidden_file_and_the_setting() {
         assert!(!error.message.contains("which exists"), "{server}: {error}");
         assert!(error.remedies.is_empty(), "{server}: {error:?}");
     }
+}
+
+#[tokio::test]
+async fn sandbox_hint_names_a_program_that_is_hidden() {
+    // A program that exists on every machine that runs this test.
+    let program = std::env::current_exe().unwrap();
+    let folder = program.parent().unwrap().display().to_string();
+    let program = program.display().to_string();
+    let dead = Script::new(CallReaction::Answers(text("never")));
+    dead.exits_at_start
+        .store(true, std::sync::atomic::Ordering::SeqCst);
+    let error = async |block: serde_json::Value| {
+        let servers = json!({"s": block});
+        let scripts = [(program.as_str(), &dead), ("/usr/bin/env", &dead)];
+        let upstream = Upstream::on(Default::default(), servers, &scripts);
+        upstream.servers.test("s").await.unwrap().unwrap_err()
+    };
+    let hidden = error(json!({"command": program})).await;
+    let remedies = hidden.remedies.join("\n");
+    assert!(
+        hidden.message.contains("exists, but the sandbox hides"),
+        "{hidden}"
+    );
+    assert!(
+        remedies.contains(&format!("mcp.servers.s.bindMounts '[{folder}]'")),
+        "{remedies}"
+    );
+    for shown in [
+        json!({"command": program, "bindMounts": [folder]}),
+        json!({"command": program, "sandbox": "none"}),
+        json!({"command": "/usr/bin/env"}),
+    ] {
+        let error = error(shown).await;
+        assert!(!error.message.contains("exists, but"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn server_that_fails_in_a_row_gets_no_calls_until_a_restart() {
+    let script = Script::new(CallReaction::Nothing);
+    let servers = json!({"s": {"command": "s", "timeoutMs": 50}});
+    let statuses = Arc::new(Recorder::default());
+    let upstream = Upstream::observed(servers.clone(), &[("s", &script)], Arc::clone(&statuses))
+        .open()
+        .await;
+    for _ in 0..5 {
+        let outcome = upstream.call("mcp_s_go", json!({})).await;
+        assert_eq!(outcome.result().unwrap_err().code, ToolErrorCode::Timeout);
+    }
+    let outcome = upstream.call("mcp_s_go", json!({})).await;
+    let error = outcome.result().unwrap_err();
+    assert_eq!(error.code, ToolErrorCode::Unavailable, "{error}");
+    assert!(
+        error.message.contains("5 calls") && error.message.contains("within 50 ms"),
+        "{error}"
+    );
+    assert!(
+        error
+            .remedies
+            .iter()
+            .any(|it| it.contains("mimir mcp restart s")),
+        "{error:?}"
+    );
+    assert_eq!(script.received("tools/call").len(), 5);
+    let status = statuses.last("s");
+    assert_eq!(
+        (status.state, status.failed_calls),
+        (ServerState::Running, 5)
+    );
+    assert!(status.paused_until.is_some() && status.last_error.is_some());
+    // A restart by the user sends calls to it again.
+    let config = serde_json::from_value(json!({"mcp": {"servers": servers}})).unwrap();
+    let requested = |starts, restarts| {
+        let requests = RunRequests { starts, restarts };
+        let requests = BTreeMap::from([("s".to_owned(), requests)]);
+        upstream.servers.set_with_restarts(&config, &requests)
+    };
+    assert_eq!(requested(0, 1), ["s"]);
+    // It is not running now, so that another restart has nothing to do, but a start has.
+    assert!(requested(0, 2).is_empty());
+    assert_eq!(requested(1, 2), ["s"]);
+    let upstream = upstream.open().await;
+    let outcome = upstream.call("mcp_s_go", json!({})).await;
+    assert_eq!(outcome.result().unwrap_err().code, ToolErrorCode::Timeout);
+    assert_eq!(script.received("tools/call").len(), 6);
+    assert_eq!(statuses.last("s").failed_calls, 1);
+}
+
+#[tokio::test]
+async fn server_errors_that_it_returns_do_not_stop_calls() {
+    let script = Script::new(CallReaction::Fails(
+        json!({"code": -32603, "message": "no"}),
+    ));
+    let upstream = Upstream::one(&script).open().await;
+    for _ in 0..8 {
+        upstream.call("mcp_s_go", json!({})).await;
+    }
+    assert_eq!(script.received("tools/call").len(), 8);
+}
+
+#[tokio::test]
+async fn server_status_and_log_follow_its_life() {
+    let script = Script::new(CallReaction::Crashes);
+    let statuses = Arc::new(Recorder::default());
+    let servers = json!({"s": {"command": "s"}});
+    let upstream = Upstream::observed(servers, &[("s", &script)], Arc::clone(&statuses))
+        .open()
+        .await;
+    let status = statuses.last("s");
+    assert_eq!(
+        (status.state, status.starts, status.tools),
+        (ServerState::Running, 1, Some(1))
+    );
+    upstream.call("mcp_s_go", json!({})).await;
+    for _ in 0..500 {
+        if statuses.last("s").state == ServerState::Failed {
+            break;
+        }
+        // The next call notices the end of the server.
+        upstream.call("mcp_s_go", json!({})).await;
+    }
+    let status = statuses.last("s");
+    assert_eq!(status.state, ServerState::Failed);
+    assert!(status.last_error.is_some());
+    let lines = statuses.lines();
+    assert!(
+        lines.iter().any(|line| line.starts_with("s: started: ")),
+        "{lines:?}"
+    );
+    assert!(
+        lines.iter().any(|line| line.contains("a call failed: ")),
+        "{lines:?}"
+    );
 }

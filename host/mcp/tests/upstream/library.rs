@@ -306,3 +306,19 @@ async fn library_of_an_older_server_suits_both_generations() {
         }
     }
 }
+
+#[tokio::test]
+async fn tool_icons_reach_clients_if_they_are_images() {
+    let script = Script::new(CallReaction::Answers(text("hello")));
+    let mut tool = super::tool("go");
+    tool["icons"] = json!([
+        {"src": "data:image/png;base64,AAAA", "sizes": ["48x48"]}, {"src": "http://icons.example/a.png"},
+    ]);
+    *script.tools.lock() = vec![tool];
+    let upstream = Upstream::one(&script).open().await;
+    let mut wire = upstream.test_server.client(json!({})).await;
+    let listed = wire.request("tools/list", json!({})).await["result"].take();
+    let icons = &listed["tools"][0]["icons"];
+    let expected = json!([{"src": "data:image/png;base64,AAAA", "sizes": ["48x48"]}]);
+    assert_eq!(*icons, expected, "{listed}");
+}

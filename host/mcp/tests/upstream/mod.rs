@@ -1,12 +1,14 @@
 //! Servers behind mimir, well-behaved and misbehaving. Each is a task of the test at the other end of a pipe, in place
 //! of a program.
 
+mod cached_results;
 mod client_requests;
 mod faults;
 mod library;
 mod lifecycle;
 mod notifications;
 mod pins;
+mod remote_tasks;
 mod requests;
 mod startup;
 mod stores;
@@ -23,7 +25,7 @@ use mimir_core::backend::BoxFuture;
 use mimir_core::config::Config;
 use mimir_core::launch::{LaunchSpec, LaunchedProgram, ProcessLauncher, ProgramHandle};
 use mimir_core::{Outcome, Tool, ToolError};
-use mimir_mcp::client::{McpServers, ServerDeps};
+use mimir_mcp::client::{McpServers, ServerDeps, ServerObserver};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader, DuplexStream};
@@ -31,8 +33,8 @@ use tokio::sync::Notify;
 use tokio::time::{Sleep, sleep};
 
 use super::kit::TestServer;
-pub use stores::MemoryDescriptions;
 use stores::OneSecretVault;
+pub use stores::{MemoryDescriptions, Recorder};
 
 /// Reaction of a server to a tool call.
 #[derive(Debug, Clone)]
@@ -449,10 +451,25 @@ impl Upstream {
         servers: Value,
         scripts: &[(&str, &Script)],
     ) -> Self {
+        Self::with_observer(descriptions, servers, scripts, Arc::new(()))
+    }
+
+    /// Creates servers with these settings, whose states and logs are recorded.
+    pub fn observed(servers: Value, scripts: &[(&str, &Script)], recorder: Arc<Recorder>) -> Self {
+        Self::with_observer(Arc::default(), servers, scripts, recorder)
+    }
+
+    fn with_observer(
+        descriptions: Arc<MemoryDescriptions>,
+        servers: Value,
+        scripts: &[(&str, &Script)],
+        observer: Arc<dyn ServerObserver>,
+    ) -> Self {
         let scripts = scripts.iter();
         let scripts = scripts.map(|(name, script)| ((*name).to_owned(), (*script).clone()));
         let secret = [("KEY".to_owned(), "s3cr3t-value-of-the-key".to_owned())];
         let mcp_servers = McpServers::new(ServerDeps {
+            observer,
             refused: Default::default(),
             launcher: Arc::new(Scripts(scripts.collect())),
             vault: Arc::new(OneSecretVault(secret)),

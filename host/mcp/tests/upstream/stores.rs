@@ -1,10 +1,10 @@
 //! In-memory stores for secrets and for descriptions of servers.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use mimir_core::Redactor;
 use mimir_core::redact::{Vault, VaultError};
-use mimir_mcp::client::DescriptionStore;
+use mimir_mcp::client::{DescriptionStore, ServerObserver, ServerStatus};
 use parking_lot::Mutex;
 
 /// Descriptions of servers, in memory.
@@ -45,5 +45,34 @@ impl Vault for OneSecretVault {
         Ok(known
             .find(|(known, _)| known == name)
             .map(|(_, value)| value.clone()))
+    }
+}
+
+/// Records the states and the logs of servers.
+#[derive(Default)]
+pub struct Recorder {
+    statuses: Mutex<BTreeMap<String, ServerStatus>>,
+    lines: Mutex<Vec<String>>,
+}
+
+impl Recorder {
+    /// Returns the current state of a server.
+    pub fn last(&self, server: &str) -> ServerStatus {
+        self.statuses.lock()[server].clone()
+    }
+
+    /// Returns all lines of the logs.
+    pub fn lines(&self) -> Vec<String> {
+        self.lines.lock().clone()
+    }
+}
+
+impl ServerObserver for Recorder {
+    fn statuses_changed(&self, statuses: &BTreeMap<String, ServerStatus>) {
+        self.statuses.lock().clone_from(statuses);
+    }
+
+    fn log_line(&self, server: &str, line: &str) {
+        self.lines.lock().push(format!("{server}: {line}"));
     }
 }

@@ -72,6 +72,8 @@ impl RemoteServer {
         }
         let text = serde_json::to_string(&described).unwrap_or_default();
         let current = self.index_tools(described);
+        let tools = current.digests.len();
+        self.status.update(|status| status.tools = Some(tools));
         let mut listed = self.listed.lock();
         let is_unchanged = listed
             .as_ref()

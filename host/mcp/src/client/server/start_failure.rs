@@ -41,6 +41,12 @@ impl RemoteServer {
         *self.fault.lock() = None;
     }
 
+    /// Forgets the failures of earlier starts, also those of other processes.
+    pub(in crate::client) fn forget_fault(&self) {
+        self.clear_fault();
+        self.deps.store.write(&self.fault_key(), "");
+    }
+
     /// Records the error of a failed start. A failure because mimir shuts down does not count.
     pub(super) async fn record_fault(&self, error: &ToolError) {
         if program::is_shutting_down().await {
@@ -99,7 +105,9 @@ impl RemoteServer {
             remedies = fault.remedies.to_vec();
         }
         let name = &self.spec.name;
-        remedies.push(format!("run `mimir mcp test {name}` to see the error"));
+        remedies.push(format!(
+            "`mimir mcp logs {name}` shows what the server printed, and `mimir mcp test {name}` starts it again"
+        ));
         ToolError::unavailable(message).with_remedies(remedies)
     }
 }

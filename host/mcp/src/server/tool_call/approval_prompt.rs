@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use mimir_core::ApprovalAnswer;
 use rmcp::RoleServer;
 use rmcp::model::{
-    ClientResult, ElicitRequest, ElicitResult, ErrorData, InputRequest, InputRequiredResult,
-    InputResponses, ServerRequest,
+    ClientResult, ElicitRequest, ElicitResult, ErrorData, InputRequest, InputRequests,
+    InputRequiredResult, InputResponses, ServerRequest,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RequestContext};
 use tokio::sync::mpsc::Receiver;
@@ -126,42 +126,17 @@ impl ClientSession {
             question,
         } = pending;
         let mut responses = responses.unwrap_or_default();
-        let repeated = match question {
-            ClientQuestion::Requests(requests) => {
-                match input_requests::deliver_responses(requests, &responses) {
-                    Ok(()) => {
-                        return Ok(Ok(RunningCall {
-                            key,
-                            task,
-                            receivers,
-                        }));
-                    }
-                    // Requests again the answers that are missing.
-                    Err(requests) => (ClientQuestion::Requests(requests), None),
-                }
+        let metrics = &self.server.0.metrics;
+        let (question, note) = match answer(question, key.answer_scope, &mut responses, metrics) {
+            Ok(()) => {
+                return Ok(Ok(RunningCall {
+                    key,
+                    task,
+                    receivers,
+                }));
             }
-            ClientQuestion::Card(question) => {
-                let answer = responses.remove(APPROVAL);
-                let answer =
-                    answer.and_then(|answer| serde_json::from_value::<ElicitResult>(answer).ok());
-                match answer.map(|answer| {
-                    elicitation::parse_answer(&question.card, key.answer_scope, &answer)
-                }) {
-                    Some(Ok(answer)) => {
-                        self.server.0.metrics.count_answer(&answer);
-                        send_answer(question, answer);
-                        return Ok(Ok(RunningCall {
-                            key,
-                            task,
-                            receivers,
-                        }));
-                    }
-                    Some(Err(fault)) => (ClientQuestion::Card(question), Some(fault)),
-                    None => (ClientQuestion::Card(question), None),
-                }
-            }
+            Err(repeated) => repeated,
         };
-        let (question, note) = repeated;
         let pending = PendingCall {
             key,
             task,
@@ -178,43 +153,84 @@ impl ClientSession {
         pending: PendingCall,
         note: Option<&'static str>,
     ) -> Result<RunningCall, Box<InputRequiredResult>> {
-        let resume_refused = |pending: PendingCall, refuse: fn(ApprovalQuestion)| {
-            match pending.question {
-                ClientQuestion::Card(question) => refuse(question),
-                ClientQuestion::Requests(requests) => input_requests::refuse(requests),
-            }
+        let resume = |pending: PendingCall, refuse: fn(ClientQuestion)| {
+            refuse(pending.question);
             Ok(RunningCall {
                 key: pending.key,
                 task: pending.task,
                 receivers: pending.receivers,
             })
         };
-        let requests = match &pending.question {
-            ClientQuestion::Card(question) => {
-                elicitation::approval_form(&question.card, pending.key.answer_scope, note).map(
-                    |form| {
-                        let request = InputRequest::Elicitation(ElicitRequest::new(form));
-                        BTreeMap::from([(APPROVAL.to_owned(), request)])
-                    },
-                )
-            }
-            ClientQuestion::Requests(requests) => input_requests::to_input_requests(requests),
-        };
+        let requests = to_requests(&pending.question, pending.key.answer_scope, note);
         let Some(requests) = requests else {
-            return resume_refused(pending, refuse_too_long);
+            return resume(pending, self::refuse);
         };
         match self.server.0.pending_calls.insert(pending) {
             Ok(state) => Err(Box::new(InputRequiredResult::new(
                 Some(requests),
                 Some(state),
             ))),
-            Err(pending) => resume_refused(*pending, |question| {
-                answer_unavailable(
+            Err(pending) => resume(*pending, |question| match question {
+                ClientQuestion::Card(question) => answer_unavailable(
                     question,
                     "Too many questions are waiting for an answer.".to_owned(),
-                );
+                ),
+                ClientQuestion::Requests(requests) => input_requests::refuse(requests),
             }),
         }
+    }
+}
+
+/// Delivers the answers to a question. Returns the question if an answer is missing or not valid, with the fault.
+pub(in crate::server) fn answer(
+    question: ClientQuestion,
+    scope: AnswerScope,
+    responses: &mut InputResponses,
+    metrics: &ServerMetrics,
+) -> Result<(), (ClientQuestion, Option<&'static str>)> {
+    let question = match question {
+        ClientQuestion::Requests(requests) => {
+            // Requests again the answers that are missing.
+            return input_requests::deliver_responses(requests, responses)
+                .map_err(|requests| (ClientQuestion::Requests(requests), None));
+        }
+        ClientQuestion::Card(question) => question,
+    };
+    let answer = responses.remove(APPROVAL);
+    let answer = answer.and_then(|answer| serde_json::from_value::<ElicitResult>(answer).ok());
+    match answer.map(|answer| elicitation::parse_answer(&question.card, scope, &answer)) {
+        Some(Ok(answer)) => {
+            metrics.count_answer(&answer);
+            send_answer(question, answer);
+            Ok(())
+        }
+        Some(Err(fault)) => Err((ClientQuestion::Card(question), Some(fault))),
+        None => Err((ClientQuestion::Card(question), None)),
+    }
+}
+
+/// Converts a question to the form of a response. Returns `None` if it is too long or cannot be parsed. `note`
+/// describes the fault in the previous answer.
+pub(in crate::server) fn to_requests(
+    question: &ClientQuestion,
+    scope: AnswerScope,
+    note: Option<&'static str>,
+) -> Option<InputRequests> {
+    match question {
+        ClientQuestion::Card(question) => {
+            let form = elicitation::approval_form(&question.card, scope, note)?;
+            let request = InputRequest::Elicitation(ElicitRequest::new(form));
+            Some(BTreeMap::from([(APPROVAL.to_owned(), request)]))
+        }
+        ClientQuestion::Requests(requests) => input_requests::to_input_requests(requests),
+    }
+}
+
+/// Refuses a question that cannot be converted to requests.
+pub(in crate::server) fn refuse(question: ClientQuestion) {
+    match question {
+        ClientQuestion::Card(question) => refuse_too_long(question),
+        ClientQuestion::Requests(requests) => input_requests::refuse(requests),
     }
 }
 

@@ -67,9 +67,10 @@ async fn forward_request(
     let answer = answer
         .map_err(|error| ToolError::unavailable(format!("the client did not answer: {error}")))?;
     let value = match (upstream.kind, answer) {
-        (UpstreamRequestKind::Form, ClientResult::ElicitResult(answer)) => {
-            serde_json::to_value(answer)
-        }
+        (
+            UpstreamRequestKind::Form | UpstreamRequestKind::Page,
+            ClientResult::ElicitResult(answer),
+        ) => serde_json::to_value(answer),
         (UpstreamRequestKind::Model, ClientResult::CreateMessageResult(answer)) => {
             serde_json::to_value(answer)
         }
@@ -116,7 +117,9 @@ pub(super) fn refuse(forwarded: ForwardedRequests) {
 fn to_input_request(upstream: &UpstreamRequest) -> Option<InputRequest> {
     let params = upstream.params.clone();
     Some(match upstream.kind {
-        UpstreamRequestKind::Form => InputRequest::Elicitation(ElicitRequest::new(parse(params)?)),
+        UpstreamRequestKind::Form | UpstreamRequestKind::Page => {
+            InputRequest::Elicitation(ElicitRequest::new(parse(params)?))
+        }
         UpstreamRequestKind::Model => {
             InputRequest::CreateMessage(CreateMessageRequest::new(parse(params)?))
         }
